@@ -1,0 +1,2 @@
+//! The `onbeat` program: parsing, printing, exit codes; no logic.
+fn main() {}
