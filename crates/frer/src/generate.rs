@@ -1,0 +1,48 @@
+//! Sequence generation (802.1CB 7.4.1).
+
+use crate::counters::Counters;
+
+/// A sequence generation function: numbers the packets of one stream.
+///
+/// A number is drawn with `&mut self`, so that two receivers of packets of the stream cannot draw
+/// the same one.
+#[derive(Debug, Clone)]
+pub struct Generate {
+    /// GenSeqNum: the number of the next packet.
+    gen_seq_num: u16,
+    counters: Counters,
+}
+
+impl Generate {
+    /// A function at BEGIN, which counts as its first reset (7.4.1.3).
+    pub fn new() -> Self {
+        let mut generate = Self { gen_seq_num: 0, counters: Counters::default() };
+        generate.reset();
+        generate
+    }
+
+    /// Starts over at 0 (frerSeqGenReset, 10.3).
+    pub fn reset(&mut self) {
+        self.gen_seq_num = 0;
+        self.counters.seq_gen_resets += 1;
+    }
+
+    /// The number of the packet at hand.
+    #[allow(clippy::should_implement_trait, reason = "a stream of packets has no end")]
+    pub fn next(&mut self) -> u16 {
+        let number = self.gen_seq_num;
+        self.gen_seq_num = number.wrapping_add(1);
+        number
+    }
+
+    /// What the function counted: `seq_gen_resets`.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+impl Default for Generate {
+    fn default() -> Self {
+        Self::new()
+    }
+}

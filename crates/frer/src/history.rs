@@ -1,0 +1,157 @@
+//! SequenceHistory of vector recovery (802.1CB 7.4.3.2.2), without shifting.
+//!
+//! A number has its bit at `number modulo ring size`. The ring size is a power of two and so
+//! divides 65536: the wrap-around of numbers is that of the ring. Bits of numbers outside the
+//! history are stale and are cleared when the window moves over them.
+
+use crate::spec::MAX_HISTORY;
+
+const WORDS: usize = MAX_HISTORY as usize / 64;
+
+/// The last `length` sequence numbers: which were seen.
+#[derive(Debug, Clone)]
+pub(crate) struct History {
+    words: [u64; WORDS],
+    length: u16,
+    /// Ring size - 1.
+    mask: u16,
+    /// How many numbers have entered since the first accepted packet, that one included; at most
+    /// `length`. Older positions stand for numbers from before it. Kept only while `unborn > 0`.
+    born: u16,
+    /// Unseen numbers in the history from before the first accepted packet.
+    unborn: u16,
+}
+
+/// What left the history unseen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fallen {
+    /// All of it.
+    pub(crate) lost: u16,
+    /// The part that precedes the first accepted packet.
+    pub(crate) before_first: u16,
+}
+
+impl History {
+    /// An empty history of `2..=MAX_HISTORY` numbers.
+    pub(crate) fn new(length: u16) -> Self {
+        debug_assert!((2..=MAX_HISTORY).contains(&length));
+        let mask = length.max(64).next_power_of_two() - 1;
+        Self { words: [0; WORDS], length, mask, born: 0, unborn: 0 }
+    }
+
+    /// HistoryLength.
+    pub(crate) fn length(&self) -> u16 {
+        self.length
+    }
+
+    /// Starts over with `number` as the only one seen.
+    pub(crate) fn start(&mut self, number: u16) {
+        self.words = [0; WORDS];
+        self.insert(number);
+        self.born = 1;
+        self.unborn = self.length - 1;
+    }
+
+    /// Notes the number `behind < length` places behind `newest`; false when it was seen before.
+    pub(crate) fn note_behind(&mut self, newest: u16, behind: u16) -> bool {
+        let unseen = self.insert(newest.wrapping_sub(behind));
+        if unseen && self.unborn > 0 && behind >= self.born {
+            self.unborn -= 1;
+        }
+        unseen
+    }
+
+    /// Moves the newest number from `newest` to `newest + delta`, `1 <= delta < length`.
+    pub(crate) fn advance(&mut self, newest: u16, delta: u16) -> Fallen {
+        let oldest = newest.wrapping_sub(self.length - 1);
+        let lost = if delta == 1 {
+            u16::from(!self.contains(oldest))
+        } else {
+            let lost = self.count_unseen(oldest, delta);
+            self.clear(newest.wrapping_add(1), delta);
+            lost
+        };
+        self.insert(newest.wrapping_add(delta));
+
+        // Numbers from before the first packet are older than all others: they fall first.
+        let before_first = lost.min(self.unborn);
+        if self.unborn > 0 {
+            self.unborn -= before_first;
+            self.born = self.length.min(self.born + delta);
+        }
+        Fallen { lost, before_first }
+    }
+
+    fn place(&self, number: u16) -> (usize, u64) {
+        let position = number & self.mask;
+        (usize::from(position / 64), 1 << (position % 64))
+    }
+
+    fn contains(&self, number: u16) -> bool {
+        let (word, bit) = self.place(number);
+        self.words[word] & bit != 0
+    }
+
+    /// False when the number was there.
+    fn insert(&mut self, number: u16) -> bool {
+        let (word, bit) = self.place(number);
+        let unseen = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        unseen
+    }
+
+    fn count_unseen(&self, first: u16, count: u16) -> u16 {
+        spans(self.mask, first, count)
+            .map(|(word, bits)| (!self.words[word] & bits).count_ones() as u16)
+            .sum()
+    }
+
+    fn clear(&mut self, first: u16, count: u16) {
+        for (word, bits) in spans(self.mask, first, count) {
+            self.words[word] &= !bits;
+        }
+    }
+}
+
+/// The words, and the bits in each, that hold `count` numbers from `first` on.
+fn spans(mask: u16, first: u16, mut count: u16) -> impl Iterator<Item = (usize, u64)> {
+    let mut position = first & mask;
+    core::iter::from_fn(move || {
+        if count == 0 {
+            return None;
+        }
+        let (word, bit) = (position / 64, position % 64);
+        let run = count.min(64 - bit);
+        position = (position + run) & mask;
+        count -= run;
+        Some((usize::from(word), (u64::MAX >> (64 - run)) << bit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn spans_cover_each_number_once_across_words_and_the_ring_end() {
+        assert_eq!(spans(63, 62, 4).collect::<Vec<_>>(), [(0, 0b11 << 62), (0, 0b11)]);
+        assert_eq!(spans(127, 60, 8).collect::<Vec<_>>(), [(0, 0xf << 60), (1, 0xf)]);
+        assert_eq!(spans(1023, 65535, 2).collect::<Vec<_>>(), [(15, 1 << 63), (0, 1)]);
+        assert_eq!(spans(1023, 64, 1023).count(), 16);
+        assert_eq!(spans(1023, 1, 1023).map(|(_, b)| b.count_ones()).sum::<u32>(), 1023);
+    }
+
+    #[test]
+    fn a_number_comes_back_unseen_after_the_window_passed_over_it() {
+        let mut history = History::new(2);
+        history.start(0);
+        for newest in 0..200u16 {
+            history.advance(newest, 1);
+        }
+        // 137 shares its bit with 200 + 1 in a ring of 64; the stale bit must not count as seen.
+        assert_eq!(history.advance(200, 1), Fallen { lost: 0, before_first: 0 });
+        assert!(!history.note_behind(201, 0));
+    }
+}

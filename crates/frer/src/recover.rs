@@ -1,0 +1,241 @@
+//! The base recovery function (802.1CB 7.4.3), used for sequence recovery (7.4.2) and for
+//! individual recovery (7.5).
+//!
+//! The time-out needs no timer: each call first does what a timer at [`Recover::next_deadline`]
+//! would have done. An idle stream's time-out is seen by [`Recover::expire`]; call that also
+//! before reading counters.
+
+use crate::counters::Counters;
+use crate::history::History;
+use crate::spec::{Algorithm, Recovery};
+use crate::validate::RecoveryError;
+
+/// RecovSeqSpace - 1: where RecovSeqNum stands after a reset.
+const LAST_NUMBER: u16 = u16::MAX;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+/// What a recovery function stands behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// All member streams of a compound stream; accepted packets restart the timer.
+    Sequence,
+    /// One member stream (frerSeqRcvyIndividualRecovery); every packet restarts the timer.
+    Individual,
+}
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// It goes on.
+    Accept,
+    /// It ends here.
+    Discard(Reason),
+}
+
+/// Why a packet is discarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// Its number was accepted before.
+    Duplicate,
+    /// Its number lies outside the history.
+    Rogue,
+    /// It has no number, and the function takes none such.
+    Tagless,
+}
+
+impl Verdict {
+    /// Whether the packet goes on.
+    pub fn is_accept(self) -> bool {
+        self == Self::Accept
+    }
+}
+
+/// A base recovery function.
+#[derive(Debug, Clone)]
+pub struct Recover {
+    role: Role,
+    take_no_sequence: bool,
+    /// frerSeqRcvyResetMSec; 0: no time-out.
+    reset_timeout_ns: u64,
+    /// RecovSeqNum: of vector recovery the highest accepted number, of match recovery the last.
+    recov_seq_num: u16,
+    /// TakeAny: the next number is accepted, whichever it is.
+    take_any: bool,
+    /// SequenceHistory; match recovery has none.
+    history: Option<History>,
+    /// When the timer was last restarted; `None`: not since the last reset, it is not running.
+    restarted_ns: Option<u64>,
+    counters: Counters,
+}
+
+impl Recover {
+    /// A function at BEGIN, which counts as its first reset (7.4.3.3).
+    ///
+    /// # Errors
+    /// Parameters out of range, and latent error detection on an individual function.
+    pub fn new(config: &Recovery, role: Role) -> Result<Self, RecoveryError> {
+        config.validate(role)?;
+        let history = match config.algorithm {
+            Algorithm::Vector { history_length } => Some(History::new(history_length)),
+            Algorithm::Match => None,
+        };
+        let mut recover = Self {
+            role,
+            take_no_sequence: config.take_no_sequence,
+            reset_timeout_ns: u64::from(config.reset_timeout_ms) * NS_PER_MS,
+            recov_seq_num: LAST_NUMBER,
+            take_any: true,
+            history,
+            restarted_ns: None,
+            counters: Counters::default(),
+        };
+        recover.start_over();
+        Ok(recover)
+    }
+
+    /// Decides on a packet with sequence number `number`; `None`: it carries none.
+    pub fn packet(&mut self, now_ns: u64, number: Option<u16>) -> Verdict {
+        self.expire(now_ns);
+        let verdict = match number {
+            None => self.no_number(),
+            Some(number) if self.take_any => self.first(number),
+            Some(number) => self.next(number),
+        };
+        match verdict {
+            Verdict::Accept => self.counters.passed += 1,
+            Verdict::Discard(Reason::Duplicate | Reason::Rogue) => self.counters.discarded += 1,
+            Verdict::Discard(Reason::Tagless) => {}
+        }
+        if verdict.is_accept() || self.role == Role::Individual {
+            self.restarted_ns = Some(now_ns);
+        }
+        verdict
+    }
+
+    /// Resets the function if its time-out has come; true if so. One reset per time-out, however
+    /// late the call.
+    pub fn expire(&mut self, now_ns: u64) -> bool {
+        let expired = self.next_deadline().is_some_and(|deadline| now_ns >= deadline);
+        if expired {
+            self.start_over();
+        }
+        expired
+    }
+
+    /// When to call [`Recover::expire`]: the time-out, while the timer is running.
+    pub fn next_deadline(&self) -> Option<u64> {
+        let restarted = self.restarted_ns.filter(|_| self.reset_timeout_ns != 0)?;
+        Some(restarted.saturating_add(self.reset_timeout_ns))
+    }
+
+    /// Resets the function by management (frerSeqRcvyReset, 10.4).
+    pub fn reset(&mut self, now_ns: u64) {
+        self.expire(now_ns);
+        self.start_over();
+    }
+
+    /// What the function counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Goes on from what an earlier instance counted: `earlier` is added to the counters.
+    pub fn carry_over(&mut self, earlier: Counters) {
+        self.counters += earlier;
+    }
+
+    /// SequenceRecoveryReset (7.4.3.3). The history is emptied when the next packet is taken.
+    fn start_over(&mut self) {
+        self.recov_seq_num = LAST_NUMBER;
+        self.take_any = true;
+        self.restarted_ns = None;
+        self.counters.resets += 1;
+    }
+
+    fn no_number(&mut self) -> Verdict {
+        self.counters.tagless += 1;
+        if self.take_no_sequence { Verdict::Accept } else { Verdict::Discard(Reason::Tagless) }
+    }
+
+    /// The first number after a reset.
+    fn first(&mut self, number: u16) -> Verdict {
+        self.take_any = false;
+        self.recov_seq_num = number;
+        if let Some(history) = &mut self.history {
+            history.start(number);
+        }
+        Verdict::Accept
+    }
+
+    /// A number once TakeAny is over.
+    fn next(&mut self, number: u16) -> Verdict {
+        let (last, counters) = (&mut self.recov_seq_num, &mut self.counters);
+        match &mut self.history {
+            Some(history) => vector(number, last, history, counters),
+            None => matching(number, last, counters),
+        }
+    }
+}
+
+/// VectorRecoveryAlgorithm (7.4.3.4).
+fn vector(
+    number: u16,
+    highest: &mut u16,
+    history: &mut History,
+    counters: &mut Counters,
+) -> Verdict {
+    let delta = calc_delta(number, *highest);
+    let distance = delta.unsigned_abs();
+    if distance >= history.length() {
+        counters.rogue += 1;
+        return Verdict::Discard(Reason::Rogue);
+    }
+    if delta <= 0 {
+        if !history.note_behind(*highest, distance) {
+            return Verdict::Discard(Reason::Duplicate);
+        }
+        counters.out_of_order += 1;
+        return Verdict::Accept;
+    }
+    if delta != 1 {
+        counters.out_of_order += 1;
+    }
+    let fallen = history.advance(*highest, distance);
+    counters.lost += u64::from(fallen.lost);
+    counters.lost_before_first += u64::from(fallen.before_first);
+    *highest = number;
+    Verdict::Accept
+}
+
+/// MatchRecoveryAlgorithm (7.4.3.5). It keeps no history, so that it can tell neither rogue nor
+/// lost packets.
+fn matching(number: u16, last: &mut u16, counters: &mut Counters) -> Verdict {
+    match calc_delta(number, *last) {
+        0 => return Verdict::Discard(Reason::Duplicate),
+        1 => {}
+        _ => counters.out_of_order += 1,
+    }
+    *last = number;
+    Verdict::Accept
+}
+
+/// The signed distance from `b` to `a` in the space of sequence numbers, `-32768..=32767`.
+fn calc_delta(a: u16, b: u16) -> i16 {
+    a.wrapping_sub(b) as i16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delta_is_a_signed_16_bit_difference() {
+        assert_eq!(calc_delta(0, 65535), 1);
+        assert_eq!(calc_delta(65535, 0), -1);
+        assert_eq!(calc_delta(32767, 0), 32767);
+        assert_eq!(calc_delta(32768, 0), -32768);
+        assert_eq!(calc_delta(0, 32768), -32768);
+        assert_eq!(calc_delta(0x100, 0x100), 0);
+    }
+}

@@ -1,0 +1,205 @@
+//! The rules a [`Stream`] must keep, and what to do where it does not.
+//!
+//! [`crate::identify::Table`] checks what concerns several streams: equal identifications.
+
+mod error;
+
+pub use error::{
+    EgressError, IdentificationError, LatentError, MemberError, RecoveryError, RewriteError,
+    StreamError,
+};
+
+use crate::recover::Role;
+use crate::spec::{
+    Algorithm, Egress, Identification, IpMatch, LatentErrorDetection, MAX_EGRESS, MAX_HISTORY,
+    MAX_PORTS, MaskAndMatch, Member, PortId, Recovery, Rewrite, Stream, Tagged, VlanAction,
+    VlanMatch,
+};
+
+/// MSDU octets that Mask-and-match looks at (9.1.6).
+const MSDU_LENGTHS: core::ops::RangeInclusive<usize> = 2..=1984;
+
+impl Stream {
+    /// Checks everything that concerns this stream alone.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn validate(&self) -> Result<(), StreamError> {
+        if self.members.is_empty() {
+            return Err(StreamError::NoMember);
+        }
+        if !(1..=MAX_EGRESS).contains(&self.egress.len()) {
+            return Err(StreamError::EgressCount(self.egress.len()));
+        }
+        if self.generate && self.recover.is_some() {
+            return Err(StreamError::GenerateAndRecover);
+        }
+        for (index, member) in self.members.iter().enumerate() {
+            member.validate().map_err(|error| StreamError::Member { index, error })?;
+        }
+        if let Some(recovery) = &self.recover {
+            recovery.validate(Role::Sequence).map_err(StreamError::Recover)?;
+        }
+        for (index, egress) in self.egress.iter().enumerate() {
+            egress.validate().map_err(|error| StreamError::Egress { index, error })?;
+            if self.egress[..index].iter().any(|earlier| earlier.port == egress.port) {
+                return Err(StreamError::EgressTwice(egress.port));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Member {
+    /// Checks port, identification and individual recovery.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn validate(&self) -> Result<(), MemberError> {
+        check_port(self.port).map_err(MemberError::Port)?;
+        self.identification.validate().map_err(MemberError::Identification)?;
+        if let Some(recovery) = &self.individual {
+            recovery.validate(Role::Individual).map_err(MemberError::Individual)?;
+        }
+        Ok(())
+    }
+}
+
+impl Recovery {
+    /// Checks the parameters of a recovery function in the given role.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn validate(&self, role: Role) -> Result<(), RecoveryError> {
+        if let Algorithm::Vector { history_length } = self.algorithm {
+            if !(2..=MAX_HISTORY).contains(&history_length) {
+                return Err(RecoveryError::HistoryLength(history_length));
+            }
+        }
+        match &self.latent {
+            Some(_) if role == Role::Individual => Err(RecoveryError::IndividualWithLatent),
+            Some(latent) => latent.validate().map_err(RecoveryError::Latent),
+            None => Ok(()),
+        }
+    }
+}
+
+impl LatentErrorDetection {
+    /// Checks periods and paths.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn validate(&self) -> Result<(), LatentError> {
+        if self.period_ms == 0 {
+            return Err(LatentError::Period);
+        }
+        if self.reset_period_ms == 0 {
+            return Err(LatentError::ResetPeriod);
+        }
+        if self.paths < 2 { Err(LatentError::Paths(self.paths)) } else { Ok(()) }
+    }
+}
+
+impl Identification {
+    /// Checks that a frame could match at all.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn validate(&self) -> Result<(), IdentificationError> {
+        match self {
+            Self::Null { vlan, .. } => vlan.validate(),
+            Self::SourceMacVlan { source, vlan } => {
+                if source.0[0] & 1 != 0 {
+                    return Err(IdentificationError::GroupSource(*source));
+                }
+                vlan.validate()
+            }
+            Self::ActiveDestination { vlan, up, .. } => {
+                vlan.validate()?;
+                up.validate().map_err(IdentificationError::Up)
+            }
+            Self::Ip(ip) => ip.validate(),
+            Self::MaskAndMatch(mask) => mask.validate(),
+        }
+    }
+}
+
+impl VlanMatch {
+    fn validate(self) -> Result<(), IdentificationError> {
+        if self.vlan > 4094 {
+            return Err(IdentificationError::VlanId(self.vlan));
+        }
+        if self.tagged == Tagged::Priority && self.vlan != 0 {
+            return Err(IdentificationError::PriorityWithVlan(self.vlan));
+        }
+        Ok(())
+    }
+}
+
+impl IpMatch {
+    fn validate(&self) -> Result<(), IdentificationError> {
+        self.vlan.validate()?;
+        if let Some(dscp) = self.dscp.filter(|dscp| *dscp > 63) {
+            return Err(IdentificationError::Dscp(dscp));
+        }
+        match self.ip_source {
+            Some(source) if source.is_ipv4() != self.ip_destination.is_ipv4() => {
+                Err(IdentificationError::IpFamilies { source, destination: self.ip_destination })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl MaskAndMatch {
+    fn validate(&self) -> Result<(), IdentificationError> {
+        let (mask, value) = (self.msdu_mask.len(), self.msdu_match.len());
+        if mask != value {
+            return Err(IdentificationError::MsduLengths { mask, value });
+        }
+        if mask != 0 && !MSDU_LENGTHS.contains(&mask) {
+            return Err(IdentificationError::MsduLength(mask));
+        }
+        for (field, mask, value) in [
+            ("destination", &self.destination_mask.0[..], &self.destination_match.0[..]),
+            ("source", &self.source_mask.0, &self.source_match.0),
+            ("msdu", &self.msdu_mask, &self.msdu_match),
+        ] {
+            if let Some(octet) = mask.iter().zip(value).position(|(m, v)| v & !m != 0) {
+                return Err(IdentificationError::MatchOutsideMask { field, octet });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Egress {
+    /// Checks port and rewrite.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn validate(&self) -> Result<(), EgressError> {
+        check_port(self.port).map_err(EgressError::Port)?;
+        self.rewrite.validate().map_err(EgressError::Rewrite)
+    }
+}
+
+impl Rewrite {
+    /// Checks VLAN id and priority.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn validate(&self) -> Result<(), RewriteError> {
+        match (self.vlan, self.priority) {
+            (VlanAction::Set(vlan), _) if !(1..=4094).contains(&vlan) => {
+                Err(RewriteError::VlanId(vlan))
+            }
+            (_, Some(priority)) if priority > 7 => Err(RewriteError::Priority(priority)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_port(port: PortId) -> Result<(), PortId> {
+    if usize::from(port.0) < MAX_PORTS { Ok(()) } else { Err(port) }
+}
