@@ -1,0 +1,78 @@
+# Everything a person does in this tree, by name: `make help`.
+
+CARGO ?= scripts/cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+ONBEAT := $(TARGET)/release/onbeat
+
+# What `make demo` runs, what `make bench` measures, and which fuzz targets run for how long.
+DEMO ?= lab run link-failure --html out/link-failure.html
+BENCH ?= frer --json
+FUZZ ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+FUZZ_SECONDS ?= 60
+
+# Where `make install` puts things; DESTDIR goes before each, as packagers expect.
+PREFIX ?= /usr/local
+DOCDIR ?= $(PREFIX)/share/doc/onbeat
+INSTALL ?= install
+
+# In continuous integration a test that cannot run (not root, a kernel feature missing) fails.
+ifneq ($(filter 1 true,$(CI)),)
+export ONBEAT_REQUIRE_ALL := 1
+endif
+
+.PHONY: help demo build test lint fmt bench doc man fuzz install setup setup-test clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: build ## Cut a link of a protected stream and show that nothing is lost (root)
+	mkdir -p out
+	$(ONBEAT) $(DEMO)
+
+build: setup ## Build the program
+	$(CARGO) build --release --locked
+
+test: lint ## Check the sources and run every test (root, or some tests only say what they miss)
+	$(CARGO) test --workspace --locked
+
+lint: setup-test ## Check formatting, mistakes and licences
+	CARGO="$(CARGO)" scripts/lint.sh
+
+fmt: setup-test ## Format the sources
+	CARGO="$(CARGO)" scripts/lint.sh --fix
+
+bench: build ## Measure; BENCH says what (root)
+	$(ONBEAT) bench $(BENCH)
+
+doc: setup ## Build the documentation of the crates
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+man: build ## Make docs/onbeat.1 from the program's own help
+	$(ONBEAT) man > docs/onbeat.1
+
+fuzz: setup ## Fuzz each decoder for FUZZ_SECONDS (needs cargo-fuzz and a nightly toolchain)
+	@$(CARGO) +nightly fuzz --version || { \
+		echo 'fuzz: run: rustup toolchain install nightly && cargo install cargo-fuzz' >&2; exit 2; }
+	set -e; for target in $(FUZZ); do \
+		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS); done
+
+# Builds nothing, so that root needs no toolchain: `make build && sudo make install`.
+install: ## Install what `make build` built under PREFIX
+	@test -x $(ONBEAT) || { echo 'install: no $(ONBEAT): run "make build" first' >&2; exit 2; }
+	$(INSTALL) -D -m 755 $(ONBEAT) $(DESTDIR)$(PREFIX)/bin/onbeat
+	$(INSTALL) -D -m 644 docs/onbeat.1 $(DESTDIR)$(PREFIX)/share/man/man1/onbeat.1
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(DOCDIR)/examples
+	sed 's,/usr/bin/onbeat,$(PREFIX)/bin/onbeat,g' packaging/onbeat@.service \
+		> $(DESTDIR)$(PREFIX)/lib/systemd/system/onbeat@.service
+	$(INSTALL) -m 644 examples/*.toml $(DESTDIR)$(DOCDIR)/examples
+	$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-* $(DESTDIR)$(DOCDIR)
+
+setup:
+	@scripts/setup.sh
+
+setup-test:
+	@scripts/setup.sh test
+
+clean: ## Remove what was built
+	rm -rf out
+	$(CARGO) clean

@@ -1,0 +1,125 @@
+#!/bin/sh
+# Installs what is missing to build onbeat, and to test it. Where nothing is missing it does
+# nothing, and needs neither root nor a network. Everything comes from Debian's own archive.
+#
+#   scripts/setup.sh          what `make build` and `make demo` need
+#   scripts/setup.sh test     and what `make test` needs
+#
+# Exit code 0: all there; 2: something is missing that this script could not or may not install.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+packages=
+
+# Notes a package as missing, with the reason that is printed.
+need() {
+	case " $packages " in
+	*" $1 "*) ;;
+	*)
+		packages="${packages:+$packages }$1"
+		printf 'missing: %-20s %s\n' "$1" "$2"
+		;;
+	esac
+}
+
+have() {
+	# sbin is not in everybody's PATH, and ethtool and tcpdump live there.
+	PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1
+}
+
+# Whether the C compiler $1 finds the header $2. Asked of the compiler, not of dpkg: a header
+# from elsewhere is as good.
+have_header() {
+	have "$1" && echo "#include <$2>" | "$1" -E -x c - >/dev/null 2>&1
+}
+
+have_rust() {
+	"$here/cargo" --version >/dev/null 2>&1
+}
+
+# The suffix of Debian's Rust packages that are new enough: Debian 12 has 1.63 as `rustc`, and the
+# one it keeps new for its browsers as `rustc-web`.
+case $(. /etc/os-release 2>/dev/null && echo "${ID:-}-${VERSION_ID:-}") in
+debian-12) web=-web ;;
+*) web= ;;
+esac
+
+check_build() {
+	have make || need make "builds libbpf, and runs the Makefile"
+	have cc || need gcc "compiles libbpf and links the program"
+	have_header cc stdio.h || need libc6-dev "headers of the C library"
+	have_header cc linux/if_link.h || need linux-libc-dev "headers of the kernel's interfaces"
+	have_header cc gelf.h || need libelf-dev "libbpf reads object files with it"
+	have_header cc zlib.h || need zlib1g-dev "libelf and libbpf unpack debug information with it"
+	have pkg-config || need pkg-config "the build of libbpf asks it for flags"
+	have clang || need clang "compiles the BPF programs"
+	[ -e "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" ] ||
+		need ca-certificates "cargo fetches crates over TLS"
+	if ! have_rust; then
+		need "rustc$web" "compiles onbeat"
+		need "cargo$web" "builds onbeat and fetches its crates"
+	fi
+}
+
+# Whether the Rust toolchain has subcommand $1, which rustup names as such and Debian packages.
+have_component() {
+	have_rust && "$here/cargo" "$1" --version >/dev/null 2>&1
+}
+
+check_test() {
+	have ip || need iproute2 "looks at interfaces independently of onbeat"
+	have ethtool || need ethtool "looks at driver features independently of onbeat"
+	have bpftool || need bpftool "looks at BPF programs and maps independently of onbeat"
+	have tcpdump || need tcpdump "writes captures"
+	have tshark || need tshark "decodes captures independently of onbeat"
+	have python3 || need python3 "runs the checks of results"
+	python3 -c 'import jsonschema' 2>/dev/null ||
+		need python3-jsonschema "checks results against their schema"
+	have clang-format || need clang-format "checks the style of the BPF programs"
+
+	# Debian's toolchain comes without these; they can join it only if they are of its version,
+	# so another one's components are its owner's matter and only the checks say so.
+	if ! have_rust || dpkg-query -W "rustc$web" >/dev/null 2>&1; then
+		have_component fmt || need "rustfmt$web" "checks the style of the Rust sources"
+		have_component clippy || need "rust${web}-clippy" "checks the Rust sources for mistakes"
+	fi
+}
+
+fail() {
+	echo "setup: $*" >&2
+	exit 2
+}
+
+check_build
+case ${1:-build} in
+build) ;;
+test) check_test ;;
+*) fail "unknown argument \"$1\"; it is \"test\" or nothing" ;;
+esac
+[ -n "$packages" ] || exit 0
+
+install="apt-get install --no-install-recommends $packages"
+have apt-get || fail "no apt-get here; install by hand what these Debian packages hold: $packages"
+if ! have_rust && [ -n "$web" ] && dpkg-query -W -f '${db:Status-Status}\n' rustc cargo rustup \
+	2>/dev/null | grep -qx installed; then
+	# Debian's packages exclude each other, and removing a compiler is not ours to decide.
+	fail "rustc-web would replace the rustc, cargo or rustup package installed here; agree with
+  $install
+or install Rust from https://rustup.rs, then run this again"
+fi
+[ "$(id -u)" = 0 ] || fail "not root; as root run
+  $install
+then run this again"
+
+export DEBIAN_FRONTEND=noninteractive
+# Another apt at work is waited for; a package that would push another out is refused.
+apt() {
+	apt-get -q -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 "$@"
+}
+echo "setup: $install"
+apt update || fail "apt-get update failed: see above; is there a network and a valid sources.list?"
+# shellcheck disable=SC2086 # one word per package
+apt install -y --no-remove --no-install-recommends $packages || fail "installing failed: see above"
+
+have_rust || fail "the Rust that was installed is too old: $("$here/cargo" --version 2>&1)
+On Debian 12 enable bookworm-security; elsewhere install Rust from https://rustup.rs"
