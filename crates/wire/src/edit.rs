@@ -1,0 +1,265 @@
+//! What a data plane changes in a frame: destination, outer VLAN tag, R-TAG.
+
+use core::fmt;
+
+use crate::bytes::Writer;
+use crate::frame::MAX_VLANS;
+use crate::{EmitError, Frame, MacAddress, SequenceTag, VlanTag, rtag, vlan};
+
+/// What becomes of the outer VLAN tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VlanAction {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// The outer tag gets this VLAN id and keeps TPID, PCP and DEI; an untagged frame gets a
+    /// customer tag with PCP 0 and DEI 0.
+    Set(u16),
+    /// This tag becomes the outer one.
+    Push(VlanTag),
+    /// The outer tag is removed, where there is one.
+    Remove,
+}
+
+/// What becomes of the R-TAG.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RTagAction {
+    /// Nothing.
+    #[default]
+    Keep,
+    /// The frame, which has none, gets one with this sequence number behind its VLAN tags.
+    Push(u16),
+    /// It is removed, where there is one. An HSR tag stays.
+    Remove,
+}
+
+/// What to change in a frame. The default is nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Edit {
+    /// New destination address.
+    pub destination: Option<MacAddress>,
+    /// What becomes of the outer VLAN tag.
+    pub vlan: VlanAction,
+    /// New PCP, `0..=7`, of the tag that is the outer one then, where there is one.
+    pub priority: Option<u8>,
+    /// What becomes of the R-TAG.
+    pub rtag: RTagAction,
+}
+
+/// Why a frame could not be changed. The buffer's contents are undefined then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EditError {
+    /// The buffer is too short, or a VLAN id or priority does not fit.
+    Emit(EmitError),
+    /// A VLAN tag was to be pushed onto two.
+    TooManyVlans,
+    /// An R-TAG was to be pushed in front of a sequence tag.
+    AlreadyTagged(SequenceTag),
+}
+
+impl From<EmitError> for EditError {
+    fn from(error: EmitError) -> Self {
+        EditError::Emit(error)
+    }
+}
+
+impl fmt::Display for EditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EditError::Emit(error) => error.fmt(f),
+            EditError::TooManyVlans => {
+                write!(f, "no VLAN tag pushed: the frame has {MAX_VLANS} already")
+            }
+            EditError::AlreadyTagged(tag) => {
+                write!(f, "no R-TAG pushed: the frame has a sequence tag already ({tag})")
+            }
+        }
+    }
+}
+
+impl core::error::Error for EditError {}
+
+/// Octets a frame grows by at most: a VLAN tag and an R-TAG.
+pub const MAX_GROWTH: usize = vlan::TAG_LEN + rtag::TAG_LEN;
+
+/// Writes `frame` with the changes to the start of `out`; returns its length.
+///
+/// A buffer of [`MAX_GROWTH`] octets more than the frame suffices for every edit. A frame that
+/// shrinks is not padded: the port that sends it does that.
+pub fn edit(frame: &Frame<'_>, edit: &Edit, out: &mut [u8]) -> Result<usize, EditError> {
+    let mut vlans = vlans(frame, edit.vlan)?;
+    if let (Some(outer), Some(pcp)) = (&mut vlans[0], edit.priority) {
+        outer.pcp = pcp;
+    }
+    let mut writer = Writer::new(out);
+    writer.put("destination address", &edit.destination.unwrap_or(frame.destination()).0)?;
+    writer.put("source address", &frame.source().0)?;
+    for tag in vlans.iter().flatten() {
+        let len = tag.emit(writer.rest())?;
+        writer.advance(len);
+    }
+    let rest = match (edit.rtag, frame.sequence_tag()) {
+        (RTagAction::Push(_), Some(tag)) => return Err(EditError::AlreadyTagged(tag)),
+        (RTagAction::Push(sequence), None) => {
+            let len = rtag::Repr { sequence }.emit(writer.rest())?;
+            writer.advance(len);
+            frame.msdu()
+        }
+        // The walk over the headers saw the R-TAG's EtherType here.
+        (RTagAction::Remove, Some(SequenceTag::RTag(_))) => {
+            frame.msdu().get(rtag::TAG_LEN..).unwrap_or_default()
+        }
+        (RTagAction::Remove | RTagAction::Keep, _) => frame.msdu(),
+    };
+    writer.put("frame", rest)?;
+    Ok(writer.len())
+}
+
+/// The VLAN tags after `action`.
+fn vlans(frame: &Frame<'_>, action: VlanAction) -> Result<[Option<VlanTag>; MAX_VLANS], EditError> {
+    let mut tags = frame.vlans();
+    let (outer, inner) = (tags.next(), tags.next());
+    Ok(match action {
+        VlanAction::Keep => [outer, inner],
+        VlanAction::Set(vid) => {
+            [Some(outer.map_or(VlanTag::new(vid), |tag| VlanTag { vid, ..tag })), inner]
+        }
+        VlanAction::Push(_) if inner.is_some() => return Err(EditError::TooManyVlans),
+        VlanAction::Push(tag) => [Some(tag), outer],
+        VlanAction::Remove => [inner, None],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EtherType;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    /// Priority 5, drop eligible.
+    const VLAN_10: &[u8] = &[0x81, 0, 0xb0, 10];
+    const S_VLAN_5: &[u8] = &[0x88, 0xa8, 0x60, 5];
+    const R_TAG: &[u8] = &[0xf1, 0xc1, 0, 0, 0x12, 0x34];
+    const DATA: &[u8] = &[0x88, 0xcc, b'd', b'a', b't', b'a'];
+
+    fn frame(parts: &[&[u8]]) -> Vec<u8> {
+        [&ADDRESSES, parts.concat().as_slice(), DATA].concat()
+    }
+
+    fn run(source: &[u8], what: Edit) -> Result<Vec<u8>, EditError> {
+        let mut out = [0xa5; 64];
+        let len = edit(&Frame::parse(source).unwrap(), &what, &mut out)?;
+        assert!(out[len..].iter().all(|octet| *octet == 0xa5));
+        Ok(out[..len].to_vec())
+    }
+
+    fn vlan(vlan: VlanAction) -> Edit {
+        Edit { vlan, ..Edit::default() }
+    }
+
+    fn rtag(rtag: RTagAction) -> Edit {
+        Edit { rtag, ..Edit::default() }
+    }
+
+    #[test]
+    fn nothing_changes_nothing() {
+        for parts in [&[][..], &[VLAN_10], &[S_VLAN_5, VLAN_10, R_TAG]] {
+            assert_eq!(run(&frame(parts), Edit::default()), Ok(frame(parts)));
+        }
+    }
+
+    #[test]
+    fn setting_the_vlan_keeps_priority_and_dei() {
+        let set = vlan(VlanAction::Set(0xabc));
+        assert_eq!(run(&frame(&[VLAN_10]), set), Ok(frame(&[&[0x81, 0, 0xba, 0xbc]])));
+        assert_eq!(
+            run(&frame(&[S_VLAN_5, VLAN_10]), set),
+            Ok(frame(&[&[0x88, 0xa8, 0x6a, 0xbc], VLAN_10]))
+        );
+        assert_eq!(run(&frame(&[]), set), Ok(frame(&[&[0x81, 0, 0x0a, 0xbc]])));
+    }
+
+    #[test]
+    fn priority_is_of_the_outer_tag_that_leaves() {
+        let with = |action| Edit { priority: Some(1), ..vlan(action) };
+        assert_eq!(
+            run(&frame(&[VLAN_10]), with(VlanAction::Keep)),
+            Ok(frame(&[&[0x81, 0, 0x30, 10]]))
+        );
+        assert_eq!(
+            run(&frame(&[S_VLAN_5, VLAN_10]), with(VlanAction::Remove)),
+            Ok(frame(&[&[0x81, 0, 0x30, 10]]))
+        );
+        assert_eq!(run(&frame(&[]), with(VlanAction::Set(7))), Ok(frame(&[&[0x81, 0, 0x20, 7]])));
+        assert_eq!(run(&frame(&[]), with(VlanAction::Keep)), Ok(frame(&[])));
+    }
+
+    #[test]
+    fn vlan_push_and_remove() {
+        let tag = VlanTag { tpid: EtherType::S_VLAN, pcp: 3, dei: false, vid: 5 };
+        let push = vlan(VlanAction::Push(tag));
+        assert_eq!(run(&frame(&[VLAN_10]), push), Ok(frame(&[S_VLAN_5, VLAN_10])));
+        assert_eq!(
+            run(&frame(&[S_VLAN_5, VLAN_10]), push).unwrap_err().to_string(),
+            "no VLAN tag pushed: the frame has 2 already"
+        );
+        let remove = vlan(VlanAction::Remove);
+        assert_eq!(run(&frame(&[S_VLAN_5, VLAN_10]), remove), Ok(frame(&[VLAN_10])));
+        assert_eq!(run(&frame(&[]), remove), Ok(frame(&[])));
+    }
+
+    #[test]
+    fn r_tag_push_and_remove() {
+        let push = rtag(RTagAction::Push(0x1234));
+        let remove = rtag(RTagAction::Remove);
+        assert_eq!(run(&frame(&[VLAN_10]), push), Ok(frame(&[VLAN_10, R_TAG])));
+        assert_eq!(run(&frame(&[VLAN_10, R_TAG]), remove), Ok(frame(&[VLAN_10])));
+        assert_eq!(
+            run(&frame(&[R_TAG]), push).unwrap_err().to_string(),
+            "no R-TAG pushed: the frame has a sequence tag already (r-tag 4660)"
+        );
+    }
+
+    #[test]
+    fn removing_the_r_tag_looks_whether_it_is_there() {
+        let remove = rtag(RTagAction::Remove);
+        let hsr: &[u8] = &[0x89, 0x2f, 0, 10, 0, 1];
+        for parts in [&[][..], &[VLAN_10], &[hsr], &[hsr, R_TAG]] {
+            assert_eq!(run(&frame(parts), remove), Ok(frame(parts)));
+        }
+        // Only the first of two is the frame's.
+        assert_eq!(run(&frame(&[R_TAG, R_TAG]), remove), Ok(frame(&[R_TAG])));
+    }
+
+    #[test]
+    fn everything_at_once() {
+        let all = Edit {
+            destination: Some(MacAddress([1, 2, 3, 4, 5, 6])),
+            vlan: VlanAction::Set(20),
+            priority: Some(7),
+            rtag: RTagAction::Push(0x1234),
+        };
+        let mut expected = frame(&[&[0x81, 0, 0xf0, 20], R_TAG]);
+        expected[..6].copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+        assert_eq!(run(&frame(&[VLAN_10]), all), Ok(expected));
+    }
+
+    #[test]
+    fn values_that_do_not_fit_and_short_buffers() {
+        let source = frame(&[VLAN_10]);
+        assert_eq!(
+            run(&source, vlan(VlanAction::Set(4096))).unwrap_err().to_string(),
+            "VLAN id 4096 does not fit: at most 4095"
+        );
+        assert!(run(&source, Edit { priority: Some(8), ..Edit::default() }).is_err());
+        let source = Frame::parse(&source).unwrap();
+        let push = rtag(RTagAction::Push(1));
+        for len in 0..28 {
+            let error = edit(&source, &push, &mut [0; 64][..len]).unwrap_err();
+            assert!(matches!(error, EditError::Emit(EmitError::NoRoom { .. })), "{len}");
+        }
+        assert_eq!(edit(&source, &push, &mut [0; 28]), Ok(28));
+    }
+}

@@ -1,0 +1,291 @@
+//! The walk over all headers of a frame that identification and data planes look at.
+//!
+//! ```text
+//! destination, source | up to two VLAN tags | R-TAG or HSR tag | EtherType | payload
+//!                                           '----------------- MSDU ------------------
+//! ```
+//!
+//! What stands behind the sequence tag belongs to the payload: a VLAN tag there is not the frame's,
+//! nor is a second sequence tag. A third VLAN tag is the payload's EtherType.
+
+use core::fmt;
+
+use crate::bytes::{be16, split};
+use crate::ethernet::ADDRESSES_LEN;
+use crate::ip::IpError;
+use crate::{EtherType, Ip, MacAddress, TagError, Truncated, VlanTag, hsr, prp, rtag, vlan};
+
+/// VLAN tags a frame is looked at for.
+pub const MAX_VLANS: usize = 2;
+
+/// The tag that carries a frame's sequence number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SequenceTag {
+    /// R-TAG (802.1CB 7.8).
+    RTag(rtag::Repr),
+    /// HSR tag (IEC 62439-3).
+    Hsr(hsr::Repr),
+}
+
+impl SequenceTag {
+    /// Octets of either tag.
+    pub const LEN: usize = rtag::TAG_LEN;
+
+    /// The sequence number.
+    pub const fn sequence(&self) -> u16 {
+        match self {
+            SequenceTag::RTag(tag) => tag.sequence,
+            SequenceTag::Hsr(tag) => tag.sequence,
+        }
+    }
+}
+
+// `LEN` speaks for both.
+const _: () = assert!(rtag::TAG_LEN == hsr::TAG_LEN);
+
+impl fmt::Display for SequenceTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SequenceTag::RTag(tag) => tag.fmt(f),
+            SequenceTag::Hsr(tag) => tag.fmt(f),
+        }
+    }
+}
+
+/// A frame whose addresses, tags and EtherType are there in full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    octets: &'a [u8],
+    destination: MacAddress,
+    source: MacAddress,
+    /// Outer tag first; no tag stands behind an empty place.
+    vlans: [Option<VlanTag>; MAX_VLANS],
+    sequence: Option<SequenceTag>,
+    ethertype: EtherType,
+    msdu: &'a [u8],
+    payload: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Walks over the headers of a frame, FCS not included. The one thing that can be wrong is
+    /// that it ends within them.
+    pub fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+        let (addresses, mut msdu) = split::<ADDRESSES_LEN>("Ethernet header", octets)?;
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = *addresses;
+        let mut vlans = [None; MAX_VLANS];
+        for place in &mut vlans {
+            match vlan::View::new_checked(msdu) {
+                Ok(tag) => *place = Some(VlanTag::parse(&tag)),
+                Err(TagError::Truncated(error)) if begins_with(msdu, EtherType::is_vlan) => {
+                    return Err(error);
+                }
+                Err(_) => break,
+            }
+            msdu = msdu.get(vlan::TAG_LEN..).unwrap_or_default();
+        }
+        let sequence = sequence_tag(msdu)?;
+        let tag_len = if sequence.is_some() { SequenceTag::LEN } else { 0 };
+        let (ethertype, payload) =
+            split::<2>("EtherType", msdu.get(tag_len..).unwrap_or_default())?;
+        Ok(Frame {
+            octets,
+            destination: MacAddress([a, b, c, d, e, f]),
+            source: MacAddress([g, h, i, j, k, l]),
+            vlans,
+            sequence,
+            ethertype: EtherType::from(*ethertype),
+            msdu,
+            payload,
+        })
+    }
+
+    /// All octets.
+    pub fn octets(&self) -> &'a [u8] {
+        self.octets
+    }
+
+    /// Where the frame goes.
+    pub fn destination(&self) -> MacAddress {
+        self.destination
+    }
+
+    /// Where it comes from.
+    pub fn source(&self) -> MacAddress {
+        self.source
+    }
+
+    /// The VLAN tags, outer first.
+    pub fn vlans(&self) -> impl DoubleEndedIterator<Item = VlanTag> + use<> {
+        self.vlans.into_iter().flatten()
+    }
+
+    /// The outer VLAN tag, the one that says which VLAN the frame is of.
+    pub fn vlan(&self) -> Option<VlanTag> {
+        self.vlans[0]
+    }
+
+    /// The sequence tag that stands behind the VLAN tags. A PRP trailer is none: see
+    /// [`prp`](Self::prp).
+    pub fn sequence_tag(&self) -> Option<SequenceTag> {
+        self.sequence
+    }
+
+    /// The EtherType of the payload, or its length in an 802.3 frame.
+    pub fn ethertype(&self) -> EtherType {
+        self.ethertype
+    }
+
+    /// Octets of the addresses and VLAN tags in front of the MSDU: where an R-TAG stands or goes.
+    pub fn msdu_offset(&self) -> usize {
+        self.octets.len() - self.msdu.len()
+    }
+
+    /// What follows the addresses and VLAN tags, from the EtherType or sequence tag to the end of
+    /// the frame, padding included.
+    pub fn msdu(&self) -> &'a [u8] {
+        self.msdu
+    }
+
+    /// Octets in front of the payload.
+    pub fn payload_offset(&self) -> usize {
+        self.octets.len() - self.payload.len()
+    }
+
+    /// What follows the EtherType, padding included.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// The IP headers, an R-TAG in front of them or not; `None` where it is not an IP packet.
+    pub fn ip(&self) -> Result<Option<Ip>, IpError> {
+        Ip::parse(self.ethertype, self.payload)
+    }
+
+    /// The PRP trailer that ends the frame.
+    pub fn prp(&self) -> Result<prp::Repr, prp::TrailerError> {
+        // The LSDU is what PRP was given to send: all that follows the EtherType behind the VLAN
+        // tags, be that an R-TAG's.
+        let lsdu = self.msdu.get(2..).unwrap_or_default();
+        prp::View::new_checked(lsdu).map(|trailer| prp::Repr::parse(&trailer))
+    }
+}
+
+/// Whether an EtherType that `is` what is asked for stands at the start.
+fn begins_with(octets: &[u8], is: impl Fn(EtherType) -> bool) -> bool {
+    be16(octets, 0).is_some_and(|ethertype| is(EtherType(ethertype)))
+}
+
+fn sequence_tag(msdu: &[u8]) -> Result<Option<SequenceTag>, Truncated> {
+    let tag = if begins_with(msdu, |ethertype| ethertype == EtherType::R_TAG) {
+        rtag::View::new_checked(msdu).map(|tag| SequenceTag::RTag(rtag::Repr::parse(&tag)))
+    } else if begins_with(msdu, |ethertype| ethertype == EtherType::HSR) {
+        hsr::View::new_checked(msdu).map(|tag| SequenceTag::Hsr(hsr::Repr::parse(&tag)))
+    } else {
+        return Ok(None);
+    };
+    match tag {
+        Ok(tag) => Ok(Some(tag)),
+        Err(TagError::Truncated(error)) => Err(error),
+        Err(TagError::OtherEtherType { .. }) => Ok(None),
+    }
+}
+
+impl fmt::Display for Frame<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} -> {}", self.source, self.destination)?;
+        for tag in self.vlans() {
+            write!(f, ", {tag}")?;
+        }
+        if let Some(tag) = self.sequence {
+            write!(f, ", {tag}")?;
+        }
+        write!(f, ", {}", self.ethertype)?;
+        match self.ip() {
+            Ok(Some(ip)) => write!(f, ", {ip}")?,
+            Ok(None) => {}
+            Err(error) => write!(f, ", {error}")?,
+        }
+        write!(f, ", {} octets", self.octets.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    const VLAN: [u8; 4] = [0x81, 0, 0xb0, 10];
+    const R_TAG: [u8; 6] = [0xf1, 0xc1, 0, 0, 0x12, 0x34];
+
+    fn frame(parts: &[&[u8]]) -> Vec<u8> {
+        [&ADDRESSES, parts.concat().as_slice()].concat()
+    }
+
+    #[test]
+    fn finds_everything() {
+        let octets = frame(&[&[0x88, 0xa8, 0, 5], &VLAN, &R_TAG, &[0x88, 0xcc], b"data"]);
+        let frame = Frame::parse(&octets).unwrap();
+        assert_eq!(
+            frame.to_string(),
+            "02:00:00:00:00:01 -> 02:00:00:00:00:02, svlan 5 pcp 0, vlan 10 pcp 5 dei, \
+             r-tag 4660, 0x88cc (LLDP), 32 octets"
+        );
+        assert_eq!((frame.msdu_offset(), frame.payload_offset()), (20, 28));
+        assert_eq!(frame.payload(), b"data");
+        assert_eq!(frame.msdu()[..6], R_TAG);
+        assert_eq!(frame.ip(), Ok(None));
+    }
+
+    #[test]
+    fn a_third_vlan_tag_is_the_ethertype() {
+        let octets = frame(&[&VLAN, &VLAN, &VLAN, &[8, 0]]);
+        let frame = Frame::parse(&octets).unwrap();
+        assert_eq!(frame.vlans().count(), 2);
+        assert_eq!(frame.ethertype(), EtherType::C_VLAN);
+        assert_eq!(frame.payload_offset(), 22);
+    }
+
+    #[test]
+    fn what_stands_behind_the_r_tag_is_payload() {
+        for inner in [&VLAN[..], &R_TAG[..], &[0x89, 0x2f, 0, 0, 0, 0][..]] {
+            let octets = frame(&[&VLAN, &R_TAG, inner, &[8, 0]]);
+            let frame = Frame::parse(&octets).unwrap();
+            assert_eq!(frame.vlans().count(), 1);
+            assert_eq!(frame.sequence_tag().map(|tag| tag.sequence()), Some(0x1234));
+            assert_eq!(frame.ethertype(), EtherType::from([inner[0], inner[1]]));
+            assert_eq!(frame.ip(), Ok(None));
+        }
+    }
+
+    #[test]
+    fn every_cut_within_the_headers_is_told() {
+        let octets = frame(&[&VLAN, &VLAN, &R_TAG, &[0x88, 0xcc]]);
+        for len in 0..octets.len() {
+            let error = Frame::parse(&octets[..len]).unwrap_err();
+            let (what, start) = match len {
+                0..12 => ("Ethernet header", 0),
+                14..16 => ("VLAN tag", 12),
+                18..20 => ("VLAN tag", 16),
+                22..26 => ("R-TAG", 20),
+                26..28 => ("EtherType", 26),
+                12..14 => ("EtherType", 12),
+                16..18 => ("EtherType", 16),
+                _ => ("EtherType", 20),
+            };
+            assert_eq!((error.what, error.len), (what, len - start), "{len}");
+        }
+        assert!(Frame::parse(&octets).is_ok());
+    }
+
+    #[test]
+    fn a_prp_trailer_counts_from_behind_the_vlan_tags() {
+        let lsdu: &[u8] = &[1, 2, 3, 0, 9, 0xa0, 9, 0x88, 0xfb];
+        for tags in [&[][..], &VLAN[..], &[VLAN, VLAN].concat()[..]] {
+            let octets = frame(&[tags, &[0x88, 0xcc], lsdu]);
+            let trailer = Frame::parse(&octets).unwrap().prp().unwrap();
+            assert_eq!(trailer, prp::Repr { sequence: 9, lan: prp::Lan::A, lsdu_size: 9 });
+        }
+    }
+}

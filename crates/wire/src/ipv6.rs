@@ -1,0 +1,297 @@
+//! IPv6 (RFC 8200) and the walk over its extension headers.
+
+use core::fmt;
+use core::net::Ipv6Addr;
+
+use crate::bytes::{be16, room, split};
+use crate::{EmitError, Protocol, Truncated};
+
+mod field {
+    use core::ops::Range;
+
+    pub(super) const VERSION_CLASS_FLOW: Range<usize> = 0..4;
+    pub(super) const PAYLOAD_LEN: Range<usize> = 4..6;
+    pub(super) const NEXT_HEADER: usize = 6;
+    pub(super) const HOP_LIMIT: usize = 7;
+    pub(super) const SOURCE: Range<usize> = 8..24;
+    pub(super) const DESTINATION: Range<usize> = 24..40;
+}
+
+/// Octets of the header.
+pub const HEADER_LEN: usize = field::DESTINATION.end;
+/// Extension headers that are walked over. RFC 8200 4.1 recommends an order of six that can be
+/// walked over, destination options twice among them.
+pub const MAX_EXTENSIONS: usize = 6;
+/// The greatest flow label.
+pub const MAX_FLOW_LABEL: u32 = 0x000f_ffff;
+
+const WHAT: &str = "IPv6 packet";
+const EXTENSION: &str = "IPv6 extension header";
+
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION_OPTIONS: u8 = 60;
+
+/// Why octets are not an IPv6 packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PacketError {
+    /// Header or payload is cut off.
+    Truncated(Truncated),
+    /// The version is not 6.
+    Version(u8),
+}
+
+impl From<Truncated> for PacketError {
+    fn from(error: Truncated) -> Self {
+        PacketError::Truncated(error)
+    }
+}
+
+impl fmt::Display for PacketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PacketError::Truncated(error) => error.fmt(f),
+            PacketError::Version(found) => write!(f, "IP version {found} in an IPv6 packet"),
+        }
+    }
+}
+
+impl core::error::Error for PacketError {}
+
+/// Why the walk over extension headers did not reach the upper-layer protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtensionError {
+    /// An extension header is cut off by the end of the packet.
+    Truncated(Truncated),
+    /// More than [`MAX_EXTENSIONS`].
+    TooMany,
+}
+
+impl From<Truncated> for ExtensionError {
+    fn from(error: Truncated) -> Self {
+        ExtensionError::Truncated(error)
+    }
+}
+
+impl fmt::Display for ExtensionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExtensionError::Truncated(error) => error.fmt(f),
+            ExtensionError::TooMany => {
+                write!(f, "more than {MAX_EXTENSIONS} IPv6 extension headers")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ExtensionError {}
+
+/// A packet that is there in full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View<'a> {
+    header: &'a [u8; HEADER_LEN],
+    payload: &'a [u8],
+}
+
+/// What stands behind the extension headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upper<'a> {
+    /// The upper-layer protocol.
+    pub protocol: Protocol,
+    /// Where the fragment belongs, in units of 8 octets; 0 for a whole packet. The protocol of a
+    /// fragment that is not the first is the one its fragment header names.
+    pub fragment_offset: u16,
+    /// The octets of that protocol.
+    pub payload: &'a [u8],
+}
+
+impl<'a> View<'a> {
+    /// The packet at the start of `octets`; what stands behind its payload length, padding, is not
+    /// its. A jumbogram (RFC 2675) has payload length 0 and so no payload here.
+    pub fn new_checked(octets: &'a [u8]) -> Result<Self, PacketError> {
+        let (header, rest) = split::<HEADER_LEN>(WHAT, octets)?;
+        if header[0] >> 4 != 6 {
+            return Err(PacketError::Version(header[0] >> 4));
+        }
+        let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let payload = rest.get(..payload_len).ok_or(Truncated {
+            what: WHAT,
+            needed: HEADER_LEN + payload_len,
+            len: octets.len(),
+        })?;
+        Ok(View { header, payload })
+    }
+
+    fn first_word(&self) -> u32 {
+        let [a, b, c, d, ..] = *self.header;
+        u32::from_be_bytes([a, b, c, d])
+    }
+
+    fn address(&self, at: usize) -> Ipv6Addr {
+        Ipv6Addr::from(core::array::from_fn::<u8, 16, _>(|i| self.header[at + i]))
+    }
+
+    /// Differentiated services code point, `0..=63`.
+    pub fn dscp(&self) -> u8 {
+        (self.first_word() >> 22) as u8 & 0x3f
+    }
+
+    /// Explicit congestion notification, `0..=3`.
+    pub fn ecn(&self) -> u8 {
+        (self.first_word() >> 20) as u8 & 0x03
+    }
+
+    /// Flow label, 20 bits.
+    pub fn flow_label(&self) -> u32 {
+        self.first_word() & MAX_FLOW_LABEL
+    }
+
+    /// The first extension header's number, or the upper-layer protocol.
+    pub fn next_header(&self) -> Protocol {
+        Protocol(self.header[field::NEXT_HEADER])
+    }
+
+    /// Hops the packet may still take.
+    pub fn hop_limit(&self) -> u8 {
+        self.header[field::HOP_LIMIT]
+    }
+
+    /// The sender.
+    pub fn source(&self) -> Ipv6Addr {
+        self.address(field::SOURCE.start)
+    }
+
+    /// The receiver.
+    pub fn destination(&self) -> Ipv6Addr {
+        self.address(field::DESTINATION.start)
+    }
+
+    /// What stands after the header, extension headers included, padding of the frame not.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// Walks over hop-by-hop options, destination options, routing, fragment and authentication
+    /// headers. Any other number is taken for the upper-layer protocol, ESP among them. The walk
+    /// ends at a fragment that is not the first: what follows is no header.
+    pub fn upper(&self) -> Result<Upper<'a>, ExtensionError> {
+        let mut next = self.next_header().0;
+        let mut rest = self.payload;
+        for walked in 0..=MAX_EXTENSIONS {
+            let units = rest.get(1).copied().map(usize::from);
+            let len = match next {
+                HOP_BY_HOP | DESTINATION_OPTIONS | ROUTING => units.map(|n| (n + 1) * 8),
+                AUTHENTICATION => units.map(|n| (n + 2) * 4),
+                FRAGMENT => Some(8),
+                _ => {
+                    let protocol = Protocol(next);
+                    return Ok(Upper { protocol, fragment_offset: 0, payload: rest });
+                }
+            };
+            if walked == MAX_EXTENSIONS {
+                break;
+            }
+            let needed = len.unwrap_or(8);
+            let (header, behind) = rest.split_at_checked(needed).ok_or(Truncated {
+                what: EXTENSION,
+                needed,
+                len: rest.len(),
+            })?;
+            let offset = if next == FRAGMENT { be16(header, 2).unwrap_or(0) >> 3 } else { 0 };
+            next = header.first().copied().unwrap_or(next);
+            rest = behind;
+            if offset != 0 {
+                let protocol = Protocol(next);
+                return Ok(Upper { protocol, fragment_offset: offset, payload: rest });
+            }
+        }
+        Err(ExtensionError::TooMany)
+    }
+}
+
+/// An IPv6 header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Repr {
+    /// Differentiated services code point, `0..=63`.
+    pub dscp: u8,
+    /// Explicit congestion notification, `0..=3`.
+    pub ecn: u8,
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+    /// The protocol of the payload.
+    pub next_header: Protocol,
+    /// Hops the packet may take.
+    pub hop_limit: u8,
+    /// The sender.
+    pub source: Ipv6Addr,
+    /// The receiver.
+    pub destination: Ipv6Addr,
+    /// Octets of the payload, extension headers included.
+    pub payload_len: u16,
+}
+
+impl Repr {
+    /// A UDP packet with DSCP 0 and 64 hops.
+    pub const fn new(source: Ipv6Addr, destination: Ipv6Addr, payload_len: u16) -> Self {
+        Repr {
+            dscp: 0,
+            ecn: 0,
+            flow_label: 0,
+            next_header: Protocol::UDP,
+            hop_limit: 64,
+            source,
+            destination,
+            payload_len,
+        }
+    }
+
+    /// The fields of a packet.
+    pub fn parse(packet: &View<'_>) -> Self {
+        Repr {
+            dscp: packet.dscp(),
+            ecn: packet.ecn(),
+            flow_label: packet.flow_label(),
+            next_header: packet.next_header(),
+            hop_limit: packet.hop_limit(),
+            source: packet.source(),
+            destination: packet.destination(),
+            // The payload came from a 16-bit length.
+            payload_len: packet.payload.len() as u16,
+        }
+    }
+
+    /// Octets [`emit`](Self::emit) writes.
+    pub const fn buffer_len(&self) -> usize {
+        HEADER_LEN
+    }
+
+    /// Writes the header to the start of `buffer`; returns its length.
+    pub fn emit(&self, buffer: &mut [u8]) -> Result<usize, EmitError> {
+        EmitError::check("DSCP", self.dscp.into(), 63)?;
+        EmitError::check("ECN", self.ecn.into(), 3)?;
+        EmitError::check("flow label", self.flow_label as usize, MAX_FLOW_LABEL as usize)?;
+        let header = room::<HEADER_LEN>(WHAT, buffer)?;
+        let class = u32::from(self.dscp << 2 | self.ecn);
+        let first_word = 6 << 28 | class << 20 | self.flow_label;
+        header[field::VERSION_CLASS_FLOW].copy_from_slice(&first_word.to_be_bytes());
+        header[field::PAYLOAD_LEN].copy_from_slice(&self.payload_len.to_be_bytes());
+        header[field::NEXT_HEADER] = self.next_header.0;
+        header[field::HOP_LIMIT] = self.hop_limit;
+        header[field::SOURCE].copy_from_slice(&self.source.octets());
+        header[field::DESTINATION].copy_from_slice(&self.destination.octets());
+        Ok(HEADER_LEN)
+    }
+}
+
+impl fmt::Display for Repr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} -> {} {}", self.source, self.destination, self.next_header)?;
+        write!(f, " dscp {} hops {} len {}", self.dscp, self.hop_limit, self.payload_len)
+    }
+}
+
+#[cfg(test)]
+#[path = "ipv6_tests.rs"]
+mod tests;
