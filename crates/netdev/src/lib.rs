@@ -1,1 +1,42 @@
-//! x
+//! Network devices and network namespaces, by rtnetlink, generic netlink and ethtool: blocking,
+//! without a runtime and without other programs.
+//!
+//! - [`Namespace`]: a network namespace that lives as long as a descriptor of it.
+//! - [`Handle`]: makes, changes and shows the devices of a namespace; [`Link`] is what it shows.
+//! - [`Monitor`]: hears of devices that come, change and go.
+//! - [`Ethtool`]: driver, offloads, time stamping, channels.
+//! - [`xdp`]: what a device's driver can do with XDP.
+//! - [`napi`]: threaded NAPI and its timers.
+//! - [`testing`]: how tests say what they cannot run without.
+//!
+//! ```no_run
+//! use onbeat_netdev::{Handle, Namespace, VethEnd};
+//!
+//! # fn main() -> onbeat_netdev::Result<()> {
+//! let (talker, listener) = (Namespace::new()?, Namespace::new()?);
+//! let handle = Handle::in_namespace(&talker)?;
+//! handle.create_veth(&VethEnd::new("t0"), &VethEnd::new("l0").namespace(&listener))?;
+//! handle.set_up("t0")?;
+//! Handle::in_namespace(&listener)?.set_up("l0")?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod genl;
+mod link;
+mod monitor;
+mod namespace;
+mod netlink;
+mod rtnl;
+
+pub mod ethtool;
+pub mod napi;
+pub mod testing;
+pub mod xdp;
+
+pub use error::{Error, MAX_NAME, Result, check_name};
+pub use ethtool::Ethtool;
+pub use link::{Bridge, Handle, Link, Statistics, VethEnd, XdpAttachment, XdpMode};
+pub use monitor::{LinkEvent, Monitor};
+pub use namespace::Namespace;

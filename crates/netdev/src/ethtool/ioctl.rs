@@ -1,0 +1,205 @@
+//! `SIOCETHTOOL` and the structures it takes (linux/ethtool.h).
+
+use std::{
+    ffi::c_char,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+};
+
+use nix::errno::Errno;
+
+use super::Ethtool;
+use crate::{Error, Result, check_name, netlink::Failure};
+
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GLINK: u32 = 0x0a;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GET_TS_INFO: u32 = 0x41;
+/// Bit of `rx_filters`: every frame is stamped.
+pub(super) const HWTSTAMP_FILTER_ALL: u32 = 1;
+
+/// A structure that an ethtool command reads and fills.
+///
+/// # Safety
+/// The first field is the command, and the structure is at least as long as that command writes.
+pub(super) unsafe trait Request {
+    /// Where the structure begins.
+    fn start(&mut self) -> *mut libc::c_void;
+}
+
+macro_rules! request {
+    ($name:ident) => {
+        // SAFETY: the structure is the one linux/ethtool.h gives for its command, which its
+        // constructor sets; sizes are asserted below.
+        unsafe impl Request for $name {
+            fn start(&mut self) -> *mut libc::c_void {
+                std::ptr::from_mut(self).cast()
+            }
+        }
+    };
+}
+
+/// `struct ethtool_drvinfo`.
+#[repr(C)]
+pub(super) struct DriverInfo {
+    command: u32,
+    pub(super) driver: [u8; 32],
+    pub(super) version: [u8; 32],
+    pub(super) firmware: [u8; 32],
+    pub(super) bus: [u8; 32],
+    expansion_rom: [u8; 32],
+    reserved: [u8; 12],
+    lengths: [u32; 5],
+}
+const _: () = assert!(size_of::<DriverInfo>() == 196);
+request!(DriverInfo);
+
+impl Default for DriverInfo {
+    fn default() -> Self {
+        Self {
+            command: ETHTOOL_GDRVINFO,
+            driver: [0; 32],
+            version: [0; 32],
+            firmware: [0; 32],
+            bus: [0; 32],
+            expansion_rom: [0; 32],
+            reserved: [0; 12],
+            lengths: [0; 5],
+        }
+    }
+}
+
+/// `struct ethtool_value`.
+#[repr(C)]
+pub(super) struct Value {
+    command: u32,
+    pub(super) data: u32,
+}
+const _: () = assert!(size_of::<Value>() == 8);
+request!(Value);
+
+impl Value {
+    pub(super) fn get_link() -> Self {
+        Self { command: ETHTOOL_GLINK, data: 0 }
+    }
+}
+
+/// `struct ethtool_ts_info`.
+#[repr(C)]
+pub(super) struct TimestampInfo {
+    command: u32,
+    pub(super) so_timestamping: u32,
+    pub(super) phc_index: i32,
+    tx_types: u32,
+    tx_reserved: [u32; 3],
+    pub(super) rx_filters: u32,
+    rx_reserved: [u32; 3],
+}
+const _: () = assert!(size_of::<TimestampInfo>() == 44);
+request!(TimestampInfo);
+
+impl Default for TimestampInfo {
+    fn default() -> Self {
+        Self {
+            command: ETHTOOL_GET_TS_INFO,
+            so_timestamping: 0,
+            phc_index: -1,
+            tx_types: 0,
+            tx_reserved: [0; 3],
+            rx_filters: 0,
+            rx_reserved: [0; 3],
+        }
+    }
+}
+
+/// `struct ethtool_channels`.
+#[repr(C)]
+pub(super) struct ChannelCounts {
+    command: u32,
+    pub(super) max_rx: u32,
+    pub(super) max_tx: u32,
+    pub(super) max_other: u32,
+    pub(super) max_combined: u32,
+    pub(super) rx: u32,
+    pub(super) tx: u32,
+    pub(super) other: u32,
+    pub(super) combined: u32,
+}
+const _: () = assert!(size_of::<ChannelCounts>() == 36);
+request!(ChannelCounts);
+
+impl Default for ChannelCounts {
+    fn default() -> Self {
+        Self {
+            command: ETHTOOL_GCHANNELS,
+            max_rx: 0,
+            max_tx: 0,
+            max_other: 0,
+            max_combined: 0,
+            rx: 0,
+            tx: 0,
+            other: 0,
+            combined: 0,
+        }
+    }
+}
+
+/// A structure whose length depends on the device: 32-bit words, the command first. Whoever
+/// builds it leaves room for what the command writes.
+pub(super) struct Words(pub(super) Vec<u32>);
+
+// SAFETY: the first word is the command; features.rs builds each with the counts inside that bound
+// what the kernel writes, and with the room for them.
+unsafe impl Request for Words {
+    fn start(&mut self) -> *mut libc::c_void {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Text up to the first NUL.
+pub(super) fn text(field: &[u8]) -> String {
+    let end = field.iter().position(|&octet| octet == 0).unwrap_or(field.len());
+    String::from_utf8_lossy(&field[..end]).into_owned()
+}
+
+impl Ethtool {
+    /// Runs one request and returns what the ioctl returns.
+    pub(super) fn call(
+        &self,
+        interface: &str,
+        operation: &str,
+        request: &mut impl Request,
+    ) -> Result<i32> {
+        check_name(interface)?;
+        ioctl(self.socket.as_fd(), interface, request).map_err(|errno| match errno {
+            // The handle's error names the interfaces that exist.
+            Errno::ENODEV => match self.handle.link(interface) {
+                Err(error) => error,
+                Ok(_) => Failure::Refused { errno, detail: None }.of(operation, interface),
+            },
+            Errno::EOPNOTSUPP => Error::Unsupported {
+                what: format!("to {operation} of interface {interface:?}"),
+                remedy: "its driver does not offer it".into(),
+            },
+            _ => Failure::Refused { errno, detail: None }.of(operation, interface),
+        })
+    }
+}
+
+fn ioctl(
+    socket: BorrowedFd<'_>,
+    interface: &str,
+    request: &mut impl Request,
+) -> std::result::Result<i32, Errno> {
+    let mut name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
+    // check_name left room for the NUL.
+    for (to, from) in name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = from as c_char;
+    }
+    let data = request.start().cast::<c_char>();
+    let mut ifreq =
+        libc::ifreq { ifr_name: name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: data } };
+    // SAFETY: the socket is open, `ifreq` is what SIOCETHTOOL takes, and `data` points to a
+    // structure that is borrowed for the call and as long as its command needs (trait Request).
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
+    Errno::result(result)
+}

@@ -1,0 +1,149 @@
+//! What drivers tell and let change beside rtnetlink: the ethtool interface.
+
+mod features;
+mod ioctl;
+
+use std::os::fd::OwnedFd;
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+pub use self::features::{Change, Feature};
+use crate::{Error, Handle, Namespace, Result};
+
+/// A socket for ethtool requests to the devices of one namespace.
+#[derive(Debug)]
+pub struct Ethtool {
+    socket: OwnedFd,
+    /// For the names that exist, where one does not.
+    handle: Handle,
+}
+
+/// The driver of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Driver {
+    /// Name.
+    pub name: String,
+    /// Version; the kernel's, for most drivers in it.
+    pub version: String,
+    /// Version of the firmware; empty where there is none.
+    pub firmware: String,
+    /// Where the device is attached, for example a PCI address; empty for a virtual device.
+    pub bus: String,
+}
+
+/// Which time stamps a device gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timestamping {
+    /// By the device, on transmission.
+    pub tx_hardware: bool,
+    /// By the device, on reception.
+    pub rx_hardware: bool,
+    /// By the driver, on transmission.
+    pub tx_software: bool,
+    /// By the stack, on reception.
+    pub rx_software: bool,
+    /// The device can stamp every frame it receives, not only those of PTP.
+    pub rx_all: bool,
+    /// Number N of the device's clock /dev/ptpN.
+    pub phc: Option<u32>,
+}
+
+/// How many channels (queues with an interrupt) a device has, and may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Channels {
+    pub rx: u32,
+    pub max_rx: u32,
+    pub tx: u32,
+    pub max_tx: u32,
+    pub other: u32,
+    pub max_other: u32,
+    /// Channels that receive and transmit.
+    pub combined: u32,
+    pub max_combined: u32,
+}
+
+impl Ethtool {
+    /// A socket of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// Where no socket can be opened.
+    pub fn open() -> Result<Self> {
+        let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
+            .map_err(|errno| Error::io("open a socket for ethtool", errno))?;
+        Ok(Self { socket, handle: Handle::open()? })
+    }
+
+    /// A socket of `namespace`.
+    ///
+    /// # Errors
+    /// As [`Ethtool::open`], and where the caller may not enter the namespace.
+    pub fn in_namespace(namespace: &Namespace) -> Result<Self> {
+        namespace.run(Self::open)?
+    }
+
+    /// The driver of the device.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; the kernel's refusal. So for every request here.
+    pub fn driver(&self, interface: &str) -> Result<Driver> {
+        let mut request = ioctl::DriverInfo::default();
+        self.call(interface, "read the driver", &mut request)?;
+        Ok(Driver {
+            name: ioctl::text(&request.driver),
+            version: ioctl::text(&request.version),
+            firmware: ioctl::text(&request.firmware),
+            bus: ioctl::text(&request.bus),
+        })
+    }
+
+    /// Whether the device has a link.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn link_detected(&self, interface: &str) -> Result<bool> {
+        let mut request = ioctl::Value::get_link();
+        self.call(interface, "read the link state", &mut request)?;
+        Ok(request.data != 0)
+    }
+
+    /// Which time stamps the device gives.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`].
+    pub fn timestamping(&self, interface: &str) -> Result<Timestamping> {
+        let mut request = ioctl::TimestampInfo::default();
+        self.call(interface, "read the time stamping abilities", &mut request)?;
+        let has = |flag: u32| request.so_timestamping & flag != 0;
+        Ok(Timestamping {
+            tx_hardware: has(libc::SOF_TIMESTAMPING_TX_HARDWARE),
+            rx_hardware: has(libc::SOF_TIMESTAMPING_RX_HARDWARE),
+            tx_software: has(libc::SOF_TIMESTAMPING_TX_SOFTWARE),
+            rx_software: has(libc::SOF_TIMESTAMPING_RX_SOFTWARE),
+            rx_all: request.rx_filters & (1 << ioctl::HWTSTAMP_FILTER_ALL) != 0,
+            phc: u32::try_from(request.phc_index).ok(),
+        })
+    }
+
+    /// The channels of the device.
+    ///
+    /// # Errors
+    /// As [`Ethtool::driver`]; [`Error::Unsupported`] where the driver does not say.
+    pub fn channels(&self, interface: &str) -> Result<Channels> {
+        let mut request = ioctl::ChannelCounts::default();
+        self.call(interface, "read the channels", &mut request)?;
+        Ok(Channels {
+            rx: request.rx,
+            max_rx: request.max_rx,
+            tx: request.tx,
+            max_tx: request.max_tx,
+            other: request.other,
+            max_other: request.max_other,
+            combined: request.combined,
+            max_combined: request.max_combined,
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! Changing a device that exists.
+
+use std::os::fd::AsRawFd;
+
+use netlink_packet_route::{
+    RouteNetlinkMessage,
+    link::{LinkAttribute, LinkFlags, LinkMessage},
+};
+use onbeat_wire::MacAddress;
+
+use super::{Handle, create::named};
+use crate::{Namespace, Result, check_name};
+
+impl Handle {
+    /// Turns the device on.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotFound`]; the kernel's refusal. So for every change here.
+    pub fn set_up(&self, name: &str) -> Result<()> {
+        self.set_flag(name, LinkFlags::Up, true, "turn on")
+    }
+
+    /// Turns the device off.
+    ///
+    /// # Errors
+    /// As [`Handle::set_up`].
+    pub fn set_down(&self, name: &str) -> Result<()> {
+        self.set_flag(name, LinkFlags::Up, false, "turn off")
+    }
+
+    /// Makes the device take frames for every destination, or only for its own.
+    ///
+    /// This is the flag an administrator sets. The kernel counts it once beside those who ask for
+    /// the mode themselves (a bridge, a packet socket): see [`super::Link::promiscuity`].
+    ///
+    /// # Errors
+    /// As [`Handle::set_up`].
+    pub fn set_promiscuous(&self, name: &str, on: bool) -> Result<()> {
+        self.set_flag(name, LinkFlags::Promisc, on, &format!("set promiscuous to {on}"))
+    }
+
+    /// Turns address resolution (ARP, and for IPv6 neighbour discovery) on the device on or off.
+    ///
+    /// # Errors
+    /// As [`Handle::set_up`].
+    pub fn set_arp(&self, name: &str, on: bool) -> Result<()> {
+        self.set_flag(name, LinkFlags::Noarp, !on, &format!("set ARP to {on}"))
+    }
+
+    /// Sets the longest payload of a frame, in octets: without Ethernet header and FCS.
+    ///
+    /// # Errors
+    /// As [`Handle::set_up`].
+    pub fn set_mtu(&self, name: &str, mtu: u32) -> Result<()> {
+        self.set(name, LinkAttribute::Mtu(mtu), &format!("set MTU to {mtu}"))
+    }
+
+    /// Sets the hardware address.
+    ///
+    /// # Errors
+    /// As [`Handle::set_up`].
+    pub fn set_mac(&self, name: &str, mac: MacAddress) -> Result<()> {
+        self.set(name, LinkAttribute::Address(mac.0.to_vec()), &format!("set MAC address to {mac}"))
+    }
+
+    /// Makes the device a port of `bridge`, or takes it out of the bridge it is a port of.
+    ///
+    /// # Errors
+    /// As [`Handle::set_up`], and where there is no such bridge.
+    pub fn set_master(&self, name: &str, bridge: Option<&str>) -> Result<()> {
+        let index = bridge.map_or(Ok(0), |bridge| self.index(bridge))?;
+        let operation =
+            bridge.map_or("leave its bridge".into(), |bridge| format!("join {bridge:?}"));
+        self.set(name, LinkAttribute::Controller(index), &operation)
+    }
+
+    /// Renames the device.
+    ///
+    /// # Errors
+    /// As [`Handle::set_up`], and where the new name is taken or none.
+    pub fn rename(&self, name: &str, new: &str) -> Result<()> {
+        check_name(new)?;
+        let mut message = LinkMessage::default();
+        message.header.index = self.index(name)?;
+        message.attributes.push(LinkAttribute::IfName(new.to_owned()));
+        self.set_link(message, name, &format!("rename to {new:?}"))
+    }
+
+    /// Moves the device to another namespace. It arrives turned off and without addresses.
+    ///
+    /// # Errors
+    /// As [`Handle::set_up`], and where the name is taken there or the device cannot move.
+    pub fn move_to(&self, name: &str, namespace: &Namespace) -> Result<()> {
+        self.set(name, LinkAttribute::NetNsFd(namespace.as_raw_fd()), "move to another namespace")
+    }
+
+    /// Deletes the device; of a veth pair, both ends.
+    ///
+    /// # Errors
+    /// As [`Handle::set_up`], and where the device is no virtual one.
+    pub fn delete(&self, name: &str) -> Result<()> {
+        let message = RouteNetlinkMessage::DelLink(named(name)?);
+        self.rtnl.change(&message, 0).map_err(|failure| self.explain(failure, "delete", name))
+    }
+
+    fn set_flag(&self, name: &str, flag: LinkFlags, on: bool, operation: &str) -> Result<()> {
+        let mut message = named(name)?;
+        message.header.change_mask = flag;
+        message.header.flags = if on { flag } else { LinkFlags::empty() };
+        self.set_link(message, name, operation)
+    }
+
+    fn set(&self, name: &str, attribute: LinkAttribute, operation: &str) -> Result<()> {
+        let mut message = named(name)?;
+        message.attributes.push(attribute);
+        self.set_link(message, name, operation)
+    }
+
+    fn set_link(&self, message: LinkMessage, name: &str, operation: &str) -> Result<()> {
+        self.rtnl
+            .change(&RouteNetlinkMessage::SetLink(message), 0)
+            .map_err(|failure| self.explain(failure, operation, name))
+    }
+}

@@ -1,0 +1,214 @@
+//! Network devices as rtnetlink shows, makes and changes them.
+
+mod change;
+mod create;
+mod info;
+mod statistics;
+
+use std::{
+    fs,
+    net::IpAddr,
+    time::{Duration, Instant},
+};
+
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::{
+    AddressFamily, RouteNetlinkMessage,
+    address::{AddressAttribute, AddressHeaderFlags, AddressMessage},
+    link::{LinkAttribute, LinkExtentMask, LinkMessage},
+};
+use nix::errno::Errno;
+
+pub use self::{
+    create::{Bridge, VethEnd},
+    info::{Link, XdpAttachment, XdpMode},
+    statistics::Statistics,
+};
+use crate::{Error, Monitor, Namespace, Result, check_name, netlink::Failure, rtnl::Rtnl};
+
+/// An rtnetlink socket of one namespace: what makes, changes and shows the devices there.
+///
+/// Requests of several threads take turns.
+#[derive(Debug)]
+pub struct Handle {
+    rtnl: Rtnl,
+    namespace: Namespace,
+}
+
+impl Handle {
+    /// A handle of the calling thread's namespace, which it keeps when the thread leaves.
+    ///
+    /// # Errors
+    /// Where no netlink socket can be opened or /proc cannot be read.
+    pub fn open() -> Result<Self> {
+        Ok(Self { rtnl: Rtnl::open()?, namespace: Namespace::current()? })
+    }
+
+    /// A handle of `namespace`.
+    ///
+    /// # Errors
+    /// As [`Handle::open`], and where the caller may not enter the namespace.
+    pub fn in_namespace(namespace: &Namespace) -> Result<Self> {
+        namespace.run(Self::open)?
+    }
+
+    /// The namespace the handle is of.
+    #[must_use]
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// All devices, in the order of their index.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn links(&self) -> Result<Vec<Link>> {
+        let mut query = LinkMessage::default();
+        query.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+        let links = self.rtnl.links(query).map_err(|failure| failure.of("list interfaces", ""))?;
+        Ok(links.into_iter().map(Link::from).collect())
+    }
+
+    /// The device of that name.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], which carries the names that exist.
+    pub fn link(&self, name: &str) -> Result<Link> {
+        self.message(name, vec![LinkExtentMask::SkipStats]).map(Link::from)
+    }
+
+    /// The device of that index.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], which carries the names that exist.
+    pub fn link_by_index(&self, index: u32) -> Result<Link> {
+        let mut query = LinkMessage::default();
+        query.header.index = index;
+        query.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+        let name = format!("index {index}");
+        let found = self.rtnl.link(query);
+        found.map(Link::from).map_err(|failure| self.explain(failure, "look up", &name))
+    }
+
+    /// The index of the device of that name.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], which carries the names that exist.
+    pub fn index(&self, name: &str) -> Result<u32> {
+        self.link(name).map(|link| link.index)
+    }
+
+    /// The counters of the device.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], which carries the names that exist.
+    pub fn statistics(&self, name: &str) -> Result<Statistics> {
+        let message = self.message(name, vec![])?;
+        Statistics::of(&message).ok_or_else(|| Error::Malformed {
+            operation: format!("read the counters of {name}"),
+            reason: "they are missing".into(),
+        })
+    }
+
+    /// Gives the device an address. IPv6 addresses are usable at once: no duplicate address
+    /// detection holds them back.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; or the kernel's refusal, for example of an address that is there.
+    pub fn add_address(&self, name: &str, address: IpAddr, prefix: u8) -> Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.index = self.index(name)?;
+        message.header.prefix_len = prefix;
+        message.header.family = match address {
+            IpAddr::V4(_) => AddressFamily::Inet,
+            IpAddr::V6(_) => AddressFamily::Inet6,
+        };
+        if address.is_ipv6() {
+            message.header.flags = AddressHeaderFlags::Nodad;
+        }
+        message.attributes.push(AddressAttribute::Local(address));
+        message.attributes.push(AddressAttribute::Address(address));
+        self.rtnl
+            .change(&RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+            .map_err(|failure| {
+                self.explain(failure, &format!("add address {address}/{prefix}"), name)
+            })
+    }
+
+    /// Turns IPv6 on the device off or on. Off, the device sends nothing by itself: no router
+    /// solicitation, no neighbour discovery, no multicast report.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; where /proc/sys cannot be written. A kernel without IPv6 has nothing
+    /// to turn off, which is no error.
+    pub fn set_ipv6(&self, name: &str, on: bool) -> Result<()> {
+        check_name(name)?;
+        self.index(name)?;
+        let path = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
+        // /proc/sys/net shows the namespace of the thread that opens it.
+        self.namespace.run(|| match fs::write(&path, if on { "0" } else { "1" }) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !on => Ok(()),
+            result => result.map_err(|error| Error::io(format!("write {path}"), error)),
+        })?
+    }
+
+    /// Waits until `condition` holds for the device, which need not exist yet, and returns it.
+    /// `what` says the condition in an error: "up", "gone from its bridge".
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; where the kernel refuses.
+    pub fn wait_for(
+        &self,
+        name: &str,
+        what: &str,
+        timeout: Duration,
+        mut condition: impl FnMut(&Link) -> bool,
+    ) -> Result<Link> {
+        // Some changes (a queueing discipline, an XDP program) are announced late or to other
+        // groups, so that the device is also looked at this often without an event.
+        const LOOK: Duration = Duration::from_millis(20);
+        let deadline = Instant::now() + timeout;
+        let mut monitor = Monitor::in_namespace(&self.namespace)?;
+        loop {
+            match self.link(name) {
+                Ok(link) if condition(&link) => return Ok(link),
+                Ok(_) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::Timeout {
+                    interface: name.to_owned(),
+                    condition: what.to_owned(),
+                    timeout,
+                });
+            }
+            monitor.next_within(left.min(LOOK))?;
+        }
+    }
+
+    /// Waits until the device is up and has carrier.
+    ///
+    /// # Errors
+    /// As [`Handle::wait_for`].
+    pub fn wait_carrier(&self, name: &str, timeout: Duration) -> Result<Link> {
+        self.wait_for(name, "up with carrier", timeout, |link| link.up && link.carrier)
+    }
+
+    fn message(&self, name: &str, mask: Vec<LinkExtentMask>) -> Result<LinkMessage> {
+        check_name(name)?;
+        let mut query = LinkMessage::default();
+        query.attributes.push(LinkAttribute::IfName(name.to_owned()));
+        query.attributes.push(LinkAttribute::ExtMask(mask));
+        self.rtnl.link(query).map_err(|failure| self.explain(failure, "look up", name))
+    }
+
+    /// The error for a failed operation; for a device that does not exist, with those that do.
+    fn explain(&self, failure: Failure, operation: &str, name: &str) -> Error {
+        if failure.errno() != Some(Errno::ENODEV) {
+            return failure.of(operation, name);
+        }
+        let names = self.links().map(|links| links.into_iter().map(|link| link.name).collect());
+        Error::NotFound { name: name.to_owned(), available: names.unwrap_or_default() }
+    }
+}

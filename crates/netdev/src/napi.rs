@@ -1,0 +1,109 @@
+//! How a device's NAPI instances run: in threads or in softirq, and how long they wait for more.
+//!
+//! All this is read and written in /sys/class/net, and **sysfs shows the devices of the namespace
+//! in which it was mounted**, not of the thread that reads it. In another namespace call these
+//! functions within [`Namespace::run_with_sysfs`](crate::Namespace::run_with_sysfs).
+
+use std::{fs, io};
+
+use nix::errno::Errno;
+
+use crate::{Error, Result, check_name};
+
+/// Whether the device's NAPI instances run in kernel threads, which can be given a priority and a
+/// CPU, rather than in softirq.
+///
+/// # Errors
+/// [`Error::NotFound`]; where sysfs cannot be read.
+pub fn threaded(interface: &str) -> Result<bool> {
+    // 2 is threaded with busy polling (Linux 6.18 and later).
+    read(interface, "threaded").map(|value| value != 0)
+}
+
+/// Makes the device's NAPI instances run in kernel threads, or in softirq.
+///
+/// # Errors
+/// [`Error::Unsupported`] where the device has no NAPI instance at this moment: a veth has one
+/// while its generic receive offload is on or it carries an XDP program.
+pub fn set_threaded(interface: &str, on: bool) -> Result<()> {
+    write(interface, "threaded", u64::from(on))
+}
+
+/// How long NAPI holds frames back for merging after its budget was not used up, in nanoseconds.
+///
+/// # Errors
+/// As [`threaded`].
+pub fn gro_flush_timeout_ns(interface: &str) -> Result<u64> {
+    read(interface, "gro_flush_timeout")
+}
+
+/// Sets [`gro_flush_timeout_ns`]. With [`set_defer_hard_irqs`] it becomes the polling interval.
+///
+/// # Errors
+/// As [`threaded`].
+pub fn set_gro_flush_timeout_ns(interface: &str, timeout_ns: u64) -> Result<()> {
+    write(interface, "gro_flush_timeout", timeout_ns)
+}
+
+/// How many empty polls it takes until the device's interrupt is turned on again.
+///
+/// # Errors
+/// As [`threaded`].
+pub fn defer_hard_irqs(interface: &str) -> Result<u64> {
+    read(interface, "napi_defer_hard_irqs")
+}
+
+/// Sets [`defer_hard_irqs`].
+///
+/// # Errors
+/// As [`threaded`].
+pub fn set_defer_hard_irqs(interface: &str, polls: u64) -> Result<()> {
+    write(interface, "napi_defer_hard_irqs", polls)
+}
+
+const CLASS: &str = "/sys/class/net";
+
+fn read(interface: &str, attribute: &str) -> Result<u64> {
+    check_name(interface)?;
+    let path = format!("{CLASS}/{interface}/{attribute}");
+    let text = fs::read_to_string(&path)
+        .map_err(|error| explain(error, interface, attribute, format!("read {path}")))?;
+    text.trim().parse().map_err(|_| Error::Malformed {
+        operation: format!("read {path}"),
+        reason: format!("{:?} is not a number", text.trim()),
+    })
+}
+
+fn write(interface: &str, attribute: &str, value: u64) -> Result<()> {
+    check_name(interface)?;
+    let path = format!("{CLASS}/{interface}/{attribute}");
+    fs::write(&path, value.to_string())
+        .map_err(|error| explain(error, interface, attribute, format!("write {value} to {path}")))
+}
+
+fn explain(error: io::Error, interface: &str, attribute: &str, operation: String) -> Error {
+    let directory = format!("{CLASS}/{interface}");
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOENT) if fs::metadata(&directory).is_err() => {
+            Error::NotFound { name: interface.to_owned(), available: names() }
+        }
+        Some(Errno::ENOENT) => Error::Unsupported {
+            what: format!("{attribute} of interface {interface:?}"),
+            remedy: "it takes a newer kernel (threaded NAPI: 5.12)".into(),
+        },
+        Some(Errno::EOPNOTSUPP) => Error::Unsupported {
+            what: format!("{attribute} of interface {interface:?}"),
+            remedy: "its driver has no NAPI instance now; of a veth, turn on rx-gro and set it up"
+                .into(),
+        },
+        _ => Error::io(operation, error),
+    }
+}
+
+fn names() -> Vec<String> {
+    let Ok(entries) = fs::read_dir(CLASS) else { return Vec::new() };
+    let mut names: Vec<_> =
+        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,239 @@
+//! One netlink socket: a request goes out, its replies come in, in order, blocking.
+
+use std::{
+    io,
+    sync::{Mutex, PoisonError},
+};
+
+use netlink_packet_core::{
+    Emitable, NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST,
+    NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NetlinkHeader, NlasIterator, Parseable,
+};
+use netlink_sys::{Socket, SocketAddr};
+use nix::errno::Errno;
+
+use crate::Error;
+
+const HEADER: usize = 16;
+/// `NLMSGERR_ATTR_MSG`: the kernel's own sentence on what is wrong.
+const ATTR_MSG: u16 = 1;
+/// A dump that a change cut through is asked for again this often.
+const DUMP_ATTEMPTS: usize = 16;
+
+/// A netlink socket of the namespace in which it was opened.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: Socket,
+    /// The last sequence number used. Locked for a whole exchange: replies belong to one request.
+    sequence: Mutex<u32>,
+}
+
+/// A message of the kernel, its netlink header taken off.
+pub(crate) struct Reply {
+    pub(crate) header: NetlinkHeader,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// Why an exchange failed; the caller adds what it was about.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Refused { errno: Errno, detail: Option<String> },
+    Io(io::Error),
+    Malformed(String),
+}
+
+impl Failure {
+    /// The error for `operation` on `interface`.
+    pub(crate) fn of(self, operation: impl Into<String>, interface: &str) -> Error {
+        let operation = operation.into();
+        let interface = interface.to_owned();
+        match self {
+            Failure::Refused { errno, detail } => {
+                Error::Kernel { operation, interface, errno, detail }
+            }
+            Failure::Io(source) => Error::Io { operation, source },
+            Failure::Malformed(reason) => Error::Malformed { operation, reason },
+        }
+    }
+
+    pub(crate) fn errno(&self) -> Option<Errno> {
+        match self {
+            Failure::Refused { errno, .. } => Some(*errno),
+            _ => None,
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Io(error)
+    }
+}
+
+/// What ended a run of replies.
+enum End {
+    Complete(Vec<Reply>),
+    /// The tables changed under a dump: what came is not one state (`NLM_F_DUMP_INTR`).
+    Interrupted,
+}
+
+impl Connection {
+    /// Opens a socket of `protocol` in the calling thread's namespace.
+    pub(crate) fn open(protocol: isize) -> Result<Self, Error> {
+        let open = || {
+            let mut socket = Socket::new(protocol)?;
+            socket.set_ext_ack(true)?;
+            socket.set_cap_ack(true)?;
+            socket.bind_auto()?;
+            socket.connect(&SocketAddr::new(0, 0))?;
+            Ok(Self { socket, sequence: Mutex::new(0) })
+        };
+        open().map_err(|error: io::Error| Error::io("open a netlink socket", error))
+    }
+
+    /// Sends a request and returns what the kernel replies before it acknowledges.
+    pub(crate) fn request(
+        &self,
+        kind: u16,
+        flags: u16,
+        body: &[u8],
+    ) -> Result<Vec<Reply>, Failure> {
+        match self.exchange(kind, flags | NLM_F_ACK, body)? {
+            End::Complete(replies) => Ok(replies),
+            End::Interrupted => {
+                Err(Failure::Malformed("an interrupted dump was not asked for".into()))
+            }
+        }
+    }
+
+    /// Asks for all entries of a table.
+    pub(crate) fn dump(&self, kind: u16, body: &[u8]) -> Result<Vec<Reply>, Failure> {
+        for _ in 0..DUMP_ATTEMPTS {
+            if let End::Complete(replies) = self.exchange(kind, NLM_F_DUMP, body)? {
+                return Ok(replies);
+            }
+        }
+        Err(Failure::Refused {
+            errno: Errno::EAGAIN,
+            detail: Some(format!("the table changed during each of {DUMP_ATTEMPTS} readings")),
+        })
+    }
+
+    fn exchange(&self, kind: u16, flags: u16, body: &[u8]) -> Result<End, Failure> {
+        // A panic elsewhere leaves the counter usable: replies of other numbers are passed over.
+        let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
+        *sequence = sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.length = u32::try_from(HEADER + body.len())
+            .map_err(|_| Failure::Malformed("the request is too long".into()))?;
+        header.message_type = kind;
+        header.flags = flags | NLM_F_REQUEST;
+        header.sequence_number = *sequence;
+        let mut message = vec![0; HEADER];
+        header.emit(&mut message);
+        message.extend_from_slice(body);
+        retry(|| self.socket.send(&message, 0))?;
+        self.replies(*sequence)
+    }
+
+    fn replies(&self, sequence: u32) -> Result<End, Failure> {
+        let mut replies = Vec::new();
+        let mut interrupted = false;
+        loop {
+            let datagram = receive(&self.socket, 0)?;
+            for message in Messages(&datagram) {
+                let reply = message?;
+                if reply.header.sequence_number != sequence {
+                    continue;
+                }
+                interrupted |= reply.header.flags & NLM_F_DUMP_INTR != 0;
+                match reply.header.message_type {
+                    NLMSG_ERROR | NLMSG_DONE => {
+                        verdict(&reply)?;
+                        return Ok(if interrupted {
+                            End::Interrupted
+                        } else {
+                            End::Complete(replies)
+                        });
+                    }
+                    _ => replies.push(reply),
+                }
+            }
+        }
+    }
+}
+
+/// One datagram, as long as it is.
+pub(crate) fn receive(socket: &Socket, flags: i32) -> io::Result<Vec<u8>> {
+    let mut nothing = Vec::new();
+    let length = retry(|| socket.recv(&mut nothing, libc::MSG_PEEK | libc::MSG_TRUNC | flags))?;
+    let mut datagram = Vec::with_capacity(length);
+    retry(|| socket.recv(&mut datagram, flags))?;
+    Ok(datagram)
+}
+
+fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// The messages of a datagram.
+pub(crate) struct Messages<'a>(pub(crate) &'a [u8]);
+
+impl Iterator for Messages<'_> {
+    type Item = Result<Reply, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let rest = std::mem::take(&mut self.0);
+        let message = match NetlinkBuffer::new_checked(rest) {
+            Ok(buffer) => buffer,
+            Err(error) => return Some(Err(Failure::Malformed(error.to_string()))),
+        };
+        let length = message.length() as usize;
+        let header = match NetlinkHeader::parse(&message) {
+            Ok(header) => header,
+            Err(error) => return Some(Err(Failure::Malformed(error.to_string()))),
+        };
+        self.0 = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(Ok(Reply { header, payload: rest[HEADER..length].to_vec() }))
+    }
+}
+
+/// The code and text of an acknowledgement or of the end of a dump.
+fn verdict(reply: &Reply) -> Result<(), Failure> {
+    let code = match reply.payload.first_chunk::<4>() {
+        Some(code) => i32::from_ne_bytes(*code),
+        // A DONE without a code ends a dump well.
+        None if reply.header.message_type == NLMSG_DONE => 0,
+        None => return Err(Failure::Malformed("an acknowledgement without a code".into())),
+    };
+    if code >= 0 {
+        return Ok(());
+    }
+    Err(Failure::Refused { errno: Errno::from_raw(-code), detail: sentence(reply) })
+}
+
+fn sentence(reply: &Reply) -> Option<String> {
+    if reply.header.flags & NLM_F_ACK_TLVS == 0 {
+        return None;
+    }
+    let attributes = match reply.header.message_type {
+        NLMSG_DONE => reply.payload.get(4..)?,
+        // The request's header follows the code, and where the kernel did not cap it, its body too.
+        _ if reply.header.flags & NLM_F_CAPPED != 0 => reply.payload.get(4 + HEADER..)?,
+        _ => {
+            let request = u32::from_ne_bytes(*reply.payload.get(4..)?.first_chunk::<4>()?) as usize;
+            reply.payload.get(4 + request.next_multiple_of(4)..)?
+        }
+    };
+    NlasIterator::new(attributes).flatten().find(|attribute| attribute.kind() == ATTR_MSG).map(
+        |attribute| String::from_utf8_lossy(attribute.value()).trim_end_matches('\0').to_owned(),
+    )
+}

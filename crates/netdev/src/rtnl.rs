@@ -1,0 +1,61 @@
+//! rtnetlink: typed messages over a [`Connection`].
+
+use netlink_packet_core::{NetlinkDeserializable, NetlinkSerializable};
+use netlink_packet_route::{RouteNetlinkMessage, link::LinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use crate::{
+    Error,
+    netlink::{Connection, Failure, Reply},
+};
+
+/// An rtnetlink socket.
+#[derive(Debug)]
+pub(crate) struct Rtnl(Connection);
+
+impl Rtnl {
+    /// Opens a socket in the calling thread's namespace.
+    pub(crate) fn open() -> Result<Self, Error> {
+        Connection::open(NETLINK_ROUTE).map(Self)
+    }
+
+    /// Asks for a change, with `flags` beside request and acknowledgement.
+    pub(crate) fn change(&self, message: &RouteNetlinkMessage, flags: u16) -> Result<(), Failure> {
+        self.0.request(message.message_type(), flags, &bytes(message)).map(drop)
+    }
+
+    /// The one link that `query` names.
+    pub(crate) fn link(&self, query: LinkMessage) -> Result<LinkMessage, Failure> {
+        let message = RouteNetlinkMessage::GetLink(query);
+        let replies = self.0.request(message.message_type(), 0, &bytes(&message))?;
+        links(&replies)?.pop().ok_or_else(|| Failure::Malformed("no link in the answer".into()))
+    }
+
+    /// All links that `query` selects.
+    pub(crate) fn links(&self, query: LinkMessage) -> Result<Vec<LinkMessage>, Failure> {
+        let message = RouteNetlinkMessage::GetLink(query);
+        links(&self.0.dump(message.message_type(), &bytes(&message))?)
+    }
+}
+
+/// Reads a message.
+pub(crate) fn parse(reply: &Reply) -> Result<RouteNetlinkMessage, Failure> {
+    RouteNetlinkMessage::deserialize(&reply.header, &reply.payload)
+        .map_err(|error| Failure::Malformed(error.to_string()))
+}
+
+fn links(replies: &[Reply]) -> Result<Vec<LinkMessage>, Failure> {
+    let mut links = Vec::with_capacity(replies.len());
+    for reply in replies {
+        if let RouteNetlinkMessage::NewLink(link) = parse(reply)? {
+            links.push(link);
+        }
+    }
+    Ok(links)
+}
+
+fn bytes(message: &RouteNetlinkMessage) -> Vec<u8> {
+    let mut buffer = vec![0; NetlinkSerializable::buffer_len(message)];
+    message.serialize(&mut buffer);
+    buffer
+}

@@ -1,0 +1,174 @@
+//! How tests say what they cannot run without.
+//!
+//! A test that needs a privilege or a kernel feature begins with
+//!
+//! ```no_run
+//! use onbeat_netdev::testing::{Feature, require};
+//!
+//! if !require(Feature::Root) {
+//!     return;
+//! }
+//! ```
+//!
+//! Where the feature is missing, one line on standard error names the test and the feature. Where
+//! `ONBEAT_REQUIRE_ALL=1` is set, as in continuous integration, the test fails instead: there, a
+//! test that cannot run is a mistake of the set-up.
+
+use std::{env, fmt, io::Write, path::Path, thread};
+
+use nix::{
+    sys::statfs::{BPF_FS_MAGIC, statfs},
+    unistd::geteuid,
+};
+
+use crate::{Bridge, Error, Handle, Namespace, Result, VethEnd, xdp};
+
+/// What a test may need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Feature {
+    /// Effective user id 0, and the right to make network namespaces.
+    Root,
+    /// veth pairs.
+    Veth,
+    /// Bridges.
+    Bridge,
+    /// Generic netlink tells the XDP features of devices (Linux 6.3).
+    XdpFeatures,
+    /// The BPF file system on /sys/fs/bpf.
+    BpfFilesystem,
+    /// Types of the kernel (BTF) in /sys/kernel/btf/vmlinux.
+    Btf,
+    /// At least this version of Linux.
+    Kernel(u32, u32),
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Feature::Root => f.write_str("root and network namespaces"),
+            Feature::Veth => f.write_str("veth (CONFIG_VETH)"),
+            Feature::Bridge => f.write_str("bridges (CONFIG_BRIDGE)"),
+            Feature::XdpFeatures => f.write_str("the netdev generic netlink family (Linux 6.3)"),
+            Feature::BpfFilesystem => f.write_str("a BPF file system on /sys/fs/bpf"),
+            Feature::Btf => f.write_str("/sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)"),
+            Feature::Kernel(major, minor) => write!(f, "Linux {major}.{minor}"),
+        }
+    }
+}
+
+impl Feature {
+    /// Why the feature is missing, or `None` where it is there. It is tried, not guessed at.
+    #[must_use]
+    pub fn missing(self) -> Option<String> {
+        let result = match self {
+            Feature::Root if !geteuid().is_root() => {
+                return Some(format!("the effective user id is {}", geteuid()));
+            }
+            Feature::Root => Namespace::new().map(drop),
+            Feature::Veth => in_new_namespace(|handle| {
+                handle.create_veth(&VethEnd::new("a"), &VethEnd::new("b"))
+            }),
+            Feature::Bridge => in_new_namespace(|handle| handle.create_bridge(&Bridge::new("a"))),
+            Feature::XdpFeatures => in_new_namespace(|handle| match xdp::features(handle, "lo")? {
+                Some(_) => Ok(()),
+                None => Err(Error::Unsupported {
+                    what: "generic netlink family \"netdev\"".into(),
+                    remedy: "Linux 6.3 or later".into(),
+                }),
+            }),
+            Feature::BpfFilesystem => {
+                return match statfs("/sys/fs/bpf") {
+                    Ok(found) if found.filesystem_type() == BPF_FS_MAGIC => None,
+                    Ok(_) => Some("it is not mounted: mount -t bpf bpf /sys/fs/bpf".into()),
+                    Err(errno) => Some(errno.desc().into()),
+                };
+            }
+            Feature::Btf => {
+                let there = Path::new("/sys/kernel/btf/vmlinux").exists();
+                return (!there).then(|| "there is no such file".into());
+            }
+            Feature::Kernel(major, minor) => {
+                let release = nix::sys::utsname::uname()
+                    .map(|name| name.release().to_string_lossy().into_owned())
+                    .unwrap_or_default();
+                let new_enough = version(&release).is_some_and(|found| found >= (major, minor));
+                return (!new_enough).then(|| format!("this is Linux {release}"));
+            }
+        };
+        result.err().map(|error| error.to_string())
+    }
+}
+
+/// Whether the calling test can run. If not, says so by name; with `ONBEAT_REQUIRE_ALL=1`, panics.
+///
+/// # Panics
+/// Where the feature is missing and `ONBEAT_REQUIRE_ALL` is `1`.
+#[must_use]
+pub fn require(feature: Feature) -> bool {
+    match feature.missing() {
+        Some(reason) => skip(&format!("{feature}: {reason}")),
+        None => true,
+    }
+}
+
+/// As [`require`], for several features; says the first that is missing.
+///
+/// # Panics
+/// As [`require`].
+#[must_use]
+pub fn require_all(features: &[Feature]) -> bool {
+    features.iter().all(|feature| require(*feature))
+}
+
+/// As [`require`], for a need that no [`Feature`] names: `what` is needed and `available` says
+/// whether it is there.
+///
+/// # Panics
+/// As [`require`].
+#[must_use]
+pub fn require_that(available: bool, what: &str) -> bool {
+    available || skip(what)
+}
+
+fn skip(what: &str) -> bool {
+    let test = thread::current().name().unwrap_or("test").to_owned();
+    assert!(
+        env::var_os("ONBEAT_REQUIRE_ALL").is_none_or(|value| value != "1"),
+        "{test} needs {what} (ONBEAT_REQUIRE_ALL=1 allows no skipping)"
+    );
+    // Straight to the descriptor: what goes through eprintln! is shown for failed tests only. That
+    // it cannot be written is no reason for the test to fail.
+    let _ = writeln!(std::io::stderr(), "SKIP: {test}: needs {what}");
+    false
+}
+
+fn in_new_namespace(try_it: impl FnOnce(&Handle) -> Result<()>) -> Result<()> {
+    try_it(&Handle::in_namespace(&Namespace::new()?)?)
+}
+
+/// Major and minor number of a kernel release.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_read() {
+        assert_eq!(version("6.18.44-fc-v595"), Some((6, 18)));
+        assert_eq!(version("6.1.0-18-amd64"), Some((6, 1)));
+        assert_eq!(version("7.0-rc1"), Some((7, 0)));
+        assert_eq!(version("linux"), None);
+    }
+
+    #[test]
+    fn a_kernel_of_the_future_is_missing() {
+        assert_eq!(Feature::Kernel(2, 6).missing(), None);
+        let reason = Feature::Kernel(9999, 0).missing().expect("no such kernel");
+        assert!(reason.starts_with("this is Linux "), "{reason}");
+    }
+}
