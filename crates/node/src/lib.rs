@@ -1,1 +1,5 @@
-//! x
+//! A node: one configuration file into running functions, watched over a control socket.
+
+pub mod config;
+pub mod control;
+pub mod notify;

@@ -1,0 +1,261 @@
+//! `identify = { type = ... }`: stream identification (802.1CB clause 6, managed by 9.1).
+
+use onbeat_frer::spec::{
+    Identification, IpMatch, MaskAndMatch, NextProtocol, Rewrite, Tagged, VlanAction, VlanMatch,
+};
+use onbeat_wire::MacAddress;
+
+use super::reader::{Table, Value};
+
+/// VLAN ids that name a VLAN.
+const VLAN: std::ops::RangeInclusive<u16> = 1..=4094;
+
+#[derive(Clone, Copy)]
+enum Type {
+    Null,
+    Source,
+    Active,
+    Ip,
+    Mask,
+}
+
+pub(super) fn read(value: &Value<'_>) -> Option<Identification> {
+    let mut table = value.table()?;
+    let kind = table.require("type", "\"null\"")?.choice(&[
+        ("null", Type::Null),
+        ("source", Type::Source),
+        ("active", Type::Active),
+        ("ip", Type::Ip),
+        ("mask", Type::Mask),
+    ])?;
+    let identification = match kind {
+        Type::Null => {
+            let (destination, vlan) = (destination(&mut table), vlan_match(&mut table));
+            destination.map(|destination| Identification::Null { destination, vlan })
+        }
+        Type::Source => {
+            let (source, vlan) = (source(&mut table), vlan_match(&mut table));
+            source.map(|source| Identification::SourceMacVlan { source, vlan })
+        }
+        Type::Active => active(&mut table),
+        Type::Ip => ip(&mut table),
+        Type::Mask => mask(&mut table),
+    };
+    table.finish();
+    identification
+}
+
+fn destination(table: &mut Table<'_>) -> Option<MacAddress> {
+    table.require("destination", "\"01:00:5e:00:00:01\"")?.mac_address()
+}
+
+fn source(table: &mut Table<'_>) -> Option<MacAddress> {
+    let value = table.require("source", "\"02:00:00:00:00:01\"")?;
+    let source = value.mac_address()?;
+    if source.0[0] & 1 == 1 {
+        value.fault(
+            "a group address is never the source of a frame",
+            "write the talker's own address, its first octet even",
+        );
+    }
+    Some(source)
+}
+
+fn vlan_match(table: &mut Table<'_>) -> VlanMatch {
+    let tagged = table.take("tagged");
+    let vlan = table.take("vlan").and_then(|value| value.number(VLAN));
+    let default = if vlan.is_some() { Tagged::Tagged } else { Tagged::All };
+    let words = [("tagged", Tagged::Tagged), ("priority", Tagged::Priority), ("all", Tagged::All)];
+    let chosen = tagged.as_ref().and_then(|value| value.choice(&words)).unwrap_or(default);
+    if let (Some(value), Tagged::Priority, Some(vlan)) = (&tagged, chosen, vlan) {
+        value.fault(
+            format!("\"priority\" means frames without a VLAN id, so vlan {vlan} never matches"),
+            "remove vlan, or write tagged = \"tagged\"",
+        );
+    }
+    VlanMatch { tagged: chosen, vlan: vlan.unwrap_or(0) }
+}
+
+fn active(table: &mut Table<'_>) -> Option<Identification> {
+    let down = table.require("down", "{ destination = \"01:00:5e:00:00:01\", vlan = 100 }");
+    let up = table.require("up", "{ destination = \"02:00:00:00:00:01\", vlan = 10 }");
+    let down = down.and_then(|value| value.table()).and_then(|mut table| {
+        let read = (destination(&mut table), vlan_match(&mut table));
+        table.finish();
+        Some((read.0?, read.1))
+    });
+    let up = up.and_then(|value| value.table()).map(|mut table| {
+        let up = rewrite(&mut table);
+        if up == Rewrite::default() {
+            table.fault(
+                "up changes nothing",
+                "say what becomes of destination, vlan or priority, or use type = \"null\"",
+            );
+        }
+        table.finish();
+        up
+    });
+    let (destination, vlan) = down?;
+    Some(Identification::ActiveDestination { destination, vlan, up: up? })
+}
+
+/// `destination`, `vlan` and `priority`, as an egress and an active identification rewrite them.
+pub(super) fn rewrite(table: &mut Table<'_>) -> Rewrite {
+    let destination = table.take("destination").and_then(|value| value.mac_address());
+    let vlan = table.take("vlan").and_then(|value| {
+        if !value.is_text() {
+            return value.number(VLAN).map(VlanAction::Set);
+        }
+        let word = value.text()?;
+        if word != "remove" {
+            value.fault(
+                format!("{word:?} is not known here"),
+                "use a VLAN id from 1 to 4094, \"remove\", or leave vlan out to keep the tag",
+            );
+        }
+        Some(VlanAction::Remove)
+    });
+    let priority = table.take("priority");
+    if let (Some(value), Some(VlanAction::Remove)) = (&priority, vlan) {
+        value.fault(
+            "a priority has no place in a frame whose VLAN tag is removed",
+            "remove priority, or keep the tag",
+        );
+    }
+    let priority = priority.and_then(|value| value.number(0..=7));
+    Rewrite { destination, vlan: vlan.unwrap_or_default(), priority }
+}
+
+fn ip(table: &mut Table<'_>) -> Option<Identification> {
+    let destination = destination(table);
+    let vlan = vlan_match(table);
+    let source_value = table.take("ip-source");
+    let ip_source = source_value.as_ref().and_then(|value| value.ip_address());
+    let ip_destination =
+        table.require("ip-destination", "\"192.0.2.1\"").and_then(|value| value.ip_address());
+    if let (Some(value), Some(source), Some(destination)) =
+        (source_value, ip_source, ip_destination)
+    {
+        if source.is_ipv4() != destination.is_ipv4() {
+            value.fault(
+                format!("{source} and {destination} are not of one IP version"),
+                "use two IPv4 or two IPv6 addresses",
+            );
+        }
+    }
+    let dscp = table.take("dscp").and_then(|value| value.number(0..=63));
+    let next_protocol = next_protocol(table);
+    Some(Identification::Ip(IpMatch {
+        destination: destination?,
+        vlan,
+        ip_source,
+        ip_destination: ip_destination?,
+        dscp,
+        next_protocol,
+    }))
+}
+
+fn next_protocol(table: &mut Table<'_>) -> NextProtocol {
+    #[derive(Clone, Copy)]
+    enum Word {
+        None,
+        Udp,
+        Tcp,
+        Sctp,
+    }
+    let words =
+        [("udp", Word::Udp), ("tcp", Word::Tcp), ("sctp", Word::Sctp), ("none", Word::None)];
+    let protocol_value = table.take("protocol");
+    let protocol = match &protocol_value {
+        Some(value) => value.choice(&words),
+        None => Some(Word::None),
+    };
+    let mut port = |key| {
+        let value = table.take(key)?;
+        if matches!(protocol, Some(Word::None)) {
+            value.fault("a port needs a protocol", "add protocol = \"udp\", \"tcp\" or \"sctp\"");
+        }
+        value.number(0..=65535)
+    };
+    let (source, destination) = (port("source-port"), port("destination-port"));
+    match protocol {
+        None | Some(Word::None) => NextProtocol::None,
+        Some(Word::Udp) => NextProtocol::Udp { source, destination },
+        Some(Word::Tcp) => NextProtocol::Tcp { source, destination },
+        Some(Word::Sctp) => NextProtocol::Sctp { source, destination },
+    }
+}
+
+fn mask(table: &mut Table<'_>) -> Option<Identification> {
+    let zero = MacAddress::default();
+    let mut address = |mask_key, match_key, example: &str| {
+        let mask = table.take(mask_key).and_then(|value| value.mac_address()).unwrap_or(zero);
+        let value =
+            if mask == zero { table.take(match_key) } else { table.require(match_key, example) };
+        let matched = value.as_ref().and_then(|value| value.mac_address()).unwrap_or(zero);
+        within_mask(value.as_ref(), &mask.0, &matched.0);
+        (mask, matched)
+    };
+    let example = "\"01:00:5e:00:00:01\"";
+    let (destination_mask, destination_match) =
+        address("destination-mask", "destination-match", example);
+    let (source_mask, source_match) = address("source-mask", "source-match", example);
+    let (msdu_mask, msdu_match) = msdu(table)?;
+    let octets = destination_mask.0.iter().chain(&source_mask.0).chain(&msdu_mask);
+    if octets.copied().all(|octet| octet == 0) {
+        table.fault(
+            "every mask is zero, so that every frame matches",
+            "set destination-mask, source-mask or msdu-mask",
+        );
+    }
+    Some(Identification::MaskAndMatch(MaskAndMatch {
+        destination_mask,
+        destination_match,
+        source_mask,
+        source_match,
+        msdu_mask,
+        msdu_match,
+    }))
+}
+
+fn msdu(table: &mut Table<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mask_value = table.take("msdu-mask");
+    let match_value = match &mask_value {
+        Some(_) => table.require("msdu-match", "\"88 f7\""),
+        None => table.take("msdu-match"),
+    };
+    let octets = |value: &Option<Value<'_>>| match value {
+        Some(value) => value.octets(),
+        None => Some(Vec::new()),
+    };
+    let (mask, matched) = (octets(&mask_value), octets(&match_value));
+    let (mask, matched) = (mask?, matched?);
+    if let Some(value) = mask_value.filter(|_| !(2..=1984).contains(&mask.len())) {
+        value.fault(
+            format!("the mask is {} octets long", mask.len()),
+            "mask 2 to 1984 octets of the MSDU (9.1.6, 802.1CBdb)",
+        );
+    }
+    if let Some(value) = &match_value {
+        if mask.len() == matched.len() {
+            within_mask(Some(value), &mask, &matched);
+        } else {
+            value.fault(
+                format!("the value has {} octets, its mask {}", matched.len(), mask.len()),
+                "make msdu-mask and msdu-match equally long",
+            );
+        }
+    }
+    Some((mask, matched))
+}
+
+/// A bit that the mask clears can never be found set.
+fn within_mask(value: Option<&Value<'_>>, mask: &[u8], matched: &[u8]) {
+    let outside = mask.iter().zip(matched).any(|(mask, matched)| matched & !mask != 0);
+    if let (Some(value), true) = (value, outside) {
+        value.fault(
+            "the value has bits set where its mask has none, so no frame matches",
+            "clear those bits, or set them in the mask",
+        );
+    }
+}

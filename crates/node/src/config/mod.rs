@@ -1,0 +1,211 @@
+//! The configuration file of a node.
+//!
+//! A file is read as a whole and every fault in it is reported at once, each with its place, key,
+//! value and remedy ([`ConfigError`]). What comes out is plain data: names of ports are replaced
+//! by [`PortId`]s, which count the `[[port]]` tables from 0, and `count` is unfolded.
+
+mod check;
+mod diagnostic;
+mod identify;
+mod mtu;
+mod node;
+mod reader;
+mod recovery;
+mod repeat;
+mod stream;
+mod suggest;
+mod text;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use onbeat_frer::spec::{PortId, Stream};
+use toml::de::DeTable;
+
+pub use diagnostic::ConfigError;
+use diagnostic::{Diagnostic, Source};
+use reader::{Faults, Table};
+
+/// What a node is told to do.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The node as a whole.
+    pub node: NodeConfig,
+    /// Its ports; a [`PortId`] is an index here.
+    pub ports: Vec<PortConfig>,
+    /// Its streams, in the order of the file, each name once.
+    pub streams: Vec<Stream>,
+    source: Source,
+    /// Where each stream stands in the file; several where `count` made them.
+    blocks: Vec<stream::Block>,
+}
+
+/// The `[node]` table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// Name of the node; without it in the file, the name of the file.
+    pub name: String,
+    /// Streams the node has room for without being built anew.
+    pub max_streams: u32,
+    /// Path of the control socket.
+    pub control: PathBuf,
+    /// Directory in a bpffs where the data plane is pinned.
+    pub pin: PathBuf,
+}
+
+/// A `[[port]]` table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortConfig {
+    /// What streams call it.
+    pub name: String,
+    /// The interface, as programs of this machine see it.
+    pub interface: String,
+    /// How the data plane attaches.
+    pub mode: Mode,
+    /// MTU to set at start.
+    pub mtu: Option<u32>,
+    /// What to create at start.
+    pub create: Option<Create>,
+    /// Whether the interface must take frames for any address.
+    pub promiscuous: Promiscuous,
+}
+
+/// Longest interface name Linux takes.
+const INTERFACE_LENGTH: usize = 15;
+
+/// What the node's own end of a veth pair is called: the interface's name and this.
+const VETH_SUFFIX: &str = "-frer";
+
+impl PortConfig {
+    /// The interface the data plane is attached to: the node's own end where it makes a pair.
+    pub fn attached_interface(&self) -> String {
+        match self.create {
+            Some(Create::Veth) => format!("{}{VETH_SUFFIX}", self.interface),
+            None => self.interface.clone(),
+        }
+    }
+}
+
+/// How the data plane attaches to an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// In the driver where it can, in the generic hook otherwise.
+    #[default]
+    Auto,
+    /// In the driver, or not at all.
+    Native,
+    /// In the generic hook.
+    Generic,
+}
+
+/// An interface the node makes itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Create {
+    /// A veth pair: `interface` for the programs of this machine, `interface`-frer for the node.
+    Veth,
+}
+
+/// Whether an interface is set promiscuous while the node runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Promiscuous {
+    /// Where it is a NIC that filters addresses.
+    #[default]
+    Auto,
+    /// Always.
+    Yes,
+    /// Never.
+    No,
+}
+
+impl Config {
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Config, LoadError> {
+        let read = |source| LoadError::Read { path: path.to_owned(), source };
+        let octets = std::fs::read(path).map_err(read)?;
+        let text = String::from_utf8(octets).map_err(|error| LoadError::NotText {
+            path: path.to_owned(),
+            line: 1 + error.as_bytes()[..error.utf8_error().valid_up_to()]
+                .iter()
+                .filter(|&&octet| octet == b'\n')
+                .count(),
+        })?;
+        Ok(Config::parse(&text, &path.display().to_string())?)
+    }
+
+    /// Reads a text; `file` is what its faults name.
+    pub fn parse(text: &str, file: &str) -> Result<Config, ConfigError> {
+        let source = Source { file: file.into(), text: text.into() };
+        let (root, errors) = DeTable::parse_recoverable(text);
+        if !errors.is_empty() {
+            let faults = errors.iter().map(syntax_fault).collect();
+            return Err(ConfigError::new(source, faults));
+        }
+
+        let faults = Faults::default();
+        let mut table = Table::root(&root, &faults);
+        let node = node::read(table.take("node"), file);
+        let (ports, ids) = node::read_ports(table.items("port"));
+        if ports.is_empty() && !table.has("port") {
+            let help = "add [[port]] with name = \"path1\" and interface = \"eth0\"";
+            table.fault("the node has no port", help);
+        }
+        let blocks = stream::read_all(table.items("stream"), &ids, &faults);
+        table.finish();
+        let streams = repeat::unfold(&blocks, node.max_streams, &faults);
+        check::all(&streams, &blocks, &ports, &faults);
+
+        let faults = faults.into_vec();
+        if !faults.is_empty() {
+            return Err(ConfigError::new(source, faults));
+        }
+        let streams = streams.into_iter().map(|(_, stream)| stream).collect();
+        Ok(Config { node, ports, streams, source, blocks })
+    }
+
+    /// The port a stream's [`PortId`] stands for.
+    ///
+    /// # Panics
+    /// Where the id is not of this configuration.
+    pub fn port(&self, id: PortId) -> &PortConfig {
+        &self.ports[usize::from(id.0)]
+    }
+}
+
+/// The names of ports.
+type PortIds = HashMap<String, PortId>;
+
+/// A file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error("configuration file {path:?} cannot be read: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not UTF-8.
+    #[error("{path:?}: line {line} is not UTF-8 text; save the file as UTF-8", path = path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// The first line that is not text.
+        line: usize,
+    },
+    /// It says what cannot be done.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+fn syntax_fault(error: &toml::de::Error) -> Diagnostic {
+    let mut lines = error.message().lines();
+    let message = lines.next().unwrap_or("not TOML").to_owned();
+    let rest: Vec<&str> = lines.collect();
+    let help = if rest.is_empty() {
+        "the file must be TOML (https://toml.io)".to_owned()
+    } else {
+        rest.join(", ")
+    };
+    Diagnostic { span: error.span().unwrap_or(0..0), path: String::new(), message, help }
+}

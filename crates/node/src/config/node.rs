@@ -1,0 +1,171 @@
+//! The `[node]` and `[[port]]` tables.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::{Path, PathBuf};
+
+use onbeat_frer::spec::{MAX_PORTS, PortId};
+
+use super::reader::Value;
+use super::text::{NAME_LENGTH, is_interface, is_name};
+use super::{
+    Create, INTERFACE_LENGTH, Mode, NodeConfig, PortConfig, PortIds, Promiscuous, VETH_SUFFIX,
+};
+
+/// Streams a node has room for when the file does not say.
+const DEFAULT_MAX_STREAMS: u32 = 4096;
+
+/// Streams a node can have room for at most: what its tables are indexed with.
+const MAX_STREAMS: u32 = 65536;
+
+/// `sun_path` of a socket address, without its closing 0.
+const SOCKET_PATH_LENGTH: usize = 107;
+
+pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
+    let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str());
+    let mut config = NodeConfig {
+        name: stem.filter(|stem| is_name(stem)).unwrap_or("node").into(),
+        max_streams: DEFAULT_MAX_STREAMS,
+        control: PathBuf::new(),
+        pin: PathBuf::new(),
+    };
+    let (mut control, mut pin) = (None, None);
+    if let Some(mut table) = value.and_then(|value| value.table()) {
+        if let Some(name) = table.take("name").and_then(|value| read_name(&value)) {
+            config.name = name;
+        }
+        if let Some(value) = table.take("max-streams") {
+            config.max_streams = value.number(1..=MAX_STREAMS).unwrap_or(DEFAULT_MAX_STREAMS);
+        }
+        control = table.take("control").and_then(|value| path(&value, SOCKET_PATH_LENGTH));
+        pin = table.take("pin").and_then(|value| path(&value, 4095));
+        table.finish();
+    }
+    config.control = control.unwrap_or_else(|| format!("/run/onbeat/{}.sock", config.name).into());
+    config.pin = pin.unwrap_or_else(|| format!("/sys/fs/bpf/onbeat/{}", config.name).into());
+    config
+}
+
+fn path(value: &Value<'_>, longest: usize) -> Option<PathBuf> {
+    let text = value.text()?;
+    if !text.starts_with('/') || text.contains('\0') {
+        value.fault(format!("{text:?} is not an absolute path"), "begin the path with /");
+    } else if text.len() > longest {
+        value.fault(
+            format!("the path has {} octets, Linux takes {longest}", text.len()),
+            "use a shorter path",
+        );
+    } else {
+        return Some(text.into());
+    }
+    None
+}
+
+/// A name of a node, port or stream.
+pub(super) fn read_name(value: &Value<'_>) -> Option<String> {
+    let name = value.text()?;
+    if is_name(name) {
+        return Some(name.into());
+    }
+    value.fault(
+        format!("{name:?} cannot be a name"),
+        format!(
+            "use 1 to {NAME_LENGTH} letters, digits, hyphens, underscores and dots, a letter or digit first"
+        ),
+    );
+    None
+}
+
+/// The ports, and their names. A port that is broken keeps its name and number, so that streams
+/// which use it are not faulted for it.
+pub(super) fn read_ports(values: Vec<Value<'_>>) -> (Vec<PortConfig>, PortIds) {
+    let mut ports = Vec::new();
+    let mut ids = HashMap::new();
+    let mut interfaces: HashMap<String, String> = HashMap::new();
+    for (n, value) in values.into_iter().enumerate() {
+        let Ok(id) = u8::try_from(n)
+            .map_err(drop)
+            .and_then(|n| if usize::from(n) < MAX_PORTS { Ok(PortId(n)) } else { Err(()) })
+        else {
+            value.fault(
+                format!("this is port {}, a node has {MAX_PORTS} at most", n + 1),
+                "remove ports, or make it two nodes",
+            );
+            break;
+        };
+        let Some(mut table) = value.table() else { continue };
+        let name_value = table.require("name", "\"path1\"");
+        let name = name_value.as_ref().and_then(read_name).unwrap_or_default();
+        if let (Some(value), false) = (&name_value, name.is_empty()) {
+            match ids.entry(name.clone()) {
+                Entry::Occupied(_) => {
+                    value.fault(
+                        format!("another port is named {name:?}"),
+                        "give each port its own name",
+                    );
+                }
+                Entry::Vacant(entry) => {
+                    entry.insert(id);
+                }
+            }
+        }
+        let interface_value = table.require("interface", "\"eth0\"");
+        let create = table.take("create").and_then(|value| value.choice(&[("veth", Create::Veth)]));
+        let interface = interface_value.as_ref().and_then(|value| read_interface(value, create));
+        if let (Some(value), Some(interface)) = (&interface_value, &interface) {
+            if let Some(other) = interfaces.insert(interface.clone(), name.clone()) {
+                value.fault(
+                    format!("port {other:?} has the interface {interface:?} already"),
+                    "give each port its own interface; one port serves both directions",
+                );
+            }
+        }
+        let mode = table.take("mode").and_then(|value| {
+            value.choice(&[
+                ("auto", Mode::Auto),
+                ("native", Mode::Native),
+                ("generic", Mode::Generic),
+            ])
+        });
+        let mtu = table.take("mtu").and_then(|value| value.number(68..=65535));
+        let promiscuous = table.take("promiscuous").and_then(|value| {
+            value.choice(&[
+                ("auto", Promiscuous::Auto),
+                ("yes", Promiscuous::Yes),
+                ("no", Promiscuous::No),
+            ])
+        });
+        table.finish();
+        ports.push(PortConfig {
+            name,
+            interface: interface.unwrap_or_default(),
+            mode: mode.unwrap_or_default(),
+            mtu,
+            create,
+            promiscuous: promiscuous.unwrap_or_default(),
+        });
+    }
+    (ports, ids)
+}
+
+fn read_interface(value: &Value<'_>, create: Option<Create>) -> Option<String> {
+    let name = value.text()?;
+    let longest = INTERFACE_LENGTH - create.map_or(0, |Create::Veth| VETH_SUFFIX.len());
+    if !is_interface(name) {
+        value.fault(
+            format!("{name:?} cannot be the name of an interface"),
+            format!("use 1 to {INTERFACE_LENGTH} characters without spaces, \":\" and \"/\""),
+        );
+    } else if name.len() > longest {
+        value.fault(
+            format!(
+                "{name:?} is too long: the other end will be {:?}",
+                format!("{name}{VETH_SUFFIX}")
+            ),
+            format!("use {longest} characters at most with create = \"veth\""),
+        );
+    } else {
+        return Some(name.into());
+    }
+    None
+}

@@ -1,0 +1,249 @@
+//! Reads a TOML tree and notes every fault instead of stopping at the first.
+//!
+//! A getter gives `None` after it noted what is wrong, so that a reader can take all the keys it
+//! knows, call [`Table::finish`], and only then give up on what depends on them.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::ops::{Range, RangeInclusive};
+
+use onbeat_wire::MacAddress;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostic::Diagnostic;
+use super::{suggest, text};
+
+/// The faults found so far.
+#[derive(Default)]
+pub(super) struct Faults(RefCell<Vec<Diagnostic>>);
+
+impl Faults {
+    pub(super) fn note(
+        &self,
+        span: Range<usize>,
+        path: &str,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        let (path, message, help) = (path.into(), message.into(), help.into());
+        self.0.borrow_mut().push(Diagnostic { span, path, message, help });
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.borrow().len()
+    }
+
+    pub(super) fn into_vec(self) -> Vec<Diagnostic> {
+        self.0.into_inner()
+    }
+}
+
+/// A table whose keys are taken one by one.
+pub(super) struct Table<'a> {
+    table: &'a DeTable<'a>,
+    pub(super) span: Range<usize>,
+    pub(super) path: String,
+    known: Vec<&'static str>,
+    faults: &'a Faults,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn root(table: &'a Spanned<DeTable<'a>>, faults: &'a Faults) -> Table<'a> {
+        let (path, known) = (String::new(), Vec::new());
+        Table { table: table.get_ref(), span: table.span(), path, known, faults }
+    }
+
+    /// The value of a key that may be absent.
+    pub(super) fn take(&mut self, key: &'static str) -> Option<Value<'a>> {
+        self.known.push(key);
+        let value = self.table.get(key)?;
+        let path = if self.path.is_empty() { key.into() } else { format!("{}.{key}", self.path) };
+        Some(Value { value, path, faults: self.faults })
+    }
+
+    /// The value of a key that must be there.
+    pub(super) fn require(&mut self, key: &'static str, example: &str) -> Option<Value<'a>> {
+        let value = self.take(key);
+        if value.is_none() {
+            self.fault(format!("{key} is missing"), format!("add {key} = {example}"));
+        }
+        value
+    }
+
+    /// The values of an array of tables or of inline tables that may be absent.
+    pub(super) fn items(&mut self, key: &'static str) -> Vec<Value<'a>> {
+        self.take(key).and_then(|value| value.array()).unwrap_or_default()
+    }
+
+    /// Whether a key stands in the file; it counts as known.
+    pub(super) fn has(&mut self, key: &'static str) -> bool {
+        self.take(key).is_some()
+    }
+
+    /// A fault of the table as a whole.
+    pub(super) fn fault(&self, message: impl Into<String>, help: impl Into<String>) {
+        self.faults.note(self.span.clone(), &self.path, message, help);
+    }
+
+    /// Every key that nobody asked for is a fault.
+    pub(super) fn finish(self) {
+        for key in self.table.keys() {
+            let written = key.get_ref().as_ref();
+            if self.known.contains(&written) {
+                continue;
+            }
+            let nearest = suggest::nearest(written, self.known.iter().copied());
+            let help = match nearest {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!("keys here: {}", self.known.join(", ")),
+            };
+            self.faults.note(key.span(), &self.path, format!("unknown key {written:?}"), help);
+        }
+    }
+}
+
+/// A value, with where it stands.
+pub(super) struct Value<'a> {
+    value: &'a Spanned<DeValue<'a>>,
+    pub(super) path: String,
+    faults: &'a Faults,
+}
+
+impl<'a> Value<'a> {
+    pub(super) fn span(&self) -> Range<usize> {
+        self.value.span()
+    }
+
+    /// Notes a fault of this value.
+    pub(super) fn fault(&self, message: impl Into<String>, help: impl Into<String>) {
+        self.faults.note(self.span(), &self.path, message, help);
+    }
+
+    fn wrong_type<T>(&self, wanted: &str, help: impl Into<String>) -> Option<T> {
+        let value = self.value.get_ref();
+        let shown = match value {
+            DeValue::String(text) => format!("{text:?}"),
+            DeValue::Integer(number) => number.to_string(),
+            DeValue::Float(number) => number.to_string(),
+            DeValue::Boolean(flag) => flag.to_string(),
+            DeValue::Datetime(time) => time.to_string(),
+            DeValue::Array(_) => "an array".into(),
+            DeValue::Table(_) => "a table".into(),
+        };
+        self.fault(format!("{shown} is not {wanted}"), help);
+        None
+    }
+
+    /// Whether it is text, asked where a key takes text or a number.
+    pub(super) fn is_text(&self) -> bool {
+        self.value.get_ref().is_str()
+    }
+
+    pub(super) fn text(&self) -> Option<&'a str> {
+        match self.value.get_ref() {
+            DeValue::String(text) => Some(text.as_ref()),
+            _ => self.wrong_type("a text", "write a text in quotes"),
+        }
+    }
+
+    pub(super) fn flag(&self) -> Option<bool> {
+        match self.value.get_ref() {
+            DeValue::Boolean(flag) => Some(*flag),
+            _ => self.wrong_type("true or false", "write true or false, without quotes"),
+        }
+    }
+
+    /// A whole number within the range, as the type that holds the range.
+    pub(super) fn number<T>(&self, range: RangeInclusive<T>) -> Option<T>
+    where
+        T: Copy + TryFrom<i64> + Into<i64>,
+    {
+        let (low, high): (i64, i64) = ((*range.start()).into(), (*range.end()).into());
+        let DeValue::Integer(written) = self.value.get_ref() else {
+            let help = format!("write a number from {low} to {high}, without quotes");
+            return self.wrong_type("a whole number", help);
+        };
+        let number = i64::from_str_radix(written.as_str(), written.radix()).ok();
+        match number.filter(|number| (low..=high).contains(number)) {
+            Some(number) => T::try_from(number).ok(),
+            None => {
+                self.fault(
+                    format!("{written} is out of range"),
+                    format!("use a whole number from {low} to {high}"),
+                );
+                None
+            }
+        }
+    }
+
+    /// One of a few words.
+    pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+        let words = || choices.iter().map(|&(word, _)| word);
+        let list: Vec<String> = words().map(|word| format!("{word:?}")).collect();
+        let mut help = format!("use one of {}", list.join(", "));
+        let DeValue::String(written) = self.value.get_ref() else {
+            return self.wrong_type("a text", help);
+        };
+        let found = choices.iter().find(|(word, _)| word == written);
+        if found.is_none() {
+            if let Some(meant) = suggest::nearest(written, words()) {
+                help += &format!("; did you mean {meant:?}?");
+            }
+            self.fault(format!("{written:?} is not known here"), help);
+        }
+        found.map(|&(_, value)| value)
+    }
+
+    /// Text that a function turns into a value.
+    fn parsed<T>(&self, what: &str, example: &str, parse: fn(&str) -> Option<T>) -> Option<T> {
+        let written = self.text()?;
+        let value = parse(written);
+        if value.is_none() {
+            self.fault(format!("{written:?} is not {what}"), format!("write it like {example:?}"));
+        }
+        value
+    }
+
+    pub(super) fn mac_address(&self) -> Option<MacAddress> {
+        self.parsed("a MAC address", "01:00:5e:00:00:01", text::mac_address)
+    }
+
+    pub(super) fn ip_address(&self) -> Option<IpAddr> {
+        self.parsed("an IP address", "192.0.2.1", |written| written.parse().ok())
+    }
+
+    pub(super) fn octets(&self) -> Option<Vec<u8>> {
+        self.parsed("a string of octets in hexadecimal", "88 f7 00 ff", text::octets)
+    }
+
+    pub(super) fn table(&self) -> Option<Table<'a>> {
+        match self.value.get_ref() {
+            DeValue::Table(table) => Some(Table {
+                table,
+                span: self.span(),
+                path: self.path.clone(),
+                known: Vec::new(),
+                faults: self.faults,
+            }),
+            _ => self.wrong_type("a table", "write { key = value, ... }"),
+        }
+    }
+
+    /// The elements. Those that carry a `name` are called by it in key paths.
+    pub(super) fn array(&self) -> Option<Vec<Value<'a>>> {
+        let DeValue::Array(array) = self.value.get_ref() else {
+            let key = &self.path;
+            return self.wrong_type(
+                "an array",
+                format!("write [[{key}]] for tables, {key} = [ ... ] for values"),
+            );
+        };
+        let element = |(n, value): (usize, &'a Spanned<DeValue<'a>>)| {
+            let name = value.get_ref().get("name").and_then(|name| name.get_ref().as_str());
+            let index = name.map_or_else(|| n.to_string(), |name| format!("{name:?}"));
+            Value { value, path: format!("{}[{index}]", self.path), faults: self.faults }
+        };
+        Some(array.iter().enumerate().map(element).collect())
+    }
+}

@@ -1,0 +1,228 @@
+//! `count` and `step`: many streams that differ by a number.
+//!
+//! `{n}` in the name runs from 0 to `count` - 1. Each key of `step` names a key of the stream;
+//! wherever that key stands in it (identification, egress), its value advances by the step from
+//! one stream to the next.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use onbeat_frer::spec::{
+    Identification, IpMatch, NextProtocol, Rewrite, Stream, VlanAction, VlanMatch,
+};
+use onbeat_wire::MacAddress;
+
+use super::reader::{Faults, Table, Value};
+use super::stream::Block;
+use super::text::is_name;
+
+/// How many streams a table makes, and how they differ.
+#[derive(Debug, Clone)]
+pub(super) struct Repeat {
+    pub(super) count: u32,
+    step: Step,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Step {
+    destination: u32,
+    source: u32,
+    vlan: u32,
+    ip_destination: u32,
+    ip_source: u32,
+    destination_port: u32,
+    source_port: u32,
+}
+
+/// Takes `count` and `step`.
+pub(super) fn read(table: &mut Table<'_>, name: Option<&Value<'_>>) -> Repeat {
+    let count_value = table.take("count");
+    let count = count_value.as_ref().and_then(|value| value.number(1..=65536u32)).unwrap_or(1);
+    if let (Some(value), Some(text)) = (name, name.and_then(|value| value.text())) {
+        if count > 1 && !text.contains("{n}") {
+            value.fault(
+                format!("{count} streams cannot all be named {text:?}"),
+                "put {n} into the name, such as \"axis-{n}\"",
+            );
+        }
+    }
+    let mut step = Step::default();
+    if let Some(value) = table.take("step") {
+        if count_value.is_none() {
+            value.fault("step without count", "add count = 2 or more, or remove step");
+        }
+        if let Some(mut table) = value.table() {
+            let mut take =
+                |key| table.take(key).and_then(|value| value.number(0..=u32::MAX)).unwrap_or(0);
+            step = Step {
+                destination: take("destination"),
+                source: take("source"),
+                vlan: take("vlan"),
+                ip_destination: take("ip-destination"),
+                ip_source: take("ip-source"),
+                destination_port: take("destination-port"),
+                source_port: take("source-port"),
+            };
+            table.finish();
+        }
+    }
+    Repeat { count, step }
+}
+
+/// The streams of all tables, each with the index of its table.
+pub(super) fn unfold(blocks: &[Block], room: u32, faults: &Faults) -> Vec<(usize, Stream)> {
+    let mut streams: Vec<(usize, Stream)> = Vec::new();
+    let mut names: HashMap<String, usize> = HashMap::new();
+    let mut total = 0;
+    for (index, block) in blocks.iter().enumerate() {
+        let fault = |message: String, help: &str| {
+            faults.note(block.place.span.clone(), &block.place.path, message, help);
+        };
+        total += u64::from(block.repeat.count);
+        if total > u64::from(room) {
+            let message =
+                format!("with this there are {total} streams, the node has room for {room}");
+            fault(message, "raise max-streams under [node], or remove streams");
+            break;
+        }
+        for n in 0..block.repeat.count {
+            let name = match block.repeat.count {
+                1 => block.first.name.clone(),
+                _ => block.first.name.replace("{n}", &n.to_string()),
+            };
+            let mut stream = Stream { name, ..block.first.clone() };
+            if !is_name(&stream.name) {
+                let help = "use 1 to 63 letters, digits, hyphens, underscores and dots";
+                fault(format!("{:?} cannot be a name", stream.name), help);
+                break;
+            }
+            if let Err(overflow) = block.repeat.step.apply(&mut stream, n) {
+                fault(
+                    format!("stream {n} of {}: {} does not fit", block.repeat.count, overflow.key),
+                    "use a smaller count or step, or begin with a smaller value",
+                );
+                break;
+            }
+            // The reader knows these rules key by key; none may slip through because one was added.
+            if let Err(error) = stream.validate() {
+                fault(error.to_string(), "correct the stream");
+                break;
+            }
+            if names.insert(stream.name.clone(), index).is_some() {
+                let message = format!("another stream is named {:?}", stream.name);
+                fault(message, "give each stream its own name");
+                break;
+            }
+            streams.push((index, stream));
+        }
+    }
+    streams
+}
+
+/// A value that its step takes out of its range.
+struct Overflow {
+    key: &'static str,
+}
+
+impl Step {
+    /// Makes the first stream of a table into stream `n`.
+    fn apply(&self, stream: &mut Stream, n: u32) -> Result<(), Overflow> {
+        for member in &mut stream.members {
+            match &mut member.identification {
+                Identification::Null { destination, vlan } => {
+                    self.destination(destination, n)?;
+                    self.vlan_match(vlan, n)?;
+                }
+                Identification::SourceMacVlan { source, vlan } => {
+                    *source = mac(*source, self.source, n).ok_or(Overflow { key: "source" })?;
+                    self.vlan_match(vlan, n)?;
+                }
+                Identification::ActiveDestination { destination, vlan, up } => {
+                    self.destination(destination, n)?;
+                    self.vlan_match(vlan, n)?;
+                    self.rewrite(up, n)?;
+                }
+                Identification::Ip(ip) => self.ip(ip, n)?,
+                Identification::MaskAndMatch(_) => {}
+            }
+        }
+        stream.egress.iter_mut().try_for_each(|egress| self.rewrite(&mut egress.rewrite, n))
+    }
+
+    fn destination(&self, address: &mut MacAddress, n: u32) -> Result<(), Overflow> {
+        let key = "destination";
+        *address = mac(*address, self.destination, n).ok_or(Overflow { key })?;
+        Ok(())
+    }
+
+    fn vlan(&self, vlan: &mut u16, n: u32) -> Result<(), Overflow> {
+        let key = "vlan";
+        *vlan = number(*vlan, self.vlan, n, 4094).ok_or(Overflow { key })?;
+        Ok(())
+    }
+
+    fn vlan_match(&self, vlan: &mut VlanMatch, n: u32) -> Result<(), Overflow> {
+        // 0 is not a VLAN but "any".
+        if vlan.vlan == 0 { Ok(()) } else { self.vlan(&mut vlan.vlan, n) }
+    }
+
+    fn rewrite(&self, rewrite: &mut Rewrite, n: u32) -> Result<(), Overflow> {
+        if let Some(destination) = &mut rewrite.destination {
+            self.destination(destination, n)?;
+        }
+        if let VlanAction::Set(vlan) = &mut rewrite.vlan {
+            self.vlan(vlan, n)?;
+        }
+        Ok(())
+    }
+
+    fn ip(&self, ip: &mut IpMatch, n: u32) -> Result<(), Overflow> {
+        self.destination(&mut ip.destination, n)?;
+        self.vlan_match(&mut ip.vlan, n)?;
+        let advanced = ip_address(ip.ip_destination, self.ip_destination, n);
+        ip.ip_destination = advanced.ok_or(Overflow { key: "ip-destination" })?;
+        if let Some(source) = &mut ip.ip_source {
+            let advanced = ip_address(*source, self.ip_source, n);
+            *source = advanced.ok_or(Overflow { key: "ip-source" })?;
+        }
+        let (source, destination) = match &mut ip.next_protocol {
+            NextProtocol::None => return Ok(()),
+            NextProtocol::Udp { source, destination }
+            | NextProtocol::Tcp { source, destination }
+            | NextProtocol::Sctp { source, destination } => (source, destination),
+        };
+        if let Some(port) = source {
+            let advanced = number(*port, self.source_port, n, u16::MAX);
+            *port = advanced.ok_or(Overflow { key: "source-port" })?;
+        }
+        if let Some(port) = destination {
+            let advanced = number(*port, self.destination_port, n, u16::MAX);
+            *port = advanced.ok_or(Overflow { key: "destination-port" })?;
+        }
+        Ok(())
+    }
+}
+
+fn number(first: u16, step: u32, n: u32, last: u16) -> Option<u16> {
+    let advanced = u64::from(first) + u64::from(step) * u64::from(n);
+    u16::try_from(advanced).ok().filter(|&advanced| advanced <= last)
+}
+
+fn mac(first: MacAddress, step: u32, n: u32) -> Option<MacAddress> {
+    let first = first.0.iter().fold(0, |number, &octet| number << 8 | u128::from(octet));
+    let advanced = first + u128::from(step) * u128::from(n);
+    let octets = u64::try_from(advanced).ok().filter(|&number| number < 1 << 48)?.to_be_bytes();
+    let [_, _, address @ ..] = octets;
+    Some(MacAddress(address))
+}
+
+fn ip_address(first: IpAddr, step: u32, n: u32) -> Option<IpAddr> {
+    let advance = u64::from(step) * u64::from(n);
+    match first {
+        IpAddr::V4(first) => {
+            let advanced = u64::from(first.to_bits()).checked_add(advance)?;
+            Some(IpAddr::V4(u32::try_from(advanced).ok()?.into()))
+        }
+        IpAddr::V6(first) => Some(IpAddr::V6(first.to_bits().checked_add(advance.into())?.into())),
+    }
+}

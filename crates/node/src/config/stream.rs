@@ -1,0 +1,167 @@
+//! The `[[stream]]` tables.
+
+use std::ops::Range;
+
+use onbeat_frer::spec::{Egress, MAX_EGRESS, Member, PortId, SequenceTag, Stream};
+
+use super::reader::{Faults, Table, Value};
+use super::recovery::{self, Scope};
+use super::repeat::{self, Repeat};
+use super::{PortIds, identify, node, suggest};
+
+/// A `[[stream]]` table: one stream, or `count` of them.
+#[derive(Debug, Clone)]
+pub(super) struct Block {
+    /// The first of its streams; the name is still the template.
+    pub(super) first: Stream,
+    pub(super) repeat: Repeat,
+    pub(super) place: Place,
+    pub(super) members: Vec<Place>,
+    pub(super) egress: Vec<Place>,
+}
+
+/// Where something stands in the file, for faults found later.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) span: Range<usize>,
+    pub(super) path: String,
+}
+
+impl Place {
+    fn of(value: &Value<'_>) -> Place {
+        Place { span: value.span(), path: value.path.clone() }
+    }
+}
+
+/// Every stream that has no fault in itself.
+pub(super) fn read_all(values: Vec<Value<'_>>, ports: &PortIds, faults: &Faults) -> Vec<Block> {
+    let sound = |value: Value<'_>| {
+        let before = faults.count();
+        let block = read(&value, ports)?;
+        (faults.count() == before).then_some(block)
+    };
+    values.into_iter().filter_map(sound).collect()
+}
+
+fn read(value: &Value<'_>, ports: &PortIds) -> Option<Block> {
+    let mut table = value.table()?;
+    let name = table.require("name", "\"axis-1\"");
+    let repeat = repeat::read(&mut table, name.as_ref());
+    let place = name.as_ref().map(Place::of);
+    // A template is checked when it is unfolded: {n} is no part of a name.
+    let name = name.and_then(|value| match repeat.count {
+        1 => node::read_name(&value),
+        _ => value.text().map(str::to_owned),
+    });
+    let generate_value = table.take("generate");
+    let generate = generate_value.as_ref().and_then(|value| value.flag()).unwrap_or(false);
+    let recover_value = table.take("recover");
+    let recover = recover_value.as_ref().and_then(|value| recovery::read(value, Scope::Sequence));
+    if let (Some(value), true, true) = (&generate_value, generate, recover_value.is_some()) {
+        value.fault(
+            "a stream is either generated or recovered here, not both",
+            "remove generate or recover; the way back is a stream of its own",
+        );
+    }
+    let (members, member_places) = read_members(&mut table, ports);
+    let (egress, egress_places) = read_egress(&mut table, ports);
+    let numbered = egress.iter().any(|egress| egress.tag == SequenceTag::RTag);
+    if let (Some(value), true, false) = (&generate_value, generate, numbered || egress.is_empty()) {
+        value.fault(
+            "sequence numbers are generated, and no egress port sends them",
+            "add tag = \"r-tag\" to the egress ports towards the paths",
+        );
+    }
+    table.finish();
+    Some(Block {
+        first: Stream { name: name?, members, generate, recover, egress },
+        repeat,
+        place: place?,
+        members: member_places,
+        egress: egress_places,
+    })
+}
+
+fn read_members(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Member>, Vec<Place>) {
+    let example = "[{ port = \"talker\", identify = { type = \"null\", ... } }]";
+    let values = table.require("member", example);
+    let array = values.as_ref().and_then(|value| value.array()).unwrap_or_default();
+    if let (Some(value), true) = (&values, array.is_empty()) {
+        value.fault("a stream without members has no frames", format!("write member = {example}"));
+    }
+    let read = |value: &Value<'_>| {
+        let mut table = value.table()?;
+        let port = port(&mut table, ports);
+        let identification = table
+            .require("identify", "{ type = \"null\", destination = \"01:00:5e:00:00:01\" }")
+            .and_then(|value| identify::read(&value));
+        let individual =
+            table.take("individual").and_then(|value| recovery::read(&value, Scope::Individual));
+        table.finish();
+        let member = Member { port: port?.0, identification: identification?, individual };
+        Some((member, Place::of(value)))
+    };
+    array.iter().filter_map(read).unzip()
+}
+
+fn read_egress(table: &mut Table<'_>, ports: &PortIds) -> (Vec<Egress>, Vec<Place>) {
+    let example = "[{ port = \"path1\", tag = \"r-tag\" }]";
+    let values = table.require("egress", example);
+    let array = values.as_ref().and_then(|value| value.array()).unwrap_or_default();
+    if let Some(value) = &values {
+        if array.is_empty() {
+            value
+                .fault("a stream without egress goes nowhere", format!("write egress = {example}"));
+        } else if array.len() > MAX_EGRESS {
+            value.fault(
+                format!("{} egress ports, a stream has {MAX_EGRESS} at most", array.len()),
+                "remove some, or let the next node replicate further",
+            );
+        }
+    }
+    let mut seen: Vec<PortId> = Vec::new();
+    let read = |value: &Value<'_>| {
+        let mut table = value.table()?;
+        let port = port(&mut table, ports);
+        let tag = table.take("tag").and_then(|value| {
+            value.choice(&[
+                ("r-tag", SequenceTag::RTag),
+                ("none", SequenceTag::Remove),
+                ("keep", SequenceTag::Keep),
+            ])
+        });
+        let rewrite = identify::rewrite(&mut table);
+        table.finish();
+        let (port, port_value) = port?;
+        if seen.contains(&port) {
+            port_value.fault(
+                format!("port {:?} is an egress port of this stream already", port_value.text()?),
+                "name each egress port once",
+            );
+        }
+        seen.push(port);
+        let egress = Egress { port, tag: tag.unwrap_or(SequenceTag::Keep), rewrite };
+        Some((egress, Place::of(value)))
+    };
+    array.iter().filter_map(read).unzip()
+}
+
+/// The key `port`, by the name of a port.
+fn port<'a>(table: &mut Table<'a>, ports: &PortIds) -> Option<(PortId, Value<'a>)> {
+    let value = table.require("port", "\"path1\"")?;
+    let name = value.text()?;
+    if let Some(&id) = ports.get(name) {
+        return Some((id, value));
+    }
+    let mut known: Vec<&str> = ports.keys().map(String::as_str).collect();
+    known.sort_unstable_by_key(|name| ports[*name]);
+    let mut help = match known.as_slice() {
+        [] => "add a [[port]] of this name".to_owned(),
+        _ => format!("ports here: {}", known.join(", ")),
+    };
+    if let Some(meant) = suggest::nearest(name, known) {
+        help += &format!("; did you mean {meant:?}?");
+    }
+    value.fault(format!("no port is named {name:?}"), help);
+    None
+}

@@ -1,0 +1,64 @@
+//! "Did you mean ...?"
+
+/// The candidate nearest to what was written, where one is near enough to be meant.
+pub(super) fn nearest<'a>(
+    written: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    // A third of the letters wrong, and one in the shortest of words.
+    let limit = (written.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(written, candidate), candidate))
+        .filter(|&(distance, _)| distance <= limit)
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours.
+/// Underscores count as hyphens and capitals as small letters: those are the usual slips.
+fn distance(a: &str, b: &str) -> usize {
+    let fold = |text: &str| -> Vec<char> {
+        text.chars().map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect()
+    };
+    let (a, b) = (fold(a), fold(b));
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    for (j, cell) in rows[0].iter_mut().enumerate() {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let substitute = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = substitute.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = best;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_usual_slips_and_nothing_far_off() {
+        let keys = ["history-length", "reset-timeout-ms", "vlan", "port", "tag"];
+        for (written, meant) in [
+            ("history_length", Some("history-length")),
+            ("histroy-length", Some("history-length")),
+            ("VLAN", Some("vlan")),
+            ("vlna", Some("vlan")),
+            ("ports", Some("port")),
+            ("destination", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(written, keys), meant, "{written}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Values that TOML has no type for: addresses and octet strings.
+
+use onbeat_wire::MacAddress;
+
+/// `01:00:5e:00:00:01`, or with hyphens.
+pub(super) fn mac_address(text: &str) -> Option<MacAddress> {
+    let separator = if text.contains('-') { '-' } else { ':' };
+    let mut octets = [0; 6];
+    let mut parts = text.split(separator);
+    for octet in &mut octets {
+        *octet = hex_octet(parts.next()?.as_bytes())?;
+    }
+    parts.next().is_none().then_some(MacAddress(octets))
+}
+
+/// Octets as hexadecimal digits; spaces and colons between octets are for the reader.
+pub(super) fn octets(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> =
+        text.bytes().filter(|octet| !matches!(octet, b' ' | b':' | b'_')).collect();
+    if digits.len() % 2 != 0 {
+        return None;
+    }
+    digits.chunks_exact(2).map(hex_octet).collect()
+}
+
+fn hex_octet(digits: &[u8]) -> Option<u8> {
+    let &[high, low] = digits else { return None };
+    let nibble = |digit: u8| char::from(digit).to_digit(16);
+    u8::try_from(nibble(high)? << 4 | nibble(low)?).ok()
+}
+
+/// Whether a name can stand in a file name, on a command line and in a table.
+pub(super) fn is_name(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let length = 1..=NAME_LENGTH;
+    length.contains(&text.len()) && text.chars().all(allowed) && !text.starts_with(['.', '-'])
+}
+
+/// Longest name of a node, port or stream.
+pub(super) const NAME_LENGTH: usize = 63;
+
+/// Whether the kernel takes it for the name of an interface (`dev_valid_name`).
+pub(super) fn is_interface(text: &str) -> bool {
+    let allowed = |octet: u8| octet.is_ascii_graphic() && !matches!(octet, b'/' | b':');
+    (1..=15).contains(&text.len()) && !matches!(text, "." | "..") && text.bytes().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mac_addresses() {
+        let address = MacAddress([1, 0, 0x5e, 0, 0xab, 0xff]);
+        for text in ["01:00:5e:00:ab:ff", "01-00-5E-00-AB-FF"] {
+            assert_eq!(mac_address(text), Some(address), "{text}");
+        }
+        for text in
+            ["", "01:00:5e:00:ab", "01:00:5e:00:ab:ff:00", "01:00:5e:00:ab:+f", "1:0:0:0:0:0"]
+        {
+            assert_eq!(mac_address(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn octet_strings() {
+        assert_eq!(octets("08 00:ff_01"), Some(vec![8, 0, 255, 1]));
+        assert_eq!(octets(""), Some(vec![]));
+        assert_eq!(octets("080"), None);
+        assert_eq!(octets("0g"), None);
+        assert_eq!(octets("\u{e9}"), None);
+    }
+
+    #[test]
+    fn interface_names_are_the_kernel_s() {
+        assert!(is_interface("enp1s0f0np0") && is_interface("eth0.100"));
+        for text in ["", "..", "a b", "a/b", "a:b", "sixteen-octets-x"] {
+            assert!(!is_interface(text), "{text}");
+        }
+    }
+}
