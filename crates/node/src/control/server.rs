@@ -1,0 +1,326 @@
+//! The daemon's side of the control socket: no thread, a poll loop calls [`Server::step`].
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+};
+
+use super::{Request, Response};
+
+/// Octets of a request at most, its line end included.
+const REQUEST_LENGTH: usize = 4096;
+
+/// Clients served at once; more wait in the kernel's queue.
+const CLIENTS: usize = 32;
+
+/// How long a client may neither ask nor take its answer.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// A control socket that answers.
+#[derive(Debug)]
+pub struct Server {
+    listener: UnixListener,
+    path: PathBuf,
+    clients: Vec<Connection>,
+    /// Held as long as the server lives: who has it owns the path.
+    lock: Lock,
+}
+
+/// Why there is no control socket.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// A daemon answers there already.
+    #[error(
+        "a node runs on control socket {path:?} already (pid {pid}); stop it first, or give this one its own name or control path under [node]"
+    )]
+    Running {
+        /// The socket.
+        path: PathBuf,
+        /// The other daemon, as it wrote it down.
+        pid: String,
+    },
+    /// Something else has the path.
+    #[error(
+        "control path {path:?} exists and is no socket; remove it, or set control under [node]"
+    )]
+    Occupied {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The system refuses.
+    #[error(
+        "control socket {path:?} cannot be made: {source}; it takes a directory this user may write"
+    )]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl Server {
+    /// Listens on a path, for its owner alone. A socket that a dead daemon left is replaced.
+    pub fn bind(path: &Path) -> Result<Server, BindError> {
+        let failed = |source| BindError::Io { path: path.to_owned(), source };
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).map_err(failed)?;
+        }
+        let lock = match Lock::take(path).map_err(failed)? {
+            Ok(lock) => lock,
+            Err(pid) => return Err(BindError::Running { path: path.to_owned(), pid }),
+        };
+        match fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => {
+                return Err(BindError::Occupied { path: path.to_owned() });
+            }
+            Ok(_) => fs::remove_file(path).map_err(failed)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+        let listener = listen_privately(path).map_err(failed)?;
+        Ok(Server { listener, path: path.to_owned(), clients: Vec::new(), lock })
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What to poll for before the next [`Server::step`].
+    pub fn fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let room = self.clients.len() < CLIENTS;
+        let listener = room.then(|| (self.listener.as_fd(), PollFlags::POLLIN));
+        listener
+            .into_iter()
+            .chain(self.clients.iter().map(|client| (client.stream.as_fd(), client.interest())))
+    }
+
+    /// When to call [`Server::step`] although nothing is ready: a client is to be given up.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.clients.iter().map(|client| client.active + IDLE).min()
+    }
+
+    /// Accepts, reads, answers and writes whatever is ready, and never blocks.
+    pub fn step(&mut self, now: Instant, mut handle: impl FnMut(Request) -> Response) {
+        while self.clients.len() < CLIENTS {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.clients.extend(Connection::new(stream, now)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Nobody waits, or the process is out of descriptors: the others go on.
+                Err(_) => break,
+            }
+        }
+        self.clients.retain_mut(|client| client.step(now, &mut handle));
+    }
+
+    /// Writes the answers that are still due, for a daemon about to end.
+    pub fn flush(&mut self, bound: Duration) {
+        let end = Instant::now() + bound;
+        loop {
+            self.clients.retain_mut(|client| client.write(Instant::now()) && client.owes());
+            let left = end.saturating_duration_since(Instant::now());
+            if self.clients.is_empty() || left.is_zero() {
+                return;
+            }
+            let mut fds: Vec<PollFd<'_>> = self
+                .clients
+                .iter()
+                .map(|client| PollFd::new(client.stream.as_fd(), PollFlags::POLLOUT))
+                .collect();
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            if poll(&mut fds, timeout).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // While the lock is held the path is this server's own.
+        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.lock.path);
+    }
+}
+
+/// Nobody can connect before `listen`, so nobody does before the mode is set.
+fn listen_privately(path: &Path) -> io::Result<UnixListener> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd: OwnedFd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &UnixAddr::new(path)?)?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    listen(&fd, Backlog::new(16)?)?;
+    Ok(UnixListener::from(fd))
+}
+
+/// A locked file beside the socket. The kernel lets go of the lock when the daemon dies, however
+/// it dies; the file holds its pid.
+#[derive(Debug)]
+struct Lock {
+    path: PathBuf,
+    _file: Flock<File>,
+}
+
+impl Lock {
+    /// The lock, or the pid of the daemon that has it.
+    fn take(socket: &Path) -> io::Result<Result<Lock, String>> {
+        let mut path = socket.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        loop {
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)?;
+            let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(file) => file,
+                Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
+                    let mut pid = String::new();
+                    file.read_to_string(&mut pid)?;
+                    let pid = pid.trim();
+                    return Ok(Err(if pid.is_empty() { "unknown" } else { pid }.to_owned()));
+                }
+                Err((_, errno)) => return Err(errno.into()),
+            };
+            // The daemon before may have removed the file between open and lock.
+            let locked = file.metadata()?;
+            let there = fs::metadata(&path).ok();
+            if there.map(|there| (there.dev(), there.ino())) != Some((locked.dev(), locked.ino())) {
+                continue;
+            }
+            file.set_len(0)?;
+            write!(file, "{}", std::process::id())?;
+            return Ok(Ok(Lock { path, _file: file }));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: UnixStream,
+    /// What came in and is not answered.
+    input: Vec<u8>,
+    /// The answer, and how much of it is written.
+    output: Vec<u8>,
+    written: usize,
+    /// When it last asked or took something.
+    active: Instant,
+    /// The client has said all, or said too much: close after the answer.
+    ending: bool,
+}
+
+impl Connection {
+    fn new(stream: UnixStream, now: Instant) -> Option<Connection> {
+        stream.set_nonblocking(true).ok()?;
+        let (input, output) = (Vec::new(), Vec::new());
+        Some(Connection { stream, input, output, written: 0, active: now, ending: false })
+    }
+
+    fn owes(&self) -> bool {
+        self.written < self.output.len()
+    }
+
+    /// One thing at a time: who does not take an answer asks nothing more.
+    fn interest(&self) -> PollFlags {
+        if self.owes() { PollFlags::POLLOUT } else { PollFlags::POLLIN }
+    }
+
+    /// Whether the client stays.
+    fn step(&mut self, now: Instant, handle: &mut impl FnMut(Request) -> Response) -> bool {
+        loop {
+            if !self.write(now) {
+                return false;
+            }
+            if self.owes() {
+                break;
+            }
+            if let Some(line) = self.line() {
+                self.answer(&line, handle);
+            } else if self.ending {
+                return false;
+            } else if !self.read(now) {
+                break;
+            }
+        }
+        now.saturating_duration_since(self.active) < IDLE
+    }
+
+    /// Takes a whole line out of the input.
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let end = self.input.iter().position(|&octet| octet == b'\n')?;
+        Some(self.input.drain(..=end).collect())
+    }
+
+    fn answer(&mut self, line: &[u8], handle: &mut impl FnMut(Request) -> Response) {
+        let response = match serde_json::from_slice(line) {
+            Ok(request) => handle(request),
+            Err(error) => Response::Error {
+                message: format!(
+                    "not a request: {error}; send a line such as {{\"request\":\"show\"}}"
+                ),
+            },
+        };
+        self.reply(&response);
+    }
+
+    fn reply(&mut self, response: &Response) {
+        self.written = 0;
+        self.output.clear();
+        // Plain data with text keys always has a JSON form.
+        if serde_json::to_writer(&mut self.output, response).is_ok() {
+            self.output.push(b'\n');
+        }
+    }
+
+    /// Whether something is to be looked at: octets came in, or the end.
+    fn read(&mut self, now: Instant) -> bool {
+        let mut chunk = [0; 1024];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => self.ending = true,
+            Ok(length) => {
+                self.active = now;
+                self.input.extend_from_slice(&chunk[..length]);
+                let endless = !self.input.contains(&b'\n');
+                if endless && self.input.len() >= REQUEST_LENGTH {
+                    let message = format!("a request has {REQUEST_LENGTH} octets at most");
+                    self.reply(&Response::Error { message });
+                    self.input.clear();
+                    self.ending = true;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => self.ending = true,
+        }
+        true
+    }
+
+    /// Whether the client can still be written to.
+    fn write(&mut self, now: Instant) -> bool {
+        while self.owes() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(0) => return false,
+                Ok(length) => {
+                    self.active = now;
+                    self.written += length;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+}

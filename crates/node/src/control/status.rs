@@ -1,0 +1,179 @@
+//! The state of a node, as `show --json` prints it. Counters have the names of 802.1CB.
+
+use onbeat_frer::counters::Counters;
+use serde::{Deserialize, Serialize};
+
+/// A node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its name.
+    pub node: String,
+    /// Process id of its daemon.
+    pub pid: u32,
+    /// Seconds since the daemon started.
+    pub uptime_s: u64,
+    /// What moves the frames: `xdp`.
+    pub data_plane: String,
+    /// Its ports, in the order of the configuration.
+    pub ports: Vec<PortStatus>,
+    /// Its streams, in the order of the configuration.
+    pub streams: Vec<StreamStatus>,
+}
+
+/// How a program is attached to an interface.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum XdpMode {
+    /// In the driver.
+    Native,
+    /// In the kernel's generic hook.
+    Generic,
+    /// Not at all: the interface is gone, or the program was removed.
+    #[default]
+    Detached,
+}
+
+/// Whether frames can go through an interface.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Link {
+    /// Up, with carrier.
+    Up,
+    /// Down, or without carrier.
+    Down,
+    /// No such interface now.
+    #[default]
+    Missing,
+}
+
+/// A port: sums over its streams (9.3, 10.9), each packet counted once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// What the configuration calls it.
+    pub name: String,
+    /// The interface its frames go through.
+    pub interface: String,
+    /// Index of the interface; 0 while it is missing.
+    pub ifindex: u32,
+    /// How the data plane is attached.
+    pub mode: XdpMode,
+    /// Whether frames can go through.
+    pub link: Link,
+    /// 9.3.1: packets of any stream that came in.
+    pub input_packets: u64,
+    /// 9.3.2: packets of any stream that left.
+    pub output_packets: u64,
+    /// 10.9.1: packets that recovery accepted.
+    pub passed: u64,
+    /// 10.9.2: packets that recovery discarded, rogue ones counted once.
+    pub discard: u64,
+    /// Frames of no stream, passed on to the network stack.
+    pub unmatched: u64,
+}
+
+/// A compound stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamStatus {
+    /// Its name.
+    pub name: String,
+    /// Where it comes in.
+    pub members: Vec<MemberStatus>,
+    /// Its sequence generation, where it has one.
+    pub generation: Option<GenerationStatus>,
+    /// Its sequence recovery, where it has one.
+    pub recovery: Option<RecoveryStatus>,
+    /// Where it goes.
+    pub egress: Vec<EgressStatus>,
+    /// 10.8.11: packets whose sequence tag could not be decoded.
+    pub seq_enc_errored: u64,
+}
+
+/// A member stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberStatus {
+    /// Name of the port.
+    pub port: String,
+    /// `type` of its identification, as the configuration has it.
+    pub identification: String,
+    /// 9.2.1: packets of the stream that came in at the port.
+    pub input_packets: u64,
+    /// Its individual recovery, where it has one.
+    pub individual: Option<RecoveryStatus>,
+}
+
+/// Sequence generation (7.4.1).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GenerationStatus {
+    /// GenSeqNum: the number of the next packet.
+    pub gen_seq_num: u16,
+    /// 10.8.2: resets, BEGIN among them.
+    pub seq_gen_resets: u64,
+}
+
+/// A recovery function (7.4.2).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveryStatus {
+    /// RecovSeqNum.
+    pub recov_seq_num: u16,
+    /// TakeAny: the next packet is accepted whatever its number.
+    pub take_any: bool,
+    /// 10.8.3: accepted packets that did not follow the one before them by 1.
+    pub out_of_order: u64,
+    /// 10.8.4: discarded packets whose number lies outside the history.
+    pub rogue: u64,
+    /// 10.8.5: accepted packets.
+    pub passed: u64,
+    /// 10.8.6: discarded packets, the rogue ones among them.
+    pub discarded: u64,
+    /// 10.8.7: numbers that left the history unseen, as the standard counts them.
+    pub lost: u64,
+    /// How many of `lost` are from before the first packet after a reset: nobody lost those.
+    pub lost_before_first: u64,
+    /// 10.8.8: packets with no sequence number.
+    pub tagless: u64,
+    /// 10.8.9: resets, BEGIN and time-outs among them.
+    pub resets: u64,
+    /// 10.8.10: times latent error detection took its base anew.
+    pub latent_error_resets: u64,
+    /// Latent error signals (7.4.4.1.3) so far.
+    pub latent_errors: u64,
+}
+
+impl RecoveryStatus {
+    /// The state of a recovery function from what it counted.
+    pub fn new(
+        counters: &Counters,
+        recov_seq_num: u16,
+        take_any: bool,
+        latent_errors: u64,
+    ) -> RecoveryStatus {
+        RecoveryStatus {
+            recov_seq_num,
+            take_any,
+            out_of_order: counters.out_of_order,
+            rogue: counters.rogue,
+            passed: counters.passed,
+            discarded: counters.discarded,
+            lost: counters.lost,
+            lost_before_first: counters.lost_before_first,
+            tagless: counters.tagless,
+            resets: counters.resets,
+            latent_error_resets: counters.latent_error_resets,
+            latent_errors,
+        }
+    }
+
+    /// Packets that were sent and never seen on any path.
+    pub fn really_lost(&self) -> u64 {
+        self.lost.saturating_sub(self.lost_before_first)
+    }
+}
+
+/// An egress port of a stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EgressStatus {
+    /// Name of the port.
+    pub port: String,
+    /// 9.2.2: packets of the stream that left by the port.
+    pub output_packets: u64,
+}

@@ -1,0 +1,293 @@
+//! `show` for humans.
+
+use std::fmt::Write;
+
+use super::status::{Link, NodeStatus, RecoveryStatus, StreamStatus, XdpMode};
+
+/// The node, its ports and a line per stream.
+pub fn node_table(status: &NodeStatus) -> String {
+    let mut text = format!(
+        "node {}  pid {}  up {}  data plane {}  streams {}\n\n",
+        status.node,
+        status.pid,
+        duration(status.uptime_s),
+        status.data_plane,
+        status.streams.len(),
+    );
+    let mut ports = Table::new(&[
+        "PORT",
+        "INTERFACE",
+        "MODE",
+        "LINK",
+        "#INPUT",
+        "#OUTPUT",
+        "#PASSED",
+        "#DISCARD",
+        "#UNMATCHED",
+    ]);
+    for port in &status.ports {
+        let mode = match port.mode {
+            XdpMode::Native => "native",
+            XdpMode::Generic => "generic",
+            XdpMode::Detached => "detached",
+        };
+        let link = match port.link {
+            Link::Up => "up",
+            Link::Down => "down",
+            Link::Missing => "missing",
+        };
+        ports.row(
+            [port.name.as_str(), &port.interface, mode, link].map(str::to_owned).into_iter().chain(
+                [
+                    port.input_packets,
+                    port.output_packets,
+                    port.passed,
+                    port.discard,
+                    port.unmatched,
+                ]
+                .map(grouped),
+            ),
+        );
+    }
+    text += &ports.render();
+    if status.streams.is_empty() {
+        return text;
+    }
+    let mut streams = Table::new(&[
+        "STREAM",
+        "FUNCTION",
+        "#INPUT",
+        "#PASSED",
+        "#DISCARDED",
+        "#ROGUE",
+        "#LOST",
+        "#OUT-OF-ORDER",
+        "#TAGLESS",
+        "#RESETS",
+        "#OUTPUT",
+    ]);
+    for stream in &status.streams {
+        let input = stream.members.iter().map(|member| member.input_packets).sum();
+        let output = stream.egress.iter().map(|egress| egress.output_packets).sum();
+        let recovery = stream.recovery.as_ref();
+        let mut cells = vec![stream.name.clone(), function(stream).into(), grouped(input)];
+        let counters: [fn(&RecoveryStatus) -> u64; 7] = [
+            |recovery| recovery.passed,
+            |recovery| recovery.discarded,
+            |recovery| recovery.rogue,
+            RecoveryStatus::really_lost,
+            |recovery| recovery.out_of_order,
+            |recovery| recovery.tagless,
+            |recovery| recovery.resets,
+        ];
+        cells.extend(counters.map(|counter| recovery.map_or("-".into(), |r| grouped(counter(r)))));
+        cells.push(grouped(output));
+        streams.row(cells);
+    }
+    text + "\n" + &streams.render()
+}
+
+/// Everything about one stream.
+pub fn stream_detail(stream: &StreamStatus) -> String {
+    let mut text = format!("stream {}  {}\n", stream.name, function(stream));
+    let mut line = |what: &str, rest: String| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {what:<10} {rest}");
+    };
+    for member in &stream.members {
+        let input = grouped(member.input_packets);
+        line("member", format!("{} ({})  input {input}", member.port, member.identification));
+        if let Some(individual) = &member.individual {
+            line("", format!("individual recovery: {}", recovery_line(individual)));
+        }
+    }
+    if let Some(generation) = &stream.generation {
+        line(
+            "generation",
+            format!(
+                "next {}  resets {}",
+                generation.gen_seq_num,
+                grouped(generation.seq_gen_resets)
+            ),
+        );
+    }
+    if let Some(recovery) = &stream.recovery {
+        line("recovery", recovery_line(recovery));
+    }
+    for egress in &stream.egress {
+        line("egress", format!("{}  output {}", egress.port, grouped(egress.output_packets)));
+    }
+    if stream.seq_enc_errored > 0 {
+        line("errors", format!("{} undecodable tags", grouped(stream.seq_enc_errored)));
+    }
+    text
+}
+
+fn recovery_line(recovery: &RecoveryStatus) -> String {
+    let state = if recovery.take_any {
+        "waits for any number".to_owned()
+    } else {
+        format!("at {}", recovery.recov_seq_num)
+    };
+    let counters = [
+        ("passed", recovery.passed),
+        ("discarded", recovery.discarded),
+        ("rogue", recovery.rogue),
+        ("lost", recovery.really_lost()),
+        ("unseen before the first", recovery.lost_before_first),
+        ("out of order", recovery.out_of_order),
+        ("tagless", recovery.tagless),
+        ("resets", recovery.resets),
+        ("latent errors", recovery.latent_errors),
+        ("latent error resets", recovery.latent_error_resets),
+    ];
+    counters.iter().fold(state, |line, (name, value)| format!("{line}  {name} {}", grouped(*value)))
+}
+
+fn function(stream: &StreamStatus) -> &'static str {
+    match (&stream.generation, &stream.recovery) {
+        (Some(_), _) => "generate",
+        (None, Some(_)) => "recover",
+        (None, None) => "forward",
+    }
+}
+
+fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60);
+    let clock = format!("{hours:02}:{minutes:02}:{:02}", seconds % 60);
+    if days > 0 { format!("{days}d {clock}") } else { clock }
+}
+
+/// 1234567 as 1,234,567.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (n, digit) in digits.chars().enumerate() {
+        if n > 0 && (digits.len() - n) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Columns as wide as their widest cell; a header that begins with `#` is one of numbers.
+struct Table {
+    rows: Vec<Vec<String>>,
+    numbers: Vec<bool>,
+}
+
+impl Table {
+    fn new(header: &[&str]) -> Table {
+        let rows = vec![header.iter().map(|cell| cell.trim_start_matches('#').into()).collect()];
+        Table { rows, numbers: header.iter().map(|cell| cell.starts_with('#')).collect() }
+    }
+
+    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    fn render(&self) -> String {
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .filter_map(|row| Some(row.get(column)?.chars().count()))
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.numbers.len()).map(width).collect();
+        let line = |row: &Vec<String>| {
+            let cells =
+                row.iter().zip(&widths).zip(&self.numbers).map(|((cell, &width), &number)| {
+                    if number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+                });
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+        };
+        self.rows.iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::status::{EgressStatus, GenerationStatus, MemberStatus, PortStatus};
+    use super::*;
+
+    fn status() -> NodeStatus {
+        let member = |port: &str| MemberStatus {
+            port: port.into(),
+            identification: "null".into(),
+            input_packets: 1_000,
+            individual: None,
+        };
+        NodeStatus {
+            node: "a".into(),
+            pid: 42,
+            uptime_s: 90_061,
+            data_plane: "xdp".into(),
+            ports: vec![PortStatus {
+                name: "path1".into(),
+                interface: "eth1".into(),
+                ifindex: 3,
+                mode: XdpMode::Native,
+                link: Link::Up,
+                input_packets: 1_000,
+                unmatched: 7,
+                ..PortStatus::default()
+            }],
+            streams: vec![
+                StreamStatus {
+                    name: "there".into(),
+                    members: vec![member("talker")],
+                    generation: Some(GenerationStatus { gen_seq_num: 1_000, seq_gen_resets: 1 }),
+                    egress: vec![EgressStatus { port: "path1".into(), output_packets: 1_000 }],
+                    ..StreamStatus::default()
+                },
+                StreamStatus {
+                    name: "back".into(),
+                    members: vec![member("path1"), member("path2")],
+                    recovery: Some(RecoveryStatus {
+                        recov_seq_num: 999,
+                        passed: 1_000_000,
+                        discarded: 999_998,
+                        lost: 65,
+                        lost_before_first: 63,
+                        ..RecoveryStatus::default()
+                    }),
+                    egress: vec![EgressStatus { port: "talker".into(), output_packets: 1_000 }],
+                    ..StreamStatus::default()
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_node_is_shown_in_aligned_columns() {
+        assert_eq!(
+            node_table(&status()),
+            "\
+node a  pid 42  up 1d 01:01:01  data plane xdp  streams 2
+
+PORT   INTERFACE  MODE    LINK  INPUT  OUTPUT  PASSED  DISCARD  UNMATCHED
+path1  eth1       native  up    1,000       0       0        0          7
+
+STREAM  FUNCTION  INPUT     PASSED  DISCARDED  ROGUE  LOST  OUT-OF-ORDER  TAGLESS  RESETS  OUTPUT
+there   generate  1,000          -          -      -     -             -        -       -   1,000
+back    recover   2,000  1,000,000    999,998      0     2             0        0       0   1,000
+"
+        );
+    }
+
+    #[test]
+    fn a_stream_is_shown_with_what_was_lost_and_what_nobody_sent() {
+        assert_eq!(
+            stream_detail(&status().streams[1]),
+            "\
+stream back  recover
+  member     path1 (null)  input 1,000
+  member     path2 (null)  input 1,000
+  recovery   at 999  passed 1,000,000  discarded 999,998  rogue 0  lost 2  unseen before the first 63  out of order 0  tagless 0  resets 0  latent errors 0  latent error resets 0
+  egress     talker  output 1,000
+"
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! The control socket against clients that behave, and clients that do not.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollTimeout, poll};
+use onbeat_node::control::{
+    BindError, Client, ClientError, NodeStatus, Request, Response, Server, StreamStatus, discover,
+};
+
+/// A directory that goes with the test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("onbeat-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.join("a.sock")
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn handle(request: Request) -> Response {
+    match request {
+        Request::Ping => Response::Pong { node: "a".into(), pid: 7 },
+        Request::Show => {
+            // Larger than any socket buffer: it takes many partial writes.
+            let stream = |n| StreamStatus { name: format!("axis-{n}"), ..StreamStatus::default() };
+            let streams = (0..20_000).map(stream).collect();
+            let status = NodeStatus { node: "a".into(), streams, ..NodeStatus::default() };
+            Response::Status { status: Box::new(status) }
+        }
+        Request::Reset { stream } => Response::Error { message: format!("no stream {stream:?}") },
+        Request::Reload | Request::Stop => Response::Done { message: "done".into() },
+    }
+}
+
+/// Serves until the client is through, as a daemon's poll loop would.
+fn serve_while<T: Send>(server: &mut Server, client: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let client = scope.spawn(client);
+        let end = Instant::now() + Duration::from_secs(60);
+        while !client.is_finished() {
+            assert!(Instant::now() < end, "the client is not served");
+            let mut fds: Vec<PollFd<'_>> =
+                server.fds().map(|(fd, events)| PollFd::new(fd, events)).collect();
+            poll(&mut fds, PollTimeout::from(20u8)).unwrap();
+            server.step(Instant::now(), handle);
+        }
+        client.join().unwrap()
+    })
+}
+
+#[test]
+fn every_request_gets_its_answer_on_one_connection() {
+    let directory = Directory::new("answers");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    serve_while(&mut server, || {
+        let mut client = Client::to_node(None, &directory.0).unwrap();
+        let pong = client.request(&Request::Ping).unwrap();
+        assert_eq!(pong, Response::Pong { node: "a".into(), pid: 7 });
+        let Response::Status { status } = client.request(&Request::Show).unwrap() else { panic!() };
+        assert_eq!(status.streams.len(), 20_000);
+        let refused = client.request(&Request::Reset { stream: "x".into() }).unwrap_err();
+        assert_eq!(refused.to_string(), "no stream \"x\"");
+        assert_eq!(
+            client.request(&Request::Stop).unwrap(),
+            Response::Done { message: "done".into() }
+        );
+    });
+}
+
+#[test]
+fn garbage_gets_an_error_and_the_connection_goes_on() {
+    let directory = Directory::new("garbage");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    let answers = serve_while(&mut server, || {
+        let mut stream = UnixStream::connect(directory.socket()).unwrap();
+        stream.write_all(b"\xff\xfe\n{}\n{\"request\":\"shw\"}\n\n[[[[\n").unwrap();
+        stream.write_all(b"{\"request\":\"ping\"}\n").unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answers = String::new();
+        stream.read_to_string(&mut answers).unwrap();
+        answers
+    });
+    let answers: Vec<&str> = answers.lines().collect();
+    assert_eq!(answers.len(), 6, "{answers:?}");
+    assert!(answers[..5].iter().all(|answer| answer.contains("not a request")), "{answers:?}");
+    assert_eq!(answers[5], "{\"response\":\"pong\",\"node\":\"a\",\"pid\":7}");
+}
+
+#[test]
+fn an_endless_line_is_cut_off() {
+    let directory = Directory::new("endless");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    let answer = serve_while(&mut server, || {
+        let mut stream = UnixStream::connect(directory.socket()).unwrap();
+        // The server closes while we still write: that must not end the test.
+        let _ = stream.write_all(&[b'x'; 4096]);
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    assert!(answer.contains("4096 octets at most"), "{answer}");
+}
+
+#[test]
+fn a_client_that_takes_no_answer_holds_nobody_up_and_is_given_up() {
+    let directory = Directory::new("slow");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    let mut slow = UnixStream::connect(directory.socket()).unwrap();
+    slow.write_all(b"{\"request\":\"show\"}\n{\"request\":\"show\"}\n").unwrap();
+    serve_while(&mut server, || {
+        let mut client = Client::connect(&directory.socket()).unwrap();
+        client.request(&Request::Ping).unwrap();
+    });
+    let deadline = server.next_deadline().unwrap();
+    server.step(deadline, handle);
+    assert_eq!(server.fds().count(), 1, "only the listener is left");
+    assert_eq!(server.next_deadline(), None);
+}
+
+#[test]
+fn more_clients_than_there_are_places_wait_their_turn() {
+    let directory = Directory::new("many");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    serve_while(&mut server, || {
+        std::thread::scope(|scope| {
+            for _ in 0..100 {
+                scope.spawn(|| {
+                    let mut client = Client::connect(&directory.socket()).unwrap();
+                    client.request(&Request::Ping).unwrap();
+                });
+            }
+        });
+    });
+}
+
+#[test]
+fn the_last_answer_is_written_before_the_daemon_ends() {
+    let directory = Directory::new("flush");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    let mut stream = UnixStream::connect(directory.socket()).unwrap();
+    stream.write_all(b"{\"request\":\"show\"}\n").unwrap();
+    server.step(Instant::now(), handle);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        });
+        server.flush(Duration::from_secs(30));
+        drop(server);
+        assert!(reader.join().unwrap().ends_with("}\n"));
+    });
+}
+
+#[test]
+fn the_socket_is_private_and_goes_with_the_server() {
+    let directory = Directory::new("private");
+    let server = Server::bind(&directory.socket()).unwrap();
+    let mode = fs::metadata(directory.socket()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    drop(server);
+    assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 0);
+}
+
+#[test]
+fn a_living_daemon_is_not_replaced_and_is_named() {
+    let directory = Directory::new("living");
+    let _server = Server::bind(&directory.socket()).unwrap();
+    let error = Server::bind(&directory.socket()).unwrap_err();
+    let own = std::process::id().to_string();
+    assert!(matches!(&error, BindError::Running { pid, .. } if *pid == own), "{error}");
+    assert!(directory.socket().exists());
+}
+
+#[test]
+fn a_dead_daemon_s_socket_is_replaced_and_other_files_are_not() {
+    let directory = Directory::new("dead");
+    // Dropping a listener leaves the file, as a killed daemon does.
+    drop(UnixListener::bind(directory.socket()).unwrap());
+    let error = Client::connect(&directory.socket()).unwrap_err();
+    assert!(matches!(error, ClientError::Dead { .. }), "{error}");
+    drop(Server::bind(&directory.socket()).unwrap());
+
+    fs::write(directory.socket(), "precious").unwrap();
+    let error = Server::bind(&directory.socket()).unwrap_err();
+    assert!(matches!(error, BindError::Occupied { .. }), "{error}");
+    assert_eq!(fs::read_to_string(directory.socket()).unwrap(), "precious");
+}
+
+#[test]
+fn which_node_is_meant_is_asked_when_it_is_not_clear() {
+    let directory = Directory::new("which");
+    let none = Client::to_node(None, &directory.0).unwrap_err().to_string();
+    assert!(none.contains("no node runs here") && none.contains("onbeat run FILE"), "{none}");
+    let _a = Server::bind(&directory.socket()).unwrap();
+    let _b = Server::bind(&directory.0.join("b.sock")).unwrap();
+    let names: Vec<String> = discover(&directory.0).into_iter().map(|node| node.0).collect();
+    assert_eq!(names, ["a", "b"]);
+    let several = Client::to_node(None, &directory.0).unwrap_err().to_string();
+    assert_eq!(several, "several nodes run here: a, b; say which with --node");
+    let unknown = Client::to_node(Some("c"), &directory.0).unwrap_err().to_string();
+    assert_eq!(unknown, "no node \"c\" runs here; these do: a, b");
+    assert!(Client::to_node(Some("b"), &directory.0).is_ok());
+    assert!(Client::to_node(Path::new("/nowhere/x.sock").to_str(), &directory.0).is_err());
+}
