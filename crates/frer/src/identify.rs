@@ -11,7 +11,7 @@ mod table;
 
 use core::net::IpAddr;
 
-use onbeat_wire::MacAddress;
+use onbeat_wire::{Frame, Ip, MacAddress};
 
 use crate::spec::{Identification, IpMatch, MaskAndMatch, NextProtocol, Tagged, VlanMatch};
 
@@ -47,6 +47,31 @@ pub struct IpFields {
     /// Source and destination port; `None` where the protocol has none, and in all fragments of
     /// a packet but the first.
     pub ports: Option<(u16, u16)>,
+}
+
+/// IP headers that cannot be read are none: such a frame is of no stream that IP identifies.
+impl<'a> From<&Frame<'a>> for Fields<'a> {
+    fn from(frame: &Frame<'a>) -> Self {
+        Self {
+            destination: frame.destination(),
+            source: frame.source(),
+            vlan: frame.vlan().map(|tag| tag.vid),
+            ip: frame.ip().ok().flatten().map(IpFields::from),
+            msdu: frame.msdu(),
+        }
+    }
+}
+
+impl From<Ip> for IpFields {
+    fn from(ip: Ip) -> Self {
+        Self {
+            source: ip.source,
+            destination: ip.destination,
+            dscp: ip.dscp,
+            protocol: ip.protocol.0,
+            ports: ip.ports.map(|ports| (ports.source, ports.destination)),
+        }
+    }
 }
 
 impl Fields<'_> {

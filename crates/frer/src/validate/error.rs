@@ -206,13 +206,11 @@ impl fmt::Display for IdentificationError {
                 "vlan: {vlan} with tagged = priority, whose frames have no VLAN id; give 0, or \
                  tagged = tagged"
             ),
-            Self::GroupSource(source) => {
-                f.write_str("source: ")?;
-                for (index, octet) in source.0.iter().enumerate() {
-                    write!(f, "{}{octet:02x}", if index == 0 { "" } else { ":" })?;
-                }
-                f.write_str(" is a group address, which no frame comes from; give the talker's own")
-            }
+            Self::GroupSource(source) => write!(
+                f,
+                "source: {source} is a group address, which no frame comes from; give the \
+                 talker's own"
+            ),
             Self::Dscp(dscp) => write!(f, "dscp: {dscp}; give 0 to 63, or nothing for any"),
             Self::IpFamilies { source, destination } => write!(
                 f,

@@ -1,0 +1,210 @@
+//! The table against a search through all members by the documented order, on random members.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use onbeat_frer::identify::{Fields, IpFields, MemberRef, Table};
+use onbeat_frer::spec::{
+    Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId, Rewrite, Stream, Tagged,
+    VlanMatch,
+};
+use onbeat_wire::MacAddress;
+use proptest::prelude::*;
+
+// Few values for each field, so that members overlap and frames match several.
+
+fn mac() -> impl Strategy<Value = MacAddress> {
+    (0..2u8).prop_map(|last| MacAddress([2, 0, 0, 0, 0, last]))
+}
+
+fn address() -> impl Strategy<Value = IpAddr> {
+    (1..3u8).prop_map(|last| IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)))
+}
+
+fn vlan() -> impl Strategy<Value = VlanMatch> {
+    let tagged = prop_oneof![Just(Tagged::Tagged), Just(Tagged::Priority), Just(Tagged::All)];
+    (tagged, 0..3u16).prop_map(|(tagged, vlan)| VlanMatch {
+        tagged,
+        vlan: if tagged == Tagged::Priority { 0 } else { vlan },
+    })
+}
+
+fn next_protocol() -> impl Strategy<Value = NextProtocol> {
+    let port = || prop::option::of(1..3u16);
+    (0..3u8, port(), port()).prop_map(|(protocol, source, destination)| match protocol {
+        0 => NextProtocol::None,
+        1 => NextProtocol::Udp { source, destination },
+        _ => NextProtocol::Tcp { source, destination },
+    })
+}
+
+fn mask_and_match() -> impl Strategy<Value = MaskAndMatch> {
+    let mask = prop_oneof![Just(0u8), Just(1u8), Just(3u8)];
+    let msdu = prop_oneof![
+        Just((vec![], vec![])),
+        Just((vec![0xff, 0xff], vec![8, 0])),
+        Just((vec![0xff, 0], vec![8, 0])),
+    ];
+    (mask, 0..2u8, msdu).prop_map(|(mask, value, (msdu_mask, msdu_match))| MaskAndMatch {
+        destination_mask: MacAddress([0, 0, 0, 0, 0, mask]),
+        destination_match: MacAddress([0, 0, 0, 0, 0, value & mask]),
+        source_mask: MacAddress([0; 6]),
+        source_match: MacAddress([0; 6]),
+        msdu_mask,
+        msdu_match,
+    })
+}
+
+fn identification() -> impl Strategy<Value = Identification> {
+    let ip = (mac(), vlan(), prop::option::of(address()), address(), next_protocol());
+    prop_oneof![
+        (mac(), vlan()).prop_map(|(destination, vlan)| Identification::Null { destination, vlan }),
+        (mac(), vlan()).prop_map(|(source, vlan)| Identification::SourceMacVlan { source, vlan }),
+        (mac(), vlan()).prop_map(|(destination, vlan)| Identification::ActiveDestination {
+            destination,
+            vlan,
+            up: Rewrite::default()
+        }),
+        mask_and_match().prop_map(Identification::MaskAndMatch),
+        (ip, prop::option::of(0..2u8)).prop_map(
+            |((destination, vlan, ip_source, ip_destination, next_protocol), dscp)| {
+                Identification::Ip(IpMatch {
+                    destination,
+                    vlan,
+                    ip_source,
+                    ip_destination,
+                    dscp,
+                    next_protocol,
+                })
+            }
+        ),
+    ]
+}
+
+#[derive(Debug, Clone)]
+struct Owned {
+    destination: MacAddress,
+    source: MacAddress,
+    vlan: Option<u16>,
+    ip: Option<IpFields>,
+    msdu: Vec<u8>,
+}
+
+fn frame() -> impl Strategy<Value = Owned> {
+    let ports = prop::option::of((1..3u16, 1..3u16));
+    let protocol = prop_oneof![Just(17u8), Just(6), Just(1)];
+    let ip = (address(), address(), 0..2u8, protocol, ports).prop_map(
+        |(source, destination, dscp, protocol, ports)| IpFields {
+            source,
+            destination,
+            dscp,
+            protocol,
+            ports: ports.filter(|_| protocol != 1),
+        },
+    );
+    let msdu = prop_oneof![Just(vec![8, 0, 1]), Just(vec![8]), Just(vec![0x88, 0xb5])];
+    (mac(), mac(), prop::option::of(0..4u16), prop::option::weighted(0.8, ip), msdu).prop_map(
+        |(destination, source, vlan, ip, msdu)| Owned { destination, source, vlan, ip, msdu },
+    )
+}
+
+/// The documented precedence; lower goes first.
+fn rank(identification: &Identification) -> (u32, i64, u32) {
+    let of_vlan = |vlan: &VlanMatch| match (vlan.tagged, vlan.vlan) {
+        (Tagged::Tagged, 1..) => 0,
+        (Tagged::Tagged, 0) => 1,
+        (Tagged::Priority, _) => 2,
+        (Tagged::All, 1..) => 3,
+        (Tagged::All, 0) => 4,
+    };
+    let bits =
+        |octets: &[u8]| octets.iter().map(|octet| i64::from(octet.count_ones())).sum::<i64>();
+    match identification {
+        Identification::Ip(ip) => {
+            let (protocol, source, destination) = match ip.next_protocol {
+                NextProtocol::None => (false, None, None),
+                NextProtocol::Udp { source, destination }
+                | NextProtocol::Tcp { source, destination }
+                | NextProtocol::Sctp { source, destination } => (true, source, destination),
+            };
+            let given = [
+                ip.ip_source.is_some(),
+                ip.dscp.is_some(),
+                protocol,
+                source.is_some(),
+                destination.is_some(),
+            ];
+            let given: u32 = given.into_iter().map(u32::from).sum();
+            (0, of_vlan(&ip.vlan), 5 - given)
+        }
+        Identification::MaskAndMatch(mask) => {
+            let all = [&mask.destination_mask.0[..], &mask.source_mask.0, &mask.msdu_mask];
+            (1, -all.into_iter().map(bits).sum::<i64>(), 0)
+        }
+        Identification::Null { vlan, .. } | Identification::ActiveDestination { vlan, .. } => {
+            (2, of_vlan(vlan), 0)
+        }
+        Identification::SourceMacVlan { vlan, .. } => (3, of_vlan(vlan), 0),
+    }
+}
+
+fn equal(a: &Identification, b: &Identification) -> bool {
+    use Identification::{ActiveDestination, Null};
+    match (a, b) {
+        (
+            Null { destination: d, vlan: v } | ActiveDestination { destination: d, vlan: v, .. },
+            Null { destination, vlan } | ActiveDestination { destination, vlan, .. },
+        ) => d == destination && v == vlan,
+        _ => a == b,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn lookup_finds_what_a_search_finds(
+        identifications in prop::collection::vec(identification(), 1..25),
+        frames in prop::collection::vec(frame(), 1..40),
+    ) {
+        let streams = |identifications: &[Identification]| -> Vec<Stream> {
+            let member = |identification: &Identification| Member {
+                port: PortId(0),
+                identification: identification.clone(),
+                individual: None,
+            };
+            // Two members to a stream.
+            let streams = identifications.chunks(2).map(|pair| Stream {
+                name: String::new(),
+                members: pair.iter().map(member).collect(),
+                generate: false,
+                recover: None,
+                egress: vec![],
+            });
+            streams.collect()
+        };
+        let mut apart: Vec<Identification> = Vec::new();
+        for identification in &identifications {
+            if !apart.iter().any(|other| equal(other, identification)) {
+                apart.push(identification.clone());
+            }
+        }
+        let conflict = Table::new(&streams(&identifications), PortId(0)).is_err();
+        prop_assert_eq!(conflict, apart.len() < identifications.len());
+
+        let table = Table::new(&streams(&apart), PortId(0)).unwrap();
+        for frame in &frames {
+            let fields = Fields {
+                destination: frame.destination,
+                source: frame.source,
+                vlan: frame.vlan,
+                ip: frame.ip,
+                msdu: &frame.msdu,
+            };
+            let matching = (0..).zip(&apart).filter(|(_, other)| other.matches(&fields));
+            let first = matching.min_by_key(|(index, other)| (rank(other), *index));
+            let expected =
+                first.map(|(index, _)| MemberRef { stream: index / 2, member: index % 2 });
+            prop_assert_eq!(table.lookup(&fields), expected, "{:?}", frame);
+        }
+    }
+}

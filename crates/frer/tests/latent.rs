@@ -1,0 +1,113 @@
+//! Latent error detection (7.4.4) under a clock that the test moves.
+
+use onbeat_frer::counters::Counters;
+use onbeat_frer::latent::{Latent, LatentError};
+use onbeat_frer::spec::LatentErrorDetection;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+const CONFIG: LatentErrorDetection =
+    LatentErrorDetection { difference: 10, period_ms: 100, paths: 2, reset_period_ms: 1000 };
+
+fn counted(passed: u64, discarded: u64) -> Counters {
+    Counters { passed, discarded, ..Counters::default() }
+}
+
+fn at(ms: u64) -> u64 {
+    5 + ms * NS_PER_MS
+}
+
+fn latent() -> Latent {
+    Latent::new(&CONFIG, at(0), &Counters::default()).unwrap()
+}
+
+#[test]
+fn paths_that_deliver_alike_raise_nothing() {
+    let mut latent = latent();
+    for period in 1..=100 {
+        let found = latent.poll(at(period * 100), &counted(period * 50, period * 50 - 3));
+        assert_eq!(found, None, "period {period}");
+    }
+    assert_eq!(latent.counters().latent_error_resets, 10);
+}
+
+#[test]
+fn a_silent_path_is_told_at_the_next_period_and_not_before() {
+    let mut latent = latent();
+    assert_eq!(latent.poll(at(99), &counted(50, 0)), None);
+    let error = LatentError { difference: 50, allowed: 10 };
+    assert_eq!(latent.poll(at(100), &counted(50, 0)), Some(error));
+    assert_eq!(latent.poll(at(199), &counted(100, 0)), None);
+    let error = LatentError { difference: 100, allowed: 10 };
+    assert_eq!(latent.poll(at(200), &counted(100, 0)), Some(error));
+}
+
+#[test]
+fn the_difference_must_be_above_the_allowed_one_in_either_direction() {
+    for (passed, discarded, difference) in
+        [(20, 10, None), (21, 10, Some(11)), (10, 20, None), (10, 21, Some(-11))]
+    {
+        let found = latent().poll(at(100), &counted(passed, discarded));
+        assert_eq!(found.map(|error| error.difference), difference, "{passed} {discarded}");
+    }
+}
+
+#[test]
+fn three_paths_bring_two_replicas_to_discard_per_packet() {
+    let config = LatentErrorDetection { paths: 3, ..CONFIG };
+    let mut latent = Latent::new(&config, at(0), &Counters::default()).unwrap();
+    assert_eq!(latent.poll(at(100), &counted(100, 200)), None);
+    assert_eq!(latent.poll(at(200), &counted(200, 300)).map(|e| e.difference), Some(100));
+}
+
+#[test]
+fn a_reset_takes_the_base_anew_after_the_test_of_that_moment() {
+    let mut latent = latent();
+    assert!(latent.poll(at(1000), &counted(50, 0)).is_some());
+    assert_eq!(latent.base_difference(), 50);
+    assert_eq!(latent.counters().latent_error_resets, 1);
+    // The loss of before is forgotten; new loss is told.
+    assert_eq!(latent.poll(at(1100), &counted(100, 50)), None);
+    assert!(latent.poll(at(1200), &counted(150, 50)).is_some());
+}
+
+#[test]
+fn it_starts_from_what_was_counted_before() {
+    let mut latent = Latent::new(&CONFIG, at(0), &counted(1000, 0)).unwrap();
+    assert_eq!(latent.base_difference(), 1000);
+    assert_eq!(latent.poll(at(100), &counted(1100, 100)), None);
+    assert_eq!(latent.counters().latent_error_resets, 0);
+}
+
+#[test]
+fn deadlines_stay_on_their_grid_and_a_late_poll_does_each_thing_once() {
+    let mut latent = latent();
+    assert_eq!(latent.next_deadline(), at(100));
+    latent.poll(at(130), &counted(0, 0));
+    assert_eq!(latent.next_deadline(), at(200));
+    assert!(latent.poll(at(3450), &counted(50, 0)).is_some());
+    assert_eq!(latent.counters().latent_error_resets, 1);
+    assert_eq!(latent.next_deadline(), at(3500));
+    for period in 36..=40 {
+        latent.poll(at(period * 100), &counted(50, 0));
+    }
+    assert_eq!(latent.counters().latent_error_resets, 2);
+}
+
+#[test]
+fn periods_of_one_millisecond() {
+    let config = LatentErrorDetection { period_ms: 1, reset_period_ms: 1, ..CONFIG };
+    let mut latent = Latent::new(&config, at(0), &Counters::default()).unwrap();
+    assert!(latent.poll(at(1), &counted(11, 0)).is_some());
+    assert_eq!(latent.poll(at(2), &counted(22, 11)), None);
+    assert_eq!(latent.counters().latent_error_resets, 2);
+}
+
+#[test]
+fn the_largest_counters_do_not_overflow() {
+    let config = LatentErrorDetection { paths: u16::MAX, ..CONFIG };
+    let mut latent = Latent::new(&config, at(0), &counted(0, u64::MAX)).unwrap();
+    let found = latent.poll(u64::MAX, &counted(u64::MAX, 0)).unwrap();
+    assert_eq!(found.difference, i64::MAX);
+    assert_eq!(latent.next_deadline(), u64::MAX);
+}
