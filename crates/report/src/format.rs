@@ -1,0 +1,166 @@
+//! Numbers as people read them.
+
+use crate::number::Number;
+
+/// With thousands separators: `1,234,567`.
+pub fn integer(value: i64) -> String {
+    let digits = value.unsigned_abs().to_string();
+    let mut text = String::from(if value < 0 { "-" } else { "" });
+    text.push_str(&grouped(&digits));
+    text
+}
+
+/// With four significant digits and thousands separators: `1,234`, `12.34`, `0.001234`.
+pub fn float(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".into();
+    }
+    if value == 0.0 {
+        return "0".into();
+    }
+    let decimals = (3 - magnitude(value, 4)).clamp(0, 12) as usize;
+    let text = format!("{value:.decimals$}");
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{}{point}{fraction}", grouped(whole))
+}
+
+/// A time with three significant digits in the unit that suits it: `850 ns`, `12.3 µs`, `1.50 s`.
+pub fn duration_ns(ns: f64) -> String {
+    if !ns.is_finite() {
+        return "–".into();
+    }
+    if ns == 0.0 {
+        return "0 ns".into();
+    }
+    // Rounded first, so that 999.96 µs becomes 1.00 ms and not 1000 µs.
+    let exponent = magnitude(ns, 3);
+    let (scale, unit) = match exponent {
+        ..3 => (1.0, "ns"),
+        3..6 => (1e3, "µs"),
+        6..9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    let value = ns / scale;
+    let decimals = (2 - magnitude(value, 3)).clamp(0, 2) as usize;
+    let text = format!("{value:.decimals$}");
+    // Clocks count whole nanoseconds: 850 ns, not 850.00 ns.
+    let whole = unit == "ns" && ns.fract() == 0.0;
+    let text = if whole { format!("{ns:.0}") } else { text };
+    let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+    let (before, after) = digits.split_once('.').map_or((digits, None), |(a, b)| (a, Some(b)));
+    let after = after.map_or(String::new(), |after| format!(".{after}"));
+    format!("{sign}{}{after} {unit}", grouped(before))
+}
+
+/// As a share of a hundred: `92.4 %`.
+pub fn percent(share: f64) -> String {
+    if share.is_finite() { format!("{:.1} %", share * 100.0) } else { "–".into() }
+}
+
+/// A number with its unit. Times are written in the unit that suits them; a missing number is `–`.
+pub fn quantity(value: Number, unit: &str) -> String {
+    let number = value.as_f64();
+    if !number.is_finite() {
+        return "–".into();
+    }
+    match unit {
+        "ns" => duration_ns(number),
+        "us" | "µs" => duration_ns(number * 1e3),
+        "ms" => duration_ns(number * 1e6),
+        "s" => duration_ns(number * 1e9),
+        "" | "1" => plain(value),
+        "%" | "percent" => format!("{} %", plain(value)),
+        _ => format!("{} {unit}", plain(value)),
+    }
+}
+
+fn plain(value: Number) -> String {
+    match value {
+        Number::Integer(value) => integer(value),
+        Number::Float(value) => float(value),
+    }
+}
+
+/// Exponent of ten of `value`, when it is rounded to `digits` significant ones.
+fn magnitude(value: f64, digits: usize) -> i32 {
+    let text = format!("{:.*e}", digits - 1, value.abs());
+    text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
+}
+
+fn grouped(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers() {
+        for (value, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (-1_234_567, "-1,234,567"),
+            (i64::MIN, "-9,223,372,036,854,775,808"),
+        ] {
+            assert_eq!(integer(value), text);
+        }
+    }
+
+    #[test]
+    fn floats() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.5, "1.5"),
+            (0.912_34, "0.9123"),
+            (1234.56, "1,235"),
+            (1_234_567.8, "1,234,568"),
+            (-0.001_234_56, "-0.001235"),
+            (9999.9, "10,000"),
+            (f64::NAN, "–"),
+        ] {
+            assert_eq!(float(value), text);
+        }
+    }
+
+    #[test]
+    fn durations_change_their_unit_where_rounding_does() {
+        for (ns, text) in [
+            (0.0, "0 ns"),
+            (0.5, "0.50 ns"),
+            (850.0, "850 ns"),
+            (999.0, "999 ns"),
+            (999.6, "1.00 µs"),
+            (1000.0, "1.00 µs"),
+            (12_345.0, "12.3 µs"),
+            (999_949.0, "1.00 ms"),
+            (999_400.0, "999 µs"),
+            (1.5e9, "1.50 s"),
+            (6e13, "60,000 s"),
+            (-12_345.0, "-12.3 µs"),
+        ] {
+            assert_eq!(duration_ns(ns), text);
+        }
+    }
+
+    #[test]
+    fn quantities() {
+        assert_eq!(quantity(1500_u64.into(), "ns"), "1.50 µs");
+        assert_eq!(quantity(3_u64.into(), "s"), "3.00 s");
+        assert_eq!(quantity(1_240_000.4.into(), "frames/s"), "1,240,000 frames/s");
+        assert_eq!(quantity(7_u64.into(), ""), "7");
+        assert_eq!(quantity(Number::MISSING, "ns"), "–");
+        assert_eq!(percent(0.9236), "92.4 %");
+    }
+}

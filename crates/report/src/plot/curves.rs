@@ -1,0 +1,140 @@
+//! Distributions as curves (figures 7 to 9 of the paper): the share of frames that took longer, on
+//! a logarithmic axis, over the delay. The tail, which matters, takes the most room.
+
+use std::fmt::Write;
+
+use super::scale::Scale;
+use super::{Area, WIDTH, legend, legend_height, tick_label};
+use crate::figure::{Distribution, DistributionSeries};
+use crate::format;
+use crate::number::Number;
+use crate::svg::{Anchor, Svg, short};
+use crate::topology::Colour;
+
+const HEIGHT: f64 = 360.0;
+
+/// Beyond this ratio of the largest to the smallest delay the axis of delays is logarithmic.
+const LOGARITHMIC_FROM: f64 = 20.0;
+
+/// Draws distributions.
+pub fn distribution(figure: &Distribution, title: &str) -> String {
+    let area = Area { left: 88.0, top: 12.0, right: WIDTH - 24.0, bottom: HEIGHT - 50.0 };
+    let entries: Vec<(Colour, String)> = figure
+        .series
+        .iter()
+        .enumerate()
+        .map(|(index, series)| (Colour::of_series(index), legend_text(series, &figure.unit)))
+        .collect();
+    let mut svg = Svg::new(WIDTH, HEIGHT + legend_height(area, &entries), title);
+
+    let x = delay_axis(figure, area);
+    let most = figure.series.iter().map(|series| series.count).max().unwrap_or(0).max(10);
+    let y = Scale::logarithmic(1.0 / most as f64, 1.0, area.bottom, area.top);
+    area.horizontal_grid(&mut svg, &y, share_label);
+    area.vertical_grid(&mut svg, &x, area.bottom + 18.0, |tick| tick_label(tick, &figure.unit));
+    let middle = f64::midpoint(area.left, area.right);
+    svg.text("axis", (middle, area.bottom + 40.0), Anchor::Middle, "delay");
+    svg.text_upwards(
+        "axis",
+        (16.0, f64::midpoint(area.top, area.bottom)),
+        "share of frames delayed longer",
+    );
+
+    for (index, series) in figure.series.iter().enumerate() {
+        let class = Colour::of_series(index).class();
+        let points = curve(series, &x, &y);
+        let mut path = String::new();
+        for (position, point) in points.iter().enumerate() {
+            let command = if position == 0 { 'M' } else { 'L' };
+            let _ = write!(path, "{command}{} {}", short(point.0), short(point.1));
+        }
+        svg.path(&format!("curve {class}"), &path);
+        // The worst frame of all ends the curve.
+        if let Some(&(x, y)) = points.last() {
+            svg.path(&format!("end {class}"), &format!("M{} {}h0", short(x), short(y)));
+        }
+    }
+    legend(&mut svg, area, HEIGHT + 8.0, &entries);
+    svg.finish()
+}
+
+fn legend_text(series: &DistributionSeries, unit: &str) -> String {
+    match series.max {
+        Some(max) => format!("{} (max {})", series.name, format::quantity(max.into(), unit)),
+        None => format!("{} (nothing arrived)", series.name),
+    }
+}
+
+fn delay_axis(figure: &Distribution, area: Area) -> Scale {
+    let low = figure.series.iter().filter_map(|series| series.min).min().unwrap_or(0) as f64;
+    let high = figure.series.iter().filter_map(|series| series.max).max().unwrap_or(1) as f64;
+    if high > LOGARITHMIC_FROM * low.max(1.0) {
+        Scale::logarithmic(low.max(1.0), high, area.left, area.right)
+    } else {
+        Scale::linear(low, high, area.left, area.right)
+    }
+}
+
+/// Places of the curve's points; those that fall together become one.
+fn curve(series: &DistributionSeries, x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
+    let one = 1.0 / series.count.max(1) as f64;
+    let mut points: Vec<(f64, f64)> = series
+        .curve
+        .iter()
+        .map(|&(percentile, value)| {
+            // No delay is longer than the longest: it stands at the share of one frame.
+            (x.at(value as f64), y.at((1.0 - percentile / 100.0).max(one)))
+        })
+        .collect();
+    points.dedup_by(|a, b| (a.0 - b.0).abs() < 0.1 && (a.1 - b.1).abs() < 0.1);
+    points
+}
+
+/// A share of frames: `1 %`, `0.001 %`.
+fn share_label(share: f64) -> String {
+    format!("{} %", format::float(Number::Float(share * 100.0).as_f64()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distribution::Recorder;
+
+    fn figure() -> Distribution {
+        let mut recorder = Recorder::new();
+        for (name, factor) in [("idle", 1), ("load", 40)] {
+            let phase = recorder.phase(name);
+            (1..=100_000_u64).for_each(|i| recorder.record(phase, 10_000 + i % 977 * factor));
+        }
+        let cut = recorder.phase("cut");
+        recorder.lose(cut, 10);
+        recorder.figure()
+    }
+
+    #[test]
+    fn curves_fall_from_all_frames_to_one() {
+        let figure = figure();
+        let x = Scale::linear(0.0, 50_000.0, 0.0, 100.0);
+        let y = Scale::logarithmic(1e-5, 1.0, 100.0, 0.0);
+        let points = curve(&figure.series[0], &x, &y);
+        assert!(points[0].1.abs() < 1e-6, "begins at 100 %");
+        assert!((points[points.len() - 1].1 - 100.0).abs() < 1e-6, "ends at one of 100,000");
+        assert!(points.windows(2).all(|w| w[0].0 <= w[1].0 && w[0].1 <= w[1].1 + 1e-9));
+    }
+
+    #[test]
+    fn every_series_is_in_the_legend_even_without_a_frame() {
+        let svg = distribution(&figure(), "delay");
+        for name in ["idle (max", "load (max", "cut (nothing arrived)"] {
+            assert!(svg.contains(name), "{name}");
+        }
+        assert!(!svg.contains("NaN"));
+    }
+
+    #[test]
+    fn shares_are_written_short() {
+        assert_eq!(share_label(1.0), "100 %");
+        assert_eq!(share_label(1e-3), "0.1 %");
+        assert_eq!(share_label(1e-6), "0.0001 %");
+    }
+}

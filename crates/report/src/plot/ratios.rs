@@ -1,0 +1,114 @@
+//! Ratios to a limit as bars: how near to the best that could be.
+
+use super::scale::Scale;
+use super::{Area, LETTER, WIDTH};
+use crate::figure::{Ratio, Spread};
+use crate::format;
+use crate::svg::{Anchor, Svg};
+use crate::table::width;
+
+const BAR: f64 = 16.0;
+const LINE: f64 = 44.0;
+
+/// Draws ratios by name, one bar each, with the limit as a line at 100 %.
+pub fn ratios(figures: &[(&str, &Ratio)], title: &str) -> String {
+    let bottom = 12.0 + LINE * figures.len() as f64;
+    let area = Area { left: 16.0, top: 12.0, right: WIDTH - 40.0, bottom };
+    let mut svg = Svg::new(WIDTH, bottom + 46.0, title);
+
+    let reach = figures.iter().map(|(_, ratio)| reach(ratio)).fold(1.0, f64::max);
+    let x = Scale::linear(0.0, reach, area.left, area.right);
+    area.vertical_grid(&mut svg, &x, bottom + 18.0, |tick| {
+        format!("{} %", format::float(tick * 100.0))
+    });
+    svg.text(
+        "axis",
+        (f64::midpoint(area.left, area.right), bottom + 38.0),
+        Anchor::Middle,
+        "of the limit",
+    );
+
+    for (index, (name, ratio)) in figures.iter().enumerate() {
+        let top = area.top + LINE * index as f64;
+        let text = format!(
+            "{} of {} ({})",
+            format::quantity(ratio.value, &ratio.unit),
+            format::quantity(ratio.limit, &ratio.unit),
+            ratio.limit_name
+        );
+        let name_width = LETTER * 1.2 * width(name) as f64;
+        svg.text("strong halo", (area.left, top + 14.0), Anchor::Start, name);
+        svg.text("small halo", (area.left + name_width + 14.0, top + 14.0), Anchor::Start, &text);
+        draw_bar(&mut svg, ratio, &x, top + 20.0);
+    }
+    let limit = x.at(1.0);
+    svg.line("limit", (limit, area.top - 8.0), (limit, bottom));
+    svg.finish()
+}
+
+fn reach(ratio: &Ratio) -> f64 {
+    let spread = match &ratio.spread {
+        Some(Spread::Runs { max, .. }) => max.as_f64(),
+        Some(Spread::Interval { high, .. }) => high.as_f64(),
+        None => 0.0,
+    };
+    let values = [ratio.ratio.as_f64(), spread];
+    values.into_iter().filter(|value| value.is_finite()).fold(0.0, f64::max)
+}
+
+fn draw_bar(svg: &mut Svg, ratio: &Ratio, x: &Scale, top: f64) {
+    let value = ratio.ratio.as_f64();
+    let begin = x.at(0.0);
+    if !value.is_finite() {
+        svg.text("small", (begin + 6.0, top + 12.0), Anchor::Start, "not measured");
+        return;
+    }
+    let end = x.at(value);
+    svg.rect("bar", (begin, top), (end - begin, BAR), 2.0);
+    let mut beyond = end;
+    let whisker = match &ratio.spread {
+        Some(Spread::Runs { min, max, .. }) => Some((min, max)),
+        Some(Spread::Interval { low, high, .. }) => Some((low, high)),
+        None => None,
+    };
+    if let Some((low, high)) = whisker {
+        let (low, high, middle) = (x.at(low.as_f64()), x.at(high.as_f64()), top + BAR / 2.0);
+        svg.line("whisker", (low, middle), (high, middle));
+        for x in [low, high] {
+            svg.line("whisker", (x, top + 3.0), (x, top + BAR - 3.0));
+        }
+        beyond = beyond.max(high);
+    }
+    // Inside the bar where there is room, so that it does not meet the limit's line.
+    let text = format::percent(value);
+    let room = LETTER * width(&text) as f64 + 12.0;
+    let inside = whisker.map_or(end, |(low, _)| x.at(low.as_f64()).min(end));
+    if inside - begin > room {
+        svg.text("on-bar", (inside - 8.0, top + 12.0), Anchor::End, &text);
+    } else {
+        svg.text("small halo", (beyond + 6.0, top + 12.0), Anchor::Start, &text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_for_each_ratio_and_a_line_for_the_limit() {
+        let fast = Ratio::of_runs("frames/s", &[(9e5, 1e6), (9.1e5, 1e6)], "plain redirect");
+        let none = Ratio::new("frames/s", 0_u64, 0_u64, "plain redirect");
+        let svg = ratios(&[("1 stream", &fast), ("broken", &none)], "bench");
+        assert_eq!(svg.matches("class=\"bar\"").count(), 1);
+        assert_eq!(svg.matches("class=\"limit\"").count(), 1);
+        assert!(svg.contains("not measured") && !svg.contains("NaN"));
+        assert!(svg.contains("90.5 %"), "{svg}");
+    }
+
+    #[test]
+    fn more_than_the_limit_fits() {
+        let slow = Ratio::new("ns", 3000_u64, 1000_u64, "plain redirect");
+        let svg = ratios(&[("delay", &slow)], "bench");
+        assert!(svg.contains(">300 %<") || svg.contains("300.0 %"), "{svg}");
+    }
+}

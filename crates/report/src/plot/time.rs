@@ -1,0 +1,179 @@
+//! Delay over time (figure 6 of the paper): every frame a point, phases shaded, losses marked.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::scale::Scale;
+use super::{Area, LETTER, WIDTH, legend, legend_height, tick_label};
+use crate::figure::{PhaseState, Series, TimeSeries};
+use crate::format;
+use crate::svg::{Anchor, Svg, short};
+use crate::table::width;
+use crate::topology::Colour;
+
+const HEIGHT: f64 = 300.0;
+/// The strip below the plot in which losses are marked.
+const STRIP: f64 = 14.0;
+
+/// Beyond this ratio of the largest to the middle value, a linear axis shows one spike and a line.
+const LOGARITHMIC_FROM: f64 = 20.0;
+
+/// Draws values over time.
+pub fn time_series(figure: &TimeSeries, title: &str) -> String {
+    let area = Area { left: 76.0, top: 28.0, right: WIDTH - 16.0, bottom: HEIGHT - 62.0 };
+    let entries: Vec<(Colour, String)> = figure
+        .series
+        .iter()
+        .enumerate()
+        .map(|(index, series)| (Colour::of_series(index), series.name.clone()))
+        .collect();
+    let with_legend = entries.len() > 1;
+    let more = if with_legend { legend_height(area, &entries) } else { 0.0 };
+    let mut svg = Svg::new(WIDTH, HEIGHT + more, title);
+
+    let x = time_axis(figure, area);
+    let y = value_axis(figure, area);
+    draw_phases(&mut svg, figure, area, &x);
+    area.horizontal_grid(&mut svg, &y, |tick| tick_label(tick, &figure.unit));
+    let labels = area.bottom + STRIP + 20.0;
+    area.vertical_grid(&mut svg, &x, labels, format::float);
+    svg.text(
+        "axis",
+        (f64::midpoint(area.left, area.right), labels + 20.0),
+        Anchor::Middle,
+        "time [s]",
+    );
+    for (index, series) in figure.series.iter().enumerate() {
+        let class = format!("dots {}", Colour::of_series(index).class());
+        svg.path(&class, &dots(series, area, &x, &y));
+    }
+    draw_losses(&mut svg, figure, area, &x);
+    if with_legend {
+        legend(&mut svg, area, HEIGHT + 6.0, &entries);
+    }
+    svg.finish()
+}
+
+fn time_axis(figure: &TimeSeries, area: Area) -> Scale {
+    let points = figure.series.iter().flat_map(|series| &series.points).map(|point| point.0);
+    let phases = figure.phases.iter().flat_map(|phase| [phase.from_s, phase.to_s]);
+    let losses = figure.losses.iter().flat_map(|loss| [loss.from_s, loss.to_s]);
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    for time in points.chain(phases).chain(losses) {
+        (low, high) = (low.min(time), high.max(time));
+    }
+    if low > high {
+        (low, high) = (0.0, 1.0);
+    }
+    Scale::exact(low, high, area.left, area.right)
+}
+
+fn value_axis(figure: &TimeSeries, area: Area) -> Scale {
+    let mut values: Vec<f64> =
+        figure.series.iter().flat_map(|series| &series.points).map(|point| point.1).collect();
+    values.sort_by(f64::total_cmp);
+    let (Some(&low), Some(&high)) = (values.first(), values.last()) else {
+        return Scale::linear(0.0, 1.0, area.bottom, area.top);
+    };
+    let middle = values[values.len() / 2];
+    if low > 0.0 && high > LOGARITHMIC_FROM * middle {
+        Scale::logarithmic(low, high, area.bottom, area.top)
+    } else {
+        Scale::linear(low.min(0.0), high, area.bottom, area.top)
+    }
+}
+
+/// A dot for each point; points that fall on the same half pixel become one.
+fn dots(series: &Series, area: Area, x: &Scale, y: &Scale) -> String {
+    let half_pixel = |value: f64| (value * 2.0).round() as i64;
+    let mut drawn = BTreeSet::new();
+    let mut path = String::new();
+    for &(time, value) in &series.points {
+        let (px, py) = area.clamp((x.at(time), y.at(value)));
+        if drawn.insert((half_pixel(px), half_pixel(py))) {
+            let _ = write!(path, "M{} {}h0", short(px), short(py));
+        }
+    }
+    path
+}
+
+fn draw_phases(svg: &mut Svg, figure: &TimeSeries, area: Area, x: &Scale) {
+    for phase in &figure.phases {
+        let (from, to) = (x.at(phase.from_s), x.at(phase.to_s));
+        let class = match phase.state {
+            PhaseState::Up => "phase up",
+            PhaseState::Degraded => "phase degraded",
+            PhaseState::Down => "phase down",
+        };
+        let height = area.bottom - area.top;
+        svg.rect(class, (from, area.top), (to - from, height), 0.0);
+        if LETTER * width(&phase.name) as f64 <= to - from {
+            let at = (f64::midpoint(from, to), area.top - 9.0);
+            svg.text("small", at, Anchor::Middle, &phase.name);
+        }
+    }
+}
+
+/// Losses are bars in the strip, and how many there were stands at its left.
+fn draw_losses(svg: &mut Svg, figure: &TimeSeries, area: Area, x: &Scale) {
+    let top = area.bottom + 3.0;
+    svg.rect("strip", (area.left, top), (area.right - area.left, STRIP - 4.0), 0.0);
+    for loss in &figure.losses {
+        let (from, to) = (x.at(loss.from_s), x.at(loss.to_s));
+        // A single lost frame must be seen, too.
+        let bar = (to - from).max(2.0);
+        let from = from.min(area.right - bar);
+        svg.rect("lost", (from, top), (bar, STRIP - 4.0), 0.0);
+    }
+    let lost: u64 = figure.losses.iter().map(|loss| loss.frames).sum();
+    let text = format!("{} lost", format::integer(i64::try_from(lost).unwrap_or(i64::MAX)));
+    let class = if lost > 0 { "tick bad" } else { "tick" };
+    svg.text(class, (area.left - 8.0, top + 9.0), Anchor::End, &text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Loss;
+
+    fn figure(frames: u32) -> TimeSeries {
+        let point = |i: u32| (f64::from(i) * 1e-3, f64::from(10_000 + i * 7919 % 5000));
+        TimeSeries::new("ns").series("control", (0..frames).map(point).collect())
+    }
+
+    #[test]
+    fn fifty_thousand_frames_stay_small() {
+        let svg = time_series(&figure(50_000), "delay");
+        assert!(svg.len() < 100_000, "{} octets", svg.len());
+        let dots = svg.matches("h0").count();
+        assert!((1000..=crate::figure::MAX_POINTS).contains(&dots), "{dots} dots");
+    }
+
+    #[test]
+    fn a_single_loss_is_seen() {
+        let loss = Loss { from_s: 0.5, to_s: 0.5, frames: 1 };
+        let svg = time_series(&figure(1000).losses(vec![loss]), "delay");
+        let bar = svg.lines().find(|line| line.contains("class=\"lost\"")).expect("a bar");
+        assert!(bar.contains("width=\"2\""), "{bar}");
+        assert!(svg.contains(">1 lost<"));
+    }
+
+    #[test]
+    fn phases_are_shaded_and_named_where_there_is_room() {
+        let figure = figure(1000).phase("both paths up", 0.0, 0.9, PhaseState::Up).phase(
+            "a name much too long for a tenth",
+            0.9,
+            1.0,
+            PhaseState::Degraded,
+        );
+        let svg = time_series(&figure, "delay");
+        assert!(svg.contains("phase up") && svg.contains("phase degraded"));
+        assert!(svg.contains("both paths up") && !svg.contains("much too long"));
+    }
+
+    #[test]
+    fn nothing_to_draw_is_drawn() {
+        let svg = time_series(&TimeSeries::new("ns"), "delay");
+        assert!(svg.contains(">0 lost<") && !svg.contains("NaN"));
+    }
+}

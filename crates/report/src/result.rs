@@ -1,0 +1,320 @@
+//! The one object every `lab run` and `bench` ends with.
+
+use std::cmp::Ordering;
+
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::conditions::Conditions;
+use crate::figure::{Figure, Figures};
+use crate::format;
+use crate::number::Number;
+
+/// Name and version of the schema, `docs/result.schema.json`.
+pub const SCHEMA: &str = "onbeat-result/1";
+
+/// What a run ended with. Whether it is [`ok`](Self::ok) follows from its checks alone.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "RawOutcome")]
+pub struct Outcome {
+    /// Scenario or bench.
+    pub name: String,
+    /// Statements that must hold on any machine.
+    pub checks: Vec<Check>,
+    /// What was measured; never decides `ok`.
+    pub figures: Figures,
+    /// Under which conditions.
+    pub conditions: Conditions,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// How long it took, in seconds.
+    pub duration_s: f64,
+    /// Remarks for the reader: what was skipped, what to mind.
+    pub notes: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether every check holds. A run without checks has nothing that failed.
+    pub fn ok(&self) -> bool {
+        self.checks.iter().all(Check::ok)
+    }
+
+    /// The exit code of the command that ran it: 0, or 1 where a check failed.
+    pub fn exit_code(&self) -> u8 {
+        u8::from(!self.ok())
+    }
+
+    /// Adds a check.
+    pub fn check(&mut self, check: Check) {
+        self.checks.push(check);
+    }
+
+    /// Adds a figure; one of the same name is replaced, in its place.
+    pub fn figure(&mut self, name: impl Into<String>, figure: impl Into<Figure>) {
+        self.figures.insert(name.into(), figure.into());
+    }
+
+    /// Adds a remark.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+}
+
+/// How a check's value must stand to its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sense {
+    /// At most the limit.
+    Max,
+    /// At least the limit.
+    Min,
+    /// Exactly the limit.
+    Eq,
+}
+
+impl Sense {
+    /// As a sign between value and limit.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Self::Max => "≤",
+            Self::Min => "≥",
+            Self::Eq => "=",
+        }
+    }
+}
+
+/// A statement that must hold anywhere: nothing lost, counters add up.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "RawCheck")]
+pub struct Check {
+    /// What is checked.
+    pub name: String,
+    /// What was found; a missing value fails.
+    pub value: Number,
+    /// Unit of value and limit; empty for a bare number.
+    pub unit: String,
+    /// What the value is held against.
+    pub limit: Number,
+    /// In which sense.
+    pub sense: Sense,
+}
+
+impl Check {
+    /// `value` must be at most `limit`.
+    pub fn max(
+        name: impl Into<String>,
+        value: impl Into<Number>,
+        limit: impl Into<Number>,
+        unit: impl Into<String>,
+    ) -> Self {
+        let (value, limit) = (value.into(), limit.into());
+        Self { name: name.into(), value, unit: unit.into(), limit, sense: Sense::Max }
+    }
+
+    /// `value` must be at least `limit`.
+    pub fn min(
+        name: impl Into<String>,
+        value: impl Into<Number>,
+        limit: impl Into<Number>,
+        unit: impl Into<String>,
+    ) -> Self {
+        Self { sense: Sense::Min, ..Self::max(name, value, limit, unit) }
+    }
+
+    /// `value` must be exactly `limit`.
+    pub fn eq(
+        name: impl Into<String>,
+        value: impl Into<Number>,
+        limit: impl Into<Number>,
+        unit: impl Into<String>,
+    ) -> Self {
+        Self { sense: Sense::Eq, ..Self::max(name, value, limit, unit) }
+    }
+
+    /// Whether it holds.
+    pub fn ok(&self) -> bool {
+        let Some(order) = self.value.compare(self.limit) else { return false };
+        match self.sense {
+            Sense::Max => order != Ordering::Greater,
+            Sense::Min => order != Ordering::Less,
+            Sense::Eq => order == Ordering::Equal,
+        }
+    }
+
+    /// Value, sign and limit in words: `3 frames ≤ 0 frames`.
+    pub fn statement(&self) -> String {
+        format!(
+            "{} {} {}",
+            format::quantity(self.value, &self.unit),
+            self.sense.sign(),
+            format::quantity(self.limit, &self.unit)
+        )
+    }
+}
+
+impl Serialize for Check {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut check = serializer.serialize_struct("Check", 6)?;
+        check.serialize_field("name", &self.name)?;
+        check.serialize_field("value", &self.value)?;
+        check.serialize_field("unit", &self.unit)?;
+        check.serialize_field("limit", &self.limit)?;
+        check.serialize_field("sense", &self.sense)?;
+        check.serialize_field("ok", &self.ok())?;
+        check.end()
+    }
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut outcome = serializer.serialize_struct("Outcome", 9)?;
+        outcome.serialize_field("schema", SCHEMA)?;
+        outcome.serialize_field("name", &self.name)?;
+        outcome.serialize_field("ok", &self.ok())?;
+        outcome.serialize_field("checks", &self.checks)?;
+        outcome.serialize_field("figures", &self.figures)?;
+        outcome.serialize_field("conditions", &self.conditions)?;
+        outcome.serialize_field("started", &self.started)?;
+        outcome.serialize_field("duration_s", &self.duration_s)?;
+        outcome.serialize_field("notes", &self.notes)?;
+        outcome.end()
+    }
+}
+
+/// Why a result that was read is not one.
+#[derive(Debug, thiserror::Error)]
+enum InvalidResult {
+    #[error("\"schema\" is \"{0}\"; this program reads \"{SCHEMA}\"")]
+    Schema(String),
+    #[error("check \"{name}\": \"ok\" says {said}, but {statement} is {derived}")]
+    Check { name: String, said: bool, statement: String, derived: bool },
+    #[error("\"ok\" says {said}, but the checks say {derived}")]
+    Outcome { said: bool, derived: bool },
+}
+
+#[derive(Deserialize)]
+struct RawCheck {
+    name: String,
+    value: Number,
+    unit: String,
+    limit: Number,
+    sense: Sense,
+    ok: bool,
+}
+
+impl TryFrom<RawCheck> for Check {
+    type Error = InvalidResult;
+
+    fn try_from(raw: RawCheck) -> Result<Self, Self::Error> {
+        let RawCheck { name, value, unit, limit, sense, ok: said } = raw;
+        let check = Self { name, value, unit, limit, sense };
+        let derived = check.ok();
+        if said == derived {
+            return Ok(check);
+        }
+        let statement = check.statement();
+        Err(InvalidResult::Check { name: check.name, said, statement, derived })
+    }
+}
+
+#[derive(Deserialize)]
+struct RawOutcome {
+    schema: String,
+    name: String,
+    ok: bool,
+    checks: Vec<Check>,
+    figures: Figures,
+    conditions: Conditions,
+    started: String,
+    duration_s: f64,
+    notes: Vec<String>,
+}
+
+impl TryFrom<RawOutcome> for Outcome {
+    type Error = InvalidResult;
+
+    fn try_from(raw: RawOutcome) -> Result<Self, Self::Error> {
+        let RawOutcome {
+            schema,
+            name,
+            ok: said,
+            checks,
+            figures,
+            conditions,
+            started,
+            duration_s,
+            notes,
+        } = raw;
+        if schema != SCHEMA {
+            return Err(InvalidResult::Schema(schema));
+        }
+        let outcome = Self { name, checks, figures, conditions, started, duration_s, notes };
+        let derived = outcome.ok();
+        if said == derived { Ok(outcome) } else { Err(InvalidResult::Outcome { said, derived }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Run;
+
+    #[test]
+    fn senses() {
+        for (check, ok) in [
+            (Check::max("a", 1_u64, 1_u64, ""), true),
+            (Check::max("a", 2_u64, 1_u64, ""), false),
+            (Check::min("a", 0.75, 0.75, ""), true),
+            (Check::min("a", 0.74, 0.75, ""), false),
+            (Check::eq("a", 7_u64, 7_u64, ""), true),
+            (Check::eq("a", 6_u64, 7_u64, ""), false),
+            (Check::max("a", f64::NAN, 1_u64, ""), false),
+            (Check::min("a", Number::MISSING, 0_u64, ""), false),
+        ] {
+            assert_eq!(check.ok(), ok, "{check:?}");
+        }
+    }
+
+    #[test]
+    fn one_failed_check_fails_the_outcome() {
+        let mut outcome = Run::begin("x").finish();
+        assert_eq!(outcome.exit_code(), 0);
+        outcome.check(Check::eq("lost", 0_u64, 0_u64, "frames"));
+        assert!(outcome.ok());
+        outcome.check(Check::eq("duplicated", 1_u64, 0_u64, "frames"));
+        assert!(!outcome.ok());
+        assert_eq!(outcome.exit_code(), 1);
+    }
+
+    #[test]
+    fn a_result_survives_json() {
+        let mut outcome = Run::begin("x").finish();
+        outcome.check(Check::max("delay", 1500.5, 2000_u64, "ns"));
+        outcome.note("a remark");
+        let json = serde_json::to_string(&outcome).unwrap();
+        let back: Outcome = serde_json::from_str(&json).unwrap();
+        assert_eq!(back, outcome);
+    }
+
+    #[test]
+    fn ok_cannot_be_forged() {
+        let mut outcome = Run::begin("x").finish();
+        outcome.check(Check::eq("lost", 3_u64, 0_u64, "frames"));
+        let honest = serde_json::to_value(&outcome).unwrap();
+
+        let mut forged = honest.clone();
+        forged["ok"] = true.into();
+        let error = serde_json::from_value::<Outcome>(forged).unwrap_err().to_string();
+        assert_eq!(error, "\"ok\" says true, but the checks say false");
+
+        let mut forged = honest.clone();
+        forged["checks"][0]["ok"] = true.into();
+        let error = serde_json::from_value::<Outcome>(forged).unwrap_err().to_string();
+        assert_eq!(error, "check \"lost\": \"ok\" says true, but 3 frames = 0 frames is false");
+
+        let mut other = honest;
+        other["schema"] = "onbeat-result/9".into();
+        let error = serde_json::from_value::<Outcome>(other).unwrap_err().to_string();
+        assert!(error.contains("onbeat-result/9") && error.contains(SCHEMA), "{error}");
+    }
+}

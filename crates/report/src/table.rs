@@ -1,0 +1,158 @@
+//! Plain-text tables for terminals.
+
+use std::fmt;
+
+/// On which side a column's text stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A table with aligned columns; [`Display`](fmt::Display) writes it, line by line, without
+/// trailing blanks.
+#[derive(Debug, Clone)]
+pub struct TextTable {
+    headings: Vec<String>,
+    aligns: Vec<Align>,
+    rows: Vec<Vec<String>>,
+    indent: usize,
+}
+
+impl TextTable {
+    /// A table with these headings; with headings that are all empty, none are written.
+    pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Align)>) -> Self {
+        let (headings, aligns) =
+            columns.into_iter().map(|(name, align)| (printable(name), align)).unzip();
+        Self { headings, aligns, rows: Vec::new(), indent: 0 }
+    }
+
+    /// Moves the table to the right.
+    #[must_use]
+    pub fn indent(mut self, blanks: usize) -> Self {
+        self.indent = blanks;
+        self
+    }
+
+    /// Adds a row. One that is shorter than the headings is filled up, a longer one is cut.
+    pub fn row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        let mut row: Vec<String> = cells.into_iter().map(|cell| printable(cell.as_ref())).collect();
+        row.resize(self.headings.len(), String::new());
+        self.rows.push(row);
+    }
+
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(crate) fn headings(&self) -> &[String] {
+        &self.headings
+    }
+
+    pub(crate) fn aligns(&self) -> &[Align] {
+        &self.aligns
+    }
+
+    pub(crate) fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
+    fn write_row(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        row: &[String],
+        widths: &[usize],
+    ) -> fmt::Result {
+        let mut line = " ".repeat(self.indent);
+        for (index, cell) in row.iter().enumerate() {
+            if index > 0 {
+                line.push_str("  ");
+            }
+            let blanks = " ".repeat(widths[index] - width(cell));
+            match self.aligns[index] {
+                Align::Left => line.extend([cell.as_str(), &blanks]),
+                Align::Right => line.extend([&blanks, cell.as_str()]),
+            }
+        }
+        writeln!(f, "{}", line.trim_end())
+    }
+}
+
+impl fmt::Display for TextTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let with_headings = self.headings.iter().any(|heading| !heading.is_empty());
+        let widths: Vec<usize> = (0..self.headings.len())
+            .map(|column| {
+                let cells = self.rows.iter().map(|row| width(&row[column]));
+                cells.fold(width(&self.headings[column]), usize::max)
+            })
+            .collect();
+        if with_headings {
+            self.write_row(f, &self.headings, &widths)?;
+            let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+            self.write_row(f, &rule, &widths)?;
+        }
+        self.rows.iter().try_for_each(|row| self.write_row(f, row, &widths))
+    }
+}
+
+/// Columns that a text takes on a terminal.
+pub fn width(text: &str) -> usize {
+    text.chars()
+        .map(|c| match u32::from(c) {
+            // Marks that combine with the letter before them.
+            0x0300..=0x036f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
+            // Scripts of wide letters, and pictographs.
+            0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff => 2,
+            0xfe30..=0xfe6f | 0xff00..=0xff60 | 0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,
+            _ => 1,
+        })
+        .sum()
+}
+
+/// `text` without control characters: names come from files and frames, and must not be able to
+/// move the cursor or colour the screen.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '·' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_whatever_the_letters() {
+        let mut table = TextTable::new([("phase", Align::Left), ("p50", Align::Right)]);
+        table.row(["both up", "12.3 µs"]);
+        table.row(["gestört", "1.00 ms"]);
+        table.row(["停止", "–"]);
+        assert_eq!(
+            table.to_string(),
+            "phase        p50\n\
+             ───────  ───────\n\
+             both up  12.3 µs\n\
+             gestört  1.00 ms\n\
+             停止           –\n"
+        );
+    }
+
+    #[test]
+    fn without_headings_and_with_indent() {
+        let mut table = TextTable::new([("", Align::Left), ("", Align::Left)]).indent(2);
+        assert!(table.is_empty());
+        table.row(["kernel", "6.1"]);
+        table.row(["load"]);
+        assert_eq!(table.to_string(), "  kernel  6.1\n  load\n");
+    }
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        let mut table = TextTable::new([("a", Align::Left)]);
+        table.row(["x\u{1b}[31m\n\u{9b}y"]);
+        let text = table.to_string();
+        assert!(text.ends_with("x·[31m··y\n"), "{text:?}");
+    }
+}

@@ -1,0 +1,97 @@
+//! A result for the terminal.
+
+use std::fmt::Write;
+
+use crate::figure::Figure;
+use crate::format;
+use crate::result::Outcome;
+use crate::table::{Align, TextTable, printable};
+use crate::view::{self, Group};
+
+/// The whole result as text, with ANSI colours or without: pictures, figures, conditions, notes,
+/// and at the end, where the eye is, the checks and the verdict.
+pub fn render(outcome: &Outcome, colours: bool) -> String {
+    let mut out = String::new();
+    let mut part = |text: &str| {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out.push_str(text);
+    };
+    for group in view::groups(&outcome.figures) {
+        part(&render_group(&group, colours));
+    }
+
+    let mut conditions = TextTable::new([("", Align::Left), ("", Align::Left)]).indent(2);
+    for (label, text) in outcome.conditions.lines() {
+        conditions.row([label, &text]);
+    }
+    if !conditions.is_empty() {
+        part(&format!("conditions\n{conditions}"));
+    }
+    if !outcome.notes.is_empty() {
+        let notes: String =
+            outcome.notes.iter().map(|note| format!("note: {}\n", printable(note))).collect();
+        part(&notes);
+    }
+    if !outcome.checks.is_empty() {
+        part(&view::check_table(&outcome.checks).to_string());
+    }
+    part(&verdict_line(outcome, colours));
+    out
+}
+
+fn verdict_line(outcome: &Outcome, colours: bool) -> String {
+    let (word, sgr) = if outcome.ok() { ("PASS", 32) } else { ("FAIL", 31) };
+    let word = if colours { format!("\x1b[1;{sgr}m{word}\x1b[0m") } else { word.into() };
+    let took = format::duration_ns(outcome.duration_s * 1e9);
+    format!("{word} {}: {}, in {took}\n", printable(&outcome.name), view::verdict(outcome))
+}
+
+fn render_group(group: &Group<'_>, colours: bool) -> String {
+    let (name, figure) = match group {
+        Group::Measurements(list) => return view::measurement_table(list).to_string(),
+        Group::Ratios(list) => return view::ratio_table(list).to_string(),
+        Group::Single(name, figure) => (printable(name), figure),
+    };
+    let mut text = String::new();
+    let _ = match figure {
+        Figure::Topology(topology) => write!(text, "{}", topology.text(colours)),
+        Figure::Distribution(distribution) => {
+            write!(text, "{name}\n{}", view::distribution_table(distribution))
+        }
+        Figure::Counters(counters) => write!(text, "{name}\n{}", view::counter_table(counters)),
+        Figure::TimeSeries(series) => {
+            writeln!(text, "{name}: {}", view::time_series_remark(series))
+        }
+        // In the groups above.
+        Figure::Measurement(_) | Figure::Ratio(_) => Ok(()),
+    };
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn the_verdict_ends_the_text() {
+        let mut outcome = sample::scenario();
+        assert!(render(&outcome, false).lines().last().unwrap().starts_with("PASS link-failure:"));
+        outcome.check(crate::Check::eq("lost", 7_u64, 0_u64, "frames"));
+        let text = render(&outcome, true);
+        assert!(text.contains("\x1b[1;31mFAIL\x1b[0m") && text.contains("FAILED"), "{text}");
+    }
+
+    #[test]
+    fn everything_is_told() {
+        let mut outcome = sample::scenario();
+        outcome.note("a \x1b[31mremark");
+        let text = render(&outcome, false);
+        for part in ["pc1", "p99.9", "both down", "steal", "note: a ·[31mremark", "passed"] {
+            assert!(text.contains(part), "{part:?} is not in\n{text}");
+        }
+        assert!(!text.contains('\x1b'));
+    }
+}

@@ -1,0 +1,252 @@
+//! Pictures of a network: for the terminal ([`Topology::text`]) and for the report
+//! ([`Topology::svg`]). The caller says in which column and row a node stands.
+
+mod picture;
+mod text;
+
+use serde::{Deserialize, Serialize};
+
+/// A network to be drawn.
+///
+/// ```
+/// use onbeat_report::topology::{Colour, LinkState, Topology};
+///
+/// let mut network = Topology::default();
+/// network.host("talker", 0, 0).node("A", 1, 0).node("B", 2, 0).host("listener", 3, 0);
+/// network.stream("control", Colour::Blue);
+/// network.link("talker", "A", "", &["control"]).link("A", "B", "path 1", &["control"]);
+/// network.link("A", "B", "path 2", &["control"]).link("B", "listener", "", &["control"]);
+/// network.set_state("path 1", LinkState::Down);
+/// assert!(network.text(false).contains("╳ path 1"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Topology {
+    /// Hosts and nodes, each name once.
+    pub nodes: Vec<Node>,
+    /// Links between them; one to a node that is not there is not drawn.
+    pub links: Vec<Link>,
+    /// Streams, for their colours.
+    pub streams: Vec<Stream>,
+}
+
+/// A host or node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub role: Role,
+    /// A second line, `replicates`; may be empty.
+    pub detail: String,
+    /// From left to right.
+    pub column: u16,
+    /// From top to bottom.
+    pub row: u16,
+}
+
+/// What a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Sends or receives, and knows nothing of FRER.
+    Host,
+    /// Runs FRER.
+    Node,
+}
+
+/// A link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Name of the node at one end.
+    pub a: String,
+    /// Name of the node at the other end.
+    pub b: String,
+    /// What is written on it; may be empty.
+    pub label: String,
+    /// How it is.
+    pub state: LinkState,
+    /// Names of the streams that use it.
+    pub streams: Vec<String>,
+}
+
+/// How a link is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkState {
+    /// Carries frames.
+    #[default]
+    Up,
+    /// Carries none, or is cut in the course of the run.
+    Down,
+}
+
+/// A stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Its name.
+    pub name: String,
+    /// Its colour.
+    pub colour: Colour,
+}
+
+/// Colours that can be told apart, on light and on dark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "a colour is a colour")]
+pub enum Colour {
+    Blue,
+    Orange,
+    Green,
+    Violet,
+    Teal,
+    Red,
+}
+
+impl Colour {
+    /// In the order in which series take them.
+    pub const ALL: [Self; 6] =
+        [Self::Blue, Self::Orange, Self::Green, Self::Violet, Self::Teal, Self::Red];
+
+    /// The colour of the series with this index; they repeat.
+    pub fn of_series(index: usize) -> Self {
+        Self::ALL[index % Self::ALL.len()]
+    }
+
+    /// Its class in SVG.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Blue => "blue",
+            Self::Orange => "orange",
+            Self::Green => "green",
+            Self::Violet => "violet",
+            Self::Teal => "teal",
+            Self::Red => "red",
+        }
+    }
+
+    /// Its number in the select-graphic-rendition sequence of a terminal.
+    fn sgr(self) -> u8 {
+        match self {
+            Self::Blue => 94,
+            Self::Orange => 33,
+            Self::Green => 32,
+            Self::Violet => 35,
+            Self::Teal => 36,
+            Self::Red => 31,
+        }
+    }
+}
+
+impl Topology {
+    /// Adds a host.
+    pub fn host(&mut self, name: &str, column: u16, row: u16) -> &mut Self {
+        self.add(name, Role::Host, column, row)
+    }
+
+    /// Adds a node.
+    pub fn node(&mut self, name: &str, column: u16, row: u16) -> &mut Self {
+        self.add(name, Role::Node, column, row)
+    }
+
+    fn add(&mut self, name: &str, role: Role, column: u16, row: u16) -> &mut Self {
+        self.nodes.push(Node { name: name.into(), role, detail: String::new(), column, row });
+        self
+    }
+
+    /// Writes a second line into the node of this name.
+    pub fn detail(&mut self, name: &str, detail: &str) -> &mut Self {
+        if let Some(node) = self.nodes.iter_mut().find(|node| node.name == name) {
+            node.detail = detail.into();
+        }
+        self
+    }
+
+    /// Adds a stream.
+    pub fn stream(&mut self, name: &str, colour: Colour) -> &mut Self {
+        self.streams.push(Stream { name: name.into(), colour });
+        self
+    }
+
+    /// Adds a link that is up.
+    pub fn link(&mut self, a: &str, b: &str, label: &str, streams: &[&str]) -> &mut Self {
+        self.links.push(Link {
+            a: a.into(),
+            b: b.into(),
+            label: label.into(),
+            state: LinkState::Up,
+            streams: streams.iter().map(|name| (*name).into()).collect(),
+        });
+        self
+    }
+
+    /// Sets the state of all links with this label.
+    pub fn set_state(&mut self, label: &str, state: LinkState) -> &mut Self {
+        for link in self.links.iter_mut().filter(|link| link.label == label) {
+            link.state = state;
+        }
+        self
+    }
+
+    /// The picture for a terminal, with ANSI colours or without.
+    pub fn text(&self, colours: bool) -> String {
+        text::draw(self, colours)
+    }
+
+    /// The picture as SVG; colours come from the style sheet of the report.
+    pub fn svg(&self) -> String {
+        picture::draw(self)
+    }
+
+    /// The two ends of a link, the one further left (or further up) first.
+    fn ends(&self, link: &Link) -> Option<(usize, usize)> {
+        let find = |name: &str| self.nodes.iter().position(|node| node.name == name);
+        let (a, b) = (find(&link.a)?, find(&link.b)?);
+        let place = |index: usize| (self.nodes[index].column, self.nodes[index].row);
+        (a != b).then(|| if place(a) <= place(b) { (a, b) } else { (b, a) })
+    }
+
+    fn colours_of(&self, link: &Link) -> Vec<Colour> {
+        let used = self.streams.iter().filter(|stream| link.streams.contains(&stream.name));
+        used.map(|stream| stream.colour).collect()
+    }
+}
+
+/// The networks of the paper, for tests: two paths (figure 5) and the ladder (figure 1).
+#[cfg(test)]
+pub(crate) mod samples {
+    use super::*;
+
+    pub(crate) fn two_paths() -> Topology {
+        let mut network = Topology::default();
+        network.host("pc1", 0, 0).node("A", 1, 0).node("B", 2, 0).host("pc2", 3, 0);
+        network.detail("A", "replicates").detail("B", "eliminates");
+        network.stream("control", Colour::Blue);
+        network.link("pc1", "A", "", &["control"]).link("A", "B", "path 1", &["control"]);
+        network.link("A", "B", "path 2", &["control"]).link("B", "pc2", "", &["control"]);
+        network.set_state("path 1", LinkState::Down);
+        network
+    }
+
+    pub(crate) fn ladder() -> Topology {
+        let mut network = Topology::default();
+        network.node("A", 0, 0).node("B", 1, 0).node("D", 2, 0);
+        network.node("C", 0, 1).node("E", 1, 1).node("F", 2, 1);
+        network.stream("red", Colour::Red);
+        network.stream("green", Colour::Green).stream("blue", Colour::Blue);
+        network.link("A", "B", "", &["red", "green", "blue"]).link("B", "D", "", &["red", "green"]);
+        network.link("C", "E", "", &["green", "blue"]).link("E", "F", "", &["red", "green"]);
+        network.link("A", "C", "", &["green", "blue"]).link("D", "F", "", &["red", "green"]);
+        network.link("B", "E", "cut", &["red", "green", "blue"]);
+        network.set_state("cut", LinkState::Down);
+        network
+    }
+
+    /// Two relays between the end systems: the links bend.
+    pub(crate) fn diamond() -> Topology {
+        let mut network = Topology::default();
+        network.node("talker", 0, 1).node("up", 1, 0).node("down", 1, 2).node("listener", 2, 1);
+        network.link("talker", "up", "a", &[]).link("talker", "down", "b", &[]);
+        network.link("up", "listener", "c", &[]).link("down", "listener", "d", &[]);
+        network
+    }
+}

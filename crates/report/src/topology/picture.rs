@@ -1,0 +1,155 @@
+//! The network as SVG.
+
+use super::{LinkState, Node, Role, Topology};
+use crate::svg::{Anchor, Svg};
+use crate::table::width;
+
+const COLUMN: f64 = 190.0;
+const ROW: f64 = 110.0;
+const MARGIN: f64 = 16.0;
+const NODE_WIDTH: f64 = 96.0;
+const NODE_HEIGHT: f64 = 56.0;
+/// Between parallel links.
+const LINK_DISTANCE: f64 = 26.0;
+/// Between the streams on a link.
+const STREAM_DISTANCE: f64 = 4.0;
+
+pub(super) fn draw(network: &Topology) -> String {
+    let last = |place: fn(&Node) -> u16| network.nodes.iter().map(place).max().unwrap_or(0);
+    let node_width = node_width(network);
+    let legend = if network.streams.len() > 1 { 30.0 } else { 0.0 };
+    let picture_width = f64::from(last(|node| node.column)) * COLUMN + node_width + 2.0 * MARGIN;
+    let rows_height = f64::from(last(|node| node.row)) * ROW + NODE_HEIGHT + 2.0 * MARGIN;
+    let mut svg = Svg::new(picture_width, rows_height + legend, "Topology of the network");
+
+    let centre = |node: &Node| {
+        (
+            MARGIN + node_width / 2.0 + f64::from(node.column) * COLUMN,
+            MARGIN + NODE_HEIGHT / 2.0 + f64::from(node.row) * ROW,
+        )
+    };
+    for (index, link) in network.links.iter().enumerate() {
+        let Some(ends) = network.ends(link) else { continue };
+        let twins: Vec<usize> = (0..network.links.len())
+            .filter(|&other| network.ends(&network.links[other]) == Some(ends))
+            .collect();
+        let position = twins.iter().position(|&twin| twin == index).unwrap_or(0);
+        let aside = (position as f64 - (twins.len() - 1) as f64 / 2.0) * LINK_DISTANCE;
+        let from = centre(&network.nodes[ends.0]);
+        let to = centre(&network.nodes[ends.1]);
+        draw_link(&mut svg, network, index, shifted(from, to, aside));
+    }
+    for node in &network.nodes {
+        draw_node(&mut svg, node, centre(node), node_width);
+    }
+    if legend > 0.0 {
+        let mut x = MARGIN;
+        for stream in &network.streams {
+            let y = rows_height + 4.0;
+            let class = format!("stream {}", stream.colour.class());
+            svg.line(&class, (x, y), (x + 22.0, y));
+            svg.text("small", (x + 28.0, y + 4.0), Anchor::Start, &stream.name);
+            x += 46.0 + 7.0 * width(&stream.name) as f64;
+        }
+    }
+    svg.finish()
+}
+
+fn node_width(network: &Topology) -> f64 {
+    let texts = network
+        .nodes
+        .iter()
+        .map(|node| (8.5 * width(&node.name) as f64).max(7.0 * width(&node.detail) as f64) + 20.0);
+    texts.fold(NODE_WIDTH, f64::max).min(COLUMN - 40.0)
+}
+
+type Segment = ((f64, f64), (f64, f64));
+
+/// The segment moved sideways, to the right of its direction.
+fn shifted(from: (f64, f64), to: (f64, f64), aside: f64) -> Segment {
+    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let length = dx.hypot(dy).max(1.0);
+    let (x, y) = (-dy / length * aside, dx / length * aside);
+    ((from.0 + x, from.1 + y), (to.0 + x, to.1 + y))
+}
+
+fn draw_link(svg: &mut Svg, network: &Topology, index: usize, (from, to): Segment) {
+    let link = &network.links[index];
+    let down = link.state == LinkState::Down;
+    let state = if down { " cut" } else { "" };
+    let colours = network.colours_of(link);
+    if colours.is_empty() {
+        svg.line(&format!("link{state}"), from, to);
+    }
+    for (position, colour) in colours.iter().enumerate() {
+        let aside = (position as f64 - (colours.len() - 1) as f64 / 2.0) * STREAM_DISTANCE;
+        let (from, to) = shifted(from, to, aside);
+        svg.line(&format!("stream {}{state}", colour.class()), from, to);
+    }
+    let middle = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
+    // On an upright link the label stands beside the line, else above it.
+    let upright = (to.0 - from.0).abs() < 1.0;
+    let (label, anchor) = if upright {
+        ((middle.0 + 14.0, middle.1 + 4.0), Anchor::Start)
+    } else {
+        ((middle.0, middle.1 - 7.0 - STREAM_DISTANCE * colours.len() as f64 / 2.0), Anchor::Middle)
+    };
+    if down {
+        let (x, y, arm) = (middle.0, middle.1, 6.0);
+        svg.line("cross", (x - arm, y - arm), (x + arm, y + arm));
+        svg.line("cross", (x - arm, y + arm), (x + arm, y - arm));
+    }
+    if !link.label.is_empty() {
+        svg.text("small halo", label, anchor, &link.label);
+    }
+}
+
+fn draw_node(svg: &mut Svg, node: &Node, (x, y): (f64, f64), node_width: f64) {
+    let (class, radius) = match node.role {
+        Role::Host => ("host", NODE_HEIGHT / 2.0),
+        Role::Node => ("node", 8.0),
+    };
+    let corner = (x - node_width / 2.0, y - NODE_HEIGHT / 2.0);
+    svg.rect(class, corner, (node_width, NODE_HEIGHT), radius);
+    if node.detail.is_empty() {
+        svg.text("strong", (x, y + 5.0), Anchor::Middle, &node.name);
+    } else {
+        svg.text("strong", (x, y - 2.0), Anchor::Middle, &node.name);
+        svg.text("small", (x, y + 16.0), Anchor::Middle, &node.detail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::{ladder, two_paths};
+    use super::*;
+
+    #[test]
+    fn every_stream_on_every_link_is_drawn() {
+        let network = ladder();
+        let svg = draw(&network);
+        let drawn = svg.matches("class=\"stream ").count();
+        let expected: usize = network.links.iter().map(|link| link.streams.len()).sum();
+        assert_eq!(drawn, expected + network.streams.len(), "links and legend");
+        assert_eq!(svg.matches("class=\"cross\"").count(), 2);
+    }
+
+    #[test]
+    fn parallel_links_do_not_cover_each_other() {
+        let svg = draw(&two_paths());
+        let ys: Vec<&str> = svg
+            .lines()
+            .filter(|line| line.contains("class=\"stream"))
+            .filter_map(|line| line.split("y1=\"").nth(1)?.split('"').next())
+            .collect();
+        assert_eq!(ys.len(), 4);
+        assert_ne!(ys[1], ys[2]);
+    }
+
+    #[test]
+    fn a_link_to_nowhere_is_left_out() {
+        let mut network = two_paths();
+        network.link("A", "Z", "lost", &[]);
+        assert!(!draw(&network).contains("lost"));
+    }
+}

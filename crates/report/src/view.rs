@@ -1,0 +1,222 @@
+//! What the text and the HTML of a result have in common: how figures are grouped, and their tables.
+
+use crate::figure::{
+    Cell, Counters, Distribution, Figure, Figures, Measurement, Ratio, Spread, TimeSeries,
+};
+use crate::format;
+use crate::number::Number;
+use crate::result::{Check, Outcome};
+use crate::table::{Align, TextTable};
+
+/// Figures as they are shown: measurements in one table and ratios in one chart, at the place of
+/// the first, everything else by itself.
+#[derive(Debug)]
+pub(crate) enum Group<'a> {
+    Measurements(Vec<(&'a str, &'a Measurement)>),
+    Ratios(Vec<(&'a str, &'a Ratio)>),
+    Single(&'a str, &'a Figure),
+}
+
+pub(crate) fn groups(figures: &Figures) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    let (mut measurements, mut ratios) = (None, None);
+    for (name, figure) in figures {
+        match figure {
+            Figure::Measurement(measurement) => {
+                let at = *measurements.get_or_insert_with(|| {
+                    groups.push(Group::Measurements(Vec::new()));
+                    groups.len() - 1
+                });
+                if let Group::Measurements(list) = &mut groups[at] {
+                    list.push((name, measurement));
+                }
+            }
+            Figure::Ratio(ratio) => {
+                let at = *ratios.get_or_insert_with(|| {
+                    groups.push(Group::Ratios(Vec::new()));
+                    groups.len() - 1
+                });
+                if let Group::Ratios(list) = &mut groups[at] {
+                    list.push((name, ratio));
+                }
+            }
+            other => groups.push(Group::Single(name, other)),
+        }
+    }
+    groups
+}
+
+pub(crate) fn verdict(outcome: &Outcome) -> String {
+    let failed = outcome.checks.iter().filter(|check| !check.ok()).count();
+    match (outcome.checks.len(), failed) {
+        (0, _) => "nothing was checked".into(),
+        (1, 0) => "the check holds".into(),
+        (all, 0) => format!("all {all} checks hold"),
+        (all, failed) => format!("{failed} of {all} checks failed"),
+    }
+}
+
+pub(crate) fn check_table(checks: &[Check]) -> TextTable {
+    let mut table = TextTable::new([
+        ("check", Align::Left),
+        ("value", Align::Right),
+        ("", Align::Left),
+        ("limit", Align::Right),
+        ("", Align::Left),
+    ]);
+    for check in checks {
+        let value = format::quantity(check.value, &check.unit);
+        let limit = format::quantity(check.limit, &check.unit);
+        let ok = if check.ok() { "ok" } else { "FAILED" };
+        table.row([&check.name, &value, check.sense.sign(), &limit, ok]);
+    }
+    table
+}
+
+pub(crate) fn measurement_table(list: &[(&str, &Measurement)]) -> TextTable {
+    let mut table = TextTable::new([
+        ("measurement", Align::Left),
+        ("value", Align::Right),
+        ("spread", Align::Left),
+    ]);
+    for (name, measurement) in list {
+        let value = format::quantity(measurement.value, &measurement.unit);
+        let spread =
+            spread(measurement.spread.as_ref(), |v| format::quantity(v, &measurement.unit));
+        table.row([*name, &value, &spread]);
+    }
+    table
+}
+
+pub(crate) fn ratio_table(list: &[(&str, &Ratio)]) -> TextTable {
+    let mut table = TextTable::new([
+        ("against the limit", Align::Left),
+        ("value", Align::Right),
+        ("limit", Align::Right),
+        ("ratio", Align::Right),
+        ("spread of the ratio", Align::Left),
+        ("the limit is", Align::Left),
+    ]);
+    for (name, ratio) in list {
+        let quantity = |value| format::quantity(value, &ratio.unit);
+        let (value, limit) = (quantity(ratio.value), quantity(ratio.limit));
+        let share = format::percent(ratio.ratio.as_f64());
+        let spread = spread(ratio.spread.as_ref(), |value| format::percent(value.as_f64()));
+        table.row([*name, &value, &limit, &share, &spread, &ratio.limit_name]);
+    }
+    table
+}
+
+fn spread(spread: Option<&Spread>, text: impl Fn(Number) -> String) -> String {
+    match spread {
+        Some(Spread::Runs { runs: 1, .. }) => "1 run".into(),
+        Some(Spread::Runs { min, max, runs, .. }) => {
+            format!("{} to {} in {runs} runs", text(*min), text(*max))
+        }
+        Some(Spread::Interval { low, high, confidence }) => {
+            let confidence = format::float(confidence * 100.0);
+            format!("{} to {} with {confidence} % confidence", text(*low), text(*high))
+        }
+        None => String::new(),
+    }
+}
+
+pub(crate) fn distribution_table(figure: &Distribution) -> TextTable {
+    let headings = ["min", "p50", "p90", "p99", "p99.9", "max", "mean"];
+    let headings = ["frames", "lost"].into_iter().chain(headings);
+    let mut table = TextTable::new(
+        [("", Align::Left)].into_iter().chain(headings.map(|heading| (heading, Align::Right))),
+    );
+    for series in &figure.series {
+        let quantity = |value: Option<Number>| {
+            value.map_or("–".into(), |value| format::quantity(value, &figure.unit))
+        };
+        let mean = quantity(series.mean.map(Number::from));
+        let [min, p50, p90, p99, p99_9, max] =
+            [series.min, series.p50, series.p90, series.p99, series.p99_9, series.max]
+                .map(|value| quantity(value.map(Number::from)));
+        let count = |value: u64| format::quantity(value.into(), "");
+        let (frames, lost) = (count(series.count), count(series.lost));
+        table.row([&series.name, &frames, &lost, &min, &p50, &p90, &p99, &p99_9, &max, &mean]);
+    }
+    table
+}
+
+/// What a reader of a distribution must know: how exact it is, and what it could not hold.
+pub(crate) fn distribution_remark(figure: &Distribution) -> String {
+    let error = format::float(figure.relative_error * 100.0);
+    let clamped: u64 = figure.series.iter().map(|series| series.clamped).sum();
+    let mut remark = format!("Percentiles are within {error} %; min, mean and max are exact.");
+    if clamped > 0 {
+        let clamped = format::quantity(clamped.into(), "");
+        remark.push_str(&format!(" {clamped} delays were beyond the range."));
+    }
+    remark
+}
+
+pub(crate) fn time_series_remark(figure: &TimeSeries) -> String {
+    let total: u64 = figure.series.iter().map(|series| series.total).sum();
+    let lost: u64 = figure.losses.iter().map(|loss| loss.frames).sum();
+    let count = |value: u64| format::quantity(value.into(), "");
+    format!("{} values, {} frames lost.", count(total), count(lost))
+}
+
+pub(crate) fn counter_table(figure: &Counters) -> TextTable {
+    let columns = figure.columns.iter().enumerate().map(|(index, column)| {
+        let is_number = |row: &Vec<Cell>| matches!(row.get(index), Some(Cell::Number(_)));
+        let align = if figure.rows.iter().any(is_number) { Align::Right } else { Align::Left };
+        (column.name.as_str(), align)
+    });
+    let mut table = TextTable::new(columns);
+    for row in &figure.rows {
+        table.row(row.iter().zip(&figure.columns).map(|(cell, column)| match cell {
+            Cell::Text(text) => text.clone(),
+            Cell::Number(value) => format::quantity(*value, &column.unit),
+        }));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Run;
+
+    #[test]
+    fn like_figures_stand_together_at_the_place_of_the_first() {
+        let mut outcome = Run::begin("x").finish();
+        outcome.figure("a", Measurement::new("", 1_u64));
+        outcome.figure("table", Counters::new(["c"]));
+        outcome.figure("r", Ratio::new("", 1_u64, 2_u64, "limit"));
+        outcome.figure("b", Measurement::new("", 2_u64));
+        let shape: Vec<String> = groups(&outcome.figures)
+            .iter()
+            .map(|group| match group {
+                Group::Measurements(list) => format!("{} measurements", list.len()),
+                Group::Ratios(list) => format!("{} ratios", list.len()),
+                Group::Single(name, _) => (*name).into(),
+            })
+            .collect();
+        assert_eq!(shape, ["2 measurements", "table", "1 ratios"]);
+    }
+
+    #[test]
+    fn verdicts() {
+        let mut outcome = Run::begin("x").finish();
+        assert_eq!(verdict(&outcome), "nothing was checked");
+        outcome.check(Check::eq("lost", 0_u64, 0_u64, ""));
+        assert_eq!(verdict(&outcome), "the check holds");
+        outcome.check(Check::eq("lost", 1_u64, 0_u64, ""));
+        assert_eq!(verdict(&outcome), "1 of 2 checks failed");
+    }
+
+    #[test]
+    fn spreads_in_words() {
+        let list = Measurement::of_runs("ns", &[1000.0, 3000.0, 2000.0]);
+        let table = measurement_table(&[("delay", &list)]).to_string();
+        assert!(table.contains("2.00 µs  1.00 µs to 3.00 µs in 3 runs"), "{table}");
+        let interval = Measurement::new("ns", 2000.0).with_interval(1900.0, 2100.0, 0.95);
+        let table = measurement_table(&[("delay", &interval)]).to_string();
+        assert!(table.contains("1.90 µs to 2.10 µs with 95 % confidence"), "{table}");
+    }
+}
