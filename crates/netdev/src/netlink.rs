@@ -237,3 +237,94 @@ fn sentence(reply: &Reply) -> Option<String> {
         |attribute| String::from_utf8_lossy(attribute.value()).trim_end_matches('\0').to_owned(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u16, flags: u16, payload: &[u8]) -> Vec<u8> {
+        let mut header = NetlinkHeader::default();
+        header.length = (HEADER + payload.len()) as u32;
+        header.message_type = kind;
+        header.flags = flags;
+        let mut message = vec![0; HEADER];
+        header.emit(&mut message);
+        message.extend_from_slice(payload);
+        message.resize(message.len().next_multiple_of(4), 0);
+        message
+    }
+
+    fn first(message: &[u8]) -> Reply {
+        Messages(message).next().unwrap().unwrap()
+    }
+
+    /// The payload of a capped acknowledgement with the kernel's sentence.
+    fn refusal(code: i32, text: &str) -> Vec<u8> {
+        let mut payload = code.to_ne_bytes().to_vec();
+        payload.extend([0; HEADER]);
+        payload.extend(((4 + text.len() + 1) as u16).to_ne_bytes());
+        payload.extend(ATTR_MSG.to_ne_bytes());
+        payload.extend(text.bytes());
+        payload.push(0);
+        payload
+    }
+
+    #[test]
+    fn a_datagram_is_cut_into_its_messages() {
+        let datagram = [message(16, 0, b"odd"), message(17, 0, b"")].concat();
+        let found: Vec<_> = Messages(&datagram)
+            .map(|reply| reply.map(|reply| (reply.header.message_type, reply.payload)).unwrap())
+            .collect();
+        assert_eq!(found, [(16, b"odd".to_vec()), (17, vec![])]);
+    }
+
+    #[test]
+    fn a_datagram_cut_short_anywhere_is_an_error_and_ends() {
+        let whole = message(16, 0, b"payload!");
+        for length in 1..whole.len() {
+            let found: Vec<_> = Messages(&whole[..length]).collect();
+            assert_eq!(found.len(), 1, "{length}");
+            assert!(matches!(found[0], Err(Failure::Malformed(_))), "{length}");
+        }
+        // A length below that of the header would never end.
+        let mut short = whole.clone();
+        short[..4].copy_from_slice(&8_u32.to_ne_bytes());
+        assert!(Messages(&short).all(|reply| reply.is_err()));
+    }
+
+    #[test]
+    fn the_kernels_sentence_is_found_behind_a_capped_and_an_uncapped_request() {
+        let text = "mtu greater than device maximum";
+        let capped = refusal(-libc::EINVAL, text);
+        let mut uncapped = capped.clone();
+        // The request was six octets long behind its header, and is padded to eight.
+        uncapped[4..8].copy_from_slice(&(HEADER as u32 + 6).to_ne_bytes());
+        uncapped.splice(4 + HEADER..4 + HEADER, [0; 8]);
+        for (payload, flags) in [(capped, NLM_F_CAPPED), (uncapped, 0)] {
+            let datagram = message(NLMSG_ERROR, flags | NLM_F_ACK_TLVS, &payload);
+            match verdict(&first(&datagram)) {
+                Err(Failure::Refused { errno: Errno::EINVAL, detail: Some(detail) }) => {
+                    assert_eq!(detail, text);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn acknowledgements_cut_short_anywhere_are_read_without_a_panic() {
+        let payload = refusal(-libc::EPERM, "no");
+        for length in 0..payload.len() {
+            let flags = NLM_F_ACK_TLVS;
+            for flags in [flags, flags | NLM_F_CAPPED] {
+                for kind in [NLMSG_ERROR, NLMSG_DONE] {
+                    let result = verdict(&first(&message(kind, flags, &payload[..length])));
+                    let empty_done = length < 4 && kind == NLMSG_DONE;
+                    assert_eq!(result.is_ok(), empty_done, "{length} {kind}");
+                }
+            }
+        }
+        let fine = message(NLMSG_ERROR, 0, &[0; 4 + HEADER]);
+        assert!(verdict(&first(&fine)).is_ok());
+    }
+}
