@@ -97,8 +97,8 @@ fn garbage_gets_an_error_and_the_connection_goes_on() {
         answers
     });
     let answers: Vec<&str> = answers.lines().collect();
-    assert_eq!(answers.len(), 6, "{answers:?}");
-    assert!(answers[..5].iter().all(|answer| answer.contains("not a request")), "{answers:?}");
+    assert_eq!(answers.len(), 6, "{answers:.300?}");
+    assert!(answers[..5].iter().all(|answer| answer.contains("not a request")), "{answers:.300?}");
     assert_eq!(answers[5], "{\"response\":\"pong\",\"node\":\"a\",\"pid\":7}");
 }
 
