@@ -5,7 +5,7 @@
 //! `buffer_len`, `Display`, tests. A view that exists may be read without a check: no accessor
 //! fails or panics, whatever the octets.
 //!
-//! [`Frame`] is the walk over all headers that identification needs, [`edit`] the way a frame is
+//! [`Frame`] is the walk over all headers that identification needs, [`edit()`] the way a frame is
 //! changed on its way out. Frames have no FCS: the port takes it off and puts it on.
 #![no_std]
 #![forbid(unsafe_code)]
