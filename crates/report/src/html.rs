@@ -13,7 +13,8 @@ const STYLE: &str = include_str!("report.css");
 /// The report of `outcome`. It follows the reader's choice of light or dark, and prints.
 pub fn render(outcome: &Outcome) -> String {
     let name = escape(&outcome.name);
-    let (class, word) = if outcome.ok() { ("pass", "PASS") } else { ("fail", "FAIL") };
+    let word = view::verdict_word(outcome);
+    let class = if outcome.ok() { "pass" } else { "fail" };
     let verdict = escape(&view::verdict(outcome));
     let started = escape(&outcome.started);
     let took = format::duration_ns(outcome.duration_s * 1e9);
@@ -50,7 +51,7 @@ fn section(title: &str, content: &str) -> String {
 }
 
 fn figure(svg: &str) -> String {
-    format!("<figure>\n{svg}</figure>\n")
+    format!("<figure class=\"plot\">\n{svg}</figure>\n")
 }
 
 fn remark(text: &str) -> String {
@@ -71,7 +72,7 @@ fn render_group(group: &Group<'_>) -> String {
     };
     let content = match single {
         Figure::Topology(topology) => {
-            format!("<figure class=\"topology\">\n{}</figure>\n", topology.svg())
+            format!("<figure>\n{}</figure>\n", topology.svg())
         }
         Figure::TimeSeries(series) => {
             figure(&plot::time_series(series, name)) + &remark(&view::time_series_remark(series))

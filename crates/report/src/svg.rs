@@ -87,10 +87,11 @@ impl Svg {
 
     pub(crate) fn finish(self) -> String {
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\">\n{}</svg>\n",
-            short(self.width),
-            short(self.height),
-            self.body
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" \
+             height=\"{h}\" role=\"img\">\n{}</svg>\n",
+            self.body,
+            w = short(self.width),
+            h = short(self.height),
         )
     }
 }

@@ -42,7 +42,8 @@ pub fn render(outcome: &Outcome, colours: bool) -> String {
 }
 
 fn verdict_line(outcome: &Outcome, colours: bool) -> String {
-    let (word, sgr) = if outcome.ok() { ("PASS", 32) } else { ("FAIL", 31) };
+    let word = view::verdict_word(outcome);
+    let sgr = if outcome.ok() { 32 } else { 31 };
     let word = if colours { format!("\x1b[1;{sgr}m{word}\x1b[0m") } else { word.into() };
     let took = format::duration_ns(outcome.duration_s * 1e9);
     format!("{word} {}: {}, in {took}\n", printable(&outcome.name), view::verdict(outcome))

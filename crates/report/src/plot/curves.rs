@@ -7,7 +7,6 @@ use super::scale::Scale;
 use super::{Area, WIDTH, legend, legend_height, tick_label};
 use crate::figure::{Distribution, DistributionSeries};
 use crate::format;
-use crate::number::Number;
 use crate::svg::{Anchor, Svg, short};
 use crate::topology::Colour;
 
@@ -92,7 +91,7 @@ fn curve(series: &DistributionSeries, x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
 
 /// A share of frames: `1 %`, `0.001 %`.
 fn share_label(share: f64) -> String {
-    format!("{} %", format::float(Number::Float(share * 100.0).as_f64()))
+    format!("{} %", format::float(share * 100.0))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub fn ratios(figures: &[(&str, &Ratio)], title: &str) -> String {
             format::quantity(ratio.limit, &ratio.unit),
             ratio.limit_name
         );
-        let name_width = LETTER * 1.2 * width(name) as f64;
+        let name_width = LETTER * 1.35 * width(name) as f64;
         svg.text("strong halo", (area.left, top + 14.0), Anchor::Start, name);
         svg.text("small halo", (area.left + name_width + 14.0, top + 14.0), Anchor::Start, &text);
         draw_bar(&mut svg, ratio, &x, top + 20.0);

@@ -11,16 +11,16 @@ use crate::svg::{Anchor, Svg, short};
 use crate::table::width;
 use crate::topology::Colour;
 
-const HEIGHT: f64 = 300.0;
+const HEIGHT: f64 = 320.0;
 /// The strip below the plot in which losses are marked.
-const STRIP: f64 = 14.0;
+const STRIP: f64 = 20.0;
 
 /// Beyond this ratio of the largest to the middle value, a linear axis shows one spike and a line.
 const LOGARITHMIC_FROM: f64 = 20.0;
 
 /// Draws values over time.
 pub fn time_series(figure: &TimeSeries, title: &str) -> String {
-    let area = Area { left: 76.0, top: 28.0, right: WIDTH - 16.0, bottom: HEIGHT - 62.0 };
+    let area = Area { left: 76.0, top: 28.0, right: WIDTH - 16.0, bottom: HEIGHT - 68.0 };
     let entries: Vec<(Colour, String)> = figure
         .series
         .iter()
@@ -116,14 +116,14 @@ fn draw_phases(svg: &mut Svg, figure: &TimeSeries, area: Area, x: &Scale) {
 
 /// Losses are bars in the strip, and how many there were stands at its left.
 fn draw_losses(svg: &mut Svg, figure: &TimeSeries, area: Area, x: &Scale) {
-    let top = area.bottom + 3.0;
-    svg.rect("strip", (area.left, top), (area.right - area.left, STRIP - 4.0), 0.0);
+    let top = area.bottom + STRIP - 11.0;
+    svg.rect("strip", (area.left, top), (area.right - area.left, STRIP / 2.0), 0.0);
     for loss in &figure.losses {
         let (from, to) = (x.at(loss.from_s), x.at(loss.to_s));
         // A single lost frame must be seen, too.
         let bar = (to - from).max(2.0);
         let from = from.min(area.right - bar);
-        svg.rect("lost", (from, top), (bar, STRIP - 4.0), 0.0);
+        svg.rect("lost", (from, top), (bar, STRIP / 2.0), 0.0);
     }
     let lost: u64 = figure.losses.iter().map(|loss| loss.frames).sum();
     let text = format!("{} lost", format::integer(i64::try_from(lost).unwrap_or(i64::MAX)));

@@ -37,7 +37,7 @@ pub(super) fn draw(network: &Topology) -> String {
         let aside = (position as f64 - (twins.len() - 1) as f64 / 2.0) * LINK_DISTANCE;
         let from = centre(&network.nodes[ends.0]);
         let to = centre(&network.nodes[ends.1]);
-        draw_link(&mut svg, network, index, shifted(from, to, aside));
+        draw_link(&mut svg, network, index, shifted(from, to, aside), aside > 0.0);
     }
     for node in &network.nodes {
         draw_node(&mut svg, node, centre(node), node_width);
@@ -73,7 +73,7 @@ fn shifted(from: (f64, f64), to: (f64, f64), aside: f64) -> Segment {
     ((from.0 + x, from.1 + y), (to.0 + x, to.1 + y))
 }
 
-fn draw_link(svg: &mut Svg, network: &Topology, index: usize, (from, to): Segment) {
+fn draw_link(svg: &mut Svg, network: &Topology, index: usize, (from, to): Segment, below: bool) {
     let link = &network.links[index];
     let down = link.state == LinkState::Down;
     let state = if down { " cut" } else { "" };
@@ -87,12 +87,15 @@ fn draw_link(svg: &mut Svg, network: &Topology, index: usize, (from, to): Segmen
         svg.line(&format!("stream {}{state}", colour.class()), from, to);
     }
     let middle = (f64::midpoint(from.0, to.0), f64::midpoint(from.1, to.1));
-    // On an upright link the label stands beside the line, else above it.
-    let upright = (to.0 - from.0).abs() < 1.0;
-    let (label, anchor) = if upright {
-        ((middle.0 + 14.0, middle.1 + 4.0), Anchor::Start)
+    // On an upright link the label stands beside the line, else above it, and below the lower of
+    // two parallel links.
+    let half = 7.0 + STREAM_DISTANCE * colours.len() as f64 / 2.0;
+    let (label, anchor) = if (to.0 - from.0).abs() < 1.0 {
+        ((middle.0 + half + 6.0, middle.1 + 4.0), Anchor::Start)
+    } else if below {
+        ((middle.0, middle.1 + half + 8.0), Anchor::Middle)
     } else {
-        ((middle.0, middle.1 - 7.0 - STREAM_DISTANCE * colours.len() as f64 / 2.0), Anchor::Middle)
+        ((middle.0, middle.1 - half), Anchor::Middle)
     };
     if down {
         let (x, y, arm) = (middle.0, middle.1, 6.0);

@@ -55,9 +55,12 @@ impl Canvas {
 
     fn line(&mut self, x: usize, y: usize, lines: u8, pen: Pen) {
         let cell = self.cell(x, y);
+        // Where lines meet, the first one (that of a box) gives the colour.
+        if cell.lines == 0 {
+            cell.colour = pen.colour;
+        }
         cell.lines |= lines;
         cell.broken |= pen.broken;
-        cell.colour = cell.colour.or(pen.colour);
     }
 
     fn horizontal(&mut self, x: (usize, usize), y: usize, pen: Pen) {
@@ -98,8 +101,16 @@ impl Canvas {
     fn render(&self, colours: bool) -> String {
         let mut out = String::new();
         let (mut row, mut column) = (0, 0);
+        let mut current = None;
+        let mut switch = |out: &mut String, colour: Option<Colour>| {
+            if colours && colour != current {
+                let _ = write!(out, "\x1b[{}m", colour.map_or(0, Colour::sgr));
+                current = colour;
+            }
+        };
         for (&(y, x), cell) in &self.cells {
             if y > row {
+                switch(&mut out, None);
                 out.push_str(&"\n".repeat(y - row));
                 (row, column) = (y, 0);
             }
@@ -107,15 +118,15 @@ impl Canvas {
             if x < column {
                 continue; // the second half of a wide letter
             }
-            out.push_str(&" ".repeat(x - column));
-            column = x + width(glyph.encode_utf8(&mut [0; 4])).max(1);
-            match cell.colour.filter(|_| colours) {
-                Some(colour) => {
-                    let _ = write!(out, "\x1b[{}m{glyph}\x1b[0m", colour.sgr());
-                }
-                None => out.push(glyph),
+            if x > column {
+                switch(&mut out, None);
+                out.push_str(&" ".repeat(x - column));
             }
+            column = x + width(glyph.encode_utf8(&mut [0; 4])).max(1);
+            switch(&mut out, cell.colour);
+            out.push(glyph);
         }
+        switch(&mut out, None);
         let lines: Vec<&str> = out.lines().map(str::trim_end).collect();
         lines.join("\n") + "\n"
     }
@@ -211,7 +222,8 @@ fn inscription(network: &Topology, link: &Link, marks: &[char]) -> Vec<(char, Op
 }
 
 fn inscription_width(network: &Topology, link: &Link, marks: &[char]) -> usize {
-    inscription(network, link, marks).len()
+    let text: String = inscription(network, link, marks).iter().map(|part| part.0).collect();
+    width(&text)
 }
 
 /// Where links leave their nodes: for each link and end, how far from the middle of the side.
@@ -439,7 +451,7 @@ r red   g green   b blue   ╳ cut
             }
         }
         assert_eq!(plain, ladder().text(false));
-        assert!(coloured.contains("\u{1b}[31mr\u{1b}[0m"), "red's mark is red");
+        assert!(coloured.contains("\u{1b}[31mr\u{1b}[32mg"), "red's mark is red");
     }
 
     #[test]
