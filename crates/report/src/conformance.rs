@@ -40,7 +40,8 @@ fn python(test: &str, module: &str, script: &str, cases: &Value) -> Option<Vec<O
         .stderr(Stdio::null())
         .status();
     if !probe.is_ok_and(|status| status.success()) {
-        let missing = format!("{test}: python3 with {module} is missing (apt: python3-{module})");
+        let package = if module == "xml" { "python3" } else { "python3-jsonschema" };
+        let missing = format!("{test}: python3 with {module} is missing (apt: {package})");
         assert!(std::env::var_os("ONBEAT_REQUIRE_ALL").is_none_or(|v| v != "1"), "{missing}");
         eprintln!("SKIP {missing}");
         return None;
