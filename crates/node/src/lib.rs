@@ -2,4 +2,5 @@
 
 pub mod config;
 pub mod control;
+pub mod doctor;
 pub mod notify;

@@ -1,0 +1,254 @@
+//! Whether an interface can be a port.
+
+use super::device::Device;
+use super::host::shortened;
+use super::root::Root;
+use super::{Finding, Level};
+
+/// MTU of a path that carries full frames of a 1500 octet talker: the R-TAG takes 6 more.
+const PATH_MTU: u32 = 1506;
+
+/// Drivers that had native XDP with redirection in Linux 6.1, which cannot be asked.
+const NATIVE_IN_6_1: [&str; 22] = [
+    "atlantic",
+    "bnxt_en",
+    "dpaa2-eth",
+    "ena",
+    "enetc",
+    "fsl_dpa",
+    "hv_netvsc",
+    "i40e",
+    "ice",
+    "igb",
+    "igc",
+    "ixgbe",
+    "ixgbevf",
+    "mlx4_en",
+    "mlx5_core",
+    "mvneta",
+    "mvpp2",
+    "sfc",
+    "st_gmac",
+    "tun",
+    "veth",
+    "virtio_net",
+];
+
+pub(super) fn examine(root: &Root<'_>, interface: &str) -> Vec<Finding> {
+    let mut findings = match root.devices().device(interface) {
+        Ok(device) => {
+            let mut findings = vec![
+                link(&device, interface),
+                native(&device),
+                redirect(&device, interface),
+                programs(&device),
+                mtu(&device, interface),
+                vlan_offload(&device, interface),
+                merging(&device, interface),
+            ];
+            if device.veth {
+                findings.push(segmentation(&device, interface));
+            }
+            findings
+        }
+        Err(why) => vec![Finding::new("interface", Level::Bad, "interface", why).remedy("ip link")],
+    };
+    if findings[0].level != Level::Bad {
+        findings.push(threaded_napi(root, interface));
+        findings.extend(interrupts(root, interface));
+    }
+    for finding in &mut findings {
+        finding.interface = Some(interface.to_owned());
+    }
+    findings
+}
+
+fn link(device: &Device, interface: &str) -> Finding {
+    let driver = if device.driver.is_empty() { "no driver" } else { &device.driver };
+    if device.running {
+        return Finding::ok("interface", "link", format!("up ({driver})"));
+    }
+    Finding::new("interface", Level::Warn, "link", format!("down, or without carrier ({driver})"))
+        .remedy(format!("ip link set {interface} up, and look at the cable"))
+}
+
+fn native(device: &Device) -> Finding {
+    let what = "XDP in the driver";
+    let driver = &device.driver;
+    match device.native_xdp {
+        Some(true) => Finding::ok("xdp-native", what, "yes"),
+        Some(false) => Finding::new(
+            "xdp-native",
+            Level::Warn,
+            what,
+            format!(
+                "not with driver {driver:?}: the generic mode is slower and frees no frame early"
+            ),
+        )
+        .remedy("use a NIC with a driver that has it, such as igc, igb, i40e, ice or mlx5"),
+        None if NATIVE_IN_6_1.contains(&driver.as_str()) => Finding::new(
+            "xdp-native",
+            Level::Info,
+            what,
+            format!("probably: {driver:?} has it, this kernel cannot be asked"),
+        ),
+        None => Finding::new(
+            "xdp-native",
+            Level::Info,
+            what,
+            format!("unknown for driver {driver:?}, this kernel cannot be asked"),
+        )
+        .remedy("boot Linux 6.3 or later, or try: onbeat run with mode = \"native\""),
+    }
+}
+
+fn redirect(device: &Device, interface: &str) -> Finding {
+    let what = "frames can be redirected to it";
+    match device.redirect_target {
+        Some(true) => Finding::ok("xdp-redirect", what, "yes"),
+        Some(false) if device.veth => Finding::new(
+            "xdp-redirect",
+            Level::Warn,
+            what,
+            "not now: its other end does not run NAPI",
+        )
+        .remedy(format!("ethtool -K PEER gro on, where PEER is the other end of {interface}")),
+        Some(false) => Finding::new("xdp-redirect", Level::Warn, what, "not now").remedy(
+            "some drivers can once a program is on the interface: look again while the node runs",
+        ),
+        None => Finding::new("xdp-redirect", Level::Info, what, "this kernel cannot be asked"),
+    }
+}
+
+fn programs(device: &Device) -> Finding {
+    let what = "XDP programs on it";
+    if device.programs.is_empty() {
+        return Finding::ok("xdp-program", what, "none");
+    }
+    Finding::new("xdp-program", Level::Info, what, device.programs.join(", "))
+        .remedy("if it is no node's: onbeat run --replace FILE, or ip link set DEV xdp off")
+}
+
+fn mtu(device: &Device, interface: &str) -> Finding {
+    let what = "room for the R-TAG on a path";
+    let value = format!("MTU {}", device.mtu);
+    if device.mtu >= PATH_MTU {
+        return Finding::ok("interface-mtu", what, value);
+    }
+    let finding = Finding::new(
+        "interface-mtu",
+        Level::Warn,
+        what,
+        format!("{value}: frames of 1500 octets do not fit"),
+    );
+    match device.max_mtu.filter(|&max| max < PATH_MTU) {
+        Some(max) => finding.remedy(format!(
+            "its driver takes {max} at most: lower the talker's MTU to {}",
+            max.saturating_sub(6)
+        )),
+        None => finding.remedy(format!(
+            "ip link set {interface} mtu {PATH_MTU}, or mtu = {PATH_MTU} in its [[port]]"
+        )),
+    }
+}
+
+fn vlan_offload(device: &Device, interface: &str) -> Finding {
+    let what = "VLAN tags reach XDP";
+    if !on(device, "rx-vlan-hw-parse") {
+        return Finding::ok("vlan-offload", what, "yes");
+    }
+    let (value, remedy) = if device.veth {
+        (
+            "perhaps not: the other end may hand them over beside the frame",
+            "ethtool -K PEER txvlan off".to_owned(),
+        )
+    } else {
+        ("no: the NIC takes them off", format!("ethtool -K {interface} rxvlan off"))
+    };
+    Finding::new("vlan-offload", Level::Warn, what, value).remedy(remedy)
+}
+
+fn merging(device: &Device, interface: &str) -> Finding {
+    let what = "frames are merged before XDP sees them (LRO)";
+    if on(device, "rx-lro") {
+        return Finding::new("lro", Level::Warn, what, "yes")
+            .remedy(format!("ethtool -K {interface} lro off"));
+    }
+    Finding::ok("lro", what, "no")
+}
+
+fn segmentation(device: &Device, interface: &str) -> Finding {
+    let what = "programs may send packets larger than a frame into the pair";
+    let large: Vec<String> = device
+        .offloads
+        .iter()
+        .filter(|name| name.starts_with("tx-") && name.ends_with("-segmentation"))
+        .cloned()
+        .collect();
+    if large.is_empty() {
+        return Finding::ok("segmentation", what, "no");
+    }
+    Finding::new("segmentation", Level::Warn, what, shortened(&large))
+        .remedy(format!("ethtool -K {interface} tso off gso off tx-udp-segmentation off"))
+}
+
+fn on(device: &Device, offload: &str) -> bool {
+    device.offloads.iter().any(|name| name == offload)
+}
+
+fn threaded_napi(root: &Root<'_>, interface: &str) -> Finding {
+    let what = "reception in a thread of its own (threaded NAPI)";
+    let path = format!("/sys/class/net/{interface}/threaded");
+    match root.number(&path) {
+        Some(0) => Finding::new(
+            "threaded-napi",
+            Level::Info,
+            what,
+            "no: in softirq, together with all other interfaces",
+        )
+        .remedy(format!(
+            "echo 1 > {path}; for p in $(pgrep napi/{interface}); do chrt -f -p 50 $p; done"
+        )),
+        Some(_) => Finding::ok("threaded-napi", what, "yes"),
+        None => Finding::new(
+            "threaded-napi",
+            Level::Info,
+            what,
+            "unknown: no such file in this namespace's /sys",
+        ),
+    }
+}
+
+/// On which CPUs the interrupts of a NIC arrive; nothing for an interface without any.
+fn interrupts(root: &Root<'_>, interface: &str) -> Option<Finding> {
+    let what = "CPUs that take its interrupts";
+    let device = format!("/sys/class/net/{interface}/device");
+    // A virtio device has none itself, its PCI device does.
+    let numbers = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")]
+        .iter()
+        .map(|path| root.list(path))
+        .find(|numbers| !numbers.is_empty())?;
+    let cpus = |number: &String| {
+        let file = |name: &str| {
+            root.read(&format!("/proc/irq/{number}/{name}")).filter(|list| !list.is_empty())
+        };
+        file("effective_affinity_list").or_else(|| file("smp_affinity_list"))
+    };
+    let mut found: Vec<String> = numbers.iter().filter_map(cpus).collect();
+    let count = found.len();
+    found.sort();
+    found.dedup();
+    match (count, found.as_slice()) {
+        (0, _) => None,
+        (2.., [one]) if root.cpus().len() > 1 => Some(
+            Finding::new("irq-affinity", Level::Warn, what, format!("all {count} on CPU {one}"))
+                .remedy(format!(
+                    "spread them: echo CPU > /proc/irq/N/smp_affinity_list for N in {}",
+                    shortened(&numbers)
+                )),
+        ),
+        _ => {
+            Some(Finding::ok("irq-affinity", what, format!("{count} on CPU {}", shortened(&found))))
+        }
+    }
+}

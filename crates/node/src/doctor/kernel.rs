@@ -1,0 +1,147 @@
+//! What the kernel can do, and what this process may ask of it.
+
+use super::root::Root;
+use super::{Finding, Level};
+
+/// The oldest kernel that is supported.
+const OLDEST: (u32, u32) = (6, 1);
+
+pub(super) fn examine(root: &Root<'_>) -> Vec<Finding> {
+    vec![
+        version(root),
+        btf(root),
+        jit(root),
+        af_xdp(root),
+        bpffs(root),
+        capabilities(root),
+        preemption(root),
+    ]
+}
+
+fn version(root: &Root<'_>) -> Finding {
+    let what = "kernel version";
+    let Some(release) = root.read("/proc/sys/kernel/osrelease") else {
+        return Finding::new("kernel-version", Level::Warn, what, "unknown")
+            .remedy("mount -t proc proc /proc");
+    };
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
+    let found = (numbers.next().flatten(), numbers.next().flatten());
+    match found {
+        (Some(major), Some(minor)) if (major, minor) >= OLDEST => {
+            Finding::ok("kernel-version", what, release)
+        }
+        _ => Finding::new("kernel-version", Level::Bad, what, release)
+            .remedy("boot Linux 6.1 or later (Debian 12 has it)"),
+    }
+}
+
+fn btf(root: &Root<'_>) -> Finding {
+    let what = "type information of the kernel (BTF)";
+    if root.exists("/sys/kernel/btf/vmlinux") {
+        return Finding::ok("btf", what, "present");
+    }
+    Finding::new("btf", Level::Bad, what, "no /sys/kernel/btf/vmlinux").remedy(
+        "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (those of Debian, Ubuntu, Fedora are)",
+    )
+}
+
+fn jit(root: &Root<'_>) -> Finding {
+    let what = "BPF programs are compiled (JIT)";
+    match root.number("/proc/sys/net/core/bpf_jit_enable") {
+        Some(0) => Finding::new("bpf-jit", Level::Bad, what, "off: every frame is interpreted")
+            .remedy("sysctl -w net.core.bpf_jit_enable=1"),
+        Some(_) => Finding::ok("bpf-jit", what, "on"),
+        None => Finding::new("bpf-jit", Level::Info, what, "cannot be read")
+            .remedy("run the command as root"),
+    }
+}
+
+fn af_xdp(root: &Root<'_>) -> Finding {
+    let what = "AF_XDP sockets";
+    let protocols = root.read("/proc/net/protocols").unwrap_or_default();
+    if protocols.lines().any(|line| line.split_whitespace().next() == Some("XDP")) {
+        return Finding::ok("af-xdp", what, "present");
+    }
+    Finding::new(
+        "af-xdp",
+        Level::Info,
+        what,
+        "missing: user space reaches frames by AF_PACKET only",
+    )
+    .remedy("boot a kernel built with CONFIG_XDP_SOCKETS=y")
+}
+
+fn bpffs(root: &Root<'_>) -> Finding {
+    let what = "BPF file system, where the data plane outlives its daemon";
+    let mounts = root.read("/proc/self/mounts").unwrap_or_default();
+    let is_bpffs = |line: &str| {
+        let mut fields = line.split(' ').skip(1);
+        fields.next() == Some("/sys/fs/bpf") && fields.next() == Some("bpf")
+    };
+    if mounts.lines().any(is_bpffs) {
+        return Finding::ok("bpffs", what, "on /sys/fs/bpf");
+    }
+    Finding::new("bpffs", Level::Bad, what, "not on /sys/fs/bpf")
+        .remedy("mount -t bpf bpf /sys/fs/bpf")
+}
+
+fn capabilities(root: &Root<'_>) -> Finding {
+    /// Number, name, and whether CAP_SYS_ADMIN stands in for it.
+    const NEEDED: [(u32, &str, bool); 4] = [
+        (12, "CAP_NET_ADMIN", false),
+        (13, "CAP_NET_RAW", false),
+        (38, "CAP_PERFMON", true),
+        (39, "CAP_BPF", true),
+    ];
+    const SYS_ADMIN: u32 = 21;
+    let what = "capabilities";
+    let status = root.read("/proc/self/status").unwrap_or_default();
+    let effective = status
+        .lines()
+        .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok())
+        .unwrap_or(0);
+    let has = |capability: u32| effective >> capability & 1 == 1;
+    let missing: Vec<&str> = NEEDED
+        .iter()
+        .filter(|(number, _, admin)| !has(*number) && !(*admin && has(SYS_ADMIN)))
+        .map(|(_, name, _)| *name)
+        .collect();
+    if missing.is_empty() {
+        return Finding::ok("capabilities", what, "all that it takes");
+    }
+    Finding::new("capabilities", Level::Bad, what, format!("without {}", missing.join(", ")))
+        .remedy("run the command as root")
+}
+
+fn preemption(root: &Root<'_>) -> Finding {
+    let what = "preemption: how long the kernel may hold up a task that is due";
+    let version = root.read("/proc/version").unwrap_or_default();
+    if version.contains("PREEMPT_RT") || root.number("/sys/kernel/realtime") == Some(1) {
+        return Finding::ok("preemption", what, "PREEMPT_RT");
+    }
+    let rt = "for bounded delays boot a PREEMPT_RT kernel: apt install linux-image-rt-$(dpkg --print-architecture)";
+    if !version.contains("PREEMPT_DYNAMIC") {
+        let model = if version.contains("PREEMPT") { "PREEMPT" } else { "none or voluntary" };
+        return Finding::new("preemption", Level::Info, what, model).remedy(rt);
+    }
+    // The chosen model stands in parentheses: "none voluntary (full) lazy".
+    let models = root.read("/sys/kernel/debug/sched/preempt");
+    let chosen =
+        models.as_deref().and_then(|models| Some(models.split_once('(')?.1.split_once(')')?.0));
+    match chosen {
+        Some("full") => {
+            Finding::new("preemption", Level::Info, what, "PREEMPT_DYNAMIC, full").remedy(rt)
+        }
+        Some(model) => Finding::new(
+            "preemption",
+            Level::Warn,
+            what,
+            format!("PREEMPT_DYNAMIC, {model}"),
+        )
+        .remedy("echo full > /sys/kernel/debug/sched/preempt (for good: boot with preempt=full)"),
+        None => Finding::new("preemption", Level::Info, what, "PREEMPT_DYNAMIC, model not shown")
+            .remedy(
+                "mount -t debugfs debugfs /sys/kernel/debug; cat /sys/kernel/debug/sched/preempt",
+            ),
+    }
+}

@@ -1,0 +1,101 @@
+//! What this host can do, what is set badly for real time, and how to change it.
+//!
+//! Everything is looked at through [`Root`], so that tests show it hosts that they made up.
+
+mod device;
+mod host;
+mod interface;
+mod kernel;
+mod root;
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+pub use device::{Device, Devices, Live};
+pub use root::Root;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// As it should be.
+    Ok,
+    /// Worth knowing.
+    Info,
+    /// It works, and delays or hides frames.
+    Warn,
+    /// It does not work.
+    Bad,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Stable name, such as `kernel-version` or `interface-mtu`.
+    pub id: String,
+    /// The interface it is about, where it is about one.
+    pub interface: Option<String>,
+    /// How much it matters.
+    pub level: Level,
+    /// What was looked at, and why it matters where it is not as it should be.
+    pub what: String,
+    /// What was found.
+    pub value: String,
+    /// What to do: a command, mostly.
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    fn new(id: &str, level: Level, what: &str, value: impl Into<String>) -> Finding {
+        let (id, what, value) = (id.into(), what.into(), value.into());
+        Finding { id, interface: None, level, what, value, remedy: None }
+    }
+
+    fn ok(id: &str, what: &str, value: impl Into<String>) -> Finding {
+        Finding::new(id, Level::Ok, what, value)
+    }
+
+    fn remedy(mut self, remedy: impl Into<String>) -> Finding {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}
+
+/// Looks at the host, and at the interfaces.
+pub fn examine(root: &Root<'_>, interfaces: &[String]) -> Vec<Finding> {
+    let mut findings = kernel::examine(root);
+    findings.extend(host::examine(root));
+    for interface in interfaces {
+        findings.extend(interface::examine(root, interface));
+    }
+    findings
+}
+
+/// The worst level among the findings.
+pub fn worst(findings: &[Finding]) -> Level {
+    findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
+}
+
+/// The findings for humans, each with its remedy below.
+pub fn table(findings: &[Finding]) -> String {
+    let subject = |finding: &Finding| match &finding.interface {
+        Some(interface) => format!("{interface}: {}", finding.what),
+        None => finding.what.clone(),
+    };
+    let mut text = String::new();
+    for finding in findings {
+        let level = match finding.level {
+            Level::Ok => "ok",
+            Level::Info => "info",
+            Level::Warn => "WARN",
+            Level::Bad => "BAD",
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{level:<5} {}: {}", subject(finding), finding.value);
+        if let Some(remedy) = &finding.remedy {
+            let _ = writeln!(text, "      -> {remedy}");
+        }
+    }
+    text
+}

@@ -1,0 +1,80 @@
+//! The host as files: /proc, /sys and /dev below a prefix.
+
+use std::fmt;
+use std::fs;
+use std::path::PathBuf;
+
+use super::device::{Devices, Live};
+
+/// Where a host is looked at.
+pub struct Root<'a> {
+    prefix: PathBuf,
+    devices: &'a dyn Devices,
+}
+
+impl fmt::Debug for Root<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Root").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
+impl Root<'static> {
+    /// This host.
+    pub fn host() -> Root<'static> {
+        Root { prefix: "/".into(), devices: &Live }
+    }
+}
+
+impl<'a> Root<'a> {
+    /// A host whose files are below a directory, with devices that are told.
+    pub fn below(prefix: impl Into<PathBuf>, devices: &'a dyn Devices) -> Root<'a> {
+        Root { prefix: prefix.into(), devices }
+    }
+
+    pub(super) fn devices(&self) -> &dyn Devices {
+        self.devices
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.prefix.join(path.trim_start_matches('/'))
+    }
+
+    pub(super) fn exists(&self, path: &str) -> bool {
+        self.path(path).exists()
+    }
+
+    /// The text of a file without the white space around it; `None` where it cannot be read.
+    pub(super) fn read(&self, path: &str) -> Option<String> {
+        Some(fs::read_to_string(self.path(path)).ok()?.trim().to_owned())
+    }
+
+    pub(super) fn number(&self, path: &str) -> Option<i64> {
+        self.read(path)?.parse().ok()
+    }
+
+    pub(super) fn octets(&self, path: &str) -> Option<Vec<u8>> {
+        fs::read(self.path(path)).ok()
+    }
+
+    /// The names in a directory, numbers in them in their order; none where there is none.
+    pub(super) fn list(&self, path: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_by_key(|name| (trailing_number(name), name.clone()));
+        names
+    }
+
+    /// The CPUs this host has: directories cpu0, cpu1 and so on.
+    pub(super) fn cpus(&self) -> Vec<String> {
+        let is_cpu = |name: &String| {
+            name.strip_prefix("cpu").is_some_and(|number| number.parse::<u32>().is_ok())
+        };
+        self.list("/sys/devices/system/cpu").into_iter().filter(is_cpu).collect()
+    }
+}
+
+fn trailing_number(name: &str) -> u64 {
+    let digits = name.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
+    name.get(digits..).and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}

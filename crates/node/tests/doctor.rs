@@ -1,0 +1,403 @@
+//! The doctor looks at hosts that are made up, and at this one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use onbeat_node::doctor::{Device, Devices, Finding, Level, Live, Root, examine, table, worst};
+
+/// A host in a directory; it goes with the test.
+struct Host {
+    path: PathBuf,
+    devices: BTreeMap<String, Device>,
+}
+
+impl Devices for Host {
+    fn device(&self, interface: &str) -> Result<Device, String> {
+        self.devices
+            .get(interface)
+            .cloned()
+            .ok_or_else(|| format!("interface {interface:?} not found"))
+    }
+}
+
+impl Host {
+    fn new(name: &str) -> Host {
+        let path =
+            std::env::temp_dir().join(format!("onbeat-doctor-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Host { path, devices: BTreeMap::new() }
+    }
+
+    /// A host as it should be.
+    fn good(name: &str) -> Host {
+        let host = Host::new(name);
+        for (path, text) in [
+            ("proc/sys/kernel/osrelease", "6.12.5-rt"),
+            ("sys/kernel/btf/vmlinux", "x"),
+            ("proc/sys/net/core/bpf_jit_enable", "1"),
+            ("proc/net/protocols", "protocol size\nTCP 1\nXDP  1024 0"),
+            ("proc/self/mounts", "sysfs /sys sysfs rw 0 0\nnone /sys/fs/bpf bpf rw 0 0"),
+            ("proc/self/status", "Name: x\nCapEff:\t000001ffffffffff"),
+            ("proc/version", "Linux version 6.12.5-rt #1 SMP PREEMPT_RT"),
+            ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance"),
+            ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state0/latency", "0"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state1/latency", "2"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state1/name", "C1"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state2/latency", "133"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state2/name", "C6"),
+            ("sys/devices/system/cpu/cpu0/cpuidle/state2/disable", "1"),
+            ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc"),
+            ("proc/sys/kernel/sched_rt_runtime_us", "-1"),
+            ("proc/sys/kernel/sched_rt_period_us", "1000000"),
+            ("sys/devices/system/cpu/smt/active", "0"),
+            ("sys/devices/system/cpu/isolated", "1"),
+            ("proc/1/comm", "systemd"),
+        ] {
+            host.file(path, text);
+        }
+        host
+    }
+
+    fn file(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.path.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn without(&self, path: &str) {
+        fs::remove_file(self.path.join(path)).unwrap();
+    }
+
+    /// An interface as it should be.
+    fn nic(&mut self, name: &str) -> &mut Device {
+        self.file(&format!("sys/class/net/{name}/threaded"), "1");
+        for (irq, cpu) in [("40", "0"), ("41", "1")] {
+            self.file(&format!("sys/class/net/{name}/device/msi_irqs/{irq}"), "msix");
+            self.file(&format!("proc/irq/{irq}/effective_affinity_list"), cpu);
+        }
+        let device = Device {
+            driver: "igc".into(),
+            mtu: 1506,
+            max_mtu: Some(9216),
+            running: true,
+            native_xdp: Some(true),
+            redirect_target: Some(true),
+            ..Device::default()
+        };
+        self.devices.entry(name.into()).or_insert(device)
+    }
+
+    fn examine(&self, interfaces: &[&str]) -> Vec<Finding> {
+        let interfaces: Vec<String> = interfaces.iter().map(|name| (*name).to_owned()).collect();
+        examine(&Root::below(&self.path, self), &interfaces)
+    }
+
+    /// The finding of a name; every finding that is not as it should be must have a remedy.
+    fn finding(&self, id: &str, interfaces: &[&str]) -> Finding {
+        let findings = self.examine(interfaces);
+        for finding in findings.iter().filter(|finding| finding.level >= Level::Warn) {
+            assert!(finding.remedy.is_some(), "{finding:?}");
+        }
+        let found = findings.iter().find(|finding| finding.id == id);
+        found.unwrap_or_else(|| panic!("no {id} in {findings:#?}")).clone()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[test]
+fn a_host_as_it_should_be_has_nothing_to_remedy() {
+    let mut host = Host::good("good");
+    host.nic("eth1");
+    let findings = host.examine(&["eth1"]);
+    assert_eq!(worst(&findings), Level::Ok, "{}", table(&findings));
+    assert!(findings.iter().all(|finding| finding.remedy.is_none()));
+    assert!(findings.len() >= 23, "{}", table(&findings));
+}
+
+/// File, its text, and what the doctor makes of it: finding, level, a piece of value and remedy.
+type Case = (&'static str, &'static str, &'static str, Level, &'static str, &'static str);
+
+const CASES: &[Case] = &[
+    (
+        "proc/sys/kernel/osrelease",
+        "5.15.0-91",
+        "kernel-version",
+        Level::Bad,
+        "5.15",
+        "6.1 or later",
+    ),
+    ("proc/sys/kernel/osrelease", "6.0.19", "kernel-version", Level::Bad, "6.0", "6.1 or later"),
+    ("proc/sys/kernel/osrelease", "6.1.0-18-amd64", "kernel-version", Level::Ok, "6.1.0", ""),
+    ("proc/sys/kernel/osrelease", "10.0", "kernel-version", Level::Ok, "10.0", ""),
+    ("proc/sys/kernel/osrelease", "strange", "kernel-version", Level::Bad, "strange", "6.1"),
+    ("proc/sys/net/core/bpf_jit_enable", "0", "bpf-jit", Level::Bad, "off", "sysctl -w"),
+    ("proc/net/protocols", "XDPX 1", "af-xdp", Level::Info, "missing", "CONFIG_XDP_SOCKETS"),
+    (
+        "proc/self/mounts",
+        "none /sys/fs/bpf tmpfs rw 0 0",
+        "bpffs",
+        Level::Bad,
+        "not on",
+        "mount -t bpf",
+    ),
+    (
+        "proc/self/status",
+        "CapEff: 0000000000000000",
+        "capabilities",
+        Level::Bad,
+        "CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON, CAP_BPF",
+        "root",
+    ),
+    ("proc/self/status", "CapEff: 0000000000203000", "capabilities", Level::Ok, "all", ""),
+    (
+        "proc/version",
+        "Linux version 6.1 SMP PREEMPT_DYNAMIC",
+        "preemption",
+        Level::Info,
+        "not shown",
+        "debugfs",
+    ),
+    (
+        "proc/version",
+        "Linux version 6.1 SMP",
+        "preemption",
+        Level::Info,
+        "none or voluntary",
+        "PREEMPT_RT",
+    ),
+    (
+        "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
+        "powersave",
+        "governor",
+        Level::Warn,
+        "powersave on cpu1",
+        "cpupower",
+    ),
+    (
+        "sys/devices/system/cpu/cpu0/cpuidle/state2/disable",
+        "0",
+        "idle-states",
+        Level::Warn,
+        "133 us (C6)",
+        "/dev/cpu_dma_latency",
+    ),
+    (
+        "sys/devices/system/clocksource/clocksource0/current_clocksource",
+        "hpet",
+        "clock-source",
+        Level::Warn,
+        "hpet",
+        "echo tsc",
+    ),
+    (
+        "sys/devices/system/clocksource/clocksource0/current_clocksource",
+        "kvm-clock",
+        "clock-source",
+        Level::Info,
+        "virtual",
+        "",
+    ),
+    (
+        "proc/sys/kernel/sched_rt_runtime_us",
+        "950000",
+        "rt-throttling",
+        Level::Warn,
+        "950000 us of every 1000000",
+        "sysctl -w",
+    ),
+    ("proc/sys/kernel/sched_rt_runtime_us", "1000000", "rt-throttling", Level::Ok, "off", ""),
+    ("sys/devices/system/cpu/smt/active", "1", "smt", Level::Warn, "on", "echo off"),
+    ("sys/devices/system/cpu/isolated", "", "isolated-cpus", Level::Info, "none", "isolcpus"),
+    ("proc/812/comm", "irqbalance", "irqbalance", Level::Warn, "runs", "systemctl disable"),
+    (
+        "proc/irq/41/effective_affinity_list",
+        "0",
+        "irq-affinity",
+        Level::Warn,
+        "all 2 on CPU 0",
+        "smp_affinity_list",
+    ),
+    ("sys/class/net/eth1/threaded", "0", "threaded-napi", Level::Info, "softirq", "echo 1 >"),
+];
+
+#[test]
+fn each_thing_set_badly_is_found() {
+    for (n, (path, text, id, level, value, remedy)) in CASES.iter().enumerate() {
+        let mut host = Host::good(&format!("case-{n}"));
+        host.nic("eth1");
+        host.file(path, text);
+        let finding = host.finding(id, &["eth1"]);
+        assert_eq!(finding.level, *level, "case {n}: {finding:?}");
+        assert!(finding.value.contains(value), "case {n}: {finding:?}");
+        assert!(finding.remedy.unwrap_or_default().contains(remedy), "case {n}: {path}");
+        // Whatever else is looked at is as it was.
+        let others = host.examine(&["eth1"]).into_iter().filter(|finding| finding.id != *id);
+        assert!(others.into_iter().all(|finding| finding.level == Level::Ok), "case {n}: {path}");
+    }
+}
+
+#[test]
+fn a_missing_btf_is_bad() {
+    let host = Host::good("btf");
+    host.without("sys/kernel/btf/vmlinux");
+    assert_eq!(host.finding("btf", &[]).level, Level::Bad);
+}
+
+#[test]
+fn a_model_of_dynamic_preemption_is_read_from_its_parentheses() {
+    let host = Host::good("preempt");
+    host.file("proc/version", "Linux version 6.12 SMP PREEMPT_DYNAMIC");
+    host.file("sys/kernel/debug/sched/preempt", "none voluntary (full) lazy");
+    assert_eq!(host.finding("preemption", &[]).value, "PREEMPT_DYNAMIC, full");
+    host.file("sys/kernel/debug/sched/preempt", "none (voluntary) full");
+    let finding = host.finding("preemption", &[]);
+    assert_eq!(
+        (finding.level, finding.value.as_str()),
+        (Level::Warn, "PREEMPT_DYNAMIC, voluntary")
+    );
+}
+
+#[test]
+fn a_latency_request_keeps_the_cpus_awake() {
+    let host = Host::good("latency");
+    host.without("sys/devices/system/cpu/cpu0/cpuidle/state2/disable");
+    assert_eq!(host.finding("idle-states", &[]).level, Level::Warn);
+    host.file("dev/cpu_dma_latency", 2_000_000_000i32.to_ne_bytes());
+    assert_eq!(host.finding("idle-states", &[]).level, Level::Warn);
+    host.file("dev/cpu_dma_latency", 5i32.to_ne_bytes());
+    let finding = host.finding("idle-states", &[]);
+    assert_eq!((finding.level, finding.value.as_str()), (Level::Ok, "2 us at most (C1)"));
+}
+
+#[test]
+fn a_host_that_shows_nothing_is_examined_all_the_same() {
+    let host = Host::new("empty");
+    let findings = host.examine(&["eth1"]);
+    assert_eq!(worst(&findings), Level::Bad);
+    let interface = findings.last().unwrap();
+    assert_eq!((interface.id.as_str(), interface.level), ("interface", Level::Bad));
+    assert!(interface.value.contains("\"eth1\" not found"), "{interface:?}");
+}
+
+/// A change to a good NIC, and what the doctor makes of it.
+type NicCase = (fn(&mut Device), &'static str, Level, &'static str, &'static str);
+
+const NIC_CASES: &[NicCase] = &[
+    (|d| d.running = false, "interface", Level::Warn, "down", "ip link set eth1 up"),
+    (|d| d.native_xdp = Some(false), "xdp-native", Level::Warn, "\"igc\"", "igb"),
+    (|d| d.native_xdp = None, "xdp-native", Level::Info, "probably", ""),
+    (
+        |d| (d.native_xdp, d.driver) = (None, "r8169".into()),
+        "xdp-native",
+        Level::Info,
+        "unknown for driver \"r8169\"",
+        "6.3",
+    ),
+    (
+        |d| d.redirect_target = Some(false),
+        "xdp-redirect",
+        Level::Warn,
+        "not now",
+        "while the node runs",
+    ),
+    (|d| d.redirect_target = None, "xdp-redirect", Level::Info, "cannot be asked", ""),
+    (
+        |d| d.programs = vec!["native program 12".into()],
+        "xdp-program",
+        Level::Info,
+        "12",
+        "--replace",
+    ),
+    (|d| d.mtu = 1505, "interface-mtu", Level::Warn, "MTU 1505", "ip link set eth1 mtu 1506"),
+    (
+        |d| (d.mtu, d.max_mtu) = (1500, Some(1500)),
+        "interface-mtu",
+        Level::Warn,
+        "1500",
+        "lower the talker's MTU to 1494",
+    ),
+    (
+        |d| d.offloads = vec!["rx-vlan-hw-parse".into()],
+        "vlan-offload",
+        Level::Warn,
+        "takes them off",
+        "ethtool -K eth1 rxvlan off",
+    ),
+    (|d| d.offloads = vec!["rx-lro".into()], "lro", Level::Warn, "yes", "ethtool -K eth1 lro off"),
+    (
+        |d| (d.veth, d.redirect_target) = (true, Some(false)),
+        "xdp-redirect",
+        Level::Warn,
+        "other end",
+        "gro on",
+    ),
+    (
+        |d| (d.veth, d.offloads) = (true, vec!["tx-tcp-segmentation".into()]),
+        "segmentation",
+        Level::Warn,
+        "tx-tcp-segmentation",
+        "tso off",
+    ),
+];
+
+#[test]
+fn each_thing_wrong_with_an_interface_is_found() {
+    for (n, (change, id, level, value, remedy)) in NIC_CASES.iter().enumerate() {
+        let mut host = Host::good(&format!("nic-{n}"));
+        change(host.nic("eth1"));
+        let finding = host.finding(id, &["eth1"]);
+        assert_eq!(finding.level, *level, "case {n}: {finding:?}");
+        assert_eq!(finding.interface.as_deref(), Some("eth1"));
+        assert!(finding.value.contains(value), "case {n}: {finding:?}");
+        assert!(finding.remedy.unwrap_or_default().contains(remedy), "case {n}");
+        let others = host.examine(&["eth1"]).into_iter().filter(|finding| finding.id != *id);
+        assert!(others.into_iter().all(|finding| finding.level == Level::Ok), "case {n}");
+    }
+}
+
+#[test]
+fn a_device_behind_virtio_has_its_interrupts_one_level_up() {
+    let mut host = Host::good("virtio");
+    host.nic("eth1");
+    fs::remove_dir_all(host.path.join("sys/class/net/eth1/device")).unwrap();
+    // As in sysfs, `device` is a symbolic link, and `..` leads to what the link's target is in.
+    host.file("sys/devices/pci0/virtio0/modalias", "virtio");
+    host.file("sys/devices/pci0/msi_irqs/40", "msix");
+    let target = host.path.join("sys/devices/pci0/virtio0");
+    std::os::unix::fs::symlink(target, host.path.join("sys/class/net/eth1/device")).unwrap();
+    assert_eq!(host.finding("irq-affinity", &["eth1"]).value, "1 on CPU 0");
+}
+
+#[test]
+fn the_table_puts_the_remedy_below_the_finding() {
+    let mut host = Host::good("table");
+    host.nic("eth1").mtu = 1500;
+    let text = table(&host.examine(&["eth1"]));
+    let expected = "\
+WARN  eth1: room for the R-TAG on a path: MTU 1500: frames of 1500 octets do not fit
+      -> ip link set eth1 mtu 1506, or mtu = 1506 in its [[port]]
+";
+    assert!(text.contains(expected), "{text}");
+    assert!(
+        text.contains("\nok    kernel version: ") || text.starts_with("ok    kernel version: "),
+        "{text}"
+    );
+}
+
+#[test]
+fn this_very_host_can_be_examined() {
+    let findings = examine(&Root::host(), &["lo".into()]);
+    let version = findings.iter().find(|finding| finding.id == "kernel-version").unwrap();
+    assert!(version.value.chars().any(|c| c.is_ascii_digit()), "{version:?}");
+    let json = serde_json::to_string(&findings).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Finding>>(&json).unwrap(), findings);
+    let error = Live.device("no-such-if0").unwrap_err();
+    assert!(error.contains("no-such-if0"), "{error}");
+}
