@@ -103,7 +103,7 @@ fn capabilities(root: &Root<'_>) -> Finding {
     let has = |capability: u32| effective >> capability & 1 == 1;
     let missing: Vec<&str> = NEEDED
         .iter()
-        .filter(|(number, _, admin)| !has(*number) && !(*admin && has(SYS_ADMIN)))
+        .filter(|(number, _, admin)| !(has(*number) || *admin && has(SYS_ADMIN)))
         .map(|(_, name, _)| *name)
         .collect();
     if missing.is_empty() {
