@@ -40,6 +40,8 @@ mirror=${MIRROR:-http://deb.debian.org/debian}
 security=${SECURITY_MIRROR:-http://deb.debian.org/debian-security}
 # Not /tmp: that is often memory, and a build takes gigabytes.
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/onbeat-$suite.XXXXXX")
+# apt fetches as a user of its own, who must get in.
+chmod 755 "$root"
 
 finish() {
 	if [ -n "${KEEP:-}" ]; then
