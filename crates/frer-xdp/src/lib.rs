@@ -1,1 +1,21 @@
-//! x
+//! IEEE 802.1CB FRER in XDP: one program per port, driven by tables that outlive the process.
+//!
+//! A frame's way is told by the files in `bpf/`: `parse`, `identify`, `recover`, `generate`,
+//! `egress`; the tables they share with this crate are described in `abi/frer.h`. [`Plane`] loads
+//! the programs, attaches them to ports and turns streams into table entries.
+
+pub mod abi;
+pub mod compile;
+mod error;
+mod link;
+mod plane;
+mod programs;
+mod slots;
+mod table;
+
+pub use error::{Error, Result};
+pub use link::Mode;
+pub use plane::{
+    Changes, GenerationReading, MemberReading, Options, Plane, PortSpec, RecoveryReading,
+    StreamReading,
+};

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Never loaded: the build makes the Rust side of abi/frer.h from this object's type information. */
+#include "frer.h"
+
+#define EXPORT(type) struct type type __attribute__((section(".data"), used))
+
+EXPORT(frer_l2_key);
+EXPORT(frer_ip_key);
+EXPORT(frer_member);
+EXPORT(frer_member_counters);
+EXPORT(frer_generator);
+EXPORT(frer_recovery);
+EXPORT(frer_split);
+EXPORT(frer_egress);
+EXPORT(frer_meta);
+EXPORT(frer_port_counters);
+EXPORT(frer_node);
+EXPORT(frer_request);
+EXPORT(bpf_devmap_val);

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What the daemon may not do from outside, since only a program can hold a recovery function's
+ * lock across a change: the loader runs this by BPF_PROG_RUN with a struct frer_request as the
+ * "frame". Never attached to an interface.
+ */
+#include "recover.h"
+
+const volatile bool test_clock;
+
+/* One run visits this many slots at most; the caller goes on from there. */
+#define MAX_SWEEP 1024
+
+static __always_inline void expire(__u32 slot, __u64 now)
+{
+	struct frer_recovery *r = bpf_map_lookup_elem(&recoveries, &slot);
+
+	if (!r)
+		return;
+	bpf_spin_lock(&r->lock);
+	if (timer_expired(r, now))
+		recovery_reset(r);
+	bpf_spin_unlock(&r->lock);
+}
+
+static __always_inline void reset(__u32 slot, __u64 now)
+{
+	struct frer_recovery *r = bpf_map_lookup_elem(&recoveries, &slot);
+
+	if (!r)
+		return;
+	bpf_spin_lock(&r->lock);
+	/* A time-out that nobody has looked at yet came first. */
+	if (timer_expired(r, now))
+		recovery_reset(r);
+	recovery_reset(r);
+	bpf_spin_unlock(&r->lock);
+}
+
+static __always_inline void configure(__u32 slot, const struct frer_recovery_config *config)
+{
+	struct frer_recovery *r = bpf_map_lookup_elem(&recoveries, &slot);
+
+	if (!r)
+		return;
+	bpf_spin_lock(&r->lock);
+	r->config = *config;
+	recovery_reset(r);
+	bpf_spin_unlock(&r->lock);
+}
+
+SEC("xdp")
+int frer_control(struct xdp_md *ctx)
+{
+	struct frer_request *q = (void *)(long)ctx->data;
+	struct frer_generator *g;
+	struct frer_split *s;
+	struct frer_node *nd;
+	__u32 zero = 0, slot;
+	__u64 now;
+
+	if ((void *)(q + 1) > (void *)(long)ctx->data_end)
+		return XDP_ABORTED;
+	nd = bpf_map_lookup_elem(&node, &zero);
+	if (!nd)
+		return XDP_ABORTED;
+	slot = q->slot;
+	now = test_clock ? nd->test_now_ns : bpf_ktime_get_ns();
+	switch (q->op) {
+	case FRER_OP_EXPIRE:
+		for (__u32 i = 0; i < MAX_SWEEP; i++) {
+			if (i >= q->count)
+				break;
+			expire(slot + i, now);
+		}
+		return XDP_PASS;
+	case FRER_OP_RESET_RECOVERY:
+		reset(slot, now);
+		return XDP_PASS;
+	case FRER_OP_RESET_GENERATOR:
+		g = bpf_map_lookup_elem(&generators, &slot);
+		if (g) {
+			__sync_lock_test_and_set(&g->next, 0);
+			count(&g->resets);
+		}
+		return XDP_PASS;
+	case FRER_OP_CONFIGURE: {
+		struct frer_recovery_config config = q->config;
+
+		configure(slot, &config);
+		return XDP_PASS;
+	}
+	case FRER_OP_ADD_PACKETS:
+		s = bpf_map_lookup_elem(&splits, &slot);
+		if (s)
+			__sync_fetch_and_add(&s->packets, q->count);
+		return XDP_PASS;
+	default:
+		return XDP_ABORTED;
+	}
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Sequence generation (802.1CB 7.4.1). */
+#ifndef ONBEAT_GENERATE_H
+#define ONBEAT_GENERATE_H
+
+#include "maps.h"
+#include "parse.h"
+
+/* A frame that has no number draws the next one; on several CPUs at once each number is drawn once. */
+static __always_inline void generate(__u32 slot, struct headers *h)
+{
+	struct frer_generator *generator;
+
+	if (h->tag != TAG_NONE)
+		return;
+	generator = bpf_map_lookup_elem(&generators, &slot);
+	if (!generator)
+		return;
+	h->sequence = __sync_fetch_and_add(&generator->next, 1);
+	h->tag = TAG_GENERATED;
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The tables of one node, shared by the programs of all its ports. Sizes of 1 are set by the
+ * loader from the configuration before the first load.
+ */
+#ifndef ONBEAT_MAPS_H
+#define ONBEAT_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "frer.h"
+#include <bpf/bpf_helpers.h>
+
+#define TABLE(kind, name_, key_, value_)                                                           \
+	struct {                                                                                   \
+		__uint(type, kind);                                                                \
+		__uint(max_entries, 1);                                                            \
+		__type(key, key_);                                                                 \
+		__type(value, value_);                                                             \
+	} name_ SEC(".maps")
+
+TABLE(BPF_MAP_TYPE_ARRAY, node, __u32, struct frer_node);
+TABLE(BPF_MAP_TYPE_ARRAY, port_counters, __u32, struct frer_port_counters);
+TABLE(BPF_MAP_TYPE_HASH, l2_streams, struct frer_l2_key, struct frer_member);
+TABLE(BPF_MAP_TYPE_HASH, ip_streams, struct frer_ip_key, struct frer_member);
+TABLE(BPF_MAP_TYPE_ARRAY, member_counters, __u32, struct frer_member_counters);
+TABLE(BPF_MAP_TYPE_ARRAY, generators, __u32, struct frer_generator);
+TABLE(BPF_MAP_TYPE_ARRAY, recoveries, __u32, struct frer_recovery);
+TABLE(BPF_MAP_TYPE_ARRAY, splits, __u32, struct frer_split);
+TABLE(BPF_MAP_TYPE_ARRAY, egresses, __u32, struct frer_egress);
+
+/* By port: where a frame with one egress port goes. */
+TABLE(BPF_MAP_TYPE_DEVMAP, egress_ports, __u32, struct bpf_devmap_val);
+
+/* By set of egress ports: where a frame with several goes, all of them at once. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_DEVMAP);
+			__uint(max_entries, 1);
+			__type(key, __u32);
+			__type(value, struct bpf_devmap_val);
+		});
+} groups SEC(".maps");
+
+static __always_inline void count(__u64 *counter)
+{
+	__sync_fetch_and_add(counter, 1);
+}
+
+#endif

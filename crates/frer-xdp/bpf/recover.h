@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The base recovery function (802.1CB 7.4.3): individual and sequence recovery are instances of it.
+ *
+ * The history is a ring: number n stands at bit n mod ring, so that the usual step of one number
+ * writes one bit instead of shifting all. The reset timer is a time stamp: whoever looks first,
+ * the next packet or the control program's sweep, finds that it ran out, and resets.
+ */
+#ifndef ONBEAT_RECOVER_H
+#define ONBEAT_RECOVER_H
+
+#include "maps.h"
+
+/* A bit range of up to 1,023 bits touches at most 17 words. */
+#define RANGE_WORDS (FRER_HISTORY_WORDS + 1)
+
+static __always_inline __u64 *history_word(struct frer_recovery *r, __u32 number)
+{
+	__u32 bit = number & (r->config.ring - 1);
+
+	return &r->history[(bit / 64) & (FRER_HISTORY_WORDS - 1)];
+}
+
+static __always_inline __u64 history_bit(__u32 number)
+{
+	return 1ULL << (number & 63);
+}
+
+/* How many of the `count` numbers from `number` on are set; clears them where `clear` says so. */
+static __always_inline __u32 history_range(struct frer_recovery *r, __u32 number, __u32 count,
+					   bool clear)
+{
+	__u32 ones = 0;
+
+	for (int i = 0; i < RANGE_WORDS && count; i++) {
+		__u32 first = number & 63;
+		__u32 bits = 64 - first < count ? 64 - first : count;
+		__u64 mask = (~0ULL >> ((64 - bits) & 63)) << first;
+		__u64 *word = history_word(r, number);
+
+		ones += __builtin_popcountll(*word & mask);
+		if (clear)
+			*word &= ~mask;
+		number += bits;
+		count -= bits;
+	}
+	return ones;
+}
+
+/* 7.4.3.3 */
+static __always_inline void recovery_reset(struct frer_recovery *r)
+{
+	r->recov_seq_num = 0xffff;
+	for (int i = 0; i < FRER_HISTORY_WORDS; i++)
+		r->history[i] = 0;
+	r->take_any = 1;
+	r->running = 0;
+	r->born = 0;
+	r->unborn = 0;
+	r->counters.resets++;
+}
+
+static __always_inline void timer_restart(struct frer_recovery *r, __u64 now)
+{
+	/* `now` was read before the lock was taken: another CPU may have been later, and first. */
+	if (!r->running || (__s64)(now - r->restarted_ns) > 0)
+		r->restarted_ns = now;
+	r->running = 1;
+}
+
+/* 7.4.3.2.4: when to reset a recovery function that nothing has passed for its reset time-out. */
+static __always_inline bool timer_expired(const struct frer_recovery *r, __u64 now)
+{
+	return r->running && r->config.timeout_ns &&
+	       (__s64)(now - r->restarted_ns) >= (__s64)r->config.timeout_ns;
+}
+
+static __always_inline bool vector_recovery(struct frer_recovery *r, __u16 sequence)
+{
+	__s32 delta = (__s16)(sequence - r->recov_seq_num);
+	__s32 length = r->config.history_length;
+	__u32 lost;
+
+	if (delta >= length || delta <= -length) {
+		r->counters.rogue++;
+		return false;
+	}
+	if (delta <= 0) {
+		__u64 *word = history_word(r, sequence);
+
+		if (*word & history_bit(sequence))
+			return false;
+		*word |= history_bit(sequence);
+		if (r->unborn && -delta >= r->born)
+			r->unborn--;
+		r->counters.out_of_order++;
+		return true;
+	}
+	if (delta == 1) {
+		__u32 falls = (__u16)(sequence - length);
+
+		lost = !(*history_word(r, falls) & history_bit(falls));
+	} else {
+		__u16 falls = r->recov_seq_num - length + 1;
+
+		r->counters.out_of_order++;
+		lost = delta - history_range(r, falls, delta, false);
+		history_range(r, (__u16)(r->recov_seq_num + 1), delta, true);
+	}
+	*history_word(r, sequence) |= history_bit(sequence);
+	r->counters.lost += lost;
+	if (r->unborn) {
+		__u32 before = lost < r->unborn ? lost : r->unborn;
+
+		r->counters.lost_before_first += before;
+		r->unborn -= before;
+		r->born = r->born + delta < length ? r->born + delta : length;
+	}
+	r->recov_seq_num = sequence;
+	return true;
+}
+
+static __always_inline bool match_recovery(struct frer_recovery *r, __u16 sequence)
+{
+	__s32 delta = (__s16)(sequence - r->recov_seq_num);
+
+	if (delta == 0)
+		return false;
+	if (delta != 1)
+		r->counters.out_of_order++;
+	r->recov_seq_num = sequence;
+	return true;
+}
+
+static __always_inline bool take_first(struct frer_recovery *r, __u16 sequence)
+{
+	r->take_any = 0;
+	r->recov_seq_num = sequence;
+	if (!(r->config.flags & FRER_RECOVERY_MATCH)) {
+		*history_word(r, sequence) |= history_bit(sequence);
+		r->born = 1;
+		r->unborn = r->config.history_length - 1;
+	}
+	return true;
+}
+
+/*
+ * True: the packet passes. A global function: the verifier looks at it once, by itself, and not
+ * again for every way through the program that calls it.
+ */
+__noinline int recover(__u32 slot, __u32 has_sequence, __u32 sequence, __u64 now)
+{
+	struct frer_recovery *r = bpf_map_lookup_elem(&recoveries, &slot);
+	bool pass;
+
+	if (!r)
+		return true;
+	bpf_spin_lock(&r->lock);
+	if (timer_expired(r, now))
+		recovery_reset(r);
+	if (!has_sequence) {
+		r->counters.tagless++;
+		pass = r->config.flags & FRER_RECOVERY_TAKE_NOSEQ;
+	} else {
+		if (r->take_any)
+			pass = take_first(r, sequence);
+		else if (r->config.flags & FRER_RECOVERY_MATCH)
+			pass = match_recovery(r, sequence);
+		else
+			pass = vector_recovery(r, sequence);
+		if (!pass)
+			r->counters.discarded++;
+	}
+	if (pass)
+		r->counters.passed++;
+	if (pass || (r->config.flags & FRER_RECOVERY_INDIVIDUAL))
+		timer_restart(r, now);
+	bpf_spin_unlock(&r->lock);
+	return pass;
+}
+
+#endif

@@ -1,0 +1,251 @@
+//! Streams as table entries: pure, so that what the kernel will be told can be tested without one.
+
+use std::hash::{DefaultHasher, Hasher};
+
+use onbeat_frer::spec::{
+    Algorithm, Egress, Identification, IpMatch, NextProtocol, Recovery, Rewrite, SequenceTag,
+    Stream, Tagged, VlanAction, VlanMatch,
+};
+
+use crate::abi::constants as c;
+use crate::abi::{frer_egress, frer_ip_key, frer_l2_key, frer_recovery_config, frer_rewrite};
+
+/// A key of one of the two stream tables.
+#[derive(Debug, Clone, Copy)]
+pub enum Key {
+    /// Of `l2_streams`.
+    L2(frer_l2_key),
+    /// Of `ip_streams`.
+    Ip(frer_ip_key),
+}
+
+impl Key {
+    /// The shape it is looked up with.
+    pub fn shape(&self) -> u16 {
+        match self {
+            Key::L2(key) => key.shape,
+            Key::Ip(key) => key.shape,
+        }
+    }
+
+    /// Its octets, to compare and to order.
+    pub fn octets(&self) -> Vec<u8> {
+        use crate::abi::Plain;
+        match self {
+            Key::L2(key) => key.as_bytes().to_vec(),
+            Key::Ip(key) => key.as_bytes().to_vec(),
+        }
+    }
+}
+
+/// Class and VID of a VLAN requirement. `Tagged::All` with a VID matches frames without a tag too,
+/// under a key of its own.
+fn vlan_keys(vlan: &VlanMatch) -> Vec<(u32, u16)> {
+    match (vlan.tagged, vlan.vlan) {
+        (Tagged::Tagged, 0) => vec![(c::VLAN_ANY, 0)],
+        (Tagged::Tagged, vid) => vec![(c::VLAN_EXACT, vid)],
+        (Tagged::Priority, _) => vec![(c::VLAN_PRIORITY, 0)],
+        (Tagged::All, 0) => vec![(c::VLAN_ALL, 0)],
+        (Tagged::All, vid) => vec![(c::VLAN_ALL_VID, vid), (c::VLAN_ALL_VID, 0)],
+    }
+}
+
+/// The keys under which frames of `identification` on `port` are found; `None` for mask-and-match,
+/// which no key can say.
+pub fn keys(identification: &Identification, port: u8) -> Option<Vec<Key>> {
+    let l2 = |mac: [u8; 6], vlan: &VlanMatch, source: u32| {
+        vlan_keys(vlan)
+            .into_iter()
+            .map(|(class, vid)| {
+                let shape = (class | source) as u16;
+                Key::L2(frer_l2_key { shape, vid, mac, port, ..Default::default() })
+            })
+            .collect()
+    };
+    Some(match identification {
+        Identification::Null { destination, vlan }
+        | Identification::ActiveDestination { destination, vlan, .. } => l2(destination.0, vlan, 0),
+        Identification::SourceMacVlan { source, vlan } => l2(source.0, vlan, c::SHAPE_SOURCE),
+        Identification::Ip(ip) => vlan_keys(&ip.vlan)
+            .into_iter()
+            .map(|(class, vid)| Key::Ip(ip_key(ip, class, vid, port)))
+            .collect(),
+        Identification::MaskAndMatch(_) => return None,
+    })
+}
+
+fn ip_octets(address: core::net::IpAddr) -> [u8; 16] {
+    match address {
+        core::net::IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        core::net::IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
+fn ip_key(ip: &IpMatch, class: u32, vid: u16, port: u8) -> frer_ip_key {
+    let mut shape = c::SHAPE_IP | class;
+    let mut key = frer_ip_key {
+        vid,
+        mac: ip.destination.0,
+        port,
+        destination: ip_octets(ip.ip_destination),
+        ..Default::default()
+    };
+    if let Some(source) = ip.ip_source {
+        shape |= c::SHAPE_IP_SRC;
+        key.source = ip_octets(source);
+    }
+    if let Some(dscp) = ip.dscp {
+        shape |= c::SHAPE_DSCP;
+        key.dscp = dscp;
+    }
+    let (protocol, source, destination) = match ip.next_protocol {
+        NextProtocol::None => (None, None, None),
+        NextProtocol::Tcp { source, destination } => (Some(6), source, destination),
+        NextProtocol::Udp { source, destination } => (Some(17), source, destination),
+        NextProtocol::Sctp { source, destination } => (Some(132), source, destination),
+    };
+    if let Some(protocol) = protocol {
+        shape |= c::SHAPE_PROTO;
+        key.protocol = protocol;
+    }
+    if let Some(port) = source {
+        shape |= c::SHAPE_SPORT;
+        key.sport = port.to_be();
+    }
+    if let Some(port) = destination {
+        shape |= c::SHAPE_DPORT;
+        key.dport = port.to_be();
+    }
+    key.shape = shape as u16;
+    key
+}
+
+/// Where a shape stands in the order of precedence: lower is looked up first. The order is that of
+/// `onbeat_frer::identify::Table`.
+pub fn rank(shape: u16) -> (bool, u32, u32) {
+    let shape = u32::from(shape);
+    let fields = c::SHAPE_IP_SRC | c::SHAPE_DSCP | c::SHAPE_PROTO | c::SHAPE_SPORT | c::SHAPE_DPORT;
+    (
+        shape & c::SHAPE_SOURCE != 0,
+        shape & c::SHAPE_VLAN,
+        fields.count_ones() - (shape & fields).count_ones(),
+    )
+}
+
+/// The kernel's form of a rewrite.
+pub fn rewrite(rewrite: &Rewrite) -> frer_rewrite {
+    let mut out = frer_rewrite::default();
+    let mut flags = 0;
+    if let Some(destination) = rewrite.destination {
+        flags |= c::REWRITE_DESTINATION;
+        out.destination = destination.0;
+    }
+    match rewrite.vlan {
+        VlanAction::Keep => {}
+        VlanAction::Set(vid) => {
+            flags |= c::REWRITE_VLAN;
+            out.vid = vid;
+        }
+        VlanAction::Remove => flags |= c::REWRITE_NO_VLAN,
+    }
+    if let Some(priority) = rewrite.priority {
+        flags |= c::REWRITE_PRIORITY;
+        out.priority = priority;
+    }
+    out.flags = flags as u8;
+    out
+}
+
+fn tag(tag: SequenceTag) -> u8 {
+    (match tag {
+        SequenceTag::Keep => c::TAG_KEEP,
+        SequenceTag::RTag => c::TAG_PUSH,
+        SequenceTag::Remove => c::TAG_POP,
+    }) as u8
+}
+
+/// How a stream's replicas are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replication {
+    /// Egress ports, lowest first, by their slot in the tables.
+    pub ports: Vec<u8>,
+    /// What is done before replication.
+    pub tag: u8,
+    /// And to addresses and VLAN tag.
+    pub rewrite: Rewrite,
+    /// What each port does with its replica, in the order of `ports`; empty: nothing.
+    pub egresses: Vec<Egress>,
+}
+
+impl Replication {
+    /// `slot` tells a port's place in the tables.
+    pub fn of(stream: &Stream, slot: impl Fn(&Egress) -> u8) -> Self {
+        let mut egress: Vec<_> = stream.egress.iter().map(|e| (slot(e), e.clone())).collect();
+        egress.sort_by_key(|(port, _)| *port);
+        let ports = egress.iter().map(|(port, _)| *port).collect();
+        let egresses: Vec<_> = egress.into_iter().map(|(_, egress)| egress).collect();
+        let first = &egresses[0];
+        if egresses.iter().all(|e| (e.tag, e.rewrite) == (first.tag, first.rewrite)) {
+            return Self { ports, tag: tag(first.tag), rewrite: first.rewrite, egresses: vec![] };
+        }
+        // A number that was drawn is written once, before replication, where any replica is to
+        // carry it; ports that are to send none take it out again.
+        let push = egresses.iter().any(|e| e.tag == SequenceTag::RTag);
+        let action = if push { c::TAG_PUSH } else { c::TAG_KEEP } as u8;
+        Self { ports, tag: action, rewrite: Rewrite::default(), egresses }
+    }
+
+    /// The kernel's form of what port number `index` of `ports` does.
+    pub fn egress(&self, index: usize) -> frer_egress {
+        let egress = &self.egresses[index];
+        frer_egress {
+            rewrite: rewrite(&egress.rewrite),
+            tag: tag(egress.tag),
+            ..Default::default()
+        }
+    }
+
+    /// Whether every frame is to be written anew before replication.
+    pub fn touches(&self) -> bool {
+        u32::from(self.tag) != c::TAG_KEEP || self.rewrite != Rewrite::default()
+    }
+}
+
+/// The kernel's form of a recovery function's parameters.
+pub fn recovery(recovery: &Recovery, individual: bool) -> frer_recovery_config {
+    let mut flags = 0;
+    let history_length = match recovery.algorithm {
+        Algorithm::Vector { history_length } => history_length,
+        Algorithm::Match => {
+            flags |= c::RECOVERY_MATCH;
+            2
+        }
+    };
+    if recovery.take_no_sequence {
+        flags |= c::RECOVERY_TAKE_NOSEQ;
+    }
+    if individual {
+        flags |= c::RECOVERY_INDIVIDUAL;
+    }
+    frer_recovery_config {
+        timeout_ns: u64::from(recovery.reset_timeout_ms) * 1_000_000,
+        flags: flags as u16,
+        history_length,
+        ring: history_length.next_power_of_two().max(64),
+        ..Default::default()
+    }
+}
+
+/// Tells the slots of one function of one stream from all others, over restarts of the daemon.
+/// Never 0, which marks a free slot.
+pub fn owner(role: &str, parts: &[&str]) -> u64 {
+    // DefaultHasher::new() has fixed keys; a change of its algorithm costs one reset of sequence
+    // state at an upgrade, no more.
+    let mut hasher = DefaultHasher::new();
+    hasher.write(role.as_bytes());
+    for part in parts {
+        hasher.write_u8(0xff);
+        hasher.write(part.as_bytes());
+    }
+    hasher.finish().max(1)
+}

@@ -1,0 +1,122 @@
+//! What can go wrong between a description of streams and programs that run in the kernel.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the data plane could not be set up or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The pin directory is not in a BPF file system.
+    #[error(
+        "{path}: no BPF file system there, so state cannot outlive the daemon; \
+         mount one: mount -t bpf bpf /sys/fs/bpf", path = .path.display()
+    )]
+    NoBpfFilesystem {
+        /// The pin directory.
+        path: PathBuf,
+    },
+    /// The kernel refused a program or a table.
+    #[error("cannot {what}: {source}")]
+    Kernel {
+        /// What was tried.
+        what: String,
+        /// The kernel's answer.
+        source: libbpf_rs::Error,
+    },
+    /// A file operation on the pin directory.
+    #[error("cannot {what} {path}: {source}", path = .path.display())]
+    Pin {
+        /// What was tried.
+        what: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// The answer.
+        source: io::Error,
+    },
+    /// An interface already runs a program that is not ours.
+    #[error(
+        "port {port:?}: interface {interface:?} already runs XDP program {program} (id {id}); \
+         take it off, or say --replace to replace it"
+    )]
+    ForeignProgram {
+        /// The port.
+        port: String,
+        /// Its interface.
+        interface: String,
+        /// Name of the program.
+        program: String,
+        /// Its id.
+        id: u32,
+    },
+    /// The driver cannot run XDP in the mode asked for.
+    #[error(
+        "port {port:?}: interface {interface:?} takes no XDP program in {mode} mode: {source}; \
+         {remedy}"
+    )]
+    Attach {
+        /// The port.
+        port: String,
+        /// Its interface.
+        interface: String,
+        /// The mode that was tried.
+        mode: &'static str,
+        /// The kernel's answer.
+        source: libbpf_rs::Error,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// A table is full.
+    #[error(
+        "no room for stream {stream:?}: all {capacity} {what} are in use; raise max-streams under \
+         [node] (onbeat down NODE first: tables are made when a node starts)"
+    )]
+    Full {
+        /// The stream that found no room.
+        stream: String,
+        /// The kind of entry.
+        what: &'static str,
+        /// How many there are.
+        capacity: u32,
+    },
+    /// A part of a stream this data plane does not do.
+    #[error("stream {stream:?}: {what}")]
+    Unsupported {
+        /// The stream.
+        stream: String,
+        /// What, and what to do instead.
+        what: String,
+    },
+    /// Two member streams on a port with the same identification.
+    #[error(transparent)]
+    Conflict(#[from] onbeat_frer::identify::Conflict),
+    /// Pinned state of another layout or size.
+    #[error(
+        "{path}: pinned state of another version or size of this node; onbeat down removes it \
+         (frames pass unprotected until the node runs again)", path = .path.display()
+    )]
+    Incompatible {
+        /// The pin directory.
+        path: PathBuf,
+    },
+    /// More ports than the tables can name.
+    #[error("port {port:?}: a node has {max} ports at most", max = onbeat_frer::spec::MAX_PORTS)]
+    TooManyPorts {
+        /// The port.
+        port: String,
+    },
+}
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Says what was being done when the kernel refused.
+pub(crate) trait Context<T> {
+    /// `what` completes "cannot ...".
+    fn context(self, what: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T> Context<T> for libbpf_rs::Result<T> {
+    fn context(self, what: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|source| Error::Kernel { what: what(), source })
+    }
+}

@@ -1,0 +1,257 @@
+//! Ports: programs on interfaces, and where replicas leave.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::libbpf_sys as sys;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use onbeat_frer::spec::MAX_PORTS;
+
+use super::{Plane, Port, PortSpec};
+use crate::abi::{Plain, bpf_devmap_val};
+use crate::error::{Context, Error, Result};
+use crate::link::{self, Link, Mode};
+use crate::programs::Instance;
+
+impl Plane {
+    /// Puts the programs on a port's interface, or new ones in place of ours that run there.
+    ///
+    /// # Errors
+    /// A foreign program, unless `replace`; a driver that cannot.
+    pub fn attach(&mut self, spec: &PortSpec, replace: bool) -> Result<()> {
+        let slot = self.port_slot(&spec.name)?;
+        let programs = Instance::load(&mut self.maps, slot, self.test_clock)?;
+        let link = self.attach_link(spec, slot, &programs, replace)?;
+        self.register(spec, slot, programs, Some(link))
+    }
+
+    /// Loads a port's programs without an interface to run on, for tests that call them.
+    ///
+    /// # Errors
+    /// As [`Plane::attach`].
+    pub fn attach_for_test(&mut self, spec: &PortSpec) -> Result<()> {
+        let slot = self.port_slot(&spec.name)?;
+        let programs = Instance::load(&mut self.maps, slot, self.test_clock)?;
+        self.register(spec, slot, programs, None)
+    }
+
+    fn register(
+        &mut self,
+        spec: &PortSpec,
+        slot: u8,
+        programs: Instance,
+        link: Option<Link>,
+    ) -> Result<()> {
+        self.tables.egress_ports.set(&slot.into(), &egress_port(spec.ifindex, None))?;
+        let port = Port { slot, ifindex: spec.ifindex, mode: spec.mode, programs, _link: link };
+        self.ports.insert(spec.name.clone(), port);
+        // Groups that hold the port learn of its new interface and program.
+        let groups: Vec<_> = self
+            .groups
+            .iter()
+            .filter(|((ports, _), _)| ports & (1 << slot) != 0)
+            .map(|(key, group)| (*key, *group))
+            .collect();
+        for (key, group) in groups {
+            self.write_group(key, group)?;
+        }
+        Ok(())
+    }
+
+    /// The slot of a port: the one it has, or had before the daemon was restarted, or a free one.
+    fn port_slot(&self, name: &str) -> Result<u8> {
+        if let Some(port) = self.ports.get(name) {
+            return Ok(port.slot);
+        }
+        let mut used: BTreeSet<u8> = self.ports.values().map(|port| port.slot).collect();
+        for (slot, pinned) in self.pinned_links() {
+            if pinned == name {
+                return Ok(slot);
+            }
+            used.insert(slot);
+        }
+        (0..MAX_PORTS as u8)
+            .find(|slot| !used.contains(slot))
+            .ok_or_else(|| Error::TooManyPorts { port: name.to_string() })
+    }
+
+    /// Slots and names of ports whose links are pinned.
+    fn pinned_links(&self) -> Vec<(u8, String)> {
+        let Some(directory) = &self.directory else { return Vec::new() };
+        pinned_links(directory)
+    }
+
+    fn link_path(&self, slot: u8, name: &str) -> Option<PathBuf> {
+        Some(self.directory.as_ref()?.join("links").join(format!("{slot}-{name}")))
+    }
+
+    fn attach_link(
+        &mut self,
+        spec: &PortSpec,
+        slot: u8,
+        programs: &Instance,
+        replace: bool,
+    ) -> Result<Link> {
+        let path = self.link_path(slot, &spec.name);
+        let ingress = programs.ingress();
+        if let Some(old) = self.ports.remove(&spec.name) {
+            drop(old); // the pin, where there is one, still holds the link
+        }
+        if let Some(path) = &path
+            && let Ok(link) = Link::open(path)
+        {
+            let info = link.info().context(|| "ask for a link".to_string())?;
+            if info.ifindex == spec.ifindex && spec.running.contains(&info.program) {
+                link.update(ingress.as_fd())
+                    .context(|| format!("replace the program on {}", spec.interface))?;
+                return Ok(link);
+            }
+            // The interface went away, and another came in its place.
+            unpin(path)?;
+        }
+        for &id in &spec.running {
+            if !replace {
+                return Err(Error::ForeignProgram {
+                    port: spec.name.clone(),
+                    interface: spec.interface.clone(),
+                    program: link::program_name(id),
+                    id,
+                });
+            }
+            let detached = match Link::holding(id) {
+                Some(link) => link.detach(),
+                None => link::detach_unlinked(spec.ifindex, Mode::Native)
+                    .or_else(|_| link::detach_unlinked(spec.ifindex, Mode::Generic)),
+            };
+            detached.context(|| format!("take XDP program {id} off {}", spec.interface))?;
+        }
+        let link = Link::create(ingress.as_fd(), spec.ifindex, spec.mode).map_err(|source| {
+            Error::Attach {
+                port: spec.name.clone(),
+                interface: spec.interface.clone(),
+                mode: spec.mode.name(),
+                source,
+                remedy: match spec.mode {
+                    Mode::Native => "say mode = \"generic\", or lower its MTU below a page",
+                    Mode::Generic => "see onbeat doctor",
+                },
+            }
+        })?;
+        if let Some(path) = &path {
+            link.pin(path).context(|| format!("pin link {}", path.display()))?;
+        }
+        Ok(link)
+    }
+
+    /// Takes the programs off a port that is no longer configured.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn detach(&mut self, name: &str) -> Result<()> {
+        if let Some(port) = self.ports.remove(name) {
+            if let Some(path) = self.link_path(port.slot, name) {
+                unpin(&path)?;
+            }
+            self.groups.retain(|(ports, _), _| ports & (1 << port.slot) == 0);
+        }
+        Ok(())
+    }
+
+    /// Ports that are attached.
+    pub fn ports(&self) -> impl Iterator<Item = (&str, u32, Mode)> {
+        self.ports.iter().map(|(name, port)| (name.as_str(), port.ifindex, port.mode))
+    }
+
+    /// Names of ports whose links are pinned, attached by this process or an earlier one.
+    pub fn pinned_ports(&self) -> Vec<String> {
+        self.pinned_links().into_iter().map(|(_, name)| name).collect()
+    }
+
+    /// Writes the ports of a group: a new inner map, put in place of the one there at once.
+    pub(super) fn write_group(&self, (ports, egresses): (u64, bool), slot: u32) -> Result<()> {
+        let options = sys::bpf_map_create_opts {
+            sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
+            ..Default::default()
+        };
+        let group = MapHandle::create(
+            MapType::Devmap,
+            Some("frer_group"),
+            4,
+            size_of::<bpf_devmap_val>() as u32,
+            ports.count_ones(),
+            &options,
+        )
+        .context(|| "make a group of egress ports".to_string())?;
+        let members = self.ports.values().filter(|port| ports & (1 << port.slot) != 0);
+        for (index, port) in members.enumerate() {
+            let program = egresses.then(|| port.programs.egress());
+            let value = egress_port(port.ifindex, program.as_ref().map(|p| p.as_fd().as_raw_fd()));
+            group
+                .update((index as u32).as_bytes(), value.as_bytes(), MapFlags::ANY)
+                .context(|| "fill a group of egress ports".to_string())?;
+        }
+        self.tables
+            .groups
+            .update(slot.as_bytes(), group.as_fd().as_raw_fd().as_bytes(), MapFlags::ANY)
+            .context(|| "write a group of egress ports".to_string())
+    }
+
+    /// Removes a node's programs and tables, of whichever process: what its directory holds.
+    ///
+    /// # Errors
+    /// What cannot be removed.
+    pub fn remove(directory: &Path) -> Result<()> {
+        for (slot, name) in pinned_links(directory) {
+            unpin(&directory.join("links").join(format!("{slot}-{name}")))?;
+        }
+        match std::fs::remove_dir_all(directory) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::Pin { what: "remove", path: directory.to_path_buf(), source })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An entry of a device map: an interface, and a program for frames on their way there.
+fn egress_port(ifindex: u32, program: Option<i32>) -> bpf_devmap_val {
+    let mut value = bpf_devmap_val { ifindex, ..Default::default() };
+    value.bpf_prog.fd = program.unwrap_or(-1);
+    value
+}
+
+fn pinned_links(directory: &Path) -> Vec<(u8, String)> {
+    let Ok(files) = std::fs::read_dir(directory.join("links")) else { return Vec::new() };
+    files
+        .flatten()
+        .filter_map(|file| {
+            let name = file.file_name().into_string().ok()?;
+            let (slot, name) = name.split_once('-')?;
+            Some((slot.parse().ok()?, name.to_string()))
+        })
+        .collect()
+}
+
+fn unpin(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::Pin { what: "remove", path: path.to_path_buf(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Pins need a BPF file system; elsewhere the kernel's answer would not say so.
+pub(super) fn require_bpf_filesystem(directory: &Path) -> Result<()> {
+    let kind = nix::sys::statfs::statfs(directory).map_err(|errno| Error::Pin {
+        what: "look at",
+        path: directory.to_path_buf(),
+        source: errno.into(),
+    })?;
+    if kind.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC {
+        Ok(())
+    } else {
+        Err(Error::NoBpfFilesystem { path: directory.to_path_buf() })
+    }
+}

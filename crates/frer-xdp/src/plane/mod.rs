@@ -1,0 +1,250 @@
+//! The data plane of one node: ports with programs on them, streams as table entries.
+//!
+//! The tables are the truth. A daemon that starts reads what is there, a daemon that reloads
+//! compares with what is there, and both then do the same: write new slots, switch the entries
+//! that refer to them, free what nothing refers to any more.
+
+mod apply;
+mod attach;
+mod owned;
+mod read;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use libbpf_rs::{MapCore, MapHandle, ProgramMut};
+use onbeat_frer::spec::Stream;
+
+use crate::abi::constants as c;
+use crate::abi::*;
+use crate::compile::Key;
+use crate::error::{Error, Result};
+use crate::link::{Link, Mode};
+use crate::programs::{Control, Instance, Maps};
+use crate::table::Table;
+use owned::Owned;
+
+pub use read::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
+
+/// How a data plane is opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Directory in a BPF file system that outlives the daemon; `None`: nothing is pinned, and
+    /// everything ends with this process.
+    pub directory: Option<PathBuf>,
+    /// Streams to make room for, where the tables are not there yet.
+    pub max_streams: u32,
+    /// Programs take the time from [`Plane::set_test_clock`] instead of the kernel's clock.
+    pub test_clock: bool,
+}
+
+/// A port to attach.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortSpec {
+    /// Unique within the node.
+    pub name: String,
+    /// Its interface, for messages.
+    pub interface: String,
+    /// The interface's index.
+    pub ifindex: u32,
+    /// How programs are to run on it.
+    pub mode: Mode,
+    /// XDP programs (ids) that the interface runs now.
+    pub running: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Port {
+    slot: u8,
+    ifindex: u32,
+    mode: Mode,
+    programs: Instance,
+    /// Holds the programs on the interface as long as no pin does; `None` in tests, where they are
+    /// only called.
+    _link: Option<Link>,
+}
+
+/// What of a stream is in the tables.
+#[derive(Debug)]
+struct Applied {
+    stream: Stream,
+    /// Slot of each port that `stream` names, in the order of its members and egress ports.
+    port_slots: Vec<u8>,
+    split: u32,
+    generator: u32,
+    recovery: u32,
+    members: Vec<AppliedMember>,
+}
+
+#[derive(Debug)]
+struct AppliedMember {
+    counters: u32,
+    individual: u32,
+    keys: Vec<(Vec<u8>, Key)>,
+}
+
+#[derive(Debug)]
+struct Tables {
+    node: Table<u32, frer_node>,
+    port_counters: Table<u32, frer_port_counters>,
+    l2: Table<frer_l2_key, frer_member>,
+    ip: Table<frer_ip_key, frer_member>,
+    member_counters: Table<u32, frer_member_counters>,
+    generators: Table<u32, frer_generator>,
+    recoveries: Table<u32, frer_recovery>,
+    splits: Table<u32, frer_split>,
+    egresses: Table<u32, frer_egress>,
+    egress_ports: Table<u32, bpf_devmap_val>,
+    groups: MapHandle,
+}
+
+/// What one [`Plane::apply`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// Streams that are new.
+    pub added: usize,
+    /// Streams that are otherwise than before.
+    pub changed: usize,
+    /// Streams that are gone.
+    pub removed: usize,
+    /// Streams that stayed as they are.
+    pub kept: usize,
+}
+
+/// A node's data plane in XDP.
+#[derive(Debug)]
+pub struct Plane {
+    directory: Option<PathBuf>,
+    test_clock: bool,
+    maps: Maps,
+    tables: Tables,
+    control: Control,
+    ports: BTreeMap<String, Port>,
+    streams: BTreeMap<String, Applied>,
+    /// Entries of the stream tables, by their octets.
+    live: BTreeMap<Vec<u8>, (Key, frer_member)>,
+    generators: Owned,
+    recoveries: Owned,
+    member_counters: Owned,
+    /// Groups that the programs loaded by this process send by.
+    groups: BTreeMap<(u64, bool), u32>,
+}
+
+impl Plane {
+    /// Opens a node's data plane: takes over what is pinned, or makes it.
+    ///
+    /// # Errors
+    /// No BPF file system; pinned state of another version; what the kernel refuses.
+    pub fn open(options: &Options) -> Result<Self> {
+        let tables_directory = options.directory.as_ref().map(|d| d.join("tables"));
+        if let Some(directory) = &options.directory {
+            for part in ["tables", "links"] {
+                let path = directory.join(part);
+                std::fs::create_dir_all(&path).map_err(|source| Error::Pin {
+                    what: "make directory",
+                    path: path.clone(),
+                    source,
+                })?;
+            }
+            attach::require_bpf_filesystem(directory)?;
+        }
+        let mut maps = Maps::open(tables_directory.as_deref(), options.max_streams)?;
+        let control = Control::load(&mut maps, options.test_clock)?;
+        // An instance no port needs: its load makes the tables that the control program lacks.
+        drop(Instance::load(&mut maps, 0, options.test_clock)?);
+        let tables = Tables {
+            node: Table::new(maps.handle("node")?),
+            port_counters: Table::new(maps.handle("port_counters")?),
+            l2: Table::new(maps.handle("l2_streams")?),
+            ip: Table::new(maps.handle("ip_streams")?),
+            member_counters: Table::new(maps.handle("member_counters")?),
+            generators: Table::new(maps.handle("generators")?),
+            recoveries: Table::new(maps.handle("recoveries")?),
+            splits: Table::new(maps.handle("splits")?),
+            egresses: Table::new(maps.handle("egresses")?),
+            egress_ports: Table::new(maps.handle("egress_ports")?),
+            groups: maps.handle("groups")?,
+        };
+        let mut node = tables.node.get(&0)?.unwrap_or_default();
+        if node.abi_version == 0 {
+            node.abi_version = c::ABI_VERSION;
+            tables.node.set(&0, &node)?;
+        } else if node.abi_version != c::ABI_VERSION {
+            return Err(maps.incompatible());
+        }
+
+        let mut live = BTreeMap::new();
+        for key in tables.l2.keys() {
+            if let Some(member) = tables.l2.get(&key)? {
+                live.insert(Key::L2(key).octets(), (Key::L2(key), member));
+            }
+        }
+        for key in tables.ip.keys() {
+            if let Some(member) = tables.ip.get(&key)? {
+                live.insert(Key::Ip(key).octets(), (Key::Ip(key), member));
+            }
+        }
+        // Where no entry refers to any function, none has an owner: nothing need be read.
+        let fresh = live.is_empty();
+        let generators = Owned::read(&tables.generators, fresh, |g| g.owner)?;
+        let recoveries = Owned::read(&tables.recoveries, fresh, |r| r.owner)?;
+        let member_counters = Owned::read(&tables.member_counters, fresh, |m| m.owner)?;
+        Ok(Self {
+            directory: options.directory.clone(),
+            test_clock: options.test_clock,
+            maps,
+            tables,
+            control,
+            ports: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            live,
+            generators,
+            recoveries,
+            member_counters,
+            groups: BTreeMap::new(),
+        })
+    }
+
+    /// Makes `streams` the node's streams, without losing a frame of any that stays. Port number
+    /// `n` of the streams is the attached port `names[n]`.
+    ///
+    /// # Errors
+    /// What this data plane cannot do, or has no room for; nothing has changed then.
+    pub fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes> {
+        apply::apply(self, names, streams)
+    }
+
+    /// Sets of egress ports there is room for.
+    fn group_capacity(&self) -> u32 {
+        self.tables.groups.max_entries()
+    }
+
+    /// Resets recovery functions whose time ran out without a packet.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn expire(&self) -> Result<()> {
+        let bound = self.recoveries.bound();
+        for slot in (0..bound).step_by(1024) {
+            let count = (bound - slot).min(1024).into();
+            self.control.run(&frer_request { op: c::OP_EXPIRE, slot, count, ..<_>::default() })?;
+        }
+        Ok(())
+    }
+
+    /// Sets the clock of programs loaded with `test_clock`.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn set_test_clock(&self, now_ns: u64) -> Result<()> {
+        let mut node = self.tables.node.get(&0)?.unwrap_or_default();
+        node.test_now_ns = now_ns;
+        self.tables.node.set(&0, &node)
+    }
+
+    /// The program on a port's interface, and the one on replicas that leave by it.
+    pub fn programs(&self, name: &str) -> Option<(ProgramMut<'_>, ProgramMut<'_>)> {
+        let port = self.ports.get(name)?;
+        Some((port.programs.ingress(), port.programs.egress()))
+    }
+}

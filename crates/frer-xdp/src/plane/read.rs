@@ -1,0 +1,136 @@
+//! What the node counted, and resets.
+
+use onbeat_frer::counters::Counters;
+
+use super::Plane;
+use crate::abi::constants as c;
+use crate::abi::{frer_port_counters, frer_request};
+use crate::error::Result;
+
+/// A recovery function's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecoveryReading {
+    /// What it counted; generation and latent error detection are not its.
+    pub counters: Counters,
+    /// RecovSeqNum.
+    pub recov_seq_num: u16,
+    /// TakeAny.
+    pub take_any: bool,
+}
+
+/// A sequence generator's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GenerationReading {
+    /// GenSeqNum: the number the next packet will carry.
+    pub next: u16,
+    /// 10.8.2, BEGIN among them.
+    pub resets: u64,
+}
+
+/// A member stream's counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberReading {
+    /// 9.2.1
+    pub input: u64,
+    /// 10.8.11
+    pub enc_errored: u64,
+    /// Its individual recovery function, where it has one.
+    pub individual: Option<RecoveryReading>,
+}
+
+/// All of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamReading {
+    /// In the order of configuration.
+    pub members: Vec<MemberReading>,
+    /// Its generator, where it has one.
+    pub generation: Option<GenerationReading>,
+    /// Its sequence recovery, where it has one.
+    pub recovery: Option<RecoveryReading>,
+    /// 9.2.2 of each of its egress ports: a frame goes to all of them or to none.
+    pub output: u64,
+}
+
+impl Plane {
+    /// A stream's counters; `None` where there is no such stream.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn read_stream(&self, name: &str) -> Result<Option<StreamReading>> {
+        let Some(stream) = self.streams.get(name) else { return Ok(None) };
+        let mut members = Vec::new();
+        for member in &stream.members {
+            let counted = self.tables.member_counters.get(&member.counters)?.unwrap_or_default();
+            members.push(MemberReading {
+                input: counted.input,
+                enc_errored: counted.enc_errored,
+                individual: self.read_recovery(member.individual)?,
+            });
+        }
+        let generation = match stream.generator {
+            c::NONE => None,
+            slot => {
+                let generator = self.tables.generators.get(&slot)?.unwrap_or_default();
+                Some(GenerationReading { next: generator.next as u16, resets: generator.resets })
+            }
+        };
+        Ok(Some(StreamReading {
+            members,
+            generation,
+            recovery: self.read_recovery(stream.recovery)?,
+            output: self.tables.splits.get(&stream.split)?.unwrap_or_default().packets,
+        }))
+    }
+
+    fn read_recovery(&self, slot: u32) -> Result<Option<RecoveryReading>> {
+        if slot == c::NONE {
+            return Ok(None);
+        }
+        let r = self.tables.recoveries.get_locked(&slot)?.unwrap_or_default();
+        Ok(Some(RecoveryReading {
+            counters: Counters {
+                out_of_order: r.counters.out_of_order,
+                rogue: r.counters.rogue,
+                passed: r.counters.passed,
+                discarded: r.counters.discarded,
+                lost: r.counters.lost,
+                tagless: r.counters.tagless,
+                resets: r.counters.resets,
+                lost_before_first: r.counters.lost_before_first,
+                ..Default::default()
+            },
+            recov_seq_num: r.recov_seq_num,
+            take_any: r.take_any != 0,
+        }))
+    }
+
+    /// What a port's programs did with frames that no stream counts.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn read_port(&self, name: &str) -> Result<frer_port_counters> {
+        match self.ports.get(name) {
+            Some(port) => Ok(self.tables.port_counters.get(&port.slot.into())?.unwrap_or_default()),
+            None => Ok(Default::default()),
+        }
+    }
+
+    /// Resets a stream's generator and recovery functions (frerSeqGenReset, frerSeqRcvyReset);
+    /// false where there is no such stream.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn reset(&self, name: &str) -> Result<bool> {
+        let Some(stream) = self.streams.get(name) else { return Ok(false) };
+        let individual = stream.members.iter().map(|member| member.individual);
+        for slot in individual.chain([stream.recovery]).filter(|slot| *slot != c::NONE) {
+            let op = c::OP_RESET_RECOVERY;
+            self.control.run(&frer_request { op, slot, ..Default::default() })?;
+        }
+        if stream.generator != c::NONE {
+            let (op, slot) = (c::OP_RESET_GENERATOR, stream.generator);
+            self.control.run(&frer_request { op, slot, ..Default::default() })?;
+        }
+        Ok(true)
+    }
+}

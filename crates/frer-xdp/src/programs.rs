@@ -1,0 +1,210 @@
+//! Loading: one instance of the programs per port, all on the same tables.
+
+use std::collections::BTreeMap;
+use std::mem::offset_of;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut, ProgramInput, ProgramMut};
+
+use crate::abi::constants as c;
+use crate::abi::{Plain, frer_request};
+use crate::error::{Context, Error, Result};
+
+/// Octets in memory aligned as ELF wants them.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+
+static FRER: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/frer.bpf.o")));
+static CONTROL: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/control.bpf.o")));
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    unused
+)]
+mod frer_skeleton {
+    include!(concat!(env!("OUT_DIR"), "/frer.skel.rs"));
+}
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    unused
+)]
+mod control_skeleton {
+    include!(concat!(env!("OUT_DIR"), "/control.skel.rs"));
+}
+
+// The constants as `load` writes them.
+const _: () = {
+    assert!(offset_of!(frer_skeleton::types::rodata, port) == 0);
+    assert!(offset_of!(frer_skeleton::types::rodata, test_clock) == 1);
+    assert!(offset_of!(control_skeleton::types::rodata, test_clock) == 0);
+};
+
+/// How many entries a node's tables hold, for a number of streams.
+fn entries(map: &str, streams: u32) -> u32 {
+    match map {
+        "node" => 1,
+        "port_counters" | "egress_ports" => c::MAX_PORTS,
+        // Two members a stream; each of them, and the stream, with a recovery function.
+        "l2_streams" | "ip_streams" | "member_counters" => 2 * streams,
+        "recoveries" => 3 * streams,
+        "generators" => streams,
+        // A change of every stream at once needs the old and the new.
+        "splits" => 2 * streams,
+        "egresses" => 8 * streams,
+        "groups" => streams.clamp(64, 4096),
+        other => unreachable!("table {other} has no size"),
+    }
+}
+
+/// The tables of a node by name, shared by all instances.
+#[derive(Debug)]
+pub(crate) struct Maps {
+    streams: u32,
+    directory: Option<PathBuf>,
+    maps: BTreeMap<String, MapHandle>,
+}
+
+impl Maps {
+    /// Tables pinned in `directory`, or ones that will be; `None`: tables that die with us.
+    pub(crate) fn open(directory: Option<&Path>, streams: u32) -> Result<Self> {
+        let mut maps = BTreeMap::new();
+        if let Some(directory) = directory {
+            let files = std::fs::read_dir(directory).map_err(|source| Error::Pin {
+                what: "read directory",
+                path: directory.to_path_buf(),
+                source,
+            })?;
+            for file in files.flatten() {
+                let name = file.file_name().to_string_lossy().into_owned();
+                let map = MapHandle::from_pinned_path(file.path())
+                    .context(|| format!("open table {}", file.path().display()))?;
+                maps.insert(name, map);
+            }
+        }
+        Ok(Self { streams: streams.max(1), directory: directory.map(Path::to_path_buf), maps })
+    }
+
+    /// Gives an object's map its place: the table that is there, or the size of a new one.
+    fn prepare(&self, map: &mut OpenMapMut<'_>) -> Result<()> {
+        let name = map.name().to_string_lossy().into_owned();
+        if name.contains('.') {
+            return Ok(()); // the object's own data
+        }
+        match self.maps.get(&name) {
+            Some(table) => {
+                let same =
+                    table.key_size() == map.key_size() && table.value_size() == map.value_size();
+                if !same {
+                    return Err(self.incompatible());
+                }
+                map.reuse_fd(table.as_fd()).context(|| format!("reuse table {name}"))
+            }
+            None => map
+                .set_max_entries(entries(&name, self.streams))
+                .context(|| format!("size table {name}")),
+        }
+    }
+
+    pub(crate) fn incompatible(&self) -> Error {
+        Error::Incompatible { path: self.directory.clone().unwrap_or_default() }
+    }
+
+    /// Takes what an object made into the node's tables.
+    fn adopt(&mut self, object: &Object) -> Result<()> {
+        for map in object.maps() {
+            let name = map.name().to_string_lossy().into_owned();
+            if name.contains('.') || self.maps.contains_key(&name) {
+                continue;
+            }
+            let mut handle = MapHandle::try_from(&map).context(|| format!("hold table {name}"))?;
+            if let Some(directory) = &self.directory {
+                let path = directory.join(&name);
+                handle.pin(&path).context(|| format!("pin table {}", path.display()))?;
+            }
+            self.maps.insert(name, handle);
+        }
+        Ok(())
+    }
+
+    /// A second handle on a table.
+    pub(crate) fn handle(&self, name: &str) -> Result<MapHandle> {
+        let map = self.maps.get(name).expect("every table is made by the first load");
+        MapHandle::try_from(map).context(|| format!("hold table {name}"))
+    }
+
+    fn load(&mut self, object: &[u8], what: &str, rodata: &[u8]) -> Result<Object> {
+        let mut open = ObjectBuilder::default()
+            .open_memory(object)
+            .context(|| format!("read the object of {what}"))?;
+        for mut map in open.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata") {
+                let value = map.initial_value_mut().expect("constants have initial values");
+                value[..rodata.len()].copy_from_slice(rodata);
+            }
+            self.prepare(&mut map)?;
+        }
+        let object = open.load().context(|| format!("load {what}"))?;
+        self.adopt(&object)?;
+        Ok(object)
+    }
+}
+
+/// The programs of one port.
+#[derive(Debug)]
+pub(crate) struct Instance(Object);
+
+impl Instance {
+    /// Loads them; `test_clock` makes them take the time from the node table.
+    pub(crate) fn load(maps: &mut Maps, port: u8, test_clock: bool) -> Result<Self> {
+        maps.load(&FRER.0, "the programs of a port", &[port, test_clock.into()]).map(Self)
+    }
+
+    fn program(&self, name: &str) -> ProgramMut<'_> {
+        self.0.progs_mut().find(|p| p.name() == name).expect("the object holds it")
+    }
+
+    /// What runs on the port's interface.
+    pub(crate) fn ingress(&self) -> ProgramMut<'_> {
+        self.program("frer_ingress")
+    }
+
+    /// What runs on replicas that leave by the port.
+    pub(crate) fn egress(&self) -> ProgramMut<'_> {
+        self.program("frer_egress")
+    }
+}
+
+/// The control program.
+#[derive(Debug)]
+pub(crate) struct Control(Object);
+
+impl Control {
+    pub(crate) fn load(maps: &mut Maps, test_clock: bool) -> Result<Self> {
+        maps.load(&CONTROL.0, "the control program", &[test_clock.into()]).map(Self)
+    }
+
+    /// Carries out one request.
+    pub(crate) fn run(&self, request: &frer_request) -> Result<()> {
+        let program = self.0.progs_mut().next().expect("the object holds one program");
+        let mut out = [0; size_of::<frer_request>()];
+        let input = ProgramInput {
+            data_in: Some(request.as_bytes()),
+            data_out: Some(&mut out),
+            ..Default::default()
+        };
+        let output = program.test_run(input).context(|| "run the control program".to_string())?;
+        assert_ne!(output.return_value, 0, "the control program knows every request we make");
+        Ok(())
+    }
+}

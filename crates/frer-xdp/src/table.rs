@@ -1,0 +1,71 @@
+//! BPF maps as typed tables.
+
+use std::marker::PhantomData;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use crate::abi::Plain;
+use crate::error::{Context, Result};
+
+/// A map from `K` to `V`.
+#[derive(Debug)]
+pub(crate) struct Table<K, V> {
+    map: MapHandle,
+    types: PhantomData<(K, V)>,
+}
+
+impl<K: Plain, V: Plain> Table<K, V> {
+    /// `map` must hold keys and values of these sizes.
+    pub(crate) fn new(map: MapHandle) -> Self {
+        assert_eq!(map.key_size() as usize, size_of::<K>(), "key of {:?}", map.name());
+        assert_eq!(map.value_size() as usize, size_of::<V>(), "value of {:?}", map.name());
+        Self { map, types: PhantomData }
+    }
+
+    /// Most entries it can hold.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.map.max_entries()
+    }
+
+    fn name(&self) -> String {
+        self.map.name().to_string_lossy().into_owned()
+    }
+
+    /// The value of `key`.
+    pub(crate) fn get(&self, key: &K) -> Result<Option<V>> {
+        self.read(key, MapFlags::ANY)
+    }
+
+    /// The value of `key`, read under the lock that it holds.
+    pub(crate) fn get_locked(&self, key: &K) -> Result<Option<V>> {
+        self.read(key, MapFlags::LOCK)
+    }
+
+    fn read(&self, key: &K, flags: MapFlags) -> Result<Option<V>> {
+        let bytes = self
+            .map
+            .lookup(key.as_bytes(), flags)
+            .context(|| format!("read table {}", self.name()))?;
+        Ok(bytes.and_then(|bytes| V::from_bytes(&bytes)))
+    }
+
+    /// Gives `key` this value.
+    pub(crate) fn set(&self, key: &K, value: &V) -> Result<()> {
+        self.map
+            .update(key.as_bytes(), value.as_bytes(), MapFlags::ANY)
+            .context(|| format!("write table {}", self.name()))
+    }
+
+    /// Removes `key`, where it is there.
+    pub(crate) fn remove(&self, key: &K) -> Result<()> {
+        match self.map.delete(key.as_bytes()) {
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
+            other => other.context(|| format!("remove from table {}", self.name())),
+        }
+    }
+
+    /// All keys.
+    pub(crate) fn keys(&self) -> Vec<K> {
+        self.map.keys().filter_map(|bytes| K::from_bytes(&bytes)).collect()
+    }
+}
