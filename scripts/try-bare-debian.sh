@@ -43,6 +43,7 @@ root=$(mktemp -d "${TMPDIR:-/var/tmp}/onbeat-$suite.XXXXXX")
 # apt fetches as a user of its own, who must get in.
 chmod 755 "$root"
 
+# shellcheck disable=SC2317 # called by the trap
 finish() {
 	if [ -n "${KEEP:-}" ]; then
 		echo "try-bare-debian: kept $root"
