@@ -4,10 +4,9 @@ CARGO ?= scripts/cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ONBEAT := $(TARGET)/release/onbeat
 
-# What `make demo` runs, what `make bench` measures, and which fuzz targets run for how long.
+# What `make demo` runs, what `make bench` measures, and for how long each decoder is fuzzed.
 DEMO ?= lab run link-failure --html out/link-failure.html
 BENCH ?= frer --json
-FUZZ ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_SECONDS ?= 60
 
 # Where `make install` puts things; DESTDIR goes before each, as packagers expect.
@@ -50,21 +49,18 @@ doc: setup ## Build the documentation of the crates
 man: build ## Make docs/onbeat.1 from the program's own help
 	$(ONBEAT) man > docs/onbeat.1
 
-fuzz: setup ## Fuzz each decoder for FUZZ_SECONDS (needs cargo-fuzz and a nightly toolchain)
-	@$(CARGO) +nightly fuzz --version || { \
-		echo 'fuzz: run: rustup toolchain install nightly && cargo install cargo-fuzz' >&2; exit 2; }
-	set -e; for target in $(FUZZ); do \
-		$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS); done
+fuzz: ## Fuzz each decoder for FUZZ_SECONDS (needs cargo-fuzz and a nightly toolchain)
+	fuzz/run $(FUZZ_SECONDS)
 
 # Builds nothing, so that root needs no toolchain: `make build && sudo make install`.
 install: ## Install what `make build` built under PREFIX
 	@test -x $(ONBEAT) || { echo 'install: no $(ONBEAT): run "make build" first' >&2; exit 2; }
 	$(INSTALL) -D -m 755 $(ONBEAT) $(DESTDIR)$(PREFIX)/bin/onbeat
 	$(INSTALL) -D -m 644 docs/onbeat.1 $(DESTDIR)$(PREFIX)/share/man/man1/onbeat.1
-	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(DOCDIR)/examples
+	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(DOCDIR)
 	sed 's,/usr/bin/onbeat,$(PREFIX)/bin/onbeat,g' packaging/onbeat@.service \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/onbeat@.service
-	$(INSTALL) -m 644 examples/*.toml $(DESTDIR)$(DOCDIR)/examples
+	cp -R --no-preserve=ownership examples $(DESTDIR)$(DOCDIR)/
 	$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-* $(DESTDIR)$(DOCDIR)
 
 setup:
