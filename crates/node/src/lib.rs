@@ -4,3 +4,4 @@ pub mod config;
 pub mod control;
 pub mod doctor;
 pub mod notify;
+pub mod run;

@@ -1,0 +1,255 @@
+//! A configuration made to run: interfaces, programs, streams.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use onbeat_frer_xdp::{Mode, Options as PlaneOptions, Plane};
+use onbeat_netdev::LinkEvent;
+
+use super::error::{Error, Result};
+use super::journal::Journal;
+use super::latent::Detection;
+use super::port::{self, Devices};
+use crate::config::Config;
+
+/// Longest between two looks for recovery functions whose time ran out.
+const SLOWEST_SWEEP: Duration = Duration::from_millis(250);
+
+/// Shortest; a reset that is late by this is late by a tenth of the shortest time-out.
+const FASTEST_SWEEP: Duration = Duration::from_millis(10);
+
+/// A node that runs.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) file: PathBuf,
+    pub(super) config: Config,
+    pub(super) plane: Plane,
+    pub(super) devices: Devices,
+    pub(super) latent: BTreeMap<String, Detection>,
+    pub(super) started: Instant,
+    journal: Journal,
+}
+
+impl Node {
+    /// Makes `config` run: takes over what an earlier daemon left, or begins.
+    pub(super) fn start(file: &Path, config: Config, replace: bool) -> Result<Self> {
+        let devices = Devices::open()?;
+        let mut journal = Journal::open(&config.node.control)?;
+        let plane = Plane::open(&PlaneOptions {
+            directory: Some(config.node.pin.clone()),
+            max_streams: config.node.max_streams,
+            test_clock: false,
+        })?;
+        let mut node = {
+            for port in &config.ports {
+                devices.prepare(port, &mut journal)?;
+            }
+            Self {
+                file: file.to_path_buf(),
+                latent: BTreeMap::new(),
+                started: Instant::now(),
+                config,
+                plane,
+                devices,
+                journal,
+            }
+        };
+        node.check_mtu(&node.config)?;
+        let config = node.config.clone();
+        for index in 0..config.ports.len() {
+            node.attach(&config, index, replace)?;
+        }
+        node.apply(&config)?;
+        node.drop_ports_of_others()?;
+        Ok(node)
+    }
+
+    fn check_mtu(&self, config: &Config) -> Result<()> {
+        let mtu = |port: &crate::config::PortConfig| {
+            self.devices.handle.link(&port.attached_interface()).ok().map(|link| link.mtu)
+        };
+        Ok(config.check_mtu(mtu)?)
+    }
+
+    /// Attaches port number `index` of `config`.
+    fn attach(&mut self, config: &Config, index: usize, replace: bool) -> Result<()> {
+        let port = &config.ports[index];
+        let of_port = |source| Error::Port { port: port.name.clone(), source };
+        let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
+        let ability = self.devices.ability(&link.name)?;
+        let mut egress = Vec::new();
+        for to in egress_ports(config, index) {
+            let to = &config.ports[to];
+            egress.push((to.name.as_str(), self.devices.ability(&to.attached_interface())?));
+        }
+        let (mode, why) = port::mode(port, ability, &egress);
+        if let Some(why) = why {
+            tracing::warn!("port {:?}: XDP in generic mode: {why}", port.name);
+        }
+        let tried = self.plane.attach(&port::spec(port, &link, mode), replace);
+        match tried {
+            // Before 6.3 a driver's ability shows only when it is asked to do it.
+            Err(onbeat_frer_xdp::Error::Attach { source, .. })
+                if mode == Mode::Native && port.mode == crate::config::Mode::Auto =>
+            {
+                tracing::warn!("port {:?}: XDP in generic mode: native: {source}", port.name);
+                self.plane.attach(&port::spec(port, &link, Mode::Generic), replace)?;
+            }
+            other => other?,
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, config: &Config) -> Result<()> {
+        let names: Vec<_> = config.ports.iter().map(|port| port.name.clone()).collect();
+        let changes = self.plane.apply(&names, &config.streams)?;
+        let mut latent = std::mem::take(&mut self.latent);
+        for stream in &config.streams {
+            let Some(wanted) = stream.recover.and_then(|recover| recover.latent) else { continue };
+            let detection = match latent.remove(&stream.name) {
+                Some(detection) if detection.config == wanted => Some(detection),
+                _ => Detection::start(&self.plane, &stream.name, wanted)?,
+            };
+            self.latent.extend(detection.map(|detection| (stream.name.clone(), detection)));
+        }
+        tracing::info!(
+            "streams: {} added, {} changed, {} removed, {} kept",
+            changes.added,
+            changes.changed,
+            changes.removed,
+            changes.kept
+        );
+        Ok(())
+    }
+
+    /// Detaches ports that the configuration does not name: of an earlier one.
+    fn drop_ports_of_others(&mut self) -> Result<()> {
+        for name in self.plane.pinned_ports() {
+            if !self.config.ports.iter().any(|port| port.name == name) {
+                self.plane.detach(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the file anew and makes it so; frames of streams that stay are not disturbed.
+    ///
+    /// # Errors
+    /// A file that cannot be used: the node goes on as it was.
+    pub(super) fn reload(&mut self) -> Result<()> {
+        let new = Config::load(&self.file)?;
+        let needs_restart = |key, old: &dyn std::fmt::Display, new: &dyn std::fmt::Display| {
+            Err(Error::NeedsRestart {
+                key,
+                old: old.to_string(),
+                new: new.to_string(),
+                node: self.config.node.name.clone(),
+            })
+        };
+        let (old, now) = (&self.config.node, &new.node);
+        if old.name != now.name {
+            return needs_restart("name", &old.name, &now.name);
+        }
+        if old.max_streams != now.max_streams {
+            return needs_restart("max-streams", &old.max_streams, &now.max_streams);
+        }
+        if old.pin != now.pin {
+            return needs_restart("pin", &old.pin.display(), &now.pin.display());
+        }
+        if old.control != now.control {
+            return needs_restart("control", &old.control.display(), &now.control.display());
+        }
+        let fresh: Vec<usize> = (0..new.ports.len())
+            .filter(|&index| !self.config.ports.contains(&new.ports[index]))
+            .collect();
+        for &index in &fresh {
+            self.devices.prepare(&new.ports[index], &mut self.journal)?;
+        }
+        self.check_mtu(&new)?;
+        for &index in &fresh {
+            self.attach(&new, index, false)?;
+        }
+        self.apply(&new)?;
+        let old = std::mem::replace(&mut self.config, new);
+        self.drop_ports_of_others()?;
+        for port in &old.ports {
+            let interface = port.attached_interface();
+            if !self.config.ports.iter().any(|p| p.attached_interface() == interface) {
+                self.restore(&interface);
+                self.restore(&port.interface);
+            }
+        }
+        self.journal.save()
+    }
+
+    fn restore(&mut self, interface: &str) {
+        self.journal.restore(&self.devices.handle, &self.devices.ethtool, interface);
+    }
+
+    /// An interface changed: one that came back gets its program again.
+    pub(super) fn device_event(&mut self, event: &LinkEvent) {
+        let name = match event {
+            LinkEvent::Added(link) => link.name.clone(),
+            LinkEvent::Removed { name, .. } => {
+                if let Some(port) = self.port_of(name) {
+                    tracing::warn!("port {port:?}: interface {name} is gone");
+                }
+                return;
+            }
+            _ => return,
+        };
+        let config = self.config.clone();
+        let Some(index) = config.ports.iter().position(|p| p.attached_interface() == name) else {
+            return;
+        };
+        let port = &config.ports[index];
+        let back = self
+            .devices
+            .prepare(port, &mut self.journal)
+            .map(drop)
+            .and_then(|()| self.attach(&config, index, false));
+        match back {
+            Ok(()) => tracing::info!("port {:?}: interface {name} is back", port.name),
+            Err(error) => tracing::error!("{error}"),
+        }
+    }
+
+    fn port_of(&self, interface: &str) -> Option<&str> {
+        let port = self.config.ports.iter().find(|p| p.attached_interface() == interface)?;
+        Some(&port.name)
+    }
+
+    /// How often to look for recovery functions whose time ran out.
+    pub(super) fn sweep_interval(&self) -> Option<Duration> {
+        let streams = self.config.streams.iter();
+        let timeouts = streams.flat_map(|stream| {
+            let individual = stream.members.iter().filter_map(|member| member.individual);
+            individual.chain(stream.recover).map(|recover| recover.reset_timeout_ms)
+        });
+        let shortest = timeouts.filter(|&timeout| timeout > 0).min()?;
+        let tenth = Duration::from_millis(u64::from(shortest)) / 10;
+        Some(tenth.clamp(FASTEST_SWEEP, SLOWEST_SWEEP))
+    }
+
+    /// Takes everything away: programs, tables, what was made and set on interfaces.
+    pub(super) fn remove(self) -> Result<()> {
+        let pin = self.config.node.pin.clone();
+        drop(self.plane);
+        Plane::remove(&pin)?;
+        self.journal.restore_all(&self.devices.handle, &self.devices.ethtool)
+    }
+}
+
+/// Ports that frames received by port number `index` leave by.
+fn egress_ports(config: &Config, index: usize) -> Vec<usize> {
+    let mut ports: Vec<usize> = config
+        .streams
+        .iter()
+        .filter(|s| s.members.iter().any(|member| usize::from(member.port.0) == index))
+        .flat_map(|stream| stream.egress.iter().map(|egress| usize::from(egress.port.0)))
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports
+}

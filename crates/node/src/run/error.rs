@@ -1,0 +1,81 @@
+//! Why a node cannot run.
+
+use std::path::PathBuf;
+
+use crate::config::{ConfigError, LoadError};
+use crate::control::BindError;
+
+/// Why a node cannot run, or cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The configuration file.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A port's interface is too small for the sequence tag.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The control socket.
+    #[error(transparent)]
+    Control(#[from] BindError),
+    /// An interface.
+    #[error("port {port:?}: {source}")]
+    Port {
+        /// The port.
+        port: String,
+        /// What is wrong with its interface.
+        source: onbeat_netdev::Error,
+    },
+    /// Network devices in general.
+    #[error(transparent)]
+    Device(#[from] onbeat_netdev::Error),
+    /// The data plane.
+    #[error(transparent)]
+    Plane(#[from] onbeat_frer_xdp::Error),
+    /// A change that needs a new start.
+    #[error(
+        "[node] {key} changed from {old} to {new}; the tables of a node are made when it starts: \
+         stop the daemon, onbeat down {node}, and start it again"
+    )]
+    NeedsRestart {
+        /// What changed.
+        key: &'static str,
+        /// From.
+        old: String,
+        /// To.
+        new: String,
+        /// The node.
+        node: String,
+    },
+    /// The process may not do what a node must.
+    #[error(
+        "a node needs root (CAP_NET_ADMIN, CAP_BPF, CAP_SYS_ADMIN): run it with sudo, or by systemd"
+    )]
+    Permission,
+    /// The BPF file system cannot be mounted.
+    #[error("cannot mount a BPF file system at {path}: {source}", path = .path.display())]
+    Mount {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: nix::errno::Errno,
+    },
+    /// What was changed on interfaces cannot be written down, or read.
+    #[error("{path}: {source}; without this journal a node's changes cannot be undone", path = .path.display())]
+    Journal {
+        /// The journal.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// An operating system call.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The answer.
+        source: std::io::Error,
+    },
+}
+
+/// A result of running a node.
+pub type Result<T> = std::result::Result<T, Error>;

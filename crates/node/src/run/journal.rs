@@ -1,0 +1,123 @@
+//! What a node changed on interfaces, so that any later process can give it back: the daemon at its
+//! end, or `onbeat down` after the daemon was killed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use onbeat_netdev::{Ethtool, Handle};
+use serde::{Deserialize, Serialize};
+
+use super::error::{Error, Result};
+
+/// Changes not yet given back.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Changes {
+    /// Veth pairs made, by one end.
+    pub(super) created: Vec<String>,
+    /// Interfaces set promiscuous.
+    pub(super) promiscuous: Vec<String>,
+    /// MTU before, by interface.
+    pub(super) mtu: BTreeMap<String, u32>,
+    /// Offloads before, by interface and name.
+    pub(super) features: BTreeMap<String, BTreeMap<String, bool>>,
+}
+
+impl Changes {
+    /// Whether there is nothing to give back.
+    pub(super) fn is_empty(&self) -> bool {
+        self.created.is_empty()
+            && self.promiscuous.is_empty()
+            && self.mtu.is_empty()
+            && self.features.is_empty()
+    }
+}
+
+/// The changes, in a file that is written before each change is made.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    pub(super) changes: Changes,
+}
+
+impl Journal {
+    /// The journal of a node, beside its control socket; with what an earlier daemon left.
+    pub(super) fn open(control: &Path) -> Result<Self> {
+        let path = control.with_extension("journal.json");
+        let changes = match std::fs::read(&path) {
+            Ok(octets) => serde_json::from_slice(&octets)
+                .map_err(|error| Error::Journal { path: path.clone(), source: error.into() })?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Changes::default(),
+            Err(source) => return Err(Error::Journal { path, source }),
+        };
+        Ok(Self { path, changes })
+    }
+
+    /// Writes the journal; a crash leaves the old one or the new one.
+    pub(super) fn save(&self) -> Result<()> {
+        let save = || {
+            if let Some(directory) = self.path.parent() {
+                std::fs::create_dir_all(directory)?;
+            }
+            let new = self.path.with_extension("new");
+            std::fs::write(&new, serde_json::to_vec_pretty(&self.changes)?)?;
+            std::fs::rename(&new, &self.path)
+        };
+        save().map_err(|source| Error::Journal { path: self.path.clone(), source })
+    }
+
+    /// Gives back what was changed on one interface.
+    pub(super) fn restore(&mut self, handle: &Handle, ethtool: &Ethtool, interface: &str) {
+        let gone = |error: &onbeat_netdev::Error| error.is_not_found();
+        if let Some(features) = self.changes.features.remove(interface) {
+            let features: Vec<_> = features.iter().map(|(name, on)| (name.as_str(), *on)).collect();
+            if let Err(error) = ethtool.set_features(interface, &features)
+                && !gone(&error)
+            {
+                tracing::warn!("offloads of {interface} are not as they were: {error}");
+            }
+        }
+        if let Some(mtu) = self.changes.mtu.remove(interface)
+            && let Err(error) = handle.set_mtu(interface, mtu)
+            && !gone(&error)
+        {
+            tracing::warn!("MTU of {interface} is not {mtu} as it was: {error}");
+        }
+        if take(&mut self.changes.promiscuous, interface)
+            && let Err(error) = handle.set_promiscuous(interface, false)
+            && !gone(&error)
+        {
+            tracing::warn!("{interface} stays promiscuous: {error}");
+        }
+        if take(&mut self.changes.created, interface)
+            && let Err(error) = handle.delete(interface)
+            && !gone(&error)
+        {
+            tracing::warn!("{interface}, which the node made, stays: {error}");
+        }
+    }
+
+    /// Gives everything back, and forgets it.
+    pub(super) fn restore_all(mut self, handle: &Handle, ethtool: &Ethtool) -> Result<()> {
+        let mut interfaces = Vec::new();
+        interfaces.extend(self.changes.features.keys().cloned());
+        interfaces.extend(self.changes.mtu.keys().cloned());
+        interfaces.extend(self.changes.promiscuous.iter().cloned());
+        interfaces.extend(self.changes.created.iter().cloned());
+        for interface in interfaces {
+            self.restore(handle, ethtool, &interface);
+        }
+        match std::fs::remove_file(&self.path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(Error::Journal { path: self.path, source })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn take(list: &mut Vec<String>, item: &str) -> bool {
+    let before = list.len();
+    list.retain(|entry| entry != item);
+    list.len() != before
+}

@@ -1,0 +1,296 @@
+//! Running a node: one thread, one poll loop; frames are none of its business.
+//!
+//! The data plane lives in the kernel and does not need this process: killed, stopped or upgraded,
+//! it leaves programs and tables behind, and the next start takes them over. Only an interrupt
+//! (Ctrl-C) and [`down`] take them away.
+
+mod assembly;
+mod bpffs;
+mod clock;
+mod error;
+mod journal;
+mod latent;
+mod port;
+mod status;
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use onbeat_netdev::Monitor;
+
+use crate::config::Config;
+use crate::control::{Client, DIRECTORY, Request, Response, Server};
+use crate::notify::Notifier;
+use assembly::Node;
+pub use error::{Error, Result};
+
+/// How a node is run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Replace XDP programs of others on the node's interfaces.
+    pub replace: bool,
+}
+
+/// Why the loop ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The daemon goes; the data plane stays.
+    Leave,
+    /// Everything goes.
+    Remove,
+}
+
+/// Runs the node that `file` describes until a signal or a request ends it: SIGTERM ends the
+/// daemon and leaves the data plane, SIGINT and a stop request take all away, SIGHUP reloads.
+///
+/// # Errors
+/// Before the node runs: what keeps it from running. After that it only ends as told.
+pub fn run(file: &Path, options: Options) -> Result<()> {
+    let config = Config::load(file)?;
+    if !nix::unistd::geteuid().is_root() {
+        return Err(Error::Permission);
+    }
+    let mut server = Server::bind(&config.node.control)?;
+    let signals = signals()?;
+    bpffs::require(&config.node.pin)?;
+    // Before interfaces are looked at, so that no change in between is missed.
+    let mut monitor = Monitor::open()?;
+    let mut node = Node::start(file, config, options.replace)?;
+    let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
+    let ready = format!("{} streams on {}", node.config.streams.len(), port_list(&node));
+    tracing::info!("node {:?} runs: {ready}", node.config.node.name);
+    say(notifier.ready(&ready));
+
+    let end = serve(&mut node, &mut server, &signals, &mut monitor, &notifier)?;
+    say(notifier.stopping());
+    server.flush(Duration::from_secs(1));
+    match end {
+        End::Leave => {
+            tracing::info!("the data plane goes on; onbeat down {} ends it", node.config.node.name);
+            Ok(())
+        }
+        End::Remove => node.remove(),
+    }
+}
+
+fn port_list(node: &Node) -> String {
+    let ports: Vec<_> =
+        node.plane.ports().map(|(name, _, mode)| format!("{name} ({})", mode.name())).collect();
+    ports.join(", ")
+}
+
+fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| Error::System { what, source }
+}
+
+/// The service manager is a courtesy: a node runs as well without.
+fn say(told: std::io::Result<()>) {
+    if let Err(error) = told {
+        tracing::debug!("service manager: {error}");
+    }
+}
+
+fn signals() -> Result<SignalFd> {
+    let set: SigSet = [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
+    let open = || {
+        set.thread_block()?;
+        SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+    };
+    open().map_err(|errno: Errno| Error::System { what: "take signals", source: errno.into() })
+}
+
+/// What is due when, besides events.
+struct Timers {
+    sweep: Option<Instant>,
+    watchdog: Option<Instant>,
+}
+
+fn serve(
+    node: &mut Node,
+    server: &mut Server,
+    signals: &SignalFd,
+    monitor: &mut Monitor,
+    notifier: &Notifier,
+) -> Result<End> {
+    let now = Instant::now();
+    let mut timers = Timers {
+        sweep: node.sweep_interval().map(|interval| now + interval),
+        watchdog: notifier.watchdog().map(|interval| now + interval),
+    };
+    loop {
+        wait(node, server, signals, monitor, &timers)?;
+        let mut reload = false;
+        while let Ok(Some(signal)) = signals.read_signal() {
+            match Signal::try_from(signal.ssi_signo as i32) {
+                Ok(Signal::SIGHUP) => reload = true,
+                Ok(Signal::SIGINT) => return Ok(End::Remove),
+                _ => return Ok(End::Leave),
+            }
+        }
+        if reload {
+            say(notifier.reloading());
+            let outcome = do_reload(node);
+            say(notifier.ready(&outcome.unwrap_or_else(|error| error)));
+        }
+        let mut end = None;
+        server.step(Instant::now(), |request| answer(node, request, &mut end));
+        if let Some(end) = end {
+            return Ok(end);
+        }
+        while let Some(event) = monitor.next_event()? {
+            node.device_event(&event);
+        }
+        housekeeping(node, &mut timers, notifier);
+    }
+}
+
+/// Until something happens, or is due.
+fn wait(
+    node: &Node,
+    server: &Server,
+    signals: &SignalFd,
+    monitor: &Monitor,
+    timers: &Timers,
+) -> Result<()> {
+    let mut fds = vec![
+        PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+        PollFd::new(monitor.as_fd(), PollFlags::POLLIN),
+    ];
+    fds.extend(server.fds().map(|(fd, flags)| PollFd::new(fd, flags)));
+    let now = Instant::now();
+    let clock_ns = clock::monotonic_ns();
+    let latent = node
+        .latent
+        .values()
+        .map(|l| now + Duration::from_nanos(l.next_deadline_ns().saturating_sub(clock_ns)));
+    let due = latent.chain(timers.sweep).chain(timers.watchdog).chain(server.next_deadline()).min();
+    let timeout = due.map_or(PollTimeout::NONE, |due| {
+        // Rounded up: waking too early would only mean waking twice.
+        let ms = due.saturating_duration_since(now).as_micros().div_ceil(1000);
+        PollTimeout::try_from(i32::try_from(ms).unwrap_or(i32::MAX)).unwrap_or(PollTimeout::MAX)
+    });
+    match poll(&mut fds, timeout) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(errno) => Err(Error::System { what: "wait for events", source: errno.into() }),
+    }
+}
+
+fn housekeeping(node: &mut Node, timers: &mut Timers, notifier: &Notifier) {
+    let now = Instant::now();
+    if timers.sweep.is_none_or(|due| due <= now) {
+        // A reload may have brought the first time-out, or taken the last.
+        timers.sweep = node.sweep_interval().map(|interval| now + interval);
+        if timers.sweep.is_some()
+            && let Err(error) = node.plane.expire()
+        {
+            tracing::error!("time-outs: {error}");
+        }
+    }
+    if timers.watchdog.is_some_and(|due| due <= now) {
+        say(notifier.alive());
+        timers.watchdog = notifier.watchdog().map(|interval| now + interval);
+    }
+    for (stream, detection) in &mut node.latent {
+        if let Err(error) = detection.poll(&node.plane, stream) {
+            tracing::error!("stream {stream:?}: latent error detection: {error}");
+        }
+    }
+}
+
+fn do_reload(node: &mut Node) -> std::result::Result<String, String> {
+    match node.reload() {
+        Ok(()) => Ok(format!("{} streams on {}", node.config.streams.len(), port_list(node))),
+        Err(error) => {
+            tracing::error!("not reloaded, the node goes on as it was: {error}");
+            Err(error.to_string())
+        }
+    }
+}
+
+fn answer(node: &mut Node, request: Request, end: &mut Option<End>) -> Response {
+    let failed = |error: Error| Response::Error { message: error.to_string() };
+    match request {
+        Request::Ping => {
+            Response::Pong { node: node.config.node.name.clone(), pid: std::process::id() }
+        }
+        Request::Show => match status::read(node) {
+            Ok(status) => Response::Status { status: Box::new(status) },
+            Err(error) => failed(error),
+        },
+        Request::Reset { stream } => match node.plane.reset(&stream) {
+            Ok(true) => Response::Done { message: format!("stream {stream:?} is reset") },
+            Ok(false) => {
+                let names: Vec<_> =
+                    node.config.streams.iter().take(8).map(|s| s.name.as_str()).collect();
+                let message = format!("no stream {stream:?}; streams here: {}", names.join(", "));
+                Response::Error { message }
+            }
+            Err(error) => failed(error.into()),
+        },
+        Request::Reload => match do_reload(node) {
+            Ok(message) => Response::Done { message },
+            Err(message) => Response::Error { message },
+        },
+        Request::Stop => {
+            *end = Some(End::Remove);
+            let name = &node.config.node.name;
+            Response::Done { message: format!("node {name:?} is taken down") }
+        }
+    }
+}
+
+/// Takes a node down, whether its daemon lives or not: programs, tables, and what was made and set
+/// on interfaces. `node` is a name, or the path of a configuration file.
+///
+/// # Errors
+/// What cannot be removed.
+pub fn down(node: &str) -> Result<()> {
+    let (name, control, pin) = if Path::new(node).is_file() {
+        let config = Config::load(Path::new(node))?.node;
+        (config.name, config.control, config.pin)
+    } else {
+        let control = Path::new(DIRECTORY).join(format!("{node}.sock"));
+        (node.to_string(), control, Path::new("/sys/fs/bpf/onbeat").join(node))
+    };
+    if let Ok(mut client) = Client::connect(&control) {
+        // The daemon answers, then removes; its pid file lock tells when it is done.
+        if let Ok(Response::Done { message }) = client.request(&Request::Stop) {
+            tracing::info!("{message}");
+            return wait_gone(&control);
+        }
+    }
+    let devices = port::Devices::open()?;
+    let journal = journal::Journal::open(&control)?;
+    let known = pin.exists() || !journal.changes.is_empty();
+    if !known {
+        return Err(Error::System {
+            what: "find such a node",
+            source: std::io::Error::new(
+                std::io::ErrorKind::NotFound,
+                format!("nothing of node {name:?} at {} or {}", pin.display(), control.display()),
+            ),
+        });
+    }
+    onbeat_frer_xdp::Plane::remove(&pin)?;
+    journal.restore_all(&devices.handle, &devices.ethtool)
+}
+
+/// Until the daemon has given up its control socket, which it does last.
+fn wait_gone(control: &Path) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Client::connect(control).is_ok() {
+        if Instant::now() > deadline {
+            return Err(Error::System {
+                what: "see the daemon end",
+                source: std::io::ErrorKind::TimedOut.into(),
+            });
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
