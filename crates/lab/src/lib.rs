@@ -1,1 +1,25 @@
-//! x
+//! Networks on one machine: namespaces, traffic, faults, scenarios.
+//!
+//! ```text
+//! topology --> world (namespaces, links, nodes) <-- fault (cuts, impaired wires)
+//!                |
+//!              traffic (source --> sink --> delivery)
+//!                |
+//!              scenario --> onbeat_report::Outcome
+//! ```
+//!
+//! A [`World`] holds everything that is made: whichever way its process ends, killed among them,
+//! the kernel takes it all away.
+
+pub mod clock;
+mod error;
+pub mod fault;
+pub mod interrupt;
+mod random;
+pub mod topology;
+pub mod traffic;
+pub mod world;
+
+pub use error::{Error, Result};
+pub use topology::Topology;
+pub use world::World;

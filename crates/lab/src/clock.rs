@@ -1,0 +1,66 @@
+//! CLOCK_MONOTONIC in nanoseconds, and how far CLOCK_REALTIME is from it.
+
+use nix::errno::Errno;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// CLOCK_MONOTONIC now, in nanoseconds.
+#[must_use]
+pub fn now_ns() -> u64 {
+    read(ClockId::CLOCK_MONOTONIC)
+}
+
+/// Sleeps until CLOCK_MONOTONIC shows `deadline_ns`, or until a signal.
+pub fn sleep_until(deadline_ns: u64) {
+    let at = TimeSpec::new((deadline_ns / SECOND) as i64, (deadline_ns % SECOND) as i64);
+    let _: Result<_, Errno> =
+        clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at);
+}
+
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds. It changes when the time of day is set
+/// or slewed, so that whoever converts many stamps measures it again and again.
+#[must_use]
+pub fn realtime_offset_ns() -> i64 {
+    // Of several readings, that between whose two outer ones the least time passed is the best.
+    (0..3)
+        .map(|_| {
+            let before = now_ns();
+            let realtime = read(ClockId::CLOCK_REALTIME);
+            let after = now_ns();
+            (after - before, realtime as i64 - (before + (after - before) / 2) as i64)
+        })
+        .min_by_key(|reading| reading.0)
+        .map_or(0, |reading| reading.1)
+}
+
+fn read(clock: ClockId) -> u64 {
+    // Both clocks exist on every Linux, and their seconds are not negative.
+    clock_gettime(clock).map_or(0, |time| time.tv_sec() as u64 * SECOND + time.tv_nsec() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_to_the_deadline_and_not_less() {
+        let deadline = now_ns() + 1_000_000;
+        sleep_until(deadline);
+        assert!(now_ns() >= deadline);
+        sleep_until(0);
+    }
+
+    #[test]
+    fn the_offset_leads_from_one_clock_to_the_other() {
+        let offset = realtime_offset_ns();
+        let before = read(ClockId::CLOCK_REALTIME) as i64;
+        let converted = now_ns() as i64 + offset;
+        let after = read(ClockId::CLOCK_REALTIME) as i64;
+        // A scheduler may take the CPU between any two readings; the order holds within the
+        // error of the offset itself, far below a second.
+        assert!(converted > before - SECOND as i64 && converted < after + SECOND as i64);
+    }
+}

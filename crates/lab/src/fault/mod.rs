@@ -1,0 +1,9 @@
+//! What goes wrong on purpose: links that are cut ([`crate::World::cut`]), and wires that lose,
+//! delay, duplicate and reorder frames.
+
+mod impair;
+mod line;
+mod wire;
+
+pub use impair::{Fate, Impairment, MAX_HELD, Model};
+pub use wire::{Direction, Wire, WireCounters};

@@ -1,0 +1,264 @@
+//! A wire in user space: relays frames between two interfaces as its model wants.
+//!
+//! It serves where the kernel has no netem. What it adds by itself is what a thread takes to wake
+//! up, some tens of microseconds.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use onbeat_netdev::{Handle, Namespace};
+
+use super::Impairment;
+use super::line::Line;
+use crate::clock::{now_ns, realtime_offset_ns};
+use crate::traffic::{PacketSocket, Receiver};
+use crate::{Error, Result};
+
+/// A direction of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From its first end to its second.
+    Forward,
+    /// From its second end to its first.
+    Backward,
+}
+
+/// A wire, and its thread.
+#[derive(Debug)]
+pub struct Wire {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    /// Holds the interfaces in the middle.
+    _namespace: Namespace,
+}
+
+/// What a direction of a wire did to frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WireCounters {
+    /// Frames that came in.
+    pub received: u64,
+    /// Frames that went out, copies among them.
+    pub forwarded: u64,
+    /// Frames lost as the model wanted.
+    pub lost: u64,
+    /// Copies made as the model wanted.
+    pub duplicated: u64,
+    /// Frames held back as the model wanted.
+    pub reordered: u64,
+    /// Frames lost because the link had no carrier at the far end.
+    pub cut: u64,
+    /// Frames lost against all intention: for want of room in a socket or a device. Where this is
+    /// not 0, a measurement over the wire is not valid.
+    pub overrun: u64,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    directions: [Half; 2],
+}
+
+#[derive(Debug, Default)]
+struct Half {
+    changed: AtomicBool,
+    impairment: Mutex<Impairment>,
+    received: AtomicU64,
+    forwarded: AtomicU64,
+    lost: AtomicU64,
+    duplicated: AtomicU64,
+    reordered: AtomicU64,
+    cut: AtomicU64,
+    overrun: AtomicU64,
+}
+
+impl Wire {
+    /// Begins to relay between two interfaces of a namespace.
+    pub(crate) fn start(
+        handle: &Handle,
+        interfaces: [&str; 2],
+        impairment: Impairment,
+    ) -> Result<Self> {
+        let namespace = handle.namespace();
+        let open = |name| PacketSocket::receiver(namespace, name).map(Receiver::new);
+        let receivers = [open(interfaces[0])?, open(interfaces[1])?];
+        let shared = Arc::new(Shared::default());
+        let relay = Relay {
+            shared: Arc::clone(&shared),
+            receivers,
+            lines: [Line::new(Impairment::default()), Line::new(Impairment::default())],
+            handle: Handle::in_namespace(namespace)?,
+            interfaces: interfaces.map(Into::into),
+        };
+        let thread = thread::Builder::new()
+            .name("lab-wire".into())
+            .spawn(move || relay.run())
+            .map_err(|error| Error::io("start a thread for a wire", error))?;
+        let wire = Self { shared, thread: Some(thread), _namespace: namespace.clone() };
+        wire.set(impairment);
+        Ok(wire)
+    }
+
+    /// Sets what becomes of frames from now on, in both directions; each has a seed of its own.
+    pub fn set(&self, impairment: Impairment) {
+        self.set_direction(Direction::Forward, impairment);
+        let backward = Impairment { seed: !impairment.seed, ..impairment };
+        self.set_direction(Direction::Backward, backward);
+    }
+
+    /// Sets what becomes of frames of one direction from now on.
+    pub fn set_direction(&self, direction: Direction, impairment: Impairment) {
+        let half = &self.shared.directions[direction as usize];
+        *half.impairment.lock().unwrap_or_else(PoisonError::into_inner) = impairment;
+        half.changed.store(true, Ordering::Release);
+    }
+
+    /// What a direction did so far.
+    #[must_use]
+    pub fn counters(&self, direction: Direction) -> WireCounters {
+        let half = &self.shared.directions[direction as usize];
+        let read = |counter: &AtomicU64| counter.load(Ordering::Acquire);
+        WireCounters {
+            received: read(&half.received),
+            forwarded: read(&half.forwarded),
+            lost: read(&half.lost),
+            duplicated: read(&half.duplicated),
+            reordered: read(&half.reordered),
+            cut: read(&half.cut),
+            overrun: read(&half.overrun),
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Relay {
+    shared: Arc<Shared>,
+    receivers: [Receiver; 2],
+    /// By direction: line 0 is fed by receiver 0 and ends at receiver 1.
+    lines: [Line; 2],
+    handle: Handle,
+    interfaces: [String; 2],
+}
+
+impl Relay {
+    fn run(mut self) {
+        prefer_this_thread();
+        while !self.shared.stop.load(Ordering::Acquire) {
+            self.take_changes();
+            for direction in 0..2 {
+                self.feed(direction);
+                self.deliver(direction);
+                self.publish(direction);
+            }
+            self.wait();
+        }
+    }
+
+    fn take_changes(&mut self) {
+        for (half, line) in self.shared.directions.iter().zip(&mut self.lines) {
+            if half.changed.swap(false, Ordering::AcqRel) {
+                line.set(*half.impairment.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+        }
+    }
+
+    fn feed(&mut self, direction: usize) {
+        let half = &self.shared.directions[direction];
+        let line = &mut self.lines[direction];
+        let offset_ns = realtime_offset_ns();
+        // An error is that of an interface that is turned off: it holds no frames.
+        let count = self.receivers[direction].receive(|frame| {
+            let arrival = frame.realtime_ns.map(|at| (at as i64 - offset_ns) as u64);
+            line.push(frame.octets, arrival.unwrap_or_else(now_ns));
+        });
+        half.received.fetch_add(count.unwrap_or(0) as u64, Ordering::AcqRel);
+        let drops = self.receivers[direction].socket().take_drops().unwrap_or(0);
+        half.overrun.fetch_add(drops, Ordering::AcqRel);
+    }
+
+    fn deliver(&mut self, direction: usize) {
+        let far = 1 - direction;
+        while let Some(frame) = self.lines[direction].pop(now_ns()) {
+            let half = &self.shared.directions[direction];
+            let counter = match self.send(far, &frame) {
+                Sent::Yes => &half.forwarded,
+                Sent::NoCarrier => &half.cut,
+                Sent::NoRoom => &half.overrun,
+            };
+            counter.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// A device that has no room for the moment gets the frame again: a wire does not drop.
+    fn send(&self, far: usize, frame: &[u8]) -> Sent {
+        const PATIENCE_NS: u64 = 100_000_000;
+        let deadline = now_ns() + PATIENCE_NS;
+        loop {
+            match self.receivers[far].socket().send(frame) {
+                Ok(()) => return Sent::Yes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    let link = self.handle.link(&self.interfaces[far]);
+                    if !link.is_ok_and(|link| link.up && link.carrier) {
+                        return Sent::NoCarrier;
+                    }
+                    if now_ns() > deadline || self.shared.stop.load(Ordering::Acquire) {
+                        return Sent::NoRoom;
+                    }
+                    thread::yield_now();
+                }
+            }
+        }
+    }
+
+    fn publish(&self, direction: usize) {
+        let (half, line) = (&self.shared.directions[direction], &self.lines[direction]);
+        half.lost.store(line.lost, Ordering::Release);
+        half.duplicated.store(line.duplicated, Ordering::Release);
+        half.reordered.store(line.reordered, Ordering::Release);
+    }
+
+    /// Until a frame comes or is due.
+    fn wait(&self) {
+        const LOOK_NS: u64 = 10_000_000;
+        let due = self.lines.iter().filter_map(Line::next_due_ns).min();
+        let left = due.map_or(LOOK_NS, |due| due.saturating_sub(now_ns()).min(LOOK_NS));
+        let fd = |receiver| {
+            let receiver: &Receiver = receiver;
+            PollFd::new(receiver.socket().as_fd(), PollFlags::POLLIN)
+        };
+        let mut polled = [fd(&self.receivers[0]), fd(&self.receivers[1])];
+        let timeout = TimeSpec::new(0, left as i64);
+        if let Err(Errno::EINVAL | Errno::ENOMEM) = ppoll(&mut polled, Some(timeout), None) {
+            thread::yield_now();
+        }
+    }
+}
+
+enum Sent {
+    Yes,
+    NoCarrier,
+    NoRoom,
+}
+
+/// A real wire waits for no scheduler. Where real-time priority is not to be had, this one does.
+fn prefer_this_thread() {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameters live through the call; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+}

@@ -1,0 +1,110 @@
+//! Ctrl-C as a flag, so that everything is taken down in order.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+
+use crate::clock::{now_ns, sleep_until};
+use crate::{Error, Result};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// How often a wait looks at its condition and at the flag.
+const LOOK_NS: u64 = 200_000;
+
+extern "C" fn raise(_signal: libc::c_int) {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// While it lives, SIGINT, SIGTERM and SIGHUP set a flag. A second signal of a kind does what it
+/// did before.
+#[derive(Debug)]
+pub struct Guard {
+    former: Vec<(Signal, SigAction)>,
+}
+
+impl Guard {
+    /// Takes the signals over.
+    #[must_use]
+    pub fn install() -> Self {
+        INTERRUPTED.store(false, Ordering::Relaxed);
+        let action =
+            SigAction::new(SigHandler::Handler(raise), SaFlags::SA_RESETHAND, SigSet::empty());
+        let former = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().filter_map(
+            // SAFETY: the handler stores to an atomic and does nothing else.
+            |signal| unsafe { sigaction(signal, &action) }.ok().map(|former| (signal, former)),
+        );
+        Self { former: former.collect() }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        for (signal, former) in &self.former {
+            // SAFETY: the action is the one that was there before.
+            let _ = unsafe { sigaction(*signal, former) };
+        }
+    }
+}
+
+/// [`Error::Interrupted`] once a signal has come.
+///
+/// # Errors
+/// That one.
+pub fn check() -> Result<()> {
+    if INTERRUPTED.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// Sleeps until CLOCK_MONOTONIC shows `deadline_ns`; `tick` is called now and then.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+pub fn pause_until(deadline_ns: u64, mut tick: impl FnMut()) -> Result<()> {
+    const TICK_NS: u64 = 20_000_000;
+    loop {
+        check()?;
+        let now = now_ns();
+        if now >= deadline_ns {
+            return Ok(());
+        }
+        tick();
+        sleep_until(deadline_ns.min(now + TICK_NS));
+    }
+}
+
+/// Waits until `condition` holds; whether it did before `bound` was over.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+pub fn wait_until(bound: Duration, mut condition: impl FnMut() -> bool) -> Result<bool> {
+    let deadline = now_ns() + bound.as_nanos() as u64;
+    loop {
+        check()?;
+        if condition() {
+            return Ok(true);
+        }
+        let now = now_ns();
+        if now >= deadline {
+            return Ok(false);
+        }
+        sleep_until(deadline.min(now + LOOK_NS));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_its_condition_or_its_bound() {
+        let mut looks = 0;
+        let met = wait_until(Duration::from_secs(10), || {
+            looks += 1;
+            looks == 3
+        });
+        assert!(met.unwrap());
+        assert!(!wait_until(Duration::from_millis(1), || false).unwrap());
+        pause_until(now_ns() + 1000, || ()).unwrap();
+    }
+}

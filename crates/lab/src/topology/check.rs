@@ -1,0 +1,153 @@
+//! What makes a description a network.
+
+use std::collections::HashSet;
+
+use super::Topology;
+
+/// Why a description is no network.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// No TOML, or not this schema.
+    #[error("topology: {0}")]
+    Toml(#[from] toml::de::Error),
+    /// Not an end of a link.
+    #[error(
+        "{0:?} is no end of a link: write STATION:INTERFACE, the interface in 1 to 15 characters"
+    )]
+    End(String),
+    /// A name twice.
+    #[error("{what} {name:?} is there twice; give each its own name")]
+    Twice {
+        /// "host or node", "link", "interface".
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A link to nowhere.
+    #[error("link {link:?} leads to {station:?}, which is no host and no node; there are: {}", known.join(", "))]
+    Nowhere {
+        /// The link.
+        link: String,
+        /// Where it leads.
+        station: String,
+        /// Hosts and nodes.
+        known: Vec<String>,
+    },
+    /// A bridge of an interface that no link makes.
+    #[error("node {node:?}: no link makes the interface {interface:?} that its bridge joins")]
+    Bridge {
+        /// The node.
+        node: String,
+        /// The interface.
+        interface: String,
+    },
+    /// No configuration, or two.
+    #[error("node {0:?} needs either config or config-text")]
+    Config(String),
+    /// An impairment that cannot be.
+    #[error("link {link:?}: {reason}")]
+    Impairment {
+        /// The link.
+        link: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Topology {
+    /// The description, where it is of a network.
+    ///
+    /// # Errors
+    /// Where names are there twice or missing, or values are out of range.
+    pub fn checked(self) -> Result<Self, TopologyError> {
+        let stations: Vec<String> = self
+            .hosts
+            .iter()
+            .map(|host| host.name.clone())
+            .chain(self.nodes.iter().map(|node| node.name.clone()))
+            .collect();
+        once("host or node", stations.iter().cloned())?;
+        once("link", self.links.iter().map(|link| link.name.clone()))?;
+        let ends = || self.links.iter().flat_map(|link| &link.ends);
+        once("interface", ends().map(ToString::to_string))?;
+        for link in &self.links {
+            for end in &link.ends {
+                if !stations.contains(&end.station) {
+                    return Err(TopologyError::Nowhere {
+                        link: link.name.clone(),
+                        station: end.station.clone(),
+                        known: stations,
+                    });
+                }
+            }
+            if let Some(reason) = link.impairment.and_then(|impairment| impairment.fault()) {
+                return Err(TopologyError::Impairment { link: link.name.clone(), reason });
+            }
+        }
+        for node in &self.nodes {
+            if node.config.is_some() == node.config_text.is_some() {
+                return Err(TopologyError::Config(node.name.clone()));
+            }
+            let made = |name: &String| {
+                ends().any(|end| end.station == node.name && end.interface == *name)
+            };
+            if let Some(interface) = node.bridge.iter().find(|name| !made(name)) {
+                let (node, interface) = (node.name.clone(), interface.clone());
+                return Err(TopologyError::Bridge { node, interface });
+            }
+        }
+        Ok(self)
+    }
+}
+
+fn once(what: &'static str, names: impl Iterator<Item = String>) -> Result<(), TopologyError> {
+    let mut seen = HashSet::new();
+    for name in names {
+        if !seen.insert(name.clone()) {
+            return Err(TopologyError::Twice { what, name });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_told() {
+        let hosts = r#"host = [{ name = "a" }, { name = "b" }]"#;
+        for (rest, part) in [
+            ("host = 3", "duplicate key"),
+            ("hosts = []", "unknown field"),
+            (r#"node = [{ name = "a", config = "x" }]"#, "host or node \"a\" is there twice"),
+            (r#"node = [{ name = "c" }]"#, "node \"c\" needs either config or config-text"),
+            (r#"link = [{ name = "l", ends = ["a", "b:x"] }]"#, "\"a\" is no end of a link"),
+            (
+                r#"link = [{ name = "l", ends = ["a:0123456789abcdef", "b:x"] }]"#,
+                "no end of a link",
+            ),
+            (r#"link = [{ name = "l", ends = ["a:x", "c:x"] }]"#, "there are: a, b"),
+            (
+                r#"link = [{ name = "l", ends = ["a:x", "a:x"] }]"#,
+                "interface \"a:x\" is there twice",
+            ),
+            (
+                r#"link = [{ name = "l", ends = ["a:x", "b:x"] }, { name = "l", ends = ["a:y", "b:y"] }]"#,
+                "link \"l\" is there twice",
+            ),
+            (
+                r#"link = [{ name = "l", ends = ["a:x", "b:x"], impairment = { loss = 1.5 } }]"#,
+                "link \"l\": loss 1.5",
+            ),
+            (
+                r#"node = [{ name = "c", config = "x", bridge = ["p"] }]"#,
+                "no link makes the interface \"p\"",
+            ),
+        ] {
+            let error = Topology::parse(&format!("{hosts}\n{rest}")).unwrap_err().to_string();
+            assert!(error.contains(part), "{rest}: {error}");
+        }
+    }
+}

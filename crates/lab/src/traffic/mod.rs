@@ -1,0 +1,22 @@
+//! Frames that carry when they were sent, and what became of them.
+//!
+//! A [`Source`] sends a stream into an interface of a host, a [`Sink`] takes streams from one, and
+//! [`Delivery`] says what became of each frame.
+
+mod delivery;
+mod frame;
+mod packet;
+mod receiver;
+mod record;
+mod sink;
+mod source;
+mod stamp;
+
+pub use delivery::{Delivery, Gap};
+pub use frame::{FrameError, FrameSpec};
+pub use packet::PacketSocket;
+pub use receiver::{Received, Receiver};
+pub use record::StreamRecord;
+pub use sink::{Expect, Sink, SinkReport};
+pub use source::{Rate, Source, SourceConfig, SourceReport};
+pub use stamp::{ETHERTYPE, STAMP_LEN, Stamp, StampError};

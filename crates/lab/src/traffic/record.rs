@@ -1,0 +1,138 @@
+//! What arrived of a stream, frame by frame.
+
+use super::stamp::Stamp;
+
+/// Frames of a stream that are recorded at most: 2^27 take 2.2 GB.
+pub(super) const MAX_FRAMES: u64 = 1 << 27;
+
+/// What arrived of a stream, frame by frame: 17 octets each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StreamRecord {
+    /// When each frame arrived first (CLOCK_MONOTONIC, ns), by its number; 0: not.
+    arrival_ns: Vec<u64>,
+    /// When each frame was sent; 0: not known.
+    sent_ns: Vec<u64>,
+    /// How often each frame arrived; 255 and more alike.
+    copies: Vec<u8>,
+    delivered: u64,
+    duplicated: u64,
+    out_of_order: u64,
+    complete_below: u64,
+    /// Frames with VLAN tags other than expected.
+    pub wrong_vlan: u64,
+    /// Frames that still carry a sequence tag.
+    pub sequence_tagged: u64,
+}
+
+impl StreamRecord {
+    /// Takes a frame that arrived at `arrival_ns`; false where its number is beyond all bounds.
+    pub fn take(&mut self, stamp: &Stamp, arrival_ns: u64) -> bool {
+        if stamp.sequence >= MAX_FRAMES {
+            return false;
+        }
+        let index = stamp.sequence as usize;
+        if index >= self.copies.len() {
+            self.arrival_ns.resize(index + 1, 0);
+            self.sent_ns.resize(index + 1, 0);
+            self.copies.resize(index + 1, 0);
+        } else if self.copies[index] == 0 {
+            // A later one is there already.
+            self.out_of_order += 1;
+        }
+        if self.copies[index] == 0 {
+            self.arrival_ns[index] = arrival_ns.max(1);
+            self.sent_ns[index] = stamp.actual_ns;
+            self.delivered += 1;
+        } else {
+            self.duplicated += 1;
+        }
+        self.copies[index] = self.copies[index].saturating_add(1);
+        while self.copies.get(self.complete_below as usize).is_some_and(|copies| *copies > 0) {
+            self.complete_below += 1;
+        }
+        true
+    }
+
+    /// Frames that arrived, each counted once.
+    #[must_use]
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Arrivals of frames that had arrived before.
+    #[must_use]
+    pub fn duplicated(&self) -> u64 {
+        self.duplicated
+    }
+
+    /// Frames that arrived first after a later one had.
+    #[must_use]
+    pub fn out_of_order(&self) -> u64 {
+        self.out_of_order
+    }
+
+    /// Every frame below this number arrived.
+    #[must_use]
+    pub fn complete_below(&self) -> u64 {
+        self.complete_below
+    }
+
+    /// When frame `sequence` arrived first, where it did.
+    #[must_use]
+    pub fn arrival_ns(&self, sequence: u64) -> Option<u64> {
+        self.arrival_ns.get(usize::try_from(sequence).ok()?).copied().filter(|at| *at != 0)
+    }
+
+    /// When frame `sequence` was sent, where it arrived.
+    #[must_use]
+    pub fn sent_ns(&self, sequence: u64) -> Option<u64> {
+        self.arrival_ns(sequence)?;
+        self.sent_ns.get(usize::try_from(sequence).ok()?).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn stamp(sequence: u64) -> Stamp {
+        Stamp { stream: 1, sequence, intended_ns: 0, actual_ns: sequence.saturating_add(1000) }
+    }
+
+    #[test]
+    fn a_number_beyond_bounds_takes_no_memory() {
+        let mut record = StreamRecord::default();
+        assert!(!record.take(&stamp(u64::MAX), 1));
+        assert_eq!(record, StreamRecord::default());
+    }
+
+    proptest! {
+        /// Against the plainest of oracles.
+        #[test]
+        fn arrivals_are_counted(sequences in prop::collection::vec(0..40_u64, 0..200)) {
+            let mut record = StreamRecord::default();
+            let mut seen: Vec<u64> = Vec::new();
+            let (mut duplicated, mut late) = (0, 0);
+            for (at, sequence) in sequences.iter().enumerate() {
+                prop_assert!(record.take(&stamp(*sequence), 5000 + at as u64));
+                if seen.contains(sequence) {
+                    duplicated += 1;
+                } else {
+                    late += u64::from(seen.iter().any(|other| other > sequence));
+                    seen.push(*sequence);
+                }
+            }
+            prop_assert_eq!(record.delivered(), seen.len() as u64);
+            prop_assert_eq!(record.duplicated(), duplicated);
+            prop_assert_eq!(record.out_of_order(), late);
+            let missing = (0..).find(|number| !seen.contains(number));
+            prop_assert_eq!(Some(record.complete_below()), missing);
+            for number in 0..50 {
+                let first = sequences.iter().position(|sequence| *sequence == number);
+                prop_assert_eq!(record.arrival_ns(number), first.map(|at| 5000 + at as u64));
+                prop_assert_eq!(record.sent_ns(number), first.map(|_| 1000 + number));
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! From a description to namespaces and links.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+
+use onbeat_netdev::{Bridge, Ethtool, Handle, Namespace, VethEnd};
+use onbeat_wire::MacAddress;
+
+use super::{BOUND, Mounts, World};
+use crate::fault::Wire;
+use crate::topology::{Link, Topology};
+use crate::{Error, Result};
+
+/// MTU between nodes: room for two VLAN tags, the R-TAG and more beside 1,500 octets.
+const NODE_MTU: u32 = 1600;
+const HOST_MTU: u32 = 1500;
+
+/// Interfaces of a wire, in a namespace between the two ends of its link.
+const WIRE_ENDS: [&str; 2] = ["first", "second"];
+
+pub(super) fn world(topology: Topology) -> Result<World> {
+    let mounts = Mounts::enter()?;
+    let mut stations = BTreeMap::new();
+    let hosts = topology.hosts.iter().map(|host| &host.name);
+    for name in hosts.chain(topology.nodes.iter().map(|node| &node.name)) {
+        stations.insert(name.clone(), quiet_namespace()?);
+    }
+    let mut wires = BTreeMap::new();
+    for (number, link) in topology.links.iter().enumerate() {
+        if let Some(wire) = build_link(&topology, &stations, link, number)? {
+            wires.insert(link.name.clone(), wire);
+        }
+    }
+    for node in topology.nodes.iter().filter(|node| !node.bridge.is_empty()) {
+        let handle = &stations[&node.name];
+        handle.create_bridge(&Bridge::new("br0").multicast_snooping(false))?;
+        for interface in &node.bridge {
+            handle.set_master(interface, Some("br0"))?;
+        }
+        handle.set_up("br0")?;
+    }
+    for end in topology.links.iter().flat_map(|link| &link.ends) {
+        stations[&end.station].wait_carrier(&end.interface, BOUND)?;
+    }
+    Ok(World { daemons: BTreeMap::new(), wires, stations, topology, _mounts: mounts })
+}
+
+/// A namespace whose interfaces send nothing by themselves.
+fn quiet_namespace() -> Result<Handle> {
+    let namespace = Namespace::with_loopback()?;
+    let path = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
+    namespace.run(|| match fs::write(path, "1") {
+        // No IPv6, no noise.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        result => result.map_err(|error| Error::io(format!("write {path}"), error)),
+    })??;
+    Ok(Handle::in_namespace(&namespace)?)
+}
+
+fn build_link(
+    topology: &Topology,
+    stations: &BTreeMap<String, Handle>,
+    link: &Link,
+    number: usize,
+) -> Result<Option<Wire>> {
+    let [first, second] = &link.ends;
+    let between_nodes = topology.is_node(&first.station) && topology.is_node(&second.station);
+    let mtu = if between_nodes { NODE_MTU } else { HOST_MTU };
+    let at = |index: usize| {
+        let end = &link.ends[index];
+        (&stations[&end.station], VethEnd::new(&end.interface).mtu(mtu).mac(address(number, index)))
+    };
+    let Some(impairment) = link.impairment else {
+        pair(at(0), at(1))?;
+        for end in &link.ends {
+            settle(&stations[&end.station], &end.interface)?;
+        }
+        return Ok(None);
+    };
+    let middle = quiet_namespace()?;
+    for (index, name) in WIRE_ENDS.into_iter().enumerate() {
+        pair(at(index), (&middle, VethEnd::new(name).mtu(mtu)))?;
+        settle(&stations[&link.ends[index].station], &link.ends[index].interface)?;
+        settle(&middle, name)?;
+    }
+    for name in WIRE_ENDS {
+        middle.wait_carrier(name, BOUND)?;
+    }
+    Wire::start(&middle, WIRE_ENDS, impairment).map(Some)
+}
+
+/// One queue for each direction: frames keep their order whichever CPU moves them.
+fn pair((handle, end): (&Handle, VethEnd), (peer, peer_end): (&Handle, VethEnd)) -> Result<()> {
+    let peer_end = peer_end.queues(1, 1).namespace(peer.namespace());
+    Ok(handle.create_veth(&end.queues(1, 1), &peer_end)?)
+}
+
+fn settle(handle: &Handle, interface: &str) -> Result<()> {
+    let ethtool = Ethtool::in_namespace(handle.namespace())?;
+    // A veth takes what XDP redirects to it only where its other end polls, which GRO makes it do.
+    // And a frame with a checksum or segments still to be made would leave XDP unmade.
+    ethtool.set_features(interface, &[("gro", true), ("tso", false), ("tx", false)])?;
+    Ok(handle.set_up(interface)?)
+}
+
+/// Locally administered, and the same in every run.
+fn address(link: usize, end: usize) -> MacAddress {
+    let [high, low] = (link as u16).to_be_bytes();
+    MacAddress([0x02, 0x0b, 0, high, low, end as u8])
+}
