@@ -5,7 +5,7 @@ use std::mem::offset_of;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut, ProgramInput, ProgramMut};
+use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramInput, ProgramMut};
 
 use crate::abi::constants as c;
 use crate::abi::{Plain, frer_request};
@@ -56,10 +56,11 @@ fn entries(map: &str, streams: u32) -> u32 {
         "node" => 1,
         "port_counters" | "egress_ports" => c::MAX_PORTS,
         // Two members a stream; each of them, and the stream, with a recovery function.
-        "l2_streams" | "ip_streams" | "member_counters" => 2 * streams,
+        "member_counters" => 2 * streams,
         "recoveries" => 3 * streams,
         "generators" => streams,
         // A change of every stream at once needs the old and the new.
+        "l2_streams" | "ip_streams" => 4 * streams,
         "splits" => 2 * streams,
         "egresses" => 8 * streams,
         "groups" => streams.clamp(64, 4096),
@@ -143,21 +144,39 @@ impl Maps {
         MapHandle::try_from(map).context(|| format!("hold table {name}"))
     }
 
+    /// Makes the tables that are not there yet.
+    pub(crate) fn create(&mut self) -> Result<()> {
+        let mut open = open(&FRER.0)?;
+        for mut program in open.progs_mut() {
+            program.set_autoload(false);
+        }
+        self.finish(open, "the tables").map(drop)
+    }
+
     fn load(&mut self, object: &[u8], what: &str, rodata: &[u8]) -> Result<Object> {
-        let mut open = ObjectBuilder::default()
-            .open_memory(object)
-            .context(|| format!("read the object of {what}"))?;
+        let mut open = open(object)?;
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
                 let value = map.initial_value_mut().expect("constants have initial values");
                 value[..rodata.len()].copy_from_slice(rodata);
             }
+        }
+        self.finish(open, what)
+    }
+
+    /// Loads an object onto the node's tables.
+    fn finish(&mut self, mut open: OpenObject, what: &str) -> Result<Object> {
+        for mut map in open.maps_mut() {
             self.prepare(&mut map)?;
         }
         let object = open.load().context(|| format!("load {what}"))?;
         self.adopt(&object)?;
         Ok(object)
     }
+}
+
+fn open(object: &[u8]) -> Result<OpenObject> {
+    ObjectBuilder::default().open_memory(object).context(|| "read an object file".to_string())
 }
 
 /// The programs of one port.
@@ -194,9 +213,13 @@ impl Control {
         maps.load(&CONTROL.0, "the control program", &[test_clock.into()]).map(Self)
     }
 
+    pub(crate) fn program(&self) -> ProgramMut<'_> {
+        self.0.progs_mut().next().expect("the object holds one program")
+    }
+
     /// Carries out one request.
     pub(crate) fn run(&self, request: &frer_request) -> Result<()> {
-        let program = self.0.progs_mut().next().expect("the object holds one program");
+        let program = self.program();
         let mut out = [0; size_of::<frer_request>()];
         let input = ProgramInput {
             data_in: Some(request.as_bytes()),

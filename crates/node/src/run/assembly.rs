@@ -11,7 +11,7 @@ use super::error::{Error, Result};
 use super::journal::Journal;
 use super::latent::Detection;
 use super::port::{self, Devices};
-use crate::config::Config;
+use crate::config::{Config, Mode as WantedMode, PortConfig};
 
 /// Longest between two looks for recovery functions whose time ran out.
 const SLOWEST_SWEEP: Duration = Duration::from_millis(250);
@@ -32,30 +32,39 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// Makes `config` run: takes over what an earlier daemon left, or begins.
+    /// Makes `config` run: takes over what an earlier daemon left, or begins. A beginning that
+    /// fails leaves nothing behind.
     pub(super) fn start(file: &Path, config: Config, replace: bool) -> Result<Self> {
+        let (pin, control) = (config.node.pin.clone(), config.node.control.clone());
+        let fresh = !pin.exists() && Journal::open(&control)?.changes.is_empty();
+        let started = Self::bring_up(file, config, replace);
+        if started.is_err() && fresh {
+            take_away(&pin, &control).unwrap_or_else(|error| tracing::warn!("{error}"));
+        }
+        started
+    }
+
+    fn bring_up(file: &Path, config: Config, replace: bool) -> Result<Self> {
         let devices = Devices::open()?;
         let mut journal = Journal::open(&config.node.control)?;
+        for port in &config.ports {
+            devices.prepare(port, &mut journal)?;
+        }
+        check_mtu(&devices, &config)?;
         let plane = Plane::open(&PlaneOptions {
             directory: Some(config.node.pin.clone()),
             max_streams: config.node.max_streams,
             test_clock: false,
         })?;
-        let mut node = {
-            for port in &config.ports {
-                devices.prepare(port, &mut journal)?;
-            }
-            Self {
-                file: file.to_path_buf(),
-                latent: BTreeMap::new(),
-                started: Instant::now(),
-                config,
-                plane,
-                devices,
-                journal,
-            }
+        let mut node = Self {
+            file: file.to_path_buf(),
+            latent: BTreeMap::new(),
+            started: Instant::now(),
+            config,
+            plane,
+            devices,
+            journal,
         };
-        node.check_mtu(&node.config)?;
         let config = node.config.clone();
         for index in 0..config.ports.len() {
             node.attach(&config, index, replace)?;
@@ -63,13 +72,6 @@ impl Node {
         node.apply(&config)?;
         node.drop_ports_of_others()?;
         Ok(node)
-    }
-
-    fn check_mtu(&self, config: &Config) -> Result<()> {
-        let mtu = |port: &crate::config::PortConfig| {
-            self.devices.handle.link(&port.attached_interface()).ok().map(|link| link.mtu)
-        };
-        Ok(config.check_mtu(mtu)?)
     }
 
     /// Attaches port number `index` of `config`.
@@ -91,7 +93,7 @@ impl Node {
         match tried {
             // Before 6.3 a driver's ability shows only when it is asked to do it.
             Err(onbeat_frer_xdp::Error::Attach { source, .. })
-                if mode == Mode::Native && port.mode == crate::config::Mode::Auto =>
+                if mode == Mode::Native && port.mode == WantedMode::Auto =>
             {
                 tracing::warn!("port {:?}: XDP in generic mode: native: {source}", port.name);
                 self.plane.attach(&port::spec(port, &link, Mode::Generic), replace)?;
@@ -166,7 +168,7 @@ impl Node {
         for &index in &fresh {
             self.devices.prepare(&new.ports[index], &mut self.journal)?;
         }
-        self.check_mtu(&new)?;
+        check_mtu(&self.devices, &new)?;
         for &index in &fresh {
             self.attach(&new, index, false)?;
         }
@@ -234,11 +236,22 @@ impl Node {
 
     /// Takes everything away: programs, tables, what was made and set on interfaces.
     pub(super) fn remove(self) -> Result<()> {
-        let pin = self.config.node.pin.clone();
-        drop(self.plane);
-        Plane::remove(&pin)?;
-        self.journal.restore_all(&self.devices.handle, &self.devices.ethtool)
+        let (pin, control) = (self.config.node.pin.clone(), self.config.node.control.clone());
+        drop(self);
+        take_away(&pin, &control)
     }
+}
+
+/// Removes what is pinned, and gives back what was changed on interfaces, of whichever daemon.
+pub(super) fn take_away(pin: &Path, control: &Path) -> Result<()> {
+    Plane::remove(pin)?;
+    let devices = Devices::open()?;
+    Journal::open(control)?.restore_all(&devices.handle, &devices.ethtool)
+}
+
+fn check_mtu(devices: &Devices, config: &Config) -> Result<()> {
+    let mtu = |port: &PortConfig| Some(devices.handle.link(&port.attached_interface()).ok()?.mtu);
+    Ok(config.check_mtu(mtu)?)
 }
 
 /// Ports that frames received by port number `index` leave by.

@@ -264,20 +264,16 @@ pub fn down(node: &str) -> Result<()> {
             return wait_gone(&control);
         }
     }
-    let devices = port::Devices::open()?;
-    let journal = journal::Journal::open(&control)?;
-    let known = pin.exists() || !journal.changes.is_empty();
+    let known = pin.exists() || !journal::Journal::open(&control)?.changes.is_empty();
     if !known {
+        let message =
+            format!("nothing of node {name:?} at {} or {}", pin.display(), control.display());
         return Err(Error::System {
             what: "find such a node",
-            source: std::io::Error::new(
-                std::io::ErrorKind::NotFound,
-                format!("nothing of node {name:?} at {} or {}", pin.display(), control.display()),
-            ),
+            source: std::io::Error::new(std::io::ErrorKind::NotFound, message),
         });
     }
-    onbeat_frer_xdp::Plane::remove(&pin)?;
-    journal.restore_all(&devices.handle, &devices.ethtool)
+    assembly::take_away(&pin, &control)
 }
 
 /// Until the daemon has given up its control socket, which it does last.
