@@ -1,0 +1,78 @@
+//! The command line as a whole.
+
+use clap::{ArgAction, Parser};
+
+use crate::command::Command;
+
+/// Deterministic Ethernet on stock Linux
+///
+/// onbeat keeps packets on the beat. It protects streams against link loss (IEEE 802.1CB FRER):
+/// a talker's frames are numbered and sent along several paths, and the listener takes the first
+/// copy of each. It needs no patched kernel, no special driver and no TSN switch.
+#[derive(Debug, Parser)]
+#[command(
+    name = "onbeat",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  onbeat doctor eth0 eth1
+  onbeat run /etc/onbeat/bridge.toml
+
+Exit code: 0 it is done, 1 it ran and the answer is bad, 2 it could not run."
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Log more, on standard error; RUST_LOG overrides it
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn definitions_do_not_contradict_each_other() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn verbose_stands_anywhere() {
+        for line in ["onbeat -vv doctor", "onbeat doctor -vv", "onbeat doctor -v --verbose"] {
+            assert_eq!(Arguments::parse_from(line.split(' ')).verbose, 2, "{line}");
+        }
+    }
+
+    /// Those a user sees, with their names from the first.
+    fn commands(command: &clap::Command, name: &str, to: &mut Vec<(String, clap::Command)>) {
+        to.push((name.to_owned(), command.clone()));
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            commands(sub, &format!("{name} {}", sub.get_name()), to);
+        }
+    }
+
+    #[test]
+    fn every_command_shows_examples_that_parse() {
+        let mut all = Vec::new();
+        commands(&Arguments::command(), "onbeat", &mut all);
+        assert!(all.len() > 7, "{all:?}");
+        for (name, command) in all {
+            let help = command.get_after_help().unwrap_or_else(|| panic!("{name}")).to_string();
+            assert!(help.contains("Exit code: 0 "), "{name}: {help}");
+            let examples = help.lines().filter_map(|line| line.strip_prefix("  "));
+            // What stands behind a pipe or goes into a file is the shell's.
+            let examples: Vec<&str> =
+                examples.filter_map(|line| line.split(" | ").next()?.split(" > ").next()).collect();
+            assert!(!examples.is_empty(), "{name}");
+            for example in examples {
+                assert!(example.starts_with("onbeat "), "{name}: {example}");
+                Arguments::try_parse_from(example.split_whitespace())
+                    .unwrap_or_else(|error| panic!("{name}: {example}: {error}"));
+            }
+        }
+    }
+}

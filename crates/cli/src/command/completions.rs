@@ -1,0 +1,41 @@
+//! `onbeat completions`
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::exit::{Answer, Result};
+use crate::output;
+
+/// Print completions for a shell
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat completions bash > /etc/bash_completion.d/onbeat
+
+Exit code: 0 they are printed, 2 there are none for this shell.")]
+pub(crate) struct Arguments {
+    /// The shell
+    shell: Shell,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        let mut text = Vec::new();
+        let mut command = crate::args::Arguments::command();
+        clap_complete::generate(self.shell, &mut command, "onbeat", &mut text);
+        output::print(&String::from_utf8_lossy(&text))?;
+        Ok(Answer::Good)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn takes_a_shell() {
+        let Ok(Command::Completions(completions)) = parse("completions zsh") else { panic!() };
+        assert_eq!(completions.shell, clap_complete::Shell::Zsh);
+        assert!(parse("completions sh").is_err());
+    }
+}

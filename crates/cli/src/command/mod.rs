@@ -1,0 +1,59 @@
+//! The commands, in the order in which help shows them.
+
+mod completions;
+mod doctor;
+mod down;
+mod man;
+mod reload;
+mod reset;
+mod run;
+mod show;
+
+use clap::Subcommand;
+use tracing::Level;
+
+use crate::exit::Result;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Doctor(doctor::Arguments),
+    Run(run::Arguments),
+    Show(show::Arguments),
+    Reset(reset::Arguments),
+    Reload(reload::Arguments),
+    Down(down::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
+}
+
+impl Command {
+    /// What is logged without `-v`: a daemon tells what it does, a command only what is wrong.
+    pub(crate) fn log_level(&self) -> Level {
+        match self {
+            Command::Run(_) => Level::INFO,
+            _ => Level::WARN,
+        }
+    }
+
+    pub(crate) fn execute(self) -> Result {
+        match self {
+            Command::Doctor(arguments) => arguments.execute(),
+            Command::Run(arguments) => arguments.execute(),
+            Command::Show(arguments) => arguments.execute(),
+            Command::Reset(arguments) => arguments.execute(),
+            Command::Reload(arguments) => arguments.execute(),
+            Command::Down(arguments) => arguments.execute(),
+            Command::Completions(arguments) => arguments.execute(),
+            Command::Man(arguments) => arguments.execute(),
+        }
+    }
+}
+
+/// Parses a command line for a test.
+#[cfg(test)]
+pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
+    use clap::Parser;
+    let words = std::iter::once("onbeat").chain(line.split_whitespace());
+    crate::args::Arguments::try_parse_from(words).map(|arguments| arguments.command)
+}

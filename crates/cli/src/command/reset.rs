@@ -1,0 +1,44 @@
+//! `onbeat reset`
+
+use onbeat_node::control::Request;
+
+use crate::exit::Result;
+use crate::node;
+
+/// Reset the sequence functions of a stream
+///
+/// Its sequence generation begins again at 0 (802.1CB 7.4.1.3), and its recovery functions take
+/// the next packet whatever its number (7.4.3.3). Counters go on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat reset axis-1
+  onbeat reset axis-1 --node bridge
+
+Exit code: 0 it is reset, 2 no node answers or it has no such stream.")]
+pub(crate) struct Arguments {
+    /// Name of the stream
+    stream: String,
+    /// Name of the node, or path of its control socket; without it, the only node that runs
+    #[arg(long)]
+    node: Option<String>,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        let command = format!("onbeat reset {} --node", self.stream);
+        node::order(self.node.as_deref(), &command, &Request::Reset { stream: self.stream })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn takes_a_stream_and_a_node() {
+        let Ok(Command::Reset(reset)) = parse("reset axis-1 --node a") else { panic!() };
+        assert_eq!((reset.stream.as_str(), reset.node.as_deref()), ("axis-1", Some("a")));
+        assert!(parse("reset").is_err(), "all streams at once are not reset by mistake");
+    }
+}

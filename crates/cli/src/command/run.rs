@@ -1,0 +1,160 @@
+//! `onbeat run`
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use onbeat_frer::spec::Stream;
+use onbeat_node::config::{Config, Create};
+use onbeat_node::run;
+
+use crate::exit::{Answer, Result};
+use crate::output;
+
+/// Run the node that a file describes
+///
+/// It stays in the foreground, and tells systemd when it is ready. SIGHUP, or onbeat reload, reads
+/// the file anew. The data plane is in the kernel: when the program is killed, stopped by SIGTERM or
+/// upgraded it goes on forwarding, and the next start takes it over. Ctrl-C, or onbeat down, takes
+/// it away.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat run --check /etc/onbeat/bridge.toml
+  onbeat run /etc/onbeat/bridge.toml
+  onbeat run --replace examples/relay-two-paths.toml
+
+Exit code: 0 it was told to end, or the file is good (--check); 2 it could not run, or the file has \
+faults.")]
+pub(crate) struct Arguments {
+    /// The configuration file
+    file: PathBuf,
+    /// Only read the file, and print what it means or all its faults; needs no root
+    #[arg(long, conflicts_with = "replace")]
+    check: bool,
+    /// Replace XDP programs of others on the interfaces
+    #[arg(long)]
+    replace: bool,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        if self.check {
+            output::print(&summary(&Config::load(&self.file)?))?;
+            return Ok(Answer::Good);
+        }
+        run::run(&self.file, run::Options { replace: self.replace })?;
+        Ok(Answer::Good)
+    }
+}
+
+/// What a configuration means, in a few lines however many streams it has.
+fn summary(config: &Config) -> String {
+    const STREAMS: usize = 16;
+    let mut text = format!(
+        "node {}: {}, {}, room for {}\n",
+        config.node.name,
+        count(config.ports.len(), "port"),
+        count(config.streams.len(), "stream"),
+        config.node.max_streams,
+    );
+    // Writing to a String cannot fail.
+    let width = config.ports.iter().map(|port| port.name.len()).max().unwrap_or(0);
+    for port in &config.ports {
+        let _ = write!(text, "  port {:<width$}  {}", port.name, port.interface);
+        let _ = match port.create {
+            Some(Create::Veth) => {
+                writeln!(text, " (made by the node, with {})", port.attached_interface())
+            }
+            None => writeln!(text),
+        };
+    }
+    let shown = &config.streams[..config.streams.len().min(STREAMS)];
+    let width = shown.iter().map(|stream| stream.name.len()).max().unwrap_or(0);
+    for stream in shown {
+        let _ = writeln!(text, "  stream {:<width$}  {}", stream.name, way(config, stream));
+    }
+    let rest = config.streams.len() - shown.len();
+    if rest > 0 {
+        let _ = writeln!(text, "  and {rest} more");
+    }
+    text
+}
+
+/// `talker -> generate -> path1, path2`
+fn way(config: &Config, stream: &Stream) -> String {
+    let function = match (stream.generate, &stream.recover) {
+        (true, _) => "generate",
+        (false, Some(_)) => "recover",
+        (false, None) => "forward",
+    };
+    let ports = |ids: &mut dyn Iterator<Item = _>| {
+        ids.map(|id| config.port(id).name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let from = ports(&mut stream.members.iter().map(|member| member.port));
+    let to = ports(&mut stream.egress.iter().map(|egress| egress.port));
+    format!("{from} -> {function} -> {to}")
+}
+
+fn count(n: usize, what: &str) -> String {
+    if n == 1 { format!("{n} {what}") } else { format!("{n} {what}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn takes_a_file() {
+        let Ok(Command::Run(run)) = parse("run a.toml --replace") else { panic!() };
+        assert_eq!(run.file.to_str(), Some("a.toml"));
+        assert!(run.replace && !run.check);
+        assert!(parse("run").is_err());
+    }
+
+    #[test]
+    fn a_check_replaces_nothing() {
+        let Ok(Command::Run(run)) = parse("run --check a.toml") else { panic!() };
+        assert!(run.check);
+        assert!(parse("run --check --replace a.toml").is_err());
+    }
+
+    #[test]
+    fn a_summary_tells_where_streams_go_and_stays_short() {
+        let text = r#"
+            [node]
+            name = "a"
+            max-streams = 32
+            [[port]]
+            name = "talker"
+            interface = "tsn0"
+            create = "veth"
+            [[port]]
+            name = "path1"
+            interface = "eth0"
+            [[stream]]
+            name = "axis-{n}"
+            count = 18
+            step = { destination = 1 }
+            generate = true
+            member = [{ port = "talker", identify = { type = "null", destination = "01:00:5e:00:02:00" } }]
+            egress = [{ port = "path1", tag = "r-tag" }]
+        "#;
+        let summary = summary(&Config::parse(text, "a.toml").unwrap());
+        assert!(
+            summary.starts_with(
+                "\
+node a: 2 ports, 18 streams, room for 32
+  port talker  tsn0 (made by the node, with tsn0-frer)
+  port path1   eth0
+  stream axis-0   talker -> generate -> path1
+"
+            ),
+            "{summary}"
+        );
+        assert!(
+            summary.ends_with("  stream axis-15  talker -> generate -> path1\n  and 2 more\n"),
+            "{summary}"
+        );
+    }
+}

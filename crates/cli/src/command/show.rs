@@ -1,0 +1,89 @@
+//! `onbeat show`
+
+use onbeat_node::control::{
+    NodeStatus, Request, Response, StreamStatus, node_table, stream_detail,
+};
+
+use crate::exit::{Answer, Failure, Result};
+use crate::{node, output};
+
+/// Show a running node: its ports, its streams, and what they counted
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat show
+  onbeat show bridge --stream axis-1
+  onbeat show bridge --json | jq '.streams[].recovery.lost'
+
+Exit code: 0 it is shown, 2 no node answers or it has no such stream.")]
+pub(crate) struct Arguments {
+    /// Name of the node, or path of its control socket; without it, the only node that runs
+    node: Option<String>,
+    /// Show everything about one stream
+    #[arg(long, value_name = "NAME")]
+    stream: Option<String>,
+    /// Print the state as JSON, with every counter
+    #[arg(long)]
+    json: bool,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        let status = match node::ask(self.node.as_deref(), "onbeat show", &Request::Show)? {
+            Response::Status { status } => status,
+            other => return Err(node::unexpected(&other)),
+        };
+        match (&self.stream, self.json) {
+            (None, false) => output::print(&node_table(&status))?,
+            (None, true) => output::print_json(&status)?,
+            (Some(name), false) => output::print(&stream_detail(find(&status, name)?))?,
+            (Some(name), true) => output::print_json(find(&status, name)?)?,
+        }
+        Ok(Answer::Good)
+    }
+}
+
+fn find<'a>(status: &'a NodeStatus, name: &str) -> Result<&'a StreamStatus> {
+    /// More names than this help nobody.
+    const NAMED: usize = 16;
+    status.streams.iter().find(|stream| stream.name == name).ok_or_else(|| {
+        let names: Vec<&str> = status.streams.iter().map(|stream| stream.name.as_str()).collect();
+        let more = if names.len() > NAMED { ", ... (all of them: onbeat show)" } else { "" };
+        let streams = match names.as_slice() {
+            [] => "it has none".to_owned(),
+            _ => format!("streams there: {}{more}", names[..names.len().min(NAMED)].join(", ")),
+        };
+        Failure::new(format!("node {:?} has no stream {name:?}; {streams}", status.node))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn takes_a_node_and_a_stream() {
+        let Ok(Command::Show(show)) = parse("show a --stream axis-1 --json") else { panic!() };
+        assert_eq!(show.node.as_deref(), Some("a"));
+        assert_eq!(show.stream.as_deref(), Some("axis-1"));
+        assert!(show.json);
+        let Ok(Command::Show(show)) = parse("show") else { panic!() };
+        assert!(show.node.is_none() && show.stream.is_none() && !show.json);
+    }
+
+    #[test]
+    fn a_stream_that_is_not_there_is_answered_with_a_few_that_are() {
+        let stream = |n| StreamStatus { name: format!("s{n}"), ..StreamStatus::default() };
+        let node = |n| NodeStatus {
+            node: "a".into(),
+            streams: (0..n).map(stream).collect(),
+            ..NodeStatus::default()
+        };
+        let message = |n| format!("{:?}", find(&node(n), "x").unwrap_err());
+        assert!(message(0).contains("it has none"));
+        assert!(message(2).contains("streams there: s0, s1\""), "{}", message(2));
+        assert!(message(4096).contains("s15, ... (all of them: onbeat show)"));
+        assert_eq!(find(&node(3), "s2").unwrap().name, "s2");
+    }
+}

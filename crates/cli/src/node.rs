@@ -1,0 +1,41 @@
+//! Asking a running node.
+
+use std::path::Path;
+
+use onbeat_node::control::{Client, ClientError, DIRECTORY, Request, Response};
+
+use crate::exit::{Answer, Failure, Result};
+use crate::output;
+
+/// Asks a node, or the only one that runs; `command` is how to ask one among several.
+pub(crate) fn ask(node: Option<&str>, command: &str, request: &Request) -> Result<Response> {
+    let mut client = match Client::to_node(node, Path::new(DIRECTORY)) {
+        // The names are those of control sockets, which begin with a letter or digit.
+        Err(ClientError::SeveralNodes { nodes }) => {
+            return Err(Failure::new(format!(
+                "several nodes run here: {}; say which, as in: {command} {}",
+                nodes.join(", "),
+                nodes.first().map_or("NODE", String::as_str),
+            )));
+        }
+        client => client?,
+    };
+    Ok(client.request(request)?)
+}
+
+/// Asks for something to be done, and prints what was.
+pub(crate) fn order(node: Option<&str>, command: &str, request: &Request) -> Result {
+    match ask(node, command, request)? {
+        Response::Done { message } => output::print(&format!("{message}\n"))?,
+        other => return Err(unexpected(&other)),
+    }
+    Ok(Answer::Good)
+}
+
+/// An answer to some other question.
+pub(crate) fn unexpected(response: &Response) -> Failure {
+    Failure::new(format!(
+        "the node answered something else than was asked: {response:?}; \
+         use the version of onbeat that the node runs"
+    ))
+}

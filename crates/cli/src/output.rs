@@ -1,0 +1,30 @@
+//! Standard output, which may be a terminal, a file that is full, or a pipe that nobody reads.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use crate::exit::{Failure, Result};
+
+/// Prints a text. That the reader of a pipe has gone (`onbeat show | head`) is no error.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("standard output cannot be written: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a value as JSON, laid out to be read.
+pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    print(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// Whether to use colours there: on a terminal that has them, unless NO_COLOR is set
+/// (<https://no-color.org>: to anything but nothing).
+pub(crate) fn colours(there: &impl IsTerminal) -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    there.is_terminal()
+        && set("NO_COLOR").is_none()
+        && set("TERM").is_none_or(|term| term != "dumb")
+}

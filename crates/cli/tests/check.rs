@@ -1,0 +1,61 @@
+//! `onbeat run --check`: no root, no interface, only the file.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Directory, Ran, root, run};
+
+fn configurations(below: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(below).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            configurations(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            found.push(path);
+        }
+    }
+}
+
+fn check(file: &Path) -> Ran {
+    run(&["run", "--check", file.to_str().expect("a path that is text")])
+}
+
+#[test]
+fn every_example_is_good() {
+    let mut examples = Vec::new();
+    configurations(&root().join("examples"), &mut examples);
+    assert!(examples.len() >= 11, "{examples:?}");
+    for file in examples {
+        let Ran { code, out, err } = check(&file);
+        assert_eq!((code, err.as_str()), (0, ""), "{}", file.display());
+        assert!(out.starts_with("node ") && out.contains("\n  port "), "{out}");
+        assert!(out.contains("\n  stream ") && out.contains(" -> "), "{out}");
+        assert!(out.lines().count() < 100, "short, however many streams: {out}");
+    }
+}
+
+#[test]
+fn a_fault_is_shown_where_it_is() {
+    let directory = Directory::new("check");
+    let file = directory.file("broken.toml");
+    let text = "[[port]]\nname = \"a\"\ninterface = \"eth0\"\nmodee = \"native\"\n\n[[strem]]\n";
+    std::fs::write(&file, text).expect("a file");
+    let Ran { code, out, err } = check(&file);
+    assert_eq!((code, out.as_str()), (2, ""));
+    let place = |line| format!("{}:{line}:", file.display());
+    assert!(err.starts_with(&format!("onbeat: {}", place(4))), "{err}");
+    assert!(err.contains(&place(6)), "all faults at once: {err}");
+    assert!(err.contains("did you mean mode?"), "{err}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let Ran { code, err, .. } = run(&["run", "--check", "/nowhere/a.toml"]);
+    assert_eq!(code, 2);
+    assert!(
+        err.starts_with("onbeat: configuration file \"/nowhere/a.toml\" cannot be read"),
+        "{err}"
+    );
+    assert_eq!(err.matches("No such file").count(), 1, "said once: {err}");
+}
