@@ -44,17 +44,33 @@ impl Plane {
         link: Option<Link>,
     ) -> Result<()> {
         self.tables.egress_ports.set(&slot.into(), &egress_port(spec.ifindex, None))?;
-        let port = Port { slot, ifindex: spec.ifindex, mode: spec.mode, programs, _link: link };
+        let port = Port { slot, ifindex: spec.ifindex, mode: spec.mode, up: true, programs, _link: link };
         self.ports.insert(spec.name.clone(), port);
-        // Groups that hold the port learn of its new interface and program.
-        let groups: Vec<_> = self
-            .groups
-            .iter()
-            .filter(|((ports, _), _)| ports & (1 << slot) != 0)
-            .map(|(key, group)| (*key, *group))
-            .collect();
+        self.rewrite_groups(slot)
+    }
+
+    /// Takes a port whose interface is turned off out of the sets of ports that frames leave by, or
+    /// puts it back. In generic mode the kernel sends a frame to none of a set where one of it is
+    /// off; in native mode it leaves that one out by itself.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn set_up(&mut self, name: &str, up: bool) -> Result<()> {
+        match self.ports.get_mut(name) {
+            Some(port) if port.up != up => {
+                port.up = up;
+                let slot = port.slot;
+                self.rewrite_groups(slot)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the sets of ports that hold a port anew.
+    fn rewrite_groups(&self, slot: u8) -> Result<()> {
+        let groups = self.groups.iter().filter(|((ports, _), _)| ports & (1 << slot) != 0);
         for (key, group) in groups {
-            self.write_group(key, group)?;
+            self.write_group(*key, *group)?;
         }
         Ok(())
     }
@@ -170,6 +186,8 @@ impl Plane {
 
     /// Writes the ports of a group: a new inner map, put in place of the one there at once.
     pub(super) fn write_group(&self, (ports, egresses): (u64, bool), slot: u32) -> Result<()> {
+        let of_group = |port: &&Port| port.up && ports & (1 << port.slot) != 0;
+        let members: Vec<&Port> = self.ports.values().filter(of_group).collect();
         let options = sys::bpf_map_create_opts {
             sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
             ..Default::default()
@@ -179,12 +197,11 @@ impl Plane {
             Some("frer_group"),
             4,
             size_of::<bpf_devmap_val>() as u32,
-            ports.count_ones(),
+            members.len().max(1) as u32,
             &options,
         )
         .context(|| "make a group of egress ports".to_string())?;
-        let members = self.ports.values().filter(|port| ports & (1 << port.slot) != 0);
-        for (index, port) in members.enumerate() {
+        for (index, port) in members.into_iter().enumerate() {
             let program = egresses.then(|| port.programs.egress());
             let value = egress_port(port.ifindex, program.as_ref().map(|p| p.as_fd().as_raw_fd()));
             group

@@ -189,37 +189,47 @@ impl Node {
         self.journal.restore(&self.devices.handle, &self.devices.ethtool, interface);
     }
 
-    /// An interface changed: one that came back gets its program again.
+    /// An interface came, changed or went.
     pub(super) fn device_event(&mut self, event: &LinkEvent) {
-        let name = match event {
-            LinkEvent::Added(link) => link.name.clone(),
+        match event {
             LinkEvent::Removed { name, .. } => {
                 if let Some(port) = self.port_of(name) {
+                    let port = &self.config.ports[port].name;
                     tracing::warn!("port {port:?}: interface {name} is gone");
                 }
-                return;
             }
-            _ => return,
-        };
-        let config = self.config.clone();
-        let Some(index) = config.ports.iter().position(|p| p.attached_interface() == name) else {
-            return;
-        };
-        let port = &config.ports[index];
-        let back = self
-            .devices
-            .prepare(port, &mut self.journal)
-            .map(drop)
-            .and_then(|()| self.attach(&config, index, false));
-        match back {
-            Ok(()) => tracing::info!("port {:?}: interface {name} is back", port.name),
-            Err(error) => tracing::error!("{error}"),
+            LinkEvent::Added(link) | LinkEvent::Changed(link) => {
+                if let Some(port) = self.port_of(&link.name) {
+                    self.follow(port);
+                }
+            }
+            LinkEvent::Lost => (0..self.config.ports.len()).for_each(|port| self.follow(port)),
         }
     }
 
-    fn port_of(&self, interface: &str) -> Option<&str> {
-        let port = self.config.ports.iter().find(|p| p.attached_interface() == interface)?;
-        Some(&port.name)
+    /// Does for port number `index` what its interface asks for now: one that came back gets its
+    /// program again.
+    fn follow(&mut self, index: usize) {
+        let config = self.config.clone();
+        let port = &config.ports[index];
+        let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return };
+        let attached = self.plane.ports().find(|(name, ..)| *name == port.name);
+        let followed = if attached.is_some_and(|(_, ifindex, _)| ifindex == link.index) {
+            self.plane.set_up(&port.name, link.up).map_err(Error::from)
+        } else {
+            let prepared = self.devices.prepare(port, &mut self.journal).map(drop);
+            prepared.and_then(|()| self.attach(&config, index, false)).inspect(|()| {
+                tracing::info!("port {:?}: interface {} is back", port.name, link.name);
+            })
+        };
+        if let Err(error) = followed {
+            tracing::error!("{error}");
+        }
+    }
+
+    /// Number of the port with this interface.
+    fn port_of(&self, interface: &str) -> Option<usize> {
+        self.config.ports.iter().position(|port| port.attached_interface() == interface)
     }
 
     /// How often to look for recovery functions whose time ran out.
