@@ -40,8 +40,8 @@ impl Detection {
         self.latent.next_deadline()
     }
 
-    /// 10.8.10
-    pub(super) fn resets(&self) -> u64 {
+    /// 10.8.10: how often the base difference was taken anew.
+    pub(super) fn base_resets(&self) -> u64 {
         self.latent.counters().latent_error_resets
     }
 

@@ -52,7 +52,7 @@ fn of_stream(node: &Node, stream: &Stream, reading: &StreamReading) -> StreamSta
             seq_gen_resets: generation.resets,
         }),
         recovery: reading.recovery.map(|r| {
-            of_recovery(&r, latent.map_or(0, |l| l.resets()), latent.map_or(0, |l| l.errors))
+            of_recovery(&r, latent.map_or(0, |l| l.base_resets()), latent.map_or(0, |l| l.errors))
         }),
         egress: stream
             .egress
