@@ -56,7 +56,9 @@ trap finish EXIT
 trap 'exit 130' INT TERM HUP
 
 echo "try-bare-debian: installing $suite into $root"
-debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1 ||
+# In a mount namespace of its own: it mounts /proc and /sys there while it works.
+unshare --mount --propagation private \
+	debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1 ||
 	fail "debootstrap failed: see $root.log"
 rm -f "$root.log"
 cat >"$root/etc/apt/sources.list" <<END
