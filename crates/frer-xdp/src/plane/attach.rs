@@ -114,15 +114,15 @@ impl Plane {
         if let Some(old) = self.ports.remove(&spec.name) {
             drop(old); // the pin, where there is one, still holds the link
         }
-        if let Some(path) = &path
-            && let Ok(link) = Link::open(path)
-        {
+        if let Some(link) = path.as_deref().and_then(|path| Link::open(path).ok()) {
             let info = link.info().context(|| "ask for a link".to_string())?;
             if info.ifindex == spec.ifindex && spec.running.contains(&info.program) {
                 link.update(ingress.as_fd())
                     .context(|| format!("replace the program on {}", spec.interface))?;
                 return Ok(link);
             }
+        }
+        if let Some(path) = &path {
             // The interface went away, and another came in its place.
             unpin(path)?;
         }

@@ -68,32 +68,24 @@ impl Journal {
 
     /// Gives back what was changed on one interface.
     pub(super) fn restore(&mut self, handle: &Handle, ethtool: &Ethtool, interface: &str) {
-        let gone = |error: &onbeat_netdev::Error| error.is_not_found();
+        let give_back = |what: &str, done: onbeat_netdev::Result<()>| match done {
+            Err(error) if !error.is_not_found() => {
+                tracing::warn!("{interface}: {what} not given back: {error}");
+            }
+            _ => {}
+        };
         if let Some(features) = self.changes.features.remove(interface) {
             let features: Vec<_> = features.iter().map(|(name, on)| (name.as_str(), *on)).collect();
-            if let Err(error) = ethtool.set_features(interface, &features)
-                && !gone(&error)
-            {
-                tracing::warn!("offloads of {interface} are not as they were: {error}");
-            }
+            give_back("offloads", ethtool.set_features(interface, &features).map(drop));
         }
-        if let Some(mtu) = self.changes.mtu.remove(interface)
-            && let Err(error) = handle.set_mtu(interface, mtu)
-            && !gone(&error)
-        {
-            tracing::warn!("MTU of {interface} is not {mtu} as it was: {error}");
+        if let Some(mtu) = self.changes.mtu.remove(interface) {
+            give_back("MTU", handle.set_mtu(interface, mtu));
         }
-        if take(&mut self.changes.promiscuous, interface)
-            && let Err(error) = handle.set_promiscuous(interface, false)
-            && !gone(&error)
-        {
-            tracing::warn!("{interface} stays promiscuous: {error}");
+        if take(&mut self.changes.promiscuous, interface) {
+            give_back("promiscuous mode", handle.set_promiscuous(interface, false));
         }
-        if take(&mut self.changes.created, interface)
-            && let Err(error) = handle.delete(interface)
-            && !gone(&error)
-        {
-            tracing::warn!("{interface}, which the node made, stays: {error}");
+        if take(&mut self.changes.created, interface) {
+            give_back("interface made by the node", handle.delete(interface));
         }
     }
 

@@ -185,10 +185,8 @@ fn housekeeping(node: &mut Node, timers: &mut Timers, notifier: &Notifier) {
     if timers.sweep.is_none_or(|due| due <= now) {
         // A reload may have brought the first time-out, or taken the last.
         timers.sweep = node.sweep_interval().map(|interval| now + interval);
-        if timers.sweep.is_some()
-            && let Err(error) = node.plane.expire()
-        {
-            tracing::error!("time-outs: {error}");
+        if timers.sweep.is_some() {
+            node.plane.expire().unwrap_or_else(|error| tracing::error!("time-outs: {error}"));
         }
     }
     if timers.watchdog.is_some_and(|due| due <= now) {
