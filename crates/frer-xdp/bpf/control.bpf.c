@@ -11,16 +11,18 @@ const volatile bool test_clock;
 /* One run visits this many slots at most; the caller goes on from there. */
 #define MAX_SWEEP 1024
 
-static __always_inline void expire(__u32 slot, __u64 now)
+/* A global function: the verifier looks at it once, and not for each slot of a sweep. */
+__noinline int expire(__u32 slot, __u64 now)
 {
 	struct frer_recovery *r = bpf_map_lookup_elem(&recoveries, &slot);
 
 	if (!r)
-		return;
+		return false;
 	bpf_spin_lock(&r->lock);
 	if (timer_expired(r, now))
 		recovery_reset(r);
 	bpf_spin_unlock(&r->lock);
+	return true;
 }
 
 static __always_inline void reset(__u32 slot, __u64 now)
@@ -69,9 +71,8 @@ int frer_control(struct xdp_md *ctx)
 	switch (q->op) {
 	case FRER_OP_EXPIRE:
 		for (__u32 i = 0; i < MAX_SWEEP; i++) {
-			if (i >= q->count)
+			if (i >= q->count || !expire(slot + i, now))
 				break;
-			expire(slot + i, now);
 		}
 		return XDP_PASS;
 	case FRER_OP_RESET_RECOVERY:

@@ -26,23 +26,30 @@ static __always_inline __u64 history_bit(__u32 number)
 	return 1ULL << (number & 63);
 }
 
-/* How many of the `count` numbers from `number` on are set; clears them where `clear` says so. */
+/*
+ * How many of the `count` numbers from `number` on, one at least, are set; clears them where `clear`
+ * says so. Written so that each turn has one way on and one way out: the verifier walks them all.
+ */
 static __always_inline __u32 history_range(struct frer_recovery *r, __u32 number, __u32 count,
 					   bool clear)
 {
+	__u32 first = number & 63;
+	__u32 end = first + count; /* counted from the first word's first bit, as `first` is */
+	__u64 mask = ~0ULL << first;
 	__u32 ones = 0;
 
-	for (int i = 0; i < RANGE_WORDS && count; i++) {
-		__u32 first = number & 63;
-		__u32 bits = 64 - first < count ? 64 - first : count;
-		__u64 mask = (~0ULL >> ((64 - bits) & 63)) << first;
-		__u64 *word = history_word(r, number);
+	for (__u32 i = 0; i < RANGE_WORDS; i++) {
+		__u64 *word = history_word(r, number + i * 64);
+		bool last = end <= (i + 1) * 64;
 
+		if (last)
+			mask &= ~0ULL >> ((64 - end) & 63);
 		ones += __builtin_popcountll(*word & mask);
 		if (clear)
 			*word &= ~mask;
-		number += bits;
-		count -= bits;
+		if (last)
+			break;
+		mask = ~0ULL;
 	}
 	return ones;
 }
