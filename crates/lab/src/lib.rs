@@ -16,6 +16,7 @@ mod error;
 pub mod fault;
 pub mod interrupt;
 mod random;
+pub mod scenario;
 pub mod topology;
 pub mod traffic;
 pub mod world;

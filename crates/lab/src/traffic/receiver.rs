@@ -145,7 +145,7 @@ fn read_control(header: &libc::msghdr) -> Aside {
     while !next.is_null() {
         // SAFETY: the macros lead to whole control messages within the buffer.
         let (message, data) = unsafe { (*next, libc::CMSG_DATA(next)) };
-        let holds = |size: usize| message.cmsg_len as usize >= size_of::<libc::cmsghdr>() + size;
+        let holds = |size: usize| message.cmsg_len >= size_of::<libc::cmsghdr>() + size;
         match (message.cmsg_level, message.cmsg_type) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if holds(size_of::<libc::timespec>()) => {
                 // SAFETY: the message holds a timespec, as was just checked.

@@ -97,11 +97,13 @@ fn pair((handle, end): (&Handle, VethEnd), (peer, peer_end): (&Handle, VethEnd))
 }
 
 fn settle(handle: &Handle, interface: &str) -> Result<()> {
+    handle.set_up(interface)?;
     let ethtool = Ethtool::in_namespace(handle.namespace())?;
     // A veth takes what XDP redirects to it only where its other end polls, which GRO makes it do.
+    // Only of a device that is up does the kernel tell the other end, where nodes look it up.
     // And a frame with a checksum or segments still to be made would leave XDP unmade.
     ethtool.set_features(interface, &[("gro", true), ("tso", false), ("tx", false)])?;
-    Ok(handle.set_up(interface)?)
+    Ok(())
 }
 
 /// Locally administered, and the same in every run.

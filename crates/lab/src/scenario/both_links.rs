@@ -1,0 +1,28 @@
+//! Both paths fail at once, several times, and one of them comes back first.
+//!
+//! ```text
+//!                        path1
+//!   talker --- a ===================== b --- listener
+//!                  path2 (+ 300 us)
+//! ```
+
+use super::link_failure::play_steps;
+use super::outage::Step;
+use super::stage::Stage;
+use crate::Result;
+
+const OUTAGES: usize = 3;
+
+pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
+    let phase_ns = stage.phase_ns(1.0)?;
+    let mut steps = vec![Step::new("both up", [true, true], phase_ns)];
+    for number in 1..=OUTAGES {
+        steps.push(Step::new(format!("both down ({number})"), [false, false], phase_ns));
+        // The paths take turns in being the first.
+        let (first, up) =
+            if number % 2 == 1 { ("path1", [true, false]) } else { ("path2", [false, true]) };
+        steps.push(Step::new(format!("{first} up ({number})"), up, phase_ns));
+        steps.push(Step::new(format!("both up ({number})"), [true, true], phase_ns));
+    }
+    play_steps(stage, phase_ns, &steps)
+}

@@ -1,0 +1,74 @@
+//! Either path fails again and again, in random order, never both at a time.
+//!
+//! ```text
+//!                        path1
+//!   talker --- a ===================== b --- listener
+//!                  path2 (+ 300 us)
+//! ```
+//!
+//! Before the next cut, what was sent while one path carried the stream alone must have arrived:
+//! a frame that is on its way on a path when that path is cut is lost with it, and only frames
+//! that the other path carries, too, are protected.
+
+use onbeat_report::{Check, Measurement, PhaseState};
+
+use super::flow::{self, caught_up};
+use super::outage::{Phase, check_clean};
+use super::stage::Stage;
+use super::two_paths::{self, TwoPaths};
+use super::figures;
+use crate::Result;
+use crate::clock::now_ns;
+use crate::fault::Impairment;
+use crate::random::Random;
+use crate::world::Ends;
+
+const CUTS: u32 = 1000;
+/// Longest time that a path stays cut, in ns.
+const LONGEST_CUT_NS: u64 = 10_000_000;
+
+pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
+    let cuts = stage.options.cuts.unwrap_or(CUTS);
+    let slower = Impairment { delay_us: 300, ..Impairment::default() };
+    let network = TwoPaths { impairments: [None, Some(slower)], ..TwoPaths::vector(1000) };
+    let world = stage.open(&network.topology())?;
+    let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
+    let mut random = Random::new(stage.options.seed);
+    let from_ns = now_ns();
+    let mut done = 0;
+    let mut by_path = [0_u64; 2];
+    while done < cuts {
+        let path = random.below(2) as usize;
+        let link = ["path1", "path2"][path];
+        let ends = [Ends::Both, Ends::First, Ends::Second][random.below(3) as usize];
+        let what = format!("cut {} of {cuts}: {link}", done + 1);
+        world.cut(link, ends)?;
+        stage.pass(&what, &flows, random.below(LONGEST_CUT_NS))?;
+        world.restore(link)?;
+        by_path[path] += 1;
+        done += 1;
+        if !caught_up(&flows)? {
+            stage.note(format!("stopped after cut {done}, of {link}: frames are missing"));
+            break;
+        }
+    }
+    let phase = Phase {
+        name: "flapping".into(),
+        from_ns,
+        to_ns: now_ns(),
+        state: PhaseState::Degraded,
+    };
+    let flowed = flow::finish_all(flows)?;
+    stage.require_honest_wires(&world)?;
+    let statuses = stage.statuses(&world)?;
+    let lost: u64 = flowed.iter().map(|flow| flow.delivery.lost()).sum();
+    stage.check(Check::eq("lost", lost, 0_u64, "frames"));
+    stage.check(Check::eq("cuts", done, cuts, ""));
+    check_clean(stage, &flowed);
+    two_paths::check_counters(stage, &statuses, &flowed);
+    for (path, count) in ["path1", "path2"].into_iter().zip(by_path) {
+        stage.figure(format!("cuts of {path}"), Measurement::new("", count));
+    }
+    figures::all(stage, &flowed, &[phase], &statuses);
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! A stream between two hosts.
+
+use std::time::Duration;
+
+use onbeat_wire::{MacAddress, VlanTag};
+
+use crate::clock::{SECOND, now_ns};
+use crate::interrupt::wait_until;
+use crate::traffic::{
+    Delivery, Expect, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport,
+};
+use crate::{Result, World};
+
+/// Priority of the streams' frames.
+const PCP: u8 = 6;
+
+/// A stream between two hosts, each with one interface "eth0".
+#[derive(Debug, Clone)]
+pub(super) struct FlowSpec {
+    pub(super) name: &'static str,
+    pub(super) from: &'static str,
+    pub(super) to: &'static str,
+    /// Group address that the stream is told by, and its VLAN.
+    pub(super) destination: MacAddress,
+    pub(super) vlan: u16,
+    pub(super) rate: u64,
+    pub(super) size: usize,
+}
+
+/// It flows.
+pub(super) struct Flow {
+    pub(super) name: &'static str,
+    stream: u32,
+    source: Source,
+    sink: Sink,
+}
+
+/// It has flowed.
+pub(super) struct Flowed {
+    pub(super) name: &'static str,
+    pub(super) delivery: Delivery,
+    /// Frames that arrived other than they were sent: octets, VLAN tag, or a sequence tag left.
+    pub(super) changed: u64,
+}
+
+impl Flow {
+    pub(super) fn start(world: &World, spec: &FlowSpec) -> Result<Self> {
+        // Every flow of a process has its own number: late frames of one before it are foreign.
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+        let stream = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let vlans = vec![VlanTag { pcp: PCP, ..VlanTag::new(spec.vlan) }];
+        let expect = Expect { stream, vlans: vlans.clone() };
+        let sink = Sink::start(world.namespace(spec.to)?, "eth0", &[expect])?;
+        let talker = world.handle(spec.from)?;
+        let config = SourceConfig {
+            stream,
+            frame: FrameSpec {
+                destination: spec.destination,
+                source: talker.link("eth0")?.mac.unwrap_or_default(),
+                vlans,
+                size: spec.size,
+            },
+            rate: Rate::PerSecond(spec.rate),
+            limit: None,
+            spin: Duration::ZERO,
+        };
+        let source = Source::start(talker.namespace(), "eth0", config)?;
+        Ok(Self { name: spec.name, stream, source, sink })
+    }
+
+    /// Frames below this number were begun to be sent; all others are sent later than now.
+    pub(super) fn begun(&self) -> u64 {
+        self.source.begun()
+    }
+
+    pub(super) fn sent(&self) -> u64 {
+        self.source.sent()
+    }
+
+    pub(super) fn delivered(&self) -> u64 {
+        self.sink.delivered(self.stream)
+    }
+
+    /// Every frame below this number has arrived.
+    pub(super) fn complete_below(&self) -> u64 {
+        self.sink.complete_below(self.stream)
+    }
+
+    /// Stops sending.
+    fn stop(self) -> Result<Stopped> {
+        let sent = self.source.stop()?;
+        Ok(Stopped { name: self.name, stream: self.stream, sent, sink: self.sink })
+    }
+}
+
+/// It is no longer sent; frames may be on their way.
+struct Stopped {
+    name: &'static str,
+    stream: u32,
+    sent: SourceReport,
+    sink: Sink,
+}
+
+impl Stopped {
+    /// Waits until nothing is on its way any more, and compares.
+    fn finish(self) -> Result<Flowed> {
+        /// Nothing arrives for that long: nothing is on its way. Frames wait for a CPU, and no
+        /// longer than other threads do.
+        const QUIET_NS: u64 = SECOND / 2;
+        const BOUND: Duration = Duration::from_secs(30);
+        let (mut delivered, mut since) = (0, now_ns());
+        wait_until(BOUND, || {
+            let now = self.sink.delivered(self.stream);
+            if now != delivered {
+                (delivered, since) = (now, now_ns());
+            }
+            self.sink.complete_below(self.stream) >= self.sent.sent || now_ns() - since > QUIET_NS
+        })?;
+        let mut report = self.sink.stop()?;
+        let record = report.take(self.stream)?;
+        let changed = report.corrupted + record.wrong_vlan + record.sequence_tagged;
+        Ok(Flowed { name: self.name, delivery: Delivery::new(self.sent, record), changed })
+    }
+}
+
+/// Stops all flows and compares.
+pub(super) fn finish_all(flows: Vec<Flow>) -> Result<Vec<Flowed>> {
+    // All of them first: while one settles, no other goes on.
+    let stopped: Vec<Stopped> = flows.into_iter().map(Flow::stop).collect::<Result<_>>()?;
+    stopped.into_iter().map(Stopped::finish).collect()
+}
+
+/// Waits until what had been sent by now has arrived; whether it has.
+pub(super) fn caught_up(flows: &[Flow]) -> Result<bool> {
+    const BOUND: Duration = Duration::from_secs(2);
+    let begun: Vec<u64> = flows.iter().map(Flow::begun).collect();
+    wait_until(BOUND, || {
+        flows.iter().zip(&begun).all(|(flow, begun)| flow.complete_below() >= *begun)
+    })
+}

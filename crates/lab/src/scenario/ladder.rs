@@ -1,0 +1,153 @@
+//! Six nodes and three streams, as `examples/ladder` has them (figure 1 of the paper).
+//!
+//! ```text
+//!   west --- a ----------- b ----------- d
+//!            |             |             |
+//!            c ----------- e ----------- f --- east
+//!
+//!   red   west to east, numbered at a, replicated at b, recovered at f
+//!   green west to east, numbered and replicated at a, replicated at b, recovered at f
+//!   blue  east to west, numbered at f, replicated at e, recovered at a
+//! ```
+//!
+//! Each of the links that no stream depends on alone fails once; nothing is lost.
+
+use onbeat_report::topology::Colour;
+use onbeat_report::{Check, PhaseState};
+use onbeat_wire::MacAddress;
+
+use super::flow::{self, Flow, FlowSpec, caught_up};
+use super::outage::{Phase, check_clean};
+use super::stage::Stage;
+use super::figures;
+use crate::clock::now_ns;
+use crate::world::Ends;
+use crate::{Result, Topology, World};
+
+/// Name, column and row, configuration.
+const NODES: [(&str, u16, u16, &str); 6] = [
+    ("a", 1, 0, include_str!("../../../../examples/ladder/a.toml")),
+    ("b", 2, 0, include_str!("../../../../examples/ladder/b.toml")),
+    ("c", 1, 1, include_str!("../../../../examples/ladder/c.toml")),
+    ("d", 3, 0, include_str!("../../../../examples/ladder/d.toml")),
+    ("e", 2, 1, include_str!("../../../../examples/ladder/e.toml")),
+    ("f", 3, 1, include_str!("../../../../examples/ladder/f.toml")),
+];
+
+/// Both ends, and the streams that use the link.
+const LINKS: [(&str, &str, &[&str]); 7] = [
+    ("a", "b", &["red", "green", "blue"]),
+    ("a", "c", &["green", "blue"]),
+    ("b", "d", &["red", "green"]),
+    ("b", "e", &["red", "green", "blue"]),
+    ("c", "e", &["green", "blue"]),
+    ("d", "f", &["red", "green"]),
+    ("e", "f", &["red", "green", "blue"]),
+];
+
+/// Links that may fail. A-B carries red alone, E-F carries blue alone.
+const PROTECTED: [&str; 5] = ["a-c", "c-e", "d-f", "b-d", "b-e"];
+
+fn topology() -> Topology {
+    let mut network = Topology::default();
+    network.host("west", 0, 0).host("east", 4, 1);
+    for (name, column, row, config) in NODES {
+        network.node(name, column, row, config);
+    }
+    for (name, colour) in
+        [("red", Colour::Red), ("green", Colour::Green), ("blue", Colour::Blue)]
+    {
+        network.stream(name, colour);
+    }
+    let all = &["red", "green", "blue"];
+    network.link("west", "west:eth0", "a:a-host").carries(all);
+    network.link("east", "f:f-host", "east:eth0").carries(all);
+    for (a, b, streams) in LINKS {
+        let (near, far) = (format!("{a}:{a}-{b}"), format!("{b}:{b}-{a}"));
+        network.link(&format!("{a}-{b}"), &near, &far).carries(streams);
+    }
+    network
+}
+
+fn start(world: &World, rate: u64, size: usize) -> Result<Vec<Flow>> {
+    [
+        ("red", "west", "east", 0x10, 10),
+        ("green", "west", "east", 0x20, 20),
+        ("blue", "east", "west", 0x30, 30),
+    ]
+    .into_iter()
+    .map(|(name, from, to, group, vlan)| {
+        let destination = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x00, group]);
+        Flow::start(world, &FlowSpec { name, from, to, destination, vlan, rate, size })
+    })
+    .collect()
+}
+
+pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
+    let phase_ns = stage.phase_ns(0.5)?;
+    let world = stage.open(&topology())?;
+    let flows = start(&world, stage.rate(1000), stage.size())?;
+    let mut phases = vec![];
+    let mut phase = |name: String, from_ns, state| {
+        phases.push(Phase { name, from_ns, to_ns: now_ns(), state });
+    };
+    let from_ns = now_ns();
+    stage.pass("all up", &flows, phase_ns)?;
+    phase("all up".into(), from_ns, PhaseState::Up);
+    // By link: the first and last frame of each flow while it was down.
+    let mut spans: Vec<Vec<std::ops::Range<u64>>> = Vec::new();
+    for link in PROTECTED {
+        let (from_ns, what) = (now_ns(), format!("{link} down"));
+        let before: Vec<u64> = flows.iter().map(Flow::complete_below).collect();
+        world.cut(link, Ends::Both)?;
+        stage.pass(&what, &flows, phase_ns)?;
+        world.restore(link)?;
+        // The next link fails only when nothing is left that this one alone did not carry.
+        let caught_up = caught_up(&flows)?;
+        spans.push(before.into_iter().zip(&flows).map(|(from, flow)| from..flow.begun()).collect());
+        phase(what, from_ns, PhaseState::Degraded);
+        if !caught_up {
+            stage.note(format!("frames are missing after {link} was down"));
+        }
+    }
+    let from_ns = now_ns();
+    stage.pass("all up again", &flows, phase_ns)?;
+    phase("all up again".into(), from_ns, PhaseState::Up);
+
+    let flowed = flow::finish_all(flows)?;
+    let statuses = stage.statuses(&world)?;
+    for (link, spans) in PROTECTED.into_iter().zip(&spans) {
+        let lost: u64 = flowed
+            .iter()
+            .zip(spans)
+            .map(|(flow, span)| flow.delivery.lost_in(span.clone()))
+            .sum();
+        stage.check(Check::eq(format!("lost while {link} was down"), lost, 0_u64, "frames"));
+    }
+    let lost: u64 = flowed.iter().map(|flow| flow.delivery.lost()).sum();
+    stage.check(Check::eq("lost", lost, 0_u64, "frames"));
+    check_clean(stage, &flowed);
+    figures::all(stage, &flowed, &phases, &statuses);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_node::config::Config;
+
+    #[test]
+    fn the_network_has_every_interface_that_the_examples_name() {
+        let network = topology().checked().unwrap();
+        for node in &network.nodes {
+            let config = Config::parse(node.config_text.as_deref().unwrap(), "x.toml").unwrap();
+            for port in &config.ports {
+                let made = network.links.iter().flat_map(|link| &link.ends).any(|end| {
+                    end.station == node.name && end.interface == port.interface
+                });
+                assert!(made, "{} {}", node.name, port.interface);
+            }
+        }
+        assert!(PROTECTED.iter().all(|name| network.links.iter().any(|link| link.name == *name)));
+    }
+}

@@ -1,0 +1,151 @@
+//! Every kind of bad path beside a good one, with each recovery algorithm.
+//!
+//! ```text
+//!                path1 (clean, cut, lossy, ...)
+//!   talker --- a =============================== b --- listener
+//!                path2 (clean)
+//! ```
+//!
+//! With a good path beside it, nothing is lost. Vector recovery lets no duplicate through; match
+//! recovery, which remembers one number only, lets those through that come late (7.4.3.5).
+
+use onbeat_report::{Cell, Check, Counters};
+
+use super::flow::{self, Flow, Flowed, caught_up};
+use super::figures;
+use super::stage::Stage;
+use super::two_paths::{self, TwoPaths};
+use crate::fault::{Direction, Impairment, WireCounters};
+use crate::world::Ends;
+use crate::{Result, World};
+
+const ALGORITHMS: [&str; 2] = ["vector", "match"];
+const KINDS: [&str; 6] = ["clean", "cut", "loss", "reorder", "duplicate", "delay"];
+
+fn impairment(kind: &str, seed: u64) -> Impairment {
+    let clean = Impairment { seed, ..Impairment::default() };
+    match kind {
+        "loss" => Impairment { loss: 0.3, ..clean },
+        "reorder" => Impairment { reorder: 0.2, ..clean },
+        "duplicate" => Impairment { duplicate: 0.3, ..clean },
+        "delay" => Impairment { delay_us: 5000, jitter_us: 2000, ..clean },
+        _ => clean,
+    }
+}
+
+pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
+    let phase_ns = stage.phase_ns(1.0)?;
+    let mut table = Counters::new([
+        "recovery", "path1", "sent", "delivered", "lost", "duplicated", "out of order",
+        "lost on path1", "copies on path1", "held back on path1", "cut off path1",
+    ]);
+    for algorithm in ALGORITHMS {
+        let recover = match algorithm {
+            "match" => "{ algorithm = \"match\", reset-timeout-ms = 1000 }".into(),
+            _ => TwoPaths::vector(1000).recover,
+        };
+        let clean = Some(Impairment::default());
+        let network = TwoPaths { recover, impairments: [clean, clean], bridged: false };
+        let world = stage.open(&network.topology())?;
+        for kind in KINDS {
+            let before = wire(&world)?;
+            let flowed = cell(stage, &world, algorithm, kind, phase_ns)?;
+            let after = wire(&world)?;
+            judge(stage, &mut table, (algorithm, kind), &flowed, before, after);
+        }
+        stage.require_honest_wires(&world)?;
+        for status in &mut stage.statuses(&world)? {
+            status.node = format!("{} ({algorithm})", status.node);
+            figures::nodes(stage, std::slice::from_ref(status));
+        }
+    }
+    stage.figure("cells", table);
+    Ok(())
+}
+
+fn cell(
+    stage: &mut Stage<'_>,
+    world: &World,
+    algorithm: &str,
+    kind: &str,
+    phase_ns: u64,
+) -> Result<Vec<Flowed>> {
+    world.wire("path1")?.set(impairment(kind, stage.options.seed));
+    let flows: Vec<Flow> = two_paths::start(world, stage.rate(1000), stage.size())?;
+    let what = format!("{algorithm} x {kind}");
+    if kind == "cut" {
+        stage.pass(&what, &flows, phase_ns / 3)?;
+        world.cut("path1", Ends::Both)?;
+        stage.pass(&what, &flows, phase_ns / 3)?;
+        world.restore("path1")?;
+        caught_up(&flows)?;
+        stage.pass(&what, &flows, phase_ns / 3)?;
+    } else {
+        stage.pass(&what, &flows, phase_ns)?;
+    }
+    flow::finish_all(flows)
+}
+
+/// What path1 did, both directions together.
+fn wire(world: &World) -> Result<WireCounters> {
+    let wire = world.wire("path1")?;
+    let (there, back) =
+        (wire.counters(Direction::Forward), wire.counters(Direction::Backward));
+    Ok(WireCounters {
+        received: there.received + back.received,
+        forwarded: there.forwarded + back.forwarded,
+        lost: there.lost + back.lost,
+        duplicated: there.duplicated + back.duplicated,
+        reordered: there.reordered + back.reordered,
+        cut: there.cut + back.cut,
+        overrun: there.overrun + back.overrun,
+    })
+}
+
+fn judge(
+    stage: &mut Stage<'_>,
+    table: &mut Counters,
+    (algorithm, kind): (&str, &str),
+    flowed: &[Flowed],
+    before: WireCounters,
+    after: WireCounters,
+) {
+    let sum = |count: fn(&Flowed) -> u64| flowed.iter().map(count).sum::<u64>();
+    let (sent, delivered) = (sum(|flow| flow.delivery.sent()), sum(|flow| flow.delivery.delivered()));
+    let (lost, duplicated) =
+        (sum(|flow| flow.delivery.lost()), sum(|flow| flow.delivery.record.duplicated()));
+    let cell = format!("{algorithm} x {kind}");
+    stage.check(Check::eq(format!("{cell}: lost"), lost, 0_u64, "frames"));
+    if algorithm == "vector" {
+        stage.check(Check::eq(format!("{cell}: duplicated"), duplicated, 0_u64, "frames"));
+    }
+    let changed = sum(|flow| flow.changed);
+    stage.check(Check::eq(format!("{cell}: changed on the way"), changed, 0_u64, "frames"));
+    let did = |count: fn(&WireCounters) -> u64| count(&after) - count(&before);
+    let (path_lost, copies) = (did(|wire| wire.lost), did(|wire| wire.duplicated));
+    let held = did(|wire| wire.reordered);
+    // A cell whose path was not bad shows nothing.
+    let bad = match kind {
+        "loss" => Some(("lost on path1", path_lost)),
+        "duplicate" => Some(("copies on path1", copies)),
+        "reorder" => Some(("held back on path1", held)),
+        "cut" => Some(("cut off path1", sent.saturating_sub(did(|wire| wire.received)))),
+        _ => None,
+    };
+    if let Some((name, count)) = bad {
+        stage.check(Check::min(format!("{cell}: {name}"), count, 1_u64, "frames"));
+    }
+    table.row([
+        Cell::from(algorithm),
+        kind.into(),
+        sent.into(),
+        delivered.into(),
+        lost.into(),
+        duplicated.into(),
+        sum(|flow| flow.delivery.record.out_of_order()).into(),
+        path_lost.into(),
+        copies.into(),
+        held.into(),
+        sent.saturating_sub(did(|wire| wire.received)).into(),
+    ]);
+}

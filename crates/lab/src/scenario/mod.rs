@@ -1,0 +1,167 @@
+//! Ready-made networks with traffic and faults, each ending in one result.
+//!
+//! A scenario is one file. To add one: write it, and add its line to `SCENARIOS`.
+
+mod both_links;
+mod figures;
+mod flapping;
+mod flow;
+mod ladder;
+mod link_failure;
+mod matrix;
+mod outage;
+mod probe;
+mod restart;
+mod stage;
+mod two_paths;
+mod unmatched;
+
+use std::fs;
+use std::path::PathBuf;
+
+use onbeat_report::{Outcome, html};
+
+use crate::interrupt::Guard;
+use crate::{Error, Result};
+use stage::Stage;
+
+/// How a scenario is run. What is `None`, the scenario chooses.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The program that nodes run: `onbeat`.
+    pub onbeat_bin: PathBuf,
+    /// Where to write the report.
+    pub html: Option<PathBuf>,
+    /// Standard output is for JSON: the drawing goes to standard error.
+    pub json: bool,
+    /// No drawing, no progress.
+    pub quiet: bool,
+    /// The drawing has ANSI colours.
+    pub colours: bool,
+    /// What random choices start from: the same seed, the same choices.
+    pub seed: u64,
+    /// Frames per second of each stream.
+    pub rate: Option<u64>,
+    /// Octets of a frame, Ethernet header and tags included, FCS not.
+    pub size: Option<usize>,
+    /// How long a phase lasts, in seconds.
+    pub seconds: Option<f64>,
+    /// How often a link is cut, where it is cut again and again.
+    pub cuts: Option<u32>,
+}
+
+impl Options {
+    /// Everything as the scenario chooses.
+    #[must_use]
+    pub fn new(onbeat_bin: impl Into<PathBuf>) -> Self {
+        Self {
+            onbeat_bin: onbeat_bin.into(),
+            html: None,
+            json: false,
+            quiet: false,
+            colours: false,
+            seed: 1,
+            rate: None,
+            size: None,
+            seconds: None,
+            cuts: None,
+        }
+    }
+}
+
+/// A scenario.
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub summary: &'static str,
+    play: fn(&mut Stage<'_>) -> Result<()>,
+}
+
+const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "link-failure",
+        summary: "cut one path of a protected stream, then both: lost is what was sent without a path",
+        play: link_failure::play,
+    },
+    Scenario {
+        name: "both-links",
+        summary: "cut both paths at once, again and again: every outage ends with the first path",
+        play: both_links::play,
+    },
+    Scenario {
+        name: "flapping",
+        summary: "cut either path in random order, never both: nothing is lost",
+        play: flapping::play,
+    },
+    Scenario {
+        name: "ladder",
+        summary: "six nodes, three streams; every link that is protected fails once",
+        play: ladder::play,
+    },
+    Scenario {
+        name: "unmatched",
+        summary: "ARP, IPv4, IPv6, LLDP and others pass while streams flow",
+        play: unmatched::play,
+    },
+    Scenario {
+        name: "restart",
+        summary: "kill and restart the daemons under traffic: nothing is lost",
+        play: restart::play,
+    },
+    Scenario {
+        name: "matrix",
+        summary: "{clean, cut, loss, reorder, duplicate, delay} on a path x {vector, match} recovery",
+        play: matrix::play,
+    },
+];
+
+/// All scenarios.
+#[must_use]
+pub fn list() -> &'static [Scenario] {
+    SCENARIOS
+}
+
+/// Runs a scenario: draws its network, plays it, writes the report where one is wanted.
+///
+/// While it runs, SIGINT, SIGTERM and SIGHUP end it in order.
+///
+/// # Errors
+/// Where there is no such scenario, or it cannot be played or measured. That its checks failed is
+/// no error: [`Outcome::ok`] tells.
+pub fn run(name: &str, options: &Options) -> Result<Outcome> {
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name);
+    let scenario = scenario.ok_or_else(|| Error::Unknown {
+        what: "scenario",
+        name: name.into(),
+        known: SCENARIOS.iter().map(|scenario| scenario.name.into()).collect(),
+    })?;
+    let _signals = Guard::install();
+    let mut stage = Stage::new(scenario.name, options);
+    (scenario.play)(&mut stage)?;
+    let outcome = stage.finish();
+    if let Some(path) = &options.html {
+        fs::write(path, html::render(&outcome))
+            .map_err(|error| Error::io(format!("write {}", path.display()), error))?;
+    }
+    Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_scenario_is_answered_with_those_there_are() {
+        let error = run("link-failur", &Options::new("onbeat")).unwrap_err().to_string();
+        assert!(error.starts_with("there is no scenario \"link-failur\"; there are: link-failure,"));
+    }
+
+    #[test]
+    fn names_are_unique() {
+        for (place, scenario) in list().iter().enumerate() {
+            assert!(list()[..place].iter().all(|other| other.name != scenario.name));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What every scenario has at hand: options, progress, and the result as it grows.
+
+use std::io::{IsTerminal, stderr};
+
+use onbeat_netdev::Ethtool;
+use onbeat_node::control::{NodeStatus, XdpMode};
+use onbeat_report::{Check, Figure, Outcome, Progress, Run};
+
+use super::Options;
+use super::flow::Flow;
+use crate::clock::{SECOND, now_ns};
+use crate::fault::Direction;
+use crate::interrupt::pause_until;
+use crate::{Error, Result, Topology, World};
+
+pub(super) struct Stage<'a> {
+    pub(super) options: &'a Options,
+    pub(super) progress: Progress,
+    name: &'static str,
+    run: Run,
+    checks: Vec<Check>,
+    figures: Vec<(String, Figure)>,
+    notes: Vec<String>,
+    driver: Option<String>,
+    mode: Option<String>,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(name: &'static str, options: &'a Options) -> Self {
+        Self {
+            options,
+            progress: Progress::new(options.quiet),
+            name,
+            run: Run::begin(name),
+            checks: Vec::new(),
+            figures: Vec::new(),
+            notes: Vec::new(),
+            driver: None,
+            mode: None,
+        }
+    }
+
+    /// Draws the network, builds it, and starts its nodes.
+    pub(super) fn open(&mut self, topology: &Topology) -> Result<World> {
+        let drawing = topology.drawing();
+        if !self.figures.iter().any(|(name, _)| name == "topology") {
+            if !self.options.quiet {
+                let on_stderr = self.options.json;
+                let text = drawing.text(self.options.colours && (!on_stderr || stderr().is_terminal()));
+                if on_stderr { eprint!("{text}") } else { print!("{text}") }
+            }
+            self.figure("topology", drawing);
+        }
+        let name = self.name;
+        self.progress.update(|| format!("{name}: building the network"));
+        let mut world = World::build(topology)?;
+        world.start_all(&self.options.onbeat_bin)?;
+        self.look_at_ports(&world)?;
+        Ok(world)
+    }
+
+    /// Driver and mode, for the conditions.
+    fn look_at_ports(&mut self, world: &World) -> Result<()> {
+        let mut modes: Vec<&str> = Vec::new();
+        for node in &world.topology().nodes {
+            for port in world.status(&node.name)?.ports {
+                let mode = match port.mode {
+                    XdpMode::Native => "xdp-native",
+                    XdpMode::Generic => "xdp-generic",
+                    XdpMode::Detached => "detached",
+                };
+                if !modes.contains(&mode) {
+                    modes.push(mode);
+                }
+                if self.driver.is_none() {
+                    let ethtool = Ethtool::in_namespace(world.namespace(&node.name)?)?;
+                    self.driver = Some(ethtool.driver(&port.interface)?.name);
+                }
+            }
+        }
+        self.mode = Some(modes.join(", "));
+        Ok(())
+    }
+
+    pub(super) fn check(&mut self, check: Check) {
+        self.checks.push(check);
+    }
+
+    pub(super) fn figure(&mut self, name: impl Into<String>, figure: impl Into<Figure>) {
+        self.figures.push((name.into(), figure.into()));
+    }
+
+    pub(super) fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Frames per second of each stream.
+    pub(super) fn rate(&self, default: u64) -> u64 {
+        self.options.rate.unwrap_or(default)
+    }
+
+    /// Octets of a frame.
+    pub(super) fn size(&self) -> usize {
+        self.options.size.unwrap_or(1000)
+    }
+
+    /// How long a phase lasts, in ns.
+    pub(super) fn phase_ns(&self, default_s: f64) -> Result<u64> {
+        const LONGEST_S: f64 = 3600.0;
+        let seconds = self.options.seconds.unwrap_or(default_s);
+        if !(0.05..=LONGEST_S).contains(&seconds) {
+            return Err(Error::Option {
+                option: "seconds",
+                value: seconds.to_string(),
+                reason: format!("a phase lasts 0.05 to {LONGEST_S} s"),
+            });
+        }
+        Ok((seconds * SECOND as f64) as u64)
+    }
+
+    /// Lets frames flow for a while, and tells how they do.
+    pub(super) fn pass(&mut self, what: &str, flows: &[Flow], for_ns: u64) -> Result<()> {
+        let from = now_ns();
+        pause_until(from + for_ns, || self.tell(what, flows))
+    }
+
+    /// The live line.
+    pub(super) fn tell(&mut self, what: &str, flows: &[Flow]) {
+        let name = self.name;
+        self.progress.update(|| {
+            let (sent, delivered) = flows.iter().fold((0, 0), |(sent, delivered), flow| {
+                (sent + flow.sent(), delivered + flow.delivered())
+            });
+            format!("{name}: {what}; sent {sent}, delivered {delivered}")
+        });
+    }
+
+    /// Fails where a wire lost what it was not told to lose: the result would tell nothing.
+    pub(super) fn require_honest_wires(&self, world: &World) -> Result<()> {
+        for (link, wire) in world.wires() {
+            for direction in [Direction::Forward, Direction::Backward] {
+                let lost = wire.counters(direction).overrun;
+                if lost > 0 {
+                    return Err(Error::Invalid(format!(
+                        "the wire of link {link:?} had no room for {lost} frames; use a lower rate"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The nodes' own counters, in the order of the description.
+    pub(super) fn statuses(&self, world: &World) -> Result<Vec<NodeStatus>> {
+        world.topology().nodes.iter().map(|node| world.status(&node.name)).collect()
+    }
+
+    pub(super) fn finish(self) -> Outcome {
+        let mut outcome = self.run.finish();
+        outcome.checks = self.checks;
+        for (name, figure) in self.figures {
+            outcome.figure(name, figure);
+        }
+        outcome.notes = self.notes;
+        outcome.conditions.driver = self.driver;
+        outcome.conditions.mode = self.mode;
+        outcome
+    }
+}

@@ -1,0 +1,202 @@
+//! Two nodes with two paths between them, and a stream in each direction.
+//!
+//! ```text
+//!                      path1
+//!   talker --- a ================== b --- listener
+//!                      path2
+//!   there: numbered and replicated at a, recovered at b
+//!   back:  numbered and replicated at b, recovered at a
+//! ```
+
+use onbeat_node::control::NodeStatus;
+use onbeat_report::Check;
+use onbeat_report::topology::Colour;
+use onbeat_wire::MacAddress;
+
+use super::flow::{Flow, FlowSpec, Flowed};
+use super::stage::Stage;
+use crate::fault::Impairment;
+use crate::{Result, Topology, World};
+
+pub(super) const THERE: MacAddress = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x00, 0x01]);
+const BACK: MacAddress = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x00, 0x02]);
+pub(super) const VLAN: u16 = 10;
+
+/// What differs between scenarios.
+#[derive(Debug, Clone)]
+pub(super) struct TwoPaths {
+    /// The `recover` table of both nodes.
+    pub(super) recover: String,
+    /// What the paths do to frames; `None`: a plain cable.
+    pub(super) impairments: [Option<Impairment>; 2],
+    /// Frames of no stream go over path1, by a Linux bridge in each node.
+    pub(super) bridged: bool,
+}
+
+impl TwoPaths {
+    /// Vector recovery with a history of a second at 1,000 frames/s: a path may lag that far.
+    pub(super) fn vector(reset_timeout_ms: u64) -> Self {
+        let recover = format!(
+            "{{ algorithm = \"vector\", history-length = 1024, reset-timeout-ms = {reset_timeout_ms} }}"
+        );
+        Self { recover, impairments: [None, None], bridged: false }
+    }
+
+    pub(super) fn topology(&self) -> Topology {
+        let both = &["there", "back"];
+        let bridge: &[&str] = if self.bridged { &["host", "path1"] } else { &[] };
+        let mut network = Topology::default();
+        network.stream("there", Colour::Blue).stream("back", Colour::Orange);
+        network.host("talker", 0, 0);
+        network.node("a", 1, 0, self.config("there", "back")).bridge(bridge);
+        network.node("b", 2, 0, self.config("back", "there")).bridge(bridge);
+        network.host("listener", 3, 0);
+        network.link("access", "talker:eth0", "a:host").carries(both);
+        for (path, impairment) in ["path1", "path2"].into_iter().zip(self.impairments) {
+            network.link(path, &format!("a:{path}"), &format!("b:{path}")).carries(both);
+            if let Some(impairment) = impairment {
+                network.impaired(impairment);
+            }
+        }
+        network.link("exit", "b:host", "listener:eth0").carries(both);
+        network
+    }
+
+    /// The configuration of the node that replicates stream `out` and recovers stream `home`.
+    fn config(&self, out: &str, home: &str) -> String {
+        let address = |stream: &str| if stream == "there" { THERE } else { BACK };
+        let (away, arriving, recover) = (address(out), address(home), &self.recover);
+        // Each path has a VLAN of its own, so that the translation is under test as well. The
+        // R-TAG takes 6 octets more than a host's frames have.
+        format!(
+            r#"
+[[port]]
+name = "host"
+interface = "host"
+[[port]]
+name = "path1"
+interface = "path1"
+mtu = 1506
+[[port]]
+name = "path2"
+interface = "path2"
+mtu = 1506
+
+[[stream]]
+name = "{out}"
+generate = true
+member = [{{ port = "host", identify = {{ type = "null", destination = "{away}", vlan = {VLAN} }} }}]
+egress = [
+  {{ port = "path1", tag = "r-tag", vlan = 11 }},
+  {{ port = "path2", tag = "r-tag", vlan = 12 }},
+]
+
+[[stream]]
+name = "{home}"
+member = [
+  {{ port = "path1", identify = {{ type = "null", destination = "{arriving}", vlan = 11 }} }},
+  {{ port = "path2", identify = {{ type = "null", destination = "{arriving}", vlan = 12 }} }},
+]
+recover = {recover}
+egress = [{{ port = "host", tag = "none", vlan = {VLAN} }}]
+"#
+        )
+    }
+}
+
+/// Starts the stream in each direction.
+pub(super) fn start(world: &World, rate: u64, size: usize) -> Result<Vec<Flow>> {
+    let specs = [
+        FlowSpec {
+            name: "there",
+            from: "talker",
+            to: "listener",
+            destination: THERE,
+            vlan: VLAN,
+            rate,
+            size,
+        },
+        FlowSpec {
+            name: "back",
+            from: "listener",
+            to: "talker",
+            destination: BACK,
+            vlan: VLAN,
+            rate,
+            size,
+        },
+    ];
+    specs.iter().map(|spec| Flow::start(world, spec)).collect()
+}
+
+/// What the nodes counted must be what was sent and what arrived, frame by frame. Only where
+/// nothing else of the streams has flowed since the nodes were started.
+pub(super) fn check_counters(stage: &mut Stage<'_>, statuses: &[NodeStatus], flowed: &[Flowed]) {
+    for flow in flowed {
+        let find = |node: &str| {
+            let status = statuses.iter().find(|status| status.node == node)?;
+            status.streams.iter().find(|stream| stream.name == flow.name)
+        };
+        let ends = if flow.name == "there" { ("a", "b") } else { ("b", "a") };
+        let (Some(talker), Some(listener)) = (find(ends.0), find(ends.1)) else {
+            stage.note(format!("stream {} is not in what the nodes tell", flow.name));
+            continue;
+        };
+        let input = |stream: &onbeat_node::control::StreamStatus| {
+            stream.members.iter().map(|member| member.input_packets).sum::<u64>()
+        };
+        let recovery = listener.recovery.clone().unwrap_or_default();
+        let output: u64 = listener.egress.iter().map(|egress| egress.output_packets).sum();
+        let name = flow.name;
+        let (sent, delivered) = (flow.delivery.sent(), flow.delivery.delivered());
+        stage.check(Check::eq(
+            format!("{name}: counted in at node {}, of sent", ends.0),
+            input(talker),
+            sent,
+            "frames",
+        ));
+        stage.check(Check::eq(
+            format!("{name}: passed and discarded at node {}, of counted in", ends.1),
+            recovery.passed + recovery.discarded,
+            input(listener),
+            "frames",
+        ));
+        stage.check(Check::eq(
+            format!("{name}: passed at node {}, of delivered", ends.1),
+            recovery.passed,
+            delivered + flow.delivery.record.duplicated(),
+            "frames",
+        ));
+        stage.check(Check::eq(
+            format!("{name}: counted out at node {}, of passed", ends.1),
+            output,
+            recovery.passed,
+            "frames",
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_node::config::Config;
+
+    #[test]
+    fn the_network_and_its_configurations_are_sound() {
+        for recover in [TwoPaths::vector(500).recover, "{ algorithm = \"match\" }".into()] {
+            for bridged in [false, true] {
+                let network = TwoPaths {
+                    recover: recover.clone(),
+                    impairments: [None, Some(Impairment::default())],
+                    bridged,
+                };
+                let topology = network.topology().checked().unwrap();
+                for node in &topology.nodes {
+                    let text = node.config_text.as_deref().unwrap();
+                    let config = Config::parse(text, "x.toml").unwrap();
+                    assert_eq!((config.ports.len(), config.streams.len()), (3, 2));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Frames of no stream pass the nodes as if FRER were not there, while streams flow.
+//!
+//! ```text
+//!                   path1 (bridged)
+//!   talker --- a ===================== b --- listener
+//!                   path2
+//! ```
+//!
+//! In each node a Linux bridge joins the host's port and path1, under the nose of the XDP program.
+//! Raw frames of many kinds must arrive octet by octet, programs of the hosts must reach each other
+//! by IPv4 and IPv6 (and so ARP and neighbour discovery work), and LLDP must reach the stack of the
+//! node itself.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use onbeat_netdev::Namespace;
+use onbeat_report::{Cell, Check, Counters, PhaseState};
+
+use super::outage::{Phase, check_clean};
+use super::probe::{self, Probe};
+use super::stage::Stage;
+use super::two_paths::{self, THERE, TwoPaths, VLAN};
+use super::{figures, flow};
+use crate::clock::{SECOND, now_ns};
+use crate::interrupt::{check, wait_until};
+use crate::traffic::{PacketSocket, Receiver};
+use crate::{Error, Result, World};
+
+/// How often each frame is sent.
+const ROUNDS: u64 = 20;
+/// Longest wait for a frame that comes at once unless it never comes.
+const BOUND: Duration = Duration::from_secs(3);
+
+pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
+    let network = TwoPaths { bridged: true, ..TwoPaths::vector(1000) };
+    let world = stage.open(&network.topology())?;
+    let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
+    let from_ns = now_ns();
+    stage.pass("streams flow", &flows, stage.phase_ns(0.5)?)?;
+
+    let mut table = Counters::new(["frames of no stream", "from", "to", "sent", "arrived as sent"]);
+    let mut row = |stage: &mut Stage<'_>, name: &str, to: &str, arrived: u64| {
+        stage.check(Check::eq(format!("{name}: arrived at {to} as sent"), arrived, ROUNDS, "frames"));
+        table.row([Cell::from(name), "talker".into(), to.into(), ROUNDS.into(), arrived.into()]);
+    };
+    let talker = world.handle("talker")?;
+    let source = talker.link("eth0")?.mac.unwrap_or_default();
+    let invalid = |error| Error::Invalid(format!("a probe cannot be made: {error}"));
+    let probes = probe::to_hosts(source, THERE, VLAN).map_err(invalid)?;
+    stage.tell("frames of no stream", &flows);
+    let counts = exchange(&world, &probes, "listener", "eth0")?;
+    for (probe, arrived) in probes.iter().zip(counts) {
+        row(stage, probe.name, "listener", arrived);
+    }
+    let lldp = [probe::lldp(source)];
+    for arrived in exchange(&world, &lldp, "a", "host")? {
+        row(stage, lldp[0].name, "node a", arrived);
+    }
+    stage.tell("programs of the hosts", &flows);
+    for (name, echoed) in echo(&world)? {
+        stage.check(Check::eq(format!("{name} echo, host to host"), echoed, ROUNDS, "datagrams"));
+        table.row([
+            Cell::from(format!("{name} echo")),
+            "talker".into(),
+            "listener and back".into(),
+            ROUNDS.into(),
+            echoed.into(),
+        ]);
+    }
+    stage.pass("streams flow", &flows, stage.phase_ns(0.5)?)?;
+    let phase =
+        Phase { name: "with other frames".into(), from_ns, to_ns: now_ns(), state: PhaseState::Up };
+
+    let flowed = flow::finish_all(flows)?;
+    let statuses = stage.statuses(&world)?;
+    let lost: u64 = flowed.iter().map(|flow| flow.delivery.lost()).sum();
+    stage.check(Check::eq("streams: lost", lost, 0_u64, "frames"));
+    check_clean(stage, &flowed);
+    two_paths::check_counters(stage, &statuses, &flowed);
+    let unmatched = statuses
+        .iter()
+        .filter(|status| status.node == "a")
+        .flat_map(|status| &status.ports)
+        .find(|port| port.name == "host")
+        .map_or(0, |port| port.unmatched);
+    let sent = ROUNDS * (probes.len() as u64 + 1);
+    stage.check(Check::min("counted at a:host as of no stream", unmatched, sent, "frames"));
+    stage.figure("frames of no stream", table);
+    figures::all(stage, &flowed, &[phase], &statuses);
+    Ok(())
+}
+
+/// Sends each probe from the talker; how many arrived at an interface octet by octet, by probe.
+fn exchange(
+    world: &World,
+    probes: &[Probe],
+    station: &str,
+    interface: &str,
+) -> Result<Vec<u64>> {
+    let socket = PacketSocket::receiver(world.namespace(station)?, interface)?;
+    let mut receiver = Receiver::new(socket);
+    let sender = PacketSocket::sender(world.namespace("talker")?, "eth0")?;
+    let places: HashMap<&[u8], usize> =
+        probes.iter().enumerate().map(|(place, probe)| (probe.octets.as_slice(), place)).collect();
+    let mut counts = vec![0; probes.len()];
+    for round in 1..=ROUNDS {
+        for probe in probes {
+            // A device without room takes the frame a moment later.
+            let sent = wait_until(BOUND, || sender.send(&probe.octets).is_ok())?;
+            if !sent {
+                return Err(Error::Invalid(format!("the talker cannot send {}", probe.name)));
+            }
+        }
+        wait_until(BOUND, || {
+            let taken = receiver.receive(|frame| {
+                if let Some(place) = places.get(frame.octets) {
+                    counts[*place] += 1;
+                }
+            });
+            taken.is_err() || counts.iter().all(|count| *count >= round)
+        })?;
+        if counts.iter().any(|count| *count < round) {
+            // It does not come; waiting for the other rounds would only take time.
+            break;
+        }
+    }
+    Ok(counts)
+}
+
+/// Datagrams from a program of the talker to one of the listener and back, by IP version.
+fn echo(world: &World) -> Result<Vec<(&'static str, u64)>> {
+    let mut found = Vec::new();
+    let versions: [(&str, u8, [IpAddr; 2]); 2] = [
+        ("IPv4", 24, [Ipv4Addr::new(192, 0, 2, 1).into(), Ipv4Addr::new(192, 0, 2, 2).into()]),
+        (
+            "IPv6",
+            64,
+            [
+                Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into(),
+                Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2).into(),
+            ],
+        ),
+    ];
+    for (name, prefix, [near, far]) in versions {
+        for (station, address) in [("talker", near), ("listener", far)] {
+            let handle = world.handle(station)?;
+            if address.is_ipv6() {
+                handle.set_ipv6("eth0", true)?;
+            }
+            handle.add_address("eth0", address, prefix)?;
+        }
+        let client = socket(world.namespace("talker")?, near)?;
+        let server = socket(world.namespace("listener")?, far)?;
+        let to = server.local_addr().map_err(|error| Error::io("read an address", error))?;
+        found.push((name, converse(&client, &server, to)?));
+    }
+    Ok(found)
+}
+
+fn converse(client: &UdpSocket, server: &UdpSocket, to: SocketAddr) -> Result<u64> {
+    /// The first datagram waits for the address to be resolved, and may be lost with it.
+    const AGAIN_NS: u64 = SECOND;
+    let mut echoed = 0;
+    for round in 0..ROUNDS {
+        check()?;
+        let question = round.to_be_bytes();
+        let mut sent_ns = 0;
+        let answered = wait_until(BOUND, || {
+            if now_ns() - sent_ns > AGAIN_NS {
+                sent_ns = now_ns();
+                let _ = client.send_to(&question, to);
+            }
+            let mut buffer = [0; 64];
+            if let Ok((len, from)) = server.recv_from(&mut buffer) {
+                let _ = server.send_to(&buffer[..len], from);
+            }
+            client.recv_from(&mut buffer).is_ok_and(|(len, _)| buffer[..len] == question)
+        })?;
+        if !answered {
+            break;
+        }
+        echoed += 1;
+    }
+    Ok(echoed)
+}
+
+fn socket(namespace: &Namespace, address: IpAddr) -> Result<UdpSocket> {
+    namespace
+        .run(|| {
+            let socket = UdpSocket::bind((address, 0))?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        })?
+        .map_err(|error: std::io::Error| Error::io(format!("open a socket on {address}"), error))
+}
