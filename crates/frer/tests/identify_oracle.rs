@@ -158,17 +158,31 @@ fn equal(a: &Identification, b: &Identification) -> bool {
     }
 }
 
+/// Which fields an identification looks at, beyond what its rank tells.
+fn kind(identification: &Identification) -> Option<[bool; 5]> {
+    let Identification::Ip(ip) = identification else { return None };
+    let (protocol, source, destination) = match ip.next_protocol {
+        NextProtocol::None => (false, None, None),
+        NextProtocol::Udp { source, destination }
+        | NextProtocol::Tcp { source, destination }
+        | NextProtocol::Sctp { source, destination } => (true, source, destination),
+    };
+    let (source, destination) = (source.is_some(), destination.is_some());
+    Some([ip.ip_source.is_some(), ip.dscp.is_some(), protocol, source, destination])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn lookup_finds_what_a_search_finds(
-        identifications in prop::collection::vec(identification(), 1..25),
+        // Each with its port; frames come in at port 0.
+        identifications in prop::collection::vec((identification(), 0..2u8), 1..25),
         frames in prop::collection::vec(frame(), 1..40),
     ) {
-        let streams = |identifications: &[Identification]| -> Vec<Stream> {
-            let member = |identification: &Identification| Member {
-                port: PortId(0),
+        let streams = |identifications: &[(Identification, u8)]| -> Vec<Stream> {
+            let member = |(identification, port): &(Identification, u8)| Member {
+                port: PortId(*port),
                 identification: identification.clone(),
                 individual: None,
             };
@@ -182,13 +196,15 @@ proptest! {
             });
             streams.collect()
         };
-        let mut apart: Vec<Identification> = Vec::new();
-        for identification in &identifications {
-            if !apart.iter().any(|other| equal(other, identification)) {
-                apart.push(identification.clone());
+        let mut apart: Vec<(Identification, u8)> = Vec::new();
+        for (identification, port) in &identifications {
+            let same = |(other, at): &(Identification, u8)| at == port && equal(other, identification);
+            if !apart.iter().any(same) {
+                apart.push((identification.clone(), *port));
             }
         }
-        let conflict = Table::new(&streams(&identifications), PortId(0)).is_err();
+        let all = streams(&identifications);
+        let conflict = [0, 1].iter().any(|port| Table::new(&all, PortId(*port)).is_err());
         prop_assert_eq!(conflict, apart.len() < identifications.len());
 
         let table = Table::new(&streams(&apart), PortId(0)).unwrap();
@@ -200,8 +216,19 @@ proptest! {
                 ip: frame.ip,
                 msdu: &frame.msdu,
             };
-            let matching = (0..).zip(&apart).filter(|(_, other)| other.matches(&fields));
-            let first = matching.min_by_key(|(index, other)| (rank(other), *index));
+            // When a kind of identification was first used, by a member of whichever port.
+            let first_of_kind = |identification: &Identification| {
+                let alike = |(other, _): &(Identification, u8)| {
+                    (rank(other), kind(other)) == (rank(identification), kind(identification))
+                };
+                apart.iter().position(alike)
+            };
+            let matching = apart
+                .iter()
+                .enumerate()
+                .filter(|(_, (other, port))| *port == 0 && other.matches(&fields));
+            let first = matching
+                .min_by_key(|(index, (other, _))| (rank(other), first_of_kind(other), *index));
             let expected =
                 first.map(|(index, _)| MemberRef { stream: index / 2, member: index % 2 });
             prop_assert_eq!(table.lookup(&fields), expected, "{:?}", frame);

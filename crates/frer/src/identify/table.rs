@@ -58,7 +58,12 @@ impl fmt::Display for Conflict {
 /// 2. tagged with a VLAN id, tagged with any, priority, all with a VLAN id, all;
 ///    for Mask-and-match: more bits in the masks;
 /// 3. for IP: more of source address, DSCP, protocol and the two ports given;
-/// 4. order of configuration.
+/// 4. order of configuration: for Mask-and-match that of the members; otherwise that in which
+///    *kinds* of identification, the sets of fields looked at, are first used by any member of the
+///    node, on whichever port.
+///
+/// Kinds and not members, so that a look-up may stop at the first kind that has the frame: every
+/// data plane looks one kind up after the other.
 #[derive(Debug, Clone)]
 pub struct Table {
     ip: Vec<Group>,
@@ -79,6 +84,8 @@ impl Table {
         for (index, stream) in streams.iter().enumerate() {
             for (member, parameters) in stream.members.iter().enumerate() {
                 if parameters.port != port {
+                    // Its kind takes its place in the order.
+                    let _ = table.group(&parameters.identification);
                     continue;
                 }
                 let at = MemberRef { stream: index, member };
@@ -90,6 +97,7 @@ impl Table {
             }
         }
         for groups in [&mut table.ip, &mut table.destination, &mut table.source] {
+            groups.retain(|group| !group.members.is_empty());
             groups.sort_by_key(|group| group.shape.rank());
         }
         table.masks.sort_by_key(|(bits, _, _)| core::cmp::Reverse(*bits));
@@ -109,6 +117,15 @@ impl Table {
 
     /// Fails with the member that has the same identification.
     fn insert(&mut self, identification: &Identification, at: MemberRef) -> Result<(), MemberRef> {
+        if let Identification::MaskAndMatch(mask) = identification {
+            return self.insert_mask(mask, at);
+        }
+        self.group(identification).map_or(Ok(()), |(group, key)| group.insert(key, at))
+    }
+
+    /// The group of members that look at the same fields, and the values of those; Mask-and-match
+    /// has none.
+    fn group(&mut self, identification: &Identification) -> Option<(&mut Group, Key)> {
         let (groups, address, mac, vlan, ip) = match identification {
             Identification::Ip(ip) => {
                 (&mut self.ip, Address::Destination, ip.destination, ip.vlan, Some(IpKey::of(ip)))
@@ -120,14 +137,14 @@ impl Table {
             Identification::SourceMacVlan { source, vlan } => {
                 (&mut self.source, Address::Source, *source, *vlan, None)
             }
-            Identification::MaskAndMatch(mask) => return self.insert_mask(mask, at),
+            Identification::MaskAndMatch(_) => return None,
         };
         let shape = Shape { address, vlan: VlanShape::of(vlan), ip: ip.as_ref().map(IpShape::of) };
         let position = groups.iter().position(|group| group.shape == shape).unwrap_or_else(|| {
             groups.push(Group { shape, members: BTreeMap::new() });
             groups.len() - 1
         });
-        groups[position].insert(Key { mac, vid: vlan.vlan, ip }, at)
+        Some((&mut groups[position], Key { mac, vid: vlan.vlan, ip }))
     }
 
     fn insert_mask(&mut self, mask: &MaskAndMatch, at: MemberRef) -> Result<(), MemberRef> {
@@ -142,11 +159,8 @@ impl Table {
     }
 }
 
-/// The member of the first matching groups of equal rank that was configured first.
 fn first_of(groups: &[Group], fields: &Fields<'_>) -> Option<MemberRef> {
-    groups
-        .chunk_by(|a, b| a.shape.rank() == b.shape.rank())
-        .find_map(|equal| equal.iter().filter_map(|group| group.lookup(fields)).min())
+    groups.iter().find_map(|group| group.lookup(fields))
 }
 
 /// Members that look at the same fields.
