@@ -66,7 +66,8 @@ struct frer_ip_key {
 	__u8 port;
 	__u8 dscp;
 	__u8 protocol;
-	__u8 zero[3];
+	__u8 version; /* 4 or 6: ::ffff:a.b.c.d is an IPv6 address too */
+	__u8 zero[2];
 	__be16 sport;
 	__be16 dport;
 	__u8 source[16]; /* IPv4 as ::ffff:a.b.c.d */

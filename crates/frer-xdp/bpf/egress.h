@@ -81,7 +81,7 @@ __noinline int emit(struct xdp_md *ctx, const struct headers *h)
 		if (!r)
 			return false;
 		r->ethertype = bpf_htons(ETHERTYPE_RTAG);
-		r->reserved = 0;
+		r->reserved = h->reserved;
 		r->sequence = bpf_htons(h->sequence);
 	}
 	return true;

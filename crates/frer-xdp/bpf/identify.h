@@ -26,81 +26,86 @@ static __always_inline int key_vid(__u16 shape, __u16 vid)
 	}
 }
 
-static __always_inline struct frer_member *identify_ip(struct xdp_md *ctx, const struct headers *h,
-						       const struct frer_shapes *n, __u8 port)
+/*
+ * The functions below are global: the verifier looks at each once, by itself, and not again for
+ * every way through its caller, of which a list of shapes has many. Such functions may not return
+ * a pointer, so they copy: true says that the frame is of the member stream in `found`.
+ */
+
+__noinline int find_ip(const struct headers *h, const struct ip_fields *ip, __u32 shape,
+		       __u32 port, struct frer_member *found)
 {
-	struct cursor c = { (void *)(long)ctx->data, (void *)(long)ctx->data_end };
-	struct ip_fields ip = {};
 	struct frer_member *member;
 	struct frer_ip_key key;
+	int vid;
+
+	if (!h || !ip || !found)
+		return false;
+	vid = key_vid(shape, outer_vid(h));
+	if (vid < 0)
+		return false;
+	if ((shape & (FRER_SHAPE_SPORT | FRER_SHAPE_DPORT)) && !ip->has_ports)
+		return false;
+	__builtin_memset(&key, 0, sizeof(key));
+	key.shape = shape;
+	key.vid = vid;
+	key.port = port;
+	key.version = ip->version;
+	__builtin_memcpy(key.mac, h->mac, 6);
+	__builtin_memcpy(key.destination, ip->destination, 16);
+	if (shape & FRER_SHAPE_IP_SRC)
+		__builtin_memcpy(key.source, ip->source, 16);
+	if (shape & FRER_SHAPE_DSCP)
+		key.dscp = ip->dscp;
+	if (shape & FRER_SHAPE_PROTO)
+		key.protocol = ip->protocol;
+	if (shape & FRER_SHAPE_SPORT)
+		key.sport = ip->sport;
+	if (shape & FRER_SHAPE_DPORT)
+		key.dport = ip->dport;
+	member = bpf_map_lookup_elem(&ip_streams, &key);
+	if (!member)
+		return false;
+	*found = *member;
+	return true;
+}
+
+__noinline int find_l2(const struct headers *h, __u32 shape, __u32 port, struct frer_member *found)
+{
+	struct frer_l2_key key = { .shape = shape, .port = port };
+	struct frer_member *member;
+	int vid;
+
+	if (!h || !found)
+		return false;
+	vid = key_vid(shape, outer_vid(h));
+	if (vid < 0)
+		return false;
+	key.vid = vid;
+	if (shape & FRER_SHAPE_SOURCE)
+		__builtin_memcpy(key.mac, (__u8 *)h->mac + 6, 6);
+	else
+		__builtin_memcpy(key.mac, h->mac, 6);
+	member = bpf_map_lookup_elem(&l2_streams, &key);
+	if (!member)
+		return false;
+	*found = *member;
+	return true;
+}
+
+__noinline int read_ip(struct xdp_md *ctx, const struct headers *h, struct ip_fields *ip)
+{
+	struct cursor c = { (void *)(long)ctx->data, (void *)(long)ctx->data_end };
 
 	/* The mask tells the verifier what parse_headers already knows. */
-	if (!take(&c, (h->length & 0x1f) + sizeof(h->ethertype)) || !parse_ip(&c, h, &ip))
-		return NULL;
-	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->ip_count; i++) {
-		__u16 shape = n->ip[i];
-		int vid = key_vid(shape, outer_vid(h));
-
-		if (vid < 0)
-			continue;
-		if ((shape & (FRER_SHAPE_SPORT | FRER_SHAPE_DPORT)) && !ip.has_ports)
-			continue;
-		__builtin_memset(&key, 0, sizeof(key));
-		key.shape = shape;
-		key.vid = vid;
-		key.port = port;
-		__builtin_memcpy(key.mac, h->mac, 6);
-		__builtin_memcpy(key.destination, ip.destination, 16);
-		if (shape & FRER_SHAPE_IP_SRC)
-			__builtin_memcpy(key.source, ip.source, 16);
-		if (shape & FRER_SHAPE_DSCP)
-			key.dscp = ip.dscp;
-		if (shape & FRER_SHAPE_PROTO)
-			key.protocol = ip.protocol;
-		if (shape & FRER_SHAPE_SPORT)
-			key.sport = ip.sport;
-		if (shape & FRER_SHAPE_DPORT)
-			key.dport = ip.dport;
-		member = bpf_map_lookup_elem(&ip_streams, &key);
-		if (member)
-			return member;
-	}
-	return NULL;
+	return h && ip && take(&c, h->payload & 0x1f) &&
+	       parse_ip(&c, h, bpf_xdp_get_buff_len(ctx) - h->payload, ip);
 }
 
-static __always_inline struct frer_member *identify_l2(const struct headers *h,
-						       const struct frer_shapes *n, __u8 port)
-{
-	struct frer_l2_key key = { .port = port };
-	struct frer_member *member;
-
-	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->l2_count; i++) {
-		__u16 shape = n->l2[i];
-		int vid = key_vid(shape, outer_vid(h));
-
-		if (vid < 0)
-			continue;
-		key.shape = shape;
-		key.vid = vid;
-		if (shape & FRER_SHAPE_SOURCE)
-			__builtin_memcpy(key.mac, (__u8 *)h->mac + 6, 6);
-		else
-			__builtin_memcpy(key.mac, h->mac, 6);
-		member = bpf_map_lookup_elem(&l2_streams, &key);
-		if (member)
-			return member;
-	}
-	return NULL;
-}
-
-/*
- * True: the frame is of the member stream that `found` then describes. A global function: the
- * verifier looks at it once, by itself. It may not return a pointer, so it copies.
- */
 __noinline int identify(struct xdp_md *ctx, const struct headers *h, __u32 port,
 			struct frer_member *found)
 {
-	struct frer_member *member = NULL;
+	struct ip_fields ip = {};
 	struct frer_shapes *n;
 	struct frer_node *nd;
 	__u32 zero = 0;
@@ -111,14 +116,17 @@ __noinline int identify(struct xdp_md *ctx, const struct headers *h, __u32 port,
 	if (!nd)
 		return false;
 	n = &nd->shapes[nd->active & 1];
-	if (n->ip_count)
-		member = identify_ip(ctx, h, n, port);
-	if (!member)
-		member = identify_l2(h, n, port);
-	if (!member)
-		return false;
-	*found = *member;
-	return true;
+	if (n->ip_count && read_ip(ctx, h, &ip)) {
+		for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->ip_count; i++) {
+			if (find_ip(h, &ip, n->ip[i], port, found))
+				return true;
+		}
+	}
+	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->l2_count; i++) {
+		if (find_l2(h, n->l2[i], port, found))
+			return true;
+	}
+	return false;
 }
 
 #endif

@@ -12,6 +12,7 @@
 #define ETHERTYPE_VLAN	0x8100
 #define ETHERTYPE_QINQ	0x88a8
 #define ETHERTYPE_RTAG	0xf1c1
+#define ETHERTYPE_HSR	0x892f
 #define ETHERTYPE_IPV4	0x0800
 #define ETHERTYPE_IPV6	0x86dd
 #define VID_MASK	0x0fff
@@ -23,6 +24,7 @@
 enum sequence_tag {
 	TAG_NONE,
 	TAG_R,	       /* an R-TAG stands in the frame */
+	TAG_HSR,       /* an HSR tag does: its number is not ours to read, write or remove */
 	TAG_GENERATED, /* a number was drawn; no tag stands in the frame yet */
 	TAG_TRUNCATED, /* an R-TAG's EtherType with less than an R-TAG behind it */
 };
@@ -44,8 +46,10 @@ struct headers {
 	__u8 vlans;
 	__u8 tag; /* enum sequence_tag */
 	__u16 sequence;
+	__be16 reserved;  /* of an R-TAG that came in: it leaves as it was */
 	__be16 ethertype; /* behind all tags */
-	__u16 length;	  /* octets in front of it */
+	__u16 length;	  /* octets that a change writes anew: addresses, VLAN tags and R-TAG */
+	__u16 payload;	  /* octets in front of what follows the EtherType */
 };
 
 struct cursor {
@@ -69,12 +73,14 @@ static __always_inline bool is_vlan(__be16 ethertype)
 	return ethertype == bpf_htons(ETHERTYPE_VLAN) || ethertype == bpf_htons(ETHERTYPE_QINQ);
 }
 
-/* Leaves the cursor behind the EtherType. False: too short to be a frame. */
+/*
+ * False: too short to be a frame, or it ends within a VLAN tag or HSR tag. One that ends within an
+ * R-TAG can still be told by what stands in front of that (802.1CB figure 6-1).
+ */
 static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 {
 	__u32 *mac = take(c, 12);
-	__be16 *ethertype, *tci;
-	struct rtag *rtag;
+	__be16 *ethertype, *tag;
 
 	if (!mac)
 		return false;
@@ -84,6 +90,7 @@ static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 	h->vlans = 0;
 	h->tag = TAG_NONE;
 	h->sequence = 0;
+	h->reserved = 0;
 	h->length = 12;
 
 	ethertype = take(c, 2);
@@ -95,27 +102,37 @@ static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 	for (int i = 0; i < 2; i++) {
 		if (!is_vlan(*ethertype))
 			break;
-		tci = take(c, 4); /* with the EtherType that follows */
-		if (!tci)
-			break;
+		tag = take(c, 4); /* with the EtherType that follows */
+		if (!tag)
+			return false;
 		h->vlan[i].tpid = *ethertype;
-		h->vlan[i].tci = *tci;
+		h->vlan[i].tci = tag[0];
 		h->vlans = i + 1;
 		h->length += 4;
-		ethertype = tci + 1;
+		ethertype = tag + 1;
 	}
+	h->payload = h->length + 2;
 
-	if (*ethertype == bpf_htons(ETHERTYPE_RTAG)) {
-		/* What is left of the R-TAG behind its EtherType, and the next EtherType. */
-		tci = take(c, 6);
-		if (!tci) {
+	if (*ethertype == bpf_htons(ETHERTYPE_RTAG) || *ethertype == bpf_htons(ETHERTYPE_HSR)) {
+		bool hsr = *ethertype == bpf_htons(ETHERTYPE_HSR);
+
+		/* Either has four octets behind its EtherType; with the EtherType that follows. */
+		tag = take(c, 6);
+		if (!tag && hsr)
+			return false;
+		if (!tag) {
 			h->tag = TAG_TRUNCATED;
+		} else if (hsr) {
+			h->tag = TAG_HSR;
 		} else {
-			rtag = (void *)ethertype;
 			h->tag = TAG_R;
-			h->sequence = bpf_ntohs(rtag->sequence);
-			h->length += sizeof(*rtag);
-			ethertype = tci + 2;
+			h->reserved = tag[0];
+			h->sequence = bpf_ntohs(tag[1]);
+			h->length += sizeof(struct rtag);
+		}
+		if (tag) {
+			h->payload += sizeof(struct rtag);
+			ethertype = tag + 2;
 		}
 	}
 	h->ethertype = *ethertype;

@@ -87,6 +87,7 @@ fn ip_key(ip: &IpMatch, class: u32, vid: u16, port: u8) -> frer_ip_key {
         vid,
         mac: ip.destination.0,
         port,
+        version: if ip.ip_destination.is_ipv4() { 4 } else { 6 },
         destination: ip_octets(ip.ip_destination),
         ..Default::default()
     };
