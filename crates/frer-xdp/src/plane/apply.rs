@@ -74,6 +74,13 @@ impl<'a> Wanted<'a> {
         })
     }
 
+    /// Whether the stream is in the tables as it is to be.
+    fn is_applied(&self, plane: &Plane) -> bool {
+        plane.streams.get(&self.stream.name).is_some_and(|applied| {
+            applied.stream == *self.stream && applied.port_slots == self.port_slots
+        })
+    }
+
     fn recoveries(&self) -> impl Iterator<Item = u64> {
         self.recovery.into_iter().chain(self.members.iter().filter_map(|m| m.individual))
     }
@@ -82,6 +89,12 @@ impl<'a> Wanted<'a> {
         let index = self.stream.egress.iter().position(|e| e.port == egress.port);
         self.port_slots[self.members.len() + index.expect("an egress port of this stream")]
     }
+}
+
+/// A split that was written, and the group of ports that it sends by.
+struct Split {
+    slot: u32,
+    group: Option<(u64, bool)>,
 }
 
 /// Slots that the entries in use leave free.
@@ -142,6 +155,44 @@ fn check_room(plane: &Plane, wanted: &[Wanted<'_>]) -> Result<()> {
     )
 }
 
+/// Refuses what the stream tables and the lists of shapes have no room for: while streams are
+/// switched, they hold what was and what will be.
+fn check_keys(plane: &Plane, wanted: &[Wanted<'_>]) -> Result<()> {
+    let capacity = [plane.tables.l2.capacity(), plane.tables.ip.capacity()];
+    let mut new = BTreeSet::new();
+    let mut keys = [0, 0];
+    let mut shapes = [BTreeSet::new(), BTreeSet::new()];
+    for (key, _) in plane.live.values() {
+        keys[usize::from(is_ip(key.shape()))] += 1;
+        shapes[usize::from(is_ip(key.shape()))].insert(key.shape());
+    }
+    for w in wanted {
+        for key in w.members.iter().flat_map(|member| &member.keys) {
+            let octets = key.octets();
+            if plane.live.contains_key(&octets) || !new.insert(octets) {
+                continue;
+            }
+            let table = usize::from(is_ip(key.shape()));
+            keys[table] += 1;
+            shapes[table].insert(key.shape());
+            if keys[table] > capacity[table] {
+                return Err(full(&w.stream.name, "identification entries", capacity[table]));
+            }
+            if shapes[table].len() > c::MAX_SHAPES as usize {
+                return Err(Error::Unsupported {
+                    stream: w.stream.name.clone(),
+                    what: format!(
+                        "more than {} kinds of identification, those of the streams before this \
+                         change among them; use fewer, or remove those streams first",
+                        c::MAX_SHAPES
+                    ),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
 pub(super) fn apply(plane: &mut Plane, names: &[String], streams: &[Stream]) -> Result<Changes> {
     for port in 0..names.len() as u8 {
         identify::Table::new(streams, PortId(port))?;
@@ -151,41 +202,45 @@ pub(super) fn apply(plane: &mut Plane, names: &[String], streams: &[Stream]) -> 
         .map(|stream| Wanted::of(plane, names, stream))
         .collect::<Result<Vec<_>>>()?;
     check_room(plane, &wanted)?;
-
+    check_keys(plane, &wanted)?;
+    // Slots that nothing refers to yet may be written and left: the next call finds them free.
     let mut free = Free::read(plane)?;
+    let splits = wanted
+        .iter()
+        .map(|w| {
+            if w.is_applied(plane) { Ok(None) } else { write_split(plane, w, &mut free).map(Some) }
+        })
+        .collect::<Result<Vec<_>>>()?;
+
     let mut changes = Changes::default();
-    let mut entries: Vec<(Key, frer_member)> = Vec::new();
     let mut applied = BTreeMap::new();
-    for w in &wanted {
-        let before = plane.streams.remove(&w.stream.name);
-        match before {
-            Some(a) if a.stream == *w.stream && a.port_slots == w.port_slots => {
+    let mut order = Vec::new();
+    for (w, split) in wanted.iter().zip(splits) {
+        let name = &w.stream.name;
+        let before = plane.streams.remove(name);
+        let now = match (before, split) {
+            (Some(before), None) => {
                 changes.kept += 1;
-                applied.insert(w.stream.name.clone(), a);
-                continue;
+                before
             }
-            Some(_) => changes.changed += 1,
-            None => changes.added += 1,
-        }
-        let (stream, members) = write_stream(plane, w, &mut free)?;
-        for (applied, value) in stream.members.iter().zip(members) {
-            entries.extend(applied.keys.iter().map(|(_, key)| (*key, value)));
-        }
-        applied.insert(w.stream.name.clone(), stream);
+            (before, split) => {
+                *if before.is_some() { &mut changes.changed } else { &mut changes.added } += 1;
+                write_stream(plane, w, split.expect("one for each stream that is not kept"))?
+            }
+        };
+        order.push(name);
+        applied.insert(name.clone(), now);
     }
     changes.removed = plane.streams.len();
     plane.streams = applied;
-    switch(plane, entries)?;
+    switch(plane, &order)?;
     release(plane, &wanted)?;
     Ok(changes)
 }
 
-/// Writes what a stream's member entries will refer to; returns those entries' values.
-fn write_stream(
-    plane: &mut Plane,
-    w: &Wanted<'_>,
-    free: &mut Free,
-) -> Result<(Applied, Vec<frer_member>)> {
+/// Writes what a stream's member entries will refer to.
+fn write_stream(plane: &mut Plane, w: &Wanted<'_>, split: Split) -> Result<Applied> {
+    let Split { slot: split, group } = split;
     let name = &w.stream.name;
     let generator = match w.generator {
         Some(owner) => {
@@ -206,9 +261,7 @@ fn write_stream(
         (Some(owner), Some(config)) => write_recovery(plane, name, owner, config, false)?,
         _ => c::NONE,
     };
-    let split = write_split(plane, w, free)?;
     let mut members = Vec::new();
-    let mut values = Vec::new();
     for (wanted, member) in w.members.iter().zip(&w.stream.members) {
         let (counters, new) = plane
             .member_counters
@@ -226,13 +279,11 @@ fn write_stream(
             Identification::ActiveDestination { up, .. } => compile::rewrite(up),
             _ => frer_rewrite::default(),
         };
-        let keys = wanted.keys.iter().map(|key| (key.octets(), *key)).collect();
-        members.push(AppliedMember { counters, individual, keys });
-        values.push(frer_member { counters, generator, individual, recovery, split, up, zero: 0 });
+        let entry = frer_member { counters, generator, individual, recovery, split, up, zero: 0 };
+        members.push(AppliedMember { keys: wanted.keys.clone(), entry });
     }
-    let stream = w.stream.clone();
-    let port_slots = w.port_slots.clone();
-    Ok((Applied { stream, port_slots, split, generator, recovery, members }, values))
+    let (stream, port_slots) = (w.stream.clone(), w.port_slots.clone());
+    Ok(Applied { stream, port_slots, split, group, generator, recovery, members })
 }
 
 fn write_recovery(
@@ -259,7 +310,7 @@ fn write_recovery(
     Ok(slot)
 }
 
-fn write_split(plane: &mut Plane, w: &Wanted<'_>, free: &mut Free) -> Result<u32> {
+fn write_split(plane: &mut Plane, w: &Wanted<'_>, free: &mut Free) -> Result<Split> {
     let name = &w.stream.name;
     let replication = Replication::of(w.stream, |egress| w.egress_slot(egress));
     let mut split = frer_split {
@@ -286,6 +337,7 @@ fn write_split(plane: &mut Plane, w: &Wanted<'_>, free: &mut Free) -> Result<u32
         }
     }
     split.flags = flags as u8;
+    let mut group = None;
     if split.count > 1 {
         let key = (split.ports, !replication.egresses.is_empty());
         split.group = match plane.groups.get(&key) {
@@ -300,19 +352,22 @@ fn write_split(plane: &mut Plane, w: &Wanted<'_>, free: &mut Free) -> Result<u32
                 group
             }
         };
+        group = Some(key);
     }
     let slot = free.splits.take().ok_or_else(|| full(name, "splits", free.splits.capacity()))?;
     plane.tables.splits.set(&slot, &split)?;
-    Ok(slot)
+    Ok(Split { slot, group })
 }
 
-/// Makes the new entries the ones that frames find, and removes those that nobody wants.
-fn switch(plane: &mut Plane, entries: Vec<(Key, frer_member)>) -> Result<()> {
-    let mut wanted = BTreeSet::new();
+/// Makes the entries of the streams, in this order of configuration, the ones that frames find,
+/// and removes those that nobody wants.
+fn switch(plane: &mut Plane, order: &[&String]) -> Result<()> {
+    let mut entries: BTreeMap<Vec<u8>, (Key, frer_member)> = BTreeMap::new();
     let mut shapes = Vec::new();
-    for member in plane.streams.values().flat_map(|stream| &stream.members) {
-        for (octets, key) in &member.keys {
-            wanted.insert(octets.clone());
+    for member in order.iter().flat_map(|name| &plane.streams[*name].members) {
+        for key in &member.keys {
+            // Frames without a tag of several members with "all": the first configured has them.
+            entries.entry(key.octets()).or_insert((*key, member.entry));
             shapes.push(key.shape());
         }
     }
@@ -322,33 +377,37 @@ fn switch(plane: &mut Plane, entries: Vec<(Key, frer_member)>) -> Result<()> {
     write_shapes(plane, all)?;
 
     let mut carried = BTreeSet::new();
-    let mut written = BTreeSet::new();
-    for (key, value) in entries {
-        let octets = key.octets();
-        // Frames without a tag of several members with "all": the first configured has them.
-        if !written.insert(octets.clone()) {
+    for (octets, (key, value)) in &entries {
+        let old = plane.live.get(octets).map(|(_, old)| *old);
+        if old.is_some_and(|old| old.as_bytes() == value.as_bytes()) {
             continue;
         }
         match key {
-            Key::L2(key) => plane.tables.l2.set(&key, &value)?,
-            Key::Ip(key) => plane.tables.ip.set(&key, &value)?,
+            Key::L2(key) => plane.tables.l2.set(key, value)?,
+            Key::Ip(key) => plane.tables.ip.set(key, value)?,
         }
-        if let Some((_, old)) = plane.live.insert(octets, (key, value))
+        plane.live.insert(octets.clone(), (*key, *value));
+        if let Some(old) = old
+            && old.counters == value.counters
             && old.split != value.split
-            && carried.insert((old.split, value.split))
         {
-            let packets = plane.tables.splits.get(&old.split)?.unwrap_or_default().packets;
-            let (op, slot) = (c::OP_ADD_PACKETS, value.split);
-            plane.control.run(&frer_request { op, slot, count: packets, ..Default::default() })?;
+            carried.insert((old.split, value.split));
         }
     }
-    let gone: Vec<_> = plane.live.keys().filter(|key| !wanted.contains(*key)).cloned().collect();
+    let gone: Vec<_> =
+        plane.live.keys().filter(|key| !entries.contains_key(*key)).cloned().collect();
     for octets in gone {
         match plane.live.remove(&octets) {
             Some((Key::L2(key), _)) => plane.tables.l2.remove(&key)?,
             Some((Key::Ip(key), _)) => plane.tables.ip.remove(&key)?,
             None => {}
         }
+    }
+    // Nothing is counted in the old splits any more: a stream that goes on counts on.
+    for (old, slot) in carried {
+        let count = plane.tables.splits.get(&old)?.unwrap_or_default().packets;
+        let op = c::OP_ADD_PACKETS;
+        plane.control.run(&frer_request { op, slot, count, ..Default::default() })?;
     }
     write_shapes(plane, shapes)
 }
@@ -360,16 +419,12 @@ fn write_shapes(plane: &Plane, shapes: Vec<u16>) -> Result<()> {
     ordered.sort_by_key(|shape| compile::rank(*shape));
     let mut new = frer_shapes::default();
     for shape in ordered {
-        let ip = u32::from(shape) & c::SHAPE_IP != 0;
-        let (list, count) =
-            if ip { (&mut new.ip, &mut new.ip_count) } else { (&mut new.l2, &mut new.l2_count) };
-        let Some(place) = list.get_mut(*count as usize) else {
-            return Err(Error::Unsupported {
-                stream: String::new(),
-                what: format!("more than {} kinds of identification at once", c::MAX_SHAPES),
-            });
+        let (list, count) = if is_ip(shape) {
+            (&mut new.ip, &mut new.ip_count)
+        } else {
+            (&mut new.l2, &mut new.l2_count)
         };
-        *place = shape;
+        *list.get_mut(*count as usize).expect("check_keys counted them") = shape;
         *count += 1;
     }
     let mut node = plane.tables.node.get(&0)?.unwrap_or_default();
@@ -378,6 +433,10 @@ fn write_shapes(plane: &Plane, shapes: Vec<u16>) -> Result<()> {
     plane.tables.node.set(&0, &node)?;
     node.active = inactive;
     plane.tables.node.set(&0, &node)
+}
+
+fn is_ip(shape: u16) -> bool {
+    u32::from(shape) & c::SHAPE_IP != 0
 }
 
 /// Frees what no stream owns any more.
@@ -390,6 +449,8 @@ fn release(plane: &mut Plane, wanted: &[Wanted<'_>]) -> Result<()> {
     for slot in plane.recoveries.retain(&recoveries) {
         plane.tables.recoveries.set(&slot, &Default::default())?;
     }
+    let groups: BTreeSet<_> = plane.streams.values().filter_map(|stream| stream.group).collect();
+    plane.groups.retain(|key, _| groups.contains(key));
     let members = wanted.iter().flat_map(|w| w.members.iter().map(|m| m.counters)).collect();
     for slot in plane.member_counters.retain(&members) {
         plane.tables.member_counters.set(&slot, &Default::default())?;

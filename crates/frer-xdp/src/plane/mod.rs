@@ -8,6 +8,7 @@ mod apply;
 mod attach;
 mod owned;
 mod read;
+mod testing;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -58,6 +59,8 @@ struct Port {
     slot: u8,
     ifindex: u32,
     mode: Mode,
+    /// Its interface is turned on.
+    up: bool,
     programs: Instance,
     /// Holds the programs on the interface as long as no pin does; `None` in tests, where they are
     /// only called.
@@ -71,6 +74,7 @@ struct Applied {
     /// Slot of each port that `stream` names, in the order of its members and egress ports.
     port_slots: Vec<u8>,
     split: u32,
+    group: Option<(u64, bool)>,
     generator: u32,
     recovery: u32,
     members: Vec<AppliedMember>,
@@ -78,9 +82,9 @@ struct Applied {
 
 #[derive(Debug)]
 struct AppliedMember {
-    counters: u32,
-    individual: u32,
-    keys: Vec<(Vec<u8>, Key)>,
+    keys: Vec<Key>,
+    /// What frames find under each of these keys, unless an earlier stream has it.
+    entry: frer_member,
 }
 
 #[derive(Debug)]
@@ -149,9 +153,8 @@ impl Plane {
             attach::require_bpf_filesystem(directory)?;
         }
         let mut maps = Maps::open(tables_directory.as_deref(), options.max_streams)?;
+        maps.create()?;
         let control = Control::load(&mut maps, options.test_clock)?;
-        // An instance no port needs: its load makes the tables that the control program lacks.
-        drop(Instance::load(&mut maps, 0, options.test_clock)?);
         let tables = Tables {
             node: Table::new(maps.handle("node")?),
             port_counters: Table::new(maps.handle("port_counters")?),

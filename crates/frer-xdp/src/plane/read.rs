@@ -60,11 +60,12 @@ impl Plane {
         let Some(stream) = self.streams.get(name) else { return Ok(None) };
         let mut members = Vec::new();
         for member in &stream.members {
-            let counted = self.tables.member_counters.get(&member.counters)?.unwrap_or_default();
+            let counted =
+                self.tables.member_counters.get(&member.entry.counters)?.unwrap_or_default();
             members.push(MemberReading {
                 input: counted.input,
                 enc_errored: counted.enc_errored,
-                individual: self.read_recovery(member.individual)?,
+                individual: self.read_recovery(member.entry.individual)?,
             });
         }
         let generation = match stream.generator {
@@ -122,7 +123,7 @@ impl Plane {
     /// What the kernel refuses.
     pub fn reset(&self, name: &str) -> Result<bool> {
         let Some(stream) = self.streams.get(name) else { return Ok(false) };
-        let individual = stream.members.iter().map(|member| member.individual);
+        let individual = stream.members.iter().map(|member| member.entry.individual);
         for slot in individual.chain([stream.recovery]).filter(|slot| *slot != c::NONE) {
             let op = c::OP_RESET_RECOVERY;
             self.control.run(&frer_request { op, slot, ..Default::default() })?;

@@ -1,0 +1,50 @@
+//! What only tests may do: make a counter large without sending that many frames, and look at
+//! programs.
+
+use libbpf_rs::ProgramMut;
+use onbeat_frer::counters::Counters;
+
+use super::Plane;
+use crate::abi::constants as c;
+use crate::error::Result;
+
+impl Plane {
+    /// The control program.
+    #[doc(hidden)]
+    pub fn control_program(&self) -> ProgramMut<'_> {
+        self.control.program()
+    }
+
+    /// Adds to the counters of a stream's sequence recovery, or of a member's individual recovery.
+    /// Not for planes that frames run through: what they count meanwhile may be lost.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    ///
+    /// # Panics
+    /// Where there is no such function.
+    #[doc(hidden)]
+    pub fn add_to_counters(
+        &self,
+        stream: &str,
+        member: Option<usize>,
+        more: &Counters,
+    ) -> Result<()> {
+        let applied = &self.streams[stream];
+        let slot = match member {
+            Some(index) => applied.members[index].entry.individual,
+            None => applied.recovery,
+        };
+        assert_ne!(slot, c::NONE, "no such recovery function");
+        let mut recovery = self.tables.recoveries.get_locked(&slot)?.expect("a slot of the table");
+        recovery.counters.out_of_order += more.out_of_order;
+        recovery.counters.rogue += more.rogue;
+        recovery.counters.passed += more.passed;
+        recovery.counters.discarded += more.discarded;
+        recovery.counters.lost += more.lost;
+        recovery.counters.tagless += more.tagless;
+        recovery.counters.resets += more.resets;
+        recovery.counters.lost_before_first += more.lost_before_first;
+        self.tables.recoveries.set(&slot, &recovery)
+    }
+}
