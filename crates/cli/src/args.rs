@@ -17,6 +17,7 @@ use crate::command::Command;
     after_help = "\
 Examples:
   onbeat doctor eth0 eth1
+  onbeat lab run link-failure
   onbeat run /etc/onbeat/bridge.toml
 
 Exit code: 0 it is done, 1 it ran and the answer is bad, 2 it could not run."
@@ -59,7 +60,7 @@ mod tests {
     fn every_command_shows_examples_that_parse() {
         let mut all = Vec::new();
         commands(&Arguments::command(), "onbeat", &mut all);
-        assert!(all.len() > 7, "{all:?}");
+        assert!(all.len() > 9, "{all:?}");
         for (name, command) in all {
             let help = command.get_after_help().unwrap_or_else(|| panic!("{name}")).to_string();
             assert!(help.contains("Exit code: 0 "), "{name}: {help}");

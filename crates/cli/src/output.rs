@@ -1,8 +1,11 @@
 //! Standard output, which may be a terminal, a file that is full, or a pipe that nobody reads.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::Path;
 
-use crate::exit::{Failure, Result};
+use onbeat_report::{Figure, Outcome, text};
+
+use crate::exit::{Answer, Failure, Result};
 
 /// Prints a text. That the reader of a pipe has gone (`onbeat show | head`) is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
@@ -18,6 +21,32 @@ pub(crate) fn print(text: &str) -> Result<()> {
 /// Prints a value as JSON, laid out to be read.
 pub(crate) fn print_json(value: &impl serde::Serialize) -> Result<()> {
     print(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// Prints the result of a scenario or bench; `drawn` says that its network was drawn already.
+pub(crate) fn print_outcome(mut outcome: Outcome, json: bool, drawn: bool) -> Result {
+    let answer = Answer::good_if(outcome.ok());
+    if json {
+        print_json(&outcome)?;
+        return Ok(answer);
+    }
+    if drawn {
+        outcome.figures.retain(|_, figure| !matches!(figure, Figure::Topology(_)));
+    }
+    print(&text::render(&outcome, colours(&io::stdout())))?;
+    Ok(answer)
+}
+
+/// Whether a report can be written there: better told before the work than after it.
+pub(crate) fn check_report(path: Option<&Path>) -> Result<()> {
+    let directory = path.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty());
+    match directory {
+        Some(directory) if !directory.is_dir() => Err(Failure::new(format!(
+            "--html: there is no directory {directory:?}; make it: mkdir -p {}",
+            directory.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether to use colours there: on a terminal that has them, unless NO_COLOR is set

@@ -13,7 +13,7 @@ use common::{Ran, onbeat, run};
 
 #[test]
 fn wrong_usage_ends_with_2_and_the_way_out() {
-    let lines: [&[&str]; 9] = [
+    let lines: [&[&str]; 11] = [
         &["frobnicate"],
         &["--frobnicate"],
         &["run"],
@@ -22,6 +22,8 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
         &["reset"],
         &["reload", "a", "b"],
         &["down"],
+        &["lab", "run"],
+        &["lab", "run", "no-such-scenario"],
         &["completions", "sh"],
     ];
     for line in lines {
@@ -35,9 +37,11 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
 
 #[test]
 fn no_command_at_all_shows_help_as_an_error() {
-    let Ran { code, out, err } = run(&[]);
-    assert_eq!((code, out.as_str()), (2, ""));
-    assert!(err.contains("Examples:\n  onbeat "), "{err}");
+    for line in [&[][..], &["lab"]] {
+        let Ran { code, out, err } = run(line);
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert!(err.contains("Examples:\n  onbeat "), "{err}");
+    }
 }
 
 #[test]

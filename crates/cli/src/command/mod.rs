@@ -3,6 +3,7 @@
 mod completions;
 mod doctor;
 mod down;
+mod lab;
 mod man;
 mod reload;
 mod reset;
@@ -23,6 +24,7 @@ pub(crate) enum Command {
     Reset(reset::Arguments),
     Reload(reload::Arguments),
     Down(down::Arguments),
+    Lab(lab::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -44,6 +46,7 @@ impl Command {
             Command::Reset(arguments) => arguments.execute(),
             Command::Reload(arguments) => arguments.execute(),
             Command::Down(arguments) => arguments.execute(),
+            Command::Lab(arguments) => arguments.execute(),
             Command::Completions(arguments) => arguments.execute(),
             Command::Man(arguments) => arguments.execute(),
         }

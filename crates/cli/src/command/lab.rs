@@ -1,0 +1,190 @@
+//! `onbeat lab`
+
+use std::fmt::Write;
+use std::io;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use onbeat_lab::scenario::{self, Options, list};
+use serde::Serialize;
+
+use crate::exit::{Answer, Failure, Result};
+use crate::output;
+
+/// Ready-made networks on this machine, with traffic and faults
+///
+/// Each is built of network namespaces, with real frames and the real data plane, and goes with
+/// the command whichever way that ends. They touch nothing outside.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat lab list
+  onbeat lab run link-failure --html report.html
+
+Exit code: 0 every check holds, 1 a check failed, 2 it could not run.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Lab,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Lab {
+    List(List),
+    Run(Box<Run>),
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        match self.command {
+            Lab::List(list) => list.execute(),
+            Lab::Run(run) => run.execute(),
+        }
+    }
+}
+
+/// List the scenarios, and what each shows
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat lab list
+  onbeat lab list --json | jq -r '.[].name'
+
+Exit code: 0 they are listed.")]
+struct List {
+    /// Print the list as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A scenario as `--json` lists it.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    summary: &'static str,
+}
+
+impl List {
+    fn execute(self) -> Result {
+        if self.json {
+            let listed = list().iter().map(|s| Listed { name: s.name, summary: s.summary });
+            output::print_json(&listed.collect::<Vec<_>>())?;
+            return Ok(Answer::Good);
+        }
+        let width = names().map(str::len).max().unwrap_or(0);
+        let mut text = String::new();
+        for scenario in list() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{:<width$}  {}", scenario.name, scenario.summary);
+        }
+        output::print(&text)?;
+        Ok(Answer::Good)
+    }
+}
+
+/// Run a scenario: build its network, send, make it fail, and say what came of it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat lab run link-failure
+  onbeat lab run link-failure --rate 10000 --size 256 --seconds 2 --html report.html
+  onbeat lab run flapping --cuts 1000 --seed 7 --json > flapping.json
+
+Exit code: 0 every check holds, 1 a check failed, 2 it could not run (it needs root).")]
+struct Run {
+    /// The scenario
+    #[arg(value_parser = PossibleValuesParser::new(names()))]
+    name: String,
+    /// Print the result as JSON (docs/result.schema.json)
+    #[arg(long)]
+    json: bool,
+    /// Write a report with plots, in one file that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print no picture of the network, and no progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// What random choices start from: the same seed, the same choices
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Frames per second of each stream; without it, as the scenario has it
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
+    rate: Option<u64>,
+    /// Octets of a frame, with Ethernet header and tags, without FCS
+    #[arg(long, value_name = "OCTETS")]
+    size: Option<usize>,
+    /// How long a phase lasts
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// How often a link is cut, in scenarios that cut it again and again
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    cuts: Option<u32>,
+}
+
+impl Run {
+    fn execute(self) -> Result {
+        output::check_report(self.html.as_deref())?;
+        let colours = output::colours(&io::stdout());
+        let options = Options {
+            html: self.html,
+            json: self.json,
+            quiet: self.quiet,
+            colours,
+            seed: self.seed,
+            rate: self.rate,
+            size: self.size,
+            seconds: self.seconds,
+            cuts: self.cuts,
+            ..Options::new(this_program()?)
+        };
+        let outcome = scenario::run(&self.name, &options)?;
+        output::print_outcome(outcome, self.json, !self.quiet)
+    }
+}
+
+/// Nodes run what runs them.
+fn this_program() -> Result<PathBuf> {
+    std::env::current_exe()
+        .map_err(|error| Failure::new(format!("this program's own path is not known: {error}")))
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    list().iter().map(|scenario| scenario.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Command, parse};
+
+    fn parse_run(line: &str) -> std::result::Result<Run, clap::Error> {
+        match parse(&format!("lab run {line}"))? {
+            Command::Lab(Arguments { command: Lab::Run(run) }) => Ok(*run),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_run_takes_what_the_scenario_otherwise_chooses() {
+        let run = parse_run(
+            "flapping --json --html a.html -q --seed 7 --rate 10000 --size 256 --seconds 0.5 --cuts 9",
+        );
+        let run = run.unwrap();
+        assert_eq!(run.name, "flapping");
+        assert!(run.json && run.quiet);
+        assert_eq!(run.html.unwrap().to_str(), Some("a.html"));
+        assert_eq!((run.seed, run.rate, run.size), (7, Some(10_000), Some(256)));
+        assert_eq!((run.seconds, run.cuts), (Some(0.5), Some(9)));
+        let run = parse_run("flapping").unwrap();
+        assert_eq!((run.seed, run.rate, run.size), (1, None, None));
+        assert_eq!((run.seconds, run.cuts), (None, None));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for line in ["", "no-such", "flapping --rate 0", "flapping --cuts 0", "flapping --size x"] {
+            assert!(parse_run(line).is_err(), "{line}");
+        }
+        let error = parse_run("link-failur").unwrap_err().to_string();
+        assert!(error.contains("link-failure"), "{error}");
+    }
+}

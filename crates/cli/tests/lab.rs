@@ -1,0 +1,50 @@
+//! `onbeat lab`: what it prints, and how it ends.
+
+mod common;
+
+use common::{Directory, Ran, run};
+use onbeat_netdev::testing::{Feature, require_all};
+
+#[test]
+fn scenarios_are_listed_for_people_and_programs() {
+    let text = run(&["lab", "list"]).out;
+    let json: serde_json::Value =
+        serde_json::from_str(&run(&["lab", "list", "--json"]).out).expect("JSON");
+    let scenarios = json.as_array().expect("a list");
+    assert!(scenarios.len() >= 6, "{json}");
+    for (scenario, line) in scenarios.iter().zip(text.lines()) {
+        let (name, summary) = (scenario["name"].as_str(), scenario["summary"].as_str());
+        let (name, summary) = (name.expect("a name"), summary.expect("what it shows"));
+        assert!(line.starts_with(name) && line.ends_with(summary), "{line}");
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_told_at_once() {
+    let Ran { code, out, err } =
+        run(&["lab", "run", "link-failure", "--html", "/nowhere/at/all.html"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.starts_with("onbeat: --html: ") && err.contains("mkdir -p /nowhere/at"), "{err}");
+}
+
+#[test]
+fn a_result_and_its_exit_code_agree() {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf]) {
+        return;
+    }
+    let directory = Directory::new("lab");
+    let html = directory.file("report.html");
+    let html = html.to_str().expect("a path that is text");
+    let line = ["lab", "run", "link-failure", "--seconds", "0.2", "--json", "--quiet"];
+    let Ran { code, out, err } = run(&[&line[..], &["--html", html]].concat());
+    let result: serde_json::Value =
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}\n{err}"));
+    assert_eq!(
+        (&result["schema"], &result["name"]),
+        (&"onbeat-result/1".into(), &"link-failure".into())
+    );
+    // The machine may be too loaded for the scenario to hold; the code must say which it is.
+    assert_eq!(code, i32::from(result["ok"] != true), "{out}");
+    let report = std::fs::read_to_string(html).expect("the report");
+    assert!(report.starts_with("<!doctype html>") && report.contains("link-failure"));
+}
