@@ -1,0 +1,213 @@
+//! A node whose programs are called by BPF_PROG_TEST_RUN, frame by frame, under a clock of ours.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use libbpf_rs::libbpf_sys as sys;
+use onbeat_frer::spec::{
+    Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged,
+    VlanMatch,
+};
+use onbeat_frer_xdp::{Mode, Options, Plane, PortSpec, StreamReading};
+use onbeat_netdev::testing::{Feature, require};
+use onbeat_wire::MacAddress;
+
+pub(crate) const XDP_DROP: u32 = 1;
+pub(crate) const XDP_PASS: u32 = 2;
+pub(crate) const XDP_REDIRECT: u32 = 4;
+
+/// The loopback interface: nothing is sent, but a port must be somewhere.
+const IFINDEX: u32 = 1;
+
+/// Loaded programs with their ports.
+pub(crate) struct Node {
+    pub(crate) plane: Plane,
+    pub(crate) names: Vec<String>,
+}
+
+/// Whether programs can be loaded here; says so by name where not.
+pub(crate) fn can_run() -> bool {
+    require(Feature::Root)
+}
+
+impl Node {
+    /// A node with this many ports whose tables end with it.
+    pub(crate) fn new(ports: usize, max_streams: u32) -> Self {
+        Self::open(ports, &Options { directory: None, max_streams, test_clock: true })
+    }
+
+    pub(crate) fn open(ports: usize, options: &Options) -> Self {
+        let mut plane = Plane::open(options).expect("a data plane");
+        let names: Vec<String> = (0..ports).map(|port| format!("port{port:02}")).collect();
+        for name in &names {
+            let spec = PortSpec {
+                name: name.clone(),
+                interface: "lo".into(),
+                ifindex: IFINDEX,
+                mode: Mode::Generic,
+                running: vec![],
+            };
+            plane.attach_for_test(&spec).expect("programs of a port");
+        }
+        plane.set_test_clock(1).expect("a clock");
+        Self { plane, names }
+    }
+
+    /// Makes these its streams, each new and changed one at BEGIN unless it was there before.
+    pub(crate) fn apply(&mut self, streams: &[Stream]) {
+        for stream in streams {
+            stream.validate().expect("a valid stream");
+        }
+        self.plane.apply(&self.names, streams).expect("streams the data plane can do");
+    }
+
+    /// What runs on frames that come in at a port.
+    pub(crate) fn ingress(&self, port: usize) -> Program {
+        let (ingress, _) = self.plane.programs(&self.names[port]).expect("an attached port");
+        Program(ingress.as_fd().try_clone_to_owned().expect("a descriptor"))
+    }
+
+    /// What runs on replicas that leave by a port.
+    pub(crate) fn egress(&self, port: usize) -> Program {
+        let (_, egress) = self.plane.programs(&self.names[port]).expect("an attached port");
+        Program(egress.as_fd().try_clone_to_owned().expect("a descriptor"))
+    }
+
+    pub(crate) fn read(&self, stream: &str) -> StreamReading {
+        self.plane.read_stream(stream).expect("readable tables").expect("a stream of this name")
+    }
+}
+
+/// A loaded program, callable from any thread.
+pub(crate) struct Program(OwnedFd);
+
+/// What a program made of a frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) verdict: u32,
+    /// What stands in front of the frame for the next program.
+    pub(crate) meta: Vec<u8>,
+    pub(crate) frame: Vec<u8>,
+}
+
+impl Program {
+    /// The verdict on a frame.
+    pub(crate) fn verdict(&self, frame: &[u8]) -> u32 {
+        let mut options = sys::bpf_test_run_opts {
+            sz: size_of::<sys::bpf_test_run_opts>() as sys::size_t,
+            data_in: frame.as_ptr().cast(),
+            data_size_in: frame.len() as u32,
+            repeat: 1,
+            ..Default::default()
+        };
+        self.call(&mut options);
+        options.retval
+    }
+
+    /// Verdict on a frame with `meta` in front, and both as they are afterwards.
+    pub(crate) fn run(&self, meta: &[u8], frame: &[u8]) -> Run {
+        let data = [meta, frame].concat();
+        let mut out = vec![0xa5; data.len() + 64];
+        let before = sys::xdp_md {
+            data: meta.len() as u32,
+            data_end: data.len() as u32,
+            ..Default::default()
+        };
+        let mut after = sys::xdp_md::default();
+        let mut options = sys::bpf_test_run_opts {
+            sz: size_of::<sys::bpf_test_run_opts>() as sys::size_t,
+            data_in: data.as_ptr().cast(),
+            data_size_in: data.len() as u32,
+            data_out: out.as_mut_ptr().cast(),
+            data_size_out: out.len() as u32,
+            ctx_in: (&raw const before).cast(),
+            ctx_size_in: size_of_val(&before) as u32,
+            ctx_out: (&raw mut after).cast(),
+            ctx_size_out: size_of_val(&after) as u32,
+            repeat: 1,
+            ..Default::default()
+        };
+        self.call(&mut options);
+        out.truncate(options.data_size_out as usize);
+        let frame = out.split_off(after.data as usize);
+        Run { verdict: options.retval, meta: out, frame }
+    }
+
+    fn call(&self, options: &mut sys::bpf_test_run_opts) {
+        // SAFETY: the descriptor is open, and the pointers in `options` are null or stand for as
+        // many octets as it says, alive until the call returns.
+        let error = unsafe { sys::bpf_prog_test_run_opts(self.0.as_raw_fd(), options) };
+        assert_eq!(error, 0, "BPF_PROG_TEST_RUN: {}", std::io::Error::from_raw_os_error(-error));
+    }
+}
+
+/// Where streams of these tests go, unless they say else.
+pub(crate) const DESTINATION: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x0d]);
+
+pub(crate) fn null(vid: u16) -> Identification {
+    let vlan = VlanMatch { tagged: Tagged::Tagged, vlan: vid };
+    Identification::Null { destination: DESTINATION, vlan }
+}
+
+pub(crate) fn member(port: u8, vid: u16, individual: Option<Recovery>) -> Member {
+    Member { port: PortId(port), identification: null(vid), individual }
+}
+
+pub(crate) fn egress(port: u8, tag: SequenceTag) -> Egress {
+    Egress { port: PortId(port), tag, rewrite: Rewrite::default() }
+}
+
+/// A stream that leaves by port 0 as it came.
+pub(crate) fn stream(name: &str, members: Vec<Member>, recover: Option<Recovery>) -> Stream {
+    let egress = vec![egress(0, SequenceTag::Keep)];
+    Stream { name: name.into(), members, generate: false, recover, egress }
+}
+
+/// A stream that numbers frames and leaves by port 0.
+pub(crate) fn talker(name: &str, members: Vec<Member>) -> Stream {
+    let egress = vec![egress(0, SequenceTag::RTag)];
+    Stream { name: name.into(), members, generate: true, recover: None, egress }
+}
+
+/// A frame of `null(vid)`, with an R-TAG where it has a number.
+pub(crate) fn frame(vid: u16, number: Option<u16>) -> Vec<u8> {
+    let mut octets = [&DESTINATION.0[..], &[2, 0, 0, 0, 0, 0x0a, 0x81, 0]].concat();
+    octets.extend(vid.to_be_bytes());
+    if let Some(number) = number {
+        octets.extend([0xf1, 0xc1, 0, 0]);
+        octets.extend(number.to_be_bytes());
+    }
+    octets.extend([0x88, 0xb5, b'd', b'a', b't', b'a']);
+    octets
+}
+
+/// Random numbers that a seed tells (SplitMix64).
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// `0..bound`
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// `from..=to`
+    pub(crate) fn between(&mut self, from: i64, to: i64) -> i64 {
+        from + self.below((to - from + 1) as u64) as i64
+    }
+
+    /// True once in `times`.
+    pub(crate) fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+}
