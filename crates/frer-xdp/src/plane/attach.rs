@@ -44,7 +44,8 @@ impl Plane {
         link: Option<Link>,
     ) -> Result<()> {
         self.tables.egress_ports.set(&slot.into(), &egress_port(spec.ifindex, None))?;
-        let port = Port { slot, ifindex: spec.ifindex, mode: spec.mode, up: true, programs, _link: link };
+        let port =
+            Port { slot, ifindex: spec.ifindex, mode: spec.mode, up: true, programs, _link: link };
         self.ports.insert(spec.name.clone(), port);
         self.rewrite_groups(slot)
     }
@@ -167,7 +168,7 @@ impl Plane {
     pub fn detach(&mut self, name: &str) -> Result<()> {
         if let Some(port) = self.ports.remove(name) {
             if let Some(path) = self.link_path(port.slot, name) {
-                unpin(&path)?;
+                take_off(&path)?;
             }
             self.groups.retain(|(ports, _), _| ports & (1 << port.slot) == 0);
         }
@@ -220,7 +221,7 @@ impl Plane {
     /// What cannot be removed.
     pub fn remove(directory: &Path) -> Result<()> {
         for (slot, name) in pinned_links(directory) {
-            unpin(&directory.join("links").join(format!("{slot}-{name}")))?;
+            take_off(&directory.join("links").join(format!("{slot}-{name}")))?;
         }
         match std::fs::remove_dir_all(directory) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -248,6 +249,15 @@ fn pinned_links(directory: &Path) -> Vec<(u8, String)> {
             Some((slot.parse().ok()?, name.to_string()))
         })
         .collect()
+}
+
+/// Takes a program off its interface and removes the link's pin. Without the former the kernel does
+/// it some time after the latter, and who starts a node meanwhile finds a program that runs.
+fn take_off(path: &Path) -> Result<()> {
+    if let Ok(link) = Link::open(path) {
+        link.detach().context(|| format!("detach link {}", path.display()))?;
+    }
+    unpin(path)
 }
 
 fn unpin(path: &Path) -> Result<()> {
