@@ -271,6 +271,8 @@ pub fn down(node: &str) -> Result<()> {
             source: std::io::Error::new(std::io::ErrorKind::NotFound, message),
         });
     }
+    // Nobody starts the node meanwhile, and the socket that a killed daemon left goes, too.
+    let _place = Server::bind(&control)?;
     assembly::take_away(&pin, &control)
 }
 
