@@ -1,0 +1,127 @@
+//! What the end-to-end tests share: the built program, the network with two paths, streams, and
+//! single frames.
+//!
+//! Tests wait for conditions, and [`BOUND`] is how long at most: how fast the machine is decides
+//! nothing.
+
+#![allow(dead_code, unused_imports, reason = "each test takes what it needs")]
+
+mod frames;
+mod network;
+mod stream;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use onbeat_lab::interrupt::wait_until;
+use onbeat_netdev::Namespace;
+use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_node::control::{NodeStatus, PortStatus, StreamStatus};
+
+pub(crate) use frames::{Capture, FrameText, Injector};
+pub(crate) use network::{PORTS, eliminate, eliminate_to, one_node, replicate, start, two_paths};
+pub(crate) use stream::{Flow, sink};
+
+/// Longest wait for what comes at once unless it never comes.
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
+
+/// Whether this machine can run a network of nodes; if not, says what it lacks.
+pub(crate) fn can_run() -> bool {
+    require_all(&[Feature::Root, Feature::Veth, Feature::Btf])
+}
+
+/// The program under test.
+pub(crate) fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_onbeat"))
+}
+
+/// Waits until `condition` holds; fails with `what` where it does not within [`BOUND`].
+#[track_caller]
+pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
+    assert!(wait_until(BOUND, condition).expect("no signal"), "not within {BOUND:?}: {what}");
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Ran {
+            code: output.status.code().expect("it ends by itself"),
+            out: String::from_utf8(output.stdout).expect("text"),
+            err: String::from_utf8(output.stderr).expect("text"),
+        }
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    for name in ["RUST_LOG", "NO_COLOR", "JOURNAL_STREAM", "NOTIFY_SOCKET", "COLUMNS"] {
+        command.env_remove(name);
+    }
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs the program in the mounts of this thread: those of its [`onbeat_lab::World`].
+pub(crate) fn run(arguments: &[&str]) -> Ran {
+    command(arguments).output().expect("it starts").into()
+}
+
+/// As [`run`], in a network namespace.
+pub(crate) fn run_in(namespace: &Namespace, arguments: &[&str]) -> Ran {
+    namespace.start_in(&mut command(arguments)).output().expect("it starts").into()
+}
+
+/// What `onbeat show NODE --json` prints.
+pub(crate) fn show(node: &str) -> NodeStatus {
+    let Ran { code, out, err } = run(&["show", node, "--json"]);
+    assert_eq!((code, err.as_str()), (0, ""), "onbeat show {node} --json: {out}");
+    serde_json::from_str(&out).expect("the state of a node")
+}
+
+/// A stream of a node.
+pub(crate) fn stream<'a>(status: &'a NodeStatus, name: &str) -> &'a StreamStatus {
+    let found = status.streams.iter().find(|stream| stream.name == name);
+    found.unwrap_or_else(|| panic!("node {} has no stream {name}: {status:?}", status.node))
+}
+
+/// A port of a node.
+pub(crate) fn port<'a>(status: &'a NodeStatus, name: &str) -> &'a PortStatus {
+    let found = status.ports.iter().find(|port| port.name == name);
+    found.unwrap_or_else(|| panic!("node {} has no port {name}: {status:?}", status.node))
+}
+
+/// Packets of a stream that came in at any of its ports.
+pub(crate) fn input(stream: &StreamStatus) -> u64 {
+    stream.members.iter().map(|member| member.input_packets).sum()
+}
+
+/// What a node of a world wrote to its log.
+pub(crate) fn log(node: &str) -> String {
+    fs::read_to_string(format!("/run/onbeat/lab/{node}.log")).unwrap_or_default()
+}
+
+/// Nothing of a node is left: no pin, no journal, no control socket.
+#[track_caller]
+pub(crate) fn assert_gone(node: &str) {
+    let files = |directory: &str| {
+        let files = fs::read_dir(directory).into_iter().flatten().flatten();
+        files.map(|file| file.path()).collect::<Vec<_>>()
+    };
+    let mut left = files("/run/onbeat");
+    left.extend(files("/sys/fs/bpf/onbeat"));
+    let of_node = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.split('.').next() == Some(node)
+    };
+    left.retain(of_node);
+    assert!(left.is_empty(), "left behind: {left:?}");
+}

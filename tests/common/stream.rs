@@ -1,0 +1,117 @@
+//! Streams from a host to a host, each frame with its number.
+
+use onbeat_lab::World;
+use onbeat_lab::traffic::{
+    Delivery, Expect, FrameSpec, Rate, Sink, SinkReport, Source, SourceConfig,
+};
+use onbeat_wire::{MacAddress, VlanTag};
+
+use super::wait_for;
+
+/// Priority of the frames: a path that changes their VLAN may not change it.
+const PCP: u8 = 5;
+
+/// A stream that is sent by the interface eth0 of one host and taken from that of another.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    stream: u32,
+    pub(crate) source: Source,
+    pub(crate) sink: Sink,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) struct Flowed {
+    pub(crate) delivery: Delivery,
+    pub(crate) report: SinkReport,
+}
+
+/// The tag of frames of a VLAN.
+fn tag(vlan: u16) -> VlanTag {
+    VlanTag { pcp: PCP, ..VlanTag::new(vlan) }
+}
+
+impl Flow {
+    /// Starts to send `rate` frames per second, `limit` at most, of a VLAN.
+    pub(crate) fn start(
+        world: &World,
+        (from, to): (&str, &str),
+        stream: u32,
+        (destination, vlan): (&str, u16),
+        rate: u64,
+        limit: Option<u64>,
+    ) -> Flow {
+        let sink = sink(world, to, stream, vlan);
+        let config = SourceConfig {
+            stream,
+            frame: FrameSpec {
+                destination: address(destination),
+                source: MacAddress([0x02, 0, 0, 0, 0, stream as u8]),
+                vlans: vec![tag(vlan)],
+                size: 300,
+            },
+            rate: Rate::PerSecond(rate),
+            limit,
+            spin: std::time::Duration::ZERO,
+        };
+        let namespace = world.namespace(from).expect("the talker");
+        let source = Source::start(namespace, "eth0", config).expect("a source");
+        Flow { stream, source, sink }
+    }
+
+    /// Waits until `frames` more frames than now have been sent and have arrived, all before them
+    /// among those.
+    #[track_caller]
+    pub(crate) fn advance(&self, frames: u64) {
+        let end = self.source.begun() + frames;
+        let what = format!("stream {} arrives up to frame {end}", self.stream);
+        wait_for(&what, || self.sink.complete_below(self.stream) >= end);
+    }
+
+    /// Frames below this number have been begun to be sent: another one is sent later than now.
+    pub(crate) fn begun(&self) -> u64 {
+        self.source.begun()
+    }
+
+    /// Stops sending, waits until all has arrived, and requires that each frame did, once, in
+    /// order, and as it was sent.
+    #[track_caller]
+    pub(crate) fn finish_whole(self) -> u64 {
+        let stream = self.stream;
+        let sent = self.source.stop().expect("it sends to the end");
+        let sink = self.sink;
+        let all = || sink.complete_below(stream) >= sent.sent;
+        // What is missing is said below, frame by frame.
+        let _ = onbeat_lab::interrupt::wait_until(super::BOUND, all);
+        let mut report = sink.stop().expect("it receives to the end");
+        let record = report.take(stream).expect("the stream");
+        let delivery = Delivery::new(sent, record);
+        assert_eq!(delivery.lost(), 0, "stream {stream} lost: {:?}", delivery.lost);
+        let record = &delivery.record;
+        assert_eq!(record.duplicated(), 0, "duplicated in stream {stream}");
+        assert_eq!(record.out_of_order(), 0, "out of order in stream {stream}");
+        let changed = (record.wrong_vlan, record.sequence_tagged, report.corrupted);
+        assert_eq!(changed, (0, 0, 0), "wrong VLAN tag, R-TAG left, corrupted in stream {stream}");
+        delivery.sent()
+    }
+
+    /// Stops sending and taking. Nothing is waited for.
+    pub(crate) fn finish(self) -> Flowed {
+        let sent = self.source.stop().expect("it sends to the end");
+        let mut report = self.sink.stop().expect("it receives to the end");
+        let record = report.take(self.stream).expect("the stream");
+        Flowed { delivery: Delivery::new(sent, record), report }
+    }
+}
+
+/// Takes a stream from the interface eth0 of a host, where its frames should be of `vlan`.
+pub(crate) fn sink(world: &World, host: &str, stream: u32, vlan: u16) -> Sink {
+    let expect = Expect { stream, vlans: vec![tag(vlan)] };
+    let namespace = world.namespace(host).expect("the listener");
+    Sink::start(namespace, "eth0", &[expect]).expect("a sink")
+}
+
+/// A MAC address from its text.
+pub(crate) fn address(text: &str) -> MacAddress {
+    text.parse().unwrap_or_else(|_| panic!("{text} is no MAC address"))
+}
