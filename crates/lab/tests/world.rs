@@ -163,3 +163,33 @@ fn a_daemon_dies_with_a_process_that_is_killed() {
     assert!(wait_until(BOUND, gone).unwrap(), "process {pid} is still there");
     fs::remove_dir_all(&directory).unwrap();
 }
+
+#[test]
+fn an_interrupt_ends_what_waits_and_the_world_goes() {
+    if !require_all(NEEDS) {
+        return;
+    }
+    // In a process of its own: signals are the process's.
+    if let Some(mark) = std::env::var_os("ONBEAT_TEST_INTERRUPTED") {
+        let _signals = onbeat_lab::interrupt::Guard::install();
+        let world = World::build(&network()).unwrap();
+        fs::write(mark, "").unwrap();
+        let waited = wait_until(BOUND, || false);
+        assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
+        drop(world);
+        assert_eq!(namespaces(), 0);
+        return;
+    }
+    let mark = std::env::temp_dir().join(format!("onbeat-interrupt-{}", std::process::id()));
+    let mut waiting = Command::new(std::env::current_exe().unwrap())
+        .args(["an_interrupt_ends_what_waits_and_the_world_goes", "--exact", "--test-threads=1"])
+        .env("ONBEAT_TEST_INTERRUPTED", &mark)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    assert!(wait_until(BOUND, || mark.exists()).unwrap(), "the world was not built");
+    let pid = nix::unistd::Pid::from_raw(waiting.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    assert!(waiting.wait().unwrap().success());
+    fs::remove_file(&mark).unwrap();
+}

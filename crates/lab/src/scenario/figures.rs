@@ -6,7 +6,9 @@ use onbeat_report::{Cell, Counters, Loss, Measurement, Recorder, TimeSeries};
 use super::flow::Flowed;
 use super::outage::Phase;
 use super::stage::Stage;
+use crate::World;
 use crate::clock::SECOND;
+use crate::fault::Direction;
 
 /// Delay over time and by phase, totals by stream, counters by node.
 pub(super) fn all(
@@ -91,6 +93,41 @@ pub(super) fn totals(stage: &mut Stage<'_>, flowed: &[Flowed]) {
     stage.figure("rate of all streams", Measurement::new("frames/s", (rate * 10.0).round() / 10.0));
 }
 
+/// What each wire did, by direction.
+pub(super) fn wires(stage: &mut Stage<'_>, world: &World) {
+    let mut table = Counters::new([
+        "link",
+        "to",
+        "received",
+        "forwarded",
+        "lost",
+        "duplicated",
+        "held back",
+        "no carrier",
+    ]);
+    for link in &world.topology().links {
+        let Ok(wire) = world.wire(&link.name) else { continue };
+        for direction in [Direction::Forward, Direction::Backward] {
+            let did = wire.counters(direction);
+            let to = match direction {
+                Direction::Forward => &link.ends[1].station,
+                Direction::Backward => &link.ends[0].station,
+            };
+            table.row([
+                Cell::from(link.name.as_str()),
+                to.as_str().into(),
+                did.received.into(),
+                did.forwarded.into(),
+                did.lost.into(),
+                did.duplicated.into(),
+                did.reordered.into(),
+                did.cut.into(),
+            ]);
+        }
+    }
+    stage.figure("wires", table);
+}
+
 /// What each node counted, in the order in which a frame meets it.
 pub(super) fn nodes(stage: &mut Stage<'_>, statuses: &[NodeStatus]) {
     for status in statuses {
@@ -115,7 +152,12 @@ fn node(status: &NodeStatus) -> Counters {
         let name = || Cell::from(stream.name.as_str());
         for member in &stream.members {
             let function = format!("identify ({})", member.identification);
-            table.row([name(), function.into(), member.port.as_str().into(), member.input_packets.into()]);
+            table.row([
+                name(),
+                function.into(),
+                member.port.as_str().into(),
+                member.input_packets.into(),
+            ]);
             if let Some(individual) = &member.individual {
                 recovery(&mut table, name(), "recover (individual)", &member.port, individual);
             }
@@ -131,7 +173,12 @@ fn node(status: &NodeStatus) -> Counters {
             recovery(&mut table, name(), "recover", "", found);
         }
         for egress in &stream.egress {
-            table.row([name(), "egress".into(), egress.port.as_str().into(), egress.output_packets.into()]);
+            table.row([
+                name(),
+                "egress".into(),
+                egress.port.as_str().into(),
+                egress.output_packets.into(),
+            ]);
         }
     }
     table

@@ -12,11 +12,11 @@
 
 use onbeat_report::{Check, Measurement, PhaseState};
 
+use super::figures;
 use super::flow::{self, caught_up};
 use super::outage::{Phase, check_clean};
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
-use super::figures;
 use crate::Result;
 use crate::clock::now_ns;
 use crate::fault::Impairment;
@@ -48,18 +48,17 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
         by_path[path] += 1;
         done += 1;
         if !caught_up(&flows)? {
-            stage.note(format!("stopped after cut {done}, of {link}: frames are missing"));
+            stage.note(format!(
+                "stopped after cut {done}, of {link} ({ends:?}): frames are missing"
+            ));
             break;
         }
     }
-    let phase = Phase {
-        name: "flapping".into(),
-        from_ns,
-        to_ns: now_ns(),
-        state: PhaseState::Degraded,
-    };
+    let phase =
+        Phase { name: "flapping".into(), from_ns, to_ns: now_ns(), state: PhaseState::Degraded };
     let flowed = flow::finish_all(flows)?;
     stage.require_honest_wires(&world)?;
+    figures::wires(stage, &world);
     let statuses = stage.statuses(&world)?;
     let lost: u64 = flowed.iter().map(|flow| flow.delivery.lost()).sum();
     stage.check(Check::eq("lost", lost, 0_u64, "frames"));

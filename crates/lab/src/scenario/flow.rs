@@ -6,9 +6,7 @@ use onbeat_wire::{MacAddress, VlanTag};
 
 use crate::clock::{SECOND, now_ns};
 use crate::interrupt::wait_until;
-use crate::traffic::{
-    Delivery, Expect, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport,
-};
+use crate::traffic::{Delivery, Expect, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport};
 use crate::{Result, World};
 
 /// Priority of the streams' frames.
@@ -81,9 +79,14 @@ impl Flow {
         self.sink.delivered(self.stream)
     }
 
-    /// Every frame below this number has arrived.
+    /// Every frame below this number that was waited for has arrived.
     pub(super) fn complete_below(&self) -> u64 {
         self.sink.complete_below(self.stream)
+    }
+
+    /// Does not wait for frames below this number any more.
+    pub(super) fn expect_from(&self, sequence: u64) {
+        self.sink.expect_from(self.stream, sequence);
     }
 
     /// Stops sending.

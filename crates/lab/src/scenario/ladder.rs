@@ -16,10 +16,10 @@ use onbeat_report::topology::Colour;
 use onbeat_report::{Check, PhaseState};
 use onbeat_wire::MacAddress;
 
+use super::figures;
 use super::flow::{self, Flow, FlowSpec, caught_up};
 use super::outage::{Phase, check_clean};
 use super::stage::Stage;
-use super::figures;
 use crate::clock::now_ns;
 use crate::world::Ends;
 use crate::{Result, Topology, World};
@@ -54,9 +54,7 @@ fn topology() -> Topology {
     for (name, column, row, config) in NODES {
         network.node(name, column, row, config);
     }
-    for (name, colour) in
-        [("red", Colour::Red), ("green", Colour::Green), ("blue", Colour::Blue)]
-    {
+    for (name, colour) in [("red", Colour::Red), ("green", Colour::Green), ("blue", Colour::Blue)] {
         network.stream(name, colour);
     }
     let all = &["red", "green", "blue"];
@@ -117,11 +115,8 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let flowed = flow::finish_all(flows)?;
     let statuses = stage.statuses(&world)?;
     for (link, spans) in PROTECTED.into_iter().zip(&spans) {
-        let lost: u64 = flowed
-            .iter()
-            .zip(spans)
-            .map(|(flow, span)| flow.delivery.lost_in(span.clone()))
-            .sum();
+        let lost: u64 =
+            flowed.iter().zip(spans).map(|(flow, span)| flow.delivery.lost_in(span.clone())).sum();
         stage.check(Check::eq(format!("lost while {link} was down"), lost, 0_u64, "frames"));
     }
     let lost: u64 = flowed.iter().map(|flow| flow.delivery.lost()).sum();
@@ -142,9 +137,11 @@ mod tests {
         for node in &network.nodes {
             let config = Config::parse(node.config_text.as_deref().unwrap(), "x.toml").unwrap();
             for port in &config.ports {
-                let made = network.links.iter().flat_map(|link| &link.ends).any(|end| {
-                    end.station == node.name && end.interface == port.interface
-                });
+                let made = network
+                    .links
+                    .iter()
+                    .flat_map(|link| &link.ends)
+                    .any(|end| end.station == node.name && end.interface == port.interface);
                 assert!(made, "{} {}", node.name, port.interface);
             }
         }

@@ -48,6 +48,7 @@ pub(super) fn play_steps(stage: &mut Stage<'_>, outage_ns: u64, steps: &[Step]) 
     let statuses = stage.statuses(&world)?;
     outage::check(stage, &flowed, &outages);
     two_paths::check_counters(stage, &statuses, &flowed);
+    figures::wires(stage, &world);
     figures::all(stage, &flowed, &phases, &statuses);
     Ok(())
 }

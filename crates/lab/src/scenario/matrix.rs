@@ -11,8 +11,8 @@
 
 use onbeat_report::{Cell, Check, Counters};
 
-use super::flow::{self, Flow, Flowed, caught_up};
 use super::figures;
+use super::flow::{self, Flow, Flowed, caught_up};
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use crate::fault::{Direction, Impairment, WireCounters};
@@ -36,8 +36,17 @@ fn impairment(kind: &str, seed: u64) -> Impairment {
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let phase_ns = stage.phase_ns(1.0)?;
     let mut table = Counters::new([
-        "recovery", "path1", "sent", "delivered", "lost", "duplicated", "out of order",
-        "lost on path1", "copies on path1", "held back on path1", "cut off path1",
+        "recovery",
+        "path1",
+        "sent",
+        "delivered",
+        "lost",
+        "duplicated",
+        "out of order",
+        "lost on path1",
+        "copies on path1",
+        "held back on path1",
+        "cut off path1",
     ]);
     for algorithm in ALGORITHMS {
         let recover = match algorithm {
@@ -89,8 +98,7 @@ fn cell(
 /// What path1 did, both directions together.
 fn wire(world: &World) -> Result<WireCounters> {
     let wire = world.wire("path1")?;
-    let (there, back) =
-        (wire.counters(Direction::Forward), wire.counters(Direction::Backward));
+    let (there, back) = (wire.counters(Direction::Forward), wire.counters(Direction::Backward));
     Ok(WireCounters {
         received: there.received + back.received,
         forwarded: there.forwarded + back.forwarded,
@@ -111,7 +119,8 @@ fn judge(
     after: WireCounters,
 ) {
     let sum = |count: fn(&Flowed) -> u64| flowed.iter().map(count).sum::<u64>();
-    let (sent, delivered) = (sum(|flow| flow.delivery.sent()), sum(|flow| flow.delivery.delivered()));
+    let (sent, delivered) =
+        (sum(|flow| flow.delivery.sent()), sum(|flow| flow.delivery.delivered()));
     let (lost, duplicated) =
         (sum(|flow| flow.delivery.lost()), sum(|flow| flow.delivery.record.duplicated()));
     let cell = format!("{algorithm} x {kind}");

@@ -155,7 +155,9 @@ mod tests {
     #[test]
     fn an_unknown_scenario_is_answered_with_those_there_are() {
         let error = run("link-failur", &Options::new("onbeat")).unwrap_err().to_string();
-        assert!(error.starts_with("there is no scenario \"link-failur\"; there are: link-failure,"));
+        assert!(
+            error.starts_with("there is no scenario \"link-failur\"; there are: link-failure,")
+        );
     }
 
     #[test]

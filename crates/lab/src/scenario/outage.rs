@@ -20,6 +20,7 @@ use super::stage::Stage;
 use crate::Result;
 use crate::World;
 use crate::clock::now_ns;
+use crate::traffic::Delivery;
 use crate::world::Ends;
 
 /// The names of the paths' links.
@@ -86,6 +87,8 @@ pub(super) fn play(
             }
             (Some(over), PhaseState::Up | PhaseState::Degraded) => {
                 over.restored_from_ns = from_ns;
+                // What is missing below is lost; what counts from now on is what is sent now.
+                flows.iter().zip(&begun).for_each(|(flow, begun)| flow.expect_from(*begun));
                 over.begun_restored = begun;
                 outages.extend(outage.take());
             }
@@ -93,7 +96,12 @@ pub(super) fn play(
         }
         up = step.up;
         stage.pass(&step.name, flows, step.for_ns)?;
-        phases.push(Phase { name: step.name.clone(), from_ns, to_ns: now_ns(), state: step.state() });
+        phases.push(Phase {
+            name: step.name.clone(),
+            from_ns,
+            to_ns: now_ns(),
+            state: step.state(),
+        });
     }
     // A phase ends where the next begins.
     for place in 1..phases.len() {
@@ -118,44 +126,62 @@ fn change(world: &World, from: [bool; 2], to: [bool; 2]) -> Result<()> {
     Ok(())
 }
 
+/// What was lost and delivered against what may be, over all flows.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Verdict {
+    /// Lost though a path was up.
+    unprotected: u64,
+    /// Sent after the cut, and there before the restoration began.
+    ghosts: u64,
+    /// Lost in outages.
+    lost: u64,
+    /// Sent in outages, from the first frame lost to the last.
+    sent: u64,
+}
+
+/// `place` says which of the flows in `outages` this one is.
+fn judge(delivery: &Delivery, place: usize, outages: &[Outage]) -> Verdict {
+    let mut verdict = Verdict { unprotected: delivery.lost(), ..Verdict::default() };
+    for outage in outages {
+        let during = outage.complete_before[place]..outage.begun_restored[place];
+        let lost = delivery.lost_in(during.clone());
+        verdict.lost += lost;
+        verdict.unprotected -= lost;
+        let is_lost = |frame: &u64| delivery.record.arrival_ns(*frame).is_none();
+        let until = during.end.min(delivery.sent());
+        let mut gone = (during.start..until).filter(is_lost);
+        if let Some(first) = gone.next() {
+            verdict.sent += gone.next_back().unwrap_or(first) - first + 1;
+        }
+        let too_early = |frame: &u64| {
+            let arrival = delivery.record.arrival_ns(*frame);
+            arrival.is_some_and(|arrival| arrival < outage.restored_from_ns)
+        };
+        verdict.ghosts += (outage.begun_after[place]..until).filter(too_early).count() as u64;
+    }
+    verdict
+}
+
 /// What a run must show, whatever the machine.
 pub(super) fn check(stage: &mut Stage<'_>, flowed: &[Flowed], outages: &[Outage]) {
-    let (mut protected, mut ghosts, mut lost, mut spans) = (0, 0, 0, 0);
+    let mut all = Verdict::default();
     for (place, flow) in flowed.iter().enumerate() {
-        let delivery = &flow.delivery;
-        protected += delivery.lost();
-        for outage in outages {
-            let from = outage.complete_before[place];
-            let (after, until) = (outage.begun_after[place], outage.begun_restored[place]);
-            let lost_here = delivery.lost_in(from..until);
-            lost += lost_here;
-            protected -= lost_here;
-            let within = |frame: &u64| (from..until).contains(frame);
-            let mut gone = delivery
-                .lost
-                .iter()
-                .flat_map(|gap| gap.first..gap.first + gap.frames)
-                .filter(within);
-            if let Some(first) = gone.next() {
-                spans += gone.last().unwrap_or(first) - first + 1;
-            }
-            let too_early = |frame: &u64| {
-                let arrival = delivery.record.arrival_ns(*frame);
-                arrival.is_some_and(|arrival| arrival < outage.restored_from_ns)
-            };
-            ghosts += (after..until).filter(too_early).count() as u64;
-        }
+        let verdict = judge(&flow.delivery, place, outages);
+        all.unprotected += verdict.unprotected;
+        all.ghosts += verdict.ghosts;
+        all.lost += verdict.lost;
+        all.sent += verdict.sent;
     }
-    stage.check(Check::eq("lost while a path was up", protected, 0_u64, "frames"));
+    stage.check(Check::eq("lost while a path was up", all.unprotected, 0_u64, "frames"));
     if !outages.is_empty() {
-        stage.check(Check::eq("arrived while no path was up", ghosts, 0_u64, "frames"));
+        stage.check(Check::eq("arrived while no path was up", all.ghosts, 0_u64, "frames"));
         stage.check(Check::eq(
             "lost while no path was up, of those sent from the first lost to the last",
-            lost,
-            spans,
+            all.lost,
+            all.sent,
             "frames",
         ));
-        stage.check(Check::min("lost while no path was up", lost, 1_u64, "frames"));
+        stage.check(Check::min("lost while no path was up", all.lost, 1_u64, "frames"));
     }
     check_clean(stage, flowed);
 }
@@ -171,4 +197,90 @@ pub(super) fn check_clean(stage: &mut Stage<'_>, flowed: &[Flowed]) {
         0_u64,
         "frames",
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::{Rate, SourceReport, Stamp, StreamRecord};
+
+    /// 100 frames, one each ns from 1000 on, of which `arrives` says when they arrive.
+    fn delivery(arrives: impl Fn(u64) -> Option<u64>) -> Delivery {
+        let source = SourceReport {
+            stream: 1,
+            sent: 100,
+            retries: 0,
+            latest_ns: 0,
+            start_ns: 1000,
+            end_ns: 1100,
+            rate: Rate::PerSecond(1_000_000_000),
+        };
+        let mut record = StreamRecord::default();
+        for sequence in 0..100 {
+            let actual_ns = 1000 + sequence;
+            let stamp = Stamp { stream: 1, sequence, intended_ns: actual_ns, actual_ns };
+            if let Some(at) = arrives(sequence) {
+                assert!(record.take(&stamp, at));
+            }
+        }
+        Delivery::new(source, record)
+    }
+
+    /// Frames 40 and 41 are on their way at the cut; 60 is the first begun after the restoration,
+    /// which begins when 58 is sent.
+    fn outages() -> Vec<Outage> {
+        vec![Outage {
+            complete_before: vec![40],
+            begun_after: vec![42],
+            restored_from_ns: 1058,
+            begun_restored: vec![60],
+        }]
+    }
+
+    fn judged(arrives: impl Fn(u64) -> Option<u64>) -> Verdict {
+        judge(&delivery(arrives), 0, &outages())
+    }
+
+    fn at_once(frame: u64) -> Option<u64> {
+        Some(1000 + frame)
+    }
+
+    #[test]
+    fn an_outage_takes_what_is_sent_in_it() {
+        // On the way at the cut: arrived or lost, as it happens; and late ones after it.
+        for (first, last) in [(40, 59), (41, 58), (42, 57)] {
+            let verdict = judged(|n| at_once(n).filter(|_| !(first..=last).contains(&n)));
+            let lost = last - first + 1;
+            assert_eq!(verdict, Verdict { lost, sent: lost, ..Verdict::default() });
+        }
+    }
+
+    #[test]
+    fn a_loss_before_or_after_is_told() {
+        for lost in [0, 39, 60, 99] {
+            let gone = |n: u64| n == lost || (42..58).contains(&n);
+            assert_eq!(judged(|n| at_once(n).filter(|_| !gone(n))).unprotected, 1, "{lost}");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_slips_through_is_told() {
+        let gone = |n: u64| (42..58).contains(&n) && n != 50;
+        let verdict = judged(|n| at_once(n).filter(|_| !gone(n)));
+        assert_eq!((verdict.ghosts, verdict.lost, verdict.sent), (1, 15, 16));
+    }
+
+    #[test]
+    fn a_frame_that_waited_until_the_restoration_is_none() {
+        let gone = |n: u64| (42..57).contains(&n);
+        let late = |n: u64| if n == 57 { Some(1058) } else { at_once(n) };
+        let verdict = judged(|n| late(n).filter(|_| !gone(n)));
+        assert_eq!(verdict, Verdict { lost: 15, sent: 15, ..Verdict::default() });
+    }
+
+    #[test]
+    fn without_an_outage_every_loss_is_one() {
+        let found = delivery(|n| at_once(n).filter(|_| n != 50));
+        assert_eq!(judge(&found, 0, &[]), Verdict { unprotected: 1, ..Verdict::default() });
+    }
 }

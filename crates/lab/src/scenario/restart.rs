@@ -15,9 +15,9 @@ use super::outage::{Phase, check_clean};
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use super::{figures, flow};
+use crate::Result;
 use crate::clock::now_ns;
 use crate::world::Daemon;
-use crate::Result;
 
 /// How a daemon ends.
 type End = fn(&mut Daemon) -> Result<()>;
@@ -29,14 +29,24 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let mut phases = Vec::new();
     let from_ns = now_ns();
     stage.pass("daemons run", &flows, phase_ns)?;
-    phases.push(Phase { name: "daemons run".into(), from_ns, to_ns: now_ns(), state: PhaseState::Up });
+    phases.push(Phase {
+        name: "daemons run".into(),
+        from_ns,
+        to_ns: now_ns(),
+        state: PhaseState::Up,
+    });
     let ends: [(&str, End); 2] = [("killed", Daemon::kill), ("stopped", Daemon::terminate)];
     for (how, end) in ends {
         for node in ["a", "b"] {
             let (from_ns, what) = (now_ns(), format!("{node} {how}"));
             end(world.daemon(node)?)?;
             stage.pass(&what, &flows, phase_ns)?;
-            phases.push(Phase { name: what, from_ns, to_ns: now_ns(), state: PhaseState::Degraded });
+            phases.push(Phase {
+                name: what,
+                from_ns,
+                to_ns: now_ns(),
+                state: PhaseState::Degraded,
+            });
             let (from_ns, what) = (now_ns(), format!("{node} {how} and started"));
             world.start(node, &stage.options.onbeat_bin)?;
             stage.pass(&what, &flows, phase_ns)?;

@@ -46,7 +46,8 @@ impl<'a> Stage<'a> {
         if !self.figures.iter().any(|(name, _)| name == "topology") {
             if !self.options.quiet {
                 let on_stderr = self.options.json;
-                let text = drawing.text(self.options.colours && (!on_stderr || stderr().is_terminal()));
+                let text =
+                    drawing.text(self.options.colours && (!on_stderr || stderr().is_terminal()));
                 if on_stderr { eprint!("{text}") } else { print!("{text}") }
             }
             self.figure("topology", drawing);

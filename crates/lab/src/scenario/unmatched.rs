@@ -42,7 +42,12 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
 
     let mut table = Counters::new(["frames of no stream", "from", "to", "sent", "arrived as sent"]);
     let mut row = |stage: &mut Stage<'_>, name: &str, to: &str, arrived: u64| {
-        stage.check(Check::eq(format!("{name}: arrived at {to} as sent"), arrived, ROUNDS, "frames"));
+        stage.check(Check::eq(
+            format!("{name}: arrived at {to} as sent"),
+            arrived,
+            ROUNDS,
+            "frames",
+        ));
         table.row([Cell::from(name), "talker".into(), to.into(), ROUNDS.into(), arrived.into()]);
     };
     let talker = world.handle("talker")?;
@@ -93,12 +98,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
 }
 
 /// Sends each probe from the talker; how many arrived at an interface octet by octet, by probe.
-fn exchange(
-    world: &World,
-    probes: &[Probe],
-    station: &str,
-    interface: &str,
-) -> Result<Vec<u64>> {
+fn exchange(world: &World, probes: &[Probe], station: &str, interface: &str) -> Result<Vec<u64>> {
     let socket = PacketSocket::receiver(world.namespace(station)?, interface)?;
     let mut receiver = Receiver::new(socket);
     let sender = PacketSocket::sender(world.namespace("talker")?, "eth0")?;

@@ -30,7 +30,7 @@ impl Delivery {
     #[must_use]
     pub fn new(source: SourceReport, record: StreamRecord) -> Self {
         let mut lost: Vec<Gap> = Vec::new();
-        for sequence in record.complete_below()..source.sent {
+        for sequence in 0..source.sent {
             if record.arrival_ns(sequence).is_some() {
                 continue;
             }

@@ -47,10 +47,20 @@ impl StreamRecord {
             self.duplicated += 1;
         }
         self.copies[index] = self.copies[index].saturating_add(1);
+        self.advance();
+        true
+    }
+
+    /// Does not wait for frames below `sequence` any more.
+    pub fn expect_from(&mut self, sequence: u64) {
+        self.complete_below = self.complete_below.max(sequence);
+        self.advance();
+    }
+
+    fn advance(&mut self) {
         while self.copies.get(self.complete_below as usize).is_some_and(|copies| *copies > 0) {
             self.complete_below += 1;
         }
-        true
     }
 
     /// Frames that arrived, each counted once.
@@ -71,7 +81,7 @@ impl StreamRecord {
         self.out_of_order
     }
 
-    /// Every frame below this number arrived.
+    /// Every frame below this number that was waited for has arrived.
     #[must_use]
     pub fn complete_below(&self) -> u64 {
         self.complete_below
@@ -105,6 +115,21 @@ mod tests {
         let mut record = StreamRecord::default();
         assert!(!record.take(&stamp(u64::MAX), 1));
         assert_eq!(record, StreamRecord::default());
+    }
+
+    #[test]
+    fn what_is_given_up_holds_nothing_up() {
+        let mut record = StreamRecord::default();
+        for sequence in [0, 1, 4, 5, 7] {
+            assert!(record.take(&stamp(sequence), 1));
+        }
+        assert_eq!(record.complete_below(), 2);
+        record.expect_from(4);
+        assert_eq!(record.complete_below(), 6);
+        record.expect_from(3);
+        assert_eq!(record.complete_below(), 6);
+        record.expect_from(20);
+        assert_eq!(record.complete_below(), 20);
     }
 
     proptest! {

@@ -42,6 +42,7 @@ struct Progress {
     stream: u32,
     delivered: AtomicU64,
     complete_below: AtomicU64,
+    expect_from: AtomicU64,
 }
 
 /// What arrived.
@@ -96,6 +97,7 @@ impl Sink {
             stream: expect.stream,
             delivered: AtomicU64::new(0),
             complete_below: AtomicU64::new(0),
+            expect_from: AtomicU64::new(0),
         };
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
@@ -125,10 +127,17 @@ impl Sink {
         self.progress(stream).map_or(0, |progress| progress.delivered.load(Ordering::Acquire))
     }
 
-    /// Every frame of a stream below this number has arrived.
+    /// Every frame of a stream below this number that was waited for has arrived.
     #[must_use]
     pub fn complete_below(&self, stream: u32) -> u64 {
         self.progress(stream).map_or(0, |progress| progress.complete_below.load(Ordering::Acquire))
+    }
+
+    /// Does not wait for frames of a stream below `sequence` any more: they are known to be lost.
+    pub fn expect_from(&self, stream: u32, sequence: u64) {
+        if let Some(progress) = self.progress(stream) {
+            progress.expect_from.fetch_max(sequence, Ordering::AcqRel);
+        }
     }
 
     fn progress(&self, stream: u32) -> Option<&Progress> {
@@ -215,8 +224,9 @@ impl Taker {
         }
     }
 
-    fn publish(&self) {
-        for (progress, (_, record)) in self.shared.streams.iter().zip(&self.report.streams) {
+    fn publish(&mut self) {
+        for (progress, (_, record)) in self.shared.streams.iter().zip(&mut self.report.streams) {
+            record.expect_from(progress.expect_from.load(Ordering::Acquire));
             progress.delivered.store(record.delivered(), Ordering::Release);
             progress.complete_below.store(record.complete_below(), Ordering::Release);
         }
