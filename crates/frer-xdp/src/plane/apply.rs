@@ -11,6 +11,7 @@ use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{self, Key, Replication};
 use crate::error::{Error, Result};
+use crate::link::Mode;
 use crate::slots::Slots;
 
 /// A stream with the owners of its functions.
@@ -65,13 +66,34 @@ impl<'a> Wanted<'a> {
             port_slots.push(slot(egress.port)?);
         }
         let owner = |role| compile::owner(role, &[&stream.name]);
-        Ok(Self {
+        let wanted = Self {
             stream,
             port_slots,
             generator: stream.generate.then(|| owner("generator")),
             recovery: stream.recover.map(|_| owner("recovery")),
             members,
-        })
+        };
+        // In generic mode the kernel's copies of a frame share one buffer.
+        let generic = stream
+            .members
+            .iter()
+            .map(|m| &names[usize::from(m.port.0)])
+            .find(|name| plane.ports.get(*name).is_some_and(|port| port.mode == Mode::Generic));
+        if let Some(port) = generic {
+            if !wanted.replication().egresses.is_empty() {
+                return Err(unsupported(&format!(
+                    "its port {port:?} runs XDP in generic mode, where all replicas of a frame are \
+                     alike: give each egress port the same tag, vlan, priority and destination, or \
+                     use an interface whose driver has native XDP"
+                )));
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// How the stream's replicas are made.
+    fn replication(&self) -> Replication {
+        Replication::of(self.stream, |egress| self.egress_slot(egress))
     }
 
     /// Whether the stream is in the tables as it is to be.
@@ -312,7 +334,7 @@ fn write_recovery(
 
 fn write_split(plane: &mut Plane, w: &Wanted<'_>, free: &mut Free) -> Result<Split> {
     let name = &w.stream.name;
-    let replication = Replication::of(w.stream, |egress| w.egress_slot(egress));
+    let replication = w.replication();
     let mut split = frer_split {
         ports: replication.ports.iter().fold(0, |set, port| set | 1 << port),
         count: replication.ports.len() as u8,
