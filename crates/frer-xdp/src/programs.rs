@@ -5,7 +5,9 @@ use std::mem::offset_of;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::{MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramInput, ProgramMut};
+use libbpf_rs::{
+    MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramInput, ProgramMut,
+};
 
 use crate::abi::constants as c;
 use crate::abi::{Plain, frer_request};
@@ -153,8 +155,20 @@ impl Maps {
         self.finish(open, "the tables").map(drop)
     }
 
-    fn load(&mut self, object: &[u8], what: &str, rodata: &[u8]) -> Result<Object> {
+    /// Loads an object with these constants; `also` names a program that is not loaded otherwise.
+    fn load(
+        &mut self,
+        object: &[u8],
+        what: &str,
+        rodata: &[u8],
+        also: Option<&str>,
+    ) -> Result<Object> {
         let mut open = open(object)?;
+        for mut program in open.progs_mut() {
+            if also.is_some_and(|also| program.name() == also) {
+                program.set_autoload(true);
+            }
+        }
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
                 let value = map.initial_value_mut().expect("constants have initial values");
@@ -184,9 +198,11 @@ fn open(object: &[u8]) -> Result<OpenObject> {
 pub(crate) struct Instance(Object);
 
 impl Instance {
-    /// Loads them; `test_clock` makes them take the time from the node table.
+    /// Loads them; `test_clock` makes them take the time from the node table, and callable.
     pub(crate) fn load(maps: &mut Maps, port: u8, test_clock: bool) -> Result<Self> {
-        maps.load(&FRER.0, "the programs of a port", &[port, test_clock.into()]).map(Self)
+        let rodata = [port, test_clock.into()];
+        let also = test_clock.then_some("frer_egress_test");
+        maps.load(&FRER.0, "the programs of a port", &rodata, also).map(Self)
     }
 
     fn program(&self, name: &str) -> ProgramMut<'_> {
@@ -202,6 +218,11 @@ impl Instance {
     pub(crate) fn egress(&self) -> ProgramMut<'_> {
         self.program("frer_egress")
     }
+
+    /// The same, as tests can call it; only where loaded with `test_clock`.
+    pub(crate) fn egress_test(&self) -> ProgramMut<'_> {
+        self.program("frer_egress_test")
+    }
 }
 
 /// The control program.
@@ -210,7 +231,7 @@ pub(crate) struct Control(Object);
 
 impl Control {
     pub(crate) fn load(maps: &mut Maps, test_clock: bool) -> Result<Self> {
-        maps.load(&CONTROL.0, "the control program", &[test_clock.into()]).map(Self)
+        maps.load(&CONTROL.0, "the control program", &[test_clock.into()], None).map(Self)
     }
 
     pub(crate) fn program(&self) -> ProgramMut<'_> {

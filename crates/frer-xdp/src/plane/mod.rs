@@ -13,7 +13,7 @@ mod testing;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use libbpf_rs::{MapCore, MapHandle, ProgramMut};
+use libbpf_rs::{MapCore, MapHandle};
 use onbeat_frer::spec::Stream;
 
 use crate::abi::constants as c;
@@ -243,11 +243,5 @@ impl Plane {
         let mut node = self.tables.node.get(&0)?.unwrap_or_default();
         node.test_now_ns = now_ns;
         self.tables.node.set(&0, &node)
-    }
-
-    /// The program on a port's interface, and the one on replicas that leave by it.
-    pub fn programs(&self, name: &str) -> Option<(ProgramMut<'_>, ProgramMut<'_>)> {
-        let port = self.ports.get(name)?;
-        Some((port.programs.ingress(), port.programs.egress()))
     }
 }

@@ -9,6 +9,14 @@ use crate::abi::constants as c;
 use crate::error::Result;
 
 impl Plane {
+    /// The program on a port's interface, and the one on replicas that leave by it, of a plane
+    /// opened with `test_clock`.
+    #[doc(hidden)]
+    pub fn programs(&self, name: &str) -> Option<(ProgramMut<'_>, ProgramMut<'_>)> {
+        let port = self.ports.get(name)?;
+        Some((port.programs.ingress(), port.programs.egress_test()))
+    }
+
     /// The control program.
     #[doc(hidden)]
     pub fn control_program(&self) -> ProgramMut<'_> {

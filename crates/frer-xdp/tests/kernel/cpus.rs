@@ -1,1 +1,132 @@
-//! Not yet.
+//! One stream on several CPUs at once: each number is drawn once, and passes once.
+
+use std::sync::Barrier;
+use std::thread;
+
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use onbeat_frer::spec::{Algorithm, Recovery};
+use onbeat_netdev::testing::require_that;
+
+use crate::harness::{Node, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker};
+
+const VID: u16 = 10;
+const NUMBERS: usize = 65_536;
+
+/// CPUs this test may use; at least two, or the test says that it cannot run.
+fn cpus() -> Option<Vec<usize>> {
+    if !can_run() {
+        return None;
+    }
+    let set = sched_getaffinity(Pid::from_raw(0)).expect("our affinity");
+    let cpus: Vec<usize> = (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap()).collect();
+    require_that(cpus.len() >= 2, "two CPUs").then_some(cpus)
+}
+
+fn pin(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu).expect("a CPU of ours");
+    sched_setaffinity(Pid::from_raw(0), &set).expect("a CPU of ours");
+}
+
+/// Runs `work(index, cpu)` on a thread of each CPU; the results, in the order of CPUs.
+fn on_each<T: Send>(cpus: &[usize], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let start = Barrier::new(cpus.len());
+    thread::scope(|scope| {
+        let run = |index: usize, cpu: usize| {
+            let (start, work) = (&start, &work);
+            scope.spawn(move || {
+                pin(cpu);
+                start.wait();
+                work(index)
+            })
+        };
+        let threads: Vec<_> = cpus.iter().enumerate().map(|(i, cpu)| run(i, *cpu)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread of the test")).collect()
+    })
+}
+
+#[test]
+fn each_number_is_drawn_once_on_several_cpus() {
+    let Some(cpus) = cpus() else { return };
+    const LAPS: usize = 4;
+    let mut node = Node::new(cpus.len(), 4);
+    let members = (0..cpus.len() as u8).map(|port| member(port, VID, None)).collect();
+    node.apply(&[talker("talker", members)]);
+    let (share, rest) = (NUMBERS / cpus.len(), NUMBERS % cpus.len());
+    let lap_done = Barrier::new(cpus.len());
+    // What each CPU draws in each lap; the first one draws what the division leaves over.
+    let drawn = on_each(&cpus, |index| {
+        let ingress = node.ingress(index);
+        let draw = || {
+            let run = ingress.run(&[], &frame(VID, None));
+            assert_eq!(run.verdict, XDP_REDIRECT);
+            u16::from_be_bytes([run.frame[20], run.frame[21]])
+        };
+        let lap = || {
+            let numbers = (0..share + if index == 0 { rest } else { 0 }).map(|_| draw()).collect();
+            lap_done.wait();
+            numbers
+        };
+        (0..LAPS).map(|_| lap()).collect::<Vec<Vec<u16>>>()
+    });
+    for lap in 0..LAPS {
+        let mut times = vec![0; NUMBERS];
+        for number in drawn.iter().flat_map(|laps| &laps[lap]) {
+            times[usize::from(*number)] += 1;
+        }
+        let wrong = times.iter().filter(|times| **times != 1).count();
+        assert_eq!(wrong, 0, "numbers drawn twice or not at all in lap {lap}");
+    }
+    assert_eq!(node.read("talker").generation.unwrap().next, 0);
+    assert_eq!(node.read("talker").output, (LAPS * NUMBERS) as u64);
+}
+
+#[test]
+fn each_number_passes_once_on_several_cpus() {
+    let Some(cpus) = cpus() else { return };
+    const LAPS: usize = 3;
+    // Two windows fit into the history: one CPU may be a whole window ahead of another.
+    const WINDOW: usize = 256;
+    let recovery = Recovery {
+        algorithm: Algorithm::Vector { history_length: 1024 },
+        reset_timeout_ms: 0,
+        take_no_sequence: false,
+        latent: None,
+    };
+    let mut node = Node::new(cpus.len(), 8);
+    let members = (0..cpus.len() as u8).map(|port| member(port, VID, None)).collect();
+    node.apply(&[stream("listener", members, Some(recovery))]);
+    let window_done = Barrier::new(cpus.len());
+    let passed = on_each(&cpus, |index| {
+        let ingress = node.ingress(index);
+        let mut passed = vec![0u8; LAPS * NUMBERS];
+        for first in (0..passed.len()).step_by(WINDOW) {
+            for (number, passed) in (first..).zip(&mut passed[first..first + WINDOW]) {
+                match ingress.verdict(&frame(VID, Some((number % NUMBERS) as u16))) {
+                    XDP_REDIRECT => *passed = 1,
+                    XDP_DROP => {}
+                    other => panic!("verdict {other}"),
+                }
+            }
+            window_done.wait();
+        }
+        passed
+    });
+    let wrong: Vec<usize> = (0..LAPS * NUMBERS)
+        .filter(|number| passed.iter().map(|by| by[*number]).sum::<u8>() != 1)
+        .collect();
+    assert!(wrong.is_empty(), "{} numbers passed twice or never: {wrong:?}", wrong.len());
+    let by_cpu: Vec<usize> =
+        passed.iter().map(|by| by.iter().filter(|passed| **passed == 1).count()).collect();
+    eprintln!("passed by CPU: {by_cpu:?}");
+
+    let counters = node.read("listener").recovery.unwrap().counters;
+    let sent = (cpus.len() * LAPS * NUMBERS) as u64;
+    assert_eq!(counters.passed, (LAPS * NUMBERS) as u64);
+    assert_eq!(counters.discarded, sent - counters.passed);
+    // All but what the history held before the first packet.
+    assert_eq!((counters.rogue, counters.lost), (0, counters.lost_before_first));
+    let input: u64 = node.read("listener").members.iter().map(|member| member.input).sum();
+    assert_eq!(input, sent);
+}

@@ -114,7 +114,7 @@ impl Pair {
     /// Verdict of the model.
     fn packet(&mut self, member: usize, now_ns: u64, number: Option<u16>) -> bool {
         self.input[member] += 1;
-        let mut passes = |function: &mut Option<Recover>| {
+        let passes = |function: &mut Option<Recover>| {
             function.as_mut().is_none_or(|function| function.packet(now_ns, number).is_accept())
         };
         let accepted = passes(&mut self.individual[member]) && passes(&mut self.sequence);

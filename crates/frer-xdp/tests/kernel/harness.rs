@@ -43,7 +43,7 @@ impl Node {
                 name: name.clone(),
                 interface: "lo".into(),
                 ifindex: IFINDEX,
-                mode: Mode::Generic,
+                mode: Mode::Native,
                 running: vec![],
             };
             plane.attach_for_test(&spec).expect("programs of a port");
