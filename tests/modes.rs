@@ -1,0 +1,180 @@
+//! XDP in native and in generic mode: streams survive a cut path in both, replicas that differ are
+//! refused where they cannot be made, and frames of no stream reach the network stack of the node
+//! as they were sent.
+//!
+//! ```text
+//!                        path1
+//!                      /-------\
+//!   talker eth0 --- [ a ]     [ b ] --- eth0 listener
+//!                      \-------/
+//!                        path2
+//! ```
+
+mod common;
+
+use std::fs;
+
+use common::{
+    Capture, Flow, FrameText, Injector, PORTS, assert_gone, can_run, port, replicate, run_in, show,
+    start, two_paths, wait_for,
+};
+use onbeat_lab::World;
+use onbeat_lab::world::Ends;
+use onbeat_node::control::{Link, XdpMode};
+
+const GROUP: &str = "01:00:5e:00:00:01";
+const VLAN: u16 = 100;
+const WHILE: u64 = 400;
+
+fn ports(mode: &str) -> String {
+    PORTS.replace("interface =", &format!("mode = \"{mode}\"\ninterface ="))
+}
+
+/// A stream with the same replica on both paths, and where it ends.
+fn alike(mode: &str) -> (String, String) {
+    let ports = ports(mode);
+    let identify =
+        format!("identify = {{ type = \"null\", destination = \"{GROUP}\", vlan = {VLAN} }}");
+    let a = format!(
+        r#"{ports}
+[[stream]]
+name = "axis"
+generate = true
+member = [{{ port = "host", {identify} }}]
+egress = [{{ port = "path1", tag = "r-tag" }}, {{ port = "path2", tag = "r-tag" }}]
+"#
+    );
+    let b = format!(
+        r#"{ports}
+[[stream]]
+name = "axis"
+member = [{{ port = "path1", {identify} }}, {{ port = "path2", {identify} }}]
+recover = {{ history-length = 256, reset-timeout-ms = 0 }}
+egress = [{{ port = "host", tag = "none" }}]
+"#
+    );
+    (a, b)
+}
+
+fn started(mode: &str, expected: XdpMode) -> World {
+    let (a, b) = alike(mode);
+    let world = start(&two_paths(&a, &b));
+    for node in ["a", "b"] {
+        let status = show(node);
+        assert!(status.ports.iter().all(|port| port.mode == expected), "{:?}", status.ports);
+    }
+    world
+}
+
+fn flow(world: &World) -> Flow {
+    Flow::start(world, ("talker", "listener"), 1, (GROUP, VLAN), 2000, None)
+}
+
+/// Cuts each path at its far side under traffic.
+fn survives_cuts(world: &World) {
+    let flow = flow(world);
+    flow.advance(WHILE);
+    for path in ["path1", "path2"] {
+        world.cut(path, Ends::Second).unwrap();
+        flow.advance(WHILE);
+        world.restore(path).unwrap();
+        // The other path is cut next: this one must be in use again.
+        let come = || {
+            let status = show("b");
+            let members = &common::stream(&status, "axis").members;
+            members.iter().find(|member| member.port == path).unwrap().input_packets
+        };
+        let before = come();
+        wait_for(&format!("frames come over {path} again"), || come() > before);
+        flow.advance(WHILE);
+    }
+    flow.finish_whole();
+}
+
+/// Frames that stations send to their neighbours, and what looks like a stream and is none.
+fn frames_of_others() -> Vec<Vec<u8>> {
+    let plain = |destination, ethertype: [u8; 2], length: usize| {
+        let mut frame = FrameText::new(destination, &[], None).octets();
+        frame[12..14].copy_from_slice(&ethertype);
+        frame.truncate(14);
+        frame.extend((0..length).map(|place| place as u8));
+        frame
+    };
+    vec![
+        plain("01:80:c2:00:00:0e", [0x88, 0xcc], 46),   // LLDP
+        plain("01:1b:19:00:00:00", [0x88, 0xf7], 54),   // PTP
+        plain("ff:ff:ff:ff:ff:ff", [0x08, 0x06], 28),   // ARP
+        plain("33:33:00:00:00:01", [0x86, 0xdd], 1000), // IPv6
+        plain(GROUP, [0x88, 0xb5], 46),                 // the stream's address, without its VLAN
+        FrameText::new(GROUP, &[VLAN + 1], None).octets(), // in another VLAN
+        FrameText::new("01:00:5e:00:00:02", &[VLAN], Some(9)).octets(), // numbered, of no stream
+        FrameText::new("01:00:5e:00:00:02", &[7, 8], Some(9)).octets(), // with two VLAN tags
+    ]
+}
+
+fn leaves_other_frames_alone(world: &World) {
+    let flow = flow(world);
+    flow.advance(WHILE);
+    let frames = frames_of_others();
+    let before = port(&show("a"), "host").unmatched;
+    let mut stack = Capture::open(world, "a", "host");
+    let talker = Injector::open(world, "talker", "eth0");
+    for frame in &frames {
+        talker.send(frame);
+    }
+    let found = stack.wait(frames.len(), "at the stack of a");
+    assert_eq!(found, frames, "as they were sent, and no frame of the stream among them");
+    flow.advance(WHILE);
+    assert_eq!(stack.take().len(), frames.len());
+    assert_eq!(port(&show("a"), "host").unmatched, before + frames.len() as u64);
+    flow.finish_whole();
+}
+
+#[test]
+fn native_mode() {
+    if !can_run() {
+        return;
+    }
+    let world = started("native", XdpMode::Native);
+    survives_cuts(&world);
+    leaves_other_frames_alone(&world);
+}
+
+#[test]
+fn generic_mode() {
+    if !can_run() {
+        return;
+    }
+    let world = started("generic", XdpMode::Generic);
+    survives_cuts(&world);
+    leaves_other_frames_alone(&world);
+
+    // Turned off at the near side, a port keeps frames from the other one until the node knows. It
+    // acts on what it was told before it answers, the second time at the latest.
+    world.cut("path1", Ends::First).unwrap();
+    wait_for("the node tells that it is off", || port(&show("a"), "path1").link == Link::Down);
+    show("a");
+    let flow = flow(&world);
+    flow.advance(WHILE);
+    flow.finish_whole();
+}
+
+#[test]
+fn generic_mode_with_replicas_that_differ_is_refused() {
+    if !can_run() {
+        return;
+    }
+    let world = World::build(&two_paths("", "")).unwrap();
+    let streams = replicate("axis", GROUP, VLAN);
+    let file = "/run/onbeat/lab/own.toml";
+    fs::write(file, format!("[node]\nname = \"a\"\n{}{streams}", ports("generic"))).unwrap();
+    let refused = run_in(world.namespace("a").unwrap(), &["run", file]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
+    for named in ["generic", "\"axis\""] {
+        assert!(refused.err.contains(named), "{named} in {}", refused.err);
+    }
+    for interface in ["host", "path1", "path2"] {
+        assert!(world.handle("a").unwrap().link(interface).unwrap().xdp.is_empty());
+    }
+    assert_gone("a");
+}
