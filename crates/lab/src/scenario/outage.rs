@@ -137,6 +137,8 @@ struct Verdict {
     lost: u64,
     /// Sent in outages, from the first frame lost to the last.
     sent: u64,
+    /// Sent in outages, and there after the restoration had begun: no node had looked at them yet.
+    waited: u64,
 }
 
 /// `place` says which of the flows in `outages` this one is.
@@ -157,7 +159,14 @@ fn judge(delivery: &Delivery, place: usize, outages: &[Outage]) -> Verdict {
             let arrival = delivery.record.arrival_ns(*frame);
             arrival.is_some_and(|arrival| arrival < outage.restored_from_ns)
         };
-        verdict.ghosts += (outage.begun_after[place]..until).filter(too_early).count() as u64;
+        let after = || outage.begun_after[place]..until;
+        verdict.ghosts += after().filter(too_early).count() as u64;
+        let waited = |frame: &u64| {
+            !is_lost(frame)
+                && !too_early(frame)
+                && delivery.sent_ns(*frame) < outage.restored_from_ns
+        };
+        verdict.waited += after().filter(waited).count() as u64;
     }
     verdict
 }
@@ -171,6 +180,13 @@ pub(super) fn check(stage: &mut Stage<'_>, flowed: &[Flowed], outages: &[Outage]
         all.ghosts += verdict.ghosts;
         all.lost += verdict.lost;
         all.sent += verdict.sent;
+        all.waited += verdict.waited;
+    }
+    if all.waited > 0 {
+        stage.note(format!(
+            "{} frames sent without a path waited for a CPU until there was one, and were delivered",
+            all.waited
+        ));
     }
     stage.check(Check::eq("lost while a path was up", all.unprotected, 0_u64, "frames"));
     if !outages.is_empty() {
@@ -275,7 +291,7 @@ mod tests {
         let gone = |n: u64| (42..57).contains(&n);
         let late = |n: u64| if n == 57 { Some(1058) } else { at_once(n) };
         let verdict = judged(|n| late(n).filter(|_| !gone(n)));
-        assert_eq!(verdict, Verdict { lost: 15, sent: 15, ..Verdict::default() });
+        assert_eq!(verdict, Verdict { lost: 15, sent: 15, waited: 1, ..Verdict::default() });
     }
 
     #[test]
