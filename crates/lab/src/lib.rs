@@ -1,4 +1,4 @@
-//! Networks on one machine: namespaces, traffic, faults, scenarios.
+//! Networks on one machine: namespaces, traffic, faults, scenarios, benches.
 //!
 //! ```text
 //! topology --> world (namespaces, links, nodes) <-- fault (cuts, impaired wires)
@@ -11,6 +11,7 @@
 //! A [`World`] holds everything that is made: whichever way its process ends, killed among them,
 //! the kernel takes it all away.
 
+pub mod bench;
 pub mod clock;
 mod error;
 pub mod fault;

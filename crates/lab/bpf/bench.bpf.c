@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Programs around and in place of FRER: a source of frames and a sink, which every chain that is
+ * measured has in common, and plain redirects, which are the limit that FRER is held against.
+ */
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define ETHERTYPE_VLAN 0x8100
+
+struct header {
+	__u8 destination[6];
+	__u8 source[6];
+	__be16 vlan;
+	__be16 tci;
+	__be16 ethertype;
+};
+
+/* Written by the bench before each run; run on one CPU only. */
+struct source_state {
+	__u64 sent;
+	__u32 interface; /* that the frames leave by */
+	__u32 streams;	 /* the frames are of so many streams, in turn */
+	__u32 next;	 /* stream of the next frame */
+	__u16 vid;
+	__u16 ethertype;
+	__u8 destination[6]; /* of stream 0; the last two octets are the stream's number */
+	__u8 source[6];
+	__u32 zero;
+};
+
+struct source_state state;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} received SEC(".maps");
+
+#define DEVMAP(name_, entries)                                                                     \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_DEVMAP);                                                 \
+		__uint(max_entries, entries);                                                      \
+		__type(key, __u32);                                                                \
+		__type(value, __u32);                                                              \
+	} name_ SEC(".maps")
+
+DEVMAP(to_path, 1);
+DEVMAP(to_paths, 2);
+DEVMAP(to_listener, 1);
+
+/*
+ * Run by BPF_PROG_TEST_RUN on live frames. The kernel takes the same pages again and again, with
+ * what the chain made of their octets: the whole header is written anew.
+ */
+SEC("xdp")
+int source(struct xdp_md *ctx)
+{
+	struct header *h = (void *)(long)ctx->data;
+	__u32 stream = state.next;
+
+	if ((void *)(h + 1) > (void *)(long)ctx->data_end)
+		return XDP_ABORTED;
+	state.next = stream + 1 < state.streams ? stream + 1 : 0;
+	state.sent++;
+	__builtin_memcpy(h->destination, state.destination, 4);
+	h->destination[4] = stream >> 8;
+	h->destination[5] = stream;
+	__builtin_memcpy(h->source, state.source, 6);
+	h->vlan = bpf_htons(ETHERTYPE_VLAN);
+	h->tci = bpf_htons(state.vid);
+	h->ethertype = bpf_htons(state.ethertype);
+	return bpf_redirect(state.interface, 0);
+}
+
+/* On the listener: counts what arrives. */
+SEC("xdp")
+int sink(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	__u64 *count = bpf_map_lookup_elem(&received, &zero);
+
+	if (count)
+		(*count)++;
+	return XDP_DROP;
+}
+
+/* On node A's port to the talker, with one path. */
+SEC("xdp")
+int one_path(struct xdp_md *ctx)
+{
+	return bpf_redirect_map(&to_path, 0, XDP_DROP);
+}
+
+/* On node A's port to the talker, with two. */
+SEC("xdp")
+int two_paths(struct xdp_md *ctx)
+{
+	return bpf_redirect_map(&to_paths, 0, BPF_F_BROADCAST);
+}
+
+/* On node B's port to path 1. */
+SEC("xdp")
+int deliver(struct xdp_md *ctx)
+{
+	return bpf_redirect_map(&to_listener, 0, XDP_DROP);
+}
+
+/* On node B's port to path 2: the copies that FRER would eliminate. */
+SEC("xdp")
+int discard(struct xdp_md *ctx)
+{
+	return XDP_DROP;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

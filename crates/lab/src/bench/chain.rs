@@ -1,0 +1,136 @@
+//! Chains of interfaces to measure: talker, node A, two paths, node B, listener.
+//!
+//! ```text
+//! talker t ---- a  A  path1 ---- path1  B  b ---- l listener
+//!                     path2 ---- path2
+//! ```
+//!
+//! What is compared runs on chains of its own, made alike, in the same four namespaces: nothing
+//! has to be taken down and set up again between two measurements.
+
+use std::time::Duration;
+
+use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
+
+use crate::Result;
+
+/// Room for the R-TAG beside 1,500 octets.
+const PATH_MTU: u32 = 1506;
+const HOST_MTU: u32 = 1500;
+
+/// Within this time a veth pair that was turned on has carrier.
+const BOUND: Duration = Duration::from_secs(10);
+
+/// The namespaces of all chains.
+#[derive(Debug)]
+pub(super) struct Stations {
+    pub(super) talker: Handle,
+    pub(super) a: Handle,
+    pub(super) b: Handle,
+    pub(super) listener: Handle,
+}
+
+impl Stations {
+    pub(super) fn new() -> Result<Self> {
+        let station = || Handle::in_namespace(&Namespace::with_loopback()?);
+        Ok(Self { talker: station()?, a: station()?, b: station()?, listener: station()? })
+    }
+}
+
+/// One end of a link.
+#[derive(Debug, Clone)]
+pub(super) struct Interface {
+    pub(super) name: String,
+    pub(super) index: u32,
+}
+
+/// The interfaces of one chain.
+#[derive(Debug)]
+pub(super) struct Chain {
+    pub(super) talker: Interface,
+    pub(super) a: Interface,
+    pub(super) a_paths: [Interface; 2],
+    pub(super) b_paths: [Interface; 2],
+    pub(super) b: Interface,
+    pub(super) listener: Interface,
+    /// Frames that the source has sent into the chain, ever.
+    pub(super) sent: u64,
+    /// Frames that sinks received from it.
+    pub(super) received: u64,
+}
+
+/// Frames that interfaces of a chain had no room for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Dropped {
+    /// From talker to A.
+    pub(super) to_a: u64,
+    /// On each path.
+    pub(super) on_path: [u64; 2],
+    /// From B to the listener.
+    pub(super) to_listener: u64,
+}
+
+impl Chain {
+    /// Builds chain `number`.
+    pub(super) fn build(stations: &Stations, number: usize) -> Result<Self> {
+        let Stations { talker, a, b, listener } = stations;
+        let name = |role: &str| format!("{role}.{number}");
+        let link = |from: (&Handle, &str), to: (&Handle, &str), mtu| {
+            pair(from.0, &name(from.1), to.0, &name(to.1), mtu)
+        };
+        let (t0, a0) = link((talker, "t"), (a, "a"), HOST_MTU)?;
+        let (a1, b1) = link((a, "path1"), (b, "path1"), PATH_MTU)?;
+        let (a2, b2) = link((a, "path2"), (b, "path2"), PATH_MTU)?;
+        let (b0, l0) = link((b, "b"), (listener, "l"), HOST_MTU)?;
+        Ok(Self {
+            talker: t0,
+            a: a0,
+            a_paths: [a1, a2],
+            b_paths: [b1, b2],
+            b: b0,
+            listener: l0,
+            sent: 0,
+            received: 0,
+        })
+    }
+
+    /// What was dropped since the chain was built.
+    pub(super) fn dropped(&self, stations: &Stations) -> Result<Dropped> {
+        let of = |handle: &Handle, interface: &Interface| {
+            handle.statistics(&interface.name).map(|statistics| statistics.tx_dropped)
+        };
+        Ok(Dropped {
+            to_a: of(&stations.talker, &self.talker)?,
+            on_path: [of(&stations.a, &self.a_paths[0])?, of(&stations.a, &self.a_paths[1])?],
+            to_listener: of(&stations.b, &self.b)?,
+        })
+    }
+}
+
+/// A link with one queue for each direction: frames keep their order.
+fn pair(
+    handle: &Handle,
+    name: &str,
+    peer: &Handle,
+    peer_name: &str,
+    mtu: u32,
+) -> Result<(Interface, Interface)> {
+    handle.create_veth(
+        &VethEnd::new(name).mtu(mtu).queues(1, 1),
+        &VethEnd::new(peer_name).mtu(mtu).queues(1, 1).namespace(peer.namespace()),
+    )?;
+    for (handle, name) in [(handle, name), (peer, peer_name)] {
+        let ethtool = Ethtool::in_namespace(handle.namespace())?;
+        // A veth takes what XDP redirects to it only where its other end polls, which GRO makes it
+        // do. A frame with a checksum still to be made would leave XDP unmade.
+        ethtool.set_features(name, &[("gro", true), ("tx", false)])?;
+        // What IPv6 sends by itself would be counted as ours.
+        handle.set_ipv6(name, false)?;
+        handle.set_up(name)?;
+    }
+    let end = |handle: &Handle, name: &str| {
+        let link = handle.wait_carrier(name, BOUND)?;
+        Ok::<_, crate::Error>(Interface { name: name.to_owned(), index: link.index })
+    };
+    Ok((end(handle, name)?, end(peer, peer_name)?))
+}

@@ -1,0 +1,248 @@
+//! From what was found to checks and figures.
+
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio, Topology};
+
+use super::super::Options;
+use super::super::cpu::Cpus;
+use super::{Account, Case, Cost, Found, limit, streams_of, title};
+
+const RATE: &str = "frames/s";
+
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
+    checks(outcome, found);
+    outcome.figure("topology", topology());
+    for paths in [1, 2] {
+        for case in found.cases.iter().filter(|case| case.paths == paths) {
+            let limit = format!("redirect, {}", limit(paths).name());
+            outcome.figure(
+                title(paths, case.streams),
+                Ratio::of_runs(RATE, &case.pairs, format!("plain XDP {limit}")),
+            );
+        }
+    }
+    for case in found.cases.iter().filter(|case| case.paths == 2) {
+        let one_path = partner(found, 1, case.streams);
+        let pairs: Vec<_> = rates(case).zip(one_path.pairs.iter().map(|pair| pair.1)).collect();
+        outcome.figure(
+            format!("FRER, two paths beside one redirect, {}", streams_of(case.streams)),
+            Ratio::of_runs(RATE, &pairs, "plain XDP redirect, one path"),
+        );
+    }
+    let fewest = found.cases.iter().map(|case| case.streams).min().unwrap_or(1);
+    for case in found.cases.iter().filter(|case| case.streams > fewest) {
+        let few = partner(found, case.paths, fewest);
+        let pairs: Vec<_> = rates(case).zip(rates(few)).collect();
+        let paths = limit(case.paths).name();
+        outcome.figure(
+            format!("{} beside {}, {paths}", streams_of(case.streams), streams_of(fewest)),
+            Ratio::of_runs(RATE, &pairs, title(case.paths, fewest)),
+        );
+    }
+    for case in &found.cases {
+        let added: Vec<_> =
+            case.pairs.iter().map(|(frer, limit)| 1e9 / frer - 1e9 / limit).collect();
+        outcome.figure(
+            format!("what it adds to the time of a frame: {}", title(case.paths, case.streams)),
+            Measurement::of_runs("ns", &added),
+        );
+    }
+    outcome.figure("time of a frame", times(found));
+    outcome.figure("time of a program, while it is counted", costs(&found.costs));
+    outcome.figure("frames of the throughput runs", accounts(found));
+    for (load, redirect, frer) in [
+        ("idle", "redirect, idle", "FRER, idle"),
+        ("CPU hog", "redirect, CPU hog", "FRER, CPU hog"),
+    ] {
+        let median = |name: &str| {
+            let series = found.delays.series.iter().find(|series| series.name == name);
+            series.and_then(|series| series.p50).map(|ns| ns as f64)
+        };
+        if let (Some(redirect), Some(frer)) = (median(redirect), median(frer)) {
+            let added = Measurement::new("ns", frer - redirect);
+            outcome.figure(format!("what FRER adds to the median delay, {load}"), added);
+        }
+    }
+    outcome.figure("one-way delay", found.delays.clone());
+    notes(outcome, options, cpus, found.undisturbed);
+}
+
+/// FRER's frames per second, by round.
+fn rates(case: &Case) -> impl Iterator<Item = f64> {
+    case.pairs.iter().map(|pair| pair.0)
+}
+
+fn partner(found: &Found, paths: usize, streams: u32) -> &Case {
+    let same = |case: &&Case| case.paths == paths && case.streams == streams;
+    found.cases.iter().find(same).expect("each number of streams runs with one path and with two")
+}
+
+fn checks(outcome: &mut Outcome, found: &Found) {
+    let sum = |of: fn(&Account) -> u64| found.protected.iter().map(of).sum::<u64>();
+    let eq = |name: &str, value: u64, limit: u64| Check::eq(name, value, limit, "frames");
+    let redirected = &found.redirected;
+    let redirect_drops =
+        redirected.dropped.to_a + redirected.dropped.on_path[0] + redirected.dropped.to_listener;
+    outcome.check(eq(
+        "redirect: delivered or counted as dropped",
+        redirected.received + redirect_drops,
+        redirected.sent,
+    ));
+    outcome.check(eq(
+        "FRER: numbered on A or counted as dropped before",
+        sum(|account| account.counted.a_input + account.dropped.to_a),
+        sum(|account| account.sent),
+    ));
+    outcome.check(eq(
+        "FRER: copies that reached B or counted as dropped on the paths",
+        sum(|account| account.counted.b_input + account.dropped.on_path.iter().sum::<u64>()),
+        sum(|account| account.counted.a_output * account.paths as u64),
+    ));
+    outcome.check(eq(
+        "FRER: copies that B passed or eliminated",
+        sum(|account| account.counted.passed + account.counted.discarded),
+        sum(|account| account.counted.b_input),
+    ));
+    outcome.check(eq(
+        "FRER: frames that B passed, each number once",
+        sum(|account| account.counted.passed),
+        sum(|account| account.counted.a_output - both_copies_dropped(account)),
+    ));
+    outcome.check(eq(
+        "FRER: delivered or counted as dropped behind B",
+        sum(|account| account.received + account.dropped.to_listener),
+        sum(|account| account.counted.passed),
+    ));
+    let [_, frer] = found.fates;
+    outcome.check(eq("delay: frames lost by FRER", frer.lost, 0));
+    outcome.check(eq("delay: frames duplicated by FRER", frer.duplicated, 0));
+    outcome.check(eq("delay: frames that FRER changed or reordered", frer.wrong, 0));
+}
+
+/// Frames of which no copy can have arrived. Where both paths dropped, counters do not tell whether
+/// it was the same frame; then what B passed is all that is known.
+fn both_copies_dropped(account: &Account) -> u64 {
+    let [first, second] = account.dropped.on_path;
+    let most = if account.paths == 1 { first } else { first.min(second) };
+    most.min(account.counted.a_output.saturating_sub(account.counted.passed))
+}
+
+fn topology() -> Topology {
+    let mut network = Topology::default();
+    network.host("talker", 0, 0).node("A", 1, 0).node("B", 2, 0).host("listener", 3, 0);
+    network.detail("A", "replicates").detail("B", "eliminates");
+    network.link("talker", "A", "", &[]).link("A", "B", "path 1", &[]);
+    network.link("A", "B", "path 2", &[]).link("B", "listener", "", &[]);
+    network
+}
+
+fn times(found: &Found) -> Counters {
+    let mut table = Counters::new([
+        ("chain", ""),
+        ("throughput", RATE),
+        ("median", "ns"),
+        ("shortest", "ns"),
+        ("longest", "ns"),
+    ]);
+    let mut row = |name: String, rates: &[f64]| {
+        let times: Vec<f64> = rates.iter().map(|rate| 1e9 / rate).collect();
+        let mut sorted = times.clone();
+        sorted.sort_by(f64::total_cmp);
+        let rate = Measurement::of_runs(RATE, rates).value;
+        let median = Measurement::of_runs("ns", &times).value;
+        let end = |end: Option<&f64>| Cell::from(end.copied().unwrap_or(f64::NAN));
+        table.row([
+            name.into(),
+            Cell::from(rate),
+            Cell::from(median),
+            end(sorted.first()),
+            end(sorted.last()),
+        ]);
+    };
+    row("source alone".into(), &found.source);
+    for paths in [1, 2] {
+        for case in found.cases.iter().filter(|case| case.paths == paths) {
+            let streams = streams_of(case.streams);
+            let limits: Vec<f64> = case.pairs.iter().map(|pair| pair.1).collect();
+            row(format!("redirect, {}, {streams}", limit(paths).name()), &limits);
+            row(title(paths, case.streams), &rates(case).collect::<Vec<_>>());
+        }
+    }
+    table
+}
+
+fn costs(costs: &[Cost]) -> Counters {
+    let mut table = Counters::new([("chain", ""), ("program", ""), ("a run", "ns"), ("runs", "")]);
+    for cost in costs {
+        let mean = cost.runs.time_ns as f64 / cost.runs.count as f64;
+        let (chain, program) = (cost.chain.clone(), cost.program);
+        table.row([Cell::from(chain), program.into(), mean.into(), cost.runs.count.into()]);
+    }
+    table
+}
+
+fn accounts(found: &Found) -> Counters {
+    let mut table = Counters::new([
+        "chain",
+        "sent",
+        "delivered",
+        "lost",
+        "dropped to A",
+        "dropped on path 1",
+        "dropped on path 2",
+        "dropped to listener",
+        "eliminated",
+    ]);
+    let mut row = |name: String, account: &Account| {
+        let lost = account.sent.saturating_sub(account.received);
+        table.row([
+            Cell::from(name),
+            account.sent.into(),
+            account.received.into(),
+            lost.into(),
+            account.dropped.to_a.into(),
+            account.dropped.on_path[0].into(),
+            account.dropped.on_path[1].into(),
+            account.dropped.to_listener.into(),
+            account.counted.discarded.into(),
+        ]);
+    };
+    row("redirect".into(), &found.redirected);
+    for (case, account) in found.cases.iter().zip(&found.protected) {
+        row(title(case.paths, case.streams), account);
+    }
+    table
+}
+
+fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, undisturbed: bool) {
+    outcome.note(format!(
+        "Throughput: frames of {} octets, {} at a time, all on CPU {}: source, every program and all \
+         that moves frames between them; a frame's time is the sum of what it costs there. The \
+         source, whose time is shown by itself, and the sink are the same in what is compared.",
+        options.frame_octets, options.batch, cpus.measured
+    ));
+    if !undisturbed {
+        outcome.note(
+            "Throughput was measured without real-time priority, which was refused: other work on \
+             the machine is in it."
+                .to_owned(),
+        );
+    }
+    outcome.note(
+        "Limits: with one path, A and B redirect. With two, A broadcasts to both and B redirects \
+         what comes by path 1 and drops what comes by path 2: the frames and interfaces of FRER, \
+         without identification, tags and recovery. Each ratio is the median over rounds of FRER \
+         to the limit measured next to it."
+            .to_owned(),
+    );
+    outcome.note(
+        "\"FRER, two paths beside one redirect\" is the price of protection as a whole, the second \
+         copy included, which no implementation can avoid."
+            .to_owned(),
+    );
+    outcome.note(format!(
+        "Delay: {} frames of {} octets in each case, {} per second, from just before the frame is \
+         given to the talker's kernel to the time stamp of the listener's; the source, all of the \
+         chain and the CPU hog on CPU {}. Redirect with two paths is the limit.",
+        options.probes, options.probe_octets, options.probe_rate, cpus.measured
+    ));
+}

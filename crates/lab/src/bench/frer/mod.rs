@@ -1,0 +1,229 @@
+//! The bench `frer`: FRER in XDP beside plain XDP redirect.
+
+mod figures;
+
+use std::os::fd::AsFd;
+
+use libbpf_rs::Link;
+use onbeat_report::{Distribution, Outcome, Progress, Run};
+
+use super::Options;
+use super::chain::{Chain, Dropped, Stations};
+use super::cost::{Runs, Statistics};
+use super::cpu::Cpus;
+use super::delay::{self, Fate};
+use super::programs::Programs;
+use super::protected::{Counted, Protected};
+use super::redirect::{Redirect, Redirects};
+use super::throughput::Bed;
+use crate::{Result, interrupt};
+
+/// Frames per second of FRER with so many paths and streams, and of its limit just before or after
+/// it, round by round.
+#[derive(Debug)]
+struct Case {
+    paths: usize,
+    streams: u32,
+    /// FRER, limit.
+    pairs: Vec<(f64, f64)>,
+}
+
+/// What went into a chain, came out of it, and was counted in between.
+#[derive(Debug)]
+struct Account {
+    paths: usize,
+    sent: u64,
+    received: u64,
+    dropped: Dropped,
+    counted: Counted,
+}
+
+/// What a program costs.
+#[derive(Debug)]
+struct Cost {
+    chain: String,
+    program: &'static str,
+    runs: Runs,
+}
+
+/// All that was found.
+#[derive(Debug)]
+struct Found {
+    /// Frames per second of the source by itself.
+    source: Vec<f64>,
+    cases: Vec<Case>,
+    costs: Vec<Cost>,
+    redirected: Account,
+    protected: Vec<Account>,
+    delays: Distribution,
+    /// Of redirect, of FRER.
+    fates: [Fate; 2],
+    /// Whether throughput was measured at real-time priority.
+    undisturbed: bool,
+}
+
+pub(super) fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
+    let _guard = interrupt::Guard::install();
+    let run = Run::begin("frer");
+    let cpus = Cpus::choose(options.cpu)?;
+    let found = measure(options, cpus, progress)?;
+    progress.clear();
+    let mut outcome = run.finish();
+    outcome.conditions.driver = Some("veth".into());
+    outcome.conditions.mode = Some("xdp-native".into());
+    figures::fill(&mut outcome, options, &cpus, &found);
+    Ok(outcome)
+}
+
+fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) -> Result<Found> {
+    let stations = Stations::new()?;
+    let mut programs = Programs::load()?;
+    let mut redirects = Redirects::start(&stations, Chain::build(&stations, 0)?, &mut programs)?;
+    let mut protected = Vec::new();
+    for &streams in &options.streams {
+        for paths in [1, 2] {
+            interrupt::check()?;
+            progress.update(|| format!("starting FRER: {}", title(paths, streams)));
+            let chain = Chain::build(&stations, 1 + protected.len())?;
+            protected.push(Protected::start(&stations, chain, paths, streams)?);
+        }
+    }
+    let chains = protected.iter().map(|protected| &protected.chain).chain([&redirects.chain]);
+    let sinks: Vec<Link> = chains
+        .map(|chain| programs.attach("sink", &stations.listener, &chain.listener))
+        .collect::<Result<_>>()?;
+
+    let mut bed =
+        Bed { stations: &stations, programs: &mut programs, cpus, options, undisturbed: true };
+    let (source, cases) = throughput(&mut bed, &mut redirects, &mut protected, progress)?;
+    let costs = costs(&mut bed, &mut redirects, &mut protected)?;
+    let account = |chain: &Chain, paths, counted| {
+        let dropped = chain.dropped(&stations)?;
+        Ok(Account { paths, sent: chain.sent, received: chain.received, dropped, counted })
+    };
+    let redirected = account(&redirects.chain, 0, Counted::default())?;
+    let accounts = protected
+        .iter()
+        .map(|protected| account(&protected.chain, protected.paths, protected.counted()?))
+        .collect::<Result<_>>()?;
+
+    // Without the program on the listener's interface its kernel takes the frames in.
+    drop(sinks);
+    redirects.set(Redirect::TwoPaths, bed.programs)?;
+    let two_paths = protected.iter().find(|protected| protected.paths == 2).expect("built above");
+    let (delays, fates) = delay::measure(&bed, [&redirects.chain, &two_paths.chain], progress)?;
+    Ok(Found {
+        source,
+        cases,
+        costs,
+        redirected,
+        protected: accounts,
+        delays,
+        fates,
+        undisturbed: bed.undisturbed,
+    })
+}
+
+/// The redirect that FRER with so many paths is held against.
+fn limit(paths: usize) -> Redirect {
+    if paths == 1 { Redirect::OnePath } else { Redirect::TwoPaths }
+}
+
+fn throughput(
+    bed: &mut Bed<'_>,
+    redirects: &mut Redirects,
+    protected: &mut [Protected],
+    progress: &mut Progress,
+) -> Result<(Vec<f64>, Vec<Case>)> {
+    let mut source = Vec::new();
+    let mut cases: Vec<Case> = protected
+        .iter()
+        .map(|chain| Case { paths: chain.paths, streams: chain.streams, pairs: Vec::new() })
+        .collect();
+    let rounds = bed.options.rounds;
+    for round in 0..rounds {
+        progress.update(|| format!("round {} of {rounds}: the source alone", round + 1));
+        redirects.set(Redirect::Nothing, bed.programs)?;
+        source.push(bed.measure(&mut redirects.chain, 1)?);
+        for (case, frer) in cases.iter_mut().zip(protected.iter_mut()) {
+            let name = title(case.paths, case.streams);
+            progress.update(|| format!("round {} of {rounds}: {name}", round + 1));
+            redirects.set(limit(case.paths), bed.programs)?;
+            // Neither is always the first.
+            let pair = if round % 2 == 0 {
+                let limit = bed.measure(&mut redirects.chain, case.streams)?;
+                (bed.measure(&mut frer.chain, case.streams)?, limit)
+            } else {
+                let frer = bed.measure(&mut frer.chain, case.streams)?;
+                (frer, bed.measure(&mut redirects.chain, case.streams)?)
+            };
+            case.pairs.push(pair);
+        }
+    }
+    Ok((source, cases))
+}
+
+/// What the programs cost, in a round of its own: counting costs, too.
+fn costs(
+    bed: &mut Bed<'_>,
+    redirects: &mut Redirects,
+    protected: &mut [Protected],
+) -> Result<Vec<Cost>> {
+    let _statistics = Statistics::enable()?;
+    let mut costs = Vec::new();
+    for redirect in [Redirect::OnePath, Redirect::TwoPaths] {
+        redirects.set(redirect, bed.programs)?;
+        let programs = [
+            ("source", "source"),
+            ("redirect on A", redirect.program()),
+            ("redirect on B, path 1", "deliver"),
+            ("drop on B, path 2", "discard"),
+            ("sink", "sink"),
+        ];
+        let read = |bed: &mut Bed<'_>| {
+            programs
+                .iter()
+                .map(|(_, name)| Runs::of(bed.programs.program(name).as_fd()))
+                .collect::<Result<Vec<_>>>()
+        };
+        let before = read(bed)?;
+        bed.measure(&mut redirects.chain, 1)?;
+        for (((program, _), before), after) in programs.iter().zip(before).zip(read(bed)?) {
+            let chain = format!("redirect, {}", redirect.name());
+            costs.push(Cost { chain, program, runs: after.since(before) });
+        }
+    }
+    for frer in protected {
+        let read = |frer: &Protected| {
+            let ports = [
+                ("FRER on A", &frer.a, &frer.chain.a),
+                ("FRER on B, path 1", &frer.b, &frer.chain.b_paths[0]),
+                ("FRER on B, path 2", &frer.b, &frer.chain.b_paths[1]),
+            ];
+            let runs = ports.into_iter().filter_map(|(program, plane, interface)| {
+                let (ingress, _) = plane.programs(&interface.name)?;
+                Some(Runs::of(ingress.as_fd()).map(|runs| (program, runs)))
+            });
+            runs.collect::<Result<Vec<_>>>()
+        };
+        let before = read(frer)?;
+        bed.measure(&mut frer.chain, frer.streams)?;
+        for ((program, after), (_, before)) in read(frer)?.into_iter().zip(before) {
+            let chain = title(frer.paths, frer.streams);
+            costs.push(Cost { chain, program, runs: after.since(before) });
+        }
+    }
+    costs.retain(|cost| cost.runs.count > 0);
+    Ok(costs)
+}
+
+fn title(paths: usize, streams: u32) -> String {
+    format!("FRER, {}, {}", limit(paths).name(), streams_of(streams))
+}
+
+fn streams_of(streams: u32) -> String {
+    match streams {
+        1 => "1 stream".into(),
+        _ => format!("{streams} streams"),
+    }
+}

@@ -1,0 +1,143 @@
+//! Figures, always beside their limit.
+//!
+//! ```text
+//! source -> talker -> A (redirect | FRER) -> path1, path2 -> B (redirect | FRER) -> listener -> sink
+//! ```
+//!
+//! `chain` builds the interfaces, `redirect` and `protected` put something on them, `throughput`,
+//! `delay` and `cost` measure, `frer` puts it together.
+
+mod chain;
+mod cost;
+mod cpu;
+mod delay;
+mod frames;
+mod frer;
+mod programs;
+mod protected;
+mod redirect;
+#[cfg(test)]
+mod tests;
+mod throughput;
+
+use std::time::Duration;
+
+use onbeat_report::{Outcome, Progress};
+
+use crate::{Error, Result};
+
+/// A bench.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bench {
+    /// As [`run`] takes it.
+    pub name: &'static str,
+    /// What it measures, in a line.
+    pub summary: &'static str,
+}
+
+const BENCHES: &[Bench] = &[Bench {
+    name: "frer",
+    summary: "FRER in XDP beside plain XDP redirect: frames per second, and one-way delay",
+}];
+
+/// The benches there are.
+#[must_use]
+pub fn list() -> &'static [Bench] {
+    BENCHES
+}
+
+/// How a bench is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Numbers of streams to measure with.
+    pub streams: Vec<u32>,
+    /// Octets of a frame whose throughput is measured, VLAN tag included, FCS not.
+    pub frame_octets: usize,
+    /// How often each throughput is measured.
+    pub rounds: u32,
+    /// How long a throughput is measured at a time.
+    pub slice: Duration,
+    /// Frames that the source sends at a time. Above 64 interfaces run out of room.
+    pub batch: u32,
+    /// Frames whose delay is measured, in each of the four cases.
+    pub probes: u64,
+    /// Octets of these frames, VLAN tag included, FCS not.
+    pub probe_octets: usize,
+    /// How many of them are sent in a second.
+    pub probe_rate: u64,
+    /// The CPU that everything runs on; the last one where it is not said.
+    pub cpu: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            streams: vec![1, 100, 4096],
+            frame_octets: 200,
+            rounds: 31,
+            slice: Duration::from_millis(100),
+            batch: 64,
+            probes: 3000,
+            probe_octets: 1000,
+            probe_rate: 1000,
+            cpu: None,
+        }
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<()> {
+        let refuse =
+            |option, value: String, reason: String| Err(Error::Option { option, value, reason });
+        for &streams in &self.streams {
+            if !(1..=frames::MAX_STREAMS).contains(&streams) {
+                let reason = format!("use 1 to {}", frames::MAX_STREAMS);
+                return refuse("streams", streams.to_string(), reason);
+            }
+        }
+        if self.streams.is_empty() {
+            return refuse("streams", "(none)".into(), "say at least one number".into());
+        }
+        for (option, octets) in
+            [("frame octets", self.frame_octets), ("probe octets", self.probe_octets)]
+        {
+            if !(64..=1500).contains(&octets) {
+                return refuse(option, octets.to_string(), "use 64 to 1500".into());
+            }
+        }
+        let positive = [
+            ("rounds", u128::from(self.rounds)),
+            ("slice", self.slice.as_nanos()),
+            ("probes", u128::from(self.probes)),
+            ("probe rate", u128::from(self.probe_rate)),
+        ];
+        for (option, value) in positive {
+            if value == 0 {
+                return refuse(option, "0".into(), "use at least 1".into());
+            }
+        }
+        if !(1..=256).contains(&self.batch) {
+            return refuse("batch", self.batch.to_string(), "use 1 to 256".into());
+        }
+        Ok(())
+    }
+}
+
+/// Runs the bench `name`.
+///
+/// # Errors
+/// Where there is no such bench, an option cannot be used, or the kernel or its privileges do not
+/// allow it; [`Error::Interrupted`]. Whatever was made is gone then.
+pub fn run(name: &str, options: &Options, progress: &mut Progress) -> Result<Outcome> {
+    match name {
+        "frer" => {
+            options.check()?;
+            frer::run(options, progress)
+        }
+        _ => Err(Error::Unknown {
+            what: "bench",
+            name: name.to_owned(),
+            known: list().iter().map(|bench| bench.name.to_owned()).collect(),
+        }),
+    }
+}

@@ -1,0 +1,183 @@
+//! The programs of `bpf/bench.bpf.c`: source, sink, and the redirects that FRER is held against.
+
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd};
+
+use libbpf_rs::libbpf_sys as sys;
+use libbpf_rs::{Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, ProgramMut};
+use onbeat_netdev::{Handle, XdpMode};
+
+use super::chain::Interface;
+use super::frames;
+use crate::{Error, Result};
+
+/// Octets in memory aligned as ELF wants them.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/bench.bpf.o")));
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    unused
+)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/bench.skel.rs"));
+}
+
+use skeleton::types::{bss, source_state};
+
+// `state` is all of the section, and has no padding: it is written and read as octets.
+const _: () = {
+    assert!(offset_of!(bss, state) == 0 && size_of::<bss>() == size_of::<source_state>());
+    assert!(size_of::<source_state>() == 40);
+};
+
+/// The programs, loaded.
+#[derive(Debug)]
+pub(super) struct Programs {
+    object: Object,
+}
+
+pub(super) fn failed(operation: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Error {
+    // The alternate form tells the kernel's reason behind libbpf's.
+    |error| Error::io(operation, io::Error::other(format!("{error:#}")))
+}
+
+impl Programs {
+    pub(super) fn load() -> Result<Self> {
+        let object = ObjectBuilder::default()
+            .open_memory(&OBJECT.0)
+            .and_then(libbpf_rs::OpenObject::load)
+            .map_err(failed("load the programs of the bench"))?;
+        Ok(Self { object })
+    }
+
+    pub(super) fn program(&mut self, name: &str) -> ProgramMut<'_> {
+        self.object.progs_mut().find(|program| program.name() == name).expect("the object holds it")
+    }
+
+    fn map(&mut self, name: &str) -> MapMut<'_> {
+        let named = |map: &MapMut<'_>| map.name().to_string_lossy().ends_with(name);
+        self.object.maps_mut().find(named).expect("the object holds it")
+    }
+
+    /// Puts a program on an interface, in native mode.
+    pub(super) fn attach(
+        &mut self,
+        name: &str,
+        handle: &Handle,
+        interface: &Interface,
+    ) -> Result<Link> {
+        let attached = handle.namespace().run(|| {
+            self.program(name)
+                .attach_xdp(interface.index as i32)
+                .map_err(failed(format!("put an XDP program on {}", interface.name)))
+        })??;
+        // Where nothing is said of the mode, the kernel may choose the generic one.
+        let running = handle.link(&interface.name)?.xdp;
+        if running.iter().any(|xdp| xdp.mode == XdpMode::Native) {
+            Ok(attached)
+        } else {
+            Err(Error::Invalid(format!("{} runs no XDP in native mode", interface.name)))
+        }
+    }
+
+    /// Puts another program in the place of the one of `link`.
+    pub(super) fn exchange(&mut self, link: &mut Link, name: &str) -> Result<()> {
+        link.update_prog(&self.program(name)).map_err(failed(format!("change to program {name}")))
+    }
+
+    /// Says where a redirect leads.
+    pub(super) fn lead(
+        &mut self,
+        map: &str,
+        key: u32,
+        handle: &Handle,
+        interface: &Interface,
+    ) -> Result<()> {
+        // The index is looked up in the namespace of the thread that writes it.
+        handle.namespace().run(|| {
+            self.map(map)
+                .update(&key.to_ne_bytes(), &interface.index.to_ne_bytes(), MapFlags::ANY)
+                .map_err(failed(format!("lead a redirect to {}", interface.name)))
+        })?
+    }
+
+    /// Makes the source send frames of `streams` streams by `interface`, and counts from 0.
+    pub(super) fn aim(&mut self, interface: &Interface, streams: u32) -> Result<()> {
+        let state = source_state {
+            interface: interface.index,
+            streams,
+            vid: frames::VLAN,
+            ethertype: frames::ETHERTYPE,
+            destination: frames::destination(0).0,
+            source: frames::SOURCE.0,
+            ..Default::default()
+        };
+        // SAFETY: the structure is plain data without padding, as is asserted above.
+        let octets = unsafe {
+            std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of_val(&state))
+        };
+        self.map(".bss")
+            .update(&0_u32.to_ne_bytes(), octets, MapFlags::ANY)
+            .map_err(failed("set up the source"))
+    }
+
+    /// Frames sent since the source was aimed.
+    pub(super) fn sent(&mut self) -> Result<u64> {
+        let octets = self
+            .map(".bss")
+            .lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(failed("read the source"))?
+            .unwrap_or_default();
+        Ok(number(&octets[offset_of!(source_state, sent)..]))
+    }
+
+    /// Frames that sinks have received, ever.
+    pub(super) fn received(&mut self) -> Result<u64> {
+        let values = self
+            .map("received")
+            .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(failed("read the sink"))?
+            .unwrap_or_default();
+        Ok(values.iter().map(|octets| number(octets)).sum())
+    }
+
+    /// Sends `frames` frames with these octets, `batch` at a time, on the calling thread's CPU and
+    /// in its namespace; how many nanoseconds a frame took.
+    pub(super) fn send(&mut self, octets: &[u8], frames: u32, batch: u32) -> Result<f64> {
+        let mut options = sys::bpf_test_run_opts {
+            sz: size_of::<sys::bpf_test_run_opts>() as sys::size_t,
+            data_in: octets.as_ptr().cast(),
+            data_size_in: octets.len() as u32,
+            repeat: frames as i32,
+            flags: sys::BPF_F_TEST_XDP_LIVE_FRAMES,
+            batch_size: batch,
+            ..Default::default()
+        };
+        let program = self.program("source");
+        // SAFETY: the program's descriptor is open; the frame and the options outlive the call.
+        let code =
+            unsafe { sys::bpf_prog_test_run_opts(program.as_fd().as_raw_fd(), &raw mut options) };
+        match -code {
+            // The kernel's own clock leaves out what the call costs by itself, milliseconds in which
+            // it waits for others; its mean is cut to whole nanoseconds.
+            0 => Ok(f64::from(options.duration) + 0.5),
+            libc::EINTR => Err(Error::Interrupted),
+            code => Err(Error::io(
+                "send frames by BPF_PROG_TEST_RUN (it takes Linux 5.18)",
+                io::Error::from_raw_os_error(code),
+            )),
+        }
+    }
+}
+
+fn number(octets: &[u8]) -> u64 {
+    octets.first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets))
+}

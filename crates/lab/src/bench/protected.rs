@@ -1,0 +1,158 @@
+//! What is measured: the chain with FRER on nodes A and B.
+
+use std::io;
+
+use onbeat_frer::spec::{
+    Algorithm, Egress, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
+};
+use onbeat_frer_xdp::{Mode, Options, Plane, PortSpec};
+use onbeat_netdev::Handle;
+
+use super::chain::{Chain, Interface, Stations};
+use super::frames;
+use crate::{Error, Result};
+
+const HISTORY_LENGTH: u16 = 64;
+const RESET_TIMEOUT_MS: u32 = 1000;
+
+/// Ports of either node: the one to its host, then its paths.
+const HOST: PortId = PortId(0);
+
+fn path_port(path: usize) -> PortId {
+    PortId(1 + path as u8)
+}
+
+/// A chain with FRER.
+#[derive(Debug)]
+pub(super) struct Protected {
+    pub(super) chain: Chain,
+    /// Paths in use, 1 or 2.
+    pub(super) paths: usize,
+    /// Streams configured.
+    pub(super) streams: u32,
+    pub(super) a: Plane,
+    pub(super) b: Plane,
+}
+
+/// What both nodes counted, all streams together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// Frames of streams that A received.
+    pub(super) a_input: u64,
+    /// Frames that A sent, by each path.
+    pub(super) a_output: u64,
+    /// Frames of streams that B received, by all paths.
+    pub(super) b_input: u64,
+    /// Frames that B's recovery passed.
+    pub(super) passed: u64,
+    /// Frames that B's recovery discarded, rogue ones among them.
+    pub(super) discarded: u64,
+    /// Frames that B sent to the listener.
+    pub(super) b_output: u64,
+}
+
+impl Protected {
+    pub(super) fn start(
+        stations: &Stations,
+        chain: Chain,
+        paths: usize,
+        streams: u32,
+    ) -> Result<Self> {
+        let to_b = (0..paths).map(|path| egress(path_port(path), SequenceTag::RTag)).collect();
+        let generate = stream(|name, identification| Stream {
+            name,
+            members: vec![Member { port: HOST, identification, individual: None }],
+            generate: true,
+            recover: None,
+            egress: Vec::clone(&to_b),
+        });
+        let recover = stream(|name, identification| Stream {
+            name,
+            members: (0..paths)
+                .map(|path| Member {
+                    port: path_port(path),
+                    identification: identification.clone(),
+                    individual: None,
+                })
+                .collect(),
+            generate: false,
+            recover: Some(Recovery {
+                algorithm: Algorithm::Vector { history_length: HISTORY_LENGTH },
+                reset_timeout_ms: RESET_TIMEOUT_MS,
+                take_no_sequence: false,
+                latent: None,
+            }),
+            egress: vec![egress(HOST, SequenceTag::Remove)],
+        });
+        let a_ports = [[&chain.a].as_slice(), &chain.a_paths.each_ref()[..paths]].concat();
+        let b_ports = [[&chain.b].as_slice(), &chain.b_paths.each_ref()[..paths]].concat();
+        let a = node("A", &stations.a, &a_ports, &(0..streams).map(generate).collect::<Vec<_>>())?;
+        let b = node("B", &stations.b, &b_ports, &(0..streams).map(recover).collect::<Vec<_>>())?;
+        Ok(Self { chain, paths, streams, a, b })
+    }
+
+    /// What the nodes counted so far.
+    pub(super) fn counted(&self) -> Result<Counted> {
+        let mut sum = Counted::default();
+        for number in 0..self.streams {
+            let read = |plane: &Plane, node| {
+                plane
+                    .read_stream(&stream_name(number))
+                    .map_err(failed(format!("read stream {number} of node {node}")))?
+                    .ok_or_else(|| Error::Invalid(format!("node {node} lost stream {number}")))
+            };
+            let (a, b) = (read(&self.a, "A")?, read(&self.b, "B")?);
+            sum.a_input += a.members.iter().map(|member| member.input).sum::<u64>();
+            sum.a_output += a.output;
+            sum.b_input += b.members.iter().map(|member| member.input).sum::<u64>();
+            sum.b_output += b.output;
+            if let Some(recovery) = b.recovery {
+                sum.passed += recovery.counters.passed;
+                sum.discarded += recovery.counters.discarded;
+            }
+        }
+        Ok(sum)
+    }
+}
+
+fn stream_name(number: u32) -> String {
+    format!("stream-{number}")
+}
+
+fn stream(
+    make: impl Fn(String, onbeat_frer::spec::Identification) -> Stream,
+) -> impl Fn(u32) -> Stream {
+    move |number| make(stream_name(number), frames::identification(number))
+}
+
+fn egress(port: PortId, tag: SequenceTag) -> Egress {
+    Egress { port, tag, rewrite: Rewrite::default() }
+}
+
+fn failed(operation: String) -> impl FnOnce(onbeat_frer_xdp::Error) -> Error {
+    |error| Error::io(operation, io::Error::other(error))
+}
+
+/// A data plane with these ports, in the order of their numbers.
+fn node(name: &str, handle: &Handle, ports: &[&Interface], streams: &[Stream]) -> Result<Plane> {
+    let start = || {
+        let options =
+            Options { directory: None, max_streams: streams.len() as u32, test_clock: false };
+        let mut plane = Plane::open(&options)?;
+        for interface in ports {
+            let port = PortSpec {
+                name: interface.name.clone(),
+                interface: interface.name.clone(),
+                ifindex: interface.index,
+                mode: Mode::Native,
+                running: Vec::new(),
+            };
+            plane.attach(&port, false)?;
+        }
+        let names: Vec<String> = ports.iter().map(|interface| interface.name.clone()).collect();
+        plane.apply(&names, streams)?;
+        Ok(plane)
+    };
+    // Interfaces are named by their index, which is one of the thread's namespace.
+    handle.namespace().run(start)?.map_err(failed(format!("start FRER on node {name}")))
+}

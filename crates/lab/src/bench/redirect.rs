@@ -1,0 +1,75 @@
+//! The limit: the chain with plain redirects in the place of FRER.
+
+use libbpf_rs::Link;
+
+use super::chain::{Chain, Stations};
+use super::programs::Programs;
+use crate::Result;
+
+/// What node A does with a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Redirect {
+    /// Counts and drops it: what is left is the source.
+    Nothing,
+    /// Sends it by path 1.
+    OnePath,
+    /// Sends it by both paths; B drops what comes by path 2.
+    TwoPaths,
+}
+
+/// A chain of redirects.
+#[derive(Debug)]
+pub(super) struct Redirects {
+    pub(super) chain: Chain,
+    a: Link,
+    now: Redirect,
+    _b: [Link; 2],
+}
+
+impl Redirects {
+    pub(super) fn start(
+        stations: &Stations,
+        chain: Chain,
+        programs: &mut Programs,
+    ) -> Result<Self> {
+        programs.lead("to_path", 0, &stations.a, &chain.a_paths[0])?;
+        programs.lead("to_paths", 0, &stations.a, &chain.a_paths[0])?;
+        programs.lead("to_paths", 1, &stations.a, &chain.a_paths[1])?;
+        programs.lead("to_listener", 0, &stations.b, &chain.b)?;
+        let a = programs.attach(Redirect::OnePath.program(), &stations.a, &chain.a)?;
+        let b = [
+            programs.attach("deliver", &stations.b, &chain.b_paths[0])?,
+            programs.attach("discard", &stations.b, &chain.b_paths[1])?,
+        ];
+        Ok(Self { chain, a, now: Redirect::OnePath, _b: b })
+    }
+
+    /// Makes node A do `redirect` from now on.
+    pub(super) fn set(&mut self, redirect: Redirect, programs: &mut Programs) -> Result<()> {
+        if self.now != redirect {
+            programs.exchange(&mut self.a, redirect.program())?;
+            self.now = redirect;
+        }
+        Ok(())
+    }
+}
+
+impl Redirect {
+    /// Its program on A's port to the talker.
+    pub(super) fn program(self) -> &'static str {
+        match self {
+            Redirect::Nothing => "sink",
+            Redirect::OnePath => "one_path",
+            Redirect::TwoPaths => "two_paths",
+        }
+    }
+
+    /// As figures name it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Redirect::Nothing => "source alone",
+            Redirect::OnePath => "one path",
+            Redirect::TwoPaths => "two paths",
+        }
+    }
+}

@@ -1,0 +1,70 @@
+use std::time::Duration;
+
+use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_report::progress::{Progress, Style};
+use onbeat_report::{Figure, Outcome};
+
+use super::{Options, list, run};
+
+fn silent() -> Progress {
+    Progress::to(Box::new(std::io::sink()), Style::Silent)
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused() {
+    let refusal = |options: Options| run("frer", &options, &mut silent()).unwrap_err().to_string();
+    let default = Options::default;
+    assert_eq!(
+        refusal(Options { streams: vec![1, 65537], ..default() }),
+        "streams 65537 cannot be used here: use 1 to 65536"
+    );
+    for options in [
+        Options { streams: vec![], ..default() },
+        Options { streams: vec![0], ..default() },
+        Options { frame_octets: 63, ..default() },
+        Options { probe_octets: 1501, ..default() },
+        Options { rounds: 0, ..default() },
+        Options { slice: Duration::ZERO, ..default() },
+        Options { probes: 0, ..default() },
+        Options { probe_rate: 0, ..default() },
+        Options { batch: 257, ..default() },
+    ] {
+        refusal(options);
+    }
+    let unknown = run("frr", &default(), &mut silent()).unwrap_err().to_string();
+    assert_eq!(unknown, "there is no bench \"frr\"; there are: frer");
+}
+
+#[test]
+fn a_short_run_yields_a_whole_outcome() {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Kernel(5, 18)]) {
+        return;
+    }
+    let options = Options {
+        streams: vec![1, 70],
+        rounds: 2,
+        slice: Duration::from_millis(1),
+        probes: 30,
+        ..Options::default()
+    };
+    let outcome = run(list()[0].name, &options, &mut silent()).unwrap();
+    assert!(outcome.ok(), "{:#?}", outcome.checks);
+    assert_eq!(outcome.checks.len(), 9);
+    for check in &outcome.checks[..6] {
+        assert!(check.value.as_f64() > 0.0, "nothing was counted: {check:?}");
+    }
+    for paths in ["one path", "two paths"] {
+        for streams in ["1 stream", "70 streams"] {
+            let name = format!("FRER, {paths}, {streams}");
+            let Some(Figure::Ratio(ratio)) = outcome.figures.get(&name) else { panic!("{name}") };
+            assert!(ratio.ratio.as_f64() > 0.0, "{name}: {ratio:?}");
+        }
+    }
+    let Some(Figure::Distribution(delays)) = outcome.figures.get("one-way delay") else { panic!() };
+    let names: Vec<_> = delays.series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["redirect, idle", "FRER, idle", "redirect, CPU hog", "FRER, CPU hog"]);
+    assert!(delays.series.iter().all(|series| series.count == 30), "{delays:?}");
+    let json = serde_json::to_string(&outcome).unwrap();
+    let back: Outcome = serde_json::from_str(&json).unwrap();
+    assert_eq!((back.checks, back.figures.len()), (outcome.checks, outcome.figures.len()));
+}
