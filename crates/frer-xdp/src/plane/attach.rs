@@ -187,7 +187,10 @@ impl Plane {
 
     /// Writes the ports of a group: a new inner map, put in place of the one there at once.
     pub(super) fn write_group(&self, (ports, egresses): (u64, bool), slot: u32) -> Result<()> {
-        let of_group = |port: &&Port| port.up && ports & (1 << port.slot) != 0;
+        // Native mode leaves a port that is off out by itself, and takes it again the moment it is
+        // on: nobody must wait for this process.
+        let leaves_out = self.ports.values().all(|port| port.mode == Mode::Native);
+        let of_group = |port: &&Port| (port.up || leaves_out) && ports & (1 << port.slot) != 0;
         let members: Vec<&Port> = self.ports.values().filter(of_group).collect();
         let options = sys::bpf_map_create_opts {
             sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
