@@ -1,0 +1,144 @@
+//! Every scenario of `onbeat lab run`, with short phases: its checks hold, its exit code says so, and
+//! its result is what docs/result.schema.json describes.
+//!
+//! ```text
+//!                        path1
+//!                      /-------\
+//!   talker eth0 --- [ a ]     [ b ] --- eth0 listener         streams in both directions
+//!                      \-------/
+//!                        path2
+//!
+//!   host --- a --- b --- d --- f --- host                     "ladder": three streams
+//!             \     \         /
+//!              c --- e ------
+//! ```
+
+mod common;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use common::{can_run, run};
+use onbeat_netdev::testing::require_that;
+use serde_json::Value;
+
+/// Two at a time would take CPU time from each other's frames.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Compares standard input with the schema whose path is the argument.
+const VALIDATE: &str = "
+import json, sys, jsonschema
+jsonschema.validate(json.load(sys.stdin), json.load(open(sys.argv[1])))
+";
+
+/// Whether there is a program to compare JSON with a schema; if not, says so.
+fn can_validate() -> bool {
+    let try_it = Command::new("python3").args(["-c", "import jsonschema"]).output();
+    require_that(
+        try_it.is_ok_and(|output| output.status.success()),
+        "python3 with jsonschema (Debian: python3-jsonschema)",
+    )
+}
+
+fn validate(result: &str) {
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/result.schema.json");
+    let mut python = Command::new("python3");
+    python.args(["-c", VALIDATE]).arg(schema).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut python = python.spawn().expect("python3");
+    python.stdin.take().expect("a pipe").write_all(result.as_bytes()).expect("it reads");
+    let said = python.wait_with_output().expect("it ends");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+}
+
+/// Runs a scenario whose checks must hold, these among them, and returns its result.
+fn holds(name: &str, options: &[&str], checks: &[&str]) -> Option<Value> {
+    if !can_run() {
+        return None;
+    }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let ran = run(&[&["lab", "run", name, "--json", "--quiet"], options].concat());
+    let result: Value = serde_json::from_str(&ran.out)
+        .unwrap_or_else(|error| panic!("{name}: exit code {}: {error}: {}", ran.code, ran.err));
+    let all = result["checks"].as_array().expect("checks");
+    let failed: Vec<_> = all.iter().filter(|check| check["ok"] != true).collect();
+    assert!(failed.is_empty(), "{name}: {failed:#?}\n{}", result["notes"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{name}");
+    assert_eq!((&result["name"], &result["ok"]), (&name.into(), &true.into()));
+    for wanted in checks {
+        assert!(
+            all.iter().any(|check| check["name"] == *wanted),
+            "{name} checks {wanted}: {all:#?}"
+        );
+    }
+    if can_validate() {
+        validate(&ran.out);
+    }
+    Some(result)
+}
+
+/// What the two-path scenarios ask of what nodes counted.
+const COUNTED: [&str; 4] = [
+    "there: counted in at node a, of sent",
+    "there: passed and discarded at node b, of counted in",
+    "back: passed at node a, of delivered",
+    "back: counted out at node a, of passed",
+];
+
+#[test]
+fn link_failure() {
+    let checks = ["lost while a path was up", "arrived while no path was up", "duplicated"];
+    holds("link-failure", &["--seconds", "0.4"], &[&checks[..], &COUNTED].concat());
+}
+
+#[test]
+fn both_links() {
+    let checks = ["lost while a path was up", "arrived while no path was up", "duplicated"];
+    holds("both-links", &["--seconds", "0.3"], &[&checks[..], &COUNTED].concat());
+}
+
+#[test]
+fn flapping() {
+    let checks = ["lost", "cuts", "duplicated"];
+    let result = holds("flapping", &["--cuts", "100"], &[&checks[..], &COUNTED].concat());
+    let Some(result) = result else { return };
+    let cuts = result["checks"].as_array().and_then(|all| all.iter().find(|c| c["name"] == "cuts"));
+    assert_eq!(cuts.map(|cuts| &cuts["value"]), Some(&100.into()));
+}
+
+#[test]
+fn ladder() {
+    let checks = ["lost", "duplicated", "lost while a-c was down", "lost while b-e was down"];
+    holds("ladder", &["--seconds", "0.3"], &checks);
+}
+
+#[test]
+fn unmatched() {
+    let checks = ["ARP: arrived at listener as sent", "LLDP: arrived at node a as sent"];
+    holds("unmatched", &["--seconds", "0.3"], &checks);
+}
+
+#[test]
+fn restart() {
+    let checks = ["lost", "duplicated"];
+    holds("restart", &["--seconds", "0.3", "--rate", "5000"], &[&checks[..], &COUNTED].concat());
+}
+
+#[test]
+fn matrix() {
+    let kinds = ["clean", "cut", "loss", "reorder", "duplicate", "delay"];
+    let checks: Vec<String> = ["vector", "match"]
+        .iter()
+        .flat_map(|algorithm| kinds.map(|kind| format!("{algorithm} x {kind}: lost")))
+        .collect();
+    let checks: Vec<&str> = checks.iter().map(String::as_str).collect();
+    holds("matrix", &["--seconds", "0.2"], &checks);
+}
+
+#[test]
+fn an_unknown_scenario_is_answered_with_those_there_are() {
+    let ran = run(&["lab", "run", "link-failur"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.err.contains("link-failure") && ran.err.contains("matrix"), "{}", ran.err);
+}
