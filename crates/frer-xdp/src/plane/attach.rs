@@ -50,9 +50,9 @@ impl Plane {
         self.rewrite_groups(slot)
     }
 
-    /// Takes a port whose interface is turned off out of the sets of ports that frames leave by, or
-    /// puts it back. In generic mode the kernel sends a frame to none of a set where one of it is
-    /// off; in native mode it leaves that one out by itself.
+    /// Where a port runs in generic mode: takes a port whose interface is turned off out of the sets
+    /// of ports that frames leave by, or puts it back. In generic mode the kernel sends a frame to
+    /// none of a set where one of it is off; in native mode it leaves that one out by itself.
     ///
     /// # Errors
     /// What the kernel refuses.
