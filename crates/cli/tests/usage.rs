@@ -24,6 +24,8 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
         &["down"],
         &["lab", "run"],
         &["lab", "run", "no-such-scenario"],
+        &["bench"],
+        &["bench", "no-such-bench"],
         &["completions", "sh"],
     ];
     for line in lines {

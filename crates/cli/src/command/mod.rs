@@ -1,5 +1,6 @@
 //! The commands, in the order in which help shows them.
 
+mod bench;
 mod completions;
 mod doctor;
 mod down;
@@ -25,6 +26,7 @@ pub(crate) enum Command {
     Reload(reload::Arguments),
     Down(down::Arguments),
     Lab(lab::Arguments),
+    Bench(bench::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -47,6 +49,7 @@ impl Command {
             Command::Reload(arguments) => arguments.execute(),
             Command::Down(arguments) => arguments.execute(),
             Command::Lab(arguments) => arguments.execute(),
+            Command::Bench(arguments) => arguments.execute(),
             Command::Completions(arguments) => arguments.execute(),
             Command::Man(arguments) => arguments.execute(),
         }

@@ -1,0 +1,77 @@
+//! `onbeat bench`
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use onbeat_lab::bench::{self, Options};
+use onbeat_report::{Progress, html};
+
+use crate::exit::{Failure, Result};
+use crate::output;
+
+/// Measure the data plane, always beside its limit in the same run
+///
+/// frer: FRER in XDP beside plain XDP redirection of the same frames over the same interfaces, in
+/// frames per second and nanoseconds per frame, and one-way delay with and without FRER, on an idle
+/// machine and with a CPU hog on the same core.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat bench frer
+  onbeat bench frer --json > frer.json
+  onbeat bench frer --streams 1,4096 --rounds 7 --html frer.html
+
+Exit code: 0 every check holds, 1 a check failed (figures never decide), 2 it could not run (it \
+needs root).")]
+pub(crate) struct Arguments {
+    /// What to measure
+    #[arg(value_parser = PossibleValuesParser::new(bench::list().iter().map(|b| b.name)))]
+    name: String,
+    /// Print the result as JSON (docs/result.schema.json)
+    #[arg(long)]
+    json: bool,
+    /// Write a report with plots, in one file that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print no progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Numbers of streams to measure with
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    streams: Vec<u32>,
+    /// How often each throughput is measured
+    #[arg(long, value_name = "NUMBER")]
+    rounds: Option<u32>,
+    /// Octets of a frame whose throughput is measured, VLAN tag included, without FCS
+    #[arg(long, value_name = "OCTETS")]
+    size: Option<usize>,
+    /// Frames whose delay is measured, in each case
+    #[arg(long, value_name = "NUMBER")]
+    probes: Option<u64>,
+    /// The CPU that everything runs on; the last one where it is not said
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        output::check_report(self.html.as_deref())?;
+        let usual = Options::default();
+        let options = Options {
+            streams: if self.streams.is_empty() { usual.streams } else { self.streams },
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            frame_octets: self.size.unwrap_or(usual.frame_octets),
+            probes: self.probes.unwrap_or(usual.probes),
+            cpu: self.cpu,
+            ..usual
+        };
+        let outcome = bench::run(&self.name, &options, &mut Progress::new(self.quiet))?;
+        if let Some(path) = &self.html {
+            fs::write(path, html::render(&outcome)).map_err(|error| {
+                Failure::new(format!("--html: {} cannot be written: {error}", path.display()))
+            })?;
+        }
+        output::print_outcome(outcome, self.json, false)
+    }
+}
