@@ -11,9 +11,11 @@
 
 mod common;
 
+use std::fs;
+
 use common::{
-    Flow, PORTS, can_run, eliminate, input, program, replicate, run, show, start, stream,
-    two_paths, wait_for,
+    Flow, PORTS, assert_gone, can_run, eliminate, input, one_node, program, replicate, run, show,
+    start, stream, two_paths, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_node::control::NodeStatus;
@@ -111,4 +113,48 @@ fn frames_do_not_notice_that_daemons_end_and_begin() {
     assert_eq!((recovery.rogue, recovery.really_lost()), (0, 0));
     assert_eq!(recovery.recov_seq_num, (sent - 1) as u16);
     assert_eq!(arrived.egress[0].output_packets, sent);
+}
+
+/// A port that the file no longer names is given back: at the next start, and at a reload.
+#[test]
+fn a_port_that_is_gone_from_the_file_is_given_back() {
+    if !can_run() {
+        return;
+    }
+    // host eth0 --- host [ a ] path1 --- eth0 path1
+    //                          path2 --- eth0 path2
+    let whole = format!("{PORTS}{}", replicate(STREAM, GROUP, VLAN));
+    let part = whole
+        .replace("[[port]]\nname = \"path2\"\ninterface = \"path2\"\nmtu = 1506\n", "")
+        .replace("  { port = \"path2\", tag = \"r-tag\", vlan = 12 },\n", "");
+    assert_eq!(part.matches("path2").count(), 0, "{part}");
+    let mut network = one_node("");
+    network.nodes[0].config_text = None;
+    network.nodes[0].config = Some("/run/onbeat/lab/own.toml".into());
+    let mut world = World::build(&network).unwrap();
+    let write = |text: &str| fs::write("/run/onbeat/lab/own.toml", text).unwrap();
+    let state = |world: &World, interface| {
+        let link = world.handle("a").unwrap().link(interface).unwrap();
+        (link.xdp.len(), link.mtu)
+    };
+    let start = |world: &mut World| {
+        world.start("a", program()).unwrap_or_else(|error| panic!("{error}"));
+    };
+    write(&whole);
+    start(&mut world);
+    assert_eq!((state(&world, "path1"), state(&world, "path2")), ((1, 1506), (1, 1506)));
+
+    world.daemon("a").unwrap().terminate().unwrap();
+    write(&part);
+    start(&mut world);
+    assert_eq!((state(&world, "path1"), state(&world, "path2")), ((1, 1506), (0, 1500)));
+
+    world.daemon("a").unwrap().reload(&whole).unwrap();
+    assert_eq!((state(&world, "path1"), state(&world, "path2")), ((1, 1506), (1, 1506)));
+    world.daemon("a").unwrap().reload(&part).unwrap();
+    assert_eq!((state(&world, "path1"), state(&world, "path2")), ((1, 1506), (0, 1500)));
+
+    world.daemon("a").unwrap().interrupt().unwrap();
+    assert_eq!((state(&world, "path1"), state(&world, "path2")), ((0, 1500), (0, 1500)));
+    assert_gone("a");
 }

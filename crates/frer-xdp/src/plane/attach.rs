@@ -161,17 +161,19 @@ impl Plane {
         Ok(link)
     }
 
-    /// Takes the programs off a port that is no longer configured.
+    /// Takes the programs off a port that is no longer configured, attached by this process or an
+    /// earlier one.
     ///
     /// # Errors
     /// What the kernel refuses.
     pub fn detach(&mut self, name: &str) -> Result<()> {
-        if let Some(port) = self.ports.remove(name) {
-            if let Some(path) = self.link_path(port.slot, name) {
-                take_off(&path)?;
-            }
-            self.groups.retain(|(ports, _), _| ports & (1 << port.slot) == 0);
+        let pinned = self.pinned_links().into_iter().find(|(_, pinned)| pinned == name);
+        let attached = self.ports.remove(name).map(|port| port.slot);
+        let Some(slot) = attached.or(pinned.map(|(slot, _)| slot)) else { return Ok(()) };
+        if let Some(path) = self.link_path(slot, name) {
+            take_off(&path)?;
         }
+        self.groups.retain(|(ports, _), _| ports & (1 << slot) == 0);
         Ok(())
     }
 

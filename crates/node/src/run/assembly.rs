@@ -125,14 +125,23 @@ impl Node {
         Ok(())
     }
 
-    /// Detaches ports that the configuration does not name: of an earlier one.
+    /// Detaches ports that the configuration does not name, and gives back what was changed on
+    /// their interfaces: those of an earlier one.
     fn drop_ports_of_others(&mut self) -> Result<()> {
         for name in self.plane.pinned_ports() {
             if !self.config.ports.iter().any(|port| port.name == name) {
                 self.plane.detach(&name)?;
             }
         }
-        Ok(())
+        let mut others = self.journal.interfaces();
+        for port in &self.config.ports {
+            others.remove(&port.interface);
+            others.remove(&port.attached_interface());
+        }
+        for interface in &others {
+            self.journal.restore(&self.devices.handle, &self.devices.ethtool, interface);
+        }
+        if others.is_empty() { Ok(()) } else { self.journal.save() }
     }
 
     /// Reads the file anew and makes it so; frames of streams that stay are not disturbed.
@@ -173,20 +182,8 @@ impl Node {
             self.attach(&new, index, false)?;
         }
         self.apply(&new)?;
-        let old = std::mem::replace(&mut self.config, new);
-        self.drop_ports_of_others()?;
-        for port in &old.ports {
-            let interface = port.attached_interface();
-            if !self.config.ports.iter().any(|p| p.attached_interface() == interface) {
-                self.restore(&interface);
-                self.restore(&port.interface);
-            }
-        }
-        self.journal.save()
-    }
-
-    fn restore(&mut self, interface: &str) {
-        self.journal.restore(&self.devices.handle, &self.devices.ethtool, interface);
+        self.config = new;
+        self.drop_ports_of_others()
     }
 
     /// An interface came, changed or went.

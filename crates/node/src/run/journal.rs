@@ -1,7 +1,7 @@
 //! What a node changed on interfaces, so that any later process can give it back: the daemon at its
 //! end, or `onbeat down` after the daemon was killed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +66,13 @@ impl Journal {
         save().map_err(|source| Error::Journal { path: self.path.clone(), source })
     }
 
+    /// Interfaces that something was changed on.
+    pub(super) fn interfaces(&self) -> BTreeSet<String> {
+        let Changes { created, promiscuous, mtu, features } = &self.changes;
+        let named = created.iter().chain(promiscuous).chain(mtu.keys()).chain(features.keys());
+        named.cloned().collect()
+    }
+
     /// Gives back what was changed on one interface.
     pub(super) fn restore(&mut self, handle: &Handle, ethtool: &Ethtool, interface: &str) {
         let give_back = |what: &str, done: onbeat_netdev::Result<()>| match done {
@@ -91,12 +98,7 @@ impl Journal {
 
     /// Gives everything back, and forgets it.
     pub(super) fn restore_all(mut self, handle: &Handle, ethtool: &Ethtool) -> Result<()> {
-        let mut interfaces = Vec::new();
-        interfaces.extend(self.changes.features.keys().cloned());
-        interfaces.extend(self.changes.mtu.keys().cloned());
-        interfaces.extend(self.changes.promiscuous.iter().cloned());
-        interfaces.extend(self.changes.created.iter().cloned());
-        for interface in interfaces {
+        for interface in self.interfaces() {
             self.restore(handle, ethtool, &interface);
         }
         match std::fs::remove_file(&self.path) {
