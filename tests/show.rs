@@ -141,7 +141,8 @@ fn assert_keys(value: &Value, keys: &[&str]) {
     let mut found: Vec<&str> =
         value.as_object().expect("an object").keys().map(String::as_str).collect();
     let mut expected = keys.to_vec();
-    (found.sort_unstable(), expected.sort_unstable());
+    found.sort_unstable();
+    expected.sort_unstable();
     assert_eq!(found, expected, "{value}");
 }
 
