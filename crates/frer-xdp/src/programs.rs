@@ -9,6 +9,8 @@ use libbpf_rs::{
     MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramInput, ProgramMut,
 };
 
+use onbeat_frer::spec::MAX_EGRESS;
+
 use crate::abi::constants as c;
 use crate::abi::{Plain, frer_request};
 use crate::error::{Context, Error, Result};
@@ -64,8 +66,9 @@ fn entries(map: &str, streams: u32) -> u32 {
         // A change of every stream at once needs the old and the new.
         "l2_streams" | "ip_streams" => 4 * streams,
         "splits" => 2 * streams,
-        "egresses" => 8 * streams,
-        "groups" => streams.clamp(64, 4096),
+        "groups" => (2 * streams).max(64),
+        // Each split has its own, where replicas differ.
+        "egresses" => 2 * streams * MAX_EGRESS as u32,
         other => unreachable!("table {other} has no size"),
     }
 }

@@ -25,29 +25,12 @@ impl Slots {
 
     /// A free slot.
     pub(crate) fn take(&mut self) -> Option<u32> {
-        if let Some(slot) = self.free.pop_first() {
-            return Some(slot);
-        }
-        self.take_run(1)
-    }
-
-    /// `count` slots in a row; tells the first.
-    pub(crate) fn take_run(&mut self, count: u32) -> Option<u32> {
-        let mut run = 0;
-        let mut last = None;
-        for &slot in &self.free {
-            run = if last == slot.checked_sub(1) { run + 1 } else { 1 };
-            last = Some(slot);
-            if run == count {
-                let first = slot + 1 - count;
-                self.free.retain(|s| !(first..=slot).contains(s));
-                return Some(first);
-            }
-        }
-        let first = self.next;
-        (count <= self.capacity - first).then(|| {
-            self.next += count;
-            first
+        self.free.pop_first().or_else(|| {
+            let slot = self.next;
+            (slot < self.capacity).then(|| {
+                self.next += 1;
+                slot
+            })
         })
     }
 
@@ -75,15 +58,5 @@ mod tests {
         assert_eq!(slots.take(), None);
         slots.give(2);
         assert_eq!(slots.take(), Some(2));
-    }
-
-    #[test]
-    fn runs_are_found_between_others() {
-        let mut slots = Slots::new(10, &BTreeSet::from([0, 3, 4, 7]));
-        assert_eq!(slots.take_run(2), Some(1));
-        assert_eq!(slots.take_run(3), None);
-        assert_eq!(slots.take_run(2), Some(5));
-        assert_eq!(slots.take_run(2), Some(8));
-        assert_eq!(slots.take(), None);
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_frer::identify;
-use onbeat_frer::spec::{Egress, Identification, PortId, Recovery, SequenceTag, Stream};
+use onbeat_frer::spec::{
+    Egress, Identification, MAX_EGRESS, PortId, Recovery, SequenceTag, Stream,
+};
 
 use super::owned::Owned;
 use super::{Applied, AppliedMember, Changes, Plane};
@@ -122,27 +124,21 @@ struct Split {
 /// Slots that the entries in use leave free.
 struct Free {
     splits: Slots,
-    egresses: Slots,
     groups: Slots,
 }
 
 impl Free {
     fn read(plane: &Plane) -> Result<Self> {
         let splits: BTreeSet<u32> = plane.live.values().map(|(_, member)| member.split).collect();
-        let mut egresses = BTreeSet::new();
         let mut groups: BTreeSet<u32> = plane.groups.values().copied().collect();
         for slot in &splits {
             let split = plane.tables.splits.get(slot)?.unwrap_or_default();
             if split.count > 1 {
                 groups.insert(split.group);
             }
-            if u32::from(split.flags) & c::SPLIT_EGRESSES != 0 {
-                egresses.extend(split.egress..split.egress + u32::from(split.count));
-            }
         }
         Ok(Self {
             splits: Slots::new(plane.tables.splits.capacity(), &splits),
-            egresses: Slots::new(plane.tables.egresses.capacity(), &egresses),
             groups: Slots::new(plane.group_capacity(), &groups),
         })
     }
@@ -335,6 +331,7 @@ fn write_recovery(
 fn write_split(plane: &mut Plane, w: &Wanted<'_>, free: &mut Free) -> Result<Split> {
     let name = &w.stream.name;
     let replication = w.replication();
+    let slot = free.splits.take().ok_or_else(|| full(name, "splits", free.splits.capacity()))?;
     let mut split = frer_split {
         ports: replication.ports.iter().fold(0, |set, port| set | 1 << port),
         count: replication.ports.len() as u8,
@@ -349,10 +346,7 @@ fn write_split(plane: &mut Plane, w: &Wanted<'_>, free: &mut Free) -> Result<Spl
     }
     if !replication.egresses.is_empty() {
         flags |= c::SPLIT_EGRESSES;
-        split.egress = free
-            .egresses
-            .take_run(split.count.into())
-            .ok_or_else(|| full(name, "egress ports", free.egresses.capacity()))?;
+        split.egress = slot * MAX_EGRESS as u32;
         for index in 0..replication.egresses.len() {
             let slot = split.egress + index as u32;
             plane.tables.egresses.set(&slot, &replication.egress(index))?;
@@ -376,7 +370,6 @@ fn write_split(plane: &mut Plane, w: &Wanted<'_>, free: &mut Free) -> Result<Spl
         };
         group = Some(key);
     }
-    let slot = free.splits.take().ok_or_else(|| full(name, "splits", free.splits.capacity()))?;
     plane.tables.splits.set(&slot, &split)?;
     Ok(Split { slot, group })
 }
