@@ -2,7 +2,7 @@
 //! `onbeat_frer` and `onbeat_wire` make of them by the description of the streams.
 
 mod expected;
-mod random;
+pub(crate) mod random;
 
 use expected::{Model, Outcome};
 

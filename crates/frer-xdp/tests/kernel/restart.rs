@@ -1,1 +1,209 @@
-//! Not yet.
+//! What stays over reloads and restarts of the daemon, what ends, and what is refused.
+
+mod model;
+mod private_bpffs;
+mod refused;
+mod reload;
+
+use onbeat_frer::spec::{Algorithm, MAX_EGRESS, Recovery, Stream, VlanAction};
+use onbeat_frer_xdp::{Error, Options, Plane, StreamReading};
+
+use crate::harness::{
+    Node, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member, stream, talker,
+};
+use private_bpffs::with_private_bpffs;
+
+const PORTS: usize = 2;
+const MAX_STREAMS: u32 = 16;
+
+pub(crate) const VECTOR: Recovery = Recovery {
+    algorithm: Algorithm::Vector { history_length: 64 },
+    reset_timeout_ms: 0,
+    take_no_sequence: false,
+    latent: None,
+};
+
+fn open(directory: &std::path::Path) -> Node {
+    let directory = Some(directory.to_path_buf());
+    Node::open(PORTS, &Options { directory, max_streams: MAX_STREAMS, test_clock: true })
+}
+
+/// A stream that numbers frames, and one that eliminates replicas.
+fn streams() -> Vec<Stream> {
+    let members = vec![member(0, 20, Some(VECTOR)), member(1, 20, None)];
+    vec![talker("talker", vec![member(0, 10, None)]), stream("listener", members, Some(VECTOR))]
+}
+
+fn readings(node: &Node, streams: &[Stream]) -> Vec<StreamReading> {
+    streams.iter().map(|stream| node.read(&stream.name)).collect()
+}
+
+/// Some frames of every kind, so that no counter of interest is 0.
+fn run_some(node: &Node) {
+    let (first, second) = (node.ingress(0), node.ingress(1));
+    for number in 0..100 {
+        assert_eq!(first.verdict(&frame(10, None)), XDP_REDIRECT);
+        assert_eq!(first.verdict(&frame(20, Some(2 * number))), XDP_REDIRECT);
+        assert_eq!(second.verdict(&frame(20, Some(2 * number))), XDP_DROP);
+    }
+    assert_eq!(second.verdict(&frame(20, Some(40_000))), XDP_DROP);
+    assert_eq!(second.verdict(&frame(20, None)), XDP_DROP);
+    assert_eq!(first.verdict(&frame(30, None)), XDP_PASS);
+}
+
+#[test]
+fn numbers_history_and_counters_go_on_after_a_restart() {
+    if !can_run() {
+        return;
+    }
+    with_private_bpffs(|directory| {
+        let streams = streams();
+        let mut node = open(directory);
+        node.apply(&streams);
+        run_some(&node);
+        let before = readings(&node, &streams);
+        assert_eq!(before[0].generation.unwrap().next, 100);
+        drop(node);
+
+        for _ in 0..3 {
+            let mut node = open(directory);
+            node.apply(&streams);
+            assert_eq!(readings(&node, &streams), before);
+        }
+        let mut node = open(directory);
+        node.apply(&streams);
+        let run = node.ingress(0).run(&[], &frame(10, None));
+        assert_eq!(run.frame, frame(10, Some(100)));
+        let first = node.ingress(1);
+        // Seen before the restart; not seen; ahead.
+        assert_eq!(first.verdict(&frame(20, Some(198))), XDP_DROP);
+        assert_eq!(first.verdict(&frame(20, Some(197))), XDP_REDIRECT);
+        assert_eq!(first.verdict(&frame(20, Some(199))), XDP_REDIRECT);
+    });
+}
+
+#[test]
+fn a_changed_stream_starts_anew_and_the_others_do_not() {
+    if !can_run() {
+        return;
+    }
+    with_private_bpffs(|directory| {
+        let mut streams = streams();
+        let mut node = open(directory);
+        node.apply(&streams);
+        run_some(&node);
+        let before = readings(&node, &streams);
+
+        let algorithm = Algorithm::Vector { history_length: 128 };
+        streams[1].recover = Some(Recovery { algorithm, ..VECTOR });
+        for restart in [false, true] {
+            if restart {
+                drop(node);
+                node = open(directory);
+            }
+            node.apply(&streams);
+            let after = readings(&node, &streams);
+            assert_eq!(after[0], before[0], "the talker did not change");
+            assert_eq!(after[1].members, before[1].members);
+            assert_eq!(after[1].output, before[1].output);
+            // The function with other parameters was reset, once, and counts on.
+            let (old, new) = (before[1].recovery.unwrap(), after[1].recovery.unwrap());
+            assert!(new.take_any);
+            assert_eq!(new.counters.resets, old.counters.resets + 1);
+            assert_eq!(new.counters.passed, old.counters.passed);
+        }
+    });
+}
+
+#[test]
+fn a_removed_stream_is_gone_and_comes_back_at_begin() {
+    if !can_run() {
+        return;
+    }
+    with_private_bpffs(|directory| {
+        let streams = streams();
+        let mut node = open(directory);
+        node.apply(&streams);
+        run_some(&node);
+        for restart in [false, true] {
+            if restart {
+                drop(node);
+                node = open(directory);
+            }
+            node.apply(&streams[1..]);
+            assert!(node.plane.read_stream("talker").unwrap().is_none());
+            assert_eq!(node.ingress(0).verdict(&frame(10, None)), XDP_PASS);
+
+            node.apply(&streams);
+            let begin = node.read("talker");
+            assert_eq!((begin.output, begin.members[0].input), (0, 0));
+            assert_eq!(begin.generation.map(|g| (g.next, g.resets)), Some((0, 1)));
+            assert_eq!(node.ingress(0).verdict(&frame(10, None)), XDP_REDIRECT);
+        }
+    });
+}
+
+#[test]
+fn a_directory_that_is_not_in_a_bpf_file_system_is_refused() {
+    if !can_run() {
+        return;
+    }
+    let directory = std::env::temp_dir().join(format!("onbeat-no-bpffs-{}", std::process::id()));
+    let options = Options { directory: Some(directory.clone()), max_streams: 1, test_clock: true };
+    let error = Plane::open(&options).expect_err("no BPF file system");
+    let _ = std::fs::remove_dir_all(&directory);
+    assert!(matches!(error, Error::NoBpfFilesystem { .. }), "{error}");
+}
+
+/// As many streams as there is room for, each found by its own frame; and all of them changed at
+/// once, with as many replicas as there may be.
+#[test]
+fn four_thousand_streams() {
+    if !can_run() {
+        return;
+    }
+    const STREAMS: u16 = 4_096;
+    let mut node = Node::new(MAX_EGRESS, STREAMS.into());
+    // Told by VLAN and, as there are fewer of those than streams, by port.
+    let place = |index: u16| (index / 2_048, 1 + index % 2_048);
+    let mut streams: Vec<Stream> = (0..STREAMS)
+        .map(|index| {
+            let (port, vid) = place(index);
+            let members = vec![member(port as u8, vid, None)];
+            let name = format!("stream{index}");
+            let mut stream = match index % 3 {
+                0 => talker(&name, members),
+                _ => stream(&name, members, Some(VECTOR)),
+            };
+            let tag = stream.egress[0].tag;
+            stream.egress = (0..MAX_EGRESS as u8).map(|port| egress(port, tag)).collect();
+            for (priority, egress) in stream.egress.iter_mut().enumerate() {
+                egress.rewrite.priority = Some(priority as u8 % 8);
+            }
+            stream
+        })
+        .collect();
+    for round in 0..2u64 {
+        node.apply(&streams);
+        let ports = [node.ingress(0), node.ingress(1)];
+        for index in 0..STREAMS {
+            let (port, vid) = place(index);
+            // Stream number n gets 1 + n % 3 packets.
+            for packet in 0..=index % 3 {
+                let number = (index % 3 != 0).then_some(packet + 10 * round as u16);
+                let verdict = ports[usize::from(port)].verdict(&frame(vid, number));
+                assert_eq!(verdict, XDP_REDIRECT, "stream {index}");
+            }
+        }
+        for (index, stream) in streams.iter().enumerate() {
+            let reading = node.read(&stream.name);
+            let expected = (round + 1) * (1 + index as u64 % 3);
+            assert_eq!((reading.members[0].input, reading.output), (expected, expected));
+            let next = reading.generation.map(|generation| u64::from(generation.next));
+            assert_eq!(next, (index % 3 == 0).then_some(expected));
+        }
+        for stream in &mut streams {
+            stream.egress[0].rewrite.vlan = VlanAction::Remove;
+        }
+    }
+}

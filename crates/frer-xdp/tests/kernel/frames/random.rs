@@ -168,9 +168,13 @@ fn r_tag(random: &mut Random) -> [u8; 6] {
     [0xf1, 0xc1, 0, reserved, 0, random.below(8) as u8]
 }
 
-/// A header's octet, now and then another.
+/// A header's octet; now and then one near it, or any other.
 fn perhaps(random: &mut Random, octet: u8) -> u8 {
-    if random.one_in(12) { random.next() as u8 } else { octet }
+    match random.below(16) {
+        0 => random.next() as u8,
+        1 => octet.wrapping_add(random.between(-4, 4) as u8),
+        _ => octet,
+    }
 }
 
 fn upper(random: &mut Random) -> (u8, Vec<u8>) {

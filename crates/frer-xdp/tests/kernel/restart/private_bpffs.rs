@@ -1,0 +1,30 @@
+//! A BPF file system that only one thread sees, and that is gone with it.
+
+use std::path::Path;
+use std::thread;
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+
+/// Runs `test` on a thread with a mount namespace of its own, which ends with the thread; its
+/// argument is a directory, not there yet, in a new BPF file system.
+pub(crate) fn with_private_bpffs(test: impl FnOnce(&Path) + Send) {
+    let name = thread::current().name().unwrap_or("test").replace(':', "-");
+    let place = std::env::temp_dir().join(format!("onbeat-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&place).expect("a directory to mount on");
+    let result = thread::scope(|scope| {
+        let body = || {
+            unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
+            let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+            mount(None::<&str>, "/", None::<&str>, private, None::<&str>).expect("private mounts");
+            mount(Some("bpf"), &place, Some("bpf"), MsFlags::empty(), None::<&str>)
+                .expect("a BPF file system");
+            test(&place.join("node"));
+        };
+        thread::Builder::new().name(name).spawn_scoped(scope, body).expect("a thread").join()
+    });
+    let _ = std::fs::remove_dir(&place);
+    if let Err(panic) = result {
+        std::panic::resume_unwind(panic);
+    }
+}
