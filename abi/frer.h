@@ -19,7 +19,8 @@
 #include <linux/bpf.h>
 #include <linux/types.h>
 
-/* Raised whenever a table's layout or meaning changes: state of another version is not taken over. */
+/* Raised whenever a table's layout or meaning changes: state of another version is not taken over.
+ */
 #define FRER_ABI_VERSION 1
 
 #define FRER_MAX_PORTS	   64
@@ -42,14 +43,14 @@ enum frer_vlan_class {
 	FRER_VLAN_ALL,	    /* whatever */
 };
 
-#define FRER_SHAPE_VLAN	   0x0007 /* enum frer_vlan_class */
-#define FRER_SHAPE_SOURCE  0x0008 /* layer 2: the source address instead of the destination's */
-#define FRER_SHAPE_IP	   0x0010 /* destination address and the IP fields named by: */
-#define FRER_SHAPE_IP_SRC  0x0020
-#define FRER_SHAPE_DSCP	   0x0040
-#define FRER_SHAPE_PROTO   0x0080
-#define FRER_SHAPE_SPORT   0x0100
-#define FRER_SHAPE_DPORT   0x0200
+#define FRER_SHAPE_VLAN	  0x0007 /* enum frer_vlan_class */
+#define FRER_SHAPE_SOURCE 0x0008 /* layer 2: the source address instead of the destination's */
+#define FRER_SHAPE_IP	  0x0010 /* destination address and the IP fields named by: */
+#define FRER_SHAPE_IP_SRC 0x0020
+#define FRER_SHAPE_DSCP	  0x0040
+#define FRER_SHAPE_PROTO  0x0080
+#define FRER_SHAPE_SPORT  0x0100
+#define FRER_SHAPE_DPORT  0x0200
 
 struct frer_l2_key {
 	__u16 shape;
@@ -94,8 +95,8 @@ enum frer_tag_action {
 
 /* Value of the stream tables: what becomes of a frame of this member stream. */
 struct frer_member {
-	__u32 counters;	  /* slot in member_counters */
-	__u32 generator;  /* slots, or FRER_NONE */
+	__u32 counters;	 /* slot in member_counters */
+	__u32 generator; /* slots, or FRER_NONE */
 	__u32 individual;
 	__u32 recovery;
 	__u32 split;
@@ -114,7 +115,7 @@ struct frer_generator {
 	__u64 next;   /* the low 16 bits are GenSeqNum */
 	__u64 resets; /* 10.8.2 */
 	__u64 owner;
-	__u64 zero[5]; /* a cache line of its own: generators are drawn from by several CPUs */
+	__u64 unused[5]; /* a whole cache line: generators are drawn from by several CPUs */
 };
 
 #define FRER_RECOVERY_MATCH	 0x01
@@ -125,21 +126,25 @@ struct frer_recovery_config {
 	__u64 timeout_ns; /* 0: never */
 	__u16 flags;
 	__u16 history_length;
-	__u16 ring; /* bits of history in use: the power of two, 64 at least, that holds history_length */
+	__u16 ring; /* bits of history in use: the power of two, 64 at least, that holds
+		       history_length */
 	__u16 zero;
 };
 
+/* Those that most packets leave alone; passed and discarded stand in struct frer_recovery. */
 struct frer_recovery_counters {
 	__u64 out_of_order;	 /* 10.8.3 */
 	__u64 rogue;		 /* 10.8.4 */
-	__u64 passed;		 /* 10.8.5 */
-	__u64 discarded;	 /* 10.8.6 */
 	__u64 lost;		 /* 10.8.7 */
 	__u64 tagless;		 /* 10.8.8 */
 	__u64 resets;		 /* 10.8.9 */
 	__u64 lost_before_first; /* of lost: numbers from before the first packet after a reset */
 };
 
+/*
+ * Ordered by how often a packet touches it: with a history of up to 64 numbers the usual packet
+ * stays within the first cache line.
+ */
 struct frer_recovery {
 	struct bpf_spin_lock lock;
 	__u16 recov_seq_num;
@@ -150,9 +155,12 @@ struct frer_recovery {
 	__u16 born;   /* history positions since the first packet after a reset */
 	__u16 unborn; /* positions before it that are still 0 */
 	__u32 zero;
+	__u64 passed;			   /* 10.8.5 */
+	__u64 discarded;		   /* 10.8.6 */
+	__u64 history[FRER_HISTORY_WORDS]; /* number n stands at bit n mod ring */
 	struct frer_recovery_counters counters;
 	__u64 owner;
-	__u64 history[FRER_HISTORY_WORDS]; /* number n stands at bit n mod ring */
+	__u64 unused[2]; /* whole cache lines */
 };
 
 #define FRER_SPLIT_TOUCH    0x01 /* tag or rewrite is to be done before replication */
@@ -169,6 +177,7 @@ struct frer_split {
 	__u8 tag;
 	struct frer_rewrite rewrite;
 	__u16 zero;
+	__u64 unused[3]; /* a whole cache line */
 };
 
 struct frer_egress {
@@ -221,7 +230,7 @@ enum frer_op {
 struct frer_request {
 	__u32 op;
 	__u32 slot;
-	__u64 count;  /* FRER_OP_EXPIRE: how many slots from this one on */
+	__u64 count; /* FRER_OP_EXPIRE: how many slots from this one on */
 	struct frer_recovery_config config;
 };
 

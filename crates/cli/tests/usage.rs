@@ -13,7 +13,7 @@ use common::{Ran, onbeat, run};
 
 #[test]
 fn wrong_usage_ends_with_2_and_the_way_out() {
-    let lines: [&[&str]; 11] = [
+    let lines: [&[&str]; 13] = [
         &["frobnicate"],
         &["--frobnicate"],
         &["run"],

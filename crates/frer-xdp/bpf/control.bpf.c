@@ -67,7 +67,7 @@ int frer_control(struct xdp_md *ctx)
 	if (!nd)
 		return XDP_ABORTED;
 	slot = q->slot;
-	now = test_clock ? nd->test_now_ns : bpf_ktime_get_ns();
+	now = test_clock ? nd->test_now_ns : bpf_ktime_get_coarse_ns();
 	switch (q->op) {
 	case FRER_OP_EXPIRE:
 		for (__u32 i = 0; i < MAX_SWEEP; i++) {

@@ -94,8 +94,8 @@ static __always_inline int egress_lost(__u64 *counter)
 }
 
 /* Stream splitting (802.1CB 7.7): send the frame to every egress port of its stream. */
-static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, struct headers *h, bool touched,
-				     struct frer_port_counters *losses)
+static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, struct headers *h,
+				     bool touched, struct frer_port_counters *losses)
 {
 	struct frer_split *split = bpf_map_lookup_elem(&splits, &slot);
 	struct frer_meta *meta;

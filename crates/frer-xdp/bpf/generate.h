@@ -6,7 +6,8 @@
 #include "maps.h"
 #include "parse.h"
 
-/* A frame that has no number draws the next one; on several CPUs at once each number is drawn once. */
+/* A frame that has no number draws the next one; on several CPUs at once each number is drawn once.
+ */
 static __always_inline void generate(__u32 slot, struct headers *h)
 {
 	struct frer_generator *generator;

@@ -32,8 +32,8 @@ static __always_inline int key_vid(__u16 shape, __u16 vid)
  * a pointer, so they copy: true says that the frame is of the member stream in `found`.
  */
 
-__noinline int find_ip(const struct headers *h, const struct ip_fields *ip, __u32 shape,
-		       __u32 port, struct frer_member *found)
+__noinline int find_ip(const struct headers *h, const struct ip_fields *ip, __u32 shape, __u32 port,
+		       struct frer_member *found)
 {
 	struct frer_member *member;
 	struct frer_ip_key key;
@@ -72,7 +72,7 @@ __noinline int find_ip(const struct headers *h, const struct ip_fields *ip, __u3
 
 __noinline int find_l2(const struct headers *h, __u32 shape, __u32 port, struct frer_member *found)
 {
-	struct frer_l2_key key = { .shape = shape, .port = port };
+	struct frer_l2_key key = {.shape = shape, .port = port};
 	struct frer_member *member;
 	int vid;
 
@@ -95,7 +95,7 @@ __noinline int find_l2(const struct headers *h, __u32 shape, __u32 port, struct 
 
 __noinline int read_ip(struct xdp_md *ctx, const struct headers *h, struct ip_fields *ip)
 {
-	struct cursor c = { (void *)(long)ctx->data, (void *)(long)ctx->data_end };
+	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
 
 	/* The mask tells the verifier what parse_headers already knows. */
 	return h && ip && take(&c, h->payload & 0x1f) &&

@@ -9,17 +9,17 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#define ETHERTYPE_VLAN	0x8100
-#define ETHERTYPE_QINQ	0x88a8
-#define ETHERTYPE_RTAG	0xf1c1
-#define ETHERTYPE_HSR	0x892f
-#define ETHERTYPE_IPV4	0x0800
-#define ETHERTYPE_IPV6	0x86dd
-#define VID_MASK	0x0fff
-#define PCP_SHIFT	13
-#define PROTOCOL_TCP	6
-#define PROTOCOL_UDP	17
-#define PROTOCOL_SCTP	132
+#define ETHERTYPE_VLAN 0x8100
+#define ETHERTYPE_QINQ 0x88a8
+#define ETHERTYPE_RTAG 0xf1c1
+#define ETHERTYPE_HSR  0x892f
+#define ETHERTYPE_IPV4 0x0800
+#define ETHERTYPE_IPV6 0x86dd
+#define VID_MASK       0x0fff
+#define PCP_SHIFT      13
+#define PROTOCOL_TCP   6
+#define PROTOCOL_UDP   17
+#define PROTOCOL_SCTP  132
 
 enum sequence_tag {
 	TAG_NONE,
@@ -97,7 +97,7 @@ static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 	if (!ethertype)
 		return false;
 
-	/* Two tags at most; a third is payload of a kind we do not know. */
+		/* Two tags at most; a third is payload of a kind we do not know. */
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
 		if (!is_vlan(*ethertype))

@@ -27,8 +27,9 @@ static __always_inline __u64 history_bit(__u32 number)
 }
 
 /*
- * How many of the `count` numbers from `number` on, one at least, are set; clears them where `clear`
- * says so. Written so that each turn has one way on and one way out: the verifier walks them all.
+ * How many of the `count` numbers from `number` on, one at least, are set; clears them where
+ * `clear` says so. Written so that each turn has one way on and one way out: the verifier walks
+ * them all.
  */
 static __always_inline __u32 history_range(struct frer_recovery *r, __u32 number, __u32 count,
 					   bool clear)
@@ -176,10 +177,10 @@ __noinline int recover(__u32 slot, __u32 has_sequence, __u32 sequence, __u64 now
 		else
 			pass = vector_recovery(r, sequence);
 		if (!pass)
-			r->counters.discarded++;
+			r->discarded++;
 	}
 	if (pass)
-		r->counters.passed++;
+		r->passed++;
 	if (pass || (r->config.flags & FRER_RECOVERY_INDIVIDUAL))
 		timer_restart(r, now);
 	bpf_spin_unlock(&r->lock);

@@ -212,8 +212,9 @@ impl Replication {
     }
 }
 
-/// The kernel's form of a recovery function's parameters.
-pub fn recovery(recovery: &Recovery, individual: bool) -> frer_recovery_config {
+/// The kernel's form of a recovery function's parameters. Its clock moves by `tick_ns` at a time, so
+/// that a time stamp may be that old: a time-out that long later is never early.
+pub fn recovery(recovery: &Recovery, individual: bool, tick_ns: u64) -> frer_recovery_config {
     let mut flags = 0;
     let history_length = match recovery.algorithm {
         Algorithm::Vector { history_length } => history_length,
@@ -228,8 +229,12 @@ pub fn recovery(recovery: &Recovery, individual: bool) -> frer_recovery_config {
     if individual {
         flags |= c::RECOVERY_INDIVIDUAL;
     }
+    let timeout_ns = match recovery.reset_timeout_ms {
+        0 => 0,
+        ms => u64::from(ms) * 1_000_000 + tick_ns,
+    };
     frer_recovery_config {
-        timeout_ns: u64::from(recovery.reset_timeout_ms) * 1_000_000,
+        timeout_ns,
         flags: flags as u16,
         history_length,
         ring: history_length.next_power_of_two().max(64),

@@ -311,7 +311,7 @@ fn write_recovery(
     config: &Recovery,
     individual: bool,
 ) -> Result<u32> {
-    let config = compile::recovery(config, individual);
+    let config = compile::recovery(config, individual, plane.tick_ns);
     let (slot, new) = plane
         .recoveries
         .slot(owner)

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use libbpf_rs::{MapCore, MapHandle};
+use nix::time::ClockId;
 use onbeat_frer::spec::Stream;
 
 use crate::abi::constants as c;
@@ -120,6 +121,8 @@ pub struct Changes {
 pub struct Plane {
     directory: Option<PathBuf>,
     test_clock: bool,
+    /// How much the programs' clock moves at a time.
+    tick_ns: u64,
     maps: Maps,
     tables: Tables,
     control: Control,
@@ -195,6 +198,7 @@ impl Plane {
         Ok(Self {
             directory: options.directory.clone(),
             test_clock: options.test_clock,
+            tick_ns: if options.test_clock { 0 } else { tick_ns() },
             maps,
             tables,
             control,
@@ -244,4 +248,12 @@ impl Plane {
         node.test_now_ns = now_ns;
         self.tables.node.set(&0, &node)
     }
+}
+
+/// Resolution of CLOCK_MONOTONIC_COARSE, which the programs read: to read the precise clock for each
+/// packet would cost more than all of recovery.
+fn tick_ns() -> u64 {
+    let resolution = nix::time::clock_getres(ClockId::CLOCK_MONOTONIC_COARSE);
+    resolution
+        .map_or(10_000_000, |tick| tick.tv_sec() as u64 * 1_000_000_000 + tick.tv_nsec() as u64)
 }

@@ -92,8 +92,8 @@ impl Plane {
             counters: Counters {
                 out_of_order: r.counters.out_of_order,
                 rogue: r.counters.rogue,
-                passed: r.counters.passed,
-                discarded: r.counters.discarded,
+                passed: r.passed,
+                discarded: r.discarded,
                 lost: r.counters.lost,
                 tagless: r.counters.tagless,
                 resets: r.counters.resets,

@@ -47,8 +47,8 @@ impl Plane {
         let mut recovery = self.tables.recoveries.get_locked(&slot)?.expect("a slot of the table");
         recovery.counters.out_of_order += more.out_of_order;
         recovery.counters.rogue += more.rogue;
-        recovery.counters.passed += more.passed;
-        recovery.counters.discarded += more.discarded;
+        recovery.passed += more.passed;
+        recovery.discarded += more.discarded;
         recovery.counters.lost += more.lost;
         recovery.counters.tagless += more.tagless;
         recovery.counters.resets += more.resets;
