@@ -236,7 +236,9 @@ fn v6(random: &mut Random) -> Vec<u8> {
     // The traffic class lies across two octets: DSCP 0 or 1, any ECN.
     let class = (random.below(2) as u8) << 2 | random.below(4) as u8;
     let mut octets = vec![0x86, 0xdd, perhaps(random, 0x60 | class >> 4), class << 4, 0, 0, 0];
-    octets.extend([perhaps(random, body.len() as u8), kinds[0], 64]);
+    // Now and then the packet ends earlier, and the rest is padding.
+    let cut = if random.one_in(6) { random.below(16) as u8 } else { 0 };
+    octets.extend([perhaps(random, (body.len() as u8).saturating_sub(cut)), kinds[0], 64]);
     octets.extend(source.octets());
     octets.extend(destination.octets());
     octets.extend(body);
