@@ -402,10 +402,9 @@ fn switch(plane: &mut Plane, order: &[&String]) -> Result<()> {
             Key::Ip(key) => plane.tables.ip.set(key, value)?,
         }
         plane.live.insert(octets.clone(), (*key, *value));
-        if let Some(old) = old
-            && old.counters == value.counters
-            && old.split != value.split
-        {
+        let goes_on =
+            |old: &frer_member| old.counters == value.counters && old.split != value.split;
+        if let Some(old) = old.filter(goes_on) {
             carried.insert((old.split, value.split));
         }
     }

@@ -36,9 +36,7 @@ impl Devices {
         }
         let name = port.attached_interface();
         let link = self.handle.link(&name).map_err(of_port)?;
-        if let Some(mtu) = port.mtu
-            && mtu != link.mtu
-        {
+        if let Some(mtu) = port.mtu.filter(|mtu| *mtu != link.mtu) {
             for end in ends(port) {
                 let before = self.handle.link(&end).map_err(of_port)?.mtu;
                 if port.create.is_none() {
