@@ -102,10 +102,25 @@ __noinline int read_ip(struct xdp_md *ctx, const struct headers *h, struct ip_fi
 	       parse_ip(&c, h, bpf_xdp_get_buff_len(ctx) - h->payload, ip);
 }
 
+/* A frame is only looked into as far as the node's streams ask for. */
+static __always_inline bool identify_ip(struct xdp_md *ctx, const struct headers *h,
+					const struct frer_shapes *n, __u32 port,
+					struct frer_member *found)
+{
+	struct ip_fields ip = {};
+
+	if (!read_ip(ctx, h, &ip))
+		return false;
+	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->ip_count; i++) {
+		if (find_ip(h, &ip, n->ip[i], port, found))
+			return true;
+	}
+	return false;
+}
+
 __noinline int identify(struct xdp_md *ctx, const struct headers *h, __u32 port,
 			struct frer_member *found)
 {
-	struct ip_fields ip = {};
 	struct frer_shapes *n;
 	struct frer_node *nd;
 	__u32 zero = 0;
@@ -116,12 +131,8 @@ __noinline int identify(struct xdp_md *ctx, const struct headers *h, __u32 port,
 	if (!nd)
 		return false;
 	n = &nd->shapes[nd->active & 1];
-	if (n->ip_count && read_ip(ctx, h, &ip)) {
-		for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->ip_count; i++) {
-			if (find_ip(h, &ip, n->ip[i], port, found))
-				return true;
-		}
-	}
+	if (n->ip_count && identify_ip(ctx, h, n, port, found))
+		return true;
 	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->l2_count; i++) {
 		if (find_l2(h, n->l2[i], port, found))
 			return true;

@@ -112,9 +112,8 @@ impl Plane {
     ) -> Result<Link> {
         let path = self.link_path(slot, &spec.name);
         let ingress = programs.ingress();
-        if let Some(old) = self.ports.remove(&spec.name) {
-            drop(old); // the pin, where there is one, still holds the link
-        }
+        // The pin, where there is one, still holds the link.
+        self.ports.remove(&spec.name);
         if let Some(link) = path.as_deref().and_then(|path| Link::open(path).ok()) {
             let info = link.info().context(|| "ask for a link".to_string())?;
             if info.ifindex == spec.ifindex && spec.running.contains(&info.program) {

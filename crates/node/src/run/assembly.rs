@@ -207,21 +207,27 @@ impl Node {
     /// Does for port number `index` what its interface asks for now: one that came back gets its
     /// program again.
     fn follow(&mut self, index: usize) {
-        let config = self.config.clone();
-        let port = &config.ports[index];
+        let port = &self.config.ports[index];
         let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return };
         let attached = self.plane.ports().find(|(name, ..)| *name == port.name);
         let followed = if attached.is_some_and(|(_, ifindex, _)| ifindex == link.index) {
             self.plane.set_up(&port.name, link.up).map_err(Error::from)
         } else {
-            let prepared = self.devices.prepare(port, &mut self.journal).map(drop);
-            prepared.and_then(|()| self.attach(&config, index, false)).inspect(|()| {
-                tracing::info!("port {:?}: interface {} is back", port.name, link.name);
-            })
+            self.come_back(index)
         };
         if let Err(error) = followed {
             tracing::error!("{error}");
         }
+    }
+
+    /// Gives the interface of port number `index`, which was away, what it had.
+    fn come_back(&mut self, index: usize) -> Result<()> {
+        let config = self.config.clone();
+        let port = &config.ports[index];
+        let link = self.devices.prepare(port, &mut self.journal)?;
+        self.attach(&config, index, false)?;
+        tracing::info!("port {:?}: interface {} is back", port.name, link.name);
+        Ok(())
     }
 
     /// Number of the port with this interface.
