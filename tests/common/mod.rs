@@ -8,11 +8,12 @@
 
 mod frames;
 mod network;
+mod ran;
 mod stream;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use onbeat_lab::interrupt::wait_until;
@@ -22,6 +23,7 @@ use onbeat_node::control::{NodeStatus, PortStatus, StreamStatus};
 
 pub(crate) use frames::{Capture, FrameText, Injector};
 pub(crate) use network::{PORTS, eliminate, eliminate_to, one_node, replicate, start, two_paths};
+pub(crate) use ran::Ran;
 pub(crate) use stream::{Flow, sink};
 
 /// Longest wait for what comes at once unless it never comes.
@@ -41,24 +43,6 @@ pub(crate) fn program() -> &'static Path {
 #[track_caller]
 pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
     assert!(wait_until(BOUND, condition).expect("no signal"), "not within {BOUND:?}: {what}");
-}
-
-/// What a command did.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) code: i32,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Self {
-        Ran {
-            code: output.status.code().expect("it ends by itself"),
-            out: String::from_utf8(output.stdout).expect("text"),
-            err: String::from_utf8(output.stderr).expect("text"),
-        }
-    }
 }
 
 fn command(arguments: &[&str]) -> Command {

@@ -2,8 +2,13 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+#[path = "../../../../tests/common/ran.rs"]
+mod ran;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
+
+pub(crate) use ran::Ran;
 
 /// The program, with an environment that says nothing to it.
 pub(crate) fn onbeat() -> Command {
@@ -13,24 +18,6 @@ pub(crate) fn onbeat() -> Command {
     }
     command.stdin(Stdio::null());
     command
-}
-
-/// What it did.
-#[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) code: i32,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-impl From<Output> for Ran {
-    fn from(output: Output) -> Ran {
-        Ran {
-            code: output.status.code().expect("it ends by itself"),
-            out: String::from_utf8(output.stdout).expect("text"),
-            err: String::from_utf8(output.stderr).expect("text"),
-        }
-    }
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Ran {
