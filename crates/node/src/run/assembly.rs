@@ -50,7 +50,7 @@ impl Node {
         for port in &config.ports {
             devices.prepare(port, &mut journal)?;
         }
-        check_mtu(&devices, &config)?;
+        check(&devices, &config)?;
         let plane = Plane::open(&PlaneOptions {
             directory: Some(config.node.pin.clone()),
             max_streams: config.node.max_streams,
@@ -177,7 +177,7 @@ impl Node {
         for &index in &fresh {
             self.devices.prepare(&new.ports[index], &mut self.journal)?;
         }
-        check_mtu(&self.devices, &new)?;
+        check(&self.devices, &new)?;
         for &index in &fresh {
             self.attach(&new, index, false)?;
         }
@@ -262,9 +262,17 @@ pub(super) fn take_away(pin: &Path, control: &Path) -> Result<()> {
     Journal::open(control)?.restore_all(&devices.handle, &devices.ethtool)
 }
 
-fn check_mtu(devices: &Devices, config: &Config) -> Result<()> {
+/// Checks what only shows on the interfaces, and logs the traps that the configuration steps into.
+fn check(devices: &Devices, config: &Config) -> Result<()> {
+    /// Warnings logged at most: a file that was generated may have thousands of one kind.
+    const LOGGED: usize = 16;
     let mtu = |port: &PortConfig| Some(devices.handle.link(&port.attached_interface()).ok()?.mtu);
-    Ok(config.check_mtu(mtu)?)
+    let warnings = config.check(mtu)?;
+    warnings.lines().take(LOGGED).for_each(|warning| tracing::warn!("{warning}"));
+    if let more @ 1.. = warnings.count().saturating_sub(LOGGED) {
+        tracing::warn!("{more} warnings more; onbeat run --check tells all");
+    }
+    Ok(())
 }
 
 /// Ports that frames received by port number `index` leave by.
