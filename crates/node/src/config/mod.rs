@@ -26,6 +26,7 @@ use toml::de::DeTable;
 pub use diagnostic::{ConfigError, Warnings};
 use diagnostic::{Diagnostic, Severity, Source};
 use reader::{Faults, Table};
+pub(crate) use text::{is_name, name_rule};
 
 /// What a node is told to do.
 #[derive(Debug, Clone)]
