@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use onbeat_frer_xdp::{Mode, Options as PlaneOptions, Plane};
-use onbeat_netdev::LinkEvent;
+use onbeat_netdev::{LinkEvent, XdpMode};
 
 use super::error::{Error, Result};
 use super::journal::Journal;
 use super::latent::Detection;
+use super::mode;
 use super::port::{self, Devices};
 use crate::config::{Config, Mode as WantedMode, PortConfig};
 
@@ -28,6 +29,8 @@ pub(super) struct Node {
     pub(super) devices: Devices,
     pub(super) latent: BTreeMap<String, Detection>,
     pub(super) started: Instant,
+    /// By port that could not be native though that was left open: why, and the way out.
+    pub(super) not_native: BTreeMap<String, String>,
     journal: Journal,
 }
 
@@ -60,6 +63,7 @@ impl Node {
             file: file.to_path_buf(),
             latent: BTreeMap::new(),
             started: Instant::now(),
+            not_native: BTreeMap::new(),
             config,
             plane,
             devices,
@@ -76,29 +80,43 @@ impl Node {
 
     /// Attaches port number `index` of `config`.
     fn attach(&mut self, config: &Config, index: usize, replace: bool) -> Result<()> {
-        let port = &config.ports[index];
+        let (node, port) = (config.node.name.as_str(), &config.ports[index]);
         let of_port = |source| Error::Port { port: port.name.clone(), source };
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
         let ability = self.devices.ability(&link.name)?;
         let mut egress = Vec::new();
         for to in egress_ports(config, index) {
             let to = &config.ports[to];
-            egress.push((to.name.as_str(), self.devices.ability(&to.attached_interface())?));
+            egress.push((to, self.devices.ability(&to.attached_interface())?));
         }
-        let (mode, why) = port::mode(port, ability, &egress);
-        if let Some(why) = why {
-            tracing::warn!("port {:?}: XDP in generic mode: {why}", port.name);
-        }
-        let tried = self.plane.attach(&port::spec(port, &link, mode), replace);
-        match tried {
+        let (wanted, mut why) = mode::choose(node, port, &ability, &egress);
+        match self.plane.attach(&port::spec(port, &link, wanted), replace) {
             // Before 6.3 a driver's ability shows only when it is asked to do it.
             Err(onbeat_frer_xdp::Error::Attach { source, .. })
-                if mode == Mode::Native && port.mode == WantedMode::Auto =>
+                if wanted == Mode::Native && port.mode == WantedMode::Auto =>
             {
-                tracing::warn!("port {:?}: XDP in generic mode: native: {source}", port.name);
+                why = Some(mode::refused(node, port, &ability, link.mtu, source));
                 self.plane.attach(&port::spec(port, &link, Mode::Generic), replace)?;
             }
             other => other?,
+        }
+        let link = self.devices.handle.link(&link.name).map_err(of_port)?;
+        let generic = link.xdp_program().is_some_and(|program| program.mode == XdpMode::Generic);
+        if generic && wanted == Mode::Native {
+            why.get_or_insert_with(|| mode::from_before(node));
+        }
+        self.not_native.remove(&port.name);
+        match why {
+            Some(why) if generic => {
+                tracing::warn!("port {:?}: XDP in generic mode: {why}", port.name);
+                self.not_native.insert(port.name.clone(), why);
+            }
+            Some(why) => tracing::warn!(
+                "port {:?}: XDP stays in native mode, in which an earlier start attached it, \
+                 although {why}",
+                port.name
+            ),
+            None => {}
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ mod down;
 mod error;
 mod journal;
 mod latent;
+mod mode;
 mod port;
 mod status;
 
