@@ -14,11 +14,11 @@ use onbeat_report::{Check, Measurement, PhaseState};
 
 use super::figures;
 use super::flow::{self, caught_up};
-use super::outage::{Phase, check_clean};
+use super::outage::check_clean;
+use super::phase::Course;
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use crate::Result;
-use crate::clock::now_ns;
 use crate::fault::Impairment;
 use crate::random::Random;
 use crate::world::Ends;
@@ -34,7 +34,8 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let world = stage.open(&network.topology())?;
     let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
     let mut random = Random::new(stage.options.seed);
-    let from_ns = now_ns();
+    let mut course = Course::default();
+    course.begin("flapping", PhaseState::Degraded, &flows, || Ok(()))?;
     let mut done = 0;
     let mut by_path = [0_u64; 2];
     while done < cuts {
@@ -54,8 +55,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
             break;
         }
     }
-    let phase =
-        Phase { name: "flapping".into(), from_ns, to_ns: now_ns(), state: PhaseState::Degraded };
+    course.end();
     let flowed = flow::finish_all(flows)?;
     stage.require_honest_wires(&world)?;
     figures::wires(stage, &world);
@@ -68,6 +68,6 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     for (path, count) in ["path1", "path2"].into_iter().zip(by_path) {
         stage.figure(format!("cuts of {path}"), Measurement::new("", count));
     }
-    figures::all(stage, &flowed, &[phase], &statuses);
+    figures::all(stage, &flowed, &course, &statuses);
     Ok(())
 }

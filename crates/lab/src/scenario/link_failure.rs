@@ -42,13 +42,13 @@ pub(super) fn play_steps(stage: &mut Stage<'_>, outage_ns: u64, steps: &[Step]) 
     };
     let world = stage.open(&network.topology())?;
     let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
-    let (phases, outages) = outage::play(stage, &world, &flows, steps)?;
+    let course = outage::play(stage, &world, &flows, steps)?;
     let flowed = flow::finish_all(flows)?;
     stage.require_honest_wires(&world)?;
     let statuses = stage.statuses(&world)?;
-    outage::check(stage, &flowed, &outages);
+    outage::check(stage, &flowed, &course);
     two_paths::check_counters(stage, &statuses, &flowed);
     figures::wires(stage, &world);
-    figures::all(stage, &flowed, &phases, &statuses);
+    figures::all(stage, &flowed, &course, &statuses);
     Ok(())
 }

@@ -10,6 +10,7 @@ mod ladder;
 mod link_failure;
 mod matrix;
 mod outage;
+mod phase;
 mod probe;
 mod restart;
 mod stage;
