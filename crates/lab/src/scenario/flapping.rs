@@ -14,12 +14,12 @@ use onbeat_report::{Check, Measurement, PhaseState};
 
 use super::figures;
 use super::flow::{self, caught_up};
+use super::link_failure;
 use super::outage::check_clean;
 use super::phase::Course;
 use super::stage::Stage;
-use super::two_paths::{self, TwoPaths};
+use super::two_paths;
 use crate::Result;
-use crate::fault::Impairment;
 use crate::random::Random;
 use crate::world::Ends;
 
@@ -29,9 +29,7 @@ const LONGEST_CUT_NS: u64 = 10_000_000;
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let cuts = stage.options.cuts.unwrap_or(CUTS);
-    let slower = Impairment { delay_us: 300, ..Impairment::default() };
-    let network = TwoPaths { impairments: [None, Some(slower)], ..TwoPaths::vector(1000) };
-    let world = stage.open(&network.topology())?;
+    let world = stage.open(&link_failure::network())?;
     let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
     let mut random = Random::new(stage.options.seed);
     let mut course = Course::default();

@@ -48,7 +48,8 @@ const LINKS: [(&str, &str, &[&str]); 7] = [
 /// Links that may fail. A-B carries red alone, E-F carries blue alone.
 const PROTECTED: [&str; 5] = ["a-c", "c-e", "d-f", "b-d", "b-e"];
 
-fn topology() -> Topology {
+/// The network.
+pub(super) fn network() -> Topology {
     let mut network = Topology::default();
     network.host("west", 0, 0).host("east", 4, 1);
     for (name, column, row, config) in NODES {
@@ -83,7 +84,7 @@ fn start(world: &World, rate: u64, size: usize) -> Result<Vec<Flow>> {
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let phase_ns = stage.phase_ns(0.5)?;
-    let world = stage.open(&topology())?;
+    let world = stage.open(&network())?;
     let flows = start(&world, stage.rate(1000), stage.size())?;
     let mut course = Course::default();
     course.begin("all up", PhaseState::Up, &flows, || Ok(()))?;
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_network_has_every_interface_that_the_examples_name() {
-        let network = topology().checked().unwrap();
+        let network = network().checked().unwrap();
         for node in &network.nodes {
             let config = Config::parse(node.config_text.as_deref().unwrap(), "x.toml").unwrap();
             for port in &config.ports {

@@ -16,15 +16,20 @@ use super::phase::Course;
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use super::{figures, flow};
-use crate::Result;
 use crate::world::Daemon;
+use crate::{Result, Topology};
 
 /// How a daemon ends.
 type End = fn(&mut Daemon) -> Result<()>;
 
+/// The network.
+pub(super) fn network() -> Topology {
+    TwoPaths::vector(1000).topology()
+}
+
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let phase_ns = stage.phase_ns(0.5)?;
-    let mut world = stage.open(&TwoPaths::vector(1000).topology())?;
+    let mut world = stage.open(&network())?;
     let flows = two_paths::start(&world, stage.rate(10_000), stage.size())?;
     let mut course = Course::default();
     course.begin("daemons run", PhaseState::Up, &flows, || Ok(()))?;

@@ -27,16 +27,20 @@ use super::{figures, flow};
 use crate::clock::{SECOND, now_ns};
 use crate::interrupt::{check, wait_until};
 use crate::traffic::{PacketSocket, Receiver};
-use crate::{Error, Result, World};
+use crate::{Error, Result, Topology, World};
 
 /// How often each frame is sent.
 const ROUNDS: u64 = 20;
 /// Longest wait for a frame that comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(3);
 
+/// The network.
+pub(super) fn network() -> Topology {
+    TwoPaths { bridged: true, ..TwoPaths::vector(1000) }.topology()
+}
+
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let network = TwoPaths { bridged: true, ..TwoPaths::vector(1000) };
-    let world = stage.open(&network.topology())?;
+    let world = stage.open(&network())?;
     let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
     let mut course = Course::default();
     course.begin("with other frames", PhaseState::Up, &flows, || Ok(()))?;
