@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use onbeat_frer_xdp::{Mode, Options as PlaneOptions, Plane};
-use onbeat_netdev::{LinkEvent, XdpMode};
+use onbeat_frer_xdp::{Options as PlaneOptions, Plane};
+use onbeat_netdev::LinkEvent;
 
 use super::error::{Error, Result};
 use super::journal::Journal;
 use super::latent::Detection;
-use super::mode;
-use super::port::{self, Devices};
-use crate::config::{Config, Mode as WantedMode, PortConfig};
+use super::port::Devices;
+use crate::config::{Config, PortConfig};
 
 /// Longest between two looks for recovery functions whose time ran out.
 const SLOWEST_SWEEP: Duration = Duration::from_millis(250);
@@ -54,6 +53,7 @@ impl Node {
             devices.prepare(port, &mut journal)?;
         }
         check(&devices, &config)?;
+        let first = !config.node.pin.exists();
         let plane = Plane::open(&PlaneOptions {
             directory: Some(config.node.pin.clone()),
             max_streams: config.node.max_streams,
@@ -71,54 +71,14 @@ impl Node {
         };
         let config = node.config.clone();
         for index in 0..config.ports.len() {
-            node.attach(&config, index, replace)?;
+            node.attach(&config, index, replace, true)?;
+        }
+        if first {
+            node.settle(&config)?;
         }
         node.apply(&config)?;
         node.drop_ports_of_others()?;
         Ok(node)
-    }
-
-    /// Attaches port number `index` of `config`.
-    fn attach(&mut self, config: &Config, index: usize, replace: bool) -> Result<()> {
-        let (node, port) = (config.node.name.as_str(), &config.ports[index]);
-        let of_port = |source| Error::Port { port: port.name.clone(), source };
-        let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
-        let ability = self.devices.ability(&link.name)?;
-        let mut egress = Vec::new();
-        for to in egress_ports(config, index) {
-            let to = &config.ports[to];
-            egress.push((to, self.devices.ability(&to.attached_interface())?));
-        }
-        let (wanted, mut why) = mode::choose(node, port, &ability, &egress);
-        match self.plane.attach(&port::spec(port, &link, wanted), replace) {
-            // Before 6.3 a driver's ability shows only when it is asked to do it.
-            Err(onbeat_frer_xdp::Error::Attach { source, .. })
-                if wanted == Mode::Native && port.mode == WantedMode::Auto =>
-            {
-                why = Some(mode::refused(node, port, &ability, link.mtu, source));
-                self.plane.attach(&port::spec(port, &link, Mode::Generic), replace)?;
-            }
-            other => other?,
-        }
-        let link = self.devices.handle.link(&link.name).map_err(of_port)?;
-        let generic = link.xdp_program().is_some_and(|program| program.mode == XdpMode::Generic);
-        if generic && wanted == Mode::Native {
-            why.get_or_insert_with(|| mode::from_before(node));
-        }
-        self.not_native.remove(&port.name);
-        match why {
-            Some(why) if generic => {
-                tracing::warn!("port {:?}: XDP in generic mode: {why}", port.name);
-                self.not_native.insert(port.name.clone(), why);
-            }
-            Some(why) => tracing::warn!(
-                "port {:?}: XDP stays in native mode, in which an earlier start attached it, \
-                 although {why}",
-                port.name
-            ),
-            None => {}
-        }
-        Ok(())
     }
 
     fn apply(&mut self, config: &Config) -> Result<()> {
@@ -197,8 +157,9 @@ impl Node {
         }
         check(&self.devices, &new)?;
         for &index in &fresh {
-            self.attach(&new, index, false)?;
+            self.attach(&new, index, false, true)?;
         }
+        self.tell_disappointed(&new)?;
         self.apply(&new)?;
         self.config = new;
         self.drop_ports_of_others()
@@ -243,7 +204,8 @@ impl Node {
         let config = self.config.clone();
         let port = &config.ports[index];
         let link = self.devices.prepare(port, &mut self.journal)?;
-        self.attach(&config, index, false)?;
+        self.attach(&config, index, false, true)?;
+        self.tell_disappointed(&config)?;
         tracing::info!("port {:?}: interface {} is back", port.name, link.name);
         Ok(())
     }
@@ -291,17 +253,4 @@ fn check(devices: &Devices, config: &Config) -> Result<()> {
         tracing::warn!("{more} warnings more; onbeat run --check tells all");
     }
     Ok(())
-}
-
-/// Ports that frames received by port number `index` leave by.
-fn egress_ports(config: &Config, index: usize) -> Vec<usize> {
-    let mut ports: Vec<usize> = config
-        .streams
-        .iter()
-        .filter(|s| s.members.iter().any(|member| usize::from(member.port.0) == index))
-        .flat_map(|stream| stream.egress.iter().map(|egress| usize::from(egress.port.0)))
-        .collect();
-    ports.sort_unstable();
-    ports.dedup();
-    ports
 }

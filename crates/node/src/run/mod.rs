@@ -5,6 +5,7 @@
 //! (Ctrl-C) and [`down`] take them away.
 
 mod assembly;
+mod attach;
 mod bpffs;
 mod clock;
 mod down;

@@ -1,6 +1,7 @@
 //! Native or generic mode, and where a port cannot be native, why and what to do.
 
 use onbeat_frer_xdp::Mode;
+use onbeat_netdev::XdpMode;
 
 use crate::config::{self, PortConfig};
 
@@ -19,21 +20,39 @@ pub(super) struct Ability {
     pub(super) redirect: bool,
     /// It takes frames that programs on other interfaces send on to it.
     pub(super) transmit: bool,
+    /// How the program runs that is there now.
+    pub(super) running: Option<XdpMode>,
+}
+
+impl Ability {
+    /// Most drivers take frames of other interfaces' programs once they run one themselves, and not
+    /// before: where this node is about to give them one, that is to be seen. A veth looks at its
+    /// other end instead.
+    fn may_transmit(&self, port: &PortConfig) -> bool {
+        let native = self.programs && self.redirect && port.mode != config::Mode::Generic;
+        native && self.running.is_none() && self.driver != "veth"
+    }
 }
 
 /// How programs are to run on a port whose frames leave by `egress`, and why not natively where that
-/// was left open.
+/// was left open. Before ports that frames leave by have their programs, `hope` that they will take
+/// frames then.
 pub(super) fn choose(
     node: &str,
     port: &PortConfig,
     ability: &Ability,
     egress: &[(&PortConfig, Ability)],
+    hope: bool,
 ) -> (Mode, Option<String>) {
     let why = match port.mode {
         config::Mode::Native => return (Mode::Native, None),
         config::Mode::Generic => return (Mode::Generic, None),
-        config::Mode::Auto => of_driver(port, ability)
-            .or_else(|| egress.iter().find_map(|(to, ability)| of_egress(node, to, ability))),
+        config::Mode::Auto => of_driver(port, ability).or_else(|| {
+            let mut egress = egress
+                .iter()
+                .filter(|(to, ability)| !(ability.transmit || hope && ability.may_transmit(to)));
+            egress.next().map(|(to, ability)| of_egress(node, to, ability))
+        }),
     };
     (if why.is_some() { Mode::Generic } else { Mode::Native }, why)
 }
@@ -54,25 +73,20 @@ fn of_driver(port: &PortConfig, ability: &Ability) -> Option<String> {
 }
 
 /// Why a port that frames leave by cannot take them from native programs.
-fn of_egress(node: &str, to: &PortConfig, ability: &Ability) -> Option<String> {
-    if ability.transmit {
-        return None;
-    }
+fn of_egress(node: &str, to: &PortConfig, ability: &Ability) -> String {
     let interface = to.attached_interface();
     let port = format!("frames go on to port {:?}", to.name);
-    Some(if ability.driver == "veth" {
+    if ability.driver == "veth" {
         let other_end = if to.create.is_some() { to.interface.as_str() } else { "PEER" };
         format!(
             "{port}, and {interface}, a veth, takes them from native programs only while its other \
              end polls; there: ethtool -K {other_end} gro on; {}",
             start_again(node)
         )
-    } else if ability.programs {
+    } else if ability.programs && ability.running != Some(XdpMode::Native) {
         format!(
-            "{port}, and {} takes none from native programs now; where it does once it runs one \
-             itself, say mode = \"native\" on both ports; {}",
-            driver_of(to, ability),
-            start_again(node)
+            "{port}, which is not in native mode itself, and takes none from native programs then; \
+             see there"
         )
     } else {
         format!(
@@ -81,7 +95,7 @@ fn of_egress(node: &str, to: &PortConfig, ability: &Ability) -> Option<String> {
              enough",
             driver_of(to, ability),
         )
-    })
+    }
 }
 
 /// Why a driver, asked to run the program, may have refused it with `answer`.
@@ -114,13 +128,13 @@ pub(super) fn refused(
 /// Why a program still runs in generic mode where it could be native.
 pub(super) fn from_before(node: &str) -> String {
     format!(
-        "it was attached so by an earlier start, and could be native now; {}",
-        start_again(node)
+        "it was attached so by an earlier start, and could be native now: onbeat down {node}, and \
+         start it again"
     )
 }
 
 /// A program keeps its mode as long as it is on its interface, over starts of the daemon, too.
-fn start_again(node: &str) -> String {
+pub(super) fn start_again(node: &str) -> String {
     format!("then onbeat down {node}, and start it again")
 }
 
@@ -138,7 +152,8 @@ mod tests {
     use crate::config::{Config, Create};
 
     fn ability(driver: &str) -> Ability {
-        Ability { driver: driver.into(), programs: true, redirect: true, transmit: true }
+        let (driver, running) = (driver.into(), None);
+        Ability { driver, programs: true, redirect: true, transmit: true, running }
     }
 
     fn ports() -> Vec<PortConfig> {
@@ -150,7 +165,7 @@ mod tests {
 
     fn why(own: &Ability, egress: Ability) -> Option<String> {
         let ports = ports();
-        let (mode, why) = choose("a", &ports[0], own, &[(&ports[1], egress)]);
+        let (mode, why) = choose("a", &ports[0], own, &[(&ports[1], egress)], true);
         assert_eq!(mode == Mode::Generic, why.is_some());
         why
     }
@@ -184,15 +199,38 @@ mod tests {
         let said = why(&own, cannot("veth")).unwrap();
         assert!(said.contains("port \"path1\", and eth1, a veth,"), "{said}");
         assert!(said.contains("ethtool -K PEER gro on; then onbeat down a,"), "{said}");
-        let said = why(&own, cannot("ice")).unwrap();
-        assert!(said.contains("the driver of eth1, ice,") && said.contains("\"native\""), "{said}");
         let said = why(&own, Ability { programs: false, ..cannot("bridge") }).unwrap();
-        assert!(said.contains("onbeat doctor eth1") && !said.contains("\"native\""), "{said}");
+        assert!(said.contains("the driver of eth1, bridge, takes none"), "{said}");
+        assert!(said.contains("onbeat doctor eth1"), "{said}");
         // The node's own pair: the other end has a name.
         let mut ports = ports();
         ports[1].create = Some(Create::Veth);
-        let said = choose("a", &ports[0], &own, &[(&ports[1], cannot("veth"))]).1.unwrap();
+        let said = choose("a", &ports[0], &own, &[(&ports[1], cannot("veth"))], true);
+        let said = said.1.unwrap();
         assert!(said.contains("eth1-frer, a veth") && said.contains("-K eth1 gro on"), "{said}");
+    }
+
+    #[test]
+    fn a_driver_that_takes_frames_once_it_runs_a_program_is_given_one() {
+        let (own, mut ports) = (ability("igc"), ports());
+        let before = Ability { transmit: false, ..ability("igc") };
+        let choose = |ports: &[PortConfig], egress: &Ability, hope| {
+            let egress = [(&ports[1], egress.clone())];
+            choose("a", &ports[0], &own, &egress, hope)
+        };
+        let mode = |ports: &[PortConfig], egress: &Ability, hope| choose(ports, egress, hope).0;
+        assert_eq!(mode(&ports, &before, true), Mode::Native);
+        assert_eq!(mode(&ports, &before, false), Mode::Generic, "it did not come true");
+        for running in [XdpMode::Native, XdpMode::Generic] {
+            let after = Ability { running: Some(running), ..before.clone() };
+            assert_eq!(mode(&ports, &after, true), Mode::Generic, "it runs one, and takes none");
+        }
+        ports[1].mode = config::Mode::Generic;
+        let (mode, why) = choose(&ports, &before, true);
+        assert_eq!(mode, Mode::Generic, "it will run none of its own");
+        assert!(
+            why.is_some_and(|why| why.contains("\"path1\", which is not in native mode itself"))
+        );
     }
 
     #[test]
@@ -203,7 +241,7 @@ mod tests {
         {
             let mut ports = ports();
             ports[0].mode = wanted;
-            assert_eq!(choose("a", &ports[0], &own, &[]), (mode, None));
+            assert_eq!(choose("a", &ports[0], &own, &[], true), (mode, None));
         }
     }
 

@@ -119,6 +119,7 @@ impl Devices {
             programs: can(|features| features.basic),
             redirect: can(|features| features.redirect),
             transmit: can(|features| features.ndo_xmit),
+            running: self.handle.link(interface)?.xdp_program().map(|program| program.mode),
         })
     }
 }
