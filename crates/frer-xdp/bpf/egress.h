@@ -10,6 +10,8 @@ static __always_inline void rewrite(struct headers *h, const struct frer_rewrite
 {
 	__u16 tci;
 
+	if (!to->flags)
+		return;
 	if (to->flags & FRER_REWRITE_DESTINATION)
 		__builtin_memcpy(h->mac, to->destination, 6);
 	if (to->flags & FRER_REWRITE_VLAN) {
@@ -45,7 +47,7 @@ static __always_inline void tag(struct headers *h, __u8 action)
  * all that came, went or changed is made once, then everything is written once. A global function:
  * the verifier looks at it once, by itself.
  */
-__noinline int emit(struct xdp_md *ctx, const struct headers *h)
+static __always_inline int emit(struct xdp_md *ctx, const struct headers *h)
 {
 	struct vlan_tag *vlan;
 	struct cursor c;
@@ -87,15 +89,27 @@ __noinline int emit(struct xdp_md *ctx, const struct headers *h)
 	return true;
 }
 
-static __always_inline int egress_lost(__u64 *counter)
+/* Counts a frame that a driver's limits keep from leaving. */
+static __always_inline int no_room(__u32 port)
 {
-	count(counter);
+	struct frer_port_counters *counters = port_counters_of(port);
+
+	if (counters)
+		count(&counters->no_room);
+	return XDP_DROP;
+}
+
+static __always_inline int no_meta(__u32 port)
+{
+	struct frer_port_counters *counters = port_counters_of(port);
+
+	if (counters)
+		count(&counters->no_meta);
 	return XDP_DROP;
 }
 
 /* Stream splitting (802.1CB 7.7): send the frame to every egress port of its stream. */
-static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, struct headers *h,
-				     bool touched, struct frer_port_counters *losses)
+static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, struct headers *h, __u32 port)
 {
 	struct frer_split *split = bpf_map_lookup_elem(&splits, &slot);
 	struct frer_meta *meta;
@@ -103,23 +117,22 @@ static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, struct head
 
 	if (!split)
 		return XDP_DROP;
-	count(&split->packets);
 	if (split->flags & FRER_SPLIT_TOUCH) {
+		rewrite(h, &split->up);
 		rewrite(h, &split->rewrite);
 		tag(h, split->tag);
-		touched = true;
+		if (!emit(ctx, h))
+			return no_room(port);
 	}
-	if (touched && !emit(ctx, h))
-		return egress_lost(&losses->no_room);
 	if (split->count == 1)
 		return bpf_redirect_map(&egress_ports, split->port, XDP_DROP);
 
 	if (split->flags & FRER_SPLIT_EGRESSES) {
 		if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*meta)))
-			return egress_lost(&losses->no_meta);
+			return no_meta(port);
 		meta = (void *)(long)ctx->data_meta;
 		if ((void *)(meta + 1) > (void *)(long)ctx->data)
-			return egress_lost(&losses->no_meta);
+			return no_meta(port);
 		meta->split = slot;
 		meta->zero = 0;
 	}

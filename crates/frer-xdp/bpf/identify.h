@@ -6,6 +6,9 @@
 #include "maps.h"
 #include "parse_ip.h"
 
+/* Lines of the index, which are a power of two, less one. */
+const volatile __u32 index_mask;
+
 /*
  * The VID to look up a shape with, or -1 where the shape cannot match a frame whose outer VID is
  * `vid`. A tag with VID 0 carries a priority and no VLAN: it counts as no tag.
@@ -26,26 +29,73 @@ static __always_inline int key_vid(__u16 shape, __u16 vid)
 	}
 }
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	       "keys and hashes are made of a frame's octets as this byte order reads them");
+
+/* The member with this layer 2 key, among the entries of one line of the index. */
+static __always_inline __u32 find_in_line(__u32 line, __u32 fingerprint, __u64 address,
+					  __u32 shape_port)
+{
+	struct frer_index_line *entries = bpf_map_lookup_elem(&l2_index, &line);
+	struct frer_member *member;
+
+	if (!entries)
+		return FRER_NONE;
+	for (int i = 0; i < FRER_INDEX_ENTRIES; i++) {
+		__u64 entry = entries->entry[i];
+		__u32 slot = (__u32)entry - 1;
+
+		if (entry >> 32 != fingerprint)
+			continue;
+		member = bpf_map_lookup_elem(&members, &slot);
+		if (member && member->address == address && member->shape_port == shape_port)
+			return slot;
+	}
+	return FRER_NONE;
+}
+
+static __always_inline __u32 find_l2(const struct headers *h, __u32 shape, __u32 port)
+{
+	int vid = key_vid(shape, outer_vid(h));
+	__u32 shape_port = shape | port << 16;
+	__u64 address, hash;
+	__u32 slot;
+
+	if (vid < 0)
+		return FRER_NONE;
+	if (shape & FRER_SHAPE_SOURCE)
+		address = h->mac[1] >> 16 | (__u64)h->mac[2] << 16;
+	else
+		address = h->mac[0] | (__u64)(h->mac[1] & 0xffff) << 32;
+	address |= (__u64)vid << 48;
+	hash = (address ^ (__u64)shape_port << 16) * FRER_INDEX_FACTOR;
+	hash = (hash ^ hash >> 32) * FRER_INDEX_FACTOR;
+	slot = find_in_line((hash >> 32) & index_mask, hash, address, shape_port);
+	if (slot != FRER_NONE)
+		return slot;
+	return find_in_line(((__u32)hash >> FRER_INDEX_SECOND) & index_mask, hash, address,
+			    shape_port);
+}
+
 /*
  * The functions below are global: the verifier looks at each once, by itself, and not again for
- * every way through its caller, of which a list of shapes has many. Such functions may not return
- * a pointer, so they copy: true says that the frame is of the member stream in `found`.
+ * every way through its caller, of which a list of shapes has many.
  */
 
-__noinline int find_ip(const struct headers *h, const struct ip_fields *ip, __u32 shape, __u32 port,
-		       struct frer_member *found)
+__noinline __u32 find_ip(const struct headers *h, const struct ip_fields *ip, __u32 shape,
+			 __u32 port)
 {
-	struct frer_member *member;
 	struct frer_ip_key key;
+	__u32 *slot;
 	int vid;
 
-	if (!h || !ip || !found)
-		return false;
+	if (!h || !ip)
+		return FRER_NONE;
 	vid = key_vid(shape, outer_vid(h));
 	if (vid < 0)
-		return false;
+		return FRER_NONE;
 	if ((shape & (FRER_SHAPE_SPORT | FRER_SHAPE_DPORT)) && !ip->has_ports)
-		return false;
+		return FRER_NONE;
 	__builtin_memset(&key, 0, sizeof(key));
 	key.shape = shape;
 	key.vid = vid;
@@ -63,34 +113,8 @@ __noinline int find_ip(const struct headers *h, const struct ip_fields *ip, __u3
 		key.sport = ip->sport;
 	if (shape & FRER_SHAPE_DPORT)
 		key.dport = ip->dport;
-	member = bpf_map_lookup_elem(&ip_streams, &key);
-	if (!member)
-		return false;
-	*found = *member;
-	return true;
-}
-
-__noinline int find_l2(const struct headers *h, __u32 shape, __u32 port, struct frer_member *found)
-{
-	struct frer_l2_key key = {.shape = shape, .port = port};
-	struct frer_member *member;
-	int vid;
-
-	if (!h || !found)
-		return false;
-	vid = key_vid(shape, outer_vid(h));
-	if (vid < 0)
-		return false;
-	key.vid = vid;
-	if (shape & FRER_SHAPE_SOURCE)
-		__builtin_memcpy(key.mac, (__u8 *)h->mac + 6, 6);
-	else
-		__builtin_memcpy(key.mac, h->mac, 6);
-	member = bpf_map_lookup_elem(&l2_streams, &key);
-	if (!member)
-		return false;
-	*found = *member;
-	return true;
+	slot = bpf_map_lookup_elem(&ip_streams, &key);
+	return slot ? *slot : FRER_NONE;
 }
 
 __noinline int read_ip(struct xdp_md *ctx, const struct headers *h, struct ip_fields *ip)
@@ -102,42 +126,49 @@ __noinline int read_ip(struct xdp_md *ctx, const struct headers *h, struct ip_fi
 	       parse_ip(&c, h, bpf_xdp_get_buff_len(ctx) - h->payload, ip);
 }
 
-/* A frame is only looked into as far as the node's streams ask for. */
-static __always_inline bool identify_ip(struct xdp_md *ctx, const struct headers *h,
-					const struct frer_shapes *n, __u32 port,
-					struct frer_member *found)
+__noinline __u32 identify_ip(struct xdp_md *ctx, const struct headers *h, __u32 port)
 {
 	struct ip_fields ip = {};
+	struct frer_shapes *n;
+	struct frer_node *nd;
+	__u32 zero = 0, slot;
 
-	if (!read_ip(ctx, h, &ip))
-		return false;
+	nd = bpf_map_lookup_elem(&node, &zero);
+	if (!nd || !h || !read_ip(ctx, h, &ip))
+		return FRER_NONE;
+	n = &nd->shapes[nd->active & 1];
 	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->ip_count; i++) {
-		if (find_ip(h, &ip, n->ip[i], port, found))
-			return true;
+		slot = find_ip(h, &ip, n->ip[i], port);
+		if (slot != FRER_NONE)
+			return slot;
 	}
-	return false;
+	return FRER_NONE;
 }
 
-__noinline int identify(struct xdp_md *ctx, const struct headers *h, __u32 port,
-			struct frer_member *found)
+/*
+ * The member's slot, or FRER_NONE. A frame is only looked into as far as the node's streams ask for.
+ */
+static __always_inline __u32 identify(struct xdp_md *ctx, const struct headers *h, __u32 port)
 {
 	struct frer_shapes *n;
 	struct frer_node *nd;
-	__u32 zero = 0;
+	__u32 zero = 0, slot;
 
-	if (!h || !found)
-		return false;
 	nd = bpf_map_lookup_elem(&node, &zero);
 	if (!nd)
-		return false;
+		return FRER_NONE;
 	n = &nd->shapes[nd->active & 1];
-	if (n->ip_count && identify_ip(ctx, h, n, port, found))
-		return true;
-	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->l2_count; i++) {
-		if (find_l2(h, n->l2[i], port, found))
-			return true;
+	if (n->ip_count) {
+		slot = identify_ip(ctx, h, port);
+		if (slot != FRER_NONE)
+			return slot;
 	}
-	return false;
+	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->l2_count; i++) {
+		slot = find_l2(h, n->l2[i], port);
+		if (slot != FRER_NONE)
+			return slot;
+	}
+	return FRER_NONE;
 }
 
 #endif

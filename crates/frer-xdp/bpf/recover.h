@@ -156,7 +156,7 @@ static __always_inline bool take_first(struct frer_recovery *r, __u16 sequence)
  * True: the packet passes. A global function: the verifier looks at it once, by itself, and not
  * again for every way through the program that calls it.
  */
-__noinline int recover(__u32 slot, __u32 has_sequence, __u32 sequence, __u64 now)
+static __always_inline int recover(__u32 slot, __u32 has_sequence, __u32 sequence, __u64 now)
 {
 	struct frer_recovery *r = bpf_map_lookup_elem(&recoveries, &slot);
 	bool pass;

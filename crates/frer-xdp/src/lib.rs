@@ -8,6 +8,7 @@ pub mod abi;
 pub mod compile;
 mod error;
 mod link;
+mod mapped;
 mod plane;
 mod programs;
 mod slots;

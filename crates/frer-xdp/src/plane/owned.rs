@@ -50,6 +50,11 @@ impl Owned {
         Some((slot, true))
     }
 
+    /// Whether somebody else owns a slot.
+    pub(super) fn has_others(&self, owners: &BTreeSet<u64>) -> bool {
+        self.by_owner.keys().any(|owner| !owners.contains(owner))
+    }
+
     /// Frees the slots of all others; tells them.
     pub(super) fn retain(&mut self, owners: &BTreeSet<u64>) -> Vec<u32> {
         let gone: Vec<_> = self
