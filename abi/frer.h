@@ -184,10 +184,10 @@ struct frer_recovery {
 	__u64 history[FRER_HISTORY_WORDS]; /* number n stands at bit n mod ring */
 	struct frer_recovery_counters counters;
 	__u64 owner;
-	__u64 unused[2]; /* whole cache lines */
+	__u64 unused[10]; /* an odd number of cache lines: first lines spread over all sets */
 };
 
-#define FRER_SPLIT_TOUCH    0x01 /* tag or rewrite is to be done before replication */
+#define FRER_SPLIT_REWRITE  0x01 /* `up` or `rewrite` is to be done before replication */
 #define FRER_SPLIT_EGRESSES 0x02 /* replicas differ: each port's egress program does its own */
 
 /* Shared by all streams that leave alike. */

@@ -81,12 +81,12 @@ SEC("xdp")
 int frer_ingress(struct xdp_md *ctx)
 {
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
-	struct headers h = {};
+	struct headers h;
 	__u32 slot;
 
 	if (!parse_headers(&c, &h))
 		return unmatched();
-	slot = identify(ctx, &h, port);
+	slot = identify(ctx, h.ethertype, h.payload, h.vid, port);
 	return slot == FRER_NONE ? unmatched() : protect(ctx, slot, &h);
 }
 

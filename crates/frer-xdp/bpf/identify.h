@@ -54,9 +54,9 @@ static __always_inline __u32 find_in_line(__u32 line, __u32 fingerprint, __u64 a
 	return FRER_NONE;
 }
 
-static __always_inline __u32 find_l2(const struct headers *h, __u32 shape, __u32 port)
+static __always_inline __u32 find_l2(const __u32 *mac, __u16 frame_vid, __u32 shape, __u32 port)
 {
-	int vid = key_vid(shape, outer_vid(h));
+	int vid = key_vid(shape, frame_vid);
 	__u32 shape_port = shape | port << 16;
 	__u64 address, hash;
 	__u32 slot;
@@ -64,9 +64,9 @@ static __always_inline __u32 find_l2(const struct headers *h, __u32 shape, __u32
 	if (vid < 0)
 		return FRER_NONE;
 	if (shape & FRER_SHAPE_SOURCE)
-		address = h->mac[1] >> 16 | (__u64)h->mac[2] << 16;
+		address = mac[1] >> 16 | (__u64)mac[2] << 16;
 	else
-		address = h->mac[0] | (__u64)(h->mac[1] & 0xffff) << 32;
+		address = mac[0] | (__u64)(mac[1] & 0xffff) << 32;
 	address |= (__u64)vid << 48;
 	hash = (address ^ (__u64)shape_port << 16) * FRER_INDEX_FACTOR;
 	hash = (hash ^ hash >> 32) * FRER_INDEX_FACTOR;
@@ -82,16 +82,15 @@ static __always_inline __u32 find_l2(const struct headers *h, __u32 shape, __u32
  * every way through its caller, of which a list of shapes has many.
  */
 
-__noinline __u32 find_ip(const struct headers *h, const struct ip_fields *ip, __u32 shape,
-			 __u32 port)
+__noinline __u32 find_ip(const struct ip_fields *ip, __u32 shape, __u32 frame_vid, __u32 port)
 {
 	struct frer_ip_key key;
 	__u32 *slot;
 	int vid;
 
-	if (!h || !ip)
+	if (!ip)
 		return FRER_NONE;
-	vid = key_vid(shape, outer_vid(h));
+	vid = key_vid(shape, frame_vid);
 	if (vid < 0)
 		return FRER_NONE;
 	if ((shape & (FRER_SHAPE_SPORT | FRER_SHAPE_DPORT)) && !ip->has_ports)
@@ -101,7 +100,7 @@ __noinline __u32 find_ip(const struct headers *h, const struct ip_fields *ip, __
 	key.vid = vid;
 	key.port = port;
 	key.version = ip->version;
-	__builtin_memcpy(key.mac, h->mac, 6);
+	__builtin_memcpy(key.mac, ip->mac, 6);
 	__builtin_memcpy(key.destination, ip->destination, 16);
 	if (shape & FRER_SHAPE_IP_SRC)
 		__builtin_memcpy(key.source, ip->source, 16);
@@ -117,16 +116,21 @@ __noinline __u32 find_ip(const struct headers *h, const struct ip_fields *ip, __
 	return slot ? *slot : FRER_NONE;
 }
 
-__noinline int read_ip(struct xdp_md *ctx, const struct headers *h, struct ip_fields *ip)
+/* The frame's IP fields; its IP header follows the first `payload` octets. */
+__noinline int read_ip(struct xdp_md *ctx, __u32 ethertype, __u32 payload, struct ip_fields *ip)
 {
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
+	__u8 *mac = take(&c, ADDRESSES);
 
 	/* The mask tells the verifier what parse_headers already knows. */
-	return h && ip && take(&c, h->payload & 0x1f) &&
-	       parse_ip(&c, h, bpf_xdp_get_buff_len(ctx) - h->payload, ip);
+	if (!ip || !mac || !take(&c, (payload - ADDRESSES) & 0x1f))
+		return false;
+	__builtin_memcpy(ip->mac, mac, 6);
+	return parse_ip(&c, ethertype, bpf_xdp_get_buff_len(ctx) - payload, ip);
 }
 
-__noinline __u32 identify_ip(struct xdp_md *ctx, const struct headers *h, __u32 port)
+__noinline __u32 identify_ip(struct xdp_md *ctx, __u32 ethertype, __u32 payload, __u32 vid,
+			     __u32 port)
 {
 	struct ip_fields ip = {};
 	struct frer_shapes *n;
@@ -134,11 +138,11 @@ __noinline __u32 identify_ip(struct xdp_md *ctx, const struct headers *h, __u32 
 	__u32 zero = 0, slot;
 
 	nd = bpf_map_lookup_elem(&node, &zero);
-	if (!nd || !h || !read_ip(ctx, h, &ip))
+	if (!nd || !read_ip(ctx, ethertype, payload, &ip))
 		return FRER_NONE;
 	n = &nd->shapes[nd->active & 1];
 	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->ip_count; i++) {
-		slot = find_ip(h, &ip, n->ip[i], port);
+		slot = find_ip(&ip, n->ip[i], vid, port);
 		if (slot != FRER_NONE)
 			return slot;
 	}
@@ -146,25 +150,31 @@ __noinline __u32 identify_ip(struct xdp_md *ctx, const struct headers *h, __u32 
 }
 
 /*
- * The member's slot, or FRER_NONE. A frame is only looked into as far as the node's streams ask for.
+ * The slot of the member that the frame is of, or FRER_NONE. A frame is only looked into as far as
+ * the node's streams ask for.
  */
-static __always_inline __u32 identify(struct xdp_md *ctx, const struct headers *h, __u32 port)
+__noinline __u32 identify(struct xdp_md *ctx, __u32 ethertype, __u32 payload, __u32 vid, __u32 port)
 {
+	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
 	struct frer_shapes *n;
 	struct frer_node *nd;
 	__u32 zero = 0, slot;
+	__u32 *mac;
 
 	nd = bpf_map_lookup_elem(&node, &zero);
 	if (!nd)
 		return FRER_NONE;
 	n = &nd->shapes[nd->active & 1];
 	if (n->ip_count) {
-		slot = identify_ip(ctx, h, port);
+		slot = identify_ip(ctx, ethertype, payload, vid, port);
 		if (slot != FRER_NONE)
 			return slot;
 	}
+	mac = take(&c, ADDRESSES);
+	if (!mac)
+		return FRER_NONE;
 	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->l2_count; i++) {
-		slot = find_l2(h, n->l2[i], port);
+		slot = find_l2(mac, vid, n->l2[i], port);
 		if (slot != FRER_NONE)
 			return slot;
 	}

@@ -211,11 +211,6 @@ impl Replication {
             ..Default::default()
         }
     }
-
-    /// Whether every frame is to be written anew before replication.
-    pub fn touches(&self) -> bool {
-        u32::from(self.tag) != c::TAG_KEEP || self.rewrite != Rewrite::default()
-    }
 }
 
 /// The kernel's form of a recovery function's parameters. Its clock moves by `tick_ns` at a time, so

@@ -354,8 +354,8 @@ fn switch(
     };
     let anything = exchanged
         || !retired.members.is_empty()
-        || plane.generators.has_others(&retired.generators)
-        || plane.recoveries.has_others(&retired.recoveries);
+        || plane.generators.owners().any(|owner| !retired.generators.contains(&owner))
+        || plane.recoveries.owners().any(|owner| !retired.recoveries.contains(&owner));
     plane.retired = anything.then_some(retired);
     Ok(())
 }

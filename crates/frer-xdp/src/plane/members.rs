@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-use super::{Applied, Plane, Tables};
+use super::{Plane, Tables};
 use crate::abi::*;
 use crate::compile::Key;
 use crate::error::{Error, Result};
@@ -58,33 +58,46 @@ pub(super) struct Retired {
     pub(super) recoveries: BTreeSet<u64>,
 }
 
-/// Entries that frames are found by, and the slots that they leave free.
-pub(super) fn read(tables: &Tables) -> Result<(BTreeMap<Vec<u8>, Live>, Slots)> {
+/// What a node that runs already has.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) live: BTreeMap<Vec<u8>, Live>,
+    /// Which slots those leave free.
+    pub(super) slots: Slots,
+    /// Slots whose entries were taken away, and not yet freed when the process ended.
+    pub(super) retired: Vec<u32>,
+}
+
+/// Reads the entries that frames are found by.
+pub(super) fn read(tables: &Tables) -> Result<Found> {
     let mut live = BTreeMap::new();
     let mut used = BTreeSet::new();
-    let mut take = |key: Key, slot: u32, member: frer_member| {
+    let mut take = |key: Key, slot: u32| {
+        let member = tables.members.get(slot);
         let functions = member.functions[member.active as usize & 1];
         let owner = tables.records.get(slot).owner;
         used.insert(slot);
         live.insert(key.octets(), Live { key, slot, owner, functions });
     };
     for slot in tables.l2().slots().collect::<Vec<_>>() {
-        let member = tables.members.get(slot);
-        let frer_member { address, shape_port, .. } = member;
-        let key = frer_l2_key { address, shape_port, zero: 0 };
+        let frer_member { address, shape_port, .. } = tables.members.get(slot);
         if address == 0 && shape_port == 0 {
             // Its place was reserved when the process ended.
             tables.l2().release(slot);
         } else {
-            take(Key::L2(key), slot, member);
+            take(Key::L2(frer_l2_key { address, shape_port, zero: 0 }), slot);
         }
     }
     for key in tables.ip.keys() {
         if let Some(slot) = tables.ip.get(&key)? {
-            take(Key::Ip(key), slot, tables.members.get(slot));
+            take(Key::Ip(key), slot);
         }
     }
-    Ok((live, Slots::new(tables.members.capacity(), &used)))
+    let owned = |slot: &u32| tables.records.get(*slot).owner != 0;
+    let retired: Vec<u32> =
+        (0..tables.members.capacity()).filter(|slot| !used.contains(slot)).filter(owned).collect();
+    used.extend(&retired);
+    Ok(Found { live, slots: Slots::new(tables.members.capacity(), &used), retired })
 }
 
 /// Slots for the entries that are not there yet; those of layer 2 keys have their place in the
@@ -239,12 +252,15 @@ impl Plane {
         }
         self.wait_for_programs()?;
         let retired = self.retired.take().unwrap_or_default();
+        let mut heirs = BTreeMap::new();
+        if !retired.members.is_empty() {
+            let slots = self.live.values().map(|live| live.slot);
+            heirs.extend(slots.map(|slot| (self.tables.records.get(slot).stream, slot)));
+        }
         for slot in retired.members {
-            let stream = self.tables.records.get(slot).stream;
             let output = self.tables.output(slot);
-            let heir = self.streams.values().find(|applied| applied.owner == stream);
-            if let Some(heir) = heir.and_then(|applied| self.first_entry(applied)) {
-                self.tables.records.entry(heir)[RETIRED_WORD].fetch_add(output, Ordering::Relaxed);
+            if let Some(heir) = heirs.get(&self.tables.records.get(slot).stream) {
+                self.tables.records.entry(*heir)[RETIRED_WORD].fetch_add(output, Ordering::Relaxed);
             }
             self.tables.members.set(slot, &Default::default());
             self.tables.records.set(slot, &Default::default());
@@ -257,9 +273,5 @@ impl Plane {
             self.tables.recoveries.set(&slot, &Default::default())?;
         }
         Ok(())
-    }
-
-    fn first_entry(&self, applied: &Applied) -> Option<u32> {
-        applied.members.iter().find_map(|m| self.slots_of(m.owner, &m.keys).first().copied())
     }
 }

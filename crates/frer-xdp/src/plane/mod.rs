@@ -200,11 +200,16 @@ impl Plane {
             return Err(maps.incompatible());
         }
 
-        let (live, members) = members::read(&tables)?;
+        let found = members::read(&tables)?;
         // Where no entry refers to any function, none has an owner: nothing need be read.
-        let fresh = live.is_empty();
+        let fresh = found.live.is_empty();
         let generators = Owned::read(&tables.generators, fresh, |g| g.owner)?;
         let recoveries = Owned::read(&tables.recoveries, fresh, |r| r.owner)?;
+        let retired = (!found.retired.is_empty()).then(|| Retired {
+            members: found.retired,
+            generators: generators.owners().collect(),
+            recoveries: recoveries.owners().collect(),
+        });
         Ok(Self {
             directory: options.directory.clone(),
             test_clock: options.test_clock,
@@ -214,13 +219,13 @@ impl Plane {
             control,
             ports: BTreeMap::new(),
             streams: BTreeMap::new(),
-            live,
-            members,
+            live: found.live,
+            members: found.slots,
+            retired,
             generators,
             recoveries,
             splits: BTreeMap::new(),
             groups: BTreeMap::new(),
-            retired: None,
         })
     }
 

@@ -50,9 +50,9 @@ impl Owned {
         Some((slot, true))
     }
 
-    /// Whether somebody else owns a slot.
-    pub(super) fn has_others(&self, owners: &BTreeSet<u64>) -> bool {
-        self.by_owner.keys().any(|owner| !owners.contains(owner))
+    /// Who owns a slot.
+    pub(super) fn owners(&self) -> impl Iterator<Item = u64> {
+        self.by_owner.keys().copied()
     }
 
     /// Frees the slots of all others; tells them.

@@ -70,8 +70,8 @@ pub(super) fn split(
         ..Default::default()
     };
     let mut flags = 0;
-    if replication.touches() || *up != Rewrite::default() {
-        flags |= c::SPLIT_TOUCH;
+    if [*up, replication.rewrite] != [Rewrite::default(); 2] {
+        flags |= c::SPLIT_REWRITE;
     }
     if !replication.egresses.is_empty() {
         flags |= c::SPLIT_EGRESSES;
