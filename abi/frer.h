@@ -94,8 +94,8 @@ enum frer_tag_action {
 
 /*
  * Which member has a layer 2 key: a hash table with lines of eight entries. A key stands in the
- * first of its two lines that had room for it. Entry: the hash's lower half above, the member's
- * slot + 1 below; 0: free.
+ * first of its two lines that had room for it. Entry: above, its fingerprint, which is the hash's
+ * lower half and once in a line; below, the member's slot + 1. 0: free.
  */
 #define FRER_INDEX_ENTRIES 8
 #define FRER_INDEX_FACTOR  0x9e3779b97f4a7c15ULL

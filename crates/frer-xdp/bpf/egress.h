@@ -139,7 +139,7 @@ static __always_inline bool end_edit(struct xdp_md *ctx, const struct edit *e)
  */
 __noinline int edit(struct xdp_md *ctx, const struct headers *h, const struct frer_split *split)
 {
-	struct edit e;
+	struct edit e = {};
 
 	if (!h || !split || !begin_edit(ctx, h, &e))
 		return false;
@@ -291,7 +291,7 @@ static __always_inline int finish_replica(struct xdp_md *ctx, __u8 port)
 	struct frer_split *split;
 	struct headers h;
 	struct cursor c;
-	struct edit e;
+	struct edit e = {};
 	__u32 slot;
 
 	if ((void *)(meta + 1) > (void *)(long)ctx->data)

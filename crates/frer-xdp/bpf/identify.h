@@ -32,25 +32,31 @@ static __always_inline int key_vid(__u16 shape, __u16 vid)
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	       "keys and hashes are made of a frame's octets as this byte order reads them");
 
-/* The member with this layer 2 key, among the entries of one line of the index. */
+/*
+ * The member with this layer 2 key, among the entries of one line of the index. The loader puts no
+ * two entries with the same fingerprint into a line.
+ */
 static __always_inline __u32 find_in_line(__u32 line, __u32 fingerprint, __u64 address,
 					  __u32 shape_port)
 {
 	struct frer_index_line *entries = bpf_map_lookup_elem(&l2_index, &line);
 	struct frer_member *member;
+	__u32 slot = FRER_NONE;
 
 	if (!entries)
 		return FRER_NONE;
+#pragma unroll
 	for (int i = 0; i < FRER_INDEX_ENTRIES; i++) {
 		__u64 entry = entries->entry[i];
-		__u32 slot = (__u32)entry - 1;
 
-		if (entry >> 32 != fingerprint)
-			continue;
-		member = bpf_map_lookup_elem(&members, &slot);
-		if (member && member->address == address && member->shape_port == shape_port)
-			return slot;
+		if (entry >> 32 == fingerprint) {
+			slot = (__u32)entry - 1;
+			break;
+		}
 	}
+	member = bpf_map_lookup_elem(&members, &slot);
+	if (member && member->address == address && member->shape_port == shape_port)
+		return slot;
 	return FRER_NONE;
 }
 
@@ -68,8 +74,9 @@ static __always_inline __u32 find_l2(const __u32 *mac, __u16 frame_vid, __u32 sh
 	else
 		address = mac[0] | (__u64)(mac[1] & 0xffff) << 32;
 	address |= (__u64)vid << 48;
-	hash = (address ^ (__u64)shape_port << 16) * FRER_INDEX_FACTOR;
+	hash = address ^ shape_port * FRER_INDEX_FACTOR;
 	hash = (hash ^ hash >> 32) * FRER_INDEX_FACTOR;
+	hash = (hash ^ hash >> 32) * FRER_INDEX_FACTOR | 1; /* a free entry is 0 */
 	slot = find_in_line((hash >> 32) & index_mask, hash, address, shape_port);
 	if (slot != FRER_NONE)
 		return slot;

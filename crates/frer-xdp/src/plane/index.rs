@@ -20,9 +20,9 @@ struct Place {
 impl Place {
     /// As bpf/identify.h computes it.
     fn of(key: &frer_l2_key, mask: usize) -> Self {
-        let hash = key.address ^ u64::from(key.shape_port) << 16;
-        let hash = hash.wrapping_mul(c::INDEX_FACTOR);
-        let hash = (hash ^ hash >> 32).wrapping_mul(c::INDEX_FACTOR);
+        let mix = |hash: u64| (hash ^ hash >> 32).wrapping_mul(c::INDEX_FACTOR);
+        let port = u64::from(key.shape_port).wrapping_mul(c::INDEX_FACTOR);
+        let hash = mix(mix(key.address ^ port)) | 1;
         let fingerprint = hash as u32;
         let second = fingerprint >> c::INDEX_SECOND;
         Self { lines: [(hash >> 32) as usize & mask, second as usize & mask], fingerprint }
@@ -80,11 +80,17 @@ impl<'a> Index<'a> {
         const RATHER_FULL: usize = 5;
         let place = Place::of(key, self.mask);
         let [first, second] = place.lines.map(|line| self.line(line));
-        let used = |line: &[AtomicU64]| {
-            line.iter().filter(|entry| entry.load(Ordering::Relaxed) != 0).count()
+        let entries = |line: &'a [AtomicU64]| line.iter().map(|e| e.load(Ordering::Relaxed));
+        let used = |line| entries(line).filter(|entry| *entry != 0).count();
+        let full = |line| {
+            // Programs take the first entry with the fingerprint they look for.
+            used(line) == ENTRIES || entries(line).any(|e| (e >> 32) as u32 == place.fingerprint)
         };
-        let line =
-            if used(first) < RATHER_FULL || used(first) <= used(second) { first } else { second };
+        let roomy = used(first) < RATHER_FULL || used(first) <= used(second);
+        let line = if !full(first) && (roomy || full(second)) { first } else { second };
+        if full(line) {
+            return false;
+        }
         let free = line.iter().find(|entry| entry.load(Ordering::Relaxed) == 0);
         if let Some(entry) = free {
             entry.store(place.entry(slot), Ordering::Release);
@@ -122,9 +128,14 @@ mod tests {
 
     use super::*;
 
+    /// Group addresses that count up, of two kinds, on several ports: what real configurations have.
     fn key(number: u64) -> frer_l2_key {
-        let (address, shape_port) = (0x5e_0001 | number << 24, (number % 3) as u32);
-        frer_l2_key { address, shape_port, ..Default::default() }
+        let [low, high, port, ..] = (number / 2).to_le_bytes();
+        frer_l2_key {
+            address: u64::from_le_bytes([0x01, 0, 0x5e, 0, high, low, 10, 0]),
+            shape_port: (u32::from(port) << 16) | ((number % 2) as u32 * c::SHAPE_SOURCE),
+            zero: 0,
+        }
     }
 
     fn words(lines: usize) -> Vec<AtomicU64> {
@@ -134,7 +145,7 @@ mod tests {
     #[test]
     fn a_key_is_where_programs_look_for_it() {
         // As full as the loader may make it: four keys to a line.
-        const LINES: usize = 1 << 14;
+        const LINES: usize = 1 << 16;
         let words = words(LINES);
         let index = Index::new(&words);
         let mut expected = BTreeMap::new();
@@ -157,6 +168,24 @@ mod tests {
             let wanted = place.entry(slot);
             let found = index.candidates(&place).any(|e| e.load(Ordering::Relaxed) == wanted);
             assert!(found, "key {number}");
+        }
+    }
+
+    #[test]
+    fn no_line_has_a_fingerprint_twice() {
+        let words = words(2);
+        let index = Index::new(&words);
+        let wanted = key(1);
+        // The same key again stands for another one with the same hash.
+        let lines = Place::of(&wanted, index.mask).lines;
+        let room = if lines[0] == lines[1] { 1 } else { 2 };
+        for slot in 0..room {
+            assert!(index.insert(&wanted, slot));
+        }
+        assert!(!index.insert(&wanted, room));
+        for line in lines {
+            let entries = index.line(line).iter().map(|entry| entry.load(Ordering::Relaxed));
+            assert_eq!(entries.filter(|entry| *entry != 0).count(), 1);
         }
     }
 
