@@ -17,6 +17,6 @@ mod table;
 pub use error::{Error, Result};
 pub use link::Mode;
 pub use plane::{
-    Changes, GenerationReading, MemberReading, Options, Plane, PortSpec, RecoveryReading,
+    Changes, GenerationReading, MemberReading, Options, Plane, PortSpec, RecoveryReading, Running,
     StreamReading,
 };

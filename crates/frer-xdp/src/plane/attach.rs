@@ -8,7 +8,7 @@ use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use onbeat_frer::spec::MAX_PORTS;
 
-use super::{Plane, Port, PortSpec};
+use super::{Plane, Port, PortSpec, Running};
 use crate::abi::{Plain, bpf_devmap_val};
 use crate::error::{Context, Error, Result};
 use crate::link::{self, Link, Mode};
@@ -114,19 +114,31 @@ impl Plane {
         let ingress = programs.ingress();
         // The pin, where there is one, still holds the link.
         self.ports.remove(&spec.name);
+        let mut ours = None;
         if let Some(link) = path.as_deref().and_then(|path| Link::open(path).ok()) {
             let info = link.info().context(|| "ask for a link".to_string())?;
-            if info.ifindex == spec.ifindex && spec.running.contains(&info.program) {
-                link.update(ingress.as_fd())
-                    .context(|| format!("replace the program on {}", spec.interface))?;
-                return Ok(link);
+            let runs = |running: &&Running| running.program == info.program;
+            match spec.running.iter().find(runs) {
+                Some(running) if info.ifindex == spec.ifindex => {
+                    if running.mode == Some(spec.mode) {
+                        link.update(ingress.as_fd())
+                            .context(|| format!("replace the program on {}", spec.interface))?;
+                        return Ok(link);
+                    }
+                    // A link keeps its mode: for another one the port is without programs for a
+                    // moment.
+                    link.detach().context(|| format!("detach from {}", spec.interface))?;
+                    ours = Some(info.program);
+                }
+                // The interface went away, and another came in its place.
+                _ => {}
             }
         }
         if let Some(path) = &path {
-            // The interface went away, and another came in its place.
             unpin(path)?;
         }
-        for &id in &spec.running {
+        for &Running { program: id, .. } in spec.running.iter().filter(|r| ours != Some(r.program))
+        {
             if !replace {
                 return Err(Error::ForeignProgram {
                     port: spec.name.clone(),

@@ -59,8 +59,17 @@ pub struct PortSpec {
     pub ifindex: u32,
     /// How programs are to run on it.
     pub mode: Mode,
-    /// XDP programs (ids) that the interface runs now.
-    pub running: Vec<u32>,
+    /// XDP programs that the interface runs now.
+    pub running: Vec<Running>,
+}
+
+/// An XDP program that an interface runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Running {
+    /// Its id.
+    pub program: u32,
+    /// How it runs; `None`: in the device.
+    pub mode: Option<Mode>,
 }
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Interfaces made ready for the data plane.
 
-use onbeat_frer_xdp::{Mode, PortSpec};
-use onbeat_netdev::{Ethtool, Handle, Link, VethEnd, xdp};
+use onbeat_frer_xdp::{Mode, PortSpec, Running};
+use onbeat_netdev::{Ethtool, Handle, Link, VethEnd, XdpAttachment, XdpMode, xdp};
 
 use super::error::{Error, Result};
 use super::journal::Journal;
@@ -159,6 +159,15 @@ pub(super) fn mode(
     }
 }
 
+fn running(attachment: &XdpAttachment) -> Running {
+    let mode = match attachment.mode {
+        XdpMode::Native => Some(Mode::Native),
+        XdpMode::Generic => Some(Mode::Generic),
+        XdpMode::Offload => None,
+    };
+    Running { program: attachment.program_id, mode }
+}
+
 /// The data plane's description of a port.
 pub(super) fn spec(port: &PortConfig, link: &Link, mode: Mode) -> PortSpec {
     PortSpec {
@@ -166,6 +175,6 @@ pub(super) fn spec(port: &PortConfig, link: &Link, mode: Mode) -> PortSpec {
         interface: link.name.clone(),
         ifindex: link.index,
         mode,
-        running: link.xdp.iter().map(|attachment| attachment.program_id).collect(),
+        running: link.xdp.iter().map(running).collect(),
     }
 }
