@@ -15,12 +15,13 @@ mod common;
 use std::fs;
 
 use common::{
-    Capture, Flow, FrameText, Injector, PORTS, assert_gone, can_run, port, replicate, run_in, show,
-    start, two_paths, wait_for,
+    Capture, Flow, FrameText, Injector, PORTS, assert_gone, can_run, log, one_node, port, program,
+    replicate, run, run_in, show, start, two_paths, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_lab::world::Ends;
-use onbeat_netdev::XdpMode as DeviceMode;
+use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_netdev::{Ethtool, XdpMode as DeviceMode};
 use onbeat_node::control::{Link, XdpMode};
 
 const GROUP: &str = "01:00:5e:00:00:01";
@@ -212,4 +213,85 @@ fn generic_mode_with_replicas_that_differ_is_refused() {
         assert!(world.handle("a").unwrap().link(interface).unwrap().xdp.is_empty());
     }
     assert_gone("a");
+}
+
+/// Why a port of node "a" is not in native mode, as `show` has it, which the log has as well.
+fn why_not_native(name: &str) -> String {
+    let status = show("a");
+    let port = port(&status, name);
+    assert_eq!(port.mode, XdpMode::Generic, "{port:?}");
+    let why = port.not_native.clone().expect("why it is not native");
+    assert!(log("a").contains(&format!("port \"{name}\": XDP in generic mode: {why}")));
+    let shown = run(&["show", "a"]).out;
+    assert!(shown.contains(&format!("port {name} is not in native mode: {why}")), "{shown}");
+    why
+}
+
+#[test]
+fn a_veth_whose_other_end_does_not_poll_is_told_with_the_way_out() {
+    if !can_run() || !require_all(&[Feature::XdpFeatures]) {
+        return;
+    }
+    let (config, _) = alike("auto");
+    let mut world = World::build(&one_node(&config)).unwrap();
+    let gro = |world: &World, on| {
+        let ethtool = Ethtool::in_namespace(world.namespace("path1").unwrap()).unwrap();
+        ethtool.set_features("eth0", &[("gro", on)]).unwrap();
+    };
+    gro(&world, false);
+    world.start("a", program()).unwrap();
+    let why = why_not_native("host");
+    for named in ["port \"path1\", and path1, a veth", "gro on", "onbeat down a"] {
+        assert!(why.contains(named), "{named} in {why}");
+    }
+    for name in ["path1", "path2"] {
+        let status = show("a");
+        assert_eq!(
+            (port(&status, name).mode, &port(&status, name).not_native),
+            (XdpMode::Native, &None)
+        );
+    }
+
+    // The half of what it says is not enough, and that is told, too.
+    gro(&world, true);
+    world.daemon("a").unwrap().terminate().unwrap();
+    world.start("a", program()).unwrap();
+    let why = why_not_native("host");
+    assert!(why.contains("earlier start") && why.contains("onbeat down a"), "{why}");
+
+    world.daemon("a").unwrap().interrupt().unwrap();
+    world.start("a", program()).unwrap();
+    let status = show("a");
+    assert!(status.ports.iter().all(|port| port.mode == XdpMode::Native), "{:?}", status.ports);
+    assert!(status.ports.iter().all(|port| port.not_native.is_none()), "{:?}", status.ports);
+}
+
+#[test]
+fn a_driver_without_native_mode_is_told_with_the_way_out() {
+    if !can_run() || !require_all(&[Feature::Bridge, Feature::XdpFeatures]) {
+        return;
+    }
+    let config = "[[port]]\nname = \"bridge\"\ninterface = \"br0\"\n";
+    let mut network = one_node(config);
+    network.nodes[0].bridge = vec!["path1".into(), "path2".into()];
+    let _world = start(&network);
+    let why = why_not_native("bridge");
+    assert!(why.starts_with("the driver of br0, bridge, runs no XDP programs; "), "{why}");
+    assert!(why.contains("onbeat doctor br0") && why.contains("mode = \"generic\""), "{why}");
+}
+
+#[test]
+fn an_mtu_that_is_too_large_for_native_mode_is_told_with_the_way_out() {
+    if !can_run() {
+        return;
+    }
+    let config = "[[port]]\nname = \"path1\"\ninterface = \"path1\"\nmtu = 9000\n";
+    let mut world = World::build(&one_node(config)).unwrap();
+    world.handle("path1").unwrap().set_mtu("eth0", 9000).unwrap();
+    world.start("a", program()).unwrap();
+    let why = why_not_native("path1");
+    for named in ["the driver of path1, veth, refused", "MTU of 9000", "other end", "onbeat down a"]
+    {
+        assert!(why.contains(named), "{named} in {why}");
+    }
 }

@@ -14,8 +14,8 @@ mod common;
 use std::fs;
 
 use common::{
-    Capture, Flow, FrameText, Injector, PORTS, can_run, eliminate, eliminate_to, input, log, port,
-    replicate, run, show, start, stream, two_paths, wait_for,
+    Capture, Flow, FrameText, Injector, PORTS, can_run, eliminate, eliminate_to, input, log,
+    one_node, port, replicate, run, show, start, stream, two_paths, wait_for,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -134,4 +134,27 @@ fn streams_come_change_and_go_while_others_flow() {
         assert_eq!((recovery.passed, recovery.discarded, recovery.resets), (sent, sent, 1));
         assert_eq!((recovery.rogue, recovery.really_lost()), (0, 0));
     }
+}
+
+#[test]
+fn traps_are_logged_at_start_and_at_reload() {
+    if !can_run() {
+        return;
+    }
+    let file =
+        |recover| format!("{PORTS}{}", eliminate_to("axis", FIRST, "tag = \"none\"", recover));
+    let (trap, sound) = (file("{}"), file("{ history-length = 64 }"));
+    let mut world = start(&one_node(&trap));
+    let line = 1 + trap.lines().position(|line| line == "recover = {}").unwrap();
+    let warning =
+        format!("/run/onbeat/lab/a.toml:{line}:11: stream[\"axis\"].recover: history-length 2");
+    let told = || log("a").matches(&warning).count();
+    assert_eq!(told(), 1, "{}", log("a"));
+    // The host's interface is narrower than what the paths may bring.
+    let narrow = sound.replacen("interface = \"host\"", "interface = \"host\"\nmtu = 1400", 1);
+    for (text, expected) in [(&sound, 1), (&trap, 2), (&narrow, 2)] {
+        world.daemon("a").unwrap().reload(text).unwrap();
+        assert_eq!(told(), expected, "{}", log("a"));
+    }
+    assert!(log("a").contains("port \"host\" (host) has MTU 1400"), "{}", log("a"));
 }

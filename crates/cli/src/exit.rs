@@ -88,6 +88,11 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(CANNOT)
 }
 
+/// Says on standard error what keeps nothing from being done.
+pub(crate) fn warn(message: impl Display) {
+    say(&format!("onbeat: {message}"));
+}
+
 /// Nobody is left to be told that standard error cannot be written.
 fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");

@@ -13,7 +13,7 @@ use common::{Ran, onbeat, run};
 
 #[test]
 fn wrong_usage_ends_with_2_and_the_way_out() {
-    let lines: [&[&str]; 13] = [
+    let lines: [&[&str]; 14] = [
         &["frobnicate"],
         &["--frobnicate"],
         &["run"],
@@ -24,6 +24,7 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
         &["down"],
         &["lab", "run"],
         &["lab", "run", "no-such-scenario"],
+        &["lab", "shell"],
         &["bench"],
         &["bench", "no-such-bench"],
         &["completions", "sh"],

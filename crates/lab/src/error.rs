@@ -25,6 +25,14 @@ pub enum Error {
     /// A description of a network that is none.
     #[error(transparent)]
     Topology(#[from] crate::topology::TopologyError),
+    /// A file that describes no network.
+    #[error("{path}: {source}", path = path.display())]
+    TopologyFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: crate::topology::TopologyError,
+    },
     /// A frame that cannot be made.
     #[error(transparent)]
     Frame(#[from] crate::traffic::FrameError),

@@ -6,6 +6,7 @@
 //!              traffic (source --> sink --> delivery)
 //!                |
 //!              scenario --> onbeat_report::Outcome
+//!              shell --> people
 //! ```
 //!
 //! A [`World`] holds everything that is made: whichever way its process ends, killed among them,
@@ -18,6 +19,7 @@ pub mod fault;
 pub mod interrupt;
 mod random;
 pub mod scenario;
+pub mod shell;
 pub mod topology;
 pub mod traffic;
 pub mod world;

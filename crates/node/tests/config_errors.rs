@@ -1,4 +1,5 @@
-//! Every broken configuration under tests/errors/ and the exact report it gets.
+//! Every broken configuration under tests/errors/ and the exact report it gets; every one under
+//! tests/warnings/, which are legal and known traps, and the exact warnings.
 //!
 //! `REGENERATE=1 cargo test -p onbeat-node --test config_errors` writes the reports anew; read the
 //! difference before you commit it.
@@ -8,9 +9,9 @@ use std::path::Path;
 
 use onbeat_node::config::Config;
 
-#[test]
-fn every_broken_configuration_gets_its_report() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/errors");
+/// Compares the report of each configuration in a folder with the one beside it; how many there are.
+fn compare(folder: &str, report: fn(&str, &str) -> String) -> usize {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
     let regenerate = std::env::var_os("REGENERATE").is_some();
     let mut cases = 0;
     let mut wrong = Vec::new();
@@ -22,10 +23,7 @@ fn every_broken_configuration_gets_its_report() {
         cases += 1;
         let text = fs::read_to_string(&path).unwrap();
         let file = path.file_name().unwrap().to_str().unwrap();
-        let report = match Config::parse(&text, file) {
-            Ok(_) => panic!("{file} is accepted"),
-            Err(error) => format!("{error}\n"),
-        };
+        let report = report(&text, file) + "\n";
         let expected = path.with_extension("txt");
         if regenerate {
             fs::write(&expected, report).unwrap();
@@ -33,11 +31,73 @@ fn every_broken_configuration_gets_its_report() {
             wrong.push(format!("{file}:\n{report}"));
         }
     }
-    assert!(cases >= 40, "only {cases} cases in {}", folder.display());
     assert!(
         wrong.is_empty(),
         "{} reports differ; they are now:\n{}",
         wrong.len(),
         wrong.join("\n")
     );
+    cases
+}
+
+#[test]
+fn every_broken_configuration_gets_its_report() {
+    let cases = compare("errors", |text, file| match Config::parse(text, file) {
+        Ok(_) => panic!("{file} is accepted"),
+        Err(error) => error.to_string(),
+    });
+    assert!(cases >= 40, "only {cases} cases");
+}
+
+#[test]
+fn every_trap_gets_its_warning() {
+    let cases = compare("warnings", |text, file| {
+        let config = Config::parse(text, file).unwrap_or_else(|error| panic!("{error}"));
+        let warnings = config.check(|_| None).unwrap_or_else(|error| panic!("{error}"));
+        assert!(warnings.count() > 0, "{file} is no trap");
+        warnings.to_string()
+    });
+    assert!(cases >= 8, "only {cases} cases");
+}
+
+#[test]
+fn a_log_has_a_warning_in_a_line() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/warnings/several.toml");
+    let config = Config::load(&path).unwrap();
+    let warnings = config.check(|_| None).unwrap();
+    let place = |rest: &str| format!("{}:{rest}", path.display());
+    let lines: Vec<String> = warnings.lines().collect();
+    assert_eq!(lines.len(), warnings.count());
+    assert!(lines[0].starts_with(&place("9:11: stream[\"back\"].recover: ")), "{}", lines[0]);
+    assert!(lines[3].ends_with("; set algorithm = \"match\""), "{}", lines[3]);
+    assert!(lines.iter().all(|line| !line.contains('\n')), "{lines:?}");
+}
+
+#[test]
+fn what_has_faults_is_not_warned_of() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/warnings/several.toml");
+    let text = fs::read_to_string(path).unwrap() + "\n[[strem]]\n";
+    let error = Config::parse(&text, "a.toml").unwrap_err();
+    assert_eq!(error.count(), 1);
+    assert!(!error.to_string().contains("warning"), "{error}");
+}
+
+#[test]
+fn what_is_no_trap_is_not_warned_of() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/warnings/several.toml");
+    let traps = fs::read_to_string(path).unwrap();
+    let config = Config::parse(&traps, "a.toml").unwrap();
+    assert!(config.check(|_| None).unwrap().count() > 0);
+    let sound = traps
+        .replace("individual = {}", "individual = { algorithm = \"match\" }")
+        .replace("{ reset-timeout-ms = 0 }", "{ history-length = 3, reset-timeout-ms = 1 }")
+        .replace("mtu = 1400", "mtu = 1500");
+    let matching = sound.replace(
+        "{ history-length = 3, reset-timeout-ms = 1 }",
+        "{ algorithm = \"match\", reset-timeout-ms = 0 }",
+    );
+    for text in [sound, matching] {
+        let config = Config::parse(&text, "a.toml").unwrap();
+        assert_eq!(config.check(|_| None).unwrap().to_string(), "");
+    }
 }

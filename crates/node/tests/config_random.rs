@@ -48,7 +48,10 @@ const PIECES: &[&str] = &[
 fn check(text: &str) {
     match Config::parse(text, "random.toml") {
         Ok(config) => {
-            let _ = config.check_mtu(|port| u32::try_from(port.name.len()).ok());
+            if let Ok(warnings) = config.check(|port| u32::try_from(port.name.len()).ok()) {
+                assert_eq!(warnings.to_string().is_empty(), warnings.count() == 0);
+                assert_eq!(warnings.lines().count(), warnings.count());
+            }
             for stream in &config.streams {
                 assert_eq!(stream.validate(), Ok(()));
                 for member in &stream.members {

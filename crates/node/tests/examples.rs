@@ -24,7 +24,9 @@ fn every_example_is_valid_and_leaves_room_for_the_tag() {
             if path.extension().is_some_and(|extension| extension == "toml") {
                 count += 1;
                 let config = load(&path);
-                config.check_mtu(|_| Some(1500)).unwrap_or_else(|error| panic!("{error}"));
+                let warnings =
+                    config.check(|_| Some(1500)).unwrap_or_else(|error| panic!("{error}"));
+                assert_eq!(warnings.to_string(), "", "an example is no trap");
                 let stem = path.file_stem().unwrap().to_str().unwrap();
                 assert!(stem.starts_with(&config.node.name), "{stem} names its node otherwise");
             }
@@ -39,11 +41,11 @@ fn without_their_mtu_the_paths_are_too_narrow() {
         let path = examples().join(format!("{name}.toml"));
         let text = fs::read_to_string(path).unwrap().replace("mtu = 1506", "");
         let config = Config::parse(&text, "narrow.toml").unwrap();
-        let error = config.check_mtu(|_| Some(1500)).unwrap_err().to_string();
+        let error = config.check(|_| Some(1500)).unwrap_err().to_string();
         assert!(error.contains("has MTU 1500, frames from port"), "{error}");
         assert!(error.contains("need 1506"), "{error}");
         assert!(error.contains("set mtu = 1506 on port \"path1\""), "{error}");
-        config.check_mtu(|_| None).unwrap();
+        config.check(|_| None).unwrap();
     }
 }
 

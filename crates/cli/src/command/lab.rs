@@ -1,5 +1,7 @@
 //! `onbeat lab`
 
+mod shell;
+
 use std::fmt::Write;
 use std::io;
 use std::path::PathBuf;
@@ -20,6 +22,7 @@ use crate::output;
 Examples:
   onbeat lab list
   onbeat lab run link-failure --html report.html
+  onbeat lab shell link-failure
 
 Exit code: 0 every check holds, 1 a check failed, 2 it could not run.")]
 pub(crate) struct Arguments {
@@ -31,6 +34,7 @@ pub(crate) struct Arguments {
 enum Lab {
     List(List),
     Run(Box<Run>),
+    Shell(shell::Shell),
 }
 
 impl Arguments {
@@ -38,6 +42,7 @@ impl Arguments {
         match self.command {
             Lab::List(list) => list.execute(),
             Lab::Run(run) => run.execute(),
+            Lab::Shell(shell) => shell.execute(),
         }
     }
 }

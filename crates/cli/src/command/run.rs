@@ -7,7 +7,7 @@ use onbeat_frer::spec::Stream;
 use onbeat_node::config::{Config, Create};
 use onbeat_node::run;
 
-use crate::exit::{Answer, Result};
+use crate::exit::{self, Answer, Result};
 use crate::output;
 
 /// Run the node that a file describes
@@ -23,12 +23,13 @@ Examples:
   onbeat run /etc/onbeat/bridge.toml
   onbeat run --replace examples/relay-two-paths.toml
 
-Exit code: 0 it was told to end, or the file is good (--check); 2 it could not run, or the file has \
-faults.")]
+Exit code: 0 it was told to end, or the file is good, warnings or not (--check); 2 it could not \
+run, or the file has faults.")]
 pub(crate) struct Arguments {
     /// The configuration file
     file: PathBuf,
-    /// Only read the file, and print what it means or all its faults; needs no root
+    /// Only read the file, and print what it means, with warnings of known traps, or all its
+    /// faults; needs no root
     #[arg(long, conflicts_with = "replace")]
     check: bool,
     /// Replace XDP programs of others on the interfaces
@@ -39,7 +40,13 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
         if self.check {
-            output::print(&summary(&Config::load(&self.file)?))?;
+            let config = Config::load(&self.file)?;
+            // Of interfaces only what the file says: they may be those of another machine.
+            let warnings = config.check(|_| None)?;
+            output::print(&summary(&config))?;
+            if warnings.count() > 0 {
+                exit::warn(warnings);
+            }
             return Ok(Answer::Good);
         }
         run::run(&self.file, run::Options { replace: self.replace })?;

@@ -4,33 +4,32 @@ use onbeat_node::control::{NodeStatus, RecoveryStatus};
 use onbeat_report::{Cell, Counters, Loss, Measurement, Recorder, TimeSeries};
 
 use super::flow::Flowed;
-use super::outage::Phase;
+use super::phase::Course;
 use super::stage::Stage;
 use crate::World;
 use crate::clock::SECOND;
 use crate::fault::Direction;
+use crate::traffic::Delivery;
 
 /// Delay over time and by phase, totals by stream, counters by node.
 pub(super) fn all(
     stage: &mut Stage<'_>,
     flowed: &[Flowed],
-    phases: &[Phase],
+    course: &Course,
     statuses: &[NodeStatus],
 ) {
-    delays(stage, flowed, phases);
+    delays(stage, flowed, course);
     totals(stage, flowed);
     nodes(stage, statuses);
 }
 
-/// Delay over time, and its distribution by phase. A frame is of the phase in which it was sent.
-pub(super) fn delays(stage: &mut Stage<'_>, flowed: &[Flowed], phases: &[Phase]) {
-    let Some(start_ns) = phases.first().map(|phase| phase.from_ns) else { return };
+/// Delay over time, and its distribution by phase ([`Course::phase_of`]).
+fn delays(stage: &mut Stage<'_>, flowed: &[Flowed], course: &Course) {
+    let Some(start_ns) = course.phases().first().map(|phase| phase.from_ns) else { return };
     let seconds = |at_ns: u64| (at_ns as f64 - start_ns as f64) / SECOND as f64;
-    let mut recorder = Recorder::new();
     let mut series = TimeSeries::new("ns");
     let mut losses = Vec::new();
-    for phase in phases {
-        recorder.phase(&phase.name);
+    for phase in course.phases() {
         series = series.phase(
             phase.name.as_str(),
             seconds(phase.from_ns),
@@ -40,20 +39,9 @@ pub(super) fn delays(stage: &mut Stage<'_>, flowed: &[Flowed], phases: &[Phase])
     }
     for flow in flowed {
         let delivery = &flow.delivery;
-        let mut points = Vec::new();
-        for frame in 0..delivery.sent() {
-            let sent_ns = delivery.sent_ns(frame);
-            let place = phases.iter().rposition(|phase| phase.from_ns <= sent_ns).unwrap_or(0);
-            let id = recorder.phase(&phases[place].name);
-            match delivery.delay_ns(frame) {
-                Some(delay_ns) => {
-                    recorder.record(id, delay_ns);
-                    points.push((seconds(sent_ns), delay_ns as f64));
-                }
-                None => recorder.lose(id, 1),
-            }
-        }
-        series = series.series(flow.name, points);
+        let arrived =
+            |frame| Some((seconds(delivery.sent_ns(frame)), delivery.delay_ns(frame)? as f64));
+        series = series.series(flow.name, (0..delivery.sent()).filter_map(arrived).collect());
         losses.extend(delivery.lost.iter().map(|gap| Loss {
             from_s: seconds(delivery.sent_ns(gap.first)),
             to_s: seconds(delivery.sent_ns(gap.first + gap.frames - 1)),
@@ -62,7 +50,24 @@ pub(super) fn delays(stage: &mut Stage<'_>, flowed: &[Flowed], phases: &[Phase])
     }
     losses.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
     stage.figure("delay over time", series.losses(losses));
-    stage.figure("delay by phase", recorder.figure());
+    let deliveries = flowed.iter().map(|flow| &flow.delivery);
+    stage.figure("delay by phase", by_phase(deliveries, course).figure());
+}
+
+/// What arrived in each phase and how late, and what was lost.
+fn by_phase<'a>(deliveries: impl Iterator<Item = &'a Delivery>, course: &Course) -> Recorder {
+    let mut recorder = Recorder::new();
+    let ids: Vec<_> = course.phases().iter().map(|phase| recorder.phase(&phase.name)).collect();
+    for (flow, delivery) in deliveries.enumerate() {
+        for frame in 0..delivery.sent() {
+            let id = ids[course.phase_of(flow, delivery, frame)];
+            match delivery.delay_ns(frame) {
+                Some(delay_ns) => recorder.record(id, delay_ns),
+                None => recorder.lose(id, 1),
+            }
+        }
+    }
+    recorder
 }
 
 /// What became of the frames of each stream.
@@ -197,4 +202,19 @@ fn recovery(table: &mut Counters, name: Cell, function: &str, port: &str, found:
         found.tagless.into(),
         found.resets.into(),
     ]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::phase::tests::{course, delivery};
+    use super::*;
+
+    #[test]
+    fn the_table_loses_nothing_where_a_path_is_up() {
+        // 40 was on its way when the last path went, 58 and 59 were sent while one came back.
+        let delivery = delivery(|n| Some(1000 + n + 7).filter(|_| !(40..60).contains(&n)));
+        let recorder = by_phase([&delivery].into_iter(), &course());
+        let table: Vec<_> = recorder.figure().series.iter().map(|s| (s.count, s.lost)).collect();
+        assert_eq!(table, [(20, 0), (20, 0), (0, 20), (20, 0), (20, 0)]);
+    }
 }

@@ -14,12 +14,12 @@ use onbeat_report::{Check, Measurement, PhaseState};
 
 use super::figures;
 use super::flow::{self, caught_up};
-use super::outage::{Phase, check_clean};
+use super::link_failure;
+use super::outage::check_clean;
+use super::phase::Course;
 use super::stage::Stage;
-use super::two_paths::{self, TwoPaths};
+use super::two_paths;
 use crate::Result;
-use crate::clock::now_ns;
-use crate::fault::Impairment;
 use crate::random::Random;
 use crate::world::Ends;
 
@@ -29,12 +29,11 @@ const LONGEST_CUT_NS: u64 = 10_000_000;
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let cuts = stage.options.cuts.unwrap_or(CUTS);
-    let slower = Impairment { delay_us: 300, ..Impairment::default() };
-    let network = TwoPaths { impairments: [None, Some(slower)], ..TwoPaths::vector(1000) };
-    let world = stage.open(&network.topology())?;
+    let world = stage.open(&link_failure::network())?;
     let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
     let mut random = Random::new(stage.options.seed);
-    let from_ns = now_ns();
+    let mut course = Course::default();
+    course.begin("flapping", PhaseState::Degraded, &flows, || Ok(()))?;
     let mut done = 0;
     let mut by_path = [0_u64; 2];
     while done < cuts {
@@ -54,8 +53,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
             break;
         }
     }
-    let phase =
-        Phase { name: "flapping".into(), from_ns, to_ns: now_ns(), state: PhaseState::Degraded };
+    course.end();
     let flowed = flow::finish_all(flows)?;
     stage.require_honest_wires(&world)?;
     figures::wires(stage, &world);
@@ -68,6 +66,6 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     for (path, count) in ["path1", "path2"].into_iter().zip(by_path) {
         stage.figure(format!("cuts of {path}"), Measurement::new("", count));
     }
-    figures::all(stage, &flowed, &[phase], &statuses);
+    figures::all(stage, &flowed, &course, &statuses);
     Ok(())
 }

@@ -133,11 +133,14 @@ pub(super) fn finish_all(flows: Vec<Flow>) -> Result<Vec<Flowed>> {
     stopped.into_iter().map(Stopped::finish).collect()
 }
 
-/// Waits until what had been sent by now has arrived; whether it has.
+/// Waits until what had been sent by now has arrived; whether it has. What has not is lost, and not
+/// waited for any more.
 pub(super) fn caught_up(flows: &[Flow]) -> Result<bool> {
     const BOUND: Duration = Duration::from_secs(2);
     let begun: Vec<u64> = flows.iter().map(Flow::begun).collect();
-    wait_until(BOUND, || {
+    let caught_up = wait_until(BOUND, || {
         flows.iter().zip(&begun).all(|(flow, begun)| flow.complete_below() >= *begun)
-    })
+    })?;
+    flows.iter().zip(&begun).for_each(|(flow, begun)| flow.expect_from(*begun));
+    Ok(caught_up)
 }

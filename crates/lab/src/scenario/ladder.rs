@@ -18,9 +18,9 @@ use onbeat_wire::MacAddress;
 
 use super::figures;
 use super::flow::{self, Flow, FlowSpec, caught_up};
-use super::outage::{Phase, check_clean};
+use super::outage::check_clean;
+use super::phase::Course;
 use super::stage::Stage;
-use crate::clock::now_ns;
 use crate::world::Ends;
 use crate::{Result, Topology, World};
 
@@ -48,7 +48,8 @@ const LINKS: [(&str, &str, &[&str]); 7] = [
 /// Links that may fail. A-B carries red alone, E-F carries blue alone.
 const PROTECTED: [&str; 5] = ["a-c", "c-e", "d-f", "b-d", "b-e"];
 
-fn topology() -> Topology {
+/// The network.
+pub(super) fn network() -> Topology {
     let mut network = Topology::default();
     network.host("west", 0, 0).host("east", 4, 1);
     for (name, column, row, config) in NODES {
@@ -83,46 +84,37 @@ fn start(world: &World, rate: u64, size: usize) -> Result<Vec<Flow>> {
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let phase_ns = stage.phase_ns(0.5)?;
-    let world = stage.open(&topology())?;
+    let world = stage.open(&network())?;
     let flows = start(&world, stage.rate(1000), stage.size())?;
-    let mut phases = vec![];
-    let mut phase = |name: String, from_ns, state| {
-        phases.push(Phase { name, from_ns, to_ns: now_ns(), state });
-    };
-    let from_ns = now_ns();
+    let mut course = Course::default();
+    course.begin("all up", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("all up", &flows, phase_ns)?;
-    phase("all up".into(), from_ns, PhaseState::Up);
-    // By link: the first and last frame of each flow while it was down.
-    let mut spans: Vec<Vec<std::ops::Range<u64>>> = Vec::new();
     for link in PROTECTED {
-        let (from_ns, what) = (now_ns(), format!("{link} down"));
-        let before: Vec<u64> = flows.iter().map(Flow::complete_below).collect();
-        world.cut(link, Ends::Both)?;
+        let what = format!("{link} down");
+        course.begin(&what, PhaseState::Degraded, &flows, || world.cut(link, Ends::Both))?;
         stage.pass(&what, &flows, phase_ns)?;
         world.restore(link)?;
         // The next link fails only when nothing is left that this one alone did not carry.
-        let caught_up = caught_up(&flows)?;
-        spans.push(before.into_iter().zip(&flows).map(|(from, flow)| from..flow.begun()).collect());
-        phase(what, from_ns, PhaseState::Degraded);
-        if !caught_up {
+        if !caught_up(&flows)? {
             stage.note(format!("frames are missing after {link} was down"));
         }
     }
-    let from_ns = now_ns();
+    course.begin("all up again", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("all up again", &flows, phase_ns)?;
-    phase("all up again".into(), from_ns, PhaseState::Up);
+    course.end();
 
     let flowed = flow::finish_all(flows)?;
     let statuses = stage.statuses(&world)?;
-    for (link, spans) in PROTECTED.into_iter().zip(&spans) {
-        let lost: u64 =
-            flowed.iter().zip(spans).map(|(flow, span)| flow.delivery.lost_in(span.clone())).sum();
+    // The first phase is that in which no link has failed yet.
+    for (link, phase) in PROTECTED.into_iter().zip(1..) {
+        let deliveries = flowed.iter().map(|flow| &flow.delivery).enumerate();
+        let lost: u64 = deliveries.map(|(flow, delivery)| course.lost(phase, flow, delivery)).sum();
         stage.check(Check::eq(format!("lost while {link} was down"), lost, 0_u64, "frames"));
     }
     let lost: u64 = flowed.iter().map(|flow| flow.delivery.lost()).sum();
     stage.check(Check::eq("lost", lost, 0_u64, "frames"));
     check_clean(stage, &flowed);
-    figures::all(stage, &flowed, &phases, &statuses);
+    figures::all(stage, &flowed, &course, &statuses);
     Ok(())
 }
 
@@ -133,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_network_has_every_interface_that_the_examples_name() {
-        let network = topology().checked().unwrap();
+        let network = network().checked().unwrap();
         for node in &network.nodes {
             let config = Config::parse(node.config_text.as_deref().unwrap(), "x.toml").unwrap();
             for port in &config.ports {

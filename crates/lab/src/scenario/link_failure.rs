@@ -13,11 +13,26 @@ use super::outage::{self, Step};
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use super::{figures, flow};
-use crate::Result;
 use crate::fault::Impairment;
+use crate::{Result, Topology};
 
 /// What the second path takes more than the first.
 const SLOWER_US: u64 = 300;
+
+/// Longest reset time-out of the nodes.
+const LONGEST_TIMEOUT_MS: u64 = 1000;
+
+/// The network.
+pub(super) fn network() -> Topology {
+    with_timeout(LONGEST_TIMEOUT_MS)
+}
+
+fn with_timeout(reset_timeout_ms: u64) -> Topology {
+    let slower = Impairment { delay_us: SLOWER_US, ..Impairment::default() };
+    let network =
+        TwoPaths { impairments: [None, Some(slower)], ..TwoPaths::vector(reset_timeout_ms) };
+    network.topology()
+}
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let phase_ns = stage.phase_ns(2.5)?;
@@ -35,20 +50,16 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
 pub(super) fn play_steps(stage: &mut Stage<'_>, outage_ns: u64, steps: &[Step]) -> Result<()> {
     // A recovery function that has not been reset takes numbers far ahead for rogue (7.4.3.4):
     // the time-out has to be over when the stream comes back after an outage.
-    let reset_timeout_ms = (outage_ns / 2_000_000).clamp(10, 1000);
-    let network = TwoPaths {
-        impairments: [None, Some(Impairment { delay_us: SLOWER_US, ..Impairment::default() })],
-        ..TwoPaths::vector(reset_timeout_ms)
-    };
-    let world = stage.open(&network.topology())?;
+    let reset_timeout_ms = (outage_ns / 2_000_000).clamp(10, LONGEST_TIMEOUT_MS);
+    let world = stage.open(&with_timeout(reset_timeout_ms))?;
     let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
-    let (phases, outages) = outage::play(stage, &world, &flows, steps)?;
+    let course = outage::play(stage, &world, &flows, steps)?;
     let flowed = flow::finish_all(flows)?;
     stage.require_honest_wires(&world)?;
     let statuses = stage.statuses(&world)?;
-    outage::check(stage, &flowed, &outages);
+    outage::check(stage, &flowed, &course);
     two_paths::check_counters(stage, &statuses, &flowed);
     figures::wires(stage, &world);
-    figures::all(stage, &flowed, &phases, &statuses);
+    figures::all(stage, &flowed, &course, &statuses);
     Ok(())
 }

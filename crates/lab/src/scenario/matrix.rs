@@ -17,7 +17,7 @@ use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use crate::fault::{Direction, Impairment, WireCounters};
 use crate::world::Ends;
-use crate::{Result, World};
+use crate::{Result, Topology, World};
 
 const ALGORITHMS: [&str; 2] = ["vector", "match"];
 const KINDS: [&str; 6] = ["clean", "cut", "loss", "reorder", "duplicate", "delay"];
@@ -31,6 +31,20 @@ fn impairment(kind: &str, seed: u64) -> Impairment {
         "delay" => Impairment { delay_us: 5000, jitter_us: 2000, ..clean },
         _ => clean,
     }
+}
+
+/// The network, with vector recovery.
+pub(super) fn network() -> Topology {
+    with("vector")
+}
+
+fn with(algorithm: &str) -> Topology {
+    let recover = match algorithm {
+        "match" => "{ algorithm = \"match\", reset-timeout-ms = 1000 }".into(),
+        _ => TwoPaths::vector(1000).recover,
+    };
+    let clean = Some(Impairment::default());
+    TwoPaths { recover, impairments: [clean, clean], bridged: false }.topology()
 }
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
@@ -49,13 +63,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
         "cut off path1",
     ]);
     for algorithm in ALGORITHMS {
-        let recover = match algorithm {
-            "match" => "{ algorithm = \"match\", reset-timeout-ms = 1000 }".into(),
-            _ => TwoPaths::vector(1000).recover,
-        };
-        let clean = Some(Impairment::default());
-        let network = TwoPaths { recover, impairments: [clean, clean], bridged: false };
-        let world = stage.open(&network.topology())?;
+        let world = stage.open(&with(algorithm))?;
         for kind in KINDS {
             let before = wire(&world)?;
             let flowed = cell(stage, &world, algorithm, kind, phase_ns)?;

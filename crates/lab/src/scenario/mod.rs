@@ -10,6 +10,7 @@ mod ladder;
 mod link_failure;
 mod matrix;
 mod outage;
+mod phase;
 mod probe;
 mod restart;
 mod stage;
@@ -22,7 +23,7 @@ use std::path::PathBuf;
 use onbeat_report::{Outcome, html};
 
 use crate::interrupt::Guard;
-use crate::{Error, Result};
+use crate::{Error, Result, Topology};
 use stage::Stage;
 
 /// How a scenario is run. What is `None`, the scenario chooses.
@@ -76,6 +77,7 @@ pub struct Scenario {
     pub name: &'static str,
     /// What it shows, in a line.
     pub summary: &'static str,
+    network: fn() -> Topology,
     play: fn(&mut Stage<'_>) -> Result<()>,
 }
 
@@ -83,39 +85,54 @@ const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "link-failure",
         summary: "cut one path of a protected stream, then both: lost is what was sent without a path",
+        network: link_failure::network,
         play: link_failure::play,
     },
     Scenario {
         name: "both-links",
         summary: "cut both paths at once, again and again: every outage ends with the first path",
+        network: link_failure::network,
         play: both_links::play,
     },
     Scenario {
         name: "flapping",
         summary: "cut either path in random order, never both: nothing is lost",
+        network: link_failure::network,
         play: flapping::play,
     },
     Scenario {
         name: "ladder",
         summary: "six nodes, three streams; every link that is protected fails once",
+        network: ladder::network,
         play: ladder::play,
     },
     Scenario {
         name: "unmatched",
         summary: "ARP, IPv4, IPv6, LLDP and others pass while streams flow",
+        network: unmatched::network,
         play: unmatched::play,
     },
     Scenario {
         name: "restart",
         summary: "kill and restart the daemons under traffic: nothing is lost",
+        network: restart::network,
         play: restart::play,
     },
     Scenario {
         name: "matrix",
         summary: "{clean, cut, loss, reorder, duplicate, delay} on a path x {vector, match} recovery",
+        network: matrix::network,
         play: matrix::play,
     },
 ];
+
+impl Scenario {
+    /// The network that it is played on.
+    #[must_use]
+    pub fn network(&self) -> Topology {
+        (self.network)()
+    }
+}
 
 /// All scenarios.
 #[must_use]
@@ -158,6 +175,14 @@ mod tests {
         assert!(
             error.starts_with("there is no scenario \"link-failur\"; there are: link-failure,")
         );
+    }
+
+    #[test]
+    fn every_network_is_one() {
+        for scenario in list() {
+            let network = scenario.network().checked().unwrap();
+            assert!(!network.nodes.is_empty() && !network.hosts.is_empty(), "{}", scenario.name);
+        }
     }
 
     #[test]

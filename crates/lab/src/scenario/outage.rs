@@ -1,48 +1,22 @@
 //! Phases with and without a path, and what may be lost in them: told by the frames themselves,
 //! without an assumption on how long anything takes.
 //!
-//! ```text
-//!   frames of a stream, by number:
-//!
-//!   ---- arrived ----|-- on their way --|------ sent without a path ------|--- sent with one ---
-//!           complete_before         begun_after                     begun_restored
-//!                  (both links are being cut)             (the first is being restored)
-//! ```
-//!
-//! Frames that were on their way at the cut may arrive or not. Those sent after it cannot arrive
-//! before the restoration begins; those that wait for a CPU that long may arrive after. Whatever
-//! is sent after the restoration must arrive.
+//! Frames that were on their way at the cut may arrive or not ([`Course::phase_of`]). Those sent
+//! after it cannot arrive before the restoration begins; those that wait for a CPU that long may
+//! arrive after. Whatever is sent after the restoration must arrive.
 
 use onbeat_report::{Check, PhaseState};
 
 use super::flow::{Flow, Flowed};
+use super::phase::Course;
 use super::stage::Stage;
 use crate::Result;
 use crate::World;
-use crate::clock::now_ns;
 use crate::traffic::Delivery;
 use crate::world::Ends;
 
 /// The names of the paths' links.
 const PATHS: [&str; 2] = ["path1", "path2"];
-
-/// A part of the run.
-#[derive(Debug, Clone)]
-pub(super) struct Phase {
-    pub(super) name: String,
-    pub(super) from_ns: u64,
-    pub(super) to_ns: u64,
-    pub(super) state: PhaseState,
-}
-
-/// A time without a path. Numbers are by flow.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Outage {
-    complete_before: Vec<u64>,
-    begun_after: Vec<u64>,
-    restored_from_ns: u64,
-    begun_restored: Vec<u64>,
-}
 
 /// What a scenario wants: paths that are up, for how long, under which name.
 pub(super) struct Step {
@@ -71,43 +45,16 @@ pub(super) fn play(
     world: &World,
     flows: &[Flow],
     steps: &[Step],
-) -> Result<(Vec<Phase>, Vec<Outage>)> {
-    let (mut phases, mut outages) = (Vec::new(), Vec::new());
+) -> Result<Course> {
+    let mut course = Course::default();
     let mut up = [true, true];
-    let mut outage: Option<Outage> = None;
     for step in steps {
-        let complete: Vec<u64> = flows.iter().map(Flow::complete_below).collect();
-        let from_ns = now_ns();
-        change(world, up, step.up)?;
-        let begun: Vec<u64> = flows.iter().map(Flow::begun).collect();
-        match (&mut outage, step.state()) {
-            (None, PhaseState::Down) => {
-                let (complete_before, begun_after) = (complete, begun);
-                outage = Some(Outage { complete_before, begun_after, ..Outage::default() });
-            }
-            (Some(over), PhaseState::Up | PhaseState::Degraded) => {
-                over.restored_from_ns = from_ns;
-                // What is missing below is lost; what counts from now on is what is sent now.
-                flows.iter().zip(&begun).for_each(|(flow, begun)| flow.expect_from(*begun));
-                over.begun_restored = begun;
-                outages.extend(outage.take());
-            }
-            _ => {}
-        }
+        course.begin(&step.name, step.state(), flows, || change(world, up, step.up))?;
         up = step.up;
         stage.pass(&step.name, flows, step.for_ns)?;
-        phases.push(Phase {
-            name: step.name.clone(),
-            from_ns,
-            to_ns: now_ns(),
-            state: step.state(),
-        });
     }
-    // A phase ends where the next begins.
-    for place in 1..phases.len() {
-        phases[place - 1].to_ns = phases[place].from_ns;
-    }
-    Ok((phases, outages))
+    course.end();
+    Ok(course)
 }
 
 /// Cuts before it restores, the second path first: no frame of a change that takes all paths away
@@ -141,41 +88,35 @@ struct Verdict {
     waited: u64,
 }
 
-/// `place` says which of the flows in `outages` this one is.
-fn judge(delivery: &Delivery, place: usize, outages: &[Outage]) -> Verdict {
-    let mut verdict = Verdict { unprotected: delivery.lost(), ..Verdict::default() };
-    for outage in outages {
-        let during = outage.complete_before[place]..outage.begun_restored[place];
-        let lost = delivery.lost_in(during.clone());
-        verdict.lost += lost;
-        verdict.unprotected -= lost;
-        let is_lost = |frame: &u64| delivery.record.arrival_ns(*frame).is_none();
-        let until = during.end.min(delivery.sent());
-        let mut gone = (during.start..until).filter(is_lost);
-        if let Some(first) = gone.next() {
-            verdict.sent += gone.next_back().unwrap_or(first) - first + 1;
+/// `flow` is the number of the flow that `delivery` tells of.
+fn judge(flow: usize, delivery: &Delivery, course: &Course) -> Verdict {
+    let mut verdict = Verdict::default();
+    // By phase: the first and the last frame lost.
+    let mut spans = vec![None; course.phases().len()];
+    for frame in 0..delivery.sent() {
+        let place = course.phase_of(flow, delivery, frame);
+        let phase = &course.phases()[place];
+        let outage = phase.state == PhaseState::Down;
+        match delivery.record.arrival_ns(frame) {
+            None if outage => {
+                verdict.lost += 1;
+                spans[place].get_or_insert((frame, frame)).1 = frame;
+            }
+            None => verdict.unprotected += 1,
+            Some(arrival) if outage && arrival < phase.to_ns => verdict.ghosts += 1,
+            Some(_) if outage => verdict.waited += 1,
+            Some(_) => {}
         }
-        let too_early = |frame: &u64| {
-            let arrival = delivery.record.arrival_ns(*frame);
-            arrival.is_some_and(|arrival| arrival < outage.restored_from_ns)
-        };
-        let after = || outage.begun_after[place]..until;
-        verdict.ghosts += after().filter(too_early).count() as u64;
-        let waited = |frame: &u64| {
-            !is_lost(frame)
-                && !too_early(frame)
-                && delivery.sent_ns(*frame) < outage.restored_from_ns
-        };
-        verdict.waited += after().filter(waited).count() as u64;
     }
+    verdict.sent = spans.into_iter().flatten().map(|(first, last)| last - first + 1).sum();
     verdict
 }
 
 /// What a run must show, whatever the machine.
-pub(super) fn check(stage: &mut Stage<'_>, flowed: &[Flowed], outages: &[Outage]) {
+pub(super) fn check(stage: &mut Stage<'_>, flowed: &[Flowed], course: &Course) {
     let mut all = Verdict::default();
     for (place, flow) in flowed.iter().enumerate() {
-        let verdict = judge(&flow.delivery, place, outages);
+        let verdict = judge(place, &flow.delivery, course);
         all.unprotected += verdict.unprotected;
         all.ghosts += verdict.ghosts;
         all.lost += verdict.lost;
@@ -189,7 +130,7 @@ pub(super) fn check(stage: &mut Stage<'_>, flowed: &[Flowed], outages: &[Outage]
         ));
     }
     stage.check(Check::eq("lost while a path was up", all.unprotected, 0_u64, "frames"));
-    if !outages.is_empty() {
+    if course.phases().iter().any(|phase| phase.state == PhaseState::Down) {
         stage.check(Check::eq("arrived while no path was up", all.ghosts, 0_u64, "frames"));
         stage.check(Check::eq(
             "lost while no path was up, of those sent from the first lost to the last",
@@ -217,44 +158,11 @@ pub(super) fn check_clean(stage: &mut Stage<'_>, flowed: &[Flowed]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::phase::tests::{course, delivery};
     use super::*;
-    use crate::traffic::{Rate, SourceReport, Stamp, StreamRecord};
-
-    /// 100 frames, one each ns from 1000 on, of which `arrives` says when they arrive.
-    fn delivery(arrives: impl Fn(u64) -> Option<u64>) -> Delivery {
-        let source = SourceReport {
-            stream: 1,
-            sent: 100,
-            retries: 0,
-            latest_ns: 0,
-            start_ns: 1000,
-            end_ns: 1100,
-            rate: Rate::PerSecond(1_000_000_000),
-        };
-        let mut record = StreamRecord::default();
-        for sequence in 0..100 {
-            let actual_ns = 1000 + sequence;
-            let stamp = Stamp { stream: 1, sequence, intended_ns: actual_ns, actual_ns };
-            if let Some(at) = arrives(sequence) {
-                assert!(record.take(&stamp, at));
-            }
-        }
-        Delivery::new(source, record)
-    }
-
-    /// Frames 40 and 41 are on their way at the cut; 60 is the first begun after the restoration,
-    /// which begins when 58 is sent.
-    fn outages() -> Vec<Outage> {
-        vec![Outage {
-            complete_before: vec![40],
-            begun_after: vec![42],
-            restored_from_ns: 1058,
-            begun_restored: vec![60],
-        }]
-    }
 
     fn judged(arrives: impl Fn(u64) -> Option<u64>) -> Verdict {
-        judge(&delivery(arrives), 0, &outages())
+        judge(0, &delivery(arrives), &course())
     }
 
     fn at_once(frame: u64) -> Option<u64> {
@@ -295,8 +203,19 @@ mod tests {
     }
 
     #[test]
-    fn without_an_outage_every_loss_is_one() {
-        let found = delivery(|n| at_once(n).filter(|_| n != 50));
-        assert_eq!(judge(&found, 0, &[]), Verdict { unprotected: 1, ..Verdict::default() });
+    fn the_phases_lose_what_the_checks_say() {
+        // Where frames on their way at a cut and frames sent in a restoration are lost as well.
+        for gone in [40..60, 41..59, 42..58, 39..61, 17..20, 0..100] {
+            let delivery = delivery(|n| at_once(n).filter(|_| !gone.contains(&n)));
+            let course = course();
+            let verdict = judge(0, &delivery, &course);
+            let lost_in = |down: bool| {
+                let phases = course.phases().iter().enumerate();
+                let chosen = phases.filter(|(_, phase)| (phase.state == PhaseState::Down) == down);
+                chosen.map(|(place, _)| course.lost(place, 0, &delivery)).sum::<u64>()
+            };
+            assert_eq!((lost_in(true), lost_in(false)), (verdict.lost, verdict.unprotected));
+            assert_eq!(verdict.lost + verdict.unprotected, delivery.lost());
+        }
     }
 }

@@ -11,54 +11,48 @@
 
 use onbeat_report::{Check, PhaseState};
 
-use super::outage::{Phase, check_clean};
+use super::outage::check_clean;
+use super::phase::Course;
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use super::{figures, flow};
-use crate::Result;
-use crate::clock::now_ns;
 use crate::world::Daemon;
+use crate::{Result, Topology};
 
 /// How a daemon ends.
 type End = fn(&mut Daemon) -> Result<()>;
 
+/// The network.
+pub(super) fn network() -> Topology {
+    TwoPaths::vector(1000).topology()
+}
+
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let phase_ns = stage.phase_ns(0.5)?;
-    let mut world = stage.open(&TwoPaths::vector(1000).topology())?;
+    let mut world = stage.open(&network())?;
     let flows = two_paths::start(&world, stage.rate(10_000), stage.size())?;
-    let mut phases = Vec::new();
-    let from_ns = now_ns();
+    let mut course = Course::default();
+    course.begin("daemons run", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("daemons run", &flows, phase_ns)?;
-    phases.push(Phase {
-        name: "daemons run".into(),
-        from_ns,
-        to_ns: now_ns(),
-        state: PhaseState::Up,
-    });
     let ends: [(&str, End); 2] = [("killed", Daemon::kill), ("stopped", Daemon::terminate)];
     for (how, end) in ends {
         for node in ["a", "b"] {
-            let (from_ns, what) = (now_ns(), format!("{node} {how}"));
-            end(world.daemon(node)?)?;
+            let what = format!("{node} {how}");
+            course.begin(&what, PhaseState::Degraded, &flows, || end(world.daemon(node)?))?;
             stage.pass(&what, &flows, phase_ns)?;
-            phases.push(Phase {
-                name: what,
-                from_ns,
-                to_ns: now_ns(),
-                state: PhaseState::Degraded,
-            });
-            let (from_ns, what) = (now_ns(), format!("{node} {how} and started"));
-            world.start(node, &stage.options.onbeat_bin)?;
+            let what = format!("{node} {how} and started");
+            let program = &stage.options.onbeat_bin;
+            course.begin(&what, PhaseState::Up, &flows, || world.start(node, program))?;
             stage.pass(&what, &flows, phase_ns)?;
-            phases.push(Phase { name: what, from_ns, to_ns: now_ns(), state: PhaseState::Up });
         }
     }
+    course.end();
     let flowed = flow::finish_all(flows)?;
     let statuses = stage.statuses(&world)?;
     let lost: u64 = flowed.iter().map(|flow| flow.delivery.lost()).sum();
     stage.check(Check::eq("lost", lost, 0_u64, "frames"));
     check_clean(stage, &flowed);
     two_paths::check_counters(stage, &statuses, &flowed);
-    figures::all(stage, &flowed, &phases, &statuses);
+    figures::all(stage, &flowed, &course, &statuses);
     Ok(())
 }

@@ -18,7 +18,8 @@ use std::time::Duration;
 use onbeat_netdev::Namespace;
 use onbeat_report::{Cell, Check, Counters, PhaseState};
 
-use super::outage::{Phase, check_clean};
+use super::outage::check_clean;
+use super::phase::Course;
 use super::probe::{self, Probe};
 use super::stage::Stage;
 use super::two_paths::{self, THERE, TwoPaths, VLAN};
@@ -26,18 +27,23 @@ use super::{figures, flow};
 use crate::clock::{SECOND, now_ns};
 use crate::interrupt::{check, wait_until};
 use crate::traffic::{PacketSocket, Receiver};
-use crate::{Error, Result, World};
+use crate::{Error, Result, Topology, World};
 
 /// How often each frame is sent.
 const ROUNDS: u64 = 20;
 /// Longest wait for a frame that comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(3);
 
+/// The network.
+pub(super) fn network() -> Topology {
+    TwoPaths { bridged: true, ..TwoPaths::vector(1000) }.topology()
+}
+
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let network = TwoPaths { bridged: true, ..TwoPaths::vector(1000) };
-    let world = stage.open(&network.topology())?;
+    let world = stage.open(&network())?;
     let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
-    let from_ns = now_ns();
+    let mut course = Course::default();
+    course.begin("with other frames", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("streams flow", &flows, stage.phase_ns(0.5)?)?;
 
     let mut table = Counters::new(["frames of no stream", "from", "to", "sent", "arrived as sent"]);
@@ -75,8 +81,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
         ]);
     }
     stage.pass("streams flow", &flows, stage.phase_ns(0.5)?)?;
-    let phase =
-        Phase { name: "with other frames".into(), from_ns, to_ns: now_ns(), state: PhaseState::Up };
+    course.end();
 
     let flowed = flow::finish_all(flows)?;
     let statuses = stage.statuses(&world)?;
@@ -93,7 +98,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let sent = ROUNDS * (probes.len() as u64 + 1);
     stage.check(Check::min("counted at a:host as of no stream", unmatched, sent, "frames"));
     stage.figure("frames of no stream", table);
-    figures::all(stage, &flowed, &[phase], &statuses);
+    figures::all(stage, &flowed, &course, &statuses);
     Ok(())
 }
 

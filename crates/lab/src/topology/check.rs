@@ -16,6 +16,11 @@ pub enum TopologyError {
         "{0:?} is no end of a link: write STATION:INTERFACE, the interface in 1 to 15 characters"
     )]
     End(String),
+    /// What cannot be a name of a host or node: files and namespaces are called by it.
+    #[error(
+        "{0:?} cannot be the name of a host or node; use letters, digits, hyphens and underscores"
+    )]
+    Name(String),
     /// A name twice.
     #[error("{what} {name:?} is there twice; give each its own name")]
     Twice {
@@ -67,6 +72,11 @@ impl Topology {
             .map(|host| host.name.clone())
             .chain(self.nodes.iter().map(|node| node.name.clone()))
             .collect();
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let wrong = |name: &&String| name.is_empty() || !name.chars().all(allowed);
+        if let Some(name) = stations.iter().find(wrong) {
+            return Err(TopologyError::Name(name.clone()));
+        }
         once("host or node", stations.iter().cloned())?;
         once("link", self.links.iter().map(|link| link.name.clone()))?;
         let ends = || self.links.iter().flat_map(|link| &link.ends);
@@ -121,6 +131,7 @@ mod tests {
         for (rest, part) in [
             ("host = 3", "duplicate key"),
             ("hosts = []", "unknown field"),
+            (r#"node = [{ name = "../c", config = "x" }]"#, "\"../c\" cannot be the name"),
             (r#"node = [{ name = "a", config = "x" }]"#, "host or node \"a\" is there twice"),
             (r#"node = [{ name = "c" }]"#, "node \"c\" needs either config or config-text"),
             (r#"link = [{ name = "l", ends = ["a", "b:x"] }]"#, "\"a\" is no end of a link"),

@@ -42,7 +42,8 @@
 mod check;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use onbeat_report::topology::{self as drawing, Colour};
@@ -50,6 +51,7 @@ use serde::Deserialize;
 
 pub use check::TopologyError;
 
+use crate::Error;
 use crate::fault::Impairment;
 
 /// A network.
@@ -93,7 +95,8 @@ pub struct Node {
     /// A remark in the drawing.
     #[serde(default)]
     pub detail: String,
-    /// Its configuration file; a relative path counts from the working directory.
+    /// Its configuration file; a relative path counts from the working directory, or from the
+    /// description's file ([`Topology::load`]).
     pub config: Option<PathBuf>,
     /// Its configuration in place.
     pub config_text: Option<String>,
@@ -171,6 +174,24 @@ impl Topology {
     pub fn parse(text: &str) -> Result<Self, TopologyError> {
         let topology: Self = toml::from_str(text)?;
         topology.checked()
+    }
+
+    /// Reads a description from a file. Configurations that it names by a relative path are looked
+    /// for from where the file is.
+    ///
+    /// # Errors
+    /// Where the file cannot be read; as [`Topology::parse`].
+    pub fn load(path: &Path) -> crate::Result<Self> {
+        let text = fs::read_to_string(path)
+            .map_err(|error| Error::io(format!("read topology {}", path.display()), error))?;
+        let mut topology = Self::parse(&text)
+            .map_err(|source| Error::TopologyFile { path: path.into(), source })?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        for node in &mut topology.nodes {
+            // An absolute path stays as it is.
+            node.config = node.config.take().map(|config| directory.join(config));
+        }
+        Ok(topology)
     }
 
     /// Adds a host.

@@ -12,6 +12,7 @@ use onbeat_netdev::{Handle, Namespace};
 use onbeat_node::control::NodeStatus;
 
 pub use daemon::Daemon;
+pub(crate) use daemon::die_with_parent;
 pub use mounts::Mounts;
 
 use crate::fault::Wire;
@@ -80,6 +81,16 @@ impl World {
     /// [`Error::Unknown`].
     pub fn namespace(&self, station: &str) -> Result<&Namespace> {
         self.handle(station).map(Handle::namespace)
+    }
+
+    /// Names of hosts and nodes, and their namespaces.
+    pub(crate) fn stations(&self) -> impl Iterator<Item = (&str, &Namespace)> {
+        self.stations.iter().map(|(name, handle)| (name.as_str(), handle.namespace()))
+    }
+
+    /// Process ids of the daemons.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.daemons.values().map(Daemon::pid)
     }
 
     /// A link of the description.

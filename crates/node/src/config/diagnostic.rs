@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file, shown where it is wrong.
+//! What is wrong with a configuration file, or a trap in it, shown where it stands.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,9 +14,19 @@ pub(super) struct Source {
     pub(super) text: Arc<str>,
 }
 
-/// One fault of a configuration.
+/// Whether a configuration can be used in spite of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Severity {
+    /// It cannot.
+    Error,
+    /// It can, and hardly anybody wants what it then does.
+    Warning,
+}
+
+/// One thing to tell about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Diagnostic {
+    pub(super) severity: Severity,
     /// Octets of the text it is about.
     pub(super) span: Range<usize>,
     /// Key path, such as `stream["axis-1"].member[0].port`; empty for the file as a whole.
@@ -27,25 +37,34 @@ pub(super) struct Diagnostic {
     pub(super) help: String,
 }
 
+/// Diagnostics of one file, in its order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Report {
+    source: Source,
+    diagnostics: Vec<Diagnostic>,
+}
+
 /// Everything that is wrong with a configuration, in the order of the file.
 ///
 /// Its `Display` is the whole report: file, line, column, key, value, the line with a caret, and
 /// the way out, for each fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    source: Source,
-    diagnostics: Vec<Diagnostic>,
-}
+pub struct ConfigError(Report);
+
+/// What a configuration may say, and hardly anybody wants: known traps, in the order of the file.
+///
+/// Its `Display` is as that of [`ConfigError`], with the word "warning" after each place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warnings(Report);
 
 impl ConfigError {
-    pub(super) fn new(source: Source, mut diagnostics: Vec<Diagnostic>) -> ConfigError {
-        diagnostics.sort_by_key(|fault| (fault.span.start, fault.span.end));
-        ConfigError { source, diagnostics }
+    pub(super) fn new(source: Source, diagnostics: Vec<Diagnostic>) -> ConfigError {
+        ConfigError(Report::new(source, diagnostics, Severity::Error))
     }
 
     /// How many faults it reports; at least one.
     pub fn count(&self) -> usize {
-        self.diagnostics.len()
+        self.0.diagnostics.len()
     }
 }
 
@@ -53,14 +72,62 @@ impl std::error::Error for ConfigError {}
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, fault) in self.diagnostics.iter().enumerate() {
+        self.0.render("errors", f)
+    }
+}
+
+impl Warnings {
+    pub(super) fn new(source: Source, diagnostics: Vec<Diagnostic>) -> Warnings {
+        Warnings(Report::new(source, diagnostics, Severity::Warning))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.0.diagnostics.len()
+    }
+
+    /// Each in one line, for a log: `FILE:LINE:COLUMN: KEY: what; the way out`.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let Report { source, diagnostics } = &self.0;
+        diagnostics.iter().map(|warning| {
+            let place = Place::find(&source.text, &warning.span);
+            let Diagnostic { path, message, help, .. } = warning;
+            format!("{}:{}:{}: {path}: {message}; {help}", source.file, place.line, place.column)
+        })
+    }
+
+    /// These and others of the same file.
+    #[must_use]
+    pub fn and(self, others: Warnings) -> Warnings {
+        let Report { source, mut diagnostics } = self.0;
+        diagnostics.extend(others.0.diagnostics);
+        Warnings::new(source, diagnostics)
+    }
+}
+
+impl fmt::Display for Warnings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.render("warnings", f)
+    }
+}
+
+impl Report {
+    /// Those of one severity.
+    fn new(source: Source, mut diagnostics: Vec<Diagnostic>, severity: Severity) -> Report {
+        diagnostics.retain(|diagnostic| diagnostic.severity == severity);
+        diagnostics.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.span.end));
+        Report { source, diagnostics }
+    }
+
+    fn render(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, diagnostic) in self.diagnostics.iter().enumerate() {
             if n > 0 {
                 writeln!(f, "\n")?;
             }
-            fault.render(&self.source, f)?;
+            diagnostic.render(&self.source, f)?;
         }
         if self.diagnostics.len() > 1 {
-            write!(f, "\n\n{}: {} errors", self.source.file, self.diagnostics.len())?;
+            write!(f, "\n\n{}: {} {what}", self.source.file, self.diagnostics.len())?;
         }
         Ok(())
     }
@@ -70,6 +137,9 @@ impl Diagnostic {
     fn render(&self, source: &Source, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = Place::find(&source.text, &self.span);
         write!(f, "{}:{}:{}: ", source.file, place.line, place.column)?;
+        if self.severity == Severity::Warning {
+            write!(f, "warning: ")?;
+        }
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
         }

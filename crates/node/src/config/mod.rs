@@ -1,7 +1,8 @@
 //! The configuration file of a node.
 //!
 //! A file is read as a whole and every fault in it is reported at once, each with its place, key,
-//! value and remedy ([`ConfigError`]). What comes out is plain data: names of ports are replaced
+//! value and remedy ([`ConfigError`]); so is what is legal and a known trap, where there is no fault
+//! ([`Config::check`]). What comes out is plain data: names of ports are replaced
 //! by [`PortId`]s, which count the `[[port]]` tables from 0, and `count` is unfolded.
 
 mod check;
@@ -22,9 +23,10 @@ use std::path::{Path, PathBuf};
 use onbeat_frer::spec::{PortId, Stream};
 use toml::de::DeTable;
 
-pub use diagnostic::ConfigError;
-use diagnostic::{Diagnostic, Source};
+pub use diagnostic::{ConfigError, Warnings};
+use diagnostic::{Diagnostic, Severity, Source};
 use reader::{Faults, Table};
+pub(crate) use text::{is_name, name_rule};
 
 /// What a node is told to do.
 #[derive(Debug, Clone)]
@@ -35,6 +37,8 @@ pub struct Config {
     pub ports: Vec<PortConfig>,
     /// Its streams, in the order of the file, each name once.
     pub streams: Vec<Stream>,
+    /// Traps that show in the file alone.
+    warnings: Warnings,
     source: Source,
     /// Where each stream stands in the file; several where `count` made them.
     blocks: Vec<stream::Block>,
@@ -154,12 +158,9 @@ impl Config {
         let streams = repeat::unfold(&blocks, node.max_streams, &faults);
         check::all(&streams, &blocks, &ports, &faults);
 
-        let faults = faults.into_vec();
-        if !faults.is_empty() {
-            return Err(ConfigError::new(source, faults));
-        }
+        let warnings = faults.judge(&source)?;
         let streams = streams.into_iter().map(|(_, stream)| stream).collect();
-        Ok(Config { node, ports, streams, source, blocks })
+        Ok(Config { node, ports, streams, warnings, source, blocks })
     }
 
     /// The port a stream's [`PortId`] stands for.
@@ -207,5 +208,6 @@ fn syntax_fault(error: &toml::de::Error) -> Diagnostic {
     } else {
         rest.join(", ")
     };
-    Diagnostic { span: error.span().unwrap_or(0..0), path: String::new(), message, help }
+    let span = error.span().unwrap_or(0..0);
+    Diagnostic { severity: Severity::Error, span, path: String::new(), message, help }
 }

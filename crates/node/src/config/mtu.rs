@@ -3,22 +3,30 @@
 use onbeat_frer::spec::{Egress, SequenceTag, Stream};
 
 use super::reader::Faults;
-use super::{Config, ConfigError, PortConfig};
+use super::{Config, ConfigError, PortConfig, Warnings};
 
 /// Octets of an R-TAG (7.8).
 const R_TAG: u32 = 6;
 
 impl Config {
-    /// Checks that no egress port is too narrow for the frames its streams bring. `mtu_of` tells
-    /// the MTU of a port's interface; the `mtu` of the file goes first, and a port whose MTU
-    /// nobody knows is not checked.
+    /// Checks that no egress port is too narrow for the frames its streams bring, and tells all
+    /// known traps that the configuration steps into. `mtu_of` tells the MTU of a port's interface;
+    /// the `mtu` of the file goes first, and a port whose MTU nobody knows is not checked.
+    ///
+    /// A port where a frame keeps or gets its tag is a path, laid out for FRER: too narrow a one is
+    /// a mistake, and an error. Where the tag is removed frames become shorter than they came, and
+    /// whether any talker fills a path's MTU the file does not know: a listener narrower than paths
+    /// with an MTU of 9,000 is nothing unusual, so this is a warning.
     ///
     /// A VLAN tag takes no room: Linux lets a frame be 4 octets longer than MTU and header for it
     /// (`xdp_ok_fwd_dev`, `veth_xdp_xmit`).
-    pub fn check_mtu(
+    ///
+    /// # Errors
+    /// A path that is too narrow.
+    pub fn check(
         &self,
         mtu_of: impl Fn(&PortConfig) -> Option<u32>,
-    ) -> Result<(), ConfigError> {
+    ) -> Result<Warnings, ConfigError> {
         let faults = Faults::default();
         let mtu_of = |port: &PortConfig| port.mtu.or_else(|| mtu_of(port));
         for block in &self.blocks {
@@ -31,19 +39,28 @@ impl Config {
                     .max_by_key(|(mtu, _)| *mtu);
                 let Some((mtu, from)) = widest else { continue };
                 let needed = after_tagging(&block.first, egress, mtu);
-                if room < needed {
+                if room >= needed {
+                    continue;
+                }
+                let narrow =
+                    format!("port {:?} ({}) has MTU {room}", to.name, to.attached_interface());
+                let wide = format!("frames from port {:?} (MTU {mtu})", from.name);
+                let raise = format!("set mtu = {needed} on port {:?}", to.name);
+                let (span, path) = (place.span.clone(), &place.path);
+                if egress.tag == SequenceTag::Remove {
+                    faults.warn(
+                        span,
+                        path,
+                        format!("{narrow}, {wide} may need {needed}: longer ones are lost there"),
+                        format!("{raise}, or let no talker of the stream send frames that need more than {room}"),
+                    );
+                } else {
                     faults.note(
-                        place.span.clone(),
-                        &place.path,
+                        span,
+                        path,
+                        format!("{narrow}, {wide} need {needed}"),
                         format!(
-                            "port {:?} ({}) has MTU {room}, frames from port {:?} (MTU {mtu}) need {needed}",
-                            to.name,
-                            to.attached_interface(),
-                            from.name,
-                        ),
-                        format!(
-                            "set mtu = {needed} on port {:?}, or mtu = {} on port {:?}",
-                            to.name,
+                            "{raise}, or mtu = {} on port {:?}",
                             mtu.saturating_sub(needed - room),
                             from.name,
                         ),
@@ -51,8 +68,7 @@ impl Config {
                 }
             }
         }
-        let faults = faults.into_vec();
-        if faults.is_empty() { Ok(()) } else { Err(ConfigError::new(self.source.clone(), faults)) }
+        Ok(self.warnings.clone().and(faults.judge(&self.source)?))
     }
 }
 

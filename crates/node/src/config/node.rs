@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use onbeat_frer::spec::{MAX_PORTS, PortId};
 
 use super::reader::Value;
-use super::text::{NAME_LENGTH, is_interface, is_name};
+use super::text::{is_interface, is_name, name_rule};
 use super::{
     Create, INTERFACE_LENGTH, Mode, NodeConfig, PortConfig, PortIds, Promiscuous, VETH_SUFFIX,
 };
@@ -67,12 +67,7 @@ pub(super) fn read_name(value: &Value<'_>) -> Option<String> {
     if is_name(name) {
         return Some(name.into());
     }
-    value.fault(
-        format!("{name:?} cannot be a name"),
-        format!(
-            "use 1 to {NAME_LENGTH} letters, digits, hyphens, underscores and dots, a letter or digit first"
-        ),
-    );
+    value.fault(format!("{name:?} cannot be a name"), format!("use {}", name_rule()));
     None
 }
 

@@ -11,10 +11,10 @@ use onbeat_wire::MacAddress;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostic::Diagnostic;
+use super::diagnostic::{ConfigError, Diagnostic, Severity, Source, Warnings};
 use super::{suggest, text};
 
-/// The faults found so far.
+/// The faults found so far, and the warnings.
 #[derive(Default)]
 pub(super) struct Faults(RefCell<Vec<Diagnostic>>);
 
@@ -26,16 +26,44 @@ impl Faults {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        let (path, message, help) = (path.into(), message.into(), help.into());
-        self.0.borrow_mut().push(Diagnostic { span, path, message, help });
+        self.push(Severity::Error, span, path, message.into(), help.into());
     }
 
+    pub(super) fn warn(
+        &self,
+        span: Range<usize>,
+        path: &str,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.push(Severity::Warning, span, path, message.into(), help.into());
+    }
+
+    fn push(
+        &self,
+        severity: Severity,
+        span: Range<usize>,
+        path: &str,
+        message: String,
+        help: String,
+    ) {
+        let diagnostic = Diagnostic { severity, span, path: path.into(), message, help };
+        self.0.borrow_mut().push(diagnostic);
+    }
+
+    /// How many faults there are; a warning is none.
     pub(super) fn count(&self) -> usize {
-        self.0.borrow().len()
+        let is_fault = |found: &&Diagnostic| found.severity == Severity::Error;
+        self.0.borrow().iter().filter(is_fault).count()
     }
 
-    pub(super) fn into_vec(self) -> Vec<Diagnostic> {
-        self.0.into_inner()
+    /// What was noted: faults, where there is one, and otherwise the warnings.
+    pub(super) fn judge(self, source: &Source) -> Result<Warnings, ConfigError> {
+        let (faulty, found) = (self.count() > 0, self.0.into_inner());
+        if faulty {
+            return Err(ConfigError::new(source.clone(), found));
+        }
+        Ok(Warnings::new(source.clone(), found))
     }
 }
 
@@ -118,6 +146,11 @@ impl<'a> Value<'a> {
     /// Notes a fault of this value.
     pub(super) fn fault(&self, message: impl Into<String>, help: impl Into<String>) {
         self.faults.note(self.span(), &self.path, message, help);
+    }
+
+    /// Warns of this value.
+    pub(super) fn warn(&self, message: impl Into<String>, help: impl Into<String>) {
+        self.faults.warn(self.span(), &self.path, message, help);
     }
 
     fn wrong_type<T>(&self, wanted: &str, help: impl Into<String>) -> Option<T> {

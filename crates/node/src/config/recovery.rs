@@ -25,26 +25,40 @@ pub(super) enum Scope {
     Individual,
 }
 
-pub(super) fn read(value: &Value<'_>, scope: Scope) -> Option<Recovery> {
-    let mut table = value.table()?;
-    let algorithm = algorithm(&mut table);
-    let timeout = table.take("reset-timeout-ms").and_then(|value| value.number(0..=u32::MAX));
-    let take_no_sequence = table.take("take-no-sequence").and_then(|value| value.flag());
-    let latent = latent(&mut table, scope);
-    table.finish();
-    Some(Recovery {
-        algorithm,
-        reset_timeout_ms: timeout.unwrap_or(DEFAULT_RESET_TIMEOUT_MS),
-        take_no_sequence: take_no_sequence.unwrap_or(false),
-        latent,
-    })
+/// Where a recovery's values stand, to warn of them; what does not stand there is a default.
+struct Places<'a> {
+    table: &'a Value<'a>,
+    algorithm: Option<Value<'a>>,
+    history_length: Option<Value<'a>>,
+    reset_timeout: Option<Value<'a>>,
 }
 
-fn algorithm(table: &mut Table<'_>) -> Algorithm {
+pub(super) fn read(value: &Value<'_>, scope: Scope) -> Option<Recovery> {
+    let mut table = value.table()?;
+    let places = Places {
+        table: value,
+        algorithm: table.take("algorithm"),
+        history_length: table.take("history-length"),
+        reset_timeout: table.take("reset-timeout-ms"),
+    };
+    let timeout = places.reset_timeout.as_ref().and_then(|value| value.number(0..=u32::MAX));
+    let take_no_sequence = table.take("take-no-sequence").and_then(|value| value.flag());
+    let recovery = Recovery {
+        algorithm: algorithm(&places),
+        reset_timeout_ms: timeout.unwrap_or(DEFAULT_RESET_TIMEOUT_MS),
+        take_no_sequence: take_no_sequence.unwrap_or(false),
+        latent: latent(&mut table, scope),
+    };
+    table.finish();
+    warn(&recovery, scope, &places);
+    Some(recovery)
+}
+
+fn algorithm(places: &Places<'_>) -> Algorithm {
     let vector = Algorithm::Vector { history_length: DEFAULT_HISTORY };
     let words = [("vector", vector), ("match", Algorithm::Match)];
-    let chosen = table.take("algorithm").map(|value| value.choice(&words));
-    let Some(value) = table.take("history-length") else {
+    let chosen = places.algorithm.as_ref().map(|value| value.choice(&words));
+    let Some(value) = &places.history_length else {
         return chosen.flatten().unwrap_or(vector);
     };
     if chosen == Some(Some(Algorithm::Match)) {
@@ -55,6 +69,48 @@ fn algorithm(table: &mut Table<'_>) -> Algorithm {
     }
     let history_length = value.number(DEFAULT_HISTORY..=MAX_HISTORY).unwrap_or(DEFAULT_HISTORY);
     Algorithm::Vector { history_length }
+}
+
+/// Tells the traps of vector recovery: what it takes for rogue for how long.
+fn warn(recovery: &Recovery, scope: Scope, places: &Places<'_>) {
+    let Algorithm::Vector { history_length } = recovery.algorithm else { return };
+    let Places { table, algorithm, history_length: history, reset_timeout } = places;
+    if scope == Scope::Individual {
+        let also = if history.is_some() { ", and remove history-length" } else { "" };
+        algorithm.as_ref().or(history.as_ref()).unwrap_or(table).warn(
+            format!(
+                "vector recovery of one member: where its numbers jump by {history_length} or more \
+                 (the path was cut, the talker restarted) packets are rogue, and each of them \
+                 restarts the reset timer (7.4.3.4): the path stays dead until the numbers come \
+                 round, up to 65536 packets later"
+            ),
+            format!("set algorithm = \"match\"{also}"),
+        );
+        return;
+    }
+    if history_length == DEFAULT_HISTORY {
+        let written = if history.is_some() { "" } else { ", the default" };
+        let until = match recovery.reset_timeout_ms {
+            0 => "their numbers come round, up to 65536 packets later".into(),
+            ms => format!("the reset time-out of {ms} ms is over"),
+        };
+        history.as_ref().unwrap_or(table).warn(
+            format!(
+                "history-length {history_length}{written}: one packet lost on all paths makes \
+                 those after it rogue until {until}"
+            ),
+            "give as many packets as are sent in the longest loss and in the delay difference of \
+             the paths, such as history-length = 64",
+        );
+    }
+    if let (0, Some(value)) = (recovery.reset_timeout_ms, reset_timeout) {
+        value.warn(
+            "0: recovery is never reset: when the talker restarts, its packets are rogue until \
+             their numbers come round, up to 65536 packets later",
+            "give more than the delay difference of the paths, and no more than the stream may be \
+             interrupted, such as reset-timeout-ms = 2000",
+        );
+    }
 }
 
 fn latent(table: &mut Table<'_>, scope: Scope) -> Option<LatentErrorDetection> {

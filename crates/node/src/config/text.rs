@@ -29,15 +29,24 @@ fn hex_octet(digits: &[u8]) -> Option<u8> {
     u8::try_from(nibble(high)? << 4 | nibble(low)?).ok()
 }
 
+/// Longest name of a node, port or stream.
+const NAME_LENGTH: usize = 63;
+
 /// Whether a name can stand in a file name, on a command line and in a table.
-pub(super) fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let length = 1..=NAME_LENGTH;
-    length.contains(&text.len()) && text.chars().all(allowed) && !text.starts_with(['.', '-'])
+    length.contains(&text.len())
+        && text.chars().all(allowed)
+        && text.starts_with(|first: char| first.is_ascii_alphanumeric())
 }
 
-/// Longest name of a node, port or stream.
-pub(super) const NAME_LENGTH: usize = 63;
+/// What [`is_name`] asks for, in words.
+pub(crate) fn name_rule() -> String {
+    format!(
+        "1 to {NAME_LENGTH} letters, digits, hyphens, underscores and dots, a letter or digit first"
+    )
+}
 
 /// Whether the kernel takes it for the name of an interface (`dev_valid_name`).
 pub(super) fn is_interface(text: &str) -> bool {
@@ -69,6 +78,17 @@ mod tests {
         assert_eq!(octets("080"), None);
         assert_eq!(octets("0g"), None);
         assert_eq!(octets("\u{e9}"), None);
+    }
+
+    #[test]
+    fn names_lead_nowhere_else() {
+        for text in ["bridge", "a.b-c_d", "7", &"a".repeat(63)] {
+            assert!(is_name(text), "{text}");
+        }
+        for text in ["", ".", "..", ".a", "-a", "_a", "/", "a/b", "../a", "a b", "a\0", "\u{e9}"] {
+            assert!(!is_name(text), "{text:?}");
+        }
+        assert!(!is_name(&"a".repeat(64)));
     }
 
     #[test]

@@ -57,6 +57,9 @@ pub struct PortStatus {
     pub ifindex: u32,
     /// How the data plane is attached.
     pub mode: XdpMode,
+    /// Where it is generic and need not be by the configuration: why, and the way out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_native: Option<String>,
     /// Whether frames can go through.
     pub link: Link,
     /// 9.3.1: packets of any stream that came in.

@@ -50,6 +50,12 @@ pub fn node_table(status: &NodeStatus) -> String {
         );
     }
     text += &ports.render();
+    for port in &status.ports {
+        if let Some(why) = &port.not_native {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "\nport {} is not in native mode: {why}", port.name);
+        }
+    }
     if status.streams.is_empty() {
         return text;
     }
@@ -274,6 +280,21 @@ STREAM  FUNCTION  INPUT     PASSED  DISCARDED  ROGUE  LOST  OUT-OF-ORDER  TAGLES
 there   generate  1,000          -          -      -     -             -        -       -   1,000
 back    recover   2,000  1,000,000    999,998      0     2             0        0       0   1,000
 "
+        );
+    }
+
+    #[test]
+    fn a_port_that_is_not_native_is_shown_with_why_and_what_to_do() {
+        let mut status = status();
+        status.streams.clear();
+        status.ports[0].mode = XdpMode::Generic;
+        status.ports[0].not_native = Some("its driver cannot; use another".into());
+        let text = node_table(&status);
+        assert!(
+            text.ends_with(
+                "\n\nport path1 is not in native mode: its driver cannot; use another\n"
+            ),
+            "{text}"
         );
     }
 

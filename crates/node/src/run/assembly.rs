@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use onbeat_frer_xdp::{Mode, Options as PlaneOptions, Plane};
-use onbeat_netdev::LinkEvent;
+use onbeat_netdev::{LinkEvent, XdpMode};
 
 use super::error::{Error, Result};
 use super::journal::Journal;
 use super::latent::Detection;
+use super::mode;
 use super::port::{self, Devices};
 use crate::config::{Config, Mode as WantedMode, PortConfig};
 
@@ -28,6 +29,8 @@ pub(super) struct Node {
     pub(super) devices: Devices,
     pub(super) latent: BTreeMap<String, Detection>,
     pub(super) started: Instant,
+    /// By port that could not be native though that was left open: why, and the way out.
+    pub(super) not_native: BTreeMap<String, String>,
     journal: Journal,
 }
 
@@ -50,7 +53,7 @@ impl Node {
         for port in &config.ports {
             devices.prepare(port, &mut journal)?;
         }
-        check_mtu(&devices, &config)?;
+        check(&devices, &config)?;
         let plane = Plane::open(&PlaneOptions {
             directory: Some(config.node.pin.clone()),
             max_streams: config.node.max_streams,
@@ -60,6 +63,7 @@ impl Node {
             file: file.to_path_buf(),
             latent: BTreeMap::new(),
             started: Instant::now(),
+            not_native: BTreeMap::new(),
             config,
             plane,
             devices,
@@ -76,29 +80,43 @@ impl Node {
 
     /// Attaches port number `index` of `config`.
     fn attach(&mut self, config: &Config, index: usize, replace: bool) -> Result<()> {
-        let port = &config.ports[index];
+        let (node, port) = (config.node.name.as_str(), &config.ports[index]);
         let of_port = |source| Error::Port { port: port.name.clone(), source };
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
         let ability = self.devices.ability(&link.name)?;
         let mut egress = Vec::new();
         for to in egress_ports(config, index) {
             let to = &config.ports[to];
-            egress.push((to.name.as_str(), self.devices.ability(&to.attached_interface())?));
+            egress.push((to, self.devices.ability(&to.attached_interface())?));
         }
-        let (mode, why) = port::mode(port, ability, &egress);
-        if let Some(why) = why {
-            tracing::warn!("port {:?}: XDP in generic mode: {why}", port.name);
-        }
-        let tried = self.plane.attach(&port::spec(port, &link, mode), replace);
-        match tried {
+        let (wanted, mut why) = mode::choose(node, port, &ability, &egress);
+        match self.plane.attach(&port::spec(port, &link, wanted), replace) {
             // Before 6.3 a driver's ability shows only when it is asked to do it.
             Err(onbeat_frer_xdp::Error::Attach { source, .. })
-                if mode == Mode::Native && port.mode == WantedMode::Auto =>
+                if wanted == Mode::Native && port.mode == WantedMode::Auto =>
             {
-                tracing::warn!("port {:?}: XDP in generic mode: native: {source}", port.name);
+                why = Some(mode::refused(node, port, &ability, link.mtu, source));
                 self.plane.attach(&port::spec(port, &link, Mode::Generic), replace)?;
             }
             other => other?,
+        }
+        let link = self.devices.handle.link(&link.name).map_err(of_port)?;
+        let generic = link.xdp_program().is_some_and(|program| program.mode == XdpMode::Generic);
+        if generic && wanted == Mode::Native {
+            why.get_or_insert_with(|| mode::from_before(node));
+        }
+        self.not_native.remove(&port.name);
+        match why {
+            Some(why) if generic => {
+                tracing::warn!("port {:?}: XDP in generic mode: {why}", port.name);
+                self.not_native.insert(port.name.clone(), why);
+            }
+            Some(why) => tracing::warn!(
+                "port {:?}: XDP stays in native mode, in which an earlier start attached it, \
+                 although {why}",
+                port.name
+            ),
+            None => {}
         }
         Ok(())
     }
@@ -177,7 +195,7 @@ impl Node {
         for &index in &fresh {
             self.devices.prepare(&new.ports[index], &mut self.journal)?;
         }
-        check_mtu(&self.devices, &new)?;
+        check(&self.devices, &new)?;
         for &index in &fresh {
             self.attach(&new, index, false)?;
         }
@@ -262,9 +280,17 @@ pub(super) fn take_away(pin: &Path, control: &Path) -> Result<()> {
     Journal::open(control)?.restore_all(&devices.handle, &devices.ethtool)
 }
 
-fn check_mtu(devices: &Devices, config: &Config) -> Result<()> {
+/// Checks what only shows on the interfaces, and logs the traps that the configuration steps into.
+fn check(devices: &Devices, config: &Config) -> Result<()> {
+    /// Warnings logged at most: a file that was generated may have thousands of one kind.
+    const LOGGED: usize = 16;
     let mtu = |port: &PortConfig| Some(devices.handle.link(&port.attached_interface()).ok()?.mtu);
-    Ok(config.check_mtu(mtu)?)
+    let warnings = config.check(mtu)?;
+    warnings.lines().take(LOGGED).for_each(|warning| tracing::warn!("{warning}"));
+    if let more @ 1.. = warnings.count().saturating_sub(LOGGED) {
+        tracing::warn!("{more} warnings more; onbeat run --check tells all");
+    }
+    Ok(())
 }
 
 /// Ports that frames received by port number `index` leave by.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::{ConfigError, LoadError};
+use crate::config::{ConfigError, LoadError, name_rule};
 use crate::control::BindError;
 
 /// Why a node cannot run, or cannot be changed.
@@ -11,6 +11,12 @@ pub enum Error {
     /// The configuration file.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// What should be a node is no file, and cannot be a name.
+    #[error("node {node:?}: there is no such file, and the name of a node is {rule}", rule = name_rule())]
+    NoNode {
+        /// What was given.
+        node: String,
+    },
     /// A port's interface is too small for the sequence tag.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -7,9 +7,11 @@
 mod assembly;
 mod bpffs;
 mod clock;
+mod down;
 mod error;
 mod journal;
 mod latent;
+mod mode;
 mod port;
 mod status;
 
@@ -24,9 +26,10 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use onbeat_netdev::Monitor;
 
 use crate::config::Config;
-use crate::control::{Client, DIRECTORY, Request, Response, Server};
+use crate::control::{Request, Response, Server};
 use crate::notify::Notifier;
 use assembly::Node;
+pub use down::down;
 pub use error::{Error, Result};
 
 /// How a node is run.
@@ -240,53 +243,4 @@ fn answer(node: &mut Node, request: Request, end: &mut Option<End>) -> Response 
             Response::Done { message: format!("node {name:?} is taken down") }
         }
     }
-}
-
-/// Takes a node down, whether its daemon lives or not: programs, tables, and what was made and set
-/// on interfaces. `node` is a name, or the path of a configuration file.
-///
-/// # Errors
-/// What cannot be removed.
-pub fn down(node: &str) -> Result<()> {
-    let (name, control, pin) = if Path::new(node).is_file() {
-        let config = Config::load(Path::new(node))?.node;
-        (config.name, config.control, config.pin)
-    } else {
-        let control = Path::new(DIRECTORY).join(format!("{node}.sock"));
-        (node.to_string(), control, Path::new("/sys/fs/bpf/onbeat").join(node))
-    };
-    if let Ok(mut client) = Client::connect(&control) {
-        // The daemon answers, then removes; its pid file lock tells when it is done.
-        if let Ok(Response::Done { message }) = client.request(&Request::Stop) {
-            tracing::info!("{message}");
-            return wait_gone(&control);
-        }
-    }
-    let known = pin.exists() || !journal::Journal::open(&control)?.changes.is_empty();
-    if !known {
-        let message =
-            format!("nothing of node {name:?} at {} or {}", pin.display(), control.display());
-        return Err(Error::System {
-            what: "find such a node",
-            source: std::io::Error::new(std::io::ErrorKind::NotFound, message),
-        });
-    }
-    // Nobody starts the node meanwhile, and the socket that a killed daemon left goes, too.
-    let _place = Server::bind(&control)?;
-    assembly::take_away(&pin, &control)
-}
-
-/// Until the daemon has given up its control socket, which it does last.
-fn wait_gone(control: &Path) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while Client::connect(control).is_ok() {
-        if Instant::now() > deadline {
-            return Err(Error::System {
-                what: "see the daemon end",
-                source: std::io::ErrorKind::TimedOut.into(),
-            });
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }

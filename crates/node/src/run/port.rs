@@ -1,20 +1,13 @@
 //! Interfaces made ready for the data plane.
 
 use onbeat_frer_xdp::{Mode, PortSpec, Running};
-use onbeat_netdev::{Ethtool, Handle, Link, VethEnd, XdpAttachment, XdpMode, xdp};
+use onbeat_netdev::xdp::{self, XdpFeatures};
+use onbeat_netdev::{Ethtool, Handle, Link, VethEnd, XdpAttachment, XdpMode};
 
 use super::error::{Error, Result};
 use super::journal::Journal;
-use crate::config::{self, PortConfig, Promiscuous};
-
-/// What a port's interface can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ability {
-    /// The driver runs programs itself.
-    native: bool,
-    /// The driver takes frames that programs on other interfaces redirect to it.
-    transmit: bool,
-}
+use super::mode::Ability;
+use crate::config::{PortConfig, Promiscuous};
 
 /// The tools that work on interfaces.
 #[derive(Debug)]
@@ -118,11 +111,15 @@ impl Devices {
     /// What an interface's driver can do; where the kernel does not say (before 6.3), the attach
     /// will tell.
     pub(super) fn ability(&self, interface: &str) -> Result<Ability> {
+        let driver = self.ethtool.driver(interface).map(|driver| driver.name).unwrap_or_default();
         let features = xdp::features(&self.handle, interface)?;
-        Ok(features.map_or(Ability { native: true, transmit: true }, |features| Ability {
-            native: features.basic && features.redirect,
-            transmit: features.ndo_xmit,
-        }))
+        let can = |feature: fn(&XdpFeatures) -> bool| features.as_ref().is_none_or(feature);
+        Ok(Ability {
+            driver,
+            programs: can(|features| features.basic),
+            redirect: can(|features| features.redirect),
+            transmit: can(|features| features.ndo_xmit),
+        })
     }
 }
 
@@ -130,33 +127,6 @@ impl Devices {
 fn ends(port: &PortConfig) -> Vec<String> {
     let attached = port.attached_interface();
     if port.create.is_some() { vec![attached, port.interface.clone()] } else { vec![attached] }
-}
-
-/// How programs are to run on a port, and why not natively where that was left open.
-pub(super) fn mode(
-    port: &PortConfig,
-    ability: Ability,
-    egress: &[(&str, Ability)],
-) -> (Mode, Option<String>) {
-    match port.mode {
-        config::Mode::Native => return (Mode::Native, None),
-        config::Mode::Generic => return (Mode::Generic, None),
-        config::Mode::Auto => {}
-    }
-    if !ability.native {
-        let why = format!("the driver of {} runs no XDP programs", port.attached_interface());
-        return (Mode::Generic, Some(why));
-    }
-    match egress.iter().find(|(_, ability)| !ability.transmit) {
-        Some((name, _)) => {
-            let why = format!(
-                "its frames go to port {name:?}, whose driver takes none from native programs now \
-                 (of a veth: its other end needs gro on, or an XDP program)"
-            );
-            (Mode::Generic, Some(why))
-        }
-        None => (Mode::Native, None),
-    }
 }
 
 fn running(attachment: &XdpAttachment) -> Running {

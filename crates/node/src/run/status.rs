@@ -2,7 +2,8 @@
 
 use onbeat_frer::counters::{Counters, PortCounters, StreamCounters};
 use onbeat_frer::spec::{Identification, PortId, Stream};
-use onbeat_frer_xdp::{Mode, RecoveryReading, StreamReading};
+use onbeat_frer_xdp::{RecoveryReading, StreamReading};
+use onbeat_netdev as netdev;
 
 use super::assembly::Node;
 use super::error::Result;
@@ -90,20 +91,22 @@ fn of_port(node: &Node, index: usize, readings: &[(&Stream, StreamReading)]) -> 
     let link = node.devices.handle.link(&interface).ok();
     let sums = port_sums(id, readings);
     let attached = node.plane.ports().find(|(name, _, _)| *name == config.name);
-    let mode = match (&link, attached) {
-        (Some(link), Some((_, ifindex, mode))) if link.index == ifindex && !link.xdp.is_empty() => {
-            match mode {
-                Mode::Native => XdpMode::Native,
-                Mode::Generic => XdpMode::Generic,
-            }
-        }
-        _ => XdpMode::Detached,
+    let program = match (&link, attached) {
+        (Some(link), Some((_, ifindex, _))) if link.index == ifindex => link.xdp_program(),
+        _ => None,
     };
+    // As the kernel has it: a program keeps its mode over starts of the daemon.
+    let mode = program.map_or(XdpMode::Detached, |program| match program.mode {
+        netdev::XdpMode::Generic => XdpMode::Generic,
+        _ => XdpMode::Native,
+    });
+    let not_native = node.not_native.get(&config.name).filter(|_| mode == XdpMode::Generic);
     Ok(PortStatus {
         name: config.name.clone(),
         interface,
         ifindex: link.as_ref().map_or(0, |link| link.index),
         mode,
+        not_native: not_native.cloned(),
         link: match &link {
             Some(link) if link.up && link.carrier => Link::Up,
             Some(_) => Link::Down,

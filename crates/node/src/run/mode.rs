@@ -1,0 +1,220 @@
+//! Native or generic mode, and where a port cannot be native, why and what to do.
+
+use onbeat_frer_xdp::Mode;
+
+use crate::config::{self, PortConfig};
+
+/// Largest MTU that every driver with native XDP takes: programs want a frame, with room before and
+/// behind it, in one page.
+const NATIVE_MTU: u32 = 3000;
+
+/// What the driver of an interface can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ability {
+    /// The driver; empty where it does not say.
+    pub(super) driver: String,
+    /// It runs programs itself.
+    pub(super) programs: bool,
+    /// Its programs can send frames on to other interfaces.
+    pub(super) redirect: bool,
+    /// It takes frames that programs on other interfaces send on to it.
+    pub(super) transmit: bool,
+}
+
+/// How programs are to run on a port whose frames leave by `egress`, and why not natively where that
+/// was left open.
+pub(super) fn choose(
+    node: &str,
+    port: &PortConfig,
+    ability: &Ability,
+    egress: &[(&PortConfig, Ability)],
+) -> (Mode, Option<String>) {
+    let why = match port.mode {
+        config::Mode::Native => return (Mode::Native, None),
+        config::Mode::Generic => return (Mode::Generic, None),
+        config::Mode::Auto => of_driver(port, ability)
+            .or_else(|| egress.iter().find_map(|(to, ability)| of_egress(node, to, ability))),
+    };
+    (if why.is_some() { Mode::Generic } else { Mode::Native }, why)
+}
+
+/// Why the port's own driver cannot.
+fn of_driver(port: &PortConfig, ability: &Ability) -> Option<String> {
+    let lacks = match (ability.programs, ability.redirect) {
+        (true, true) => return None,
+        (false, _) => "runs no XDP programs",
+        (true, false) => "runs XDP programs that cannot send frames on",
+    };
+    let interface = port.attached_interface();
+    Some(format!(
+        "{} {lacks}; give the port an interface whose driver does (onbeat doctor {interface}), or \
+         say mode = \"generic\" where that is good enough",
+        driver_of(port, ability),
+    ))
+}
+
+/// Why a port that frames leave by cannot take them from native programs.
+fn of_egress(node: &str, to: &PortConfig, ability: &Ability) -> Option<String> {
+    if ability.transmit {
+        return None;
+    }
+    let interface = to.attached_interface();
+    let port = format!("frames go on to port {:?}", to.name);
+    Some(if ability.driver == "veth" {
+        let other_end = if to.create.is_some() { to.interface.as_str() } else { "PEER" };
+        format!(
+            "{port}, and {interface}, a veth, takes them from native programs only while its other \
+             end polls; there: ethtool -K {other_end} gro on; {}",
+            start_again(node)
+        )
+    } else if ability.programs {
+        format!(
+            "{port}, and {} takes none from native programs now; where it does once it runs one \
+             itself, say mode = \"native\" on both ports; {}",
+            driver_of(to, ability),
+            start_again(node)
+        )
+    } else {
+        format!(
+            "{port}, and {} takes none from native programs; give that port an interface whose \
+             driver does (onbeat doctor {interface}), or say mode = \"generic\" where that is good \
+             enough",
+            driver_of(to, ability),
+        )
+    })
+}
+
+/// Why a driver, asked to run the program, may have refused it with `answer`.
+pub(super) fn refused(
+    node: &str,
+    port: &PortConfig,
+    ability: &Ability,
+    mtu: u32,
+    answer: impl std::fmt::Display,
+) -> String {
+    let driver = driver_of(port, ability);
+    // A veth receives what its other end sends, and looks at the MTU there.
+    let veth = ability.driver == "veth";
+    let way_out = if veth || mtu > NATIVE_MTU {
+        format!(
+            "native programs want a frame in one page: with an MTU of {mtu}, set {NATIVE_MTU} or \
+             less on the port{}; {}",
+            if veth { " and on the other end of the veth" } else { "" },
+            start_again(node)
+        )
+    } else {
+        format!(
+            "see onbeat doctor {}, or say mode = \"generic\" where that is good enough",
+            port.attached_interface()
+        )
+    };
+    format!("{driver} refused the program: {answer}; {way_out}")
+}
+
+/// Why a program still runs in generic mode where it could be native.
+pub(super) fn from_before(node: &str) -> String {
+    format!(
+        "it was attached so by an earlier start, and could be native now; {}",
+        start_again(node)
+    )
+}
+
+/// A program keeps its mode as long as it is on its interface, over starts of the daemon, too.
+fn start_again(node: &str) -> String {
+    format!("then onbeat down {node}, and start it again")
+}
+
+fn driver_of(port: &PortConfig, ability: &Ability) -> String {
+    let interface = port.attached_interface();
+    match ability.driver.as_str() {
+        "" => format!("the driver of {interface}"),
+        driver => format!("the driver of {interface}, {driver},"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Create};
+
+    fn ability(driver: &str) -> Ability {
+        Ability { driver: driver.into(), programs: true, redirect: true, transmit: true }
+    }
+
+    fn ports() -> Vec<PortConfig> {
+        let text = r#"
+            port = [{ name = "talker", interface = "eth0" }, { name = "path1", interface = "eth1" }]
+        "#;
+        Config::parse(text, "a.toml").unwrap().ports
+    }
+
+    fn why(own: &Ability, egress: Ability) -> Option<String> {
+        let ports = ports();
+        let (mode, why) = choose("a", &ports[0], own, &[(&ports[1], egress)]);
+        assert_eq!(mode == Mode::Generic, why.is_some());
+        why
+    }
+
+    #[test]
+    fn what_can_be_native_is() {
+        assert_eq!(why(&ability("igc"), ability("veth")), None);
+    }
+
+    #[test]
+    fn a_driver_that_cannot_is_named_with_the_way_out() {
+        let mut own = Ability { programs: false, ..ability("tg3") };
+        let said = why(&own, ability("igc")).unwrap();
+        assert!(said.starts_with("the driver of eth0, tg3, runs no XDP programs; "), "{said}");
+        assert!(
+            said.contains("onbeat doctor eth0") && said.contains("mode = \"generic\""),
+            "{said}"
+        );
+        own = Ability { redirect: false, ..ability("") };
+        let said = why(&own, ability("igc")).unwrap();
+        assert!(
+            said.starts_with("the driver of eth0 runs XDP programs that cannot send"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn an_egress_port_that_takes_nothing_is_named_with_the_way_out() {
+        let cannot = |driver| Ability { transmit: false, ..ability(driver) };
+        let own = ability("igc");
+        let said = why(&own, cannot("veth")).unwrap();
+        assert!(said.contains("port \"path1\", and eth1, a veth,"), "{said}");
+        assert!(said.contains("ethtool -K PEER gro on; then onbeat down a,"), "{said}");
+        let said = why(&own, cannot("ice")).unwrap();
+        assert!(said.contains("the driver of eth1, ice,") && said.contains("\"native\""), "{said}");
+        let said = why(&own, Ability { programs: false, ..cannot("bridge") }).unwrap();
+        assert!(said.contains("onbeat doctor eth1") && !said.contains("\"native\""), "{said}");
+        // The node's own pair: the other end has a name.
+        let mut ports = ports();
+        ports[1].create = Some(Create::Veth);
+        let said = choose("a", &ports[0], &own, &[(&ports[1], cannot("veth"))]).1.unwrap();
+        assert!(said.contains("eth1-frer, a veth") && said.contains("-K eth1 gro on"), "{said}");
+    }
+
+    #[test]
+    fn what_is_said_in_the_file_is_done() {
+        let own = Ability { programs: false, ..ability("tg3") };
+        for (wanted, mode) in
+            [(config::Mode::Native, Mode::Native), (config::Mode::Generic, Mode::Generic)]
+        {
+            let mut ports = ports();
+            ports[0].mode = wanted;
+            assert_eq!(choose("a", &ports[0], &own, &[]), (mode, None));
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_told_with_what_may_be_the_reason() {
+        let said = |driver, mtu| refused("a", &ports()[0], &ability(driver), mtu, "EINVAL");
+        let large = said("igb", 9000);
+        assert!(large.starts_with("the driver of eth0, igb, refused the program: EINVAL; "));
+        assert!(large.contains("MTU of 9000, set 3000 or less on the port; then"), "{large}");
+        assert!(said("veth", 1500).contains("on the other end of the veth"));
+        let other = said("igb", 1500);
+        assert!(!other.contains("MTU") && other.contains("onbeat doctor eth0"), "{other}");
+    }
+}
