@@ -4,14 +4,14 @@
  * file at build time; nothing here is written twice.
  *
  * A frame's way through these tables:
- *   l2_streams / ip_streams (key: port, shape, fields)  ->  struct frer_member
- *   member.individual, member.recovery  ->  struct frer_recovery
- *   member.generator                    ->  struct frer_generator
- *   member.split                        ->  struct frer_split -> egress port, or group of ports
+ *   l2_index / ip_streams (key: port, shape, fields)  ->  slot of a struct frer_member
+ *   functions.individual, functions.recovery  ->  struct frer_recovery
+ *   functions.generator                       ->  struct frer_generator
+ *   functions.split                           ->  struct frer_split -> port, or group of ports
  *
- * No entry that a live one refers to is ever changed in place: the loader writes new slots,
- * switches the referring entry, and frees the old slots. Counters and sequence state are the
- * exception: only the programs write those.
+ * Nothing that a live entry refers to is ever changed in place: the loader writes new slots,
+ * switches the referring entry by one store, and frees the old slots once no program can still
+ * look at them. Counters and sequence state are the exception: only the programs write those.
  */
 #ifndef ONBEAT_ABI_FRER_H
 #define ONBEAT_ABI_FRER_H
@@ -21,7 +21,7 @@
 
 /* Raised whenever a table's layout or meaning changes: state of another version is not taken over.
  */
-#define FRER_ABI_VERSION 1
+#define FRER_ABI_VERSION 2
 
 #define FRER_MAX_PORTS	   64
 #define FRER_MAX_SHAPES	   32
@@ -52,12 +52,11 @@ enum frer_vlan_class {
 #define FRER_SHAPE_SPORT  0x0100
 #define FRER_SHAPE_DPORT  0x0200
 
+/* In two words, which is how it is put together, hashed and compared. */
 struct frer_l2_key {
-	__u16 shape;
-	__u16 vid;
-	__u8 mac[6];
-	__u8 port;
-	__u8 zero;
+	__u64 address;	  /* MAC address, its first octet lowest; above it, 16 bits of VID */
+	__u32 shape_port; /* shape; above it, 16 bits of port */
+	__u32 zero;
 };
 
 struct frer_ip_key {
@@ -93,22 +92,47 @@ enum frer_tag_action {
 	FRER_TAG_POP,  /* the frame leaves without */
 };
 
-/* Value of the stream tables: what becomes of a frame of this member stream. */
-struct frer_member {
-	__u32 counters;	 /* slot in member_counters */
-	__u32 generator; /* slots, or FRER_NONE */
+/*
+ * Which member has a layer 2 key: a hash table with lines of eight entries. A key stands in the
+ * first of its two lines that had room for it. Entry: above, its fingerprint, which is the hash's
+ * lower half and once in a line; below, the member's slot + 1. 0: free.
+ */
+#define FRER_INDEX_ENTRIES 8
+#define FRER_INDEX_FACTOR  0x9e3779b97f4a7c15ULL
+#define FRER_INDEX_SECOND  12 /* the second line is told by the hash from this bit on */
+
+struct frer_index_line {
+	__u64 entry[FRER_INDEX_ENTRIES];
+};
+
+/* Slots, or FRER_NONE. */
+struct frer_functions {
+	__u32 generator;
 	__u32 individual;
 	__u32 recovery;
 	__u32 split;
-	struct frer_rewrite up; /* Active identification: what the upper layer is offered */
-	__u16 zero;
 };
 
-struct frer_member_counters {
-	__u64 input;	   /* 9.2.1 */
-	__u64 enc_errored; /* 10.8.11 */
+/*
+ * What becomes of frames that are found by one key: a cache line. The loader writes the functions
+ * that are not active, then makes them active: no frame ever sees half of them. The last word is
+ * written last: without it the entry is no member's.
+ */
+struct frer_member {
+	struct frer_functions functions[2];
+	__u64 input;   /* 9.2.1 */
+	__u64 dropped; /* of these: eliminated, or with an R-TAG that is cut off */
+	__u64 address; /* of its layer 2 key */
+	__u32 shape_port;
+	__u32 active;
+};
+
+/* What a packet does not need to know of the member in the same slot. */
+struct frer_member_record {
 	__u64 owner;
-	__u64 zero;
+	__u64 stream;	   /* owner of the stream it is a member of */
+	__u64 enc_errored; /* 10.8.11 */
+	__u64 retired;	   /* frames that the stream sent of members it no longer has */
 };
 
 struct frer_generator {
@@ -160,24 +184,24 @@ struct frer_recovery {
 	__u64 history[FRER_HISTORY_WORDS]; /* number n stands at bit n mod ring */
 	struct frer_recovery_counters counters;
 	__u64 owner;
-	__u64 unused[2]; /* whole cache lines */
+	__u64 unused[10]; /* an odd number of cache lines: first lines spread over all sets */
 };
 
-#define FRER_SPLIT_TOUCH    0x01 /* tag or rewrite is to be done before replication */
+#define FRER_SPLIT_REWRITE  0x01 /* `up` or `rewrite` is to be done before replication */
 #define FRER_SPLIT_EGRESSES 0x02 /* replicas differ: each port's egress program does its own */
 
+/* Shared by all streams that leave alike. */
 struct frer_split {
-	__u64 packets; /* 9.2.2 of every egress port, since this slot was written */
-	__u64 ports;   /* set of egress ports */
-	__u32 egress;  /* slot in egresses of the lowest of these ports; the others follow */
-	__u32 group;   /* slot in groups, where there is more than one port */
+	__u64 ports;  /* set of egress ports */
+	__u32 egress; /* slot in egresses of the lowest of these ports; the others follow */
+	__u32 group;  /* slot in groups, where there is more than one port */
 	__u8 count;
 	__u8 port; /* where there is only one */
 	__u8 flags;
 	__u8 tag;
+	struct frer_rewrite up; /* Active identification: what the upper layer is offered */
 	struct frer_rewrite rewrite;
-	__u16 zero;
-	__u64 unused[3]; /* a whole cache line */
+	__u32 zero[6]; /* a whole cache line */
 };
 
 struct frer_egress {
@@ -224,7 +248,6 @@ enum frer_op {
 	FRER_OP_RESET_RECOVERY,	 /* of one slot */
 	FRER_OP_RESET_GENERATOR, /* of one slot */
 	FRER_OP_CONFIGURE,	 /* give a recovery slot its configuration, and reset it */
-	FRER_OP_ADD_PACKETS,	 /* `count` packets to a split slot: what its predecessor counted */
 };
 
 struct frer_request {

@@ -20,8 +20,8 @@ use common::{
 };
 use onbeat_lab::World;
 use onbeat_lab::world::Ends;
-use onbeat_netdev::Ethtool;
 use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_netdev::{Ethtool, XdpMode as DeviceMode};
 use onbeat_node::control::{Link, XdpMode};
 
 const GROUP: &str = "01:00:5e:00:00:01";
@@ -159,6 +159,40 @@ fn generic_mode() {
     let flow = flow(&world);
     flow.advance(WHILE);
     flow.finish_whole();
+}
+
+/// How programs run on a node's interfaces, as the kernel has it.
+fn modes(world: &World, node: &str) -> Vec<DeviceMode> {
+    let handle = world.handle(node).unwrap();
+    let attached = ["host", "path1", "path2"].map(|port| handle.link(port).unwrap().xdp);
+    attached.iter().flatten().map(|attachment| attachment.mode).collect()
+}
+
+/// A link keeps the mode it was made with: for another one it has to be another link.
+#[test]
+fn a_reload_changes_the_mode() {
+    if !can_run() {
+        return;
+    }
+    let mut world = started("native", XdpMode::Native);
+    let sent = flow(&world);
+    sent.advance(WHILE);
+    sent.finish_whole();
+    let before = common::stream(&show("b"), "axis").egress[0].output_packets;
+    for (mode, expected, told) in [
+        ("generic", DeviceMode::Generic, XdpMode::Generic),
+        ("native", DeviceMode::Native, XdpMode::Native),
+    ] {
+        let texts = alike(mode);
+        for (node, text) in [("a", texts.0), ("b", texts.1)] {
+            let text = format!("[node]\nname = \"{node}\"\n{text}");
+            world.daemon(node).unwrap().reload(&text).unwrap();
+            assert_eq!(modes(&world, node), [expected; 3], "{node}");
+            assert!(show(node).ports.iter().all(|port| port.mode == told), "{node}");
+        }
+        survives_cuts(&world);
+    }
+    assert!(common::stream(&show("b"), "axis").egress[0].output_packets > before);
 }
 
 #[test]

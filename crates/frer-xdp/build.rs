@@ -53,8 +53,11 @@ fn constants(header: &Path) -> String {
         let line = line.split("/*").next().unwrap_or_default().trim();
         if let Some(rest) = line.strip_prefix("#define FRER_") {
             let Some((name, value)) = rest.split_once(char::is_whitespace) else { continue };
-            let value = value.trim().trim_end_matches('U').replace("FRER_", "");
-            rust += &format!("pub const {name}: u32 = {value};\n");
+            let value = value.trim().replace("FRER_", "");
+            rust += &match value.strip_suffix("ULL") {
+                Some(value) => format!("pub const {name}: u64 = {value};\n"),
+                None => format!("pub const {name}: u32 = {};\n", value.trim_end_matches('U')),
+            };
         } else if line.starts_with("enum ") {
             next = Some(0u32);
         } else if line.starts_with('}') {

@@ -14,11 +14,10 @@ use std::time::{Duration, Instant};
 
 use common::{Directory, Ran, onbeat, root, run};
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_netdev::testing::{Feature, require_all};
-use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
+use onbeat_netdev::{Ethtool, Handle, Namespace, PrivateMounts, VethEnd};
 use onbeat_node::control::{NodeStatus, XdpMode};
 
 const BOUND: Duration = Duration::from_secs(60);
@@ -72,14 +71,12 @@ impl Drop for Daemon {
 }
 
 /// Mounts of this thread and its children alone, with a /run and a BPF file system of their own.
-fn private_mounts() {
-    const NOTHING: Option<&str> = None;
-    unshare(CloneFlags::CLONE_NEWNS).expect("mounts of its own");
-    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-    mount(NOTHING, "/", NOTHING, private, NOTHING).expect("private mounts");
+fn private_mounts() -> PrivateMounts {
+    let mounts = PrivateMounts::enter().expect("mounts of its own");
     for (kind, at) in [("tmpfs", "/run"), ("sysfs", "/sys"), ("bpf", "/sys/fs/bpf")] {
-        mount(Some(kind), at, Some(kind), MsFlags::empty(), NOTHING).expect(at);
+        mount(Some(kind), at, Some(kind), MsFlags::empty(), None::<&str>).expect(at);
     }
+    mounts
 }
 
 fn good(line: &[&str]) -> String {
@@ -96,7 +93,7 @@ fn bad(line: &[&str]) -> String {
 }
 
 fn life(directory: &Directory) {
-    private_mounts();
+    let _mounts = private_mounts();
     let handle = Handle::open().expect("rtnetlink");
     let ethtool = Ethtool::open().expect("ethtool");
     for (end, other) in [("eth0", "p0"), ("eth1", "p1"), ("eth2", "p2")] {

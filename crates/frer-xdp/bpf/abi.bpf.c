@@ -6,8 +6,9 @@
 
 EXPORT(frer_l2_key);
 EXPORT(frer_ip_key);
+EXPORT(frer_index_line);
 EXPORT(frer_member);
-EXPORT(frer_member_counters);
+EXPORT(frer_member_record);
 EXPORT(frer_generator);
 EXPORT(frer_recovery);
 EXPORT(frer_split);

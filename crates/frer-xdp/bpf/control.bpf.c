@@ -56,7 +56,6 @@ int frer_control(struct xdp_md *ctx)
 {
 	struct frer_request *q = (void *)(long)ctx->data;
 	struct frer_generator *g;
-	struct frer_split *s;
 	struct frer_node *nd;
 	__u32 zero = 0, slot;
 	__u64 now;
@@ -91,11 +90,6 @@ int frer_control(struct xdp_md *ctx)
 		configure(slot, &config);
 		return XDP_PASS;
 	}
-	case FRER_OP_ADD_PACKETS:
-		s = bpf_map_lookup_elem(&splits, &slot);
-		if (s)
-			__sync_fetch_and_add(&s->packets, q->count);
-		return XDP_PASS;
 	default:
 		return XDP_ABORTED;
 	}

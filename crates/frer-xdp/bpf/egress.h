@@ -6,67 +6,31 @@
 #include "maps.h"
 #include "parse.h"
 
-static __always_inline void rewrite(struct headers *h, const struct frer_rewrite *to)
-{
-	__u16 tci;
+/* Headers that are to be written anew, as far as any change to them goes. */
+struct edit {
+	__u32 mac[3]; /* destination, source: as they stand */
+	struct vlan_tag vlan[2];
+	__u8 vlans;
+	__u8 tag; /* enum sequence_tag */
+	__u16 sequence;
+	__be16 reserved; /* of an R-TAG that came in: it leaves as it was */
+	__u16 length;	 /* octets that all this stood in */
+};
 
-	if (to->flags & FRER_REWRITE_DESTINATION)
-		__builtin_memcpy(h->mac, to->destination, 6);
-	if (to->flags & FRER_REWRITE_VLAN) {
-		if (!h->vlans) {
-			h->vlan[0].tpid = bpf_htons(ETHERTYPE_VLAN);
-			h->vlan[0].tci = 0;
-			h->vlans = 1;
-		}
-		/* PCP and DEI stay as they are. */
-		tci = bpf_ntohs(h->vlan[0].tci);
-		h->vlan[0].tci = bpf_htons((tci & ~VID_MASK) | to->vid);
-	}
-	if ((to->flags & FRER_REWRITE_NO_VLAN) && h->vlans) {
-		h->vlan[0] = h->vlan[1];
-		h->vlans--;
-	}
-	if ((to->flags & FRER_REWRITE_PRIORITY) && h->vlans) {
-		tci = bpf_ntohs(h->vlan[0].tci) & ((1 << PCP_SHIFT) - 1);
-		h->vlan[0].tci = bpf_htons(tci | to->priority << PCP_SHIFT);
-	}
-}
-
-static __always_inline void tag(struct headers *h, __u8 action)
+static __always_inline bool begin_edit(struct xdp_md *ctx, const struct headers *h, struct edit *e)
 {
-	if (action == FRER_TAG_PUSH && h->tag == TAG_GENERATED)
-		h->tag = TAG_R;
-	else if (action == FRER_TAG_POP || h->tag == TAG_GENERATED)
-		h->tag = TAG_NONE;
-}
-
-/*
- * Write `h` in front of the EtherType that ended the `length` octets it was parsed from: room for
- * all that came, went or changed is made once, then everything is written once. A global function:
- * the verifier looks at it once, by itself.
- */
-__noinline int emit(struct xdp_md *ctx, const struct headers *h)
-{
+	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
+	__u32 *mac = take(&c, ADDRESSES);
 	struct vlan_tag *vlan;
-	struct cursor c;
 	struct rtag *r;
-	__u32 length;
-	__u32 *mac;
 
-	if (!h)
-		return false;
-	length = 12 + 4 * h->vlans + (h->tag == TAG_R ? sizeof(struct rtag) : 0);
-	if (length != h->length && bpf_xdp_adjust_head(ctx, (int)h->length - (int)length))
-		return false;
-	c.at = (void *)(long)ctx->data;
-	c.end = (void *)(long)ctx->data_end;
-
-	mac = take(&c, 12);
 	if (!mac)
 		return false;
-	mac[0] = h->mac[0];
-	mac[1] = h->mac[1];
-	mac[2] = h->mac[2];
+	e->mac[0] = mac[0];
+	e->mac[1] = mac[1];
+	e->mac[2] = mac[2];
+	e->vlans = h->vlans;
+	e->length = ADDRESSES;
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
 		if (i >= h->vlans)
@@ -74,28 +38,224 @@ __noinline int emit(struct xdp_md *ctx, const struct headers *h)
 		vlan = take(&c, sizeof(*vlan));
 		if (!vlan)
 			return false;
-		*vlan = h->vlan[i];
+		e->vlan[i] = *vlan;
+		e->length += sizeof(*vlan);
 	}
+	e->tag = h->tag;
+	e->sequence = h->sequence;
+	e->reserved = 0;
 	if (h->tag == TAG_R) {
 		r = take(&c, sizeof(*r));
 		if (!r)
 			return false;
-		r->ethertype = bpf_htons(ETHERTYPE_RTAG);
-		r->reserved = h->reserved;
-		r->sequence = bpf_htons(h->sequence);
+		e->reserved = r->reserved;
+		e->length += sizeof(*r);
 	}
 	return true;
 }
 
-static __always_inline int egress_lost(__u64 *counter)
+static __always_inline void rewrite(struct edit *e, const struct frer_rewrite *to)
 {
-	count(counter);
+	__u16 tci;
+
+	if (to->flags & FRER_REWRITE_DESTINATION)
+		__builtin_memcpy(e->mac, to->destination, 6);
+	if (to->flags & FRER_REWRITE_VLAN) {
+		if (!e->vlans) {
+			e->vlan[0].tpid = bpf_htons(ETHERTYPE_VLAN);
+			e->vlan[0].tci = 0;
+			e->vlans = 1;
+		}
+		/* PCP and DEI stay as they are. */
+		tci = bpf_ntohs(e->vlan[0].tci);
+		e->vlan[0].tci = bpf_htons((tci & ~VID_MASK) | to->vid);
+	}
+	if ((to->flags & FRER_REWRITE_NO_VLAN) && e->vlans) {
+		e->vlan[0] = e->vlan[1];
+		e->vlans--;
+	}
+	if ((to->flags & FRER_REWRITE_PRIORITY) && e->vlans) {
+		tci = bpf_ntohs(e->vlan[0].tci) & ((1 << PCP_SHIFT) - 1);
+		e->vlan[0].tci = bpf_htons(tci | to->priority << PCP_SHIFT);
+	}
+}
+
+/* What stands in a frame that leaves, by what stands in it now. */
+static __always_inline __u8 tag_after(__u8 tag, __u8 action)
+{
+	if (action == FRER_TAG_PUSH && tag == TAG_GENERATED)
+		return TAG_R;
+	return action == FRER_TAG_POP || tag == TAG_GENERATED ? TAG_NONE : tag;
+}
+
+/*
+ * Write the headers in front of the EtherType that ended what they were read from: room for all
+ * that came, went or changed is made once, then everything is written once.
+ */
+static __always_inline bool end_edit(struct xdp_md *ctx, const struct edit *e)
+{
+	__u32 length = ADDRESSES + sizeof(struct vlan_tag) * e->vlans;
+	struct vlan_tag *vlan;
+	struct cursor c;
+	struct rtag *r;
+	__u32 *mac;
+
+	if (e->tag == TAG_R)
+		length += sizeof(struct rtag);
+	if (length != e->length && bpf_xdp_adjust_head(ctx, (int)e->length - (int)length))
+		return false;
+	c.at = (void *)(long)ctx->data;
+	c.end = (void *)(long)ctx->data_end;
+
+	mac = take(&c, ADDRESSES);
+	if (!mac)
+		return false;
+	mac[0] = e->mac[0];
+	mac[1] = e->mac[1];
+	mac[2] = e->mac[2];
+#pragma unroll
+	for (int i = 0; i < 2; i++) {
+		if (i >= e->vlans)
+			break;
+		vlan = take(&c, sizeof(*vlan));
+		if (!vlan)
+			return false;
+		*vlan = e->vlan[i];
+	}
+	if (e->tag == TAG_R) {
+		r = take(&c, sizeof(*r));
+		if (!r)
+			return false;
+		r->ethertype = bpf_htons(ETHERTYPE_RTAG);
+		r->reserved = e->reserved;
+		r->sequence = bpf_htons(e->sequence);
+	}
+	return true;
+}
+
+/*
+ * Every change that a split can ask for before replication. A global function: the verifier looks
+ * at it once, by itself.
+ */
+__noinline int edit(struct xdp_md *ctx, const struct headers *h, const struct frer_split *split)
+{
+	struct edit e = {};
+
+	if (!h || !split || !begin_edit(ctx, h, &e))
+		return false;
+	rewrite(&e, &split->up);
+	rewrite(&e, &split->rewrite);
+	e.tag = tag_after(e.tag, split->tag);
+	return end_edit(ctx, &e);
+}
+
+/*
+ * The usual change is that an R-TAG comes or goes: what stands in front of it, `length` octets,
+ * known when this is compiled, moves by the length of a tag.
+ */
+
+static __always_inline void move_head(void *to, const void *from, __u32 length)
+{
+	__u64 first = *(__u64 *)from;
+	__u32 then = *(__u32 *)(from + 8);
+	__u32 outer = 0, inner = 0;
+
+	if (length > ADDRESSES)
+		outer = *(__u32 *)(from + 12);
+	if (length > ADDRESSES + 4)
+		inner = *(__u32 *)(from + 16);
+	*(__u64 *)to = first;
+	*(__u32 *)(to + 8) = then;
+	if (length > ADDRESSES)
+		*(__u32 *)(to + 12) = outer;
+	if (length > ADDRESSES + 4)
+		*(__u32 *)(to + 16) = inner;
+}
+
+static __always_inline bool push_behind(struct xdp_md *ctx, __u32 length, __u16 sequence)
+{
+	struct rtag *r;
+	void *head;
+
+	if (bpf_xdp_adjust_head(ctx, -(int)sizeof(*r)))
+		return false;
+	head = (void *)(long)ctx->data;
+	if (head + length + sizeof(*r) > (void *)(long)ctx->data_end)
+		return false;
+	move_head(head, head + sizeof(*r), length);
+	r = head + length;
+	r->ethertype = bpf_htons(ETHERTYPE_RTAG);
+	r->reserved = 0;
+	r->sequence = bpf_htons(sequence);
+	return true;
+}
+
+static __always_inline bool pop_behind(struct xdp_md *ctx, __u32 length)
+{
+	void *head = (void *)(long)ctx->data;
+
+	if (head + length + sizeof(struct rtag) > (void *)(long)ctx->data_end)
+		return false;
+	move_head(head + sizeof(struct rtag), head, length);
+	return !bpf_xdp_adjust_head(ctx, sizeof(struct rtag));
+}
+
+static __always_inline bool push_tag(struct xdp_md *ctx, __u8 vlans, __u16 sequence)
+{
+	if (vlans == 0)
+		return push_behind(ctx, ADDRESSES, sequence);
+	if (vlans == 1)
+		return push_behind(ctx, ADDRESSES + 4, sequence);
+	return push_behind(ctx, ADDRESSES + 8, sequence);
+}
+
+static __always_inline bool pop_tag(struct xdp_md *ctx, __u8 vlans)
+{
+	if (vlans == 0)
+		return pop_behind(ctx, ADDRESSES);
+	if (vlans == 1)
+		return pop_behind(ctx, ADDRESSES + 4);
+	return pop_behind(ctx, ADDRESSES + 8);
+}
+
+/* What all replicas have in common. */
+static __always_inline bool change(struct xdp_md *ctx, const struct frer_split *split,
+				   const struct headers *h)
+{
+	if (split->flags & FRER_SPLIT_REWRITE) {
+		struct headers copy = *h;
+
+		return edit(ctx, &copy, split);
+	}
+	if (h->tag == TAG_GENERATED && split->tag == FRER_TAG_PUSH)
+		return push_tag(ctx, h->vlans, h->sequence);
+	if (h->tag == TAG_R && split->tag == FRER_TAG_POP)
+		return pop_tag(ctx, h->vlans);
+	return true;
+}
+
+/* Counts a frame that a driver's limits keep from leaving. */
+static __always_inline int no_room(__u32 port)
+{
+	struct frer_port_counters *counters = port_counters_of(port);
+
+	if (counters)
+		count(&counters->no_room);
+	return XDP_DROP;
+}
+
+static __always_inline int no_meta(__u32 port)
+{
+	struct frer_port_counters *counters = port_counters_of(port);
+
+	if (counters)
+		count(&counters->no_meta);
 	return XDP_DROP;
 }
 
 /* Stream splitting (802.1CB 7.7): send the frame to every egress port of its stream. */
-static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, struct headers *h,
-				     bool touched, struct frer_port_counters *losses)
+static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, const struct headers *h,
+				     __u32 port)
 {
 	struct frer_split *split = bpf_map_lookup_elem(&splits, &slot);
 	struct frer_meta *meta;
@@ -103,23 +263,17 @@ static __always_inline int replicate(struct xdp_md *ctx, __u32 slot, struct head
 
 	if (!split)
 		return XDP_DROP;
-	count(&split->packets);
-	if (split->flags & FRER_SPLIT_TOUCH) {
-		rewrite(h, &split->rewrite);
-		tag(h, split->tag);
-		touched = true;
-	}
-	if (touched && !emit(ctx, h))
-		return egress_lost(&losses->no_room);
+	if (!change(ctx, split, h))
+		return no_room(port);
 	if (split->count == 1)
 		return bpf_redirect_map(&egress_ports, split->port, XDP_DROP);
 
 	if (split->flags & FRER_SPLIT_EGRESSES) {
 		if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*meta)))
-			return egress_lost(&losses->no_meta);
+			return no_meta(port);
 		meta = (void *)(long)ctx->data_meta;
 		if ((void *)(meta + 1) > (void *)(long)ctx->data)
-			return egress_lost(&losses->no_meta);
+			return no_meta(port);
 		meta->split = slot;
 		meta->zero = 0;
 	}
@@ -137,6 +291,7 @@ static __always_inline int finish_replica(struct xdp_md *ctx, __u8 port)
 	struct frer_split *split;
 	struct headers h;
 	struct cursor c;
+	struct edit e = {};
 	__u32 slot;
 
 	if ((void *)(meta + 1) > (void *)(long)ctx->data)
@@ -152,11 +307,11 @@ static __always_inline int finish_replica(struct xdp_md *ctx, __u8 port)
 
 	c.at = (void *)(long)ctx->data;
 	c.end = (void *)(long)ctx->data_end;
-	if (!parse_headers(&c, &h))
+	if (!parse_headers(&c, &h) || !begin_edit(ctx, &h, &e))
 		return XDP_DROP;
-	rewrite(&h, &egress->rewrite);
-	tag(&h, egress->tag);
-	return emit(ctx, &h) ? XDP_PASS : XDP_DROP;
+	rewrite(&e, &egress->rewrite);
+	e.tag = tag_after(e.tag, egress->tag);
+	return end_edit(ctx, &e) ? XDP_PASS : XDP_DROP;
 }
 
 #endif

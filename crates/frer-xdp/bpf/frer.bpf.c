@@ -31,51 +31,63 @@ static __always_inline bool passes(__u32 slot, const struct headers *h, __u64 no
 	return slot == FRER_NONE || recover(slot, h->tag == TAG_R, h->sequence, now);
 }
 
-static __always_inline int protect(struct xdp_md *ctx, const struct frer_member *member,
-				   struct headers *h, struct frer_port_counters *losses)
+/* An R-TAG that is cut off cannot be read: 10.8.11. */
+static __always_inline void count_truncated(__u32 slot)
 {
-	struct frer_member_counters *counters =
-	    bpf_map_lookup_elem(&member_counters, &member->counters);
-	bool touched = false;
+	struct frer_member_record *record = bpf_map_lookup_elem(&member_records, &slot);
 
-	if (counters) {
-		count(&counters->input);
-		if (h->tag == TAG_TRUNCATED)
-			count(&counters->enc_errored);
-	}
-	if (h->tag == TAG_TRUNCATED)
+	if (record)
+		count(&record->enc_errored);
+}
+
+static __always_inline int protect(struct xdp_md *ctx, __u32 slot, struct headers *h)
+{
+	struct frer_member *member = bpf_map_lookup_elem(&members, &slot);
+	struct frer_functions *functions;
+	bool pass = true;
+
+	if (!member)
 		return XDP_DROP;
-	if (member->individual != FRER_NONE || member->recovery != FRER_NONE) {
+	count(&member->input);
+	functions = &member->functions[member->active & 1];
+	if (h->tag == TAG_TRUNCATED) {
+		count_truncated(slot);
+		pass = false;
+	} else if (functions->individual != FRER_NONE || functions->recovery != FRER_NONE) {
 		__u64 now = now_ns();
 
-		if (!passes(member->individual, h, now) || !passes(member->recovery, h, now))
-			return XDP_DROP;
+		pass = passes(functions->individual, h, now) &&
+		       passes(functions->recovery, h, now);
 	}
-	if (member->generator != FRER_NONE)
-		generate(member->generator, h);
-	if (member->up.flags) {
-		rewrite(h, &member->up);
-		touched = true;
+	if (!pass) {
+		count(&member->dropped);
+		return XDP_DROP;
 	}
-	return replicate(ctx, member->split, h, touched, losses);
+	if (functions->generator != FRER_NONE)
+		generate(functions->generator, h);
+	return replicate(ctx, functions->split, h, port);
+}
+
+static __always_inline int unmatched(void)
+{
+	struct frer_port_counters *counters = port_counters_of(port);
+
+	if (counters)
+		count(&counters->unmatched);
+	return XDP_PASS;
 }
 
 SEC("xdp")
 int frer_ingress(struct xdp_md *ctx)
 {
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
-	__u32 this_port = port;
-	struct frer_port_counters *counters = bpf_map_lookup_elem(&port_counters, &this_port);
-	struct frer_member member = {};
-	struct headers h = {};
+	struct headers h;
+	__u32 slot;
 
-	if (!counters)
-		return XDP_PASS;
-	if (!parse_headers(&c, &h) || !identify(ctx, &h, port, &member)) {
-		count(&counters->unmatched);
-		return XDP_PASS;
-	}
-	return protect(ctx, &member, &h, counters);
+	if (!parse_headers(&c, &h))
+		return unmatched();
+	slot = identify(ctx, h.ethertype, h.payload, h.vid, port);
+	return slot == FRER_NONE ? unmatched() : protect(ctx, slot, &h);
 }
 
 SEC("xdp/devmap")

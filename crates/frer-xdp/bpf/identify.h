@@ -6,6 +6,9 @@
 #include "maps.h"
 #include "parse_ip.h"
 
+/* Lines of the index, which are a power of two, less one. */
+const volatile __u32 index_mask;
+
 /*
  * The VID to look up a shape with, or -1 where the shape cannot match a frame whose outer VID is
  * `vid`. A tag with VID 0 carries a priority and no VLAN: it counts as no tag.
@@ -26,32 +29,85 @@ static __always_inline int key_vid(__u16 shape, __u16 vid)
 	}
 }
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+	       "keys and hashes are made of a frame's octets as this byte order reads them");
+
+/*
+ * The member with this layer 2 key, among the entries of one line of the index. The loader puts no
+ * two entries with the same fingerprint into a line.
+ */
+static __always_inline __u32 find_in_line(__u32 line, __u32 fingerprint, __u64 address,
+					  __u32 shape_port)
+{
+	struct frer_index_line *entries = bpf_map_lookup_elem(&l2_index, &line);
+	struct frer_member *member;
+	__u32 slot = FRER_NONE;
+
+	if (!entries)
+		return FRER_NONE;
+#pragma unroll
+	for (int i = 0; i < FRER_INDEX_ENTRIES; i++) {
+		__u64 entry = entries->entry[i];
+
+		if (entry >> 32 == fingerprint) {
+			slot = (__u32)entry - 1;
+			break;
+		}
+	}
+	member = bpf_map_lookup_elem(&members, &slot);
+	if (member && member->address == address && member->shape_port == shape_port)
+		return slot;
+	return FRER_NONE;
+}
+
+static __always_inline __u32 find_l2(const __u32 *mac, __u16 frame_vid, __u32 shape, __u32 port)
+{
+	int vid = key_vid(shape, frame_vid);
+	__u32 shape_port = shape | port << 16;
+	__u64 address, hash;
+	__u32 slot;
+
+	if (vid < 0)
+		return FRER_NONE;
+	if (shape & FRER_SHAPE_SOURCE)
+		address = mac[1] >> 16 | (__u64)mac[2] << 16;
+	else
+		address = mac[0] | (__u64)(mac[1] & 0xffff) << 32;
+	address |= (__u64)vid << 48;
+	hash = address ^ shape_port * FRER_INDEX_FACTOR;
+	hash = (hash ^ hash >> 32) * FRER_INDEX_FACTOR;
+	hash = (hash ^ hash >> 32) * FRER_INDEX_FACTOR | 1; /* a free entry is 0 */
+	slot = find_in_line((hash >> 32) & index_mask, hash, address, shape_port);
+	if (slot != FRER_NONE)
+		return slot;
+	return find_in_line(((__u32)hash >> FRER_INDEX_SECOND) & index_mask, hash, address,
+			    shape_port);
+}
+
 /*
  * The functions below are global: the verifier looks at each once, by itself, and not again for
- * every way through its caller, of which a list of shapes has many. Such functions may not return
- * a pointer, so they copy: true says that the frame is of the member stream in `found`.
+ * every way through its caller, of which a list of shapes has many.
  */
 
-__noinline int find_ip(const struct headers *h, const struct ip_fields *ip, __u32 shape, __u32 port,
-		       struct frer_member *found)
+__noinline __u32 find_ip(const struct ip_fields *ip, __u32 shape, __u32 frame_vid, __u32 port)
 {
-	struct frer_member *member;
 	struct frer_ip_key key;
+	__u32 *slot;
 	int vid;
 
-	if (!h || !ip || !found)
-		return false;
-	vid = key_vid(shape, outer_vid(h));
+	if (!ip)
+		return FRER_NONE;
+	vid = key_vid(shape, frame_vid);
 	if (vid < 0)
-		return false;
+		return FRER_NONE;
 	if ((shape & (FRER_SHAPE_SPORT | FRER_SHAPE_DPORT)) && !ip->has_ports)
-		return false;
+		return FRER_NONE;
 	__builtin_memset(&key, 0, sizeof(key));
 	key.shape = shape;
 	key.vid = vid;
 	key.port = port;
 	key.version = ip->version;
-	__builtin_memcpy(key.mac, h->mac, 6);
+	__builtin_memcpy(key.mac, ip->mac, 6);
 	__builtin_memcpy(key.destination, ip->destination, 16);
 	if (shape & FRER_SHAPE_IP_SRC)
 		__builtin_memcpy(key.source, ip->source, 16);
@@ -63,81 +119,73 @@ __noinline int find_ip(const struct headers *h, const struct ip_fields *ip, __u3
 		key.sport = ip->sport;
 	if (shape & FRER_SHAPE_DPORT)
 		key.dport = ip->dport;
-	member = bpf_map_lookup_elem(&ip_streams, &key);
-	if (!member)
-		return false;
-	*found = *member;
-	return true;
+	slot = bpf_map_lookup_elem(&ip_streams, &key);
+	return slot ? *slot : FRER_NONE;
 }
 
-__noinline int find_l2(const struct headers *h, __u32 shape, __u32 port, struct frer_member *found)
-{
-	struct frer_l2_key key = {.shape = shape, .port = port};
-	struct frer_member *member;
-	int vid;
-
-	if (!h || !found)
-		return false;
-	vid = key_vid(shape, outer_vid(h));
-	if (vid < 0)
-		return false;
-	key.vid = vid;
-	if (shape & FRER_SHAPE_SOURCE)
-		__builtin_memcpy(key.mac, (__u8 *)h->mac + 6, 6);
-	else
-		__builtin_memcpy(key.mac, h->mac, 6);
-	member = bpf_map_lookup_elem(&l2_streams, &key);
-	if (!member)
-		return false;
-	*found = *member;
-	return true;
-}
-
-__noinline int read_ip(struct xdp_md *ctx, const struct headers *h, struct ip_fields *ip)
+/* The frame's IP fields; its IP header follows the first `payload` octets. */
+__noinline int read_ip(struct xdp_md *ctx, __u32 ethertype, __u32 payload, struct ip_fields *ip)
 {
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
+	__u8 *mac = take(&c, ADDRESSES);
 
 	/* The mask tells the verifier what parse_headers already knows. */
-	return h && ip && take(&c, h->payload & 0x1f) &&
-	       parse_ip(&c, h, bpf_xdp_get_buff_len(ctx) - h->payload, ip);
+	if (!ip || !mac || !take(&c, (payload - ADDRESSES) & 0x1f))
+		return false;
+	__builtin_memcpy(ip->mac, mac, 6);
+	return parse_ip(&c, ethertype, bpf_xdp_get_buff_len(ctx) - payload, ip);
 }
 
-/* A frame is only looked into as far as the node's streams ask for. */
-static __always_inline bool identify_ip(struct xdp_md *ctx, const struct headers *h,
-					const struct frer_shapes *n, __u32 port,
-					struct frer_member *found)
+__noinline __u32 identify_ip(struct xdp_md *ctx, __u32 ethertype, __u32 payload, __u32 vid,
+			     __u32 port)
 {
 	struct ip_fields ip = {};
-
-	if (!read_ip(ctx, h, &ip))
-		return false;
-	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->ip_count; i++) {
-		if (find_ip(h, &ip, n->ip[i], port, found))
-			return true;
-	}
-	return false;
-}
-
-__noinline int identify(struct xdp_md *ctx, const struct headers *h, __u32 port,
-			struct frer_member *found)
-{
 	struct frer_shapes *n;
 	struct frer_node *nd;
-	__u32 zero = 0;
+	__u32 zero = 0, slot;
 
-	if (!h || !found)
-		return false;
+	nd = bpf_map_lookup_elem(&node, &zero);
+	if (!nd || !read_ip(ctx, ethertype, payload, &ip))
+		return FRER_NONE;
+	n = &nd->shapes[nd->active & 1];
+	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->ip_count; i++) {
+		slot = find_ip(&ip, n->ip[i], vid, port);
+		if (slot != FRER_NONE)
+			return slot;
+	}
+	return FRER_NONE;
+}
+
+/*
+ * The slot of the member that the frame is of, or FRER_NONE. A frame is only looked into as far as
+ * the node's streams ask for.
+ */
+__noinline __u32 identify(struct xdp_md *ctx, __u32 ethertype, __u32 payload, __u32 vid, __u32 port)
+{
+	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
+	struct frer_shapes *n;
+	struct frer_node *nd;
+	__u32 zero = 0, slot;
+	__u32 *mac;
+
 	nd = bpf_map_lookup_elem(&node, &zero);
 	if (!nd)
-		return false;
+		return FRER_NONE;
 	n = &nd->shapes[nd->active & 1];
-	if (n->ip_count && identify_ip(ctx, h, n, port, found))
-		return true;
-	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->l2_count; i++) {
-		if (find_l2(h, n->l2[i], port, found))
-			return true;
+	if (n->ip_count) {
+		slot = identify_ip(ctx, ethertype, payload, vid, port);
+		if (slot != FRER_NONE)
+			return slot;
 	}
-	return false;
+	mac = take(&c, ADDRESSES);
+	if (!mac)
+		return FRER_NONE;
+	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->l2_count; i++) {
+		slot = find_l2(mac, vid, n->l2[i], port);
+		if (slot != FRER_NONE)
+			return slot;
+	}
+	return FRER_NONE;
 }
 
 #endif

@@ -21,16 +21,18 @@
 	} name_ SEC(".maps")
 
 /*
- * Nobody maps these arrays into memory: that flag makes the kernel begin them on a page, so that
- * an entry of 64 octets is one cache line and not a part of two.
+ * Arrays that can be mapped into memory begin on a page, so that an entry of 64 octets is one cache
+ * line and not a part of two. The loader does map the index and the members, to change one word of
+ * an entry at a time.
  */
 #define LINES BPF_F_MMAPABLE
 
 TABLE(BPF_MAP_TYPE_ARRAY, node, __u32, struct frer_node, 0);
 TABLE(BPF_MAP_TYPE_ARRAY, port_counters, __u32, struct frer_port_counters, 0);
-TABLE(BPF_MAP_TYPE_HASH, l2_streams, struct frer_l2_key, struct frer_member, 0);
-TABLE(BPF_MAP_TYPE_HASH, ip_streams, struct frer_ip_key, struct frer_member, 0);
-TABLE(BPF_MAP_TYPE_ARRAY, member_counters, __u32, struct frer_member_counters, LINES);
+TABLE(BPF_MAP_TYPE_ARRAY, l2_index, __u32, struct frer_index_line, LINES);
+TABLE(BPF_MAP_TYPE_HASH, ip_streams, struct frer_ip_key, __u32, 0);
+TABLE(BPF_MAP_TYPE_ARRAY, members, __u32, struct frer_member, LINES);
+TABLE(BPF_MAP_TYPE_ARRAY, member_records, __u32, struct frer_member_record, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, generators, __u32, struct frer_generator, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, recoveries, __u32, struct frer_recovery, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, splits, __u32, struct frer_split, LINES);
@@ -56,6 +58,11 @@ struct {
 static __always_inline void count(__u64 *counter)
 {
 	__sync_fetch_and_add(counter, 1);
+}
+
+static __always_inline struct frer_port_counters *port_counters_of(__u32 port)
+{
+	return bpf_map_lookup_elem(&port_counters, &port);
 }
 
 #endif

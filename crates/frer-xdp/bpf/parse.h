@@ -15,6 +15,7 @@
 #define ETHERTYPE_HSR  0x892f
 #define ETHERTYPE_IPV4 0x0800
 #define ETHERTYPE_IPV6 0x86dd
+#define ADDRESSES      12 /* octets */
 #define VID_MASK       0x0fff
 #define PCP_SHIFT      13
 #define PROTOCOL_TCP   6
@@ -40,15 +41,13 @@ struct rtag {
 	__be16 sequence;
 };
 
+/* What the usual frame needs told. Its octets stay where they are. */
 struct headers {
-	__u32 mac[3]; /* destination, source: as they stand */
-	struct vlan_tag vlan[2];
 	__u8 vlans;
 	__u8 tag; /* enum sequence_tag */
 	__u16 sequence;
-	__be16 reserved;  /* of an R-TAG that came in: it leaves as it was */
+	__u16 vid;	  /* of the outer VLAN tag; 0 where there is none */
 	__be16 ethertype; /* behind all tags */
-	__u16 length;	  /* octets that a change writes anew: addresses, VLAN tags and R-TAG */
 	__u16 payload;	  /* octets in front of what follows the EtherType */
 };
 
@@ -79,25 +78,18 @@ static __always_inline bool is_vlan(__be16 ethertype)
  */
 static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 {
-	__u32 *mac = take(c, 12);
-	__be16 *ethertype, *tag;
+	__be16 *ethertype = take(c, ADDRESSES + 2), *tag;
 
-	if (!mac)
+	if (!ethertype)
 		return false;
-	h->mac[0] = mac[0];
-	h->mac[1] = mac[1];
-	h->mac[2] = mac[2];
+	ethertype += ADDRESSES / 2;
 	h->vlans = 0;
 	h->tag = TAG_NONE;
 	h->sequence = 0;
-	h->reserved = 0;
-	h->length = 12;
+	h->vid = 0;
+	h->payload = ADDRESSES + 2;
 
-	ethertype = take(c, 2);
-	if (!ethertype)
-		return false;
-
-		/* Two tags at most; a third is payload of a kind we do not know. */
+	/* Two tags at most; a third is payload of a kind we do not know. */
 #pragma unroll
 	for (int i = 0; i < 2; i++) {
 		if (!is_vlan(*ethertype))
@@ -105,13 +97,12 @@ static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 		tag = take(c, 4); /* with the EtherType that follows */
 		if (!tag)
 			return false;
-		h->vlan[i].tpid = *ethertype;
-		h->vlan[i].tci = tag[0];
+		if (i == 0)
+			h->vid = bpf_ntohs(tag[0]) & VID_MASK;
 		h->vlans = i + 1;
-		h->length += 4;
+		h->payload += sizeof(struct vlan_tag);
 		ethertype = tag + 1;
 	}
-	h->payload = h->length + 2;
 
 	if (*ethertype == bpf_htons(ETHERTYPE_RTAG) || *ethertype == bpf_htons(ETHERTYPE_HSR)) {
 		bool hsr = *ethertype == bpf_htons(ETHERTYPE_HSR);
@@ -126,9 +117,7 @@ static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 			h->tag = TAG_HSR;
 		} else {
 			h->tag = TAG_R;
-			h->reserved = tag[0];
 			h->sequence = bpf_ntohs(tag[1]);
-			h->length += sizeof(struct rtag);
 		}
 		if (tag) {
 			h->payload += sizeof(struct rtag);
@@ -137,12 +126,6 @@ static __always_inline bool parse_headers(struct cursor *c, struct headers *h)
 	}
 	h->ethertype = *ethertype;
 	return true;
-}
-
-/* VID of the outer tag; 0 where there is none. */
-static __always_inline __u16 outer_vid(const struct headers *h)
-{
-	return h->vlans ? bpf_ntohs(h->vlan[0].tci) & VID_MASK : 0;
 }
 
 #endif

@@ -20,6 +20,7 @@
 #define EXTENSION_DESTINATION	 60
 
 struct ip_fields {
+	__u8 mac[6]; /* destination */
 	__u8 source[16];
 	__u8 destination[16];
 	__u8 version;
@@ -144,12 +145,12 @@ static __always_inline bool parse_ipv6(struct cursor *c, __u32 length, struct ip
  * Headers that cannot be read in full are none, as in user space: `length` octets follow the
  * EtherType, and neither packet nor header may reach beyond.
  */
-static __always_inline bool parse_ip(struct cursor *c, const struct headers *h, __u32 length,
+static __always_inline bool parse_ip(struct cursor *c, __be16 ethertype, __u32 length,
 				     struct ip_fields *ip)
 {
-	if (h->ethertype == bpf_htons(ETHERTYPE_IPV4))
+	if (ethertype == bpf_htons(ETHERTYPE_IPV4))
 		return parse_ipv4(c, length, ip);
-	if (h->ethertype == bpf_htons(ETHERTYPE_IPV6))
+	if (ethertype == bpf_htons(ETHERTYPE_IPV6))
 		return parse_ipv6(c, length, ip);
 	return false;
 }

@@ -152,11 +152,8 @@ static __always_inline bool take_first(struct frer_recovery *r, __u16 sequence)
 	return true;
 }
 
-/*
- * True: the packet passes. A global function: the verifier looks at it once, by itself, and not
- * again for every way through the program that calls it.
- */
-__noinline int recover(__u32 slot, __u32 has_sequence, __u32 sequence, __u64 now)
+/* True: the packet passes. */
+static __always_inline bool recover(__u32 slot, bool has_sequence, __u16 sequence, __u64 now)
 {
 	struct frer_recovery *r = bpf_map_lookup_elem(&recoveries, &slot);
 	bool pass;

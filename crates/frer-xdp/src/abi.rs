@@ -54,8 +54,10 @@ macro_rules! plain {
 plain!(
     frer_l2_key,
     frer_ip_key,
+    frer_functions,
+    frer_index_line,
     frer_member,
-    frer_member_counters,
+    frer_member_record,
     frer_generator,
     frer_recovery,
     frer_recovery_config,

@@ -23,7 +23,7 @@ impl Key {
     /// The shape it is looked up with.
     pub fn shape(&self) -> u16 {
         match self {
-            Key::L2(key) => key.shape,
+            Key::L2(key) => key.shape_port as u16,
             Key::Ip(key) => key.shape,
         }
     }
@@ -56,10 +56,7 @@ pub fn keys(identification: &Identification, port: u8) -> Option<Vec<Key>> {
     let l2 = |mac: [u8; 6], vlan: &VlanMatch, source: u32| {
         vlan_keys(vlan)
             .into_iter()
-            .map(|(class, vid)| {
-                let shape = (class | source) as u16;
-                Key::L2(frer_l2_key { shape, vid, mac, port, ..Default::default() })
-            })
+            .map(|(class, vid)| Key::L2(l2_key(class | source, vid, mac, port)))
             .collect()
     };
     Some(match identification {
@@ -72,6 +69,15 @@ pub fn keys(identification: &Identification, port: u8) -> Option<Vec<Key>> {
             .collect(),
         Identification::MaskAndMatch(_) => return None,
     })
+}
+
+fn l2_key(shape: u32, vid: u16, mac: [u8; 6], port: u8) -> frer_l2_key {
+    let [a, b, c, d, e, f] = mac;
+    frer_l2_key {
+        address: u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) | u64::from(vid) << 48,
+        shape_port: shape | u32::from(port) << 16,
+        zero: 0,
+    }
 }
 
 fn ip_octets(address: core::net::IpAddr) -> [u8; 16] {
@@ -204,11 +210,6 @@ impl Replication {
             tag: tag(egress.tag),
             ..Default::default()
         }
-    }
-
-    /// Whether every frame is to be written anew before replication.
-    pub fn touches(&self) -> bool {
-        u32::from(self.tag) != c::TAG_KEEP || self.rewrite != Rewrite::default()
     }
 }
 

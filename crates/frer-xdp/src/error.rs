@@ -23,6 +23,16 @@ pub enum Error {
         /// The kernel's answer.
         source: libbpf_rs::Error,
     },
+    /// A table cannot be mapped into memory.
+    #[error("cannot map the {octets} octets of table {table} into memory: {source}")]
+    Mapping {
+        /// The table.
+        table: String,
+        /// Its size.
+        octets: usize,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// A file operation on the pin directory.
     #[error("cannot {what} {path}: {source}", path = .path.display())]
     Pin {

@@ -8,6 +8,7 @@ pub mod abi;
 pub mod compile;
 mod error;
 mod link;
+mod mapped;
 mod plane;
 mod programs;
 mod slots;
@@ -16,6 +17,6 @@ mod table;
 pub use error::{Error, Result};
 pub use link::Mode;
 pub use plane::{
-    Changes, GenerationReading, MemberReading, Options, Plane, PortSpec, RecoveryReading,
+    Changes, GenerationReading, MemberReading, Options, Plane, PortSpec, RecoveryReading, Running,
     StreamReading,
 };

@@ -48,11 +48,7 @@ mod control_skeleton {
 }
 
 // The constants as `load` writes them.
-const _: () = {
-    assert!(offset_of!(frer_skeleton::types::rodata, port) == 0);
-    assert!(offset_of!(frer_skeleton::types::rodata, test_clock) == 1);
-    assert!(offset_of!(control_skeleton::types::rodata, test_clock) == 0);
-};
+const _: () = assert!(offset_of!(control_skeleton::types::rodata, test_clock) == 0);
 
 /// How many entries a node's tables hold, for a number of streams.
 fn entries(map: &str, streams: u32) -> u32 {
@@ -60,13 +56,15 @@ fn entries(map: &str, streams: u32) -> u32 {
         "node" => 1,
         "port_counters" | "egress_ports" => c::MAX_PORTS,
         // Two members a stream; each of them, and the stream, with a recovery function.
-        "member_counters" => 2 * streams,
         "recoveries" => 3 * streams,
         "generators" => streams,
         // A change of every stream at once needs the old and the new.
-        "l2_streams" | "ip_streams" => 4 * streams,
+        "members" | "member_records" | "ip_streams" => 4 * streams,
         "splits" => 2 * streams,
-        "groups" => (2 * streams).max(64),
+        // Lines of eight entries.
+        "l2_index" => streams.next_power_of_two(),
+        // And the one that nobody sends by.
+        "groups" => (2 * streams).max(64) + 1,
         // Each split has its own, where replicas differ.
         "egresses" => 2 * streams * MAX_EGRESS as u32,
         other => unreachable!("table {other} has no size"),
@@ -175,7 +173,8 @@ impl Maps {
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
                 let value = map.initial_value_mut().expect("constants have initial values");
-                value[..rodata.len()].copy_from_slice(rodata);
+                // The section ends without the padding that a structure ends with.
+                value.iter_mut().zip(rodata).for_each(|(to, from)| *to = *from);
             }
         }
         self.finish(open, what)
@@ -203,7 +202,13 @@ pub(crate) struct Instance(Object);
 impl Instance {
     /// Loads them; `test_clock` makes them take the time from the node table, and callable.
     pub(crate) fn load(maps: &mut Maps, port: u8, test_clock: bool) -> Result<Self> {
-        let rodata = [port, test_clock.into()];
+        use frer_skeleton::types::rodata;
+
+        let index_mask = maps.handle("l2_index")?.max_entries() - 1;
+        let mut rodata = [0; size_of::<rodata>()];
+        rodata[offset_of!(rodata, port)] = port;
+        rodata[offset_of!(rodata, test_clock)] = test_clock.into();
+        rodata[offset_of!(rodata, index_mask)..][..4].copy_from_slice(&index_mask.to_ne_bytes());
         let also = test_clock.then_some("frer_egress_test");
         maps.load(&FRER.0, "the programs of a port", &rodata, also).map(Self)
     }

@@ -3,6 +3,7 @@
 //!
 //! - [`Namespace`]: a network namespace that lives as long as a descriptor of it.
 //! - [`Handle`]: makes, changes and shows the devices of a namespace; [`Link`] is what it shows.
+//! - [`PrivateMounts`]: mounts that only one thread sees.
 //! - [`Monitor`]: hears of devices that come, change and go.
 //! - [`Ethtool`]: driver, offloads, time stamping, channels.
 //! - [`xdp`]: what a device's driver can do with XDP.
@@ -26,6 +27,7 @@ mod error;
 mod genl;
 mod link;
 mod monitor;
+mod mounts;
 mod namespace;
 mod netlink;
 mod rtnl;
@@ -39,4 +41,5 @@ pub use error::{Error, MAX_NAME, Result, check_name};
 pub use ethtool::Ethtool;
 pub use link::{Bridge, Handle, Link, Statistics, VethEnd, XdpAttachment, XdpMode};
 pub use monitor::{LinkEvent, Monitor};
+pub use mounts::PrivateMounts;
 pub use namespace::Namespace;

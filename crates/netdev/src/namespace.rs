@@ -19,7 +19,7 @@ use nix::{
     sys::stat::fstat,
 };
 
-use crate::{Error, Handle, Result};
+use crate::{Error, Handle, PrivateMounts, Result};
 
 /// A network namespace, held by a file descriptor.
 ///
@@ -132,12 +132,9 @@ impl Namespace {
     /// As [`Namespace::run`], and where sysfs cannot be mounted.
     pub fn run_with_sysfs<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T> {
         self.run(|| {
-            let failed = |errno| Error::io("mount a sysfs for a network namespace", errno);
-            let none = None::<&str>;
-            unshare(CloneFlags::CLONE_NEWNS).map_err(failed)?;
-            // Without this the new mount would propagate to the mount namespace of the process.
-            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).map_err(failed)?;
-            mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none).map_err(failed)?;
+            let _mounts = PrivateMounts::enter()?;
+            mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>)
+                .map_err(|errno| Error::io("mount a sysfs for a network namespace", errno))?;
             Ok(f())
         })?
     }

@@ -3,30 +3,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_frer::identify;
-use onbeat_frer::spec::{
-    Egress, Identification, MAX_EGRESS, PortId, Recovery, SequenceTag, Stream,
-};
+use onbeat_frer::spec::{Egress, Identification, PortId, Recovery, Rewrite, SequenceTag, Stream};
 
+use super::members::{self, Retired, Target, Targets};
 use super::owned::Owned;
+use super::splits::{self, Free};
 use super::{Applied, AppliedMember, Changes, Plane};
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{self, Key, Replication};
 use crate::error::{Error, Result};
 use crate::link::Mode;
-use crate::slots::Slots;
 
 /// A stream with the owners of its functions.
 struct Wanted<'a> {
     stream: &'a Stream,
     port_slots: Vec<u8>,
+    owner: u64,
     generator: Option<u64>,
     recovery: Option<u64>,
     members: Vec<WantedMember>,
 }
 
 struct WantedMember {
-    counters: u64,
+    owner: u64,
     individual: Option<u64>,
     keys: Vec<Key>,
 }
@@ -59,7 +59,7 @@ impl<'a> Wanted<'a> {
             let identification = format!("{:?}", member.identification);
             let owner = |role| compile::owner(role, &[&stream.name, port, &identification]);
             members.push(WantedMember {
-                counters: owner("member"),
+                owner: owner("member"),
                 individual: member.individual.map(|_| owner("individual")),
                 keys,
             });
@@ -71,6 +71,7 @@ impl<'a> Wanted<'a> {
         let wanted = Self {
             stream,
             port_slots,
+            owner: owner("stream"),
             generator: stream.generate.then(|| owner("generator")),
             recovery: stream.recover.map(|_| owner("recovery")),
             members,
@@ -115,35 +116,6 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// A split that was written, and the group of ports that it sends by.
-struct Split {
-    slot: u32,
-    group: Option<(u64, bool)>,
-}
-
-/// Slots that the entries in use leave free.
-struct Free {
-    splits: Slots,
-    groups: Slots,
-}
-
-impl Free {
-    fn read(plane: &Plane) -> Result<Self> {
-        let splits: BTreeSet<u32> = plane.live.values().map(|(_, member)| member.split).collect();
-        let mut groups: BTreeSet<u32> = plane.groups.values().copied().collect();
-        for slot in &splits {
-            let split = plane.tables.splits.get(slot)?.unwrap_or_default();
-            if split.count > 1 {
-                groups.insert(split.group);
-            }
-        }
-        Ok(Self {
-            splits: Slots::new(plane.tables.splits.capacity(), &splits),
-            groups: Slots::new(plane.group_capacity(), &groups),
-        })
-    }
-}
-
 fn full(stream: &str, what: &'static str, capacity: u32) -> Error {
     Error::Full { stream: stream.to_string(), what, capacity }
 }
@@ -161,51 +133,56 @@ fn check_room(plane: &Plane, wanted: &[Wanted<'_>]) -> Result<()> {
         "sequence generators",
         &mut wanted.iter().filter_map(|w| w.generator),
     )?;
-    check(
-        &plane.recoveries,
-        "recovery functions",
-        &mut wanted.iter().flat_map(Wanted::recoveries),
-    )?;
-    check(
-        &plane.member_counters,
-        "member streams",
-        &mut wanted.iter().flat_map(|w| w.members.iter().map(|m| m.counters)),
-    )
+    check(&plane.recoveries, "recovery functions", &mut wanted.iter().flat_map(Wanted::recoveries))
 }
 
-/// Refuses what the stream tables and the lists of shapes have no room for: while streams are
-/// switched, they hold what was and what will be.
-fn check_keys(plane: &Plane, wanted: &[Wanted<'_>]) -> Result<()> {
-    let capacity = [plane.tables.l2.capacity(), plane.tables.ip.capacity()];
-    let mut new = BTreeSet::new();
-    let mut keys = [0, 0];
-    let mut shapes = [BTreeSet::new(), BTreeSet::new()];
-    for (key, _) in plane.live.values() {
-        keys[usize::from(is_ip(key.shape()))] += 1;
-        shapes[usize::from(is_ip(key.shape()))].insert(key.shape());
+/// The entries that are to be. Frames without a tag of several members with "all": the first
+/// configured has them.
+fn targets(wanted: &[Wanted<'_>]) -> Targets {
+    let mut targets = BTreeMap::new();
+    for (stream, w) in wanted.iter().enumerate() {
+        for (index, member) in w.members.iter().enumerate() {
+            let (owner, place) = (member.owner, (stream, index));
+            for &key in &member.keys {
+                let target = Target { key, owner, stream: w.owner, place };
+                targets.entry(key.octets()).or_insert(target);
+            }
+        }
     }
-    for w in wanted {
-        for key in w.members.iter().flat_map(|member| &member.keys) {
-            let octets = key.octets();
-            if plane.live.contains_key(&octets) || !new.insert(octets) {
-                continue;
-            }
-            let table = usize::from(is_ip(key.shape()));
-            keys[table] += 1;
-            shapes[table].insert(key.shape());
-            if keys[table] > capacity[table] {
-                return Err(full(&w.stream.name, "identification entries", capacity[table]));
-            }
-            if shapes[table].len() > c::MAX_SHAPES as usize {
-                return Err(Error::Unsupported {
-                    stream: w.stream.name.clone(),
-                    what: format!(
-                        "more than {} kinds of identification, those of the streams before this \
-                         change among them; use fewer, or remove those streams first",
-                        c::MAX_SHAPES
-                    ),
-                });
-            }
+    targets
+}
+
+/// Refuses what the lists of shapes and the table of IP streams have no room for: while streams are
+/// switched, they hold what was and what will be.
+fn check_keys(plane: &Plane, wanted: &[Wanted<'_>], targets: &Targets) -> Result<()> {
+    let capacity = plane.tables.ip.capacity();
+    let mut ip_keys = 0;
+    let mut shapes = [BTreeSet::new(), BTreeSet::new()];
+    for live in plane.live.values() {
+        ip_keys += u32::from(is_ip(live.shape()));
+        shapes[usize::from(is_ip(live.shape()))].insert(live.shape());
+    }
+    for (octets, target) in members::in_order(targets) {
+        if plane.live.contains_key(octets) {
+            continue;
+        }
+        let name = || wanted[target.place.0].stream.name.clone();
+        let shape = target.key.shape();
+        let shapes = &mut shapes[usize::from(is_ip(shape))];
+        shapes.insert(shape);
+        ip_keys += u32::from(is_ip(shape));
+        if ip_keys > capacity {
+            return Err(full(&name(), "identification entries", capacity));
+        }
+        if shapes.len() > c::MAX_SHAPES as usize {
+            return Err(Error::Unsupported {
+                stream: name(),
+                what: format!(
+                    "more than {} kinds of identification, those of the streams before this \
+                     change among them; use fewer, or remove those streams first",
+                    c::MAX_SHAPES
+                ),
+            });
         }
     }
     Ok(())
@@ -219,46 +196,74 @@ pub(super) fn apply(plane: &mut Plane, names: &[String], streams: &[Stream]) -> 
         .iter()
         .map(|stream| Wanted::of(plane, names, stream))
         .collect::<Result<Vec<_>>>()?;
+    let targets = targets(&wanted);
+    plane.settle()?;
     check_room(plane, &wanted)?;
-    check_keys(plane, &wanted)?;
+    check_keys(plane, &wanted, &targets)?;
     // Slots that nothing refers to yet may be written and left: the next call finds them free.
     let mut free = Free::read(plane)?;
-    let splits = wanted
-        .iter()
-        .map(|w| {
-            if w.is_applied(plane) { Ok(None) } else { write_split(plane, w, &mut free).map(Some) }
-        })
-        .collect::<Result<Vec<_>>>()?;
-
-    let mut changes = Changes::default();
-    let mut applied = BTreeMap::new();
-    let mut order = Vec::new();
-    for (w, split) in wanted.iter().zip(splits) {
-        let name = &w.stream.name;
-        let before = plane.streams.remove(name);
-        let now = match (before, split) {
-            (Some(before), None) => {
-                changes.kept += 1;
-                before
-            }
-            (before, split) => {
-                *if before.is_some() { &mut changes.changed } else { &mut changes.added } += 1;
-                write_stream(plane, w, split.expect("one for each stream that is not kept"))?
-            }
-        };
-        order.push(name);
-        applied.insert(name.clone(), now);
-    }
-    changes.removed = plane.streams.len();
-    plane.streams = applied;
-    switch(plane, &order)?;
-    release(plane, &wanted)?;
+    let splits =
+        wanted.iter().map(|w| write_splits(plane, w, &mut free)).collect::<Result<Vec<_>>>()?;
+    let name = |target: &Target| wanted[target.place.0].stream.name.clone();
+    let reserved = members::reserve(plane, &targets, name)?;
+    let written = write_streams(plane, &wanted, &splits)
+        .inspect_err(|_| members::unreserve(plane, &targets, &reserved))?;
+    let changes = note(plane, &wanted, written);
+    switch(plane, &wanted, &targets, &reserved)?;
     Ok(changes)
 }
 
+/// The splits of a stream's members, where it is not in the tables as it is to be.
+fn write_splits(plane: &mut Plane, w: &Wanted<'_>, free: &mut Free) -> Result<Option<Vec<u32>>> {
+    if w.is_applied(plane) {
+        return Ok(None);
+    }
+    let replication = w.replication();
+    let members = w.stream.members.iter().map(|member| {
+        let up = match member.identification {
+            Identification::ActiveDestination { up, .. } => up,
+            _ => Rewrite::default(),
+        };
+        splits::split(plane, &w.stream.name, &replication, &up, free)
+    });
+    members.collect::<Result<Vec<_>>>().map(Some)
+}
+
+/// Writes what entries will refer to: for each stream that is not in the tables as it is to be, what
+/// will be there.
+fn write_streams(
+    plane: &mut Plane,
+    wanted: &[Wanted<'_>],
+    splits: &[Option<Vec<u32>>],
+) -> Result<Vec<Option<Applied>>> {
+    let write = |(w, splits): (&Wanted<'_>, &Option<Vec<u32>>)| {
+        splits.as_ref().map(|splits| write_stream(plane, w, splits)).transpose()
+    };
+    wanted.iter().zip(splits).map(write).collect()
+}
+
+/// Notes what is in the tables now.
+fn note(plane: &mut Plane, wanted: &[Wanted<'_>], written: Vec<Option<Applied>>) -> Changes {
+    let mut changes = Changes::default();
+    let mut streams = BTreeMap::new();
+    for (w, written) in wanted.iter().zip(written) {
+        let name = &w.stream.name;
+        let before = plane.streams.remove(name);
+        *match (&before, &written) {
+            (_, None) => &mut changes.kept,
+            (Some(_), Some(_)) => &mut changes.changed,
+            (None, Some(_)) => &mut changes.added,
+        } += 1;
+        let applied = written.or(before).expect("a stream that is kept was there");
+        streams.insert(name.clone(), applied);
+    }
+    changes.removed = plane.streams.len();
+    plane.streams = streams;
+    changes
+}
+
 /// Writes what a stream's member entries will refer to.
-fn write_stream(plane: &mut Plane, w: &Wanted<'_>, split: Split) -> Result<Applied> {
-    let Split { slot: split, group } = split;
+fn write_stream(plane: &mut Plane, w: &Wanted<'_>, splits: &[u32]) -> Result<Applied> {
     let name = &w.stream.name;
     let generator = match w.generator {
         Some(owner) => {
@@ -280,28 +285,17 @@ fn write_stream(plane: &mut Plane, w: &Wanted<'_>, split: Split) -> Result<Appli
         _ => c::NONE,
     };
     let mut members = Vec::new();
-    for (wanted, member) in w.members.iter().zip(&w.stream.members) {
-        let (counters, new) = plane
-            .member_counters
-            .slot(wanted.counters)
-            .ok_or_else(|| full(name, "member streams", plane.member_counters.capacity()))?;
-        if new {
-            let value = frer_member_counters { owner: wanted.counters, ..Default::default() };
-            plane.tables.member_counters.set(&counters, &value)?;
-        }
+    for ((wanted, member), &split) in w.members.iter().zip(&w.stream.members).zip(splits) {
         let individual = match (wanted.individual, &member.individual) {
             (Some(owner), Some(config)) => write_recovery(plane, name, owner, config, true)?,
             _ => c::NONE,
         };
-        let up = match &member.identification {
-            Identification::ActiveDestination { up, .. } => compile::rewrite(up),
-            _ => frer_rewrite::default(),
-        };
-        let entry = frer_member { counters, generator, individual, recovery, split, up, zero: 0 };
-        members.push(AppliedMember { keys: wanted.keys.clone(), entry });
+        let functions = frer_functions { generator, individual, recovery, split };
+        let (owner, keys) = (wanted.owner, wanted.keys.clone());
+        members.push(AppliedMember { owner, keys, functions });
     }
-    let (stream, port_slots) = (w.stream.clone(), w.port_slots.clone());
-    Ok(Applied { stream, port_slots, split, group, generator, recovery, members })
+    let (stream, port_slots, owner) = (w.stream.clone(), w.port_slots.clone(), w.owner);
+    Ok(Applied { stream, port_slots, owner, generator, recovery, members })
 }
 
 fn write_recovery(
@@ -328,102 +322,42 @@ fn write_recovery(
     Ok(slot)
 }
 
-fn write_split(plane: &mut Plane, w: &Wanted<'_>, free: &mut Free) -> Result<Split> {
-    let name = &w.stream.name;
-    let replication = w.replication();
-    let slot = free.splits.take().ok_or_else(|| full(name, "splits", free.splits.capacity()))?;
-    let mut split = frer_split {
-        ports: replication.ports.iter().fold(0, |set, port| set | 1 << port),
-        count: replication.ports.len() as u8,
-        port: replication.ports[0],
-        tag: replication.tag,
-        rewrite: compile::rewrite(&replication.rewrite),
-        ..Default::default()
-    };
-    let mut flags = 0;
-    if replication.touches() {
-        flags |= c::SPLIT_TOUCH;
-    }
-    if !replication.egresses.is_empty() {
-        flags |= c::SPLIT_EGRESSES;
-        split.egress = slot * MAX_EGRESS as u32;
-        for index in 0..replication.egresses.len() {
-            let slot = split.egress + index as u32;
-            plane.tables.egresses.set(&slot, &replication.egress(index))?;
-        }
-    }
-    split.flags = flags as u8;
-    let mut group = None;
-    if split.count > 1 {
-        let key = (split.ports, !replication.egresses.is_empty());
-        split.group = match plane.groups.get(&key) {
-            Some(&group) => group,
-            None => {
-                let group = free
-                    .groups
-                    .take()
-                    .ok_or_else(|| full(name, "sets of egress ports", free.groups.capacity()))?;
-                plane.write_group(key, group)?;
-                plane.groups.insert(key, group);
-                group
-            }
-        };
-        group = Some(key);
-    }
-    plane.tables.splits.set(&slot, &split)?;
-    Ok(Split { slot, group })
-}
-
-/// Makes the entries of the streams, in this order of configuration, the ones that frames find,
-/// and removes those that nobody wants.
-fn switch(plane: &mut Plane, order: &[&String]) -> Result<()> {
-    let mut entries: BTreeMap<Vec<u8>, (Key, frer_member)> = BTreeMap::new();
-    let mut shapes = Vec::new();
-    for member in order.iter().flat_map(|name| &plane.streams[*name].members) {
-        for key in &member.keys {
-            // Frames without a tag of several members with "all": the first configured has them.
-            entries.entry(key.octets()).or_insert((*key, member.entry));
-            shapes.push(key.shape());
-        }
-    }
+/// Makes the entries that are to be the ones that frames find, and leaves the others for later to
+/// be freed.
+fn switch(
+    plane: &mut Plane,
+    wanted: &[Wanted<'_>],
+    targets: &Targets,
+    reserved: &BTreeMap<Vec<u8>, u32>,
+) -> Result<()> {
+    let members = wanted.iter().flat_map(|w| &w.members);
+    let shapes: Vec<u16> = members.flat_map(|m| m.keys.iter().map(Key::shape)).collect();
     // First all shapes that any entry, old or new, is found with; then the entries.
     let mut all = shapes.clone();
-    all.extend(plane.live.values().map(|(key, _)| key.shape()));
+    all.extend(plane.live.values().map(|live| live.shape()));
     write_shapes(plane, all)?;
 
-    let mut carried = BTreeSet::new();
-    for (octets, (key, value)) in &entries {
-        let old = plane.live.get(octets).map(|(_, old)| *old);
-        if old.is_some_and(|old| old.as_bytes() == value.as_bytes()) {
-            continue;
-        }
-        match key {
-            Key::L2(key) => plane.tables.l2.set(key, value)?,
-            Key::Ip(key) => plane.tables.ip.set(key, value)?,
-        }
-        plane.live.insert(octets.clone(), (*key, *value));
-        let goes_on =
-            |old: &frer_member| old.counters == value.counters && old.split != value.split;
-        if let Some(old) = old.filter(goes_on) {
-            carried.insert((old.split, value.split));
-        }
-    }
-    let gone: Vec<_> =
-        plane.live.keys().filter(|key| !entries.contains_key(*key)).cloned().collect();
-    for octets in gone {
-        match plane.live.remove(&octets) {
-            Some((Key::L2(key), _)) => plane.tables.l2.remove(&key)?,
-            Some((Key::Ip(key), _)) => plane.tables.ip.remove(&key)?,
-            None => {}
-        }
-    }
-    // Nothing is counted in the old splits any more: a stream that goes on counts on.
-    for (old, slot) in carried {
-        let count = plane.tables.splits.get(&old)?.unwrap_or_default().packets;
-        let op = c::OP_ADD_PACKETS;
-        plane.control.run(&frer_request { op, slot, count, ..Default::default() })?;
-    }
-    write_shapes(plane, shapes)
+    let functions: Vec<Vec<frer_functions>> = wanted
+        .iter()
+        .map(|w| &plane.streams[&w.stream.name])
+        .map(|applied| applied.members.iter().map(|m| m.functions).collect())
+        .collect();
+    let of = |target: &Target| functions[target.place.0][target.place.1];
+    let (gone, exchanged) = members::switch(plane, targets, reserved, of)?;
+    write_shapes(plane, shapes)?;
+
+    plane.forget_unused_splits();
+    let retired = Retired {
+        members: gone,
+        generators: wanted.iter().filter_map(|w| w.generator).collect(),
+        recoveries: wanted.iter().flat_map(Wanted::recoveries).collect(),
+    };
+    let anything = exchanged
+        || !retired.members.is_empty()
+        || plane.generators.owners().any(|owner| !retired.generators.contains(&owner))
+        || plane.recoveries.owners().any(|owner| !retired.recoveries.contains(&owner));
+    plane.retired = anything.then_some(retired);
+    Ok(())
 }
 
 /// Shapes in order of precedence; the first configured first among equals.
@@ -451,23 +385,4 @@ fn write_shapes(plane: &Plane, shapes: Vec<u16>) -> Result<()> {
 
 fn is_ip(shape: u16) -> bool {
     u32::from(shape) & c::SHAPE_IP != 0
-}
-
-/// Frees what no stream owns any more.
-fn release(plane: &mut Plane, wanted: &[Wanted<'_>]) -> Result<()> {
-    let generators = wanted.iter().filter_map(|w| w.generator).collect();
-    for slot in plane.generators.retain(&generators) {
-        plane.tables.generators.set(&slot, &Default::default())?;
-    }
-    let recoveries = wanted.iter().flat_map(Wanted::recoveries).collect();
-    for slot in plane.recoveries.retain(&recoveries) {
-        plane.tables.recoveries.set(&slot, &Default::default())?;
-    }
-    let groups: BTreeSet<_> = plane.streams.values().filter_map(|stream| stream.group).collect();
-    plane.groups.retain(|key, _| groups.contains(key));
-    let members = wanted.iter().flat_map(|w| w.members.iter().map(|m| m.counters)).collect();
-    for slot in plane.member_counters.retain(&members) {
-        plane.tables.member_counters.set(&slot, &Default::default())?;
-    }
-    Ok(())
 }

@@ -8,7 +8,7 @@ use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use onbeat_frer::spec::MAX_PORTS;
 
-use super::{Plane, Port, PortSpec};
+use super::{Plane, Port, PortSpec, Running};
 use crate::abi::{Plain, bpf_devmap_val};
 use crate::error::{Context, Error, Result};
 use crate::link::{self, Link, Mode};
@@ -114,19 +114,31 @@ impl Plane {
         let ingress = programs.ingress();
         // The pin, where there is one, still holds the link.
         self.ports.remove(&spec.name);
+        let mut ours = None;
         if let Some(link) = path.as_deref().and_then(|path| Link::open(path).ok()) {
             let info = link.info().context(|| "ask for a link".to_string())?;
-            if info.ifindex == spec.ifindex && spec.running.contains(&info.program) {
-                link.update(ingress.as_fd())
-                    .context(|| format!("replace the program on {}", spec.interface))?;
-                return Ok(link);
+            let runs = |running: &&Running| running.program == info.program;
+            match spec.running.iter().find(runs) {
+                Some(running) if info.ifindex == spec.ifindex => {
+                    if running.mode == Some(spec.mode) {
+                        link.update(ingress.as_fd())
+                            .context(|| format!("replace the program on {}", spec.interface))?;
+                        return Ok(link);
+                    }
+                    // A link keeps its mode: for another one the port is without programs for a
+                    // moment.
+                    link.detach().context(|| format!("detach from {}", spec.interface))?;
+                    ours = Some(info.program);
+                }
+                // The interface went away, and another came in its place.
+                _ => {}
             }
         }
         if let Some(path) = &path {
-            // The interface went away, and another came in its place.
             unpin(path)?;
         }
-        for &id in &spec.running {
+        for &Running { program: id, .. } in spec.running.iter().filter(|r| ours != Some(r.program))
+        {
             if !replace {
                 return Err(Error::ForeignProgram {
                     port: spec.name.clone(),
@@ -172,7 +184,7 @@ impl Plane {
         if let Some(path) = self.link_path(slot, name) {
             take_off(&path)?;
         }
-        self.groups.retain(|(ports, _), _| ports & (1 << slot) == 0);
+        self.forget_splits_by(slot);
         Ok(())
     }
 
@@ -193,19 +205,7 @@ impl Plane {
         let leaves_out = self.ports.values().all(|port| port.mode == Mode::Native);
         let of_group = |port: &&Port| (port.up || leaves_out) && ports & (1 << port.slot) != 0;
         let members: Vec<&Port> = self.ports.values().filter(of_group).collect();
-        let options = sys::bpf_map_create_opts {
-            sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
-            ..Default::default()
-        };
-        let group = MapHandle::create(
-            MapType::Devmap,
-            Some("frer_group"),
-            4,
-            size_of::<bpf_devmap_val>() as u32,
-            members.len().max(1) as u32,
-            &options,
-        )
-        .context(|| "make a group of egress ports".to_string())?;
+        let group = new_group(members.len().max(1) as u32)?;
         for (index, port) in members.into_iter().enumerate() {
             let program = egresses.then(|| port.programs.egress());
             let value = egress_port(port.ifindex, program.as_ref().map(|p| p.as_fd().as_raw_fd()));
@@ -213,10 +213,20 @@ impl Plane {
                 .update((index as u32).as_bytes(), value.as_bytes(), MapFlags::ANY)
                 .context(|| "fill a group of egress ports".to_string())?;
         }
+        self.put_group(slot, &group)
+    }
+
+    fn put_group(&self, slot: u32, group: &MapHandle) -> Result<()> {
         self.tables
             .groups
             .update(slot.as_bytes(), group.as_fd().as_raw_fd().as_bytes(), MapFlags::ANY)
             .context(|| "write a group of egress ports".to_string())
+    }
+
+    /// Waits until every run of a program that began before has ended. The kernel does that when a
+    /// map in a map of maps is exchanged, for callers to know that no program uses the old one.
+    pub(super) fn wait_for_programs(&self) -> Result<()> {
+        self.put_group(self.group_capacity(), &new_group(1)?)
     }
 
     /// Removes a node's programs and tables, of whichever process: what its directory holds.
@@ -234,6 +244,16 @@ impl Plane {
             _ => Ok(()),
         }
     }
+}
+
+fn new_group(ports: u32) -> Result<MapHandle> {
+    let options = sys::bpf_map_create_opts {
+        sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
+        ..Default::default()
+    };
+    let value_size = size_of::<bpf_devmap_val>() as u32;
+    MapHandle::create(MapType::Devmap, Some("frer_group"), 4, value_size, ports, &options)
+        .context(|| "make a group of egress ports".to_string())
 }
 
 /// An entry of a device map: an interface, and a program for frames on their way there.

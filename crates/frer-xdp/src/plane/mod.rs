@@ -6,8 +6,11 @@
 
 mod apply;
 mod attach;
+mod index;
+mod members;
 mod owned;
 mod read;
+mod splits;
 mod testing;
 
 use std::collections::BTreeMap;
@@ -22,9 +25,14 @@ use crate::abi::*;
 use crate::compile::Key;
 use crate::error::{Error, Result};
 use crate::link::{Link, Mode};
+use crate::mapped::Mapped;
 use crate::programs::{Control, Instance, Maps};
+use crate::slots::Slots;
 use crate::table::Table;
+use index::Index;
+use members::{Live, Retired};
 use owned::Owned;
+use splits::Split;
 
 pub use read::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
 
@@ -51,8 +59,17 @@ pub struct PortSpec {
     pub ifindex: u32,
     /// How programs are to run on it.
     pub mode: Mode,
-    /// XDP programs (ids) that the interface runs now.
-    pub running: Vec<u32>,
+    /// XDP programs that the interface runs now.
+    pub running: Vec<Running>,
+}
+
+/// An XDP program that an interface runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Running {
+    /// Its id.
+    pub program: u32,
+    /// How it runs; `None`: in the device.
+    pub mode: Option<Mode>,
 }
 
 #[derive(Debug)]
@@ -74,8 +91,8 @@ struct Applied {
     stream: Stream,
     /// Slot of each port that `stream` names, in the order of its members and egress ports.
     port_slots: Vec<u8>,
-    split: u32,
-    group: Option<(u64, bool)>,
+    /// Of the stream itself.
+    owner: u64,
     generator: u32,
     recovery: u32,
     members: Vec<AppliedMember>,
@@ -83,24 +100,32 @@ struct Applied {
 
 #[derive(Debug)]
 struct AppliedMember {
+    owner: u64,
     keys: Vec<Key>,
-    /// What frames find under each of these keys, unless an earlier stream has it.
-    entry: frer_member,
+    /// What frames go by that are found under one of these keys, unless an earlier stream has it.
+    functions: frer_functions,
 }
 
 #[derive(Debug)]
 struct Tables {
     node: Table<u32, frer_node>,
     port_counters: Table<u32, frer_port_counters>,
-    l2: Table<frer_l2_key, frer_member>,
-    ip: Table<frer_ip_key, frer_member>,
-    member_counters: Table<u32, frer_member_counters>,
+    l2_index: Mapped<frer_index_line>,
+    ip: Table<frer_ip_key, u32>,
+    members: Mapped<frer_member>,
+    records: Mapped<frer_member_record>,
     generators: Table<u32, frer_generator>,
     recoveries: Table<u32, frer_recovery>,
     splits: Table<u32, frer_split>,
     egresses: Table<u32, frer_egress>,
     egress_ports: Table<u32, bpf_devmap_val>,
     groups: MapHandle,
+}
+
+impl Tables {
+    fn l2(&self) -> Index<'_> {
+        Index::new(self.l2_index.words())
+    }
 }
 
 /// What one [`Plane::apply`] did.
@@ -128,13 +153,17 @@ pub struct Plane {
     control: Control,
     ports: BTreeMap<String, Port>,
     streams: BTreeMap<String, Applied>,
-    /// Entries of the stream tables, by their octets.
-    live: BTreeMap<Vec<u8>, (Key, frer_member)>,
+    /// What frames are found by, by the octets of their keys.
+    live: BTreeMap<Vec<u8>, Live>,
+    members: Slots,
     generators: Owned,
     recoveries: Owned,
-    member_counters: Owned,
+    /// Splits that this process wrote, by what they say.
+    splits: BTreeMap<Vec<u8>, Split>,
     /// Groups that the programs loaded by this process send by.
     groups: BTreeMap<(u64, bool), u32>,
+    /// What the last change left, and programs may still look at.
+    retired: Option<Retired>,
 }
 
 impl Plane {
@@ -161,9 +190,10 @@ impl Plane {
         let tables = Tables {
             node: Table::new(maps.handle("node")?),
             port_counters: Table::new(maps.handle("port_counters")?),
-            l2: Table::new(maps.handle("l2_streams")?),
+            l2_index: Mapped::new(&maps.handle("l2_index")?)?,
             ip: Table::new(maps.handle("ip_streams")?),
-            member_counters: Table::new(maps.handle("member_counters")?),
+            members: Mapped::new(&maps.handle("members")?)?,
+            records: Mapped::new(&maps.handle("member_records")?)?,
             generators: Table::new(maps.handle("generators")?),
             recoveries: Table::new(maps.handle("recoveries")?),
             splits: Table::new(maps.handle("splits")?),
@@ -179,22 +209,16 @@ impl Plane {
             return Err(maps.incompatible());
         }
 
-        let mut live = BTreeMap::new();
-        for key in tables.l2.keys() {
-            if let Some(member) = tables.l2.get(&key)? {
-                live.insert(Key::L2(key).octets(), (Key::L2(key), member));
-            }
-        }
-        for key in tables.ip.keys() {
-            if let Some(member) = tables.ip.get(&key)? {
-                live.insert(Key::Ip(key).octets(), (Key::Ip(key), member));
-            }
-        }
+        let found = members::read(&tables)?;
         // Where no entry refers to any function, none has an owner: nothing need be read.
-        let fresh = live.is_empty();
+        let fresh = found.live.is_empty();
         let generators = Owned::read(&tables.generators, fresh, |g| g.owner)?;
         let recoveries = Owned::read(&tables.recoveries, fresh, |r| r.owner)?;
-        let member_counters = Owned::read(&tables.member_counters, fresh, |m| m.owner)?;
+        let retired = (!found.retired.is_empty()).then(|| Retired {
+            members: found.retired,
+            generators: generators.owners().collect(),
+            recoveries: recoveries.owners().collect(),
+        });
         Ok(Self {
             directory: options.directory.clone(),
             test_clock: options.test_clock,
@@ -204,10 +228,12 @@ impl Plane {
             control,
             ports: BTreeMap::new(),
             streams: BTreeMap::new(),
-            live,
+            live: found.live,
+            members: found.slots,
+            retired,
             generators,
             recoveries,
-            member_counters,
+            splits: BTreeMap::new(),
             groups: BTreeMap::new(),
         })
     }
@@ -221,9 +247,9 @@ impl Plane {
         apply::apply(self, names, streams)
     }
 
-    /// Sets of egress ports there is room for.
+    /// Sets of egress ports there is room for: all but the last, which nobody sends by.
     fn group_capacity(&self) -> u32 {
-        self.tables.groups.max_entries()
+        self.tables.groups.max_entries() - 1
     }
 
     /// Resets recovery functions whose time ran out without a packet.

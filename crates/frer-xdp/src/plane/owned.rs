@@ -50,6 +50,11 @@ impl Owned {
         Some((slot, true))
     }
 
+    /// Who owns a slot.
+    pub(super) fn owners(&self) -> impl Iterator<Item = u64> {
+        self.by_owner.keys().copied()
+    }
+
     /// Frees the slots of all others; tells them.
     pub(super) fn retain(&mut self, owners: &BTreeSet<u64>) -> Vec<u32> {
         let gone: Vec<_> = self

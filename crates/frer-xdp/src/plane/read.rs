@@ -59,14 +59,16 @@ impl Plane {
     pub fn read_stream(&self, name: &str) -> Result<Option<StreamReading>> {
         let Some(stream) = self.streams.get(name) else { return Ok(None) };
         let mut members = Vec::new();
+        let mut output = self.retired_output(stream.owner);
         for member in &stream.members {
-            let counted =
-                self.tables.member_counters.get(&member.entry.counters)?.unwrap_or_default();
-            members.push(MemberReading {
-                input: counted.input,
-                enc_errored: counted.enc_errored,
-                individual: self.read_recovery(member.entry.individual)?,
-            });
+            let (mut input, mut enc_errored) = (0, 0);
+            for slot in self.slots_of(member.owner, &member.keys) {
+                input += self.tables.members.get(slot).input;
+                enc_errored += self.tables.records.get(slot).enc_errored;
+                output += self.tables.output(slot);
+            }
+            let individual = self.read_recovery(member.functions.individual)?;
+            members.push(MemberReading { input, enc_errored, individual });
         }
         let generation = match stream.generator {
             c::NONE => None,
@@ -75,12 +77,8 @@ impl Plane {
                 Some(GenerationReading { next: generator.next as u16, resets: generator.resets })
             }
         };
-        Ok(Some(StreamReading {
-            members,
-            generation,
-            recovery: self.read_recovery(stream.recovery)?,
-            output: self.tables.splits.get(&stream.split)?.unwrap_or_default().packets,
-        }))
+        let recovery = self.read_recovery(stream.recovery)?;
+        Ok(Some(StreamReading { members, generation, recovery, output }))
     }
 
     fn read_recovery(&self, slot: u32) -> Result<Option<RecoveryReading>> {
@@ -123,7 +121,7 @@ impl Plane {
     /// What the kernel refuses.
     pub fn reset(&self, name: &str) -> Result<bool> {
         let Some(stream) = self.streams.get(name) else { return Ok(false) };
-        let individual = stream.members.iter().map(|member| member.entry.individual);
+        let individual = stream.members.iter().map(|member| member.functions.individual);
         for slot in individual.chain([stream.recovery]).filter(|slot| *slot != c::NONE) {
             let op = c::OP_RESET_RECOVERY;
             self.control.run(&frer_request { op, slot, ..Default::default() })?;

@@ -40,7 +40,7 @@ impl Plane {
     ) -> Result<()> {
         let applied = &self.streams[stream];
         let slot = match member {
-            Some(index) => applied.members[index].entry.individual,
+            Some(index) => applied.members[index].functions.individual,
             None => applied.recovery,
         };
         assert_ne!(slot, c::NONE, "no such recovery function");

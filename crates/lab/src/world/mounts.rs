@@ -1,12 +1,10 @@
 //! A private view of the file system, for control sockets and pinned programs.
 
-use std::env;
-use std::fs::{self, File};
-use std::marker::PhantomData;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, setns, unshare};
+use onbeat_netdev::PrivateMounts;
 
 use crate::{Error, Result};
 
@@ -20,10 +18,7 @@ pub(super) const DIRECTORY: &str = "/run/onbeat/lab";
 /// On drop the thread goes back to where it was.
 #[derive(Debug)]
 pub struct Mounts {
-    former: File,
-    directory: Option<PathBuf>,
-    /// Of the thread that made it: another one has nothing to go back from.
-    of_this_thread: PhantomData<*const ()>,
+    _private: PrivateMounts,
 }
 
 impl Mounts {
@@ -32,17 +27,7 @@ impl Mounts {
     /// # Errors
     /// Where the caller lacks CAP_SYS_ADMIN, or the kernel lacks tmpfs or BPF.
     pub fn enter() -> Result<Self> {
-        let path = "/proc/thread-self/ns/mnt";
-        let former = File::open(path).map_err(|error| Error::io(format!("open {path}"), error))?;
-        let directory = env::current_dir().ok();
-        unshare(CloneFlags::CLONE_NEWNS)
-            .map_err(|errno| Error::io("make a mount namespace (run as root)", errno))?;
-        // From here on an early return goes back, too.
-        let mounts = Self { former, directory, of_this_thread: PhantomData };
-        // Without this, mounts would propagate to the rest of the machine.
-        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-        mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
-            .map_err(|errno| Error::io("make the mounts private", errno))?;
+        let mounts = Self { _private: PrivateMounts::enter()? };
         fresh("tmpfs", Path::new("/run"))?;
         fresh("bpf", Path::new("/sys/fs/bpf"))?;
         fs::create_dir_all(DIRECTORY)
@@ -56,18 +41,6 @@ fn fresh(kind: &str, target: &Path) -> Result<()> {
         .map_err(|errno| Error::io(format!("mount a {kind} on {}", target.display()), errno))
 }
 
-impl Drop for Mounts {
-    fn drop(&mut self) {
-        // A thread that cannot go back (it never could come here then) stays: the namespace ends
-        // with it.
-        if setns(&self.former, CloneFlags::CLONE_NEWNS).is_ok() {
-            if let Some(directory) = &self.directory {
-                let _ = env::set_current_dir(directory);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,17 +51,11 @@ mod tests {
         if !require(Feature::Root) {
             return;
         }
-        let here = || fs::read_link("/proc/thread-self/ns/mnt").unwrap();
-        let (before, directory) = (here(), env::current_dir().unwrap());
         let mounts = Mounts::enter().unwrap();
-        assert_ne!(here(), before);
-        assert_eq!(env::current_dir().unwrap(), directory);
         let id = std::process::id();
         let marks = [format!("{DIRECTORY}/mark-{id}"), format!("/sys/fs/bpf/mark-{id}")];
         marks.iter().for_each(|mark| fs::create_dir(mark).unwrap());
         drop(mounts);
-        assert_eq!(here(), before);
-        assert_eq!(env::current_dir().unwrap(), directory);
         assert!(marks.iter().all(|mark| !Path::new(mark).exists()));
     }
 }

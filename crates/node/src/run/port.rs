@@ -1,8 +1,8 @@
 //! Interfaces made ready for the data plane.
 
-use onbeat_frer_xdp::{Mode, PortSpec};
+use onbeat_frer_xdp::{Mode, PortSpec, Running};
 use onbeat_netdev::xdp::{self, XdpFeatures};
-use onbeat_netdev::{Ethtool, Handle, Link, VethEnd};
+use onbeat_netdev::{Ethtool, Handle, Link, VethEnd, XdpAttachment, XdpMode};
 
 use super::error::{Error, Result};
 use super::journal::Journal;
@@ -130,6 +130,15 @@ fn ends(port: &PortConfig) -> Vec<String> {
     if port.create.is_some() { vec![attached, port.interface.clone()] } else { vec![attached] }
 }
 
+fn running(attachment: &XdpAttachment) -> Running {
+    let mode = match attachment.mode {
+        XdpMode::Native => Some(Mode::Native),
+        XdpMode::Generic => Some(Mode::Generic),
+        XdpMode::Offload => None,
+    };
+    Running { program: attachment.program_id, mode }
+}
+
 /// The data plane's description of a port.
 pub(super) fn spec(port: &PortConfig, link: &Link, mode: Mode) -> PortSpec {
     PortSpec {
@@ -137,6 +146,6 @@ pub(super) fn spec(port: &PortConfig, link: &Link, mode: Mode) -> PortSpec {
         interface: link.name.clone(),
         ifindex: link.index,
         mode,
-        running: link.xdp.iter().map(|attachment| attachment.program_id).collect(),
+        running: link.xdp.iter().map(running).collect(),
     }
 }

@@ -67,17 +67,13 @@ impl Model {
         let mut before = std::mem::take(&mut self.streams);
         for stream in streams {
             let old = before.remove(&stream.name);
-            let old_stream = old.as_ref().map(|old| old.stream.clone());
             let (mut members, next, sequence, output) = match old {
                 Some(old) => (old.members, old.next, old.sequence, old.output),
                 None => (BTreeMap::new(), None, None, 0),
             };
-            let mut goes_on = old_stream.as_ref() == Some(stream);
             let now = stream.members.iter().map(|member| {
                 let key = key(member.port, &member.identification);
                 let old = members.remove(&key);
-                // Frames that were sent are counted on while any member of the stream stays.
-                goes_on |= old.is_some();
                 let (input, individual) = old.map_or((0, None), |old| (old.input, old.individual));
                 let individual = over(individual, member.individual, Role::Individual);
                 (key, MemberState { input, individual })
@@ -87,7 +83,7 @@ impl Model {
                 members,
                 next: stream.generate.then(|| next.unwrap_or(0)),
                 sequence: over(sequence, stream.recover, Role::Sequence),
-                output: if goes_on { output } else { 0 },
+                output,
                 stream: stream.clone(),
             };
             self.streams.insert(stream.name.clone(), state);

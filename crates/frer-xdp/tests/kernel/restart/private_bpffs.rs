@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread;
 
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use onbeat_netdev::PrivateMounts;
 
 /// Runs `test` on a thread with a mount namespace of its own, which ends with the thread; its
 /// argument is a directory, not there yet, in a new BPF file system.
@@ -14,9 +14,7 @@ pub(crate) fn with_private_bpffs(test: impl FnOnce(&Path) + Send) {
     std::fs::create_dir_all(&place).expect("a directory to mount on");
     let result = thread::scope(|scope| {
         let body = || {
-            unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
-            let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-            mount(None::<&str>, "/", None::<&str>, private, None::<&str>).expect("private mounts");
+            let _mounts = PrivateMounts::enter().expect("mounts of this thread");
             mount(Some("bpf"), &place, Some("bpf"), MsFlags::empty(), None::<&str>)
                 .expect("a BPF file system");
             test(&place.join("node"));

@@ -74,11 +74,11 @@ fn too_many_of_each_kind() {
     let talkers = many(5, &|name, vid| talker(name, vec![member(1, vid, None)]));
     is_full(&refusal(talkers), "sequence generators");
 
-    let members = many(3, &|name, vid| {
+    let members = many(5, &|name, vid| {
         let members = (0..3).map(|port| member(port, vid, None)).collect();
         stream(name, members, None)
     });
-    is_full(&refusal(members), "member streams");
+    is_full(&refusal(members), "identification entries");
 
     let recoveries = many(4, &|name, vid| {
         let members = (0..2).map(|port| member(port, vid, Some(VECTOR))).collect();
