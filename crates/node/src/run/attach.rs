@@ -83,7 +83,15 @@ impl Node {
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
         let ability = self.devices.ability(&link.name)?;
         let egress = self.egress(config, index)?;
-        let (wanted, mut why) = mode::choose(node, port, &ability, &egress, hope);
+        let (chosen, mut why) = mode::choose(node, port, &ability, &egress, hope);
+        // Where the mode was left open a program keeps the one that it has: frames go on over a
+        // start of the daemon, which another mode would interrupt.
+        let kept = self.plane.pinned_ports().contains(&port.name).then_some(ability.running);
+        let wanted = match (port.mode, kept.flatten()) {
+            (WantedMode::Auto, Some(XdpMode::Native)) => Mode::Native,
+            (WantedMode::Auto, Some(XdpMode::Generic)) => Mode::Generic,
+            _ => chosen,
+        };
         match self.plane.attach(&port::spec(port, &link, wanted), replace) {
             // Before 6.3 a driver's ability shows only when it is asked to do it.
             Err(onbeat_frer_xdp::Error::Attach { source, .. })
@@ -96,7 +104,7 @@ impl Node {
         }
         let link = self.devices.handle.link(&link.name).map_err(of_port)?;
         let generic = link.xdp_program().is_some_and(|program| program.mode == XdpMode::Generic);
-        if generic && wanted == Mode::Native {
+        if generic && chosen == Mode::Native {
             why.get_or_insert_with(|| mode::from_before(node));
         }
         self.not_native.remove(&port.name);

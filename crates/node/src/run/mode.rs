@@ -133,7 +133,7 @@ pub(super) fn from_before(node: &str) -> String {
     )
 }
 
-/// A program keeps its mode as long as it is on its interface, over starts of the daemon, too.
+/// Where the mode is left open a program keeps the one it has, over starts of the daemon, too.
 pub(super) fn start_again(node: &str) -> String {
     format!("then onbeat down {node}, and start it again")
 }

@@ -95,7 +95,7 @@ fn of_port(node: &Node, index: usize, readings: &[(&Stream, StreamReading)]) -> 
         (Some(link), Some((_, ifindex, _))) if link.index == ifindex => link.xdp_program(),
         _ => None,
     };
-    // As the kernel has it: a program keeps its mode over starts of the daemon.
+    // As the kernel has it.
     let mode = program.map_or(XdpMode::Detached, |program| match program.mode {
         netdev::XdpMode::Generic => XdpMode::Generic,
         _ => XdpMode::Native,
