@@ -233,7 +233,8 @@ fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, undisturbed: boo
             Source::Socket => format!(
                 "With frames from a talker's socket the chain is measured as it is used: an end \
                  system sends by a packet socket, {BATCH} frames a system call, and its network \
-                 stack and the interface that makes the frames ready for XDP are in the time."
+                 stack and the interface that makes the frames ready for XDP are in the time. They \
+                 are in the limit's, too, which brings ratios nearer to 1."
             ),
             Source::Kernel => format!(
                 "With frames made in the kernel, {} at a time, FRER is measured as strictly as can \
