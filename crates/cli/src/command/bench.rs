@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use onbeat_lab::bench::{self, Options};
+use onbeat_lab::bench::{self, Options, Source};
 use onbeat_report::{Progress, html};
 
 use crate::exit::{Failure, Result};
@@ -21,6 +21,7 @@ Examples:
   onbeat bench frer
   onbeat bench frer --json > frer.json
   onbeat bench frer --streams 1,4096 --rounds 7 --html frer.html
+  onbeat bench frer --source socket --streams 1 --rounds 3
 
 Exit code: 0 every check holds, 1 a check failed (figures never decide), 2 it could not run (it \
 needs root).")]
@@ -37,10 +38,15 @@ pub(crate) struct Arguments {
     /// Print no progress
     #[arg(short, long)]
     quiet: bool,
+    /// What sends the frames whose throughput is measured: a talker's packet socket, as in an end
+    /// system, or its kernel, at the least cost there is
+    #[arg(long, value_name = "SOURCE", default_value = "both")]
+    #[arg(value_parser = PossibleValuesParser::new(["socket", "kernel", "both"]))]
+    source: String,
     /// Numbers of streams to measure with
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     streams: Vec<u32>,
-    /// How often each throughput is measured
+    /// How often each throughput is measured, with each source
     #[arg(long, value_name = "NUMBER")]
     rounds: Option<u32>,
     /// Octets of a frame whose throughput is measured, VLAN tag included, without FCS
@@ -59,6 +65,11 @@ impl Arguments {
         output::check_report(self.html.as_deref())?;
         let usual = Options::default();
         let options = Options {
+            sources: match self.source.as_str() {
+                "socket" => vec![Source::Socket],
+                "kernel" => vec![Source::Kernel],
+                _ => usual.sources,
+            },
             streams: if self.streams.is_empty() { usual.streams } else { self.streams },
             rounds: self.rounds.unwrap_or(usual.rounds),
             frame_octets: self.size.unwrap_or(usual.frame_octets),

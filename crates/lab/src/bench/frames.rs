@@ -1,5 +1,7 @@
 //! The frames of the benches: what the source writes, what FRER tells them by, what probes carry.
 
+use std::ops::Range;
+
 use onbeat_frer::spec::{Identification, Tagged, VlanMatch};
 use onbeat_wire::{MacAddress, VlanTag};
 
@@ -24,6 +26,22 @@ pub(super) fn identification(stream: u32) -> Identification {
         destination: destination(stream),
         vlan: VlanMatch { tagged: Tagged::Tagged, vlan: VLAN },
     }
+}
+
+/// Octets of a header: addresses, VLAN tag, EtherType.
+pub(super) const HEADER_LEN: usize = 18;
+
+/// Where in a header the number of the stream stands, big-endian: see [`destination`].
+pub(super) const STREAM: Range<usize> = 4..6;
+
+/// Header of the frames of stream 0.
+pub(super) fn header() -> [u8; HEADER_LEN] {
+    let mut header = [0; HEADER_LEN];
+    header[..6].copy_from_slice(&destination(0).0);
+    header[6..12].copy_from_slice(&SOURCE.0);
+    VlanTag::new(VLAN).emit(&mut header[12..16]).expect("the VLAN is one, and there is room");
+    header[16..].copy_from_slice(&ETHERTYPE.to_be_bytes());
+    header
 }
 
 /// A frame of stream 0.

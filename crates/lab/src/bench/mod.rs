@@ -4,8 +4,8 @@
 //! source -> talker -> A (redirect | FRER) -> path1, path2 -> B (redirect | FRER) -> listener -> sink
 //! ```
 //!
-//! `chain` builds the interfaces, `redirect` and `protected` put something on them, `throughput`,
-//! `delay` and `cost` measure, `frer` puts it together.
+//! `chain` builds the interfaces, `redirect` and `protected` put something on them, `talker` and
+//! `programs` send, `throughput`, `delay` and `cost` measure, `frer` puts it together.
 
 mod chain;
 mod cost;
@@ -16,6 +16,7 @@ mod frer;
 mod programs;
 mod protected;
 mod redirect;
+mod talker;
 #[cfg(test)]
 mod tests;
 mod throughput;
@@ -46,18 +47,39 @@ pub fn list() -> &'static [Bench] {
     BENCHES
 }
 
+/// Where the frames come from whose throughput is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// A packet socket on the talker's interface, as end systems send.
+    Socket,
+    /// The talker's kernel makes them: no source costs less, so that the chain weighs most.
+    Kernel,
+}
+
+impl Source {
+    /// As figures name it.
+    fn name(self) -> &'static str {
+        match self {
+            Source::Socket => "frames from a talker's socket",
+            Source::Kernel => "frames made in the kernel",
+        }
+    }
+}
+
 /// How a bench is run.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Where frames come from, each measured by itself.
+    pub sources: Vec<Source>,
     /// Numbers of streams to measure with.
     pub streams: Vec<u32>,
     /// Octets of a frame whose throughput is measured, VLAN tag included, FCS not.
     pub frame_octets: usize,
-    /// How often each throughput is measured.
+    /// How often each throughput is measured, with each source.
     pub rounds: u32,
     /// How long a throughput is measured at a time.
     pub slice: Duration,
-    /// Frames that the source sends at a time. Above 64 interfaces run out of room.
+    /// Frames that the kernel makes at a time. Above 64 interfaces run out of room.
     pub batch: u32,
     /// Frames whose delay is measured, in each of the four cases.
     pub probes: u64,
@@ -72,9 +94,10 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            sources: vec![Source::Socket, Source::Kernel],
             streams: vec![1, 100, 4096],
             frame_octets: 200,
-            rounds: 31,
+            rounds: 15,
             slice: Duration::from_millis(100),
             batch: 64,
             probes: 3000,
@@ -89,6 +112,9 @@ impl Options {
     fn check(&self) -> Result<()> {
         let refuse =
             |option, value: String, reason: String| Err(Error::Option { option, value, reason });
+        if self.sources.is_empty() {
+            return refuse("sources", "(none)".into(), "say at least one source".into());
+        }
         for &streams in &self.streams {
             if !(1..=frames::MAX_STREAMS).contains(&streams) {
                 let reason = format!("use 1 to {}", frames::MAX_STREAMS);

@@ -4,7 +4,7 @@ use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Figure, Outcome};
 
-use super::{Options, list, run};
+use super::{Options, Source, list, run};
 
 fn silent() -> Progress {
     Progress::to(Box::new(std::io::sink()), Style::Silent)
@@ -19,6 +19,7 @@ fn what_cannot_be_measured_is_refused() {
         "streams 65537 cannot be used here: use 1 to 65536"
     );
     for options in [
+        Options { sources: vec![], ..default() },
         Options { streams: vec![], ..default() },
         Options { streams: vec![0], ..default() },
         Options { frame_octets: 63, ..default() },
@@ -33,6 +34,25 @@ fn what_cannot_be_measured_is_refused() {
     }
     let unknown = run("frr", &default(), &mut silent()).unwrap_err().to_string();
     assert_eq!(unknown, "there is no bench \"frr\"; there are: frer");
+}
+
+#[test]
+fn one_source_is_enough() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let options = Options {
+        sources: vec![Source::Socket],
+        streams: vec![2],
+        rounds: 1,
+        slice: Duration::from_millis(1),
+        probes: 1,
+        ..Options::default()
+    };
+    let outcome = run("frer", &options, &mut silent()).unwrap();
+    assert!(outcome.ok(), "{:#?}", outcome.checks);
+    let of_kernel = |name: &&String| name.contains(Source::Kernel.name());
+    assert_eq!(outcome.figures.keys().find(of_kernel), None);
 }
 
 #[test]
@@ -53,12 +73,21 @@ fn a_short_run_yields_a_whole_outcome() {
     for check in &outcome.checks[..6] {
         assert!(check.value.as_f64() > 0.0, "nothing was counted: {check:?}");
     }
-    for paths in ["one path", "two paths"] {
-        for streams in ["1 stream", "70 streams"] {
-            let name = format!("FRER, {paths}, {streams}");
-            let Some(Figure::Ratio(ratio)) = outcome.figures.get(&name) else { panic!("{name}") };
-            assert!(ratio.ratio.as_f64() > 0.0, "{name}: {ratio:?}");
+    for source in [Source::Socket, Source::Kernel].map(Source::name) {
+        for paths in ["one path", "two paths"] {
+            for what in
+                ["FRER, {}, 1 stream", "FRER, {}, 70 streams", "70 streams beside 1 stream, {}"]
+            {
+                let name = format!("{}, {source}", what.replace("{}", paths));
+                let Some(Figure::Ratio(ratio)) = outcome.figures.get(&name) else {
+                    panic!("{name}")
+                };
+                assert!(ratio.ratio.as_f64() > 0.0, "{name}: {ratio:?}");
+            }
         }
+        let name = format!("time of a frame, {source}");
+        let Some(Figure::Counters(times)) = outcome.figures.get(&name) else { panic!("{name}") };
+        assert_eq!(times.rows.len(), 9, "{times:?}");
     }
     let Some(Figure::Distribution(delays)) = outcome.figures.get("one-way delay") else { panic!() };
     let names: Vec<_> = delays.series.iter().map(|series| series.name.as_str()).collect();

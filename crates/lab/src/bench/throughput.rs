@@ -1,18 +1,20 @@
 //! Frames per second: a source that sends as fast as the chain takes, on one CPU.
 //!
-//! The kernel runs the source by BPF_PROG_TEST_RUN on live frames, a batch at a time, and what they
-//! cause - every program of the chain and all that moves frames between them - in softirq of the
-//! same CPU before the next batch. A frame's share of the time is the sum of what it costs.
+//! What frames cause - every program of the chain and all that moves frames between them - the
+//! kernel does in softirq of the CPU that they were sent on, before the source goes on. A frame's
+//! share of the time is the sum of what it costs. A packet socket gives the chain one frame at a
+//! time; BPF_PROG_TEST_RUN runs the source of `bpf/bench.bpf.c` on live frames, a batch at a time.
 
 use std::time::Duration;
 
-use super::Options;
 use super::chain::{Chain, Stations};
 use super::cpu::Cpus;
 use super::programs::Programs;
+use super::talker::Talker;
+use super::{Options, Source};
 use crate::{Result, interrupt};
 
-/// Frames of one system call.
+/// Frames of one measurement.
 const FRAMES: std::ops::RangeInclusive<u32> = 1 << 12..=1 << 24;
 
 /// Within this time the sink has what is not lost.
@@ -29,14 +31,67 @@ pub(super) struct Bed<'a> {
     pub(super) undisturbed: bool,
 }
 
+/// A source, ready to send.
+#[derive(Debug)]
+enum Sender {
+    Socket(Talker),
+    /// The program writes the header into these octets.
+    Kernel {
+        octets: Vec<u8>,
+        batch: u32,
+    },
+}
+
+impl Sender {
+    /// Sends so many frames; how many nanoseconds a frame took.
+    fn send(&mut self, programs: &mut Programs, frames: u32) -> Result<f64> {
+        match self {
+            Sender::Socket(talker) => talker.send(frames),
+            Sender::Kernel { octets, batch } => programs.send(octets, frames, *batch),
+        }
+    }
+
+    /// Frames sent so far.
+    fn sent(&self, programs: &mut Programs) -> Result<u64> {
+        match self {
+            Sender::Socket(talker) => Ok(talker.sent()),
+            Sender::Kernel { .. } => programs.sent(),
+        }
+    }
+
+    /// Frames received beyond those before, once all that were sent are there or will not come any
+    /// more.
+    fn settled(&self, programs: &mut Programs, before: u64) -> Result<u64> {
+        let sent = self.sent(programs)?;
+        let mut received = Ok(0);
+        interrupt::wait_until(BOUND, || {
+            received = programs.received().map(|now| now - before);
+            received.as_ref().map_or(true, |received| *received >= sent)
+        })?;
+        received
+    }
+}
+
 impl Bed<'_> {
     /// Sends frames of `streams` streams through a chain, as fast as it goes; how many the sink
     /// received per second.
-    pub(super) fn measure(&mut self, chain: &mut Chain, streams: u32) -> Result<f64> {
+    pub(super) fn measure(
+        &mut self,
+        chain: &mut Chain,
+        streams: u32,
+        source: Source,
+    ) -> Result<f64> {
         let Bed { stations, programs, cpus, options, undisturbed } = self;
-        // The source writes the header.
-        let frame = vec![0; options.frame_octets];
-        programs.aim(&chain.talker, streams)?;
+        let mut sender = match source {
+            Source::Socket => {
+                let talker = stations.talker.namespace();
+                Sender::Socket(Talker::open(talker, &chain.talker, streams, options.frame_octets)?)
+            }
+            Source::Kernel => {
+                programs.aim(&chain.talker, streams)?;
+                Sender::Kernel { octets: vec![0; options.frame_octets], batch: options.batch }
+            }
+        };
         let (rate, received) = stations.talker.namespace().run(|| {
             let _pinned = cpus.pin()?;
             // In softirq the chain runs as the thread does that it interrupts.
@@ -44,29 +99,18 @@ impl Bed<'_> {
             let received_before = programs.received()?;
             // Each stream once or more, so that tables and code are where they will be.
             let warm_up = streams.max(*FRAMES.start());
-            let frame_ns = programs.send(&frame, warm_up, options.batch)?;
-            let warm = settled(programs, received_before)?;
+            let frame_ns = sender.send(programs, warm_up)?;
+            let warm = sender.settled(programs, received_before)?;
             interrupt::check()?;
             let frames = (options.slice.as_nanos() as f64 / frame_ns) as u32;
             let frames = frames.clamp(*FRAMES.start(), *FRAMES.end());
-            let frame_ns = programs.send(&frame, frames, options.batch)?;
-            let received = settled(programs, received_before)?;
+            let frame_ns = sender.send(programs, frames)?;
+            let received = sender.settled(programs, received_before)?;
             let seconds = f64::from(frames) * frame_ns / 1e9;
             Ok::<_, crate::Error>(((received - warm) as f64 / seconds, received))
         })??;
-        chain.sent += programs.sent()?;
+        chain.sent += sender.sent(programs)?;
         chain.received += received;
         Ok(rate)
     }
-}
-
-/// Frames received, once all are there or will not come any more.
-fn settled(programs: &mut Programs, before: u64) -> Result<u64> {
-    let sent = programs.sent()?;
-    let mut received = Ok(0);
-    interrupt::wait_until(BOUND, || {
-        received = programs.received().map(|now| now - before);
-        received.as_ref().map_or(true, |received| *received >= sent)
-    })?;
-    received
 }

@@ -14,6 +14,7 @@ mod stamp;
 
 pub use delivery::{Delivery, Gap};
 pub use frame::{FrameError, FrameSpec};
+pub(crate) use packet::BATCH;
 pub use packet::PacketSocket;
 pub use receiver::{Received, Receiver};
 pub use record::StreamRecord;

@@ -133,27 +133,43 @@ impl PacketSocket {
 
     /// Sends up to [`BATCH`] frames; how many were taken. An error comes only where none was.
     pub(crate) fn send_batch(&self, frames: &[Vec<u8>]) -> io::Result<usize> {
+        self.send_parts(frames.iter().map(|frame| [frame.as_slice()]), libc::MSG_DONTWAIT)
+    }
+
+    /// Sends up to [`BATCH`] frames with a header each and one payload, and waits for room in the
+    /// socket; how many were taken. An error comes only where none was.
+    pub(crate) fn send_headers<const LEN: usize>(
+        &self,
+        headers: &[[u8; LEN]],
+        payload: &[u8],
+    ) -> io::Result<usize> {
+        self.send_parts(headers.iter().map(|header| [header.as_slice(), payload]), 0)
+    }
+
+    /// Sends up to [`BATCH`] frames, each given in parts.
+    fn send_parts<'a, const PARTS: usize>(
+        &self,
+        frames: impl Iterator<Item = [&'a [u8]; PARTS]>,
+        flags: libc::c_int,
+    ) -> io::Result<usize> {
         // SAFETY: mmsghdr and iovec are plain data, for which zeros are a value.
-        let mut parts: [libc::iovec; BATCH] = unsafe { zeroed() };
+        let mut vectors: [[libc::iovec; PARTS]; BATCH] = unsafe { zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
-        let count = frames.len().min(BATCH);
-        for ((part, message), frame) in parts.iter_mut().zip(&mut messages).zip(frames) {
-            part.iov_base = frame.as_ptr().cast_mut().cast();
-            part.iov_len = frame.len();
-            message.msg_hdr.msg_iov = part;
-            message.msg_hdr.msg_iovlen = 1;
+        let mut count = 0;
+        for ((vector, message), frame) in vectors.iter_mut().zip(&mut messages).zip(frames) {
+            for (part, octets) in vector.iter_mut().zip(frame) {
+                part.iov_base = octets.as_ptr().cast_mut().cast();
+                part.iov_len = octets.len();
+            }
+            message.msg_hdr.msg_iov = vector.as_mut_ptr();
+            message.msg_hdr.msg_iovlen = PARTS;
+            count += 1;
         }
-        // SAFETY: the first `count` headers point to one iovec each, those to frames of their
+        // SAFETY: the first `count` headers point to PARTS iovecs each, those to parts of their
         // lengths, which are only read; all live through the call.
-        let sent = unsafe {
-            libc::sendmmsg(
-                self.fd.as_raw_fd(),
-                messages.as_mut_ptr(),
-                count as libc::c_uint,
-                libc::MSG_DONTWAIT,
-            )
-        };
+        let sent =
+            unsafe { libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count, flags) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
     }
 }

@@ -2,52 +2,23 @@
 
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio, Topology};
 
-use super::super::Options;
 use super::super::cpu::Cpus;
-use super::{Account, Case, Cost, Found, limit, streams_of, title};
+use super::super::{Options, Source};
+use super::{Account, Alone, Case, Cost, Found, limit, streams_of, title};
+use crate::traffic::BATCH;
 
 const RATE: &str = "frames/s";
 
 pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
     checks(outcome, found);
     outcome.figure("topology", topology());
-    for paths in [1, 2] {
-        for case in found.cases.iter().filter(|case| case.paths == paths) {
-            let limit = format!("redirect, {}", limit(paths).name());
-            outcome.figure(
-                title(paths, case.streams),
-                Ratio::of_runs(RATE, &case.pairs, format!("plain XDP {limit}")),
-            );
-        }
+    for alone in &found.sources {
+        let cases: Vec<_> = found.cases.iter().filter(|case| case.source == alone.source).collect();
+        throughput(outcome, alone, &cases);
     }
-    for case in found.cases.iter().filter(|case| case.paths == 2) {
-        let one_path = partner(found, 1, case.streams);
-        let pairs: Vec<_> = rates(case).zip(one_path.pairs.iter().map(|pair| pair.1)).collect();
-        outcome.figure(
-            format!("FRER, two paths beside one redirect, {}", streams_of(case.streams)),
-            Ratio::of_runs(RATE, &pairs, "plain XDP redirect, one path"),
-        );
-    }
-    let fewest = found.cases.iter().map(|case| case.streams).min().unwrap_or(1);
-    for case in found.cases.iter().filter(|case| case.streams > fewest) {
-        let few = partner(found, case.paths, fewest);
-        let pairs: Vec<_> = rates(case).zip(rates(few)).collect();
-        let paths = limit(case.paths).name();
-        outcome.figure(
-            format!("{} beside {}, {paths}", streams_of(case.streams), streams_of(fewest)),
-            Ratio::of_runs(RATE, &pairs, title(case.paths, fewest)),
-        );
-    }
-    for case in &found.cases {
-        let added: Vec<_> =
-            case.pairs.iter().map(|(frer, limit)| 1e9 / frer - 1e9 / limit).collect();
-        outcome.figure(
-            format!("what it adds to the time of a frame: {}", title(case.paths, case.streams)),
-            Measurement::of_runs("ns", &added),
-        );
-    }
-    outcome.figure("time of a frame", times(found));
-    outcome.figure("time of a program, while it is counted", costs(&found.costs));
+    let (source, costs) = &found.costs;
+    let name = format!("time of a program, while it is counted, {}", source.name());
+    outcome.figure(name, programs(costs));
     outcome.figure("frames of the throughput runs", accounts(found));
     for (load, redirect, frer) in [
         ("idle", "redirect, idle", "FRER, idle"),
@@ -66,14 +37,51 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found:
     notes(outcome, options, cpus, found.undisturbed);
 }
 
+/// What was measured with the frames of one source.
+fn throughput(outcome: &mut Outcome, alone: &Alone, cases: &[&Case]) {
+    let source = alone.source.name();
+    for paths in [1, 2] {
+        for case in cases.iter().filter(|case| case.paths == paths) {
+            let limit = format!("plain XDP redirect, {}", limit(paths).name());
+            outcome.figure(case.title(), Ratio::of_runs(RATE, &case.pairs, limit));
+        }
+    }
+    for case in cases.iter().filter(|case| case.paths == 2) {
+        let one_path = partner(cases, 1, case.streams);
+        let pairs: Vec<_> = rates(case).zip(one_path.pairs.iter().map(|pair| pair.1)).collect();
+        let streams = streams_of(case.streams);
+        outcome.figure(
+            format!("FRER, two paths beside one redirect, {streams}, {source}"),
+            Ratio::of_runs(RATE, &pairs, "plain XDP redirect, one path"),
+        );
+    }
+    let fewest = cases.iter().map(|case| case.streams).min().unwrap_or(1);
+    for case in cases.iter().filter(|case| case.streams > fewest) {
+        let few = partner(cases, case.paths, fewest);
+        let pairs: Vec<_> = rates(case).zip(rates(few)).collect();
+        let (many, paths) = (streams_of(case.streams), limit(case.paths).name());
+        outcome.figure(
+            format!("{many} beside {}, {paths}, {source}", streams_of(fewest)),
+            Ratio::of_runs(RATE, &pairs, title(case.paths, fewest)),
+        );
+    }
+    for case in cases {
+        let added: Vec<_> =
+            case.pairs.iter().map(|(frer, limit)| 1e9 / frer - 1e9 / limit).collect();
+        let name = format!("what it adds to the time of a frame: {}", case.title());
+        outcome.figure(name, Measurement::of_runs("ns", &added));
+    }
+    outcome.figure(format!("time of a frame, {source}"), times(alone, cases));
+}
+
 /// FRER's frames per second, by round.
 fn rates(case: &Case) -> impl Iterator<Item = f64> {
     case.pairs.iter().map(|pair| pair.0)
 }
 
-fn partner(found: &Found, paths: usize, streams: u32) -> &Case {
-    let same = |case: &&Case| case.paths == paths && case.streams == streams;
-    found.cases.iter().find(same).expect("each number of streams runs with one path and with two")
+fn partner<'a>(cases: &[&'a Case], paths: usize, streams: u32) -> &'a Case {
+    let same = |case: &&&Case| case.paths == paths && case.streams == streams;
+    cases.iter().find(same).expect("each number of streams runs with one path and with two")
 }
 
 fn checks(outcome: &mut Outcome, found: &Found) {
@@ -135,7 +143,7 @@ fn topology() -> Topology {
     network
 }
 
-fn times(found: &Found) -> Counters {
+fn times(alone: &Alone, cases: &[&Case]) -> Counters {
     let mut table = Counters::new([
         ("chain", ""),
         ("throughput", RATE),
@@ -158,9 +166,9 @@ fn times(found: &Found) -> Counters {
             end(sorted.last()),
         ]);
     };
-    row("source alone".into(), &found.source);
+    row("source alone".into(), &alone.rates);
     for paths in [1, 2] {
-        for case in found.cases.iter().filter(|case| case.paths == paths) {
+        for case in cases.iter().filter(|case| case.paths == paths) {
             let streams = streams_of(case.streams);
             let limits: Vec<f64> = case.pairs.iter().map(|pair| pair.1).collect();
             row(format!("redirect, {}, {streams}", limit(paths).name()), &limits);
@@ -170,7 +178,7 @@ fn times(found: &Found) -> Counters {
     table
 }
 
-fn costs(costs: &[Cost]) -> Counters {
+fn programs(costs: &[Cost]) -> Counters {
     let mut table = Counters::new([("chain", ""), ("program", ""), ("a run", "ns"), ("runs", "")]);
     for cost in costs {
         let mean = cost.runs.time_ns as f64 / cost.runs.count as f64;
@@ -207,19 +215,35 @@ fn accounts(found: &Found) -> Counters {
         ]);
     };
     row("redirect".into(), &found.redirected);
-    for (case, account) in found.cases.iter().zip(&found.protected) {
-        row(title(case.paths, case.streams), account);
+    for account in &found.protected {
+        row(title(account.paths, account.streams), account);
     }
     table
 }
 
 fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, undisturbed: bool) {
     outcome.note(format!(
-        "Throughput: frames of {} octets, {} at a time, all on CPU {}: source, every program and all \
-         that moves frames between them; a frame's time is the sum of what it costs there. The \
-         source, whose time is shown by itself, and the sink are the same in what is compared.",
-        options.frame_octets, options.batch, cpus.measured
+        "Throughput: frames of {} octets, all on CPU {}: source, every program and all that moves \
+         frames between them; a frame's time is the sum of what it costs there. The source, whose \
+         time is shown by itself, and the sink are the same in what is compared.",
+        options.frame_octets, cpus.measured
     ));
+    for source in &options.sources {
+        outcome.note(match source {
+            Source::Socket => format!(
+                "With frames from a talker's socket the chain is measured as it is used: an end \
+                 system sends by a packet socket, {BATCH} frames a system call, and its network \
+                 stack and the interface that makes the frames ready for XDP are in the time. They \
+                 are in the limit's, too, which brings ratios nearer to 1."
+            ),
+            Source::Kernel => format!(
+                "With frames made in the kernel, {} at a time, FRER is measured as strictly as can \
+                 be: no source of frames costs less, so that in the time of a frame what FRER adds \
+                 weighs most.",
+                options.batch
+            ),
+        });
+    }
     if !undisturbed {
         outcome.note(
             "Throughput was measured without real-time priority, which was refused: other work on \

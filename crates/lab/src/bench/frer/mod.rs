@@ -7,7 +7,6 @@ use std::os::fd::AsFd;
 use libbpf_rs::Link;
 use onbeat_report::{Distribution, Outcome, Progress, Run};
 
-use super::Options;
 use super::chain::{Chain, Dropped, Stations};
 use super::cost::{Runs, Statistics};
 use super::cpu::Cpus;
@@ -16,22 +15,38 @@ use super::programs::Programs;
 use super::protected::{Counted, Protected};
 use super::redirect::{Redirect, Redirects};
 use super::throughput::Bed;
+use super::{Options, Source};
 use crate::{Result, interrupt};
 
-/// Frames per second of FRER with so many paths and streams, and of its limit just before or after
-/// it, round by round.
+/// Frames per second of FRER with so many paths and streams and frames of this source, and of its
+/// limit just before or after it, round by round.
 #[derive(Debug)]
 struct Case {
+    source: Source,
     paths: usize,
     streams: u32,
     /// FRER, limit.
     pairs: Vec<(f64, f64)>,
 }
 
-/// What went into a chain, came out of it, and was counted in between.
+impl Case {
+    fn title(&self) -> String {
+        format!("{}, {}", title(self.paths, self.streams), self.source.name())
+    }
+}
+
+/// Frames per second of a source by itself.
+#[derive(Debug)]
+struct Alone {
+    source: Source,
+    rates: Vec<f64>,
+}
+
+/// What went into a chain, of all sources, came out of it, and was counted in between.
 #[derive(Debug)]
 struct Account {
     paths: usize,
+    streams: u32,
     sent: u64,
     received: u64,
     dropped: Dropped,
@@ -49,10 +64,10 @@ struct Cost {
 /// All that was found.
 #[derive(Debug)]
 struct Found {
-    /// Frames per second of the source by itself.
-    source: Vec<f64>,
+    sources: Vec<Alone>,
     cases: Vec<Case>,
-    costs: Vec<Cost>,
+    /// Of frames from this source.
+    costs: (Source, Vec<Cost>),
     redirected: Account,
     protected: Vec<Account>,
     delays: Distribution,
@@ -95,16 +110,19 @@ fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) -> Result<Fou
 
     let mut bed =
         Bed { stations: &stations, programs: &mut programs, cpus, options, undisturbed: true };
-    let (source, cases) = throughput(&mut bed, &mut redirects, &mut protected, progress)?;
-    let costs = costs(&mut bed, &mut redirects, &mut protected)?;
-    let account = |chain: &Chain, paths, counted| {
-        let dropped = chain.dropped(&stations)?;
-        Ok(Account { paths, sent: chain.sent, received: chain.received, dropped, counted })
+    let (sources, cases) = throughput(&mut bed, &mut redirects, &mut protected, progress)?;
+    // A batch has programs and tables in the caches, so that what is left is the programs' own.
+    let strictest =
+        if options.sources.contains(&Source::Kernel) { Source::Kernel } else { Source::Socket };
+    let costs = (strictest, costs(&mut bed, &mut redirects, &mut protected, strictest)?);
+    let account = |chain: &Chain, paths, streams, counted| {
+        let (sent, received, dropped) = (chain.sent, chain.received, chain.dropped(&stations)?);
+        Ok(Account { paths, streams, sent, received, dropped, counted })
     };
-    let redirected = account(&redirects.chain, 0, Counted::default())?;
+    let redirected = account(&redirects.chain, 0, 0, Counted::default())?;
     let accounts = protected
         .iter()
-        .map(|protected| account(&protected.chain, protected.paths, protected.counted()?))
+        .map(|frer| account(&frer.chain, frer.paths, frer.streams, frer.counted()?))
         .collect::<Result<_>>()?;
 
     // Without the program on the listener's interface its kernel takes the frames in.
@@ -113,7 +131,7 @@ fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) -> Result<Fou
     let two_paths = protected.iter().find(|protected| protected.paths == 2).expect("built above");
     let (delays, fates) = delay::measure(&bed, [&redirects.chain, &two_paths.chain], progress)?;
     Ok(Found {
-        source,
+        sources,
         cases,
         costs,
         redirected,
@@ -134,33 +152,47 @@ fn throughput(
     redirects: &mut Redirects,
     protected: &mut [Protected],
     progress: &mut Progress,
-) -> Result<(Vec<f64>, Vec<Case>)> {
-    let mut source = Vec::new();
-    let mut cases: Vec<Case> = protected
+) -> Result<(Vec<Alone>, Vec<Case>)> {
+    let options = bed.options;
+    let alone = |&source: &Source| Alone { source, rates: Vec::new() };
+    let mut sources: Vec<Alone> = options.sources.iter().map(alone).collect();
+    let case = |source, chain: &Protected| {
+        let (paths, streams) = (chain.paths, chain.streams);
+        Case { source, paths, streams, pairs: Vec::new() }
+    };
+    // Grouped by source, each group in the order of `protected`.
+    let mut cases: Vec<Case> = options
+        .sources
         .iter()
-        .map(|chain| Case { paths: chain.paths, streams: chain.streams, pairs: Vec::new() })
+        .flat_map(|&source| protected.iter().map(move |chain| case(source, chain)))
         .collect();
-    let rounds = bed.options.rounds;
-    for round in 0..rounds {
-        progress.update(|| format!("round {} of {rounds}: the source alone", round + 1));
-        redirects.set(Redirect::Nothing, bed.programs)?;
-        source.push(bed.measure(&mut redirects.chain, 1)?);
-        for (case, frer) in cases.iter_mut().zip(protected.iter_mut()) {
-            let name = title(case.paths, case.streams);
-            progress.update(|| format!("round {} of {rounds}: {name}", round + 1));
-            redirects.set(limit(case.paths), bed.programs)?;
-            // Neither is always the first.
-            let pair = if round % 2 == 0 {
-                let limit = bed.measure(&mut redirects.chain, case.streams)?;
-                (bed.measure(&mut frer.chain, case.streams)?, limit)
-            } else {
-                let frer = bed.measure(&mut frer.chain, case.streams)?;
-                (frer, bed.measure(&mut redirects.chain, case.streams)?)
-            };
-            case.pairs.push(pair);
+    for round in 0..options.rounds {
+        let mut measuring = |what: &str, source: Source| {
+            let (round, rounds) = (round + 1, options.rounds);
+            progress.update(|| format!("round {round} of {rounds}: {what}, {}", source.name()));
+        };
+        for (alone, cases) in sources.iter_mut().zip(cases.chunks_mut(protected.len())) {
+            let source = alone.source;
+            measuring("the source alone", source);
+            redirects.set(Redirect::Nothing, bed.programs)?;
+            alone.rates.push(bed.measure(&mut redirects.chain, 1, source)?);
+            for (case, frer) in cases.iter_mut().zip(protected.iter_mut()) {
+                let (paths, streams) = (case.paths, case.streams);
+                measuring(&title(paths, streams), source);
+                redirects.set(limit(paths), bed.programs)?;
+                // Neither is always the first.
+                let pair = if round % 2 == 0 {
+                    let limit = bed.measure(&mut redirects.chain, streams, source)?;
+                    (bed.measure(&mut frer.chain, streams, source)?, limit)
+                } else {
+                    let frer = bed.measure(&mut frer.chain, streams, source)?;
+                    (frer, bed.measure(&mut redirects.chain, streams, source)?)
+                };
+                case.pairs.push(pair);
+            }
         }
     }
-    Ok((source, cases))
+    Ok((sources, cases))
 }
 
 /// What the programs cost, in a round of its own: counting costs, too.
@@ -168,6 +200,7 @@ fn costs(
     bed: &mut Bed<'_>,
     redirects: &mut Redirects,
     protected: &mut [Protected],
+    source: Source,
 ) -> Result<Vec<Cost>> {
     let _statistics = Statistics::enable()?;
     let mut costs = Vec::new();
@@ -187,7 +220,7 @@ fn costs(
                 .collect::<Result<Vec<_>>>()
         };
         let before = read(bed)?;
-        bed.measure(&mut redirects.chain, 1)?;
+        bed.measure(&mut redirects.chain, 1, source)?;
         for (((program, _), before), after) in programs.iter().zip(before).zip(read(bed)?) {
             let chain = format!("redirect, {}", redirect.name());
             costs.push(Cost { chain, program, runs: after.since(before) });
@@ -207,7 +240,7 @@ fn costs(
             runs.collect::<Result<Vec<_>>>()
         };
         let before = read(frer)?;
-        bed.measure(&mut frer.chain, frer.streams)?;
+        bed.measure(&mut frer.chain, frer.streams, source)?;
         for ((program, after), (_, before)) in read(frer)?.into_iter().zip(before) {
             let chain = title(frer.paths, frer.streams);
             costs.push(Cost { chain, program, runs: after.since(before) });
