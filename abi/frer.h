@@ -139,7 +139,7 @@ struct frer_generator {
 	__u64 next;   /* the low 16 bits are GenSeqNum */
 	__u64 resets; /* 10.8.2 */
 	__u64 owner;
-	__u64 unused[5]; /* a whole cache line: generators are drawn from by several CPUs */
+	__u64 unused; /* two to a cache line: what a packet touches should fit into a cache */
 };
 
 #define FRER_RECOVERY_MATCH	 0x01
