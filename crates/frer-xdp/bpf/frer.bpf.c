@@ -56,8 +56,7 @@ static __always_inline int protect(struct xdp_md *ctx, __u32 slot, struct header
 	} else if (functions->individual != FRER_NONE || functions->recovery != FRER_NONE) {
 		__u64 now = now_ns();
 
-		pass = passes(functions->individual, h, now) &&
-		       passes(functions->recovery, h, now);
+		pass = passes(functions->individual, h, now) && passes(functions->recovery, h, now);
 	}
 	if (!pass) {
 		count(&member->dropped);
