@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use onbeat_frer::spec::{Identification, NextProtocol, PortId, Stream, VlanMatch};
 use onbeat_wire::MacAddress;
 
-use super::PortConfig;
 use super::reader::Faults;
 use super::stream::Block;
+use super::{Mode, PortConfig};
 
 /// What an identification function looks at: two that are equal take the same frames. Null and
 /// active identification look at the same.
@@ -47,6 +47,42 @@ impl<'a> From<&'a Identification> for Match<'a> {
                 &mask.msdu_match,
             ),
         }
+    }
+}
+
+/// In generic mode the kernel's copies of a frame share one buffer: what leaves is alike. Where the
+/// mode is left open this shows when the interface does; said here, nothing need be tried.
+pub(super) fn replicas(
+    streams: &[(usize, Stream)],
+    blocks: &[Block],
+    ports: &[PortConfig],
+    faults: &Faults,
+) {
+    let mut told = HashSet::new();
+    for (block, stream) in streams {
+        let differs = stream.egress.iter().position(|egress| {
+            (egress.tag, egress.rewrite) != (stream.egress[0].tag, stream.egress[0].rewrite)
+        });
+        let generic = stream.members.iter().find_map(|member| {
+            let port = ports.get(usize::from(member.port.0))?;
+            (port.mode == Mode::Generic).then_some(&port.name)
+        });
+        let (Some(differs), Some(port)) = (differs, generic) else { continue };
+        if !told.insert(*block) {
+            continue;
+        }
+        let place = &blocks[*block].egress[differs];
+        faults.note(
+            place.span.clone(),
+            &place.path,
+            format!(
+                "stream {:?} comes in by port {port:?}, which is to run XDP in generic mode, where \
+                 all replicas of a frame are alike",
+                stream.name
+            ),
+            "give each egress port the same tag, vlan, priority and destination, or leave mode out \
+             and use an interface whose driver has native XDP",
+        );
     }
 }
 

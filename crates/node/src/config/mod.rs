@@ -157,6 +157,7 @@ impl Config {
         table.finish();
         let streams = repeat::unfold(&blocks, node.max_streams, &faults);
         check::all(&streams, &blocks, &ports, &faults);
+        check::replicas(&streams, &blocks, &ports, &faults);
 
         let warnings = faults.judge(&source)?;
         let streams = streams.into_iter().map(|(_, stream)| stream).collect();
