@@ -1,9 +1,10 @@
 //! Runs vectors/identify.toml in the kernel, but for what the kernel refuses: mask-and-match.
 
-use onbeat_frer::spec::{Member, PortId, Stream};
+use onbeat_frer::spec::{Identification, Member, PortId, Stream, Tagged, VlanMatch};
 use onbeat_frer_xdp::Error;
+use onbeat_wire::MacAddress;
 
-use crate::harness::{Node, XDP_PASS, XDP_REDIRECT, can_run, stream};
+use crate::harness::{Node, XDP_PASS, XDP_REDIRECT, can_run, frame, stream};
 use crate::identify_cases::{MemberCase, hex, identification, vectors};
 
 const PORT: u8 = 3;
@@ -89,4 +90,41 @@ fn conflict() {
             Ok(_) => assert!(!case.conflict, "{context}"),
         }
     }
+}
+
+/// The index tells keys apart by 31 bits of a hash, and then looks at the whole key. These addresses
+/// have the same hash, found by trying; frames of one are not the other's.
+#[test]
+fn an_address_with_the_hash_of_another() {
+    const VID: u16 = 10;
+    const ALIKE: [[u8; 6]; 2] = [[2, 0, 0, 0, 0x17, 0x0b], [2, 0, 0, 0, 0xb7, 0x99]];
+    if !can_run() {
+        return;
+    }
+    // So small that all keys stand in one line.
+    let mut node = Node::new(1, 1);
+    let member = |address| Member {
+        port: PortId(0),
+        identification: Identification::Null {
+            destination: MacAddress(address),
+            vlan: VlanMatch { tagged: Tagged::Tagged, vlan: VID },
+        },
+        individual: None,
+    };
+    let verdict = |node: &Node, address: [u8; 6]| {
+        let mut frame = frame(VID, None);
+        frame[..6].copy_from_slice(&address);
+        node.ingress(0).verdict(&frame)
+    };
+    for (ours, other) in [(ALIKE[0], ALIKE[1]), (ALIKE[1], ALIKE[0])] {
+        node.apply(&[]);
+        node.apply(&[stream("ours", vec![member(ours)], None)]);
+        assert_eq!(verdict(&node, ours), XDP_REDIRECT);
+        assert_eq!(verdict(&node, other), XDP_PASS);
+    }
+    // That they have the same hash shows where both are wanted and a line has room for one.
+    let both = ALIKE.map(member).to_vec();
+    let error = node.plane.apply(&node.names, &[stream("ours", both, None)]).expect_err("no room");
+    assert!(matches!(error, Error::Full { .. }), "{error}");
+    assert_eq!(verdict(&node, ALIKE[1]), XDP_REDIRECT);
 }
