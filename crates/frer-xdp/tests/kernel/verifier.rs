@@ -7,7 +7,7 @@ use libbpf_rs::libbpf_sys as sys;
 
 use crate::harness::{Node, can_run};
 
-const MOST: u32 = 100_000;
+const MOST: u32 = 250_000;
 
 fn verified_instructions(program: &impl AsFd) -> u32 {
     let mut info = sys::bpf_prog_info::default();
