@@ -1,16 +1,4 @@
-//! The port over a packet socket, which works on every interface and every kernel.
-//!
-//! - Received frames lie in a ring that is mapped into this process; a program of the classic BPF
-//!   machine in front of it lets through what was asked for.
-//! - Frames are sent around the queueing discipline, by a system call each.
-//! - Launches and responses are *emulated*: they happen in [`Port::poll`], [`Port::wait`] and
-//!   [`Port::receive`], when the scheduler lets this process run. Whoever wants them on time gives
-//!   the thread a real-time priority and a core, and stays in [`Port::wait`].
-//! - Confirmations are the transmit time stamps of the socket's error queue. One that the driver
-//!   does not give never comes.
-//!
-//! While the newest frame received is held, [`Port::wait`] cannot sleep: the kernel reports the
-//! socket ready until that frame is given back.
+//! The back end `packet`.
 
 mod clock;
 mod control;
@@ -45,7 +33,19 @@ use crate::{
 /// Multicast addresses that a port receives at most.
 const MAX_MULTICAST: usize = 64;
 
-/// A port over a packet socket. See the [module](self).
+/// A port over a packet socket, which works on every interface and every kernel.
+///
+/// - Received frames lie in a ring that is mapped into this process; a program of the classic BPF
+///   machine in front of it lets through what was asked for.
+/// - Frames are sent around the queueing discipline, by a system call each.
+/// - Launches and responses are *emulated*: they happen in [`Port::poll`], [`Port::wait`] and
+///   [`Port::receive`], when the scheduler lets this process run. Whoever wants them on time gives
+///   the thread a real-time priority and a core, and stays in [`Port::wait`].
+/// - Confirmations are the transmit time stamps of the socket's error queue. One that the driver
+///   does not give never comes.
+///
+/// While the newest frame received is held, [`Port::wait`] cannot sleep: the kernel reports the
+/// socket ready until that frame is given back.
 pub struct PacketPort {
     number: u32,
     interface: String,
