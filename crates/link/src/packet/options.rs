@@ -26,7 +26,8 @@ pub struct PacketOptions {
     /// without a system call while nothing is awaited but frames. Takes a whole core.
     pub spin: bool,
     /// Ask the kernel to confirm what was sent. Confirmations want to be taken: while there are
-    /// some, [`crate::Port::wait`] returns at once.
+    /// some, [`crate::Port::wait`] returns at once. That a launch or a response could not be sent
+    /// is told in any case.
     pub confirm: bool,
 }
 
