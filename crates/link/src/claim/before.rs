@@ -1,0 +1,131 @@
+//! What an interface is like before it is claimed, and how it becomes so again.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::IpAddr;
+
+use nix::errno::Errno;
+use nix::ifaddrs::getifaddrs;
+use onbeat_netdev::{Handle, Link};
+use serde::{Deserialize, Serialize};
+
+use super::proc;
+use crate::{Error, Result};
+
+/// Queueing disciplines that the kernel gives an interface by itself.
+const PLAIN_QDISCS: [&str; 6] = ["noqueue", "noop", "mq", "pfifo_fast", "fq_codel", "fq"];
+
+/// What moving an interface to another namespace takes away from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Before {
+    pub(super) up: bool,
+    pub(super) arp: bool,
+    /// With prefix lengths.
+    pub(super) addresses: Vec<(IpAddr, u8)>,
+    /// The interface's own settings, by path: the other namespace begins with its defaults, and
+    /// so does this one when the interface returns.
+    pub(super) sysctls: BTreeMap<String, String>,
+}
+
+impl Before {
+    /// Reads what is to be given back, or refuses where something could not be.
+    pub(super) fn read(home: &Handle, interface: &str) -> Result<Self> {
+        let link = home.link(interface)?;
+        refuse_irreversible(home, &link)?;
+        let (addresses, sysctls) =
+            home.namespace().run(|| (addresses(interface), sysctls(interface)))?;
+        Ok(Self { up: link.up, arp: link.arp, addresses, sysctls })
+    }
+
+    /// Gives back. The interface is at home, and turned off where it was away.
+    pub(super) fn restore(&self, home: &Handle, interface: &str) -> Result<()> {
+        home.set_arp(interface, self.arp)?;
+        home.namespace().run(|| {
+            let now = sysctls(interface);
+            for (path, value) in &self.sysctls {
+                if now.get(path).is_none_or(|now| now == value) {
+                    continue;
+                }
+                if let Err(error) = fs::write(path, value) {
+                    tracing::warn!("{interface}: {path} is not {value} again: {error}");
+                }
+            }
+        })?;
+        if self.up {
+            home.set_up(interface)?;
+        } else {
+            home.set_down(interface)?;
+        }
+        for (address, prefix) in &self.addresses {
+            match home.add_address(interface, *address, *prefix) {
+                // Never taken away, or made anew by the kernel (IPv6 link-local).
+                Err(error) if error.errno() == Some(Errno::EEXIST) => {}
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refuse_irreversible(home: &Handle, link: &Link) -> Result<()> {
+    let refuse = |why: String, remedy: String| {
+        Err(Error::InUse { interface: link.name.clone(), why, remedy })
+    };
+    let name = &link.name;
+    if link.loopback {
+        return refuse("it is the loopback interface".into(), "take an Ethernet one".into());
+    }
+    if let Some(master) = link.master {
+        return refuse(
+            format!("it is a port of a bridge or bond (interface {master})"),
+            format!("ip link set {name} nomaster"),
+        );
+    }
+    let plain = |kind: &String| PLAIN_QDISCS.contains(&kind.as_str());
+    if let Some(kind) = link.qdisc.as_ref().filter(|kind| !plain(kind)) {
+        return refuse(
+            format!("its queueing discipline {kind} would be lost"),
+            format!("tc qdisc del dev {name} root; set it up again inside the claim"),
+        );
+    }
+    let gateway = home.namespace().run(|| {
+        let table = |table: &str| {
+            fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default()
+        };
+        proc::ipv4_gateway(&table("route"), name)
+            .or_else(|| proc::ipv6_gateway(&table("ipv6_route"), name))
+    })?;
+    match gateway {
+        Some(gateway) => refuse(
+            format!("the route over {gateway} would be lost"),
+            format!("take an interface without routes, or: ip route del ... via {gateway}"),
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The interface's addresses in the calling thread's namespace.
+fn addresses(interface: &str) -> Vec<(IpAddr, u8)> {
+    let table = fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
+    let mut found = proc::ipv6_addresses(&table, interface);
+    let all = getifaddrs().into_iter().flatten();
+    found.extend(all.filter(|entry| entry.interface_name == interface).filter_map(|entry| {
+        let address = entry.address.as_ref()?.as_sockaddr_in()?.ip();
+        let mask = entry.netmask.as_ref()?.as_sockaddr_in()?.ip();
+        Some((address.into(), u32::from(mask).leading_ones() as u8))
+    }));
+    found
+}
+
+/// The interface's settings in the calling thread's namespace, those that can be read.
+fn sysctls(interface: &str) -> BTreeMap<String, String> {
+    let directories = ["ipv4", "ipv6"].map(|ip| format!("/proc/sys/net/{ip}/conf/{interface}"));
+    let files = directories.iter().filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
+    files
+        .filter_map(|file| {
+            let path = file.path().to_str()?.to_owned();
+            let value = fs::read_to_string(&path).ok()?;
+            Some((path, value.trim_end().to_owned()))
+        })
+        .collect()
+}

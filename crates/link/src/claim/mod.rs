@@ -1,0 +1,220 @@
+//! Claiming an interface: taken away from the host's network stack, and given back.
+
+mod before;
+mod journal;
+mod proc;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::statfs::{FsType, statfs};
+use onbeat_netdev::{Handle, Namespace, check_name};
+
+use self::before::Before;
+use self::journal::{Entry, Journal, failed};
+use crate::{Error, Result};
+
+/// An interface that belongs to this process alone.
+///
+/// It is in a network namespace of its own, on, without addresses, ARP or IPv6: the host neither
+/// routes over it nor says anything on it. A port is opened in [`Claim::namespace`].
+///
+/// [`Claim::release`], and dropping the claim, gives back the interface and all that the move
+/// takes from it: state, ARP, addresses, its settings under /proc/sys/net. What could not be given
+/// back (a route by a gateway, a place in a bridge, a queueing discipline) is not taken:
+/// the claim is refused. An address with a lifetime comes back without; one that a router
+/// advertised comes back with the next advertisement.
+///
+/// **After `kill -9`** the interface stays where it is: its namespace is held by a mount, beside a
+/// journal that was written before anything was changed. The next claim of the interface gives
+/// everything back first, and [`Claim::recover`] does only that. Other programs reach the
+/// namespace by the same mount: `nsenter --net=/run/onbeat/claims/eth0.net tcpdump -i eth0`.
+#[derive(Debug)]
+pub struct Claim {
+    interface: String,
+    namespace: Namespace,
+    /// `None` once given back.
+    held: Option<Held>,
+}
+
+/// What it takes to give an interface back.
+#[derive(Debug)]
+struct Held {
+    home: Handle,
+    before: Before,
+    journal: Journal,
+    mount: PathBuf,
+}
+
+/// File system type of a namespace's file (linux/magic.h).
+const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
+
+impl Claim {
+    /// Where claims keep their journals and mounts, unless told otherwise.
+    pub const DIRECTORY: &str = "/run/onbeat/claims";
+
+    /// Takes an interface out of the namespace `home`. What a process that was killed left of an
+    /// earlier claim is given back first.
+    ///
+    /// # Errors
+    /// [`Error::Claimed`] by a living process; [`Error::InUse`]; where the kernel refuses, the
+    /// interface is as it was.
+    pub fn take(home: &Namespace, interface: &str, directory: &Path) -> Result<Self> {
+        check_name(interface)?;
+        let mut journal = Journal::lock(directory, interface)?;
+        let mount = mount_of(directory, interface);
+        let home = Handle::in_namespace(home)?;
+        if let Some(entry) = journal.left() {
+            give_back(&home, interface, &entry, &mount)?;
+        }
+        let claim = Before::read(&home, interface)
+            .and_then(|before| Ok((before, Namespace::new()?)))
+            .and_then(|(before, namespace)| {
+                let (pid, inode) = (std::process::id(), home.namespace().inode());
+                let entry = Entry { pid, home: inode, before };
+                journal.write(&entry)?;
+                Ok((entry.before, namespace))
+            });
+        let (before, namespace) = match claim {
+            Ok(found) => found,
+            Err(error) => {
+                journal.remove()?;
+                return Err(error);
+            }
+        };
+        // From here on dropping gives back.
+        let held = Held { home, before, journal, mount };
+        let claim = Self { interface: interface.to_owned(), namespace, held: Some(held) };
+        claim.isolate()?;
+        Ok(claim)
+    }
+
+    /// Gives back what a process that was killed left; whether there was anything.
+    ///
+    /// # Errors
+    /// [`Error::Claimed`] by a living process; where the kernel refuses.
+    pub fn recover(home: &Namespace, interface: &str, directory: &Path) -> Result<bool> {
+        check_name(interface)?;
+        let mut journal = Journal::lock(directory, interface)?;
+        let left = journal.left();
+        if let Some(entry) = &left {
+            let home = Handle::in_namespace(home)?;
+            give_back(&home, interface, entry, &mount_of(directory, interface))?;
+        }
+        journal.remove()?;
+        Ok(left.is_some())
+    }
+
+    /// The interface.
+    #[must_use]
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// The namespace that it is in.
+    #[must_use]
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// Gives the interface back. Ports on it go on receiving nothing.
+    ///
+    /// # Errors
+    /// Where the kernel refuses; the next claim tries again.
+    pub fn release(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn isolate(&self) -> Result<()> {
+        let Some(Held { home, mount, .. }) = &self.held else { return Ok(()) };
+        let name = &self.interface;
+        hold(&self.namespace, mount)?;
+        // Before the interface comes: it takes these for its own when it arrives.
+        self.namespace.run(|| {
+            for scope in ["all", "default"] {
+                let path = format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6");
+                match fs::write(&path, "1") {
+                    // A kernel without IPv6.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    result => result.map_err(failed(Path::new(&path), "turn IPv6 off"))?,
+                }
+            }
+            Ok::<_, Error>(())
+        })??;
+        home.set_down(name)?;
+        home.set_arp(name, false)?;
+        home.move_to(name, &self.namespace)?;
+        Handle::in_namespace(&self.namespace)?.set_up(name)?;
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some(Held { home, before, journal, mount }) = self.held.take() else { return Ok(()) };
+        let entry = Entry { pid: 0, home: home.namespace().inode(), before };
+        give_back(&home, &self.interface, &entry, &mount)?;
+        journal.remove()
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            tracing::warn!("{}: not given back, the next claim will: {error}", self.interface);
+        }
+    }
+}
+
+fn mount_of(directory: &Path, interface: &str) -> PathBuf {
+    directory.join(format!("{interface}.net"))
+}
+
+/// Keeps a namespace alive by a mount, as `ip netns` does.
+fn hold(namespace: &Namespace, path: &Path) -> Result<()> {
+    File::create(path).map_err(failed(path, "make the file that holds the namespace"))?;
+    let (none, source) = (None::<&str>, namespace.path());
+    mount(Some(&source), path, none, MsFlags::MS_BIND, none)
+        .map_err(|errno| failed(path, "mount the namespace")(errno.into()))
+}
+
+/// Gives an interface back from wherever a claim got to.
+fn give_back(home: &Handle, interface: &str, entry: &Entry, mount: &Path) -> Result<()> {
+    let inode = home.namespace().inode();
+    if inode != entry.home {
+        return Err(Error::InUse {
+            interface: interface.to_owned(),
+            why: format!("it was claimed from namespace {}, and this is {inode}", entry.home),
+            remedy: "give it back from there".into(),
+        });
+    }
+    // A path that is no namespace: the claim ended before the mount, or the mount was undone.
+    let is_namespace = statfs(mount).is_ok_and(|fs| fs.filesystem_type() == NSFS_MAGIC);
+    if is_namespace {
+        let inside = Handle::in_namespace(&Namespace::from_path(mount)?)?;
+        match inside.link(interface) {
+            Ok(_) => {
+                inside.set_down(interface)?;
+                inside.move_to(interface, home.namespace())?;
+            }
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match entry.before.restore(home, interface) {
+        // Gone for good: a USB adapter that was pulled out, a veth pair that was deleted.
+        Err(Error::Netdev(error)) if error.is_not_found() => {}
+        result => result?,
+    }
+    match umount2(mount, MntFlags::MNT_DETACH) {
+        Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => {}
+        Err(errno) => return Err(failed(mount, "unmount the namespace")(errno.into())),
+    }
+    match fs::remove_file(mount) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed(mount, "remove the file that held the namespace")(error))
+        }
+        _ => Ok(()),
+    }
+}

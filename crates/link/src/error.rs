@@ -1,0 +1,142 @@
+//! What can go wrong, said with the thing, the value and the way out.
+
+use std::io;
+use std::path::PathBuf;
+
+use onbeat_wire::MacAddress;
+
+use crate::{Feature, Slot};
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a port, or a claim on an interface, refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The interface or its namespace.
+    #[error(transparent)]
+    Netdev(#[from] onbeat_netdev::Error),
+    /// The back end cannot do this here.
+    #[error("interface {interface:?}: back end {backend} has no {feature}: {why}; {remedy}")]
+    Unsupported {
+        /// The interface.
+        interface: String,
+        /// The back end.
+        backend: &'static str,
+        /// What was asked for.
+        feature: Feature,
+        /// Why it is not there.
+        why: String,
+        /// What would provide it.
+        remedy: String,
+    },
+    /// A frame that no medium carries, or longer than its slot.
+    #[error("a frame of {len} octets does not fit: this takes {min} to {max} (without FCS)")]
+    FrameLength {
+        /// Its length.
+        len: usize,
+        /// Shortest.
+        min: usize,
+        /// Longest.
+        max: usize,
+    },
+    /// The port has no room for one more.
+    #[error("all {capacity} {what} are in use; free one, or open the port with more")]
+    Full {
+        /// Transmit slots, responses, multicast addresses.
+        what: &'static str,
+        /// How many there are.
+        capacity: usize,
+    },
+    /// The slot was freed, or is of another port.
+    #[error("{0} is not allocated on this port; it was freed, or belongs to another")]
+    NoSuchSlot(Slot),
+    /// The slot holds no frame yet.
+    #[error("{0} holds no frame; update it first")]
+    EmptySlot(Slot),
+    /// A response refers to the slot.
+    #[error("{0} is the answer to a filter; take the response away first")]
+    SlotAnswers(Slot),
+    /// The response was taken away, or is of another port.
+    #[error("no such response on this port; it was taken away, or belongs to another")]
+    NoSuchResponse,
+    /// A cycle that no clock can keep.
+    #[error("a period of 0 ns is no cycle; give the time from one frame to the next")]
+    Period,
+    /// A multicast filter for an address that is none.
+    #[error("{0} is no multicast address; frames to the port's own address come anyway")]
+    NotMulticast(MacAddress),
+    /// A multicast address that no filter is set for.
+    #[error("no multicast filter is set for {0}")]
+    NoSuchMulticast(MacAddress),
+    /// A filter as no back end takes it.
+    #[error("a filter of {len} octets; it takes 1 to {max}, with at least one bit of the mask set")]
+    Filter {
+        /// Octets given.
+        len: usize,
+        /// Octets taken at most.
+        max: usize,
+    },
+    /// Options out of range.
+    #[error("{what} is {value}; it must be {allowed}")]
+    Option {
+        /// Which.
+        what: &'static str,
+        /// The value given.
+        value: usize,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// A living process has the interface.
+    #[error("interface {interface:?} is claimed by {by}; stop it, or claim another")]
+    Claimed {
+        /// The interface.
+        interface: String,
+        /// The process.
+        by: String,
+    },
+    /// Claiming would take something away that could not be given back.
+    #[error("interface {interface:?} cannot be claimed: {why}; {remedy}")]
+    InUse {
+        /// The interface.
+        interface: String,
+        /// What would be lost.
+        why: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The journal of a claim, or the file that holds its namespace.
+    #[error("claim {path}: cannot {operation}: {source}")]
+    Claim {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        operation: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A system call on the port's socket.
+    #[error("interface {interface:?}: cannot {operation}: {source}")]
+    Io {
+        /// The interface.
+        interface: String,
+        /// What was being done.
+        operation: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// Whether the port had no room to send at this moment: the frame was not sent, the next may
+    /// be.
+    #[must_use]
+    pub fn is_congestion(&self) -> bool {
+        let code = match self {
+            Error::Io { source, .. } => source.raw_os_error(),
+            _ => None,
+        };
+        matches!(code, Some(libc::EAGAIN | libc::ENOBUFS))
+    }
+}

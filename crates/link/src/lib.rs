@@ -1,0 +1,112 @@
+//! The real-time port: what an industrial protocol stack needs of an interface, on the driver that
+//! is already there.
+//!
+//! - [`Claim`] takes an interface away from the host, and gives it back.
+//! - [`Port`] is what a stack is written against; [`PacketPort`] is one over a packet socket.
+//! - [`testing::conformance`] is what every port must do.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use onbeat_link::{Claim, PacketOptions, PacketPort, Port};
+//! use onbeat_netdev::Namespace;
+//! use onbeat_wire::EtherType;
+//!
+//! # fn main() -> onbeat_link::Result<()> {
+//! let claim = Claim::take(&Namespace::current()?, "eth1", Path::new(Claim::DIRECTORY))?;
+//! let options =
+//!     PacketOptions { ether_types: vec![EtherType(0x88ab)], ..PacketOptions::default() };
+//! let mut port = PacketPort::open(claim.namespace(), claim.interface(), options)?;
+//! # let start_of_cycle = [0; 60];
+//! let slot = port.allocate(60)?;
+//! port.update(slot, &start_of_cycle)?;
+//! port.send_every(slot, port.now().after(5_000_000), 5_000_000)?;
+//! loop {
+//!     port.wait(port.now().after(1_000_000_000))?;
+//!     while let Some(frame) = port.receive()? {
+//!         println!("{} octets: {:02x?}", frame.len, port.octets(&frame));
+//!         port.release(frame);
+//!     }
+//!     while let Some(news) = port.confirmation()? {
+//!         println!("{news:?}");
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! # A frame's way
+//!
+//! ```text
+//!  in    filter (kernel) ── ring ── look at it ── receive ── octets ... release
+//!                                      │ Filter
+//!  out   allocate, update ── Slot ─────┴─ respond ──┐
+//!                             ├────────── send ─────┼── driver ── Confirmation
+//!                             └─ send_at, send_every┘
+//! ```
+//!
+//! A [`Slot`] names a frame that was built ahead. Everything that sends, sends a slot: so a back
+//! end can keep it wherever it sends from, be it this process, a map of an XDP program or the
+//! kernel module, and an update reaches each of them. A received frame is a token
+//! ([`Received`]), not a borrow: a stack updates and sends while it holds frames, and the trait
+//! can be made an object.
+//!
+//! Launches are absolute instants of one clock per port; a cycle is `first + n * period`, so that
+//! lateness never adds up, and instants that pass are counted and not made up for. Responses,
+//! launches and confirmations that nobody waits for report by [`Confirmation`], never by a call
+//! back into the stack: a transmit handler that sends cannot meet its own lock.
+//!
+//! # What is native, what is emulated
+//!
+//! A back end says of each [`Feature`] on its interface whether it is native, emulated (and how),
+//! or not there (and what would provide it): [`Port::capabilities`]. A stack that cannot do with
+//! an emulation says [`Capabilities::require_native`]. Nothing is refused in silence, and no
+//! emulation is shown as the real thing.
+//!
+//! Of the back ends that this trait is made for, `packet` is here. The others have these places in
+//! it:
+//!
+//! | back end | receive | send at, every | response |
+//! |---|---|---|---|
+//! | `packet`: packet socket, ring, around the qdisc | ring of the socket | emulated | emulated |
+//! | `xsk`: AF_XDP | UMEM: a token is a UMEM frame | emulated | emulated |
+//! | `xdp`: XDP_TX in the driver | as `xsk` | emulated | native: a slot is a map entry |
+//! | `txtime`: SO_TXTIME with etf, taprio | as `packet` | native: launch time | emulated |
+//! | `module`: onbeat.ko | ring of the module | native: hrtimer | native: softirq |
+//!
+//! What is pure (slots, schedule, filters, responses, which confirmation is whose) knows no clock
+//! and no socket, and is what emulating back ends share.
+//!
+//! # Decisions
+//!
+//! - **The claim is not the port.** Isolation is the same for all back ends, and outlives a port
+//!   that is closed and opened anew.
+//! - **The claim's namespace is held by a mount.** Held by descriptors alone it would end with a
+//!   killed process, and a virtual interface with it; a physical one would come back with another
+//!   state than it had.
+//! - **No thread of its own.** Emulated work is done in [`Port::poll`] and [`Port::wait`], on the
+//!   thread, with the priority and on the core that the stack chose; [`Port::next_deadline`] says
+//!   when.
+//! - **The newest frame of a cyclic slot goes out**, whenever it was updated: a process image is
+//!   worth sending only as it is now.
+
+mod capability;
+mod claim;
+mod error;
+mod filter;
+mod packet;
+mod port;
+mod response;
+mod schedule;
+mod slot;
+mod time;
+
+pub mod testing;
+
+pub use capability::{Capabilities, Capability, Feature};
+pub use claim::Claim;
+pub use error::{Error, Result};
+pub use filter::Filter;
+pub use packet::{PacketOptions, PacketPort};
+pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, Received, Tag};
+pub use response::Response;
+pub use slot::{MIN_FRAME, Slot};
+pub use time::{Clock, Stamp, StampSource, Time};

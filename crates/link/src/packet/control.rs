@@ -1,0 +1,154 @@
+//! Control messages of the socket's error queue: which transmission it was, and when.
+
+use crate::{Stamp, StampSource};
+
+/// A header: length with header (as wide as a pointer), level, type.
+const HEADER: usize = size_of::<usize>() + 8;
+/// `struct sock_extended_err`.
+const EXTENDED_ERROR: usize = 16;
+/// `struct scm_timestamping`: three of `struct timespec`.
+const TIMESTAMPING: usize = 3 * size_of::<libc::timespec>();
+
+/// Room for the messages of one confirmation.
+pub(super) const ROOM: usize = 256;
+
+/// What the kernel tells of a transmission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Transmitted {
+    /// The how manieth frame of the socket, from 0, wrapping.
+    pub(super) id: u32,
+    pub(super) stamp: Stamp,
+}
+
+/// Reads the control messages of one entry of the error queue. `None`: it is no time stamp.
+pub(super) fn transmitted(mut octets: &[u8]) -> Option<Transmitted> {
+    let (mut id, mut stamp) = (None, None);
+    while let Some((level, kind, data, rest)) = next(octets) {
+        match (level, kind) {
+            (libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP) => id = extended_error(data),
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => stamp = timestamping(data),
+            _ => {}
+        }
+        octets = rest;
+    }
+    Some(Transmitted { id: id?, stamp: stamp? })
+}
+
+/// Level, type and data of the first message, and what comes behind it.
+fn next(octets: &[u8]) -> Option<(i32, i32, &[u8], &[u8])> {
+    let (len, rest) = octets.split_first_chunk()?;
+    let (level, rest) = rest.split_first_chunk()?;
+    let (kind, _) = rest.split_first_chunk()?;
+    let len = usize::from_ne_bytes(*len);
+    let data = octets.get(HEADER..len)?;
+    // The last message need not be padded.
+    let behind = len.checked_next_multiple_of(size_of::<usize>())?;
+    let rest = octets.get(behind..).unwrap_or_default();
+    Some((i32::from_ne_bytes(*level), i32::from_ne_bytes(*kind), data, rest))
+}
+
+/// The number of the transmission, where the message is one of a time stamp.
+fn extended_error(data: &[u8]) -> Option<u32> {
+    let error: &[u8; EXTENDED_ERROR] = data.first_chunk()?;
+    let errno = u32::from_ne_bytes(*error[..4].first_chunk()?);
+    let is_stamp = errno == libc::ENOMSG as u32 && error[4] == libc::SO_EE_ORIGIN_TIMESTAMPING;
+    let number = u32::from_ne_bytes(*error[12..].first_chunk()?);
+    is_stamp.then_some(number)
+}
+
+/// The stamp of the NIC where there is one, else that of the driver.
+fn timestamping(data: &[u8]) -> Option<Stamp> {
+    let times: &[u8; TIMESTAMPING] = data.first_chunk()?;
+    let [software, _, hardware] = [0, 1, 2].map(|i| nanoseconds(&times[i * TIMESTAMPING / 3..]));
+    let stamp = |ns: Option<u64>, source| ns.filter(|ns| *ns != 0).map(|ns| Stamp { ns, source });
+    stamp(hardware, StampSource::Hardware).or(stamp(software, StampSource::Software))
+}
+
+fn nanoseconds(time: &[u8]) -> Option<u64> {
+    const WIDTH: usize = size_of::<libc::time_t>();
+    let seconds = libc::time_t::from_ne_bytes(*time.first_chunk()?);
+    let part = libc::c_long::from_ne_bytes(*time.get(WIDTH..)?.first_chunk()?);
+    u64::try_from(seconds).ok()?.checked_mul(1_000_000_000)?.checked_add(u64::try_from(part).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+        let mut octets = (HEADER + data.len()).to_ne_bytes().to_vec();
+        octets.extend(level.to_ne_bytes());
+        octets.extend(kind.to_ne_bytes());
+        octets.extend(data);
+        octets.resize(octets.len().next_multiple_of(size_of::<usize>()), 0);
+        octets
+    }
+
+    fn stamps(software: libc::time_t, hardware: libc::time_t) -> Vec<u8> {
+        let mut data = Vec::new();
+        for seconds in [software, 0, hardware] {
+            data.extend(seconds.to_ne_bytes());
+            data.extend(libc::c_long::from(seconds != 0).to_ne_bytes());
+        }
+        message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, &data)
+    }
+
+    fn number(errno: i32, origin: u8, id: u32) -> Vec<u8> {
+        let mut data = errno.to_ne_bytes().to_vec();
+        data.extend([origin, 0, 0, 0, 0, 0, 0, 0]);
+        data.extend(id.to_ne_bytes());
+        // The kernel appends the address of the offender.
+        data.extend([0; 16]);
+        message(libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP, &data)
+    }
+
+    const ORIGIN: u8 = libc::SO_EE_ORIGIN_TIMESTAMPING;
+
+    #[test]
+    fn hardware_goes_before_software() {
+        use StampSource::{Hardware, Software};
+        for (software, hardware, expected) in [
+            (5, 0, Some((5_000_000_001, Software))),
+            (0, 7, Some((7_000_000_001, Hardware))),
+            (5, 7, Some((7_000_000_001, Hardware))),
+            (0, 0, None),
+            (-5, 0, None),
+        ] {
+            let mut octets = stamps(software, hardware);
+            octets.extend(number(libc::ENOMSG, ORIGIN, 0xffff_fffe));
+            let found = transmitted(&octets);
+            let expected = expected
+                .map(|(ns, source)| Transmitted { id: 0xffff_fffe, stamp: Stamp { ns, source } });
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn other_errors_are_no_stamps() {
+        for other in [number(libc::ENOBUFS, ORIGIN, 1), number(libc::ENOMSG, 1, 1), Vec::new()] {
+            let octets = [stamps(5, 0), other].concat();
+            assert_eq!(transmitted(&octets), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_octets_may_be_looked_at(octets in proptest::collection::vec(any::<u8>(), 0..ROOM)) {
+            let _ = transmitted(&octets);
+        }
+
+        #[test]
+        fn a_message_cut_or_changed_is_never_read_beyond(
+            cut in 0..200_usize,
+            place in any::<prop::sample::Index>(),
+            octet in any::<u8>(),
+        ) {
+            let mut octets = [stamps(5, 7), number(libc::ENOMSG, ORIGIN, 3)].concat();
+            let place = place.index(octets.len());
+            octets[place] = octet;
+            octets.truncate(cut);
+            let _ = transmitted(&octets);
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! The back end `packet`.
+
+mod clock;
+mod control;
+mod filter;
+mod options;
+mod ring;
+mod sent;
+mod socket;
+
+use std::fmt;
+use std::io;
+
+use libc::{SOL_PACKET, SOL_SOCKET};
+use onbeat_netdev::{Ethtool, Handle, Namespace};
+use onbeat_wire::MacAddress;
+
+pub use self::options::PacketOptions;
+use self::{
+    clock::NicClock,
+    ring::Ring,
+    sent::Sent,
+    socket::{Socket, Woken},
+};
+use crate::response::Responses;
+use crate::schedule::Schedule;
+use crate::slot::{MIN_FRAME, Slots, next_port};
+use crate::{
+    Capabilities, Capability, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter,
+    Port, Received, Response, Result, Slot, Time,
+};
+
+/// Multicast addresses that a port receives at most.
+const MAX_MULTICAST: usize = 64;
+
+/// A port over a packet socket, which works on every interface and every kernel.
+///
+/// - Received frames lie in a ring that is mapped into this process; a program of the classic BPF
+///   machine in front of it lets through what was asked for.
+/// - Frames are sent around the queueing discipline, by a system call each.
+/// - Launches and responses are *emulated*: they happen in [`Port::poll`], [`Port::wait`] and
+///   [`Port::receive`], when the scheduler lets this process run. Whoever wants them on time gives
+///   the thread a real-time priority and a core, and stays in [`Port::wait`].
+/// - Confirmations are the transmit time stamps of the socket's error queue. One that the driver
+///   does not give never comes.
+///
+/// While the newest frame received is held, [`Port::wait`] cannot sleep: the kernel reports the
+/// socket ready until that frame is given back.
+pub struct PacketPort {
+    number: u32,
+    interface: String,
+    mac: MacAddress,
+    capabilities: Capabilities,
+    options: PacketOptions,
+    slots: Slots,
+    schedule: Schedule,
+    responses: Responses,
+    multicast: Vec<MacAddress>,
+    sent: Sent,
+    diagnostics: Diagnostics,
+    nic_clock: Option<NicClock>,
+    // Unmapped before the socket is closed.
+    ring: Ring,
+    socket: Socket,
+}
+
+impl fmt::Debug for PacketPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PacketPort")
+            .field("interface", &self.interface)
+            .field("mac", &self.mac)
+            .field("diagnostics", &self.diagnostics)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PacketPort {
+    /// Opens a port on an interface of `namespace`: that of a [`crate::Claim`], or any.
+    ///
+    /// # Errors
+    /// Where the interface is not there or is no Ethernet one, the caller lacks CAP_NET_RAW, or an
+    /// option is out of range.
+    pub fn open(namespace: &Namespace, interface: &str, options: PacketOptions) -> Result<Self> {
+        options.check()?;
+        if options.clock == Clock::Nic {
+            return Err(Error::Unsupported {
+                interface: interface.to_owned(),
+                backend: BACKEND,
+                feature: Feature::SendAt,
+                why: "this process cannot sleep by the NIC's clock".into(),
+                remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
+            });
+        }
+        let link = Handle::in_namespace(namespace)?.link(interface)?;
+        let mac = link.mac.ok_or_else(|| Error::InUse {
+            interface: interface.to_owned(),
+            why: "it has no Ethernet address".into(),
+            remedy: "take an Ethernet interface".into(),
+        })?;
+        let max_frame = MIN_FRAME + link.mtu as usize;
+        let offers = Offers::of(namespace, interface, &options);
+        let socket = namespace
+            .run(|| Socket::open(link.index))?
+            .map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+        let (stamped_tx, stamped_rx) = socket.hardware_stamps(interface);
+        let ring = set_up(&socket, &options, max_frame, stamped_tx || stamped_rx)
+            .map_err(failed(interface, "set up the packet socket"))?;
+        let number = next_port();
+        let mut port = Self {
+            number,
+            interface: interface.to_owned(),
+            mac,
+            capabilities: Capabilities::new(BACKEND, interface, |feature| {
+                offers.capability(feature, stamped_tx, stamped_rx)
+            }),
+            slots: Slots::new(number, options.slots, max_frame),
+            schedule: Schedule::new(options.slots),
+            responses: Responses::new(number, options.responses),
+            multicast: Vec::with_capacity(MAX_MULTICAST),
+            sent: Sent::new(),
+            diagnostics: Diagnostics::default(),
+            nic_clock: offers.nic_clock.ok(),
+            options,
+            ring,
+            socket,
+        };
+        // Before the socket receives: nothing else gets into the ring.
+        port.attach_filter()?;
+        port.socket.bind().map_err(failed(&port.interface, "bind the packet socket"))?;
+        Ok(port)
+    }
+
+    fn attach_filter(&mut self) -> Result<()> {
+        let own = [self.mac, MacAddress::BROADCAST];
+        let addresses = own.iter().chain(&self.multicast);
+        let mut program = filter::program(&self.options.ether_types, addresses);
+        self.socket.attach(&mut program).map_err(failed(&self.interface, "attach the filter"))
+    }
+
+    fn transmit(&mut self, slot: Slot, cause: Cause) -> Result<()> {
+        let frame = self.slots.frame(slot)?;
+        match self.socket.send(frame) {
+            Ok(()) => {
+                self.diagnostics.sent += 1;
+                if self.confirms() {
+                    self.sent.taken(slot, cause);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.diagnostics.send_failures += 1;
+                // The kernel numbers a frame when it has built its buffer. Of the errors here only
+                // this one comes later, from the driver's queue.
+                if self.confirms() && error.raw_os_error() == Some(libc::ENOBUFS) {
+                    self.sent.skip();
+                }
+                Err(failed(&self.interface, "send")(error))
+            }
+        }
+    }
+
+    /// Sends where no caller waits for the result.
+    fn transmit_unattended(&mut self, slot: Slot, cause: Cause) -> bool {
+        let result = self.transmit(slot, cause);
+        if result.is_err() {
+            self.sent.dropped(slot, cause);
+        }
+        result.is_ok()
+    }
+
+    fn confirms(&self) -> bool {
+        self.options.confirm
+    }
+
+    /// Does what is due, and takes in what came. True where there is something for the caller.
+    fn pump(&mut self) -> Result<bool> {
+        self.launch();
+        while let Some(buffer) = self.ring.arrived() {
+            let answer = self.responses.to(self.ring.octets(buffer));
+            let answered = answer.is_some_and(|slot| {
+                let sent = self.transmit_unattended(slot, Cause::Response);
+                self.diagnostics.responses += u64::from(sent);
+                sent
+            });
+            self.ring.looked_at(answered);
+            self.diagnostics.received += 1;
+            // A launch does not wait for the answers to a burst.
+            self.launch();
+        }
+        if self.sent.expects() {
+            self.take_confirmations()?;
+        }
+        Ok(self.ring.has_waiting() || self.sent.has_news())
+    }
+
+    fn launch(&mut self) {
+        if self.schedule.next_deadline().is_none() {
+            return;
+        }
+        let now = self.now();
+        while let Some(due) = self.schedule.pop(now) {
+            let delay = self.now().since(due.time);
+            let longest = &mut self.diagnostics.max_launch_delay_ns;
+            *longest = delay.max(*longest);
+            self.diagnostics.missed_cycles += due.missed;
+            self.transmit_unattended(due.slot, due.cause);
+        }
+    }
+
+    fn take_confirmations(&mut self) -> Result<()> {
+        let take = failed(&self.interface, "read transmit time stamps");
+        while let Some(entry) = self.socket.transmitted().map_err(&take)? {
+            if let Some(transmitted) = entry {
+                let known = self.sent.left(transmitted.id, transmitted.stamp);
+                self.diagnostics.confirmed += u64::from(known);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_own(&self, frame: &Received) {
+        assert_eq!(frame.port, self.number, "a frame of another port");
+    }
+}
+
+impl Port for PacketPort {
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn mac_address(&self) -> MacAddress {
+        self.mac
+    }
+
+    fn add_multicast(&mut self, address: MacAddress) -> Result<()> {
+        if !address.is_multicast() || address.is_broadcast() {
+            return Err(Error::NotMulticast(address));
+        }
+        if self.multicast.contains(&address) {
+            return Ok(());
+        }
+        if self.multicast.len() == MAX_MULTICAST {
+            return Err(Error::Full { what: "multicast addresses", capacity: MAX_MULTICAST });
+        }
+        let add = failed(&self.interface, "add a multicast address");
+        self.socket.multicast(address, true).map_err(add)?;
+        self.multicast.push(address);
+        self.attach_filter()
+    }
+
+    fn remove_multicast(&mut self, address: MacAddress) -> Result<()> {
+        let place = self.multicast.iter().position(|known| *known == address);
+        self.multicast.swap_remove(place.ok_or(Error::NoSuchMulticast(address))?);
+        self.attach_filter()?;
+        let remove = failed(&self.interface, "remove a multicast address");
+        self.socket.multicast(address, false).map_err(remove)
+    }
+
+    fn allocate(&mut self, capacity: usize) -> Result<Slot> {
+        self.slots.allocate(capacity)
+    }
+
+    fn update(&mut self, slot: Slot, frame: &[u8]) -> Result<()> {
+        self.slots.update(slot, frame)
+    }
+
+    fn free(&mut self, slot: Slot) -> Result<()> {
+        if self.responses.uses(slot) {
+            return Err(Error::SlotAnswers(slot));
+        }
+        self.slots.free(slot)?;
+        self.schedule.cancel(slot);
+        Ok(())
+    }
+
+    fn send(&mut self, slot: Slot) -> Result<()> {
+        self.transmit(slot, Cause::Now)
+    }
+
+    fn send_at(&mut self, slot: Slot, time: Time) -> Result<()> {
+        self.slots.frame(slot)?;
+        self.schedule.at(slot, time);
+        Ok(())
+    }
+
+    fn send_every(&mut self, slot: Slot, first: Time, period_ns: u64) -> Result<()> {
+        self.slots.frame(slot)?;
+        if period_ns == 0 {
+            return Err(Error::Period);
+        }
+        self.schedule.every(slot, first, period_ns);
+        Ok(())
+    }
+
+    fn cancel(&mut self, slot: Slot) -> Result<bool> {
+        self.slots.check(slot)?;
+        Ok(self.schedule.cancel(slot))
+    }
+
+    fn respond(&mut self, filter: Filter, slot: Slot) -> Result<Response> {
+        self.slots.frame(slot)?;
+        self.responses.add(filter, slot)
+    }
+
+    fn stop_responding(&mut self, response: Response) -> Result<()> {
+        self.responses.remove(&response)
+    }
+
+    fn receive(&mut self) -> Result<Option<Received>> {
+        if !self.ring.has_waiting() {
+            self.pump()?;
+        }
+        Ok(self.ring.receive().map(|entry| Received {
+            port: self.number,
+            buffer: entry.buffer,
+            stamp: entry.stamp,
+            len: entry.len,
+            tag: entry.tag,
+            answered: entry.answered,
+        }))
+    }
+
+    fn octets<'a>(&'a self, frame: &'a Received) -> &'a [u8] {
+        self.check_own(frame);
+        self.ring.octets(frame.buffer)
+    }
+
+    fn release(&mut self, frame: Received) {
+        self.check_own(&frame);
+        self.ring.release(frame.buffer);
+    }
+
+    fn confirmation(&mut self) -> Result<Option<Confirmation>> {
+        if !self.sent.has_news() {
+            self.pump()?;
+        }
+        Ok(self.sent.take())
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        self.pump().map(drop)
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.schedule.next_deadline()
+    }
+
+    fn wait(&mut self, until: Time) -> Result<bool> {
+        loop {
+            if self.pump()? {
+                return Ok(true);
+            }
+            let now = self.now();
+            if now >= until {
+                return Ok(false);
+            }
+            if self.options.spin {
+                std::hint::spin_loop();
+                continue;
+            }
+            let deadline = self.next_deadline().map_or(until, |launch| launch.min(until));
+            let wait = failed(&self.interface, "wait for the packet socket");
+            match self.socket.wait(deadline.since(now)).map_err(wait)? {
+                Woken::Ready => {}
+                Woken::BySignal => return Ok(false),
+                Woken::ByError => {
+                    self.take_confirmations()?;
+                    let take = failed(&self.interface, "read the socket's error");
+                    self.socket.take_error().map_err(take)?;
+                }
+            }
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        self.options.clock
+    }
+
+    fn now(&self) -> Time {
+        clock::now(self.options.clock)
+    }
+
+    fn nic_time(&self) -> Result<u64> {
+        self.capabilities.require(Feature::NicTime)?;
+        let read = failed(&self.interface, "read the NIC's clock");
+        let clock = self.nic_clock.as_ref().ok_or(io::ErrorKind::NotFound.into());
+        clock.and_then(NicClock::read).map_err(read)
+    }
+
+    fn diagnostics(&mut self) -> Result<Diagnostics> {
+        let drops = self.socket.take_drops();
+        let read = failed(&self.interface, "read the ring's statistics");
+        self.diagnostics.receive_drops += drops.map_err(read)?;
+        self.diagnostics.unconfirmed = self.sent.lost;
+        Ok(self.diagnostics)
+    }
+}
+
+const BACKEND: &str = "packet";
+
+/// What the interface offers.
+struct Offers {
+    confirm: bool,
+    tx_stamps: bool,
+    clock: Clock,
+    nic_clock: std::result::Result<NicClock, String>,
+}
+
+impl Offers {
+    fn of(namespace: &Namespace, interface: &str, options: &PacketOptions) -> Self {
+        let stamping = Ethtool::in_namespace(namespace)
+            .and_then(|ethtool| ethtool.timestamping(interface))
+            .map_err(|error| error.to_string());
+        let nic_clock = match &stamping {
+            Err(error) => Err(error.clone()),
+            Ok(stamping) => match stamping.phc {
+                None => Err("the NIC has no clock that the kernel shows".to_owned()),
+                Some(n) => NicClock::open(n).map_err(|error| format!("/dev/ptp{n}: {error}")),
+            },
+        };
+        Self {
+            confirm: options.confirm,
+            tx_stamps: stamping.is_ok_and(|stamping| stamping.tx_software || stamping.tx_hardware),
+            clock: options.clock,
+            nic_clock,
+        }
+    }
+
+    fn capability(&self, feature: Feature, stamped_tx: bool, stamped_rx: bool) -> Capability {
+        let none = |why: String, remedy: &'static str| Capability::None {
+            why: why.into(),
+            remedy: remedy.into(),
+        };
+        let software = |who: &str| Capability::Emulated {
+            how: format!("{who} stamps by CLOCK_REALTIME, not the NIC").into(),
+        };
+        match feature {
+            Feature::MulticastFilter | Feature::ZeroCopyReceive => Capability::Native,
+            Feature::SendAt | Feature::SendEvery => Capability::Emulated {
+                how: format!("this process sends when it runs, by {}", self.clock).into(),
+            },
+            Feature::Response => Capability::Emulated {
+                how: "this process sends when it runs and sees the frame".into(),
+            },
+            Feature::Confirmation | Feature::TransmitStamp if !self.confirm => {
+                none("it was turned off".into(), "open the port with confirmations")
+            }
+            Feature::Confirmation | Feature::TransmitStamp if !self.tx_stamps => none(
+                "the driver gives no transmit time stamps".into(),
+                "take a NIC for which ethtool -T shows software-transmit",
+            ),
+            Feature::TransmitStamp if !stamped_tx => software("the driver"),
+            Feature::ReceiveStamp if !stamped_rx => software("the stack"),
+            Feature::Confirmation | Feature::TransmitStamp | Feature::ReceiveStamp => {
+                Capability::Native
+            }
+            Feature::NicTime => match &self.nic_clock {
+                Ok(_) => Capability::Native,
+                Err(why) => none(why.clone(), "take a NIC for which ethtool -T shows a PTP clock"),
+            },
+        }
+    }
+}
+
+fn set_up(
+    socket: &Socket,
+    options: &PacketOptions,
+    max_frame: usize,
+    hardware: bool,
+) -> io::Result<Ring> {
+    let ring = Ring::new(socket, options.receive_buffers, max_frame)?;
+    socket.set(SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1_i32)?;
+    // Else the port would see what others send on the interface.
+    socket.set(SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1_i32)?;
+    let mut stamps = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
+    if options.confirm {
+        stamps |= libc::SOF_TIMESTAMPING_TX_SOFTWARE
+            | libc::SOF_TIMESTAMPING_OPT_ID
+            | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    }
+    if hardware {
+        stamps |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
+        if options.confirm {
+            stamps |= libc::SOF_TIMESTAMPING_TX_HARDWARE;
+        }
+        socket.set(SOL_PACKET, libc::PACKET_TIMESTAMP, libc::SOF_TIMESTAMPING_RAW_HARDWARE)?;
+    }
+    socket.set(SOL_SOCKET, libc::SO_TIMESTAMPING, stamps)?;
+    Ok(ring)
+}
+
+/// Allocates only once there is an error.
+fn failed(interface: &str, operation: &'static str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Io { interface: interface.to_owned(), operation, source }
+}

@@ -1,0 +1,130 @@
+//! Which frame a confirmation is of. Pure.
+
+use std::collections::VecDeque;
+
+use crate::{Cause, Confirmation, Outcome, Slot, Stamp};
+
+/// Transmissions under way, and confirmations that nobody took yet; so many of each.
+const KEPT: usize = 256;
+
+/// What the socket sent and what became of it, in memory taken once.
+#[derive(Debug)]
+pub(super) struct Sent {
+    /// Transmission number n at n mod [`KEPT`].
+    under_way: Vec<Option<(u32, Slot, Cause)>>,
+    count: usize,
+    next_id: u32,
+    news: VecDeque<Confirmation>,
+    /// Confirmations that never came, or were not taken in time.
+    pub(super) lost: u64,
+}
+
+impl Sent {
+    pub(super) fn new() -> Self {
+        Self {
+            under_way: vec![None; KEPT],
+            count: 0,
+            next_id: 0,
+            news: VecDeque::with_capacity(KEPT),
+            lost: 0,
+        }
+    }
+
+    /// The kernel took a frame, under the next number.
+    pub(super) fn taken(&mut self, slot: Slot, cause: Cause) {
+        let place = &mut self.under_way[self.next_id as usize % KEPT];
+        match place.replace((self.next_id, slot, cause)) {
+            Some(_) => self.lost += 1,
+            None => self.count += 1,
+        }
+        self.skip();
+    }
+
+    /// The kernel gave a frame the next number, but did not send it.
+    pub(super) fn skip(&mut self) {
+        self.next_id = self.next_id.wrapping_add(1);
+    }
+
+    /// Whether confirmations may come.
+    pub(super) fn expects(&self) -> bool {
+        self.count > 0
+    }
+
+    /// Whether there is news.
+    pub(super) fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// Transmission `id` left at `stamp`; whether it is one that is waited for.
+    pub(super) fn left(&mut self, id: u32, stamp: Stamp) -> bool {
+        let place = &mut self.under_way[id as usize % KEPT];
+        let Some((_, slot, cause)) = place.take_if(|(of, _, _)| *of == id) else { return false };
+        self.count -= 1;
+        self.add(Confirmation { slot, cause, outcome: Outcome::Sent(stamp) });
+        true
+    }
+
+    /// A frame that nobody waits for did not leave.
+    pub(super) fn dropped(&mut self, slot: Slot, cause: Cause) {
+        self.add(Confirmation { slot, cause, outcome: Outcome::Dropped });
+    }
+
+    fn add(&mut self, confirmation: Confirmation) {
+        if self.news.len() == KEPT {
+            self.news.pop_front();
+            self.lost += 1;
+        }
+        self.news.push_back(confirmation);
+    }
+
+    /// The oldest news.
+    pub(super) fn take(&mut self) -> Option<Confirmation> {
+        self.news.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StampSource;
+    use crate::slot::Slots;
+
+    const STAMP: Stamp = Stamp { ns: 5, source: StampSource::Software };
+
+    #[test]
+    fn confirmations_find_their_frames_in_any_order() {
+        let mut slots = Slots::new(0, 2, 100);
+        let (a, b) = (slots.allocate(60).unwrap(), slots.allocate(60).unwrap());
+        let mut sent = Sent::new();
+        sent.taken(a, Cause::Now);
+        sent.skip();
+        sent.taken(b, Cause::Response);
+        assert!(!sent.left(1, STAMP), "the number of a frame that was not sent");
+        assert!(sent.left(2, STAMP) && sent.left(0, STAMP));
+        assert!(!sent.left(0, STAMP), "once");
+        assert!(!sent.expects());
+        let outcome = Outcome::Sent(STAMP);
+        assert_eq!(sent.take(), Some(Confirmation { slot: b, cause: Cause::Response, outcome }));
+        assert_eq!(sent.take(), Some(Confirmation { slot: a, cause: Cause::Now, outcome }));
+        assert_eq!(sent.take(), None);
+        assert_eq!(sent.lost, 0);
+    }
+
+    #[test]
+    fn what_nobody_takes_is_counted() {
+        let slot = Slots::new(0, 1, 100).allocate(60).unwrap();
+        let mut sent = Sent::new();
+        sent.next_id = u32::MAX - 3;
+        for _ in 0..KEPT + 2 {
+            sent.taken(slot, Cause::Now);
+        }
+        assert_eq!(sent.lost, 2, "two were overwritten");
+        assert!(!sent.left(u32::MAX - 3, STAMP));
+        assert!(sent.left(u32::MAX, STAMP), "across the end of the numbers");
+        for _ in 0..KEPT {
+            sent.dropped(slot, Cause::Now);
+        }
+        assert_eq!(sent.lost, 3, "the oldest news is gone");
+        assert_eq!(sent.take().map(|news| news.outcome), Some(Outcome::Dropped));
+    }
+}

@@ -1,0 +1,207 @@
+//! The packet socket: system calls, and nothing of the port's logic.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+use libc::{c_int, sock_filter};
+use onbeat_wire::MacAddress;
+
+use super::control::{self, Transmitted};
+
+/// A packet socket of one interface, at first for no protocol.
+#[derive(Debug)]
+pub(super) struct Socket {
+    fd: OwnedFd,
+    index: c_int,
+}
+
+impl Socket {
+    /// A socket in the calling thread's namespace, that receives nothing before [`Socket::bind`].
+    pub(super) fn open(index: u32) -> io::Result<Self> {
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        check(fd)?;
+        // SAFETY: the descriptor is open, and nobody else has it.
+        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, index: index as c_int })
+    }
+
+    /// Sends to, and from now on receives from, the interface.
+    pub(super) fn bind(&self) -> io::Result<()> {
+        // SAFETY: sockaddr_ll is plain data, for which zeros are a value.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_ifindex = self.index;
+        let len = size_of::<libc::sockaddr_ll>() as u32;
+        // SAFETY: the address is a sockaddr_ll of the length given, and lives through the call.
+        check(unsafe { libc::bind(self.raw(), (&raw const address).cast(), len) }).map(drop)
+    }
+
+    /// Sets an option. `T` is the type that the kernel reads for it.
+    pub(super) fn set<T: Copy>(&self, level: c_int, name: c_int, value: T) -> io::Result<()> {
+        let len = size_of::<T>() as u32;
+        // SAFETY: the value has the length given and lives through the call, which only reads it.
+        check(unsafe { libc::setsockopt(self.raw(), level, name, (&raw const value).cast(), len) })
+            .map(drop)
+    }
+
+    /// Takes the place of the program before, in one step.
+    pub(super) fn attach(&self, program: &mut [sock_filter]) -> io::Result<()> {
+        // The kernel copies the program during the call.
+        let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
+    }
+
+    /// Has the NIC receive a multicast address, or not. The kernel counts, and takes back at the
+    /// socket's end.
+    pub(super) fn multicast(&self, address: MacAddress, on: bool) -> io::Result<()> {
+        let mut request = libc::packet_mreq {
+            mr_ifindex: self.index,
+            mr_type: libc::PACKET_MR_MULTICAST as u16,
+            mr_alen: 6,
+            mr_address: [0; 8],
+        };
+        request.mr_address[..6].copy_from_slice(&address.0);
+        let name = if on { libc::PACKET_ADD_MEMBERSHIP } else { libc::PACKET_DROP_MEMBERSHIP };
+        self.set(libc::SOL_PACKET, name, request)
+    }
+
+    /// Sends a frame, or says at once that there is no room.
+    pub(super) fn send(&self, frame: &[u8]) -> io::Result<()> {
+        match self.send_once(frame) {
+            // That the interface went down some time ago is told to whoever calls next, even
+            // where it is up again.
+            Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) && self.take_error()? => {
+                self.send_once(frame)
+            }
+            result => result,
+        }
+    }
+
+    fn send_once(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: the buffer has the length given, and lives through the call.
+        let sent = unsafe {
+            libc::send(self.raw(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT)
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// The next entry of the error queue: `None` where it is empty, `Some(None)` where the entry
+    /// is no time stamp.
+    pub(super) fn transmitted(&self) -> io::Result<Option<Option<Transmitted>>> {
+        /// Aligned as the kernel lays control messages out.
+        #[repr(C, align(8))]
+        struct Control([u8; control::ROOM]);
+        let mut control = Control([0; control::ROOM]);
+        // SAFETY: msghdr is plain data, for which zeros are a value.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        message.msg_control = control.0.as_mut_ptr().cast();
+        message.msg_controllen = control::ROOM as _;
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: the header points to a control buffer of the length given and to nothing else;
+        // both live through the call.
+        let result = unsafe { libc::recvmsg(self.raw(), &raw mut message, flags) };
+        if result < 0 {
+            let error = io::Error::last_os_error();
+            return match error.raw_os_error() {
+                Some(libc::EAGAIN) => Ok(None),
+                _ => Err(error),
+            };
+        }
+        let len = (message.msg_controllen as usize).min(control::ROOM);
+        Ok(Some(control::transmitted(&control.0[..len])))
+    }
+
+    /// Takes an error off the socket, for example that the interface went down, so that it is not
+    /// reported again; whether there was one.
+    pub(super) fn take_error(&self) -> io::Result<bool> {
+        self.get::<c_int>(libc::SOL_SOCKET, libc::SO_ERROR).map(|error| error != 0)
+    }
+
+    /// Frames lost for want of room since the last call.
+    pub(super) fn take_drops(&self) -> io::Result<u64> {
+        let statistics: [u32; 2] = self.get(libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
+        // struct tpacket_stats: packets, drops.
+        Ok(statistics[1].into())
+    }
+
+    fn get<T: Copy + Default>(&self, level: c_int, name: c_int) -> io::Result<T> {
+        let mut value = T::default();
+        let mut len = size_of::<T>() as u32;
+        // SAFETY: the buffer has the length given, and any octets are a T: only integers and
+        // arrays of them are asked for. Both live through the call.
+        check(unsafe {
+            libc::getsockopt(self.raw(), level, name, (&raw mut value).cast(), &raw mut len)
+        })?;
+        Ok(value)
+    }
+
+    /// How the NIC stamps frames at present: of all it sends, of all it receives.
+    pub(super) fn hardware_stamps(&self, interface: &str) -> (bool, bool) {
+        let mut config = libc::hwtstamp_config { flags: 0, tx_type: 0, rx_filter: 0 };
+        // SAFETY: ifreq is plain data, for which zeros are a value.
+        let mut request: libc::ifreq = unsafe { zeroed() };
+        for (to, octet) in
+            request.ifr_name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1))
+        {
+            *to = octet as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = (&raw mut config).cast();
+        // SAFETY: the request names a buffer of the type that this ioctl writes; both live through
+        // the call.
+        let result = unsafe { libc::ioctl(self.raw(), libc::SIOCGHWTSTAMP as _, &raw mut request) };
+        if result < 0 {
+            // Drivers without hardware time stamps know no such request.
+            return (false, false);
+        }
+        let (tx, rx) = (config.tx_type as u32, config.rx_filter as u32);
+        (tx == libc::HWTSTAMP_TX_ON, rx == libc::HWTSTAMP_FILTER_ALL)
+    }
+
+    /// Waits for a frame, a confirmation or an error for at most `timeout_ns`.
+    pub(super) fn wait(&self, timeout_ns: u64) -> io::Result<Woken> {
+        const SECOND: u64 = 1_000_000_000;
+        let mut polled = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: timespec is plain data, for which zeros are a value.
+        let mut timeout: libc::timespec = unsafe { zeroed() };
+        timeout.tv_sec = (timeout_ns / SECOND).min(i32::MAX as u64) as libc::time_t;
+        timeout.tv_nsec = (timeout_ns % SECOND) as libc::c_long;
+        // SAFETY: one pollfd, a timespec and no signal mask; all live through the call.
+        let ready = unsafe { libc::ppoll(&raw mut polled, 1, &raw const timeout, ptr::null()) };
+        if ready < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::Interrupted => Ok(Woken::BySignal),
+                _ => Err(error),
+            };
+        }
+        Ok(if polled.revents & libc::POLLERR != 0 { Woken::ByError } else { Woken::Ready })
+    }
+
+    fn raw(&self) -> c_int {
+        self.fd.as_raw_fd()
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Why [`Socket::wait`] returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// A frame, or the time is over.
+    Ready,
+    /// The error queue has something, or the socket an error.
+    ByError,
+    /// A signal came.
+    BySignal,
+}
+
+pub(super) fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

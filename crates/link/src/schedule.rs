@@ -1,0 +1,191 @@
+//! When which slot is to be sent. Pure: the time is passed in.
+
+use crate::{Cause, Slot, Time};
+
+/// A transmission that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) slot: Slot,
+    /// [`Cause::At`] or [`Cause::Cycle`].
+    pub(crate) cause: Cause,
+    /// The instant it was due.
+    pub(crate) time: Time,
+    /// Cycles before this one that passed without a frame.
+    pub(crate) missed: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Launch {
+    slot: Slot,
+    first: Time,
+    /// `None`: once.
+    period: Option<u64>,
+    next_cycle: u64,
+    /// The next instant; `None`: the clock's range ends before.
+    next: Time,
+}
+
+/// One launch at most for each slot, at the slot's place: nothing is allocated while it runs.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    launches: Vec<Option<Launch>>,
+}
+
+impl Schedule {
+    pub(crate) fn new(slots: usize) -> Self {
+        Self { launches: vec![None; slots] }
+    }
+
+    /// Sends the slot once, at `time`; in place of what was planned for it.
+    pub(crate) fn at(&mut self, slot: Slot, time: Time) {
+        self.set(Launch { slot, first: time, period: None, next_cycle: 0, next: time });
+    }
+
+    /// Sends the slot at `first`, and each `period` nanoseconds from there; in place of what was
+    /// planned for it.
+    pub(crate) fn every(&mut self, slot: Slot, first: Time, period: u64) {
+        debug_assert!(period > 0);
+        self.set(Launch { slot, first, period: Some(period), next_cycle: 0, next: first });
+    }
+
+    fn set(&mut self, launch: Launch) {
+        self.launches[launch.slot.index as usize] = Some(launch);
+    }
+
+    /// Forgets what is planned for the slot; whether anything was.
+    pub(crate) fn cancel(&mut self, slot: Slot) -> bool {
+        self.launches[slot.index as usize].take().is_some()
+    }
+
+    /// When the next transmission is due.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.launches.iter().flatten().map(|launch| launch.next).min()
+    }
+
+    /// The transmission that is due the longest at `now`.
+    ///
+    /// Instants are `first + n * period`, so that lateness never adds up. Of a cyclic slot whose
+    /// instants passed unseen the last is due, once: a burst of the others would meet a bus that
+    /// is in a later cycle.
+    pub(crate) fn pop(&mut self, now: Time) -> Option<Due> {
+        let due = self.launches.iter_mut().filter(|l| l.is_some_and(|l| l.next <= now));
+        let place = due.min_by_key(|l| l.map(|l| l.next))?;
+        let launch = place.as_mut()?;
+        let slot = launch.slot;
+        let Some(period) = launch.period else {
+            let time = launch.next;
+            *place = None;
+            return Some(Due { slot, cause: Cause::At(time), time, missed: 0 });
+        };
+        let number = now.since(launch.first) / period;
+        let missed = number - launch.next_cycle;
+        let time = Time(launch.first.0 + number * period);
+        match time.0.checked_add(period) {
+            Some(next) => {
+                launch.next_cycle = number + 1;
+                launch.next = Time(next);
+            }
+            None => *place = None,
+        }
+        Some(Due { slot, cause: Cause::Cycle { number, due: time }, time, missed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::Slots;
+    use proptest::prelude::*;
+
+    fn slots(n: usize) -> Vec<Slot> {
+        let mut slots = Slots::new(0, n, 100);
+        (0..n).map(|_| slots.allocate(60).unwrap()).collect()
+    }
+
+    fn numbers(schedule: &mut Schedule, now: u64) -> Vec<(u64, u64, u64)> {
+        std::iter::from_fn(|| schedule.pop(Time(now)))
+            .map(|due| match due.cause {
+                Cause::Cycle { number, due: time } => (number, time.0, due.missed),
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn once_is_once_and_not_before_its_time() {
+        let slot = slots(1)[0];
+        let mut schedule = Schedule::new(1);
+        schedule.at(slot, Time(100));
+        assert_eq!(schedule.next_deadline(), Some(Time(100)));
+        assert_eq!(schedule.pop(Time(99)), None);
+        let due = schedule.pop(Time(250)).unwrap();
+        assert_eq!((due.cause, due.time, due.missed), (Cause::At(Time(100)), Time(100), 0));
+        assert_eq!(schedule.pop(Time(u64::MAX)), None);
+        assert_eq!(schedule.next_deadline(), None);
+    }
+
+    #[test]
+    fn cycles_keep_to_the_grid_however_late_they_are_served() {
+        let slot = slots(1)[0];
+        let mut schedule = Schedule::new(1);
+        schedule.every(slot, Time(1_000), 250);
+        assert_eq!(numbers(&mut schedule, 999), []);
+        assert_eq!(numbers(&mut schedule, 1_000), [(0, 1_000, 0)]);
+        assert_eq!(numbers(&mut schedule, 1_249), []);
+        assert_eq!(numbers(&mut schedule, 1_499), [(1, 1_250, 0)]);
+        assert_eq!(schedule.next_deadline(), Some(Time(1_500)), "lateness does not add up");
+        assert_eq!(numbers(&mut schedule, 2_600), [(6, 2_500, 4)], "one frame for five instants");
+        assert_eq!(schedule.next_deadline(), Some(Time(2_750)));
+    }
+
+    #[test]
+    fn the_longest_due_goes_first_and_a_new_plan_replaces_the_old() {
+        let slots = slots(3);
+        let mut schedule = Schedule::new(3);
+        schedule.at(slots[0], Time(30));
+        schedule.at(slots[1], Time(10));
+        schedule.every(slots[2], Time(20), 100);
+        let order: Vec<Slot> =
+            std::iter::from_fn(|| schedule.pop(Time(50))).map(|due| due.slot).collect();
+        assert_eq!(order, [slots[1], slots[2], slots[0]]);
+        schedule.at(slots[2], Time(500));
+        assert_eq!(schedule.next_deadline(), Some(Time(500)));
+        assert!(schedule.cancel(slots[2]));
+        assert!(!schedule.cancel(slots[2]));
+        assert_eq!(schedule.next_deadline(), None);
+    }
+
+    #[test]
+    fn the_end_of_time_ends_a_cycle() {
+        let slot = slots(1)[0];
+        let mut schedule = Schedule::new(1);
+        schedule.every(slot, Time(u64::MAX - 15), 10);
+        assert_eq!(numbers(&mut schedule, u64::MAX), [(1, u64::MAX - 5, 1)]);
+        assert_eq!(schedule.next_deadline(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_cycle_is_sent_or_counted(
+            first in 0..10_000_u64,
+            period in 1..2_000_u64,
+            steps in proptest::collection::vec(0..5_000_u64, 1..60),
+        ) {
+            let slot = slots(1)[0];
+            let mut schedule = Schedule::new(1);
+            schedule.every(slot, Time(first), period);
+            let (mut now, mut accounted) = (0, 0);
+            for step in steps {
+                now += step;
+                while let Some(due) = schedule.pop(Time(now)) {
+                    accounted += 1 + due.missed;
+                    prop_assert!(due.time.0 <= now && now - due.time.0 < period);
+                    prop_assert_eq!((due.time.0 - first) % period, 0);
+                }
+                let passed = if now < first { 0 } else { (now - first) / period + 1 };
+                prop_assert_eq!(accounted, passed);
+                prop_assert_eq!(schedule.next_deadline(), Some(Time(first + passed * period)));
+            }
+        }
+    }
+}

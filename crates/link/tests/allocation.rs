@@ -1,0 +1,95 @@
+//! Between opening and closing, frames come and go without memory being taken.
+//!
+//! ```text
+//!   near: "p0" --------- far: "f0"
+//!   PacketPort           a plain packet socket
+//! ```
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use common::{BOUND, Cable, RawSocket};
+use onbeat_link::testing::{ETHER_TYPE, Peer, frame};
+use onbeat_link::{Filter, PacketOptions, PacketPort, Port};
+use onbeat_netdev::testing::{Feature, require_all};
+
+thread_local! {
+    static TAKEN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, that counts for each thread how often it is asked.
+struct Counting;
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        TAKEN.with(|taken| taken.set(taken.get() + 1));
+        // SAFETY: the caller keeps to the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the memory comes from `alloc` above, which is the system's.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often `f` takes memory.
+fn taken(f: impl FnOnce()) -> u64 {
+    let before = TAKEN.get();
+    f();
+    TAKEN.get() - before
+}
+
+#[test]
+fn no_frame_takes_memory() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    assert_eq!(taken(|| drop(std::hint::black_box(Box::new(1)))), 1, "memory taken is counted");
+    let cable = Cable::new();
+    let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
+    let mut port = PacketPort::open(cable.near.namespace(), "p0", options).unwrap();
+    let mut peer = RawSocket::open(&cable.far, "f0");
+    let mac = port.mac_address();
+    let (sent, answer, request) =
+        (frame(mac, mac, &[1; 46]), frame(mac, mac, &[2; 46]), frame(mac, mac, &[3; 46]));
+    let [now, cyclic, response] = [(); 3].map(|()| port.allocate(60).unwrap());
+    for (slot, frame) in [(now, &sent), (cyclic, &sent), (response, &answer)] {
+        port.update(slot, frame).unwrap();
+    }
+    let filter = Filter::new(&request[..15], &[0xff; 15]).unwrap();
+    let _response = port.respond(filter, response).unwrap();
+
+    for _ in 0..300 {
+        peer.send(&request);
+        let taken = taken(|| {
+            let bound = port.now().after(BOUND.as_nanos() as u64);
+            port.update(cyclic, &sent).unwrap();
+            port.send_every(cyclic, port.now(), 1_000_000).unwrap();
+            port.send(now).unwrap();
+            let (mut received, mut confirmed) = (0, 0);
+            // The response, the frame sent now and one of a cycle.
+            while received < 1 || confirmed < 3 {
+                assert!(port.wait(bound).unwrap(), "received {received}, confirmed {confirmed}");
+                while let Some(frame) = port.receive().unwrap() {
+                    assert!(frame.answered && port.octets(&frame) == request);
+                    port.release(frame);
+                    received += 1;
+                }
+                while port.confirmation().unwrap().is_some() {
+                    confirmed += 1;
+                }
+            }
+            port.cancel(cyclic).unwrap();
+            while port.confirmation().unwrap().is_some() {}
+        });
+        assert_eq!(taken, 0);
+    }
+    assert!(port.diagnostics().unwrap().responses == 300);
+}
