@@ -90,14 +90,18 @@
 
 mod capability;
 mod claim;
+mod clock;
 mod error;
 mod filter;
 mod packet;
 mod port;
 mod response;
 mod schedule;
+mod sent;
 mod slot;
 mod time;
+mod xdp;
+mod xsk;
 
 pub mod testing;
 
@@ -110,3 +114,5 @@ pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, Received, Tag};
 pub use response::Response;
 pub use slot::{MIN_FRAME, Slot};
 pub use time::{Clock, Stamp, StampSource, Time};
+pub use xdp::XdpPort;
+pub use xsk::{XdpOptions, XskPort};
