@@ -8,7 +8,7 @@
 mod common;
 
 use common::{Cable, RawSocket};
-use onbeat_link::testing::{ETHER_TYPE, conformance};
+use onbeat_link::testing::{ETHER_TYPE, PassProgram, conformance};
 use onbeat_link::{Clock, XdpOptions, XdpPort};
 use onbeat_netdev::XdpMode;
 use onbeat_netdev::testing::{Feature as Needs, require_all};
@@ -28,6 +28,7 @@ fn it_conforms() {
         return;
     }
     let cable = Cable::new();
+    let _peer_takes_frames = PassProgram::attach(cable.far.namespace(), "f0").unwrap();
     for options in [
         options(),
         XdpOptions { clock: Clock::Tai, receive_buffers: 4, ..options() },

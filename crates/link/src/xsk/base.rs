@@ -20,8 +20,8 @@ use crate::schedule::Schedule;
 use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
-    Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Received, Result, Slot,
-    Stamp, Tag, Time,
+    Capabilities, Cause, Clock, Diagnostics, Error, Feature, Received, Result, Slot, Stamp, Tag,
+    Time,
 };
 
 /// Multicast addresses that a port receives at most.

@@ -17,7 +17,7 @@ use onbeat_wire::MacAddress;
 pub(crate) use self::base::{Arrival, Base, Kind, MAX_FRAME};
 pub(crate) use self::mapping::Mapping;
 pub use self::options::XdpOptions;
-pub(crate) use self::program::Aligned;
+pub(crate) use self::program::{Aligned, create_link, owned};
 pub(crate) use self::stamp::of_tai;
 use crate::Error;
 use crate::response::Responses;

@@ -133,7 +133,8 @@ fn configure(constants: &mut [u8], ether_types: &[EtherType], own: MacAddress) {
     address.copy_from_slice(&number(own).to_ne_bytes());
 }
 
-fn create_link(program: i32, index: u32, mode: XdpMode) -> io::Result<OwnedFd> {
+/// Puts a program on an interface of the calling thread's namespace that has none.
+pub(crate) fn create_link(program: i32, index: u32, mode: XdpMode) -> io::Result<OwnedFd> {
     let flags = match mode {
         XdpMode::Generic => sys::XDP_FLAGS_SKB_MODE,
         _ => sys::XDP_FLAGS_DRV_MODE,
@@ -144,23 +145,22 @@ fn create_link(program: i32, index: u32, mode: XdpMode) -> io::Result<OwnedFd> {
         ..Default::default()
     };
     // SAFETY: the program's descriptor is open and `options` outlives the call.
-    let fd = unsafe { sys::bpf_link_create(program, index as i32, sys::BPF_XDP, &options) };
+    owned(unsafe { sys::bpf_link_create(program, index as i32, sys::BPF_XDP, &options) })
+}
+
+/// A descriptor that libbpf just gave, or its error.
+pub(crate) fn owned(fd: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: the kernel just gave us this descriptor.
+    // SAFETY: the kernel just gave it, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// The name of a loaded program, where it may be read.
 pub(crate) fn program_name(id: u32) -> Option<String> {
     // SAFETY: no pointers.
-    let fd = unsafe { sys::bpf_prog_get_fd_by_id(id) };
-    if fd < 0 {
-        return None;
-    }
-    // SAFETY: the kernel just gave us this descriptor.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let fd = owned(unsafe { sys::bpf_prog_get_fd_by_id(id) }).ok()?;
     let mut info = sys::bpf_prog_info::default();
     let mut length = size_of::<sys::bpf_prog_info>() as u32;
     // SAFETY: `info` is as long as `length` says, and any octets are a value of it.
