@@ -88,6 +88,7 @@
 //! - **The newest frame of a cyclic slot goes out**, whenever it was updated: a process image is
 //!   worth sending only as it is now.
 
+mod backends;
 mod capability;
 mod claim;
 mod clock;
@@ -105,6 +106,7 @@ mod xsk;
 
 pub mod testing;
 
+pub use backends::{Backend, Backends, Purpose, Remark, backends};
 pub use capability::{Capabilities, Capability, Feature};
 pub use claim::Claim;
 pub use error::{Error, Result};

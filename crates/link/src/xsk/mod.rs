@@ -14,7 +14,7 @@ use std::fmt;
 use onbeat_netdev::{Namespace, XdpMode};
 use onbeat_wire::MacAddress;
 
-pub(crate) use self::base::{Arrival, Base, Kind, MAX_FRAME};
+pub(crate) use self::base::{Arrival, Base, Kind, MAX_FRAME, obstacle};
 pub(crate) use self::mapping::Mapping;
 pub use self::options::XdpOptions;
 pub(crate) use self::program::{Aligned, create_link, owned};
