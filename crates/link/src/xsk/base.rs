@@ -186,9 +186,8 @@ impl Base {
 
     pub(crate) fn transmit(&mut self, slot: Slot, cause: Cause) -> Result<()> {
         self.slots.frame(slot)?;
-        if self.idle.is_empty() {
-            self.complete();
-        }
+        // The kernel sends nothing while the completion ring is full.
+        self.complete();
         let frame = self.slots.frame(slot)?;
         let result = match self.idle.pop() {
             None => Err(SendFailure {
@@ -233,11 +232,14 @@ impl Base {
     /// Takes back chunks that the driver is done with.
     pub(crate) fn complete(&mut self) {
         while let Some(chunk) = self.socket.completed() {
-            self.idle.push(chunk);
-            if let Some(id) = self.under_way[chunk - self.chunks.receive].take() {
+            // Some kernels complete frames that were taken back as well.
+            let index = chunk.checked_sub(self.chunks.receive);
+            let Some(id) = index.and_then(|index| self.under_way.get_mut(index)) else { continue };
+            if let Some(id) = id.take() {
                 let known = self.sent.left(id, stamp::now());
                 self.diagnostics.confirmed += u64::from(known);
             }
+            self.idle.push(chunk);
         }
     }
 

@@ -77,6 +77,11 @@ impl<T: Copy> Producer<T> {
         true
     }
 
+    /// Whether the kernel has taken all entries, and said so.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.consumer().load(Ordering::Acquire) == self.0.next
+    }
+
     /// Puts another entry in place of the last, which the kernel must not have looked at.
     pub(super) fn replace_last(&mut self, value: T) {
         // SAFETY: the entry lies in the ring; the caller knows that the kernel does not read it.

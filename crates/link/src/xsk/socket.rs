@@ -50,6 +50,8 @@ pub(crate) struct XskSocket {
     // Unmapped after the rings, and before the socket is closed, which the kernel minds neither.
     umem: Mapping,
     zero_copy: bool,
+    /// The last entry of the transmit ring is no frame any more.
+    taken_back: bool,
     fd: OwnedFd,
 }
 
@@ -108,6 +110,7 @@ impl XskSocket {
             transmit: Producer::new(file, tx, offsets.tx, transmit).map_err(map)?,
             umem,
             zero_copy: false,
+            taken_back: false,
             fd,
         };
         (0..chunks.receive).for_each(|chunk| socket.give(chunk));
@@ -172,15 +175,11 @@ impl XskSocket {
     /// Sends the frame at the start of a chunk.
     pub(super) fn send(&mut self, chunk: usize, len: usize) -> Result<(), SendFailure> {
         let frame = xdp_desc { addr: (chunk * CHUNK) as u64, len: len as u32, options: 0 };
-        if !self.transmit.push(frame) {
-            // Full of frames taken back while the interface was off? The kernel skips them when
-            // called, and tells so when called again.
-            let result = self.kick().and_then(|()| self.kick());
-            let full = || io::Error::from_raw_os_error(libc::ENOBUFS);
-            let pushed =
-                result.and_then(|()| self.transmit.push(frame).then_some(()).ok_or_else(full));
-            pushed.map_err(|error| SendFailure { error, completes: false })?;
-        }
+        let room = self.skip_taken_back().and_then(|()| match self.transmit.push(frame) {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ENOBUFS)),
+        });
+        room.map_err(|error| SendFailure { error, completes: false })?;
         if !self.transmit.needs_wakeup() {
             return Ok(());
         }
@@ -193,8 +192,22 @@ impl XskSocket {
             // Else the frame would leave with the next. The kernel skips what is not in the UMEM.
             let nothing = !(CHUNK as u64 - 1);
             self.transmit.replace_last(xdp_desc { addr: nothing, len: 1, options: 0 });
+            self.taken_back = true;
         }
         Err(SendFailure { error, completes })
+    }
+
+    /// Has the kernel skip a frame that was taken back: in the call that does, it sends no other.
+    fn skip_taken_back(&mut self) -> io::Result<()> {
+        // One call to skip it, and one to tell so; where the kernel knew it as sent, one more.
+        for _ in 0..3 {
+            if !self.taken_back {
+                break;
+            }
+            self.kick()?;
+            self.taken_back = !self.transmit.is_empty();
+        }
+        Ok(())
     }
 
     /// Has the kernel look at the transmit ring.
