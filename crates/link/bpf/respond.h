@@ -105,6 +105,17 @@ enum answer {
 	REFUSED, /* the driver leaves no room for an answer longer than the frame */
 };
 
+/*
+ * Some drivers leave no room behind a frame (veth: what the sender's buffer has by chance). All
+ * leave some in front, and the answer replaces the whole frame.
+ */
+static __always_inline bool resize(struct xdp_md *ctx, __u32 length)
+{
+	int more = (int)length - (int)bpf_xdp_get_buff_len(ctx);
+
+	return !bpf_xdp_adjust_tail(ctx, more) || (more > 0 && !bpf_xdp_adjust_head(ctx, -more));
+}
+
 /* Puts the slot's frame in place of the one received. */
 static __always_inline enum answer answer(struct xdp_md *ctx, struct port_responses *all,
 					  struct request *m)
@@ -120,7 +131,7 @@ static __always_inline enum answer answer(struct xdp_md *ctx, struct port_respon
 	length = read_once(&copy->length);
 	if (length < SHORTEST || length > PORT_MAX_FRAME)
 		return CHANGED;
-	if (bpf_xdp_adjust_tail(ctx, (int)length - (int)bpf_xdp_get_buff_len(ctx)))
+	if (!resize(ctx, length))
 		return REFUSED;
 	KEEP(length);
 	if (length < SHORTEST || length > PORT_MAX_FRAME)
