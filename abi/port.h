@@ -21,8 +21,9 @@ struct port_meta {
 
 /*
  * What the process changes while a program may read it stands there PORT_COPIES times. Version n is
- * copy n mod PORT_COPIES. The process writes `begun`, then the copy, then `current`. A program reads
- * `current`, then the copy, then `begun`: the copy was whole unless `begun` is PORT_COPIES ahead.
+ * copy n mod PORT_COPIES. The process writes `begun`, then the copy, then `current`. A program
+ * reads `current`, then the copy, then `begun`: the copy was whole unless `begun` is PORT_COPIES
+ * ahead.
  */
 struct port_version {
 	__u32 begun;

@@ -144,6 +144,33 @@ static __always_inline enum answer answer(struct xdp_md *ctx, struct port_respon
 	return read_after(&all->version.begun) == m->version ? ANSWERED : CHANGED;
 }
 
+/* Answers the frame; whether it could. What is responded may change meanwhile. */
+static __noinline bool respond(struct xdp_md *ctx, struct port_responses *all, struct request *m)
+{
+	for (int i = 0; i < ATTEMPTS; i++) {
+		enum answer result = answer(ctx, all, m);
+
+		if (result != CHANGED)
+			return result == ANSWERED;
+		/* The frame may be overwritten, but what filters look at was kept. */
+		if (!find(all, m))
+			return false;
+	}
+	return false;
+}
+
+/* Answers a frame that the process is not told of. */
+static __always_inline int respond_unseen(struct xdp_md *ctx, struct port_responses *all,
+					  struct request *m, struct port_state *s)
+{
+	if (respond(ctx, all, m)) {
+		__sync_fetch_and_add(&s->answered_unseen, 1);
+		return XDP_TX;
+	}
+	__sync_fetch_and_add(&s->unanswered_unseen, 1);
+	return XDP_DROP;
+}
+
 /*
  * The frame that the driver is to send in place of the one received; or to the port's socket, where
  * nothing answers it. XDP_TX takes the buffer: the frame received goes to the process as a record.
@@ -155,7 +182,8 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 	struct port_state *s;
 	struct request m = {};
 	__u32 zero = 0;
-	bool answered = false;
+	__u64 wake;
+	int action;
 
 	all = bpf_map_lookup_elem(&responses, &zero);
 	s = bpf_map_lookup_elem(&state, &zero);
@@ -165,34 +193,26 @@ static __always_inline int respond_or_deliver(struct xdp_md *ctx, const struct f
 	if (!copy_untagged(ctx, f, m.start, sizeof(m.start)) || !find(all, &m))
 		return deliver(ctx, now);
 
+	/* The verifier of Linux 6.1 forgets that a record was there: it is asked for once. */
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
-	if (record && !copy_untagged(ctx, f, record->octets, sizeof(record->octets))) {
+	if (!record)
+		return respond_unseen(ctx, all, &m, s);
+	if (!copy_untagged(ctx, f, record->octets, sizeof(record->octets))) {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-		record = NULL;
+		return respond_unseen(ctx, all, &m, s);
 	}
-	for (int i = 0; i < ATTEMPTS; i++) {
-		enum answer result = answer(ctx, all, &m);
-
-		answered = result == ANSWERED;
-		/* By what is responded now: the filters look at octets that were kept. */
-		if (result != CHANGED || !find(all, &m))
-			break;
-	}
-	if (record) {
-		record->received_ns = now;
-		record->answered_ns = answered ? bpf_ktime_get_tai_ns() : 0;
-		record->slot = m.slot;
-		record->generation = m.generation;
-		record->tpid = bpf_ntohs(f->tpid);
-		record->tci = bpf_ntohs(f->tci);
-		record->length = m.length;
-		/* Waking costs the response time: only who sleeps is woken. */
-		bpf_ringbuf_submit(record, *(volatile __u64 *)&s->asleep ? BPF_RB_FORCE_WAKEUP
-									  : BPF_RB_NO_WAKEUP);
-	} else {
-		__sync_fetch_and_add(answered ? &s->answered_unseen : &s->unanswered_unseen, 1);
-	}
-	return answered ? XDP_TX : XDP_DROP;
+	record->received_ns = now;
+	record->answered_ns = respond(ctx, all, &m) ? bpf_ktime_get_tai_ns() : 0;
+	record->slot = m.slot;
+	record->generation = m.generation;
+	record->tpid = bpf_ntohs(f->tpid);
+	record->tci = bpf_ntohs(f->tci);
+	record->length = m.length;
+	action = record->answered_ns ? XDP_TX : XDP_DROP;
+	/* Waking costs the response time: only who sleeps is woken. */
+	wake = *(volatile __u64 *)&s->asleep ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	bpf_ringbuf_submit(record, wake);
+	return action;
 }
 
 #endif

@@ -51,19 +51,21 @@ const _: () = {
 /// becomes the answer and leaves by XDP_TX, whatever this process is doing. The frame that was
 /// answered comes to [`Port::receive`] another way, by a BPF ring buffer.
 ///
-/// - The program wakes this process only where it sleeps in [`Port::wait`]; waking costs the answer
-///   a microsecond or two, so that whoever spins or is busy answers soonest.
-/// - Frames that were answered keep their order, and so do the others; between the two, order is
-///   that of the stamps as far as both have come when this process looks.
+/// - The program wakes this process only where it sleeps in [`Port::wait`]. Waking is done before
+///   the answer leaves, and delays it: whoever spins or is busy answers soonest.
+/// - Frames that were answered keep their order, and so do the others. Between the two, order is
+///   that of the stamps, as far as both have come when this process looks.
 /// - A confirmation of a response says when the program handed the answer to the driver.
-/// - An answer longer than the frame needs room behind it, which drivers have that take XDP in
-///   native mode and the generic mode has not always. Where there is none the frame is not
-///   answered; [`Received::answered`] is false, and [`Outcome::Dropped`] is confirmed.
-/// - An answer longer than the frame is no trouble to the program, a slot that changes faster than
-///   it can be read four times is: such a frame is not answered either. It takes more than a dozen
-///   updates within some hundred nanoseconds.
-/// - On a veth, an answer arrives only where the *other* end receives by NAPI with an XDP program
-///   of its own on it, be it one that passes everything.
+/// - An answer longer than its request needs room in the buffer that the request came in: behind
+///   it, where drivers of NICs mostly have enough for any frame, or in front of it, where every
+///   driver has some (180 octets at least). Where there is too little, as there may be on a veth or
+///   in generic mode, the frame is not answered.
+/// - Nor is it where the slot changes so fast that the program reads it in vain four times: that
+///   takes a dozen updates within some hundred nanoseconds.
+/// - A frame that should have been answered and was not is received all the same, with
+///   [`Received::answered`] false, and the response is confirmed as [`Outcome::Dropped`].
+/// - On a veth, answers arrive only where an XDP program runs on the *other* end too, be it one
+///   that passes everything. Generic receive offload there is not enough.
 pub struct XdpPort {
     base: Base,
     responses: Responses,
@@ -107,6 +109,9 @@ impl XdpPort {
         };
         let kind = Kind { name: "xdp", object: OBJECT, size: &size, own_chunks: buffers };
         let base = Base::open(namespace, interface, options, kind)?;
+        if base.on_veth && base.program.mode() == XdpMode::Native {
+            tracing::info!("{interface}: answers arrive where the other end runs an XDP program");
+        }
         let share = || -> io::Result<_> {
             let map = |name| base.program.map(name);
             Ok((
@@ -210,7 +215,8 @@ impl XdpPort {
 
 fn copy(base: &mut Base, record: &port_record) -> Answered {
     let octets = usize::from(record.length).min(record.octets.len());
-    let tag = (record.tpid != 0).then(|| Tag { tpid: EtherType(record.tpid), tci: record.tci });
+    let tag = Tag { tpid: EtherType(record.tpid), tci: record.tci };
+    let tag = (record.tpid != 0).then_some(tag);
     let arrival = base.room(octets).map(|(chunk, at, to)| {
         to.copy_from_slice(&record.octets[..octets]);
         Arrival {

@@ -129,10 +129,11 @@ impl XskSocket {
         address.sxdp_ifindex = index;
         let len = size_of::<libc::sockaddr_xdp>() as u32;
         let deadline = Instant::now() + UNTIL_FREE;
-        // SAFETY: the address is a sockaddr_xdp of the length given, and lives through the call.
-        while let Err(error) =
-            check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) })
-        {
+        loop {
+            // SAFETY: the address is a sockaddr_xdp of the length given, and lives through the call.
+            let bound =
+                unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), len) };
+            let Err(error) = check(bound) else { break };
             // The kernel frees the queue of a socket some time after that is closed.
             if error.raw_os_error() != Some(libc::EBUSY) || Instant::now() > deadline {
                 return Err(error);
