@@ -5,6 +5,7 @@ mod common;
 use common::Cable;
 use onbeat_link::testing::PassProgram;
 use onbeat_link::{Error, Purpose, XdpOptions, XdpPort, XskPort, backends};
+use onbeat_netdev::Namespace;
 use onbeat_netdev::testing::{Feature as Needs, require_all};
 
 fn best(cable: &Cable, purpose: Purpose) -> &'static str {
@@ -58,4 +59,36 @@ fn what_is_said_to_be_refused_is_and_why() {
     cable.near.set_down("p0").unwrap();
     refused("it is off", "ip link set p0 up");
     assert_eq!(best(&cable, Purpose::Response), "packet");
+}
+
+/// Takes all capabilities from the calling thread, and from those it starts.
+fn drop_capabilities() {
+    let header = [0x2008_0522_u32, 0];
+    let none = [0_u32; 6];
+    // SAFETY: header and data of version 3 of capset, which only reads them.
+    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
+    assert_eq!(result, 0);
+}
+
+#[test]
+fn without_privileges_it_says_which_are_needed() {
+    if !require_all(&[Needs::Root, Needs::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let (found, xsk) = cable
+        .near
+        .namespace()
+        .run(|| {
+            drop_capabilities();
+            let here = Namespace::current().unwrap();
+            let found = backends(&here, "p0").unwrap();
+            (found, XskPort::open(&here, "p0", XdpOptions::default()).unwrap_err().to_string())
+        })
+        .unwrap();
+    for backend in &found.all {
+        assert!(!backend.usable());
+        assert!(backend.remarks[0].to_string().contains("CAP_NET_RAW"), "{backend:?}");
+    }
+    assert!(xsk.contains("it needs CAP_BPF and CAP_NET_ADMIN"), "{xsk}");
 }

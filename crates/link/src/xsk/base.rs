@@ -6,11 +6,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::OpenMapMut;
-use onbeat_netdev::{Handle, Link, Namespace, XdpMode};
+use onbeat_netdev::{Handle, Namespace, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
+use super::obstacle::obstacle;
 use super::offers::Offers;
-use super::program::{Aligned, Program, program_name};
+use super::program::{Aligned, Program};
 use super::socket::{Chunks, ROOM, SendFailure, XskSocket};
 use super::{XdpOptions, stamp};
 use crate::clock::{self, NicClock};
@@ -437,40 +438,4 @@ fn outer_tag(frame: &[u8]) -> Option<Tag> {
     let is_tag = matches!(tpid, EtherType::C_VLAN | EtherType::S_VLAN);
     let tci = u16::from_be_bytes([tag[2], tag[3]]);
     (is_tag && frame.len() >= MIN_FRAME + TAG).then_some(Tag { tpid, tci })
-}
-
-/// Why no port over XDP can be opened on the interface, and what to do about it.
-pub(crate) fn obstacle(namespace: &Namespace, link: &Link) -> Option<(String, String)> {
-    let name = &link.name;
-    if link.mac.is_none() || link.loopback {
-        return Some(("it has no Ethernet address".into(), "take an Ethernet interface".into()));
-    }
-    if let Some(found) = link.xdp_program() {
-        let id = found.program_id;
-        let program =
-            program_name(id).map_or_else(|| "of unknown name".into(), |n| format!("{n:?}"));
-        return Some((
-            format!("XDP program {program} (id {id}) runs on it"),
-            format!("stop what put it there, or: ip link set {name} xdp off"),
-        ));
-    }
-    if !link.up {
-        return Some(("it is off".into(), format!("turn it on: ip link set {name} up")));
-    }
-    let longest = MAX_FRAME - MIN_FRAME;
-    if link.mtu as usize > longest {
-        return Some((
-            format!("its MTU is {}, and a buffer takes {longest}", link.mtu),
-            format!("ip link set {name} mtu 1500"),
-        ));
-    }
-    // Of several queues the NIC chooses one by what is in a frame: the order would be lost between
-    // them, and one socket is bound to one.
-    let queues = super::offers::receive_queues(namespace, link);
-    (queues > 1).then(|| {
-        (
-            format!("it receives by {queues} queues, and a port takes frames from one"),
-            format!("ethtool -L {name} combined 1 (or: rx 1)"),
-        )
-    })
 }

@@ -2,6 +2,7 @@
 
 mod base;
 mod mapping;
+mod obstacle;
 mod offers;
 mod options;
 mod program;
@@ -14,15 +15,15 @@ use std::fmt;
 use onbeat_netdev::{Namespace, XdpMode};
 use onbeat_wire::MacAddress;
 
-pub(crate) use self::base::{Arrival, Base, Kind, MAX_FRAME, obstacle};
+pub(crate) use self::base::{Arrival, Base, Kind, MAX_FRAME};
 pub(crate) use self::mapping::Mapping;
+pub(crate) use self::obstacle::obstacle;
 pub use self::options::XdpOptions;
 pub(crate) use self::program::{Aligned, create_link, owned};
 pub(crate) use self::stamp::of_tai;
-use crate::Error;
 use crate::response::Responses;
 use crate::{
-    Capabilities, Cause, Clock, Confirmation, Diagnostics, Filter, Port, Received, Response,
+    Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Filter, Port, Received, Response,
     Result, Slot, Time,
 };
 

@@ -1,6 +1,6 @@
 //! What an interface offers to ports over AF_XDP.
 
-use onbeat_netdev::{Ethtool, Link, Namespace};
+use onbeat_netdev::Namespace;
 
 use super::XdpOptions;
 use crate::clock::NicClock;
@@ -60,15 +60,5 @@ impl Offers {
                 Err(why) => none(why.clone(), "take a NIC for which ethtool -T shows a PTP clock"),
             },
         }
-    }
-}
-
-/// Queues that the interface receives by at present.
-pub(super) fn receive_queues(namespace: &Namespace, link: &Link) -> u32 {
-    let channels = Ethtool::in_namespace(namespace).and_then(|tool| tool.channels(&link.name));
-    match channels {
-        Ok(channels) => channels.rx + channels.combined,
-        // Drivers that do not say have as many as they were made with.
-        Err(_) => link.rx_queues,
     }
 }

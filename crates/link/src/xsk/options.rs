@@ -3,7 +3,6 @@
 use onbeat_netdev::XdpMode;
 use onbeat_wire::EtherType;
 
-use super::socket::CHUNK;
 use crate::{Clock, Error, Result};
 
 /// Responses of a port at most: what the program looks at for each frame.
@@ -66,12 +65,6 @@ impl XdpOptions {
             }
         }
         Ok(())
-    }
-
-    /// Octets that the port takes for frames.
-    #[must_use]
-    pub fn memory(&self) -> usize {
-        self.receive_buffers * CHUNK
     }
 }
 
