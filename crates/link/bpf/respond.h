@@ -55,16 +55,15 @@ static __always_inline bool copy_untagged(struct xdp_md *ctx, const struct frame
 					  __u32 room)
 {
 	__u32 from = f->tpid ? ADDRESSES + TAG : ADDRESSES;
-	__u32 rest = f->length - from;
+	/* There is an EtherType at least; so that the verifier of Linux 6.1 sees that. */
+	__u32 rest_but_one = f->length - from - 1;
 
-	if (bpf_xdp_load_bytes(ctx, 0, to, ADDRESSES))
-		return false;
-	KEEP(rest);
-	if (rest > room - ADDRESSES)
-		rest = room - ADDRESSES;
-	if (rest < 1)
-		return false;
-	return !bpf_xdp_load_bytes(ctx, from, to + ADDRESSES, rest);
+	KEEP(rest_but_one);
+	if (rest_but_one > room - ADDRESSES - 1)
+		rest_but_one = room - ADDRESSES - 1;
+	KEEP(rest_but_one);
+	return !bpf_xdp_load_bytes(ctx, 0, to, ADDRESSES) &&
+	       !bpf_xdp_load_bytes(ctx, from, to + ADDRESSES, rest_but_one + 1);
 }
 
 static long match_one(__u32 index, struct request *m)
@@ -140,8 +139,8 @@ static __always_inline enum answer answer(struct xdp_md *ctx, struct port_respon
 		return REFUSED;
 	if (read_after(&slot->version.begun) - version >= PORT_COPIES)
 		return CHANGED;
-	/* The slot may be another response's by now. */
-	return read_after(&all->version.begun) == m->version ? ANSWERED : CHANGED;
+	/* The response may be gone, and its slot hold another's frame. */
+	return read_after(&all->version.current) == m->version ? ANSWERED : CHANGED;
 }
 
 /* Answers the frame; whether it could. What is responded may change meanwhile. */

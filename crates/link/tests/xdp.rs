@@ -338,3 +338,42 @@ fn an_update_is_never_seen_half_done() {
         assert!(answered <= sent && answered * 100 > sent * 99, "{answered} of {sent}");
     }
 }
+
+#[test]
+fn responses_that_come_and_go_disturb_no_other() {
+    let Some(bench) = Bench::new() else { return };
+    let (mut port, mut peer) = bench.open(XdpOptions { confirm: false, ..options() });
+    let mac = port.mac_address();
+    let (meant, filter) = request(mac, 1);
+    let (steady, other) = (frame(mac, mac, &[1; 60]), frame(mac, mac, &[2; 60]));
+    let slot = filled(&mut port, &steady);
+    let _steady = port.respond(filter, slot).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let changes = scope.spawn(|| {
+            let mut changes = 0;
+            while !done.load(Ordering::Relaxed) {
+                // A slot that changes hands, for requests that never come.
+                let passing = filled(&mut port, &other);
+                let response = port.respond(request(mac, 2).1, passing).unwrap();
+                port.stop_responding(response).unwrap();
+                port.free(passing).unwrap();
+                changes += 1;
+                while let Some(received) = port.receive().unwrap() {
+                    assert!(received.answered);
+                    port.release(received);
+                }
+            }
+            changes
+        });
+        let answers = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..5_000 {
+                peer.send(&meant);
+                assert_eq!(peer.receive(BOUND).as_ref(), Some(&steady));
+            }
+        }));
+        done.store(true, Ordering::Relaxed);
+        assert!(changes.join().unwrap() > 0);
+        answers.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
