@@ -38,6 +38,12 @@ impl Bench {
         })
     }
 
+    /// For what happens at the same time.
+    fn with_two_cpus() -> Option<Self> {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        if require_that(cpus > 1, "two CPUs") { Self::new() } else { None }
+    }
+
     fn open(&self, options: XdpOptions) -> (XdpPort, RawSocket) {
         let port = XdpPort::open(self.cable.near.namespace(), "p0", options).unwrap();
         (port, RawSocket::open(&self.cable.far, "f0"))
@@ -297,11 +303,7 @@ fn ask_for_versions(peer: &mut RawSocket, meant: &[u8]) -> u64 {
 
 #[test]
 fn an_update_is_never_seen_half_done() {
-    let Some(bench) = Bench::new() else { return };
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    if !require_that(cpus > 1, "two CPUs") {
-        return;
-    }
+    let Some(bench) = Bench::with_two_cpus() else { return };
     for mode in [XdpMode::Native, XdpMode::Generic] {
         let (mut port, mut peer) =
             bench.open(XdpOptions { mode: Some(mode), confirm: false, ..options() });
@@ -341,16 +343,22 @@ fn an_update_is_never_seen_half_done() {
 
 #[test]
 fn responses_that_come_and_go_disturb_no_other() {
-    let Some(bench) = Bench::new() else { return };
-    let (mut port, mut peer) = bench.open(XdpOptions { confirm: false, ..options() });
+    let Some(bench) = Bench::with_two_cpus() else { return };
+    let (mut port, mut peer) =
+        bench.open(XdpOptions { confirm: false, responses: 128, ..options() });
     let mac = port.mac_address();
     let (meant, filter) = request(mac, 1);
     let (steady, other) = (frame(mac, mac, &[1; 60]), frame(mac, mac, &[2; 60]));
     let slot = filled(&mut port, &steady);
     let _steady = port.respond(filter, slot).unwrap();
+    // So that a change of the table takes its time.
+    for kind in 100..220 {
+        let _never_asked = port.respond(request(mac, kind).1, slot).unwrap();
+    }
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let changes = scope.spawn(|| {
+            stay_on(1);
             let mut changes = 0;
             while !done.load(Ordering::Relaxed) {
                 // A slot that changes hands, for requests that never come.
@@ -366,8 +374,9 @@ fn responses_that_come_and_go_disturb_no_other() {
             }
             changes
         });
+        stay_on(0);
         let answers = std::panic::catch_unwind(AssertUnwindSafe(|| {
-            for _ in 0..5_000 {
+            for _ in 0..20_000 {
                 peer.send(&meant);
                 assert_eq!(peer.receive(BOUND).as_ref(), Some(&steady));
             }
