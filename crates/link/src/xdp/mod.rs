@@ -52,7 +52,8 @@ const _: () = {
 /// answered comes to [`Port::receive`] another way, by a BPF ring buffer.
 ///
 /// - The program wakes this process only where it sleeps in [`Port::wait`]. Waking is done before
-///   the answer leaves, and delays it: whoever spins or is busy answers soonest.
+///   the answer leaves, and delays it by some microseconds: whoever spins or is busy answers
+///   soonest.
 /// - Frames that were answered keep their order, and so do the others. Between the two, order is
 ///   that of the stamps, as far as both have come when this process looks.
 /// - A confirmation of a response says when the program handed the answer to the driver.

@@ -67,6 +67,7 @@ struct Place {
     held: bool,
 }
 
+/// A port without what responds.
 #[derive(Debug)]
 pub(crate) struct Base {
     pub(crate) number: u32,
@@ -188,8 +189,7 @@ impl Base {
     }
 
     pub(crate) fn transmit(&mut self, slot: Slot, cause: Cause) -> Result<()> {
-        self.slots.frame(slot)?;
-        // The kernel sends nothing while the completion ring is full.
+        // Chunks come free, and the kernel sends nothing while the completion ring is full.
         self.complete();
         let frame = self.slots.frame(slot)?;
         let result = match self.idle.pop() {

@@ -80,8 +80,9 @@ impl XskSocket {
         region.chunk_size = CHUNK as u32;
         set(&fd, libc::XDP_UMEM_REG, region)
             .map_err(at("register the UMEM (without CAP_IPC_LOCK it counts against ulimit -l)"))?;
-        let (fill, transmit) =
-            (chunks.receive.next_power_of_two() as u32, chunks.transmit.next_power_of_two() as u32);
+        // Twice the chunks there are: the kernel tells some time later what it has taken.
+        let size = |chunks: usize| (2 * chunks).next_power_of_two() as u32;
+        let (fill, transmit) = (size(chunks.receive), size(chunks.transmit));
         for (name, size) in [
             (libc::XDP_UMEM_FILL_RING, fill),
             (libc::XDP_UMEM_COMPLETION_RING, transmit),
@@ -154,7 +155,7 @@ impl XskSocket {
     /// Gives a chunk to the kernel, for a frame to come.
     pub(super) fn give(&mut self, chunk: usize) {
         let pushed = self.fill.push((chunk * CHUNK) as u64);
-        assert!(pushed, "the fill ring has room for all chunks that frames are received to");
+        assert!(pushed, "the fill ring has room for all chunks twice");
         if self.fill.needs_wakeup() {
             // SAFETY: no buffer is passed. That nothing is there to be read is no error.
             unsafe {
@@ -208,7 +209,8 @@ impl XskSocket {
             self.kick()?;
             self.taken_back = !self.transmit.is_empty();
         }
-        Ok(())
+        let again = io::Error::from_raw_os_error(libc::EAGAIN);
+        if self.taken_back { Err(again) } else { Ok(()) }
     }
 
     /// Has the kernel look at the transmit ring.
