@@ -5,8 +5,8 @@ mod common;
 use common::Cable;
 use onbeat_link::testing::PassProgram;
 use onbeat_link::{Error, Purpose, XdpOptions, XdpPort, XskPort, backends};
-use onbeat_netdev::Namespace;
 use onbeat_netdev::testing::{Feature as Needs, require_all};
+use onbeat_netdev::{Namespace, VethEnd};
 
 fn best(cable: &Cable, purpose: Purpose) -> &'static str {
     backends(cable.near.namespace(), "p0").unwrap().best(purpose).unwrap().0.name
@@ -29,36 +29,42 @@ fn what_is_said_to_be_usable_is() {
     drop(XdpPort::open(cable.near.namespace(), "p0", XdpOptions::default()).unwrap());
 }
 
+/// That neither back end over XDP can be used, for this reason and with this remedy.
+fn refused(cable: &Cable, what: &str, remedy: &str) {
+    let found = backends(cable.near.namespace(), "p0").unwrap();
+    let refusals = found.all.iter().filter(|backend| !backend.usable());
+    assert_eq!(refusals.clone().map(|b| b.name).collect::<Vec<_>>(), ["xsk", "xdp"]);
+    for refusal in refusals {
+        let remark = refusal.remarks[0].to_string();
+        assert!(remark.contains(what) && remark.contains(remedy), "{remark}");
+    }
+    let error = XskPort::open(cable.near.namespace(), "p0", XdpOptions::default());
+    let error = error.unwrap_err();
+    assert!(matches!(error, Error::InUse { .. }), "{error}");
+    assert!(error.to_string().contains(what), "{error}");
+    let error = XdpPort::open(cable.near.namespace(), "p0", XdpOptions::default());
+    assert!(error.unwrap_err().to_string().contains(remedy));
+}
+
 #[test]
 fn what_is_said_to_be_refused_is_and_why() {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }
     let cable = Cable::new();
-    let refused = |what: &str, remedy: &str| {
-        let found = backends(cable.near.namespace(), "p0").unwrap();
-        let refusals = found.all.iter().filter(|backend| !backend.usable());
-        assert_eq!(refusals.clone().map(|b| b.name).collect::<Vec<_>>(), ["xsk", "xdp"]);
-        for refusal in refusals {
-            let remark = refusal.remarks[0].to_string();
-            assert!(remark.contains(what) && remark.contains(remedy), "{remark}");
-        }
-        let error = XskPort::open(cable.near.namespace(), "p0", XdpOptions::default());
-        let error = error.unwrap_err();
-        assert!(matches!(error, Error::InUse { .. }), "{error}");
-        assert!(error.to_string().contains(what), "{error}");
-        let error = XdpPort::open(cable.near.namespace(), "p0", XdpOptions::default());
-        assert!(error.unwrap_err().to_string().contains(remedy));
-    };
+    let here = |what: &str, remedy: &str| refused(&cable, what, remedy);
     let program = PassProgram::attach(cable.near.namespace(), "p0").unwrap();
-    refused(&format!("XDP program {:?}", PassProgram::NAME), "ip link set p0 xdp off");
+    here(&format!("XDP program {:?}", PassProgram::NAME), "ip link set p0 xdp off");
     drop(program);
     cable.near.set_mtu("p0", 3000).unwrap();
-    refused("its MTU is 3000", "ip link set p0 mtu 1500");
+    here("its MTU is 3000", "ip link set p0 mtu 1500");
     cable.near.set_mtu("p0", 1500).unwrap();
     cable.near.set_down("p0").unwrap();
-    refused("it is off", "ip link set p0 up");
+    here("it is off", "ip link set p0 up");
     assert_eq!(best(&cable, Purpose::Response), "packet");
+
+    let cable = Cable::with(VethEnd::new("p0").queues(1, 2));
+    refused(&cable, "it receives by 2 queues", "ethtool -L p0");
 }
 
 /// Takes all capabilities from the calling thread, and from those it starts.

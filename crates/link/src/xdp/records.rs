@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use libbpf_rs::{MapCore, MapHandle};
 
 use super::abi::port_record;
-use crate::xsk::Mapping;
+use crate::xsk::{Mapping, page};
 
 /// In front of each record: its length, and two flags of it.
 const HEADER: usize = 8;
@@ -23,11 +23,6 @@ const fn taken(len: usize) -> usize {
 /// The size of a ring for so many records.
 pub(super) fn ring_size(records: usize) -> u32 {
     (records * taken(size_of::<port_record>())).max(page()).next_power_of_two() as u32
-}
-
-fn page() -> usize {
-    // SAFETY: no pointers.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// The reading end of the ring.

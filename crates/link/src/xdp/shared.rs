@@ -12,7 +12,7 @@ use super::abi::{
     port_version,
 };
 use crate::response::Responses;
-use crate::xsk::{MAX_FRAME, Mapping};
+use crate::xsk::{MAX_FRAME, Mapping, page};
 use crate::{Filter, Slot};
 
 const WORD: usize = size_of::<u64>();
@@ -33,11 +33,6 @@ fn map(map: &MapHandle) -> io::Result<Mapping> {
     let value = (map.value_size() as usize).next_multiple_of(WORD);
     let size = (value * map.max_entries() as usize).next_multiple_of(page());
     Mapping::new(Some(map.as_fd()), size, 0, true)
-}
-
-fn page() -> usize {
-    // SAFETY: no pointers.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
 /// Writes octets word by word, the last with zeros behind.

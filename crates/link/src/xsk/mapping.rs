@@ -6,6 +6,12 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+/// Octets of a page.
+pub(crate) fn page() -> usize {
+    // SAFETY: no pointers.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
 /// A mapping of a file, or memory of its own; gone with the value.
 #[derive(Debug)]
 pub(crate) struct Mapping {

@@ -16,7 +16,7 @@ use onbeat_netdev::{Namespace, XdpMode};
 use onbeat_wire::MacAddress;
 
 pub(crate) use self::base::{Arrival, Base, Kind, MAX_FRAME};
-pub(crate) use self::mapping::Mapping;
+pub(crate) use self::mapping::{Mapping, page};
 pub(crate) use self::obstacle::obstacle;
 pub use self::options::XdpOptions;
 pub(crate) use self::program::{Aligned, create_link, owned};

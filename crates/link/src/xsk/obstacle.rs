@@ -18,7 +18,7 @@ pub(crate) fn obstacle(namespace: &Namespace, link: &Link) -> Option<(String, St
             program_name(id).map_or_else(|| "of unknown name".into(), |n| format!("{n:?}"));
         return Some((
             format!("XDP program {program} (id {id}) runs on it"),
-            format!("stop what put it there, or: ip link set {name} xdp off"),
+            format!("stop what put it there, or: ip link set {name} xdp off (bpftool link detach)"),
         ));
     }
     if !link.up {

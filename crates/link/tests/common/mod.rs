@@ -27,10 +27,15 @@ pub(crate) struct Cable {
 
 impl Cable {
     pub(crate) fn new() -> Self {
+        Self::with(VethEnd::new("p0"))
+    }
+
+    /// As [`Cable::new`], with this near end, named "p0".
+    pub(crate) fn with(near_end: VethEnd) -> Self {
         let [near, far] =
             [(), ()].map(|()| Handle::in_namespace(&Namespace::new().unwrap()).unwrap());
         let end = VethEnd::new("f0").namespace(far.namespace());
-        near.create_veth(&VethEnd::new("p0"), &end).unwrap();
+        near.create_veth(&near_end, &end).unwrap();
         // Else IPv6 speaks on its own while a test looks at what comes.
         near.set_ipv6("p0", false).unwrap();
         far.set_ipv6("f0", false).unwrap();
