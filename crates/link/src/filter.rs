@@ -51,9 +51,16 @@ impl Filter {
                 .all(|((octet, mask), value)| octet & mask == *value)
     }
 
-    /// Value and mask, with zeros behind their end.
-    pub(crate) fn parts(&self) -> (&[u8; Self::MAX_LEN], &[u8; Self::MAX_LEN]) {
-        (&self.value, &self.mask)
+    /// What a frame's octets are under [`Filter::mask`].
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        &self.value[..self.octets()]
+    }
+
+    /// Which bits count.
+    #[must_use]
+    pub fn mask(&self) -> &[u8] {
+        &self.mask[..self.octets()]
     }
 
     /// Octets of a frame that the filter looks at.

@@ -104,9 +104,15 @@ impl SharedResponses {
     }
 
     fn put(&self, at: usize, filter: &Filter, slot: Slot) {
-        let (value, mask) = filter.parts();
-        write(&self.0, at + offset_of!(port_filter, value), value);
-        write(&self.0, at + offset_of!(port_filter, mask), mask);
+        for (offset, octets) in [
+            (offset_of!(port_filter, value), filter.value()),
+            (offset_of!(port_filter, mask), filter.mask()),
+        ] {
+            // Behind the filter's end no bit counts.
+            let mut padded = [0; Filter::MAX_LEN];
+            padded[..octets.len()].copy_from_slice(octets);
+            write(&self.0, at + offset, &padded);
+        }
         for (offset, number) in [
             (offset_of!(port_filter, length), filter.octets() as u32),
             (offset_of!(port_filter, slot), slot.index),

@@ -34,7 +34,7 @@ pub(crate) fn full_ring_drops_counts_and_recovers(port: &mut dyn Port, peer: &mu
         assert!(port.receive().unwrap().is_none());
     }
     for (i, received) in held.iter().enumerate() {
-        assert_eq!(port.octets(received)[14..], (i as u64).to_be_bytes(), "none was overwritten");
+        assert_eq!(port.octets(received)[14..22], (i as u64).to_be_bytes(), "none was overwritten");
         assert_eq!(received.stamp.source, StampSource::Software);
     }
     held.into_iter().rev().for_each(|received| port.release(received));
@@ -79,14 +79,14 @@ pub(crate) fn link_that_goes_down_is_told_and_survived(cable: &Cable, port: &mut
     for _ in 0..300 {
         port.send(slot).unwrap();
         let came = peer.receive(BOUND).expect("the frame");
-        assert_eq!(&came[14..], b"again", "what could not be sent is not sent later");
+        assert!(came[14..].starts_with(b"again"), "what could not be sent is not sent later");
         assert!(port.wait(port.now().after(BOUND.as_nanos() as u64)).unwrap());
         let news = port.confirmation().unwrap().unwrap();
         assert!(matches!(news.outcome, Outcome::Sent(_)), "{news:?}");
     }
     peer.send(&frame(mac, mac, b"and back"));
     let received = next_frame(port);
-    assert_eq!(&port.octets(&received)[14..], b"and back");
+    assert!(port.octets(&received)[14..].starts_with(b"and back"));
     port.release(received);
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn the_stack_gets_what_is_not_the_ports(
     }
     assert_eq!(same_type.receive(BOUND), Some(stranger), "the one to this port did not come");
     let received = next_frame(port);
-    assert_eq!(&port.octets(&received)[14..], b"the port's");
+    assert!(port.octets(&received)[14..].starts_with(b"the port's"));
     port.release(received);
     assert!(port.receive().unwrap().is_none());
 }
