@@ -1,5 +1,6 @@
 //! Streams as table entries: pure, so that what the kernel will be told can be tested without one.
 
+use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hasher};
 
 use onbeat_frer::spec::{
@@ -28,6 +29,14 @@ impl Key {
         }
     }
 
+    /// The VLAN id in it; 0: none.
+    pub fn vid(&self) -> u16 {
+        match self {
+            Key::L2(key) => (key.address >> 48) as u16,
+            Key::Ip(key) => key.vid,
+        }
+    }
+
     /// Its octets, to compare and to order.
     pub fn octets(&self) -> Vec<u8> {
         use crate::abi::Plain;
@@ -50,7 +59,8 @@ fn vlan_keys(vlan: &VlanMatch) -> Vec<(u32, u16)> {
     }
 }
 
-/// The keys under which frames of `identification` on `port` are found; `None` for mask-and-match,
+/// The keys under which frames of `identification` on `port` are found, that with the VLAN id that it
+/// asks for first; `None` for mask-and-match,
 /// which no key can say.
 pub fn keys(identification: &Identification, port: u8) -> Option<Vec<Key>> {
     let l2 = |mac: [u8; 6], vlan: &VlanMatch, source: u32| {
@@ -129,14 +139,12 @@ fn ip_key(ip: &IpMatch, class: u32, vid: u16, port: u8) -> frer_ip_key {
 
 /// Where a shape stands in the order of precedence: lower is looked up first. The order is that of
 /// `onbeat_frer::identify::Table`.
-pub fn rank(shape: u16) -> (bool, u32, u32) {
+pub fn rank(shape: u16) -> (bool, u32, Reverse<(usize, [bool; 5])>) {
     let shape = u32::from(shape);
-    let fields = c::SHAPE_IP_SRC | c::SHAPE_DSCP | c::SHAPE_PROTO | c::SHAPE_SPORT | c::SHAPE_DPORT;
-    (
-        shape & c::SHAPE_SOURCE != 0,
-        shape & c::SHAPE_VLAN,
-        fields.count_ones() - (shape & fields).count_ones(),
-    )
+    let fields = [c::SHAPE_IP_SRC, c::SHAPE_DSCP, c::SHAPE_PROTO, c::SHAPE_SPORT, c::SHAPE_DPORT];
+    let given = fields.map(|field| shape & field != 0);
+    let count = given.into_iter().filter(|given| *given).count();
+    (shape & c::SHAPE_SOURCE != 0, shape & c::SHAPE_VLAN, Reverse((count, given)))
 }
 
 /// The kernel's form of a rewrite.

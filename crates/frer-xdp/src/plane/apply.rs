@@ -1,5 +1,6 @@
 //! From the streams that are to be, to the table entries that make them so.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_frer::identify;
@@ -136,16 +137,21 @@ fn check_room(plane: &Plane, wanted: &[Wanted<'_>]) -> Result<()> {
     check(&plane.recoveries, "recovery functions", &mut wanted.iter().flat_map(Wanted::recoveries))
 }
 
-/// The entries that are to be. Frames without a tag of several members with "all": the first
-/// configured has them.
+/// The entries that are to be. Frames without a tag of several members with "all": the one with the
+/// lowest VLAN id has them.
 fn targets(wanted: &[Wanted<'_>]) -> Targets {
-    let mut targets = BTreeMap::new();
+    let mut targets: Targets = BTreeMap::new();
     for (stream, w) in wanted.iter().enumerate() {
         for (index, member) in w.members.iter().enumerate() {
             let (owner, place) = (member.owner, (stream, index));
+            let vid = member.keys[0].vid();
             for &key in &member.keys {
-                let target = Target { key, owner, stream: w.owner, place };
-                targets.entry(key.octets()).or_insert(target);
+                let target = Target { key, vid, owner, stream: w.owner, place };
+                match targets.entry(key.octets()) {
+                    Entry::Occupied(entry) if entry.get().vid < vid => {}
+                    Entry::Occupied(mut entry) => *entry.get_mut() = target,
+                    Entry::Vacant(entry) => _ = entry.insert(target),
+                }
             }
         }
     }
@@ -360,11 +366,11 @@ fn switch(
     Ok(())
 }
 
-/// Shapes in order of precedence; the first configured first among equals.
+/// Writes shapes in their order of precedence.
 fn write_shapes(plane: &Plane, shapes: Vec<u16>) -> Result<()> {
-    let mut seen = BTreeSet::new();
-    let mut ordered: Vec<u16> = shapes.into_iter().filter(|shape| seen.insert(*shape)).collect();
+    let mut ordered = shapes;
     ordered.sort_by_key(|shape| compile::rank(*shape));
+    ordered.dedup();
     let mut new = frer_shapes::default();
     for shape in ordered {
         let (list, count) = if is_ip(shape) {

@@ -33,6 +33,8 @@ impl Live {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) key: Key,
+    /// What its member asks for.
+    pub(super) vid: u16,
     pub(super) owner: u64,
     pub(super) stream: u64,
     /// As told by a stream of the configuration.
