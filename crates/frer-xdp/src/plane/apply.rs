@@ -369,7 +369,7 @@ fn switch(
 /// Writes shapes in their order of precedence.
 fn write_shapes(plane: &Plane, shapes: Vec<u16>) -> Result<()> {
     let mut ordered = shapes;
-    ordered.sort_by_key(|shape| compile::rank(*shape));
+    ordered.sort_by_key(|shape| (compile::rank(*shape), *shape));
     ordered.dedup();
     let mut new = frer_shapes::default();
     for shape in ordered {

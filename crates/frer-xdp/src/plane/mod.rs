@@ -34,8 +34,6 @@ use members::{Live, Retired};
 use owned::Owned;
 use splits::Split;
 
-pub use read::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
-
 /// How a data plane is opened.
 #[derive(Debug, Clone)]
 pub struct Options {

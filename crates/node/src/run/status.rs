@@ -1,8 +1,8 @@
 //! The state of a node, read from its data plane.
 
 use onbeat_frer::counters::{Counters, PortCounters, StreamCounters};
+use onbeat_frer::reading::{RecoveryReading, StreamReading};
 use onbeat_frer::spec::{Identification, PortId, Stream};
-use onbeat_frer_xdp::{RecoveryReading, StreamReading};
 use onbeat_netdev as netdev;
 
 use super::assembly::Node;
