@@ -7,21 +7,47 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use onbeat_frer::plane::Plane;
+use onbeat_frer::spec::PortId;
 
+use crate::packet::{Input, Output, Port};
 use crate::{Error, Result, Traffic};
 
-/// What a piece of work may look at.
+/// What a piece of work may look at and change.
 #[derive(Debug)]
-pub struct Inside<'a> {
+pub struct Inside {
     /// The streams.
-    pub plane: &'a mut Plane,
-    /// By port.
-    pub traffic: &'a [Traffic],
+    pub plane: Plane,
     /// Nanoseconds of the clock that the streams know.
     pub now_ns: u64,
+    pub(crate) inputs: Vec<Option<Input>>,
+    pub(crate) outputs: Vec<Option<Output>>,
 }
 
-type Work = Box<dyn FnOnce(&mut Inside<'_>) + Send>;
+impl Inside {
+    pub(crate) fn new(plane: Plane, now_ns: u64) -> Self {
+        Self { plane, now_ns, inputs: Vec::new(), outputs: Vec::new() }
+    }
+
+    /// Makes `port` the streams' port number `index`, in place of the one before.
+    pub fn set_port(&mut self, index: PortId, port: Option<Port>) {
+        let index = usize::from(index.0);
+        let many = self.inputs.len().max(index + 1);
+        self.inputs.resize_with(many, || None);
+        self.outputs.resize_with(many, || None);
+        let (input, output) = port.map(|port| (port.input, port.output)).unzip();
+        (self.inputs[index], self.outputs[index]) = (input, output);
+    }
+
+    /// What came and went at a port since it was opened; `None` where there is none.
+    pub fn traffic(&mut self, index: PortId) -> Option<io::Result<Traffic>> {
+        let index = usize::from(index.0);
+        let input = self.inputs.get_mut(index)?.as_mut()?;
+        let output = self.outputs[index].as_ref()?;
+        Some(input.traffic().map(|traffic| output.add_to(traffic)))
+    }
+}
+
+type Work = Box<dyn FnOnce(&mut Inside) + Send>;
 
 /// A handle on a forwarding thread, which ends when the last one is gone.
 #[derive(Debug, Clone)]
@@ -39,7 +65,7 @@ impl Control {
     /// [`Error::Ended`].
     pub fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Inside<'_>) -> T + Send + 'static,
+        work: impl FnOnce(&mut Inside) -> T + Send + 'static,
     ) -> Result<T> {
         let (done, result) = sync_channel(1);
         let work: Work = Box::new(move |inside| {
@@ -73,24 +99,11 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Does what is asked for; false where nobody will ask any more. `refresh` brings `traffic` up
-    /// to date, where anybody asks.
-    pub(crate) fn serve(
-        &self,
-        plane: &mut Plane,
-        traffic: &mut [Traffic],
-        now_ns: impl Fn() -> u64,
-        refresh: impl FnOnce(&mut [Traffic]),
-    ) -> bool {
-        let mut refresh = Some(refresh);
+    /// Does what is asked for; false where nobody will ask any more.
+    pub(crate) fn serve(&self, inside: &mut Inside) -> bool {
         loop {
             match self.work.try_recv() {
-                Ok(work) => {
-                    if let Some(refresh) = refresh.take() {
-                        refresh(traffic);
-                    }
-                    work(&mut Inside { plane, traffic, now_ns: now_ns() });
-                }
+                Ok(work) => work(inside),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }

@@ -1,6 +1,8 @@
 //! The thread that frames go through.
 
+use std::io;
 use std::os::fd::AsFd;
+use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
 use nix::errno::Errno;
@@ -8,11 +10,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
 use onbeat_frer::plane::{Fate, Plane};
 use onbeat_frer::spec::PortId;
-use onbeat_netdev::{Handle, Namespace};
 
-use crate::control::{self, Control, Requests};
-use crate::packet::{self, Input, Output};
-use crate::{Error, Result, Traffic};
+use crate::control::{self, Control, Inside, Requests};
+use crate::packet::Output;
+use crate::{Error, Result};
 
 /// Frames of one port before those of the next.
 const BATCH: usize = 64;
@@ -31,21 +32,6 @@ pub enum Poll {
     Busy,
 }
 
-/// How frames are forwarded.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// How the thread waits.
-    pub poll: Poll,
-    /// Frames that each port has room for while the thread is busy.
-    pub frames: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { poll: Poll::default(), frames: 4096 }
-    }
-}
-
 /// A forwarding thread.
 #[derive(Debug)]
 pub struct Forwarder {
@@ -54,39 +40,25 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Begins to forward between these interfaces of a namespace, by the streams of `plane`: port
-    /// number `n` is `interfaces[n]`. `prepare` is what the thread does first: priority, affinity,
-    /// locked memory.
+    /// Begins to forward by the streams of `plane`, at first without ports. `prepare` is what the
+    /// thread does first: priority, affinity, locked memory.
     ///
     /// # Errors
-    /// An interface that is not there or of which packet sockets are refused; what `prepare` says.
+    /// What `prepare` says; no thread.
     pub fn start(
-        namespace: &Namespace,
-        interfaces: &[String],
         plane: Plane,
-        options: &Options,
-        prepare: impl FnOnce() -> std::io::Result<()> + Send + 'static,
+        poll: Poll,
+        prepare: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> Result<Self> {
-        let handle = Handle::in_namespace(namespace)?;
-        let mut longest = 0;
-        for interface in interfaces {
-            longest = longest.max(packet::longest(handle.link(interface)?.mtu));
-        }
-        let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-        for interface in interfaces {
-            let (input, output) = packet::open(namespace, interface, options.frames, longest)?;
-            inputs.push(input);
-            outputs.push(output);
-        }
         let system = |what| move |source| Error::System { what, source };
         let (control, requests) = control::pair().map_err(system("make a control channel"))?;
-        let traffic = vec![Traffic::default(); interfaces.len()];
-        let forwarding = Forwarding { plane, inputs, outputs, requests, traffic };
-        let poll = options.poll;
-        let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+        let inside = Inside::new(plane, now_ns());
+        let forwarding = Forwarding { inside, requests };
+        let (ready, is_ready) = sync_channel(1);
         let run = move || {
             let prepared = prepare();
             let go = prepared.is_ok();
+            // Who started it waits for this.
             let _ = ready.send(prepared);
             if go {
                 forwarding.run(poll);
@@ -94,10 +66,8 @@ impl Forwarder {
         };
         let thread = thread::Builder::new().name("onbeat-frer".into()).spawn(run);
         let thread = thread.map_err(system("start the forwarding thread"))?;
-        is_ready
-            .recv()
-            .map_err(|_| Error::Ended)?
-            .map_err(system("prepare the forwarding thread"))?;
+        let prepared = is_ready.recv().map_err(|_| Error::Ended)?;
+        prepared.map_err(system("prepare the forwarding thread"))?;
         Ok(Self { thread, control })
     }
 
@@ -116,11 +86,8 @@ impl Forwarder {
 }
 
 struct Forwarding {
-    plane: Plane,
-    inputs: Vec<Input>,
-    outputs: Vec<Output>,
+    inside: Inside,
     requests: Requests,
-    traffic: Vec<Traffic>,
 }
 
 impl Forwarding {
@@ -129,45 +96,39 @@ impl Forwarding {
         loop {
             if self.round() > 0 {
                 idle = 0;
-                // Requests are served under load, too.
-                if !self.serve() {
-                    return;
-                }
+            } else if poll == Poll::Busy && idle < IDLE_ROUNDS {
+                idle += 1;
+                std::hint::spin_loop();
                 continue;
+            } else if poll == Poll::Busy {
+                idle = 0;
+            } else {
+                self.sleep();
             }
-            match poll {
-                Poll::Busy if idle < IDLE_ROUNDS => {
-                    idle += 1;
-                    std::hint::spin_loop();
-                }
-                Poll::Busy => {
-                    idle = 0;
-                    if !self.serve() {
-                        return;
-                    }
-                }
-                Poll::Sleep => {
-                    self.sleep();
-                    if !self.serve() {
-                        return;
-                    }
-                }
+            // Under load, too.
+            self.inside.now_ns = now_ns();
+            if !self.requests.serve(&mut self.inside) {
+                return;
             }
         }
     }
 
     /// Forwards up to a batch of each port; how many frames that were.
     fn round(&mut self) -> usize {
-        let Self { plane, inputs, outputs, .. } = self;
-        let now_ns = now_ns();
+        let Inside { plane, inputs, outputs, now_ns } = &mut self.inside;
+        *now_ns = self::now_ns();
         let mut frames = 0;
         for (port, input) in inputs.iter_mut().enumerate() {
-            let port = PortId(port as u8);
+            let Some(input) = input else { continue };
             for _ in 0..BATCH {
                 let taken = input.take(|octets| {
-                    let Fate::Sent(replicas) = plane.frame(port, now_ns, octets) else { return };
+                    let fate = plane.frame(PortId(port as u8), *now_ns, octets);
+                    let Fate::Sent(replicas) = fate else { return };
                     for replica in replicas {
-                        outputs[usize::from(replica.port.0)].push(replica.max_len(), |room| {
+                        // A port that is away takes nothing.
+                        let to = outputs.get_mut(usize::from(replica.port.0));
+                        let Some(Some(output)) = to else { continue };
+                        output.push(replica.max_len(), |room| {
                             replica.write(room).expect("as much room as it asks for")
                         });
                     }
@@ -179,36 +140,23 @@ impl Forwarding {
             }
         }
         if frames > 0 {
-            outputs.iter_mut().for_each(Output::flush);
+            outputs.iter_mut().flatten().for_each(Output::flush);
         }
         frames
     }
 
-    /// Does what others ask for; false where nobody can ask any more.
-    fn serve(&mut self) -> bool {
-        let Self { plane, traffic, requests, inputs, outputs } = self;
-        requests.serve(plane, traffic, now_ns, |traffic| {
-            for ((input, output), traffic) in inputs.iter_mut().zip(outputs).zip(traffic) {
-                match input.traffic() {
-                    Ok(received) => *traffic = received,
-                    Err(error) => tracing::debug!("statistics of a packet socket: {error}"),
-                }
-                (traffic.sent, traffic.not_sent) = output.sent();
-            }
-        })
-    }
-
     /// Until a frame or a request comes.
     fn sleep(&self) {
+        let inputs = || self.inside.inputs.iter().flatten();
         let mut fds: Vec<_> =
-            self.inputs.iter().map(|input| PollFd::new(input.as_fd(), PollFlags::POLLIN)).collect();
+            inputs().map(|input| PollFd::new(input.as_fd(), PollFlags::POLLIN)).collect();
         fds.push(PollFd::new(self.requests.as_fd(), PollFlags::POLLIN));
         match poll(&mut fds, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => tracing::error!("waiting for frames: {errno}"),
         }
         self.requests.woken();
-        for (fd, input) in fds.iter().zip(&self.inputs) {
+        for (fd, input) in fds.iter().zip(inputs()) {
             if fd.revents().is_some_and(|events| events.contains(PollFlags::POLLERR)) {
                 input.take_error();
             }

@@ -24,7 +24,8 @@ mod packet;
 
 pub use control::{Control, Inside};
 pub use error::{Error, Result};
-pub use forwarder::{Forwarder, Options, Poll};
+pub use forwarder::{Forwarder, Poll};
+pub use packet::Port;
 
 /// What came and went at a port, streams or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -15,7 +15,7 @@ use onbeat_frer::spec::{
     Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
     Tagged, VlanMatch,
 };
-use onbeat_frer_user::{Forwarder, Options, Poll};
+use onbeat_frer_user::{Forwarder, Inside, Poll, Port};
 use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_wire::MacAddress;
@@ -94,9 +94,14 @@ impl World {
         let node = |handle: &Handle, letter: char, stream: Stream| {
             let mut plane = Plane::new(3);
             plane.set(&stream).unwrap();
-            let interfaces: Vec<_> = (0..3).map(|port| format!("{letter}{port}")).collect();
-            let options = Options { poll, ..Options::default() };
-            Forwarder::start(handle.namespace(), &interfaces, plane, &options, || Ok(())).unwrap()
+            let node = Forwarder::start(plane, poll, || Ok(())).unwrap();
+            for number in 0..3 {
+                let interface = format!("{letter}{number}");
+                let port = Port::open(handle.namespace(), &interface, 256).unwrap();
+                let set = move |inside: &mut Inside| inside.set_port(PortId(number), Some(port));
+                node.control().run(set).unwrap();
+            }
+            node
         };
         let nodes = [node(&a, 'a', talker(DESTINATION)), node(&b, 'b', listener(DESTINATION))];
         let (talker, listener) = (Raw::open(&t, "t0"), Raw::open(&l, "l0"));
@@ -232,7 +237,7 @@ fn each_frame_arrives_once_and_as_it_was() {
         let name = format!("to {DESTINATION}");
         let read = {
             let name = name.clone();
-            move |inside: &mut onbeat_frer_user::Inside<'_>| inside.plane.read(&name, inside.now_ns)
+            move |inside: &mut Inside| inside.plane.read(&name, inside.now_ns)
         };
         let generation = a.control().run(read.clone()).unwrap().unwrap().generation.unwrap();
         assert_eq!(generation.next, 500);
@@ -248,8 +253,9 @@ fn each_frame_arrives_once_and_as_it_was() {
             assert!(std::time::Instant::now() < deadline, "{counters:?}");
             std::thread::yield_now();
         }
-        let traffic = a.control().run(|inside| inside.traffic.to_vec()).unwrap();
-        assert_eq!((traffic[0].received, traffic[1].sent, traffic[2].sent), (500, 500, 500));
+        let traffic = a.control().run(|inside| [0, 1, 2].map(|port| inside.traffic(PortId(port))));
+        let [talked, first, second] = traffic.unwrap().map(|traffic| traffic.unwrap().unwrap());
+        assert_eq!((talked.received, first.sent, second.sent), (500, 500, 500));
     }
 }
 
@@ -307,10 +313,25 @@ fn an_interface_that_is_not_there_is_named() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
-    let namespace = Namespace::new().unwrap();
-    let interfaces = ["nowhere0".to_owned()];
-    let start =
-        Forwarder::start(&namespace, &interfaces, Plane::new(1), &Options::default(), || Ok(()));
-    let error = start.expect_err("no such interface").to_string();
+    let error = Port::open(&Namespace::new().unwrap(), "nowhere0", 16).unwrap_err().to_string();
     assert!(error.contains("nowhere0"), "{error}");
+}
+
+#[test]
+fn a_port_goes_away_and_comes_back() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let world = World::new(Poll::Sleep);
+    let [a, _] = world.nodes();
+    world.passes(&frame(DESTINATION, TAG, 1, 64));
+    a.control().run(|inside| inside.set_port(PortId(1), None)).unwrap();
+    world.passes(&frame(DESTINATION, TAG, 2, 64));
+    let gone = a.control().run(|inside| inside.traffic(PortId(1)).is_none()).unwrap();
+    assert!(gone);
+    let port = Port::open(world.a.namespace(), "a1", 256).unwrap();
+    a.control().run(|inside| inside.set_port(PortId(1), Some(port))).unwrap();
+    world.passes(&frame(DESTINATION, TAG, 3, 64));
+    let sent = a.control().run(|inside| inside.traffic(PortId(1)).unwrap().unwrap().sent).unwrap();
+    assert_eq!(sent, 1);
 }

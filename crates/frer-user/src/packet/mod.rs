@@ -18,7 +18,15 @@ use crate::{Error, Result, Traffic};
 /// Octets of an Ethernet header and two VLAN tags.
 const HEADERS: usize = 14 + 2 * 4;
 
-/// An interface that frames are received from.
+/// An interface that frames are received from and sent by.
+#[derive(Debug)]
+pub struct Port {
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+}
+
+/// Where frames come in.
+#[derive(Debug)]
 pub(crate) struct Input {
     // Unmapped before the socket is closed.
     ring: Ring,
@@ -26,43 +34,40 @@ pub(crate) struct Input {
     traffic: Traffic,
 }
 
-/// An interface that frames are sent by.
+/// Where frames go out.
+#[derive(Debug)]
 pub(crate) struct Output(Sender);
 
-/// Opens both ends of an interface, for frames as long as its MTU says; `longest` is that of all
-/// interfaces whose frames it may be given.
-pub(crate) fn open(
-    namespace: &Namespace,
-    interface: &str,
-    frames: usize,
-    longest: usize,
-) -> Result<(Input, Output)> {
-    let link = Handle::in_namespace(namespace)?.link(interface)?;
-    let failed = |source| Error::Interface { interface: interface.to_owned(), source };
-    let sockets =
-        || -> io::Result<_> { Ok((Socket::open(link.index)?, Sender::new(link.index, longest)?)) };
-    let (socket, sender) = namespace.run(sockets)?.map_err(failed)?;
-    let set_up = || -> io::Result<_> {
-        socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1_i32)?;
-        let ring = Ring::new(&socket, frames, longest)?;
-        // Streams are addressed to others.
-        let mut all: libc::packet_mreq = zeroed_request(link.index);
-        all.mr_type = libc::PACKET_MR_PROMISC as u16;
-        socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, all)?;
-        socket.bind(libc::ETH_P_ALL)?;
-        Ok(ring)
-    };
-    let ring = set_up().map_err(failed)?;
-    Ok((Input { ring, socket, traffic: Traffic::default() }, Output(sender)))
-}
-
-/// The longest frame of an interface, with the tags that FRER may add.
-pub(crate) fn longest(mtu: u32) -> usize {
-    HEADERS + mtu as usize + MAX_GROWTH
-}
-
-fn zeroed_request(index: u32) -> libc::packet_mreq {
-    libc::packet_mreq { mr_ifindex: index as i32, mr_type: 0, mr_alen: 0, mr_address: [0; 8] }
+impl Port {
+    /// Opens an interface of `namespace`, for frames as long as its MTU says, with room for
+    /// `frames` that came and were not looked at.
+    ///
+    /// # Errors
+    /// An interface that is not there; CAP_NET_RAW is missing.
+    pub fn open(namespace: &Namespace, interface: &str, frames: usize) -> Result<Self> {
+        let link = Handle::in_namespace(namespace)?.link(interface)?;
+        let longest = HEADERS + link.mtu as usize + MAX_GROWTH;
+        let open = || -> io::Result<_> {
+            let (socket, sender) = (Socket::open(link.index)?, Sender::new(link.index, longest)?);
+            socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1_i32)?;
+            let ring = Ring::new(&socket, frames, longest)?;
+            // Streams are addressed to others.
+            let all = libc::packet_mreq {
+                mr_ifindex: link.index as i32,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, all)?;
+            socket.bind(libc::ETH_P_ALL)?;
+            Ok((socket, ring, sender))
+        };
+        let opened = namespace.run(open)?;
+        let (socket, ring, sender) = opened
+            .map_err(|source| Error::Interface { interface: interface.to_owned(), source })?;
+        let input = Input { ring, socket, traffic: Traffic::default() };
+        Ok(Self { input, output: Output(sender) })
+    }
 }
 
 impl Input {
@@ -111,8 +116,8 @@ impl Output {
         self.0.flush();
     }
 
-    /// Frames sent, and frames that the interface did not take.
-    pub(crate) fn sent(&self) -> (u64, u64) {
-        (self.0.sent, self.0.dropped)
+    /// What went out, beside what came in.
+    pub(crate) fn add_to(&self, traffic: Traffic) -> Traffic {
+        Traffic { sent: self.0.sent, not_sent: self.0.dropped, ..traffic }
     }
 }

@@ -1,5 +1,6 @@
 //! Frames on their way out, gathered and sent by one call.
 
+use std::fmt;
 use std::io;
 use std::mem::zeroed;
 use std::ptr;
@@ -21,6 +22,16 @@ pub(super) struct Sender {
     waiting: usize,
     pub(super) sent: u64,
     pub(super) dropped: u64,
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sent, dropped, .. } = self;
+        f.debug_struct("Sender")
+            .field("sent", sent)
+            .field("dropped", dropped)
+            .finish_non_exhaustive()
+    }
 }
 
 // SAFETY: the pointers lead to memory that the value owns.
