@@ -167,6 +167,29 @@ fn a_stream_that_cannot_be_had_changes_nothing() {
 }
 
 #[test]
+fn streams_changed_at_once_may_exchange_what_they_match() {
+    let mut plane = Plane::new(3);
+    plane.set_all(&[talker("first", 1), talker("second", 2)]).unwrap();
+    for _ in 0..3 {
+        plane.frame(PortId(0), 0, &frame(1, None));
+    }
+    assert!(plane.set(&talker("first", 2)).is_err());
+    plane.set_all(&[talker("first", 2), talker("second", 1), talker("third", 3)]).unwrap();
+    // The generator is the stream's, wherever its frames come from.
+    let replicas = sent(plane.frame(PortId(0), 0, &frame(2, None))).unwrap();
+    assert_eq!(replicas[0].1, frame(2, Some(3)));
+
+    let refused = [talker("first", 1), talker("second", 2), talker("fourth", 3)];
+    let Err(Refusal::Conflict(conflict)) = plane.set_all(&refused) else { panic!() };
+    assert_eq!((conflict.first.as_str(), conflict.second.as_str()), ("third", "fourth"));
+    assert_eq!(plane.len(), 3);
+    let replicas = sent(plane.frame(PortId(0), 0, &frame(2, None))).unwrap();
+    assert_eq!(replicas[0].1, frame(2, Some(4)));
+    let read = plane.read("second", 0).unwrap();
+    assert_eq!(read.members[0].input, 0);
+}
+
+#[test]
 fn no_frame_allocates() {
     let mut plane = Plane::new(3);
     for destination in 0..1_000 {

@@ -97,30 +97,60 @@ impl Plane {
     /// # Panics
     /// Where a member names a port that the node does not have.
     pub fn set(&mut self, stream: &Stream) -> Result<(), Refusal> {
-        let place = self.names.get(&stream.name).copied();
-        let before = place.and_then(|place| self.streams[place].as_ref());
-        let state = State::new(stream, before).map_err(Refusal::Recovery)?;
-        let place = place.unwrap_or_else(|| self.place());
-        let before = self.streams[place].take();
-        if let Some(before) = &before {
+        self.set_all(core::slice::from_ref(stream))
+    }
+
+    /// As [`Plane::set`], with several streams at once: what one gives up, another may take. Each
+    /// name stands there once.
+    ///
+    /// # Errors
+    /// Nothing has changed then.
+    ///
+    /// # Panics
+    /// As [`Plane::set`].
+    pub fn set_all(&mut self, streams: &[Stream]) -> Result<(), Refusal> {
+        let state = |stream: &Stream| {
+            let place = self.names.get(&stream.name).copied();
+            let before = place.and_then(|place| self.streams[place].as_ref());
+            Ok((place, State::new(stream, before).map_err(Refusal::Recovery)?))
+        };
+        let states = streams.iter().map(state).collect::<Result<Vec<_>, _>>()?;
+        let places: Vec<_> =
+            states.iter().map(|(place, _)| place.unwrap_or_else(|| self.place())).collect();
+        let before: Vec<_> = places.iter().map(|place| self.streams[*place].take()).collect();
+        for before in before.iter().flatten() {
             self.unlist(before.spec());
         }
-        if let Err(conflict) = self.list(stream, place) {
+        for (n, (place, (_, state))) in places.iter().zip(states).enumerate() {
+            if let Err(conflict) = self.list(state.spec(), *place) {
+                self.put_back(&places, &places[..n], before);
+                return Err(Refusal::Conflict(conflict));
+            }
+            self.streams[*place] = Some(state);
+        }
+        for (stream, place) in streams.iter().zip(places) {
+            self.names.entry_ref(&stream.name).or_insert(place);
+        }
+        Ok(())
+    }
+
+    /// Has in these places what was there, where some are listed by now.
+    fn put_back(&mut self, places: &[usize], listed: &[usize], before: Vec<Option<State>>) {
+        for place in listed {
+            if let Some(state) = self.streams[*place].take() {
+                self.unlist(state.spec());
+            }
+        }
+        for (place, before) in places.iter().zip(before) {
             match before {
                 Some(before) => {
-                    let listed = self.list(before.spec(), place);
+                    let listed = self.list(before.spec(), *place);
                     debug_assert!(listed.is_ok(), "it was there before");
-                    self.streams[place] = Some(before);
+                    self.streams[*place] = Some(before);
                 }
-                None => self.free.push(place),
+                None => self.free.push(*place),
             }
-            return Err(Refusal::Conflict(conflict));
         }
-        if before.is_none() {
-            self.names.insert(stream.name.clone(), place);
-        }
-        self.streams[place] = Some(state);
-        Ok(())
     }
 
     /// Takes a stream away; whether it was there.
