@@ -4,7 +4,7 @@
  * file at build time; nothing here is written twice.
  *
  * A frame's way through these tables:
- *   l2_index / ip_streams (key: port, shape, fields)  ->  slot of a struct frer_member
+ *   ip_streams / mask_streams / l2_index (key: port, shape, fields)  ->  slot of a struct frer_member
  *   functions.individual, functions.recovery  ->  struct frer_recovery
  *   functions.generator                       ->  struct frer_generator
  *   functions.split                           ->  struct frer_split -> port, or group of ports
@@ -21,10 +21,11 @@
 
 /* Raised whenever a table's layout or meaning changes: state of another version is not taken over.
  */
-#define FRER_ABI_VERSION 2
+#define FRER_ABI_VERSION 3
 
 #define FRER_MAX_PORTS	   64
 #define FRER_MAX_SHAPES	   32
+#define FRER_MAX_MASKS	   8
 #define FRER_HISTORY_WORDS 16
 #define FRER_MAX_HISTORY   1024
 
@@ -72,6 +73,25 @@ struct frer_ip_key {
 	__be16 dport;
 	__u8 source[16]; /* IPv4 as ::ffff:a.b.c.d */
 	__u8 destination[16];
+};
+
+/* What mask-and-match looks at: both addresses, then this many octets of the MSDU at most. */
+#define FRER_MASK_MSDU	64
+#define FRER_MASK_LEN	80 /* in whole words */
+
+/* Masks that members have in common. */
+struct frer_mask {
+	__u64 id; /* a hash of what follows, never 0 */
+	__u8 octets[FRER_MASK_LEN];
+	__u32 msdu_length; /* a frame with a shorter MSDU does not match */
+	__u32 zero;
+};
+
+struct frer_mask_key {
+	__u64 mask; /* id of its masks */
+	__u8 octets[FRER_MASK_LEN];
+	__u32 port;
+	__u32 zero;
 };
 
 #define FRER_REWRITE_DESTINATION 0x01
@@ -223,12 +243,15 @@ struct frer_port_counters {
 	__u64 zero;
 };
 
-/* Shapes in use on the node, in order of precedence. */
+/* Shapes and masks in use on the node, in order of precedence: IP, masks, layer 2. */
 struct frer_shapes {
 	__u32 ip_count;
+	__u32 mask_count;
 	__u32 l2_count;
+	__u32 zero;
 	__u16 ip[FRER_MAX_SHAPES];
 	__u16 l2[FRER_MAX_SHAPES];
+	struct frer_mask masks[FRER_MAX_MASKS];
 };
 
 /*

@@ -2,6 +2,8 @@
 
 use clap::{ArgAction, Parser};
 
+use onbeat_node::config::Backend;
+
 use crate::command::Command;
 
 /// Deterministic Ethernet on stock Linux
@@ -28,6 +30,15 @@ pub(crate) struct Arguments {
     /// Log more, on standard error; RUST_LOG overrides it
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+/// A data plane by its name.
+pub(crate) fn backend(name: &str) -> std::result::Result<Backend, String> {
+    let known = Backend::ALL.iter().find(|(known, _)| *known == name);
+    known.map(|(_, backend)| *backend).ok_or_else(|| {
+        let names = Backend::ALL.map(|(name, _)| name).join(", ");
+        format!("there are: {names}")
+    })
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Ethtool, Handle, Namespace, PrivateMounts, VethEnd};
-use onbeat_node::control::{NodeStatus, XdpMode};
+use onbeat_node::control::{NodeStatus, PortMode};
 
 const BOUND: Duration = Duration::from_secs(60);
 
@@ -115,7 +115,7 @@ fn life(directory: &Directory) {
         serde_json::from_str(&good(&["show", "relay", "--json"])).expect("the state")
     };
     let at_first = status();
-    assert!(at_first.ports.iter().all(|port| port.mode != XdpMode::Detached), "{at_first:?}");
+    assert!(at_first.ports.iter().all(|port| port.mode != PortMode::Detached), "{at_first:?}");
     assert_eq!(good(&["reset", "back"]), "stream \"back\" is reset\n");
     let resets = |status: &NodeStatus| {
         let stream = status.streams.iter().find(|stream| stream.name == "back");

@@ -6,6 +6,7 @@
 
 EXPORT(frer_l2_key);
 EXPORT(frer_ip_key);
+EXPORT(frer_mask_key);
 EXPORT(frer_index_line);
 EXPORT(frer_member);
 EXPORT(frer_member_record);

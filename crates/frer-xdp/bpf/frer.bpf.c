@@ -81,11 +81,12 @@ int frer_ingress(struct xdp_md *ctx)
 {
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
 	struct headers h;
-	__u32 slot;
+	__u32 slot, msdu;
 
 	if (!parse_headers(&c, &h))
 		return unmatched();
-	slot = identify(ctx, h.ethertype, h.payload, h.vid, port);
+	msdu = ADDRESSES + h.vlans * sizeof(struct vlan_tag);
+	slot = identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port);
 	return slot == FRER_NONE ? unmatched() : protect(ctx, slot, &h);
 }
 

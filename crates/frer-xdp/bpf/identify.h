@@ -156,11 +156,53 @@ __noinline __u32 identify_ip(struct xdp_md *ctx, __u32 ethertype, __u32 payload,
 	return FRER_NONE;
 }
 
+/* Among the members with the masks in place `index` of the node's list; the MSDU begins at `msdu`. */
+__noinline __u32 find_mask(struct xdp_md *ctx, __u32 index, __u32 msdu, __u32 port)
+{
+	struct frer_mask_key key = {.port = port};
+	__u64 *octets = (__u64 *)key.octets, *mask;
+	struct frer_mask *m;
+	struct frer_node *nd;
+	__u32 zero = 0, *slot, length;
+
+	nd = bpf_map_lookup_elem(&node, &zero);
+	if (!nd || index >= FRER_MAX_MASKS)
+		return FRER_NONE;
+	m = &nd->shapes[nd->active & 1].masks[index];
+	mask = (__u64 *)m->octets;
+	length = m->msdu_length;
+	key.mask = m->id;
+	if (bpf_xdp_load_bytes(ctx, 0, key.octets, ADDRESSES))
+		return FRER_NONE;
+	if (length) {
+		if (length > FRER_MASK_MSDU ||
+		    bpf_xdp_load_bytes(ctx, msdu, key.octets + ADDRESSES, length))
+			return FRER_NONE;
+	}
+	for (int i = 0; i < FRER_MASK_LEN / 8; i++)
+		octets[i] &= mask[i];
+	slot = bpf_map_lookup_elem(&mask_streams, &key);
+	return slot ? *slot : FRER_NONE;
+}
+
+__noinline __u32 identify_masked(struct xdp_md *ctx, __u32 count, __u32 msdu, __u32 port)
+{
+	__u32 slot;
+
+	for (__u32 i = 0; i < FRER_MAX_MASKS && i < count; i++) {
+		slot = find_mask(ctx, i, msdu, port);
+		if (slot != FRER_NONE)
+			return slot;
+	}
+	return FRER_NONE;
+}
+
 /*
  * The slot of the member that the frame is of, or FRER_NONE. A frame is only looked into as far as
- * the node's streams ask for.
+ * the node's streams ask for. Of `offsets` the lower half tells where the payload begins, the upper
+ * half where the MSDU does.
  */
-__noinline __u32 identify(struct xdp_md *ctx, __u32 ethertype, __u32 payload, __u32 vid, __u32 port)
+__noinline __u32 identify(struct xdp_md *ctx, __u32 ethertype, __u32 offsets, __u32 vid, __u32 port)
 {
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
 	struct frer_shapes *n;
@@ -173,7 +215,12 @@ __noinline __u32 identify(struct xdp_md *ctx, __u32 ethertype, __u32 payload, __
 		return FRER_NONE;
 	n = &nd->shapes[nd->active & 1];
 	if (n->ip_count) {
-		slot = identify_ip(ctx, ethertype, payload, vid, port);
+		slot = identify_ip(ctx, ethertype, offsets & 0xffff, vid, port);
+		if (slot != FRER_NONE)
+			return slot;
+	}
+	if (n->mask_count) {
+		slot = identify_masked(ctx, n->mask_count, offsets >> 16, port);
 		if (slot != FRER_NONE)
 			return slot;
 	}

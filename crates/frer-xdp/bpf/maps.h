@@ -31,6 +31,7 @@ TABLE(BPF_MAP_TYPE_ARRAY, node, __u32, struct frer_node, 0);
 TABLE(BPF_MAP_TYPE_ARRAY, port_counters, __u32, struct frer_port_counters, 0);
 TABLE(BPF_MAP_TYPE_ARRAY, l2_index, __u32, struct frer_index_line, LINES);
 TABLE(BPF_MAP_TYPE_HASH, ip_streams, struct frer_ip_key, __u32, 0);
+TABLE(BPF_MAP_TYPE_HASH, mask_streams, struct frer_mask_key, __u32, BPF_F_NO_PREALLOC);
 TABLE(BPF_MAP_TYPE_ARRAY, members, __u32, struct frer_member, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, member_records, __u32, struct frer_member_record, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, generators, __u32, struct frer_generator, LINES);

@@ -54,6 +54,8 @@ macro_rules! plain {
 plain!(
     frer_l2_key,
     frer_ip_key,
+    frer_mask,
+    frer_mask_key,
     frer_functions,
     frer_index_line,
     frer_member,

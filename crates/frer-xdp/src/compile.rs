@@ -1,30 +1,58 @@
 //! Streams as table entries: pure, so that what the kernel will be told can be tested without one.
 
+use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hasher};
 
 use onbeat_frer::spec::{
-    Algorithm, Egress, Identification, IpMatch, NextProtocol, Recovery, Rewrite, SequenceTag,
-    Stream, Tagged, VlanAction, VlanMatch,
+    Algorithm, Egress, Identification, IpMatch, MaskAndMatch, NextProtocol, Recovery, Rewrite,
+    SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
 };
 
 use crate::abi::constants as c;
-use crate::abi::{frer_egress, frer_ip_key, frer_l2_key, frer_recovery_config, frer_rewrite};
+use crate::abi::{
+    frer_egress, frer_ip_key, frer_l2_key, frer_mask, frer_mask_key, frer_recovery_config,
+    frer_rewrite,
+};
+use onbeat_wire::MacAddress;
 
-/// A key of one of the two stream tables.
+/// A key of one of the three stream tables.
 #[derive(Debug, Clone, Copy)]
 pub enum Key {
-    /// Of `l2_streams`.
+    /// Of `l2_index`.
     L2(frer_l2_key),
     /// Of `ip_streams`.
     Ip(frer_ip_key),
+    /// Of `mask_streams`.
+    Mask(frer_mask_key),
+}
+
+/// What a frame is looked up by: once for each that is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A shape of layer 2.
+    L2(u16),
+    /// A shape of IP.
+    Ip(u16),
+    /// Masks, by their id.
+    Mask(u64),
 }
 
 impl Key {
-    /// The shape it is looked up with.
-    pub fn shape(&self) -> u16 {
+    /// The kind of identification that it is of.
+    pub fn kind(&self) -> Kind {
         match self {
-            Key::L2(key) => key.shape_port as u16,
-            Key::Ip(key) => key.shape,
+            Key::L2(key) => Kind::L2(key.shape_port as u16),
+            Key::Ip(key) => Kind::Ip(key.shape),
+            Key::Mask(key) => Kind::Mask(key.mask),
+        }
+    }
+
+    /// The VLAN id in it; 0: none.
+    pub fn vid(&self) -> u16 {
+        match self {
+            Key::L2(key) => (key.address >> 48) as u16,
+            Key::Ip(key) => key.vid,
+            Key::Mask(_) => 0,
         }
     }
 
@@ -34,6 +62,7 @@ impl Key {
         match self {
             Key::L2(key) => key.as_bytes().to_vec(),
             Key::Ip(key) => key.as_bytes().to_vec(),
+            Key::Mask(key) => key.as_bytes().to_vec(),
         }
     }
 }
@@ -50,16 +79,16 @@ fn vlan_keys(vlan: &VlanMatch) -> Vec<(u32, u16)> {
     }
 }
 
-/// The keys under which frames of `identification` on `port` are found; `None` for mask-and-match,
-/// which no key can say.
-pub fn keys(identification: &Identification, port: u8) -> Option<Vec<Key>> {
+/// The keys under which frames of `identification` on `port` are found, that with the VLAN id that it
+/// asks for first.
+pub fn keys(identification: &Identification, port: u8) -> Vec<Key> {
     let l2 = |mac: [u8; 6], vlan: &VlanMatch, source: u32| {
         vlan_keys(vlan)
             .into_iter()
             .map(|(class, vid)| Key::L2(l2_key(class | source, vid, mac, port)))
             .collect()
     };
-    Some(match identification {
+    match identification {
         Identification::Null { destination, vlan }
         | Identification::ActiveDestination { destination, vlan, .. } => l2(destination.0, vlan, 0),
         Identification::SourceMacVlan { source, vlan } => l2(source.0, vlan, c::SHAPE_SOURCE),
@@ -67,8 +96,41 @@ pub fn keys(identification: &Identification, port: u8) -> Option<Vec<Key>> {
             .into_iter()
             .map(|(class, vid)| Key::Ip(ip_key(ip, class, vid, port)))
             .collect(),
-        Identification::MaskAndMatch(_) => return None,
-    })
+        Identification::MaskAndMatch(m) => {
+            let mask = mask(m).id;
+            let octets = masked_octets(&m.destination_match, &m.source_match, &m.msdu_match);
+            vec![Key::Mask(frer_mask_key { mask, octets, port: port.into(), zero: 0 })]
+        }
+    }
+}
+
+/// The kernel's form of the masks of mask-and-match identification, whose mask over the MSDU is not
+/// too long for it.
+pub fn mask(mask: &MaskAndMatch) -> frer_mask {
+    let octets = masked_octets(&mask.destination_mask, &mask.source_mask, &mask.msdu_mask);
+    let msdu_length = mask.msdu_mask.len() as u32;
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&octets);
+    hasher.write_u32(msdu_length);
+    frer_mask { id: hasher.finish().max(1), octets, msdu_length, zero: 0 }
+}
+
+fn masked_octets(
+    destination: &MacAddress,
+    source: &MacAddress,
+    msdu: &[u8],
+) -> [u8; c::MASK_LEN as usize] {
+    let mut octets = [0; c::MASK_LEN as usize];
+    let all = destination.0.iter().chain(&source.0).chain(msdu);
+    octets.iter_mut().zip(all).for_each(|(to, from)| *to = *from);
+    octets
+}
+
+/// Where masks stand in the order of precedence: lower are looked up first.
+pub fn mask_rank(mask: &frer_mask) -> Reverse<(u32, Vec<u8>)> {
+    let bits = mask.octets.iter().map(|octet| octet.count_ones()).sum();
+    let length = 12 + mask.msdu_length as usize;
+    Reverse((bits, mask.octets[..length].to_vec()))
 }
 
 fn l2_key(shape: u32, vid: u16, mac: [u8; 6], port: u8) -> frer_l2_key {
@@ -129,14 +191,12 @@ fn ip_key(ip: &IpMatch, class: u32, vid: u16, port: u8) -> frer_ip_key {
 
 /// Where a shape stands in the order of precedence: lower is looked up first. The order is that of
 /// `onbeat_frer::identify::Table`.
-pub fn rank(shape: u16) -> (bool, u32, u32) {
+pub fn rank(shape: u16) -> (bool, u32, Reverse<(usize, [bool; 5])>) {
     let shape = u32::from(shape);
-    let fields = c::SHAPE_IP_SRC | c::SHAPE_DSCP | c::SHAPE_PROTO | c::SHAPE_SPORT | c::SHAPE_DPORT;
-    (
-        shape & c::SHAPE_SOURCE != 0,
-        shape & c::SHAPE_VLAN,
-        fields.count_ones() - (shape & fields).count_ones(),
-    )
+    let fields = [c::SHAPE_IP_SRC, c::SHAPE_DSCP, c::SHAPE_PROTO, c::SHAPE_SPORT, c::SHAPE_DPORT];
+    let given = fields.map(|field| shape & field != 0);
+    let count = given.into_iter().filter(|given| *given).count();
+    (shape & c::SHAPE_SOURCE != 0, shape & c::SHAPE_VLAN, Reverse((count, given)))
 }
 
 /// The kernel's form of a rewrite.

@@ -16,7 +16,4 @@ mod table;
 
 pub use error::{Error, Result};
 pub use link::Mode;
-pub use plane::{
-    Changes, GenerationReading, MemberReading, Options, Plane, PortSpec, RecoveryReading, Running,
-    StreamReading,
-};
+pub use plane::{Changes, Options, Plane, PortSpec, Running};

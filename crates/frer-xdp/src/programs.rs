@@ -59,7 +59,7 @@ fn entries(map: &str, streams: u32) -> u32 {
         "recoveries" => 3 * streams,
         "generators" => streams,
         // A change of every stream at once needs the old and the new.
-        "members" | "member_records" | "ip_streams" => 4 * streams,
+        "members" | "member_records" | "ip_streams" | "mask_streams" => 4 * streams,
         "splits" => 2 * streams,
         // Lines of eight entries.
         "l2_index" => streams.next_power_of_two(),

@@ -7,6 +7,8 @@
 //! * A VLAN id that is asked for (not 0) is compared where the frame has one: with
 //!   [`Tagged::All`], frames without a VLAN match as well.
 
+mod group;
+mod masks;
 mod table;
 
 use core::net::IpAddr;

@@ -3,7 +3,7 @@
 //! A frame's way through the modules: [`identify`] tells which member stream it is of,
 //! [`generate`] numbers it at a talker, [`recover`] decides at a listener whether it is the first
 //! replica. [`latent`] watches whether the redundancy is still there, [`counters`] is what all of
-//! them count. [`spec`] is the description that a data plane is given, [`validate`] its rules.
+//! them count, [`reading`] how that is told. [`plane`] is all of it at work. [`spec`] is the description that a data plane is given, [`validate`] its rules.
 //!
 //! Time is passed in as nanoseconds of a monotonic clock; what has to happen later comes out of
 //! `next_deadline`.
@@ -17,6 +17,8 @@ pub mod generate;
 mod history;
 pub mod identify;
 pub mod latent;
+pub mod plane;
+pub mod reading;
 pub mod recover;
 pub mod spec;
 pub mod validate;

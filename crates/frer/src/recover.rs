@@ -135,6 +135,16 @@ impl Recover {
         self.start_over();
     }
 
+    /// RecovSeqNum: of vector recovery the highest accepted number, of match recovery the last.
+    pub fn recov_seq_num(&self) -> u16 {
+        self.recov_seq_num
+    }
+
+    /// TakeAny: the next number is accepted, whichever it is.
+    pub fn take_any(&self) -> bool {
+        self.take_any
+    }
+
     /// What the function counted.
     pub fn counters(&self) -> &Counters {
         &self.counters

@@ -1,5 +1,6 @@
 //! The table against a search through all members by the documented order, on random members.
 
+use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr};
 
 use onbeat_frer::identify::{Fields, IpFields, MemberRef, Table};
@@ -89,6 +90,13 @@ struct Owned {
     msdu: Vec<u8>,
 }
 
+impl Owned {
+    fn fields(&self) -> Fields<'_> {
+        let Self { destination, source, vlan, ip, msdu } = self;
+        Fields { destination: *destination, source: *source, vlan: *vlan, ip: *ip, msdu }
+    }
+}
+
 fn frame() -> impl Strategy<Value = Owned> {
     let ports = prop::option::of((1..3u16, 1..3u16));
     let protocol = prop_oneof![Just(17u8), Just(6), Just(1)];
@@ -108,7 +116,9 @@ fn frame() -> impl Strategy<Value = Owned> {
 }
 
 /// The documented precedence; lower goes first.
-fn rank(identification: &Identification) -> (u32, i64, u32) {
+type Rank = (u32, i64, Reverse<(u32, [bool; 5])>, Reverse<Vec<u8>>, u16);
+
+fn rank(identification: &Identification) -> Rank {
     let of_vlan = |vlan: &VlanMatch| match (vlan.tagged, vlan.vlan) {
         (Tagged::Tagged, 1..) => 0,
         (Tagged::Tagged, 0) => 1,
@@ -116,8 +126,10 @@ fn rank(identification: &Identification) -> (u32, i64, u32) {
         (Tagged::All, 1..) => 3,
         (Tagged::All, 0) => 4,
     };
-    let bits =
-        |octets: &[u8]| octets.iter().map(|octet| i64::from(octet.count_ones())).sum::<i64>();
+    let of = |class, vlan: &VlanMatch, given: [bool; 5]| {
+        let count = given.into_iter().map(u32::from).sum();
+        (class, of_vlan(vlan), Reverse((count, given)), Reverse(vec![]), vlan.vlan)
+    };
     match identification {
         Identification::Ip(ip) => {
             let (protocol, source, destination) = match ip.next_protocol {
@@ -126,24 +138,20 @@ fn rank(identification: &Identification) -> (u32, i64, u32) {
                 | NextProtocol::Tcp { source, destination }
                 | NextProtocol::Sctp { source, destination } => (true, source, destination),
             };
-            let given = [
-                ip.ip_source.is_some(),
-                ip.dscp.is_some(),
-                protocol,
-                source.is_some(),
-                destination.is_some(),
-            ];
-            let given: u32 = given.into_iter().map(u32::from).sum();
-            (0, of_vlan(&ip.vlan), 5 - given)
+            let (source, destination) = (source.is_some(), destination.is_some());
+            let given = [ip.ip_source.is_some(), ip.dscp.is_some(), protocol, source, destination];
+            of(0, &ip.vlan, given)
         }
         Identification::MaskAndMatch(mask) => {
-            let all = [&mask.destination_mask.0[..], &mask.source_mask.0, &mask.msdu_mask];
-            (1, -all.into_iter().map(bits).sum::<i64>(), 0)
+            let masks = [&mask.destination_mask.0[..], &mask.source_mask.0, &mask.msdu_mask];
+            let masks = masks.concat();
+            let bits: i64 = masks.iter().map(|octet| i64::from(octet.count_ones())).sum();
+            (1, -bits, Reverse((0, [false; 5])), Reverse(masks), 0)
         }
         Identification::Null { vlan, .. } | Identification::ActiveDestination { vlan, .. } => {
-            (2, of_vlan(vlan), 0)
+            of(2, vlan, [false; 5])
         }
-        Identification::SourceMacVlan { vlan, .. } => (3, of_vlan(vlan), 0),
+        Identification::SourceMacVlan { vlan, .. } => of(3, vlan, [false; 5]),
     }
 }
 
@@ -158,19 +166,6 @@ fn equal(a: &Identification, b: &Identification) -> bool {
     }
 }
 
-/// Which fields an identification looks at, beyond what its rank tells.
-fn kind(identification: &Identification) -> Option<[bool; 5]> {
-    let Identification::Ip(ip) = identification else { return None };
-    let (protocol, source, destination) = match ip.next_protocol {
-        NextProtocol::None => (false, None, None),
-        NextProtocol::Udp { source, destination }
-        | NextProtocol::Tcp { source, destination }
-        | NextProtocol::Sctp { source, destination } => (true, source, destination),
-    };
-    let (source, destination) = (source.is_some(), destination.is_some());
-    Some([ip.ip_source.is_some(), ip.dscp.is_some(), protocol, source, destination])
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -179,6 +174,7 @@ proptest! {
         // Each with its port; frames come in at port 0.
         identifications in prop::collection::vec((identification(), 0..2u8), 1..25),
         frames in prop::collection::vec(frame(), 1..40),
+        gone in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
     ) {
         let streams = |identifications: &[(Identification, u8)]| -> Vec<Stream> {
             let member = |(identification, port): &(Identification, u8)| Member {
@@ -207,31 +203,29 @@ proptest! {
         let conflict = [0, 1].iter().any(|port| Table::new(&all, PortId(*port)).is_err());
         prop_assert_eq!(conflict, apart.len() < identifications.len());
 
-        let table = Table::new(&streams(&apart), PortId(0)).unwrap();
-        for frame in &frames {
-            let fields = Fields {
-                destination: frame.destination,
-                source: frame.source,
-                vlan: frame.vlan,
-                ip: frame.ip,
-                msdu: &frame.msdu,
-            };
-            // When a kind of identification was first used, by a member of whichever port.
-            let first_of_kind = |identification: &Identification| {
-                let alike = |(other, _): &(Identification, u8)| {
-                    (rank(other), kind(other)) == (rank(identification), kind(identification))
-                };
-                apart.iter().position(alike)
-            };
-            let matching = apart
-                .iter()
-                .enumerate()
-                .filter(|(_, (other, port))| *port == 0 && other.matches(&fields));
-            let first = matching
-                .min_by_key(|(index, (other, _))| (rank(other), first_of_kind(other), *index));
-            let expected =
-                first.map(|(index, _)| MemberRef { stream: index / 2, member: index % 2 });
-            prop_assert_eq!(table.lookup(&fields), expected, "{:?}", frame);
+        // As they are all together, and as they are left when some of them are gone.
+        let mut table = Table::new(&streams(&apart), PortId(0)).unwrap();
+        let mut there = vec![true; apart.len()];
+        for index in std::iter::once(None).chain(gone.into_iter().map(Some)) {
+            if let Some(index) = index {
+                let index = index.index(apart.len());
+                let (identification, port) = &apart[index];
+                let had = std::mem::replace(&mut there[index], false) && *port == 0;
+                let at = MemberRef { stream: index / 2, member: index % 2 };
+                if *port == 0 {
+                    prop_assert_eq!(table.remove(identification), had.then_some(at));
+                }
+            }
+            for frame in &frames {
+                let fields = frame.fields();
+                let matching = apart.iter().zip(&there).enumerate().filter(
+                    |(_, ((other, port), there))| **there && *port == 0 && other.matches(&fields),
+                );
+                let first = matching.min_by_key(|(_, ((other, _), _))| rank(other));
+                let expected =
+                    first.map(|(index, _)| MemberRef { stream: index / 2, member: index % 2 });
+                prop_assert_eq!(table.lookup(&fields), expected, "{:?}", frame);
+            }
         }
     }
 }

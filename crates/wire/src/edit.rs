@@ -86,48 +86,99 @@ pub const MAX_GROWTH: usize = vlan::TAG_LEN + rtag::TAG_LEN;
 ///
 /// A buffer of [`MAX_GROWTH`] octets more than the frame suffices for every edit. A frame that
 /// shrinks is not padded: the port that sends it does that.
+///
+/// # Errors
+/// A buffer that is too short; a change that this frame cannot have.
 pub fn edit(frame: &Frame<'_>, edit: &Edit, out: &mut [u8]) -> Result<usize, EditError> {
-    let mut vlans = vlans(frame, edit.vlan)?;
-    if let (Some(outer), Some(pcp)) = (&mut vlans[0], edit.priority) {
-        outer.pcp = pcp;
-    }
-    let mut writer = Writer::new(out);
-    writer.put("destination address", &edit.destination.unwrap_or(frame.destination()).0)?;
-    writer.put("source address", &frame.source().0)?;
-    for tag in vlans.iter().flatten() {
-        let len = tag.emit(writer.rest())?;
-        writer.advance(len);
-    }
-    let rest = match (edit.rtag, frame.sequence_tag()) {
-        (RTagAction::Push(_), Some(tag)) => return Err(EditError::AlreadyTagged(tag)),
-        (RTagAction::Push(sequence), None) => {
-            let len = rtag::Repr { sequence }.emit(writer.rest())?;
-            writer.advance(len);
-            frame.msdu()
-        }
-        // The walk over the headers saw the R-TAG's EtherType here.
-        (RTagAction::Remove, Some(SequenceTag::RTag(_))) => {
-            frame.msdu().get(rtag::TAG_LEN..).unwrap_or_default()
-        }
-        (RTagAction::Remove | RTagAction::Keep, _) => frame.msdu(),
-    };
-    writer.put("frame", rest)?;
-    Ok(writer.len())
+    edit_all(frame, &[edit], out)
 }
 
-/// The VLAN tags after `action`.
-fn vlans(frame: &Frame<'_>, action: VlanAction) -> Result<[Option<VlanTag>; MAX_VLANS], EditError> {
-    let mut tags = frame.vlans();
-    let (outer, inner) = (tags.next(), tags.next());
-    Ok(match action {
-        VlanAction::Keep => [outer, inner],
-        VlanAction::Set(vid) => {
-            [Some(outer.map_or(VlanTag::new(vid), |tag| VlanTag { vid, ..tag })), inner]
+/// As [`edit`], with several changes, one upon the other.
+///
+/// # Errors
+/// As [`edit`].
+pub fn edit_all(frame: &Frame<'_>, edits: &[&Edit], out: &mut [u8]) -> Result<usize, EditError> {
+    let mut headers = Headers::of(frame);
+    for edit in edits {
+        headers.change(edit)?;
+    }
+    headers.write(out)
+}
+
+/// A frame's headers on their way to be others.
+struct Headers<'a> {
+    destination: MacAddress,
+    source: MacAddress,
+    vlans: [Option<VlanTag>; MAX_VLANS],
+    /// A sequence tag that stands in `rest`, or in front of it.
+    sequence: Option<SequenceTag>,
+    /// The R-TAG to be written in front of `rest`.
+    pushed: Option<rtag::Repr>,
+    rest: &'a [u8],
+}
+
+impl<'a> Headers<'a> {
+    fn of(frame: &Frame<'a>) -> Self {
+        let mut vlans = frame.vlans();
+        Self {
+            destination: frame.destination(),
+            source: frame.source(),
+            vlans: [vlans.next(), vlans.next()],
+            sequence: frame.sequence_tag(),
+            pushed: None,
+            rest: frame.msdu(),
         }
-        VlanAction::Push(_) if inner.is_some() => return Err(EditError::TooManyVlans),
-        VlanAction::Push(tag) => [Some(tag), outer],
-        VlanAction::Remove => [inner, None],
-    })
+    }
+
+    fn change(&mut self, edit: &Edit) -> Result<(), EditError> {
+        self.destination = edit.destination.unwrap_or(self.destination);
+        let [outer, inner] = self.vlans;
+        self.vlans = match edit.vlan {
+            VlanAction::Keep => [outer, inner],
+            VlanAction::Set(vid) => {
+                [Some(outer.map_or(VlanTag::new(vid), |tag| VlanTag { vid, ..tag })), inner]
+            }
+            VlanAction::Push(_) if inner.is_some() => return Err(EditError::TooManyVlans),
+            VlanAction::Push(tag) => [Some(tag), outer],
+            VlanAction::Remove => [inner, None],
+        };
+        if let (Some(outer), Some(pcp)) = (&mut self.vlans[0], edit.priority) {
+            outer.pcp = pcp;
+        }
+        match (edit.rtag, self.sequence) {
+            (RTagAction::Push(_), Some(tag)) => return Err(EditError::AlreadyTagged(tag)),
+            (RTagAction::Push(sequence), None) => {
+                let tag = rtag::Repr { sequence };
+                self.pushed = Some(tag);
+                self.sequence = Some(SequenceTag::RTag(tag));
+            }
+            (RTagAction::Remove, Some(SequenceTag::RTag(_))) => {
+                if self.pushed.take().is_none() {
+                    // The walk over the headers saw the R-TAG's EtherType here.
+                    self.rest = self.rest.get(rtag::TAG_LEN..).unwrap_or_default();
+                }
+                self.sequence = None;
+            }
+            (RTagAction::Remove | RTagAction::Keep, _) => {}
+        }
+        Ok(())
+    }
+
+    fn write(&self, out: &mut [u8]) -> Result<usize, EditError> {
+        let mut writer = Writer::new(out);
+        writer.put("destination address", &self.destination.0)?;
+        writer.put("source address", &self.source.0)?;
+        for tag in self.vlans.iter().flatten() {
+            let len = tag.emit(writer.rest())?;
+            writer.advance(len);
+        }
+        if let Some(tag) = &self.pushed {
+            let len = tag.emit(writer.rest())?;
+            writer.advance(len);
+        }
+        writer.put("frame", self.rest)?;
+        Ok(writer.len())
+    }
 }
 
 #[cfg(test)]

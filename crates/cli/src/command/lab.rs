@@ -8,8 +8,10 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use onbeat_lab::scenario::{self, Options, list};
+use onbeat_node::config::Backend;
 use serde::Serialize;
 
+use crate::args::backend;
 use crate::exit::{Answer, Failure, Result};
 use crate::output;
 
@@ -99,6 +101,10 @@ struct Run {
     /// The scenario
     #[arg(value_parser = PossibleValuesParser::new(names()))]
     name: String,
+    /// What moves the frames in the nodes: programs in the kernel (xdp), or the node's process, over
+    /// packet sockets (packet); without it, as the nodes' configurations have it
+    #[arg(long, value_name = "NAME", value_parser = backend)]
+    backend: Option<Backend>,
     /// Print the result as JSON (docs/result.schema.json)
     #[arg(long)]
     json: bool,
@@ -130,6 +136,7 @@ impl Run {
         output::check_report(self.html.as_deref())?;
         let colours = output::colours(&io::stdout());
         let options = Options {
+            backend: self.backend,
             html: self.html,
             json: self.json,
             quiet: self.quiet,

@@ -4,16 +4,17 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use onbeat_frer::spec::Stream;
-use onbeat_node::config::{Config, Create};
+use onbeat_node::config::{Backend, Config, Create};
 use onbeat_node::run;
 
+use crate::args::backend;
 use crate::exit::{self, Answer, Result};
 use crate::output;
 
 /// Run the node that a file describes
 ///
 /// It stays in the foreground, and tells systemd when it is ready. SIGHUP, or onbeat reload, reads
-/// the file anew. The data plane is in the kernel: when the program is killed, stopped by SIGTERM or
+/// the file anew. With backend "xdp" the data plane is in the kernel: when the program is killed, stopped by SIGTERM or
 /// upgraded it goes on forwarding, and the next start takes it over. Ctrl-C, or onbeat down, takes
 /// it away.
 #[derive(Debug, clap::Args)]
@@ -35,6 +36,10 @@ pub(crate) struct Arguments {
     /// Replace XDP programs of others on the interfaces
     #[arg(long)]
     replace: bool,
+    /// What moves the frames, whatever the file says: programs in the kernel (xdp), or this process,
+    /// over packet sockets (packet)
+    #[arg(long, value_name = "NAME", value_parser = backend)]
+    backend: Option<Backend>,
 }
 
 impl Arguments {
@@ -49,7 +54,7 @@ impl Arguments {
             }
             return Ok(Answer::Good);
         }
-        run::run(&self.file, run::Options { replace: self.replace })?;
+        run::run(&self.file, run::Options { replace: self.replace, backend: self.backend })?;
         Ok(Answer::Good)
     }
 }

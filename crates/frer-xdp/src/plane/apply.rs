@@ -1,5 +1,6 @@
 //! From the streams that are to be, to the table entries that make them so.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use onbeat_frer::identify;
@@ -11,7 +12,7 @@ use super::splits::{self, Free};
 use super::{Applied, AppliedMember, Changes, Plane};
 use crate::abi::constants as c;
 use crate::abi::*;
-use crate::compile::{self, Key, Replication};
+use crate::compile::{self, Key, Kind, Replication};
 use crate::error::{Error, Result};
 use crate::link::Mode;
 
@@ -52,9 +53,16 @@ impl<'a> Wanted<'a> {
         for member in &stream.members {
             let slot = slot(member.port)?;
             port_slots.push(slot);
-            let keys = compile::keys(&member.identification, slot).ok_or_else(|| {
-                unsupported("mask-and-match identification needs the user-space data plane")
-            })?;
+            if let Identification::MaskAndMatch(mask) = &member.identification {
+                if mask.msdu_mask.len() > c::MASK_MSDU as usize {
+                    return Err(unsupported(&format!(
+                        "its msdu-mask has {} octets and XDP looks at {}; a shorter mask may do",
+                        mask.msdu_mask.len(),
+                        c::MASK_MSDU
+                    )));
+                }
+            }
+            let keys = compile::keys(&member.identification, slot);
             let port = &names[usize::from(member.port.0)];
             let identification = format!("{:?}", member.identification);
             let owner = |role| compile::owner(role, &[&stream.name, port, &identification]);
@@ -136,53 +144,84 @@ fn check_room(plane: &Plane, wanted: &[Wanted<'_>]) -> Result<()> {
     check(&plane.recoveries, "recovery functions", &mut wanted.iter().flat_map(Wanted::recoveries))
 }
 
-/// The entries that are to be. Frames without a tag of several members with "all": the first
-/// configured has them.
+/// The entries that are to be. Frames without a tag of several members with "all": the one with the
+/// lowest VLAN id has them.
 fn targets(wanted: &[Wanted<'_>]) -> Targets {
-    let mut targets = BTreeMap::new();
+    let mut targets: Targets = BTreeMap::new();
     for (stream, w) in wanted.iter().enumerate() {
         for (index, member) in w.members.iter().enumerate() {
             let (owner, place) = (member.owner, (stream, index));
+            let vid = member.keys[0].vid();
             for &key in &member.keys {
-                let target = Target { key, owner, stream: w.owner, place };
-                targets.entry(key.octets()).or_insert(target);
+                let target = Target { key, vid, owner, stream: w.owner, place };
+                match targets.entry(key.octets()) {
+                    Entry::Occupied(entry) if entry.get().vid < vid => {}
+                    Entry::Occupied(mut entry) => *entry.get_mut() = target,
+                    Entry::Vacant(entry) => _ = entry.insert(target),
+                }
             }
         }
     }
     targets
 }
 
-/// Refuses what the lists of shapes and the table of IP streams have no room for: while streams are
-/// switched, they hold what was and what will be.
+/// What there is of one class of kinds, and of keys in its table.
+struct Room {
+    kinds: BTreeSet<Kind>,
+    most_kinds: u32,
+    /// What the user may use fewer of.
+    what: &'static str,
+    keys: u32,
+    most_keys: u32,
+}
+
+impl Room {
+    fn new(most_kinds: u32, what: &'static str, most_keys: u32) -> Self {
+        Self { kinds: BTreeSet::new(), most_kinds, what, keys: 0, most_keys }
+    }
+
+    fn take(&mut self, kind: Kind) {
+        self.kinds.insert(kind);
+        self.keys += 1;
+    }
+}
+
+/// Refuses what the lists of shapes and the tables have no room for: while streams are switched,
+/// they hold what was and what will be.
 fn check_keys(plane: &Plane, wanted: &[Wanted<'_>], targets: &Targets) -> Result<()> {
-    let capacity = plane.tables.ip.capacity();
-    let mut ip_keys = 0;
-    let mut shapes = [BTreeSet::new(), BTreeSet::new()];
+    let kinds = "kinds of identification";
+    let mut l2 = Room::new(c::MAX_SHAPES, kinds, plane.members.capacity());
+    let mut ip = Room::new(c::MAX_SHAPES, kinds, plane.tables.ip.capacity());
+    let mut masks = Room::new(c::MAX_MASKS, "sets of masks", plane.tables.masks.capacity());
+    let mut room = |kind: Kind| {
+        let room = match kind {
+            Kind::L2(_) => &mut l2,
+            Kind::Ip(_) => &mut ip,
+            Kind::Mask(_) => &mut masks,
+        };
+        room.take(kind);
+        let full = (room.keys > room.most_keys).then_some(room.most_keys);
+        let unlike = room.kinds.len() > room.most_kinds as usize;
+        (full, unlike.then_some((room.most_kinds, room.what)))
+    };
     for live in plane.live.values() {
-        ip_keys += u32::from(is_ip(live.shape()));
-        shapes[usize::from(is_ip(live.shape()))].insert(live.shape());
+        room(live.kind());
     }
     for (octets, target) in members::in_order(targets) {
         if plane.live.contains_key(octets) {
             continue;
         }
         let name = || wanted[target.place.0].stream.name.clone();
-        let shape = target.key.shape();
-        let shapes = &mut shapes[usize::from(is_ip(shape))];
-        shapes.insert(shape);
-        ip_keys += u32::from(is_ip(shape));
-        if ip_keys > capacity {
-            return Err(full(&name(), "identification entries", capacity));
-        }
-        if shapes.len() > c::MAX_SHAPES as usize {
-            return Err(Error::Unsupported {
-                stream: name(),
-                what: format!(
-                    "more than {} kinds of identification, those of the streams before this \
-                     change among them; use fewer, or remove those streams first",
-                    c::MAX_SHAPES
-                ),
-            });
+        match room(target.key.kind()) {
+            (Some(capacity), _) => return Err(full(&name(), "identification entries", capacity)),
+            (None, Some((most, what))) => {
+                let what = format!(
+                    "more than {most} {what}, those of the streams before this change among them; \
+                     use fewer, or remove those streams first"
+                );
+                return Err(Error::Unsupported { stream: name(), what });
+            }
+            (None, None) => {}
         }
     }
     Ok(())
@@ -331,11 +370,11 @@ fn switch(
     reserved: &BTreeMap<Vec<u8>, u32>,
 ) -> Result<()> {
     let members = wanted.iter().flat_map(|w| &w.members);
-    let shapes: Vec<u16> = members.flat_map(|m| m.keys.iter().map(Key::shape)).collect();
-    // First all shapes that any entry, old or new, is found with; then the entries.
-    let mut all = shapes.clone();
-    all.extend(plane.live.values().map(|live| live.shape()));
-    write_shapes(plane, all)?;
+    let kinds: BTreeSet<Kind> = members.flat_map(|m| m.keys.iter().map(Key::kind)).collect();
+    // First all kinds that any entry, old or new, is found by; then the entries.
+    plane.masks.extend(masks_of(wanted).map(|mask| (mask.id, mask)));
+    let before = plane.live.values().map(|live| live.kind());
+    write_shapes(plane, &before.chain(kinds.iter().copied()).collect())?;
 
     let functions: Vec<Vec<frer_functions>> = wanted
         .iter()
@@ -344,7 +383,8 @@ fn switch(
         .collect();
     let of = |target: &Target| functions[target.place.0][target.place.1];
     let (gone, exchanged) = members::switch(plane, targets, reserved, of)?;
-    write_shapes(plane, shapes)?;
+    write_shapes(plane, &kinds)?;
+    plane.masks.retain(|id, _| kinds.contains(&Kind::Mask(*id)));
 
     plane.forget_unused_splits();
     let retired = Retired {
@@ -360,29 +400,42 @@ fn switch(
     Ok(())
 }
 
-/// Shapes in order of precedence; the first configured first among equals.
-fn write_shapes(plane: &Plane, shapes: Vec<u16>) -> Result<()> {
-    let mut seen = BTreeSet::new();
-    let mut ordered: Vec<u16> = shapes.into_iter().filter(|shape| seen.insert(*shape)).collect();
-    ordered.sort_by_key(|shape| compile::rank(*shape));
-    let mut new = frer_shapes::default();
-    for shape in ordered {
-        let (list, count) = if is_ip(shape) {
-            (&mut new.ip, &mut new.ip_count)
-        } else {
-            (&mut new.l2, &mut new.l2_count)
-        };
-        *list.get_mut(*count as usize).expect("check_keys counted them") = shape;
-        *count += 1;
+/// The masks of streams that are to be.
+fn masks_of<'a>(wanted: &'a [Wanted<'_>]) -> impl Iterator<Item = frer_mask> + use<'a> {
+    let members = wanted.iter().flat_map(|w| &w.stream.members);
+    members.filter_map(|member| match &member.identification {
+        Identification::MaskAndMatch(mask) => Some(compile::mask(mask)),
+        _ => None,
+    })
+}
+
+/// Writes shapes and masks in their order of precedence.
+fn write_shapes(plane: &Plane, kinds: &BTreeSet<Kind>) -> Result<()> {
+    let (mut ip, mut l2, mut masks) = (Vec::new(), Vec::new(), Vec::new());
+    for kind in kinds {
+        match kind {
+            Kind::Ip(shape) => ip.push(*shape),
+            Kind::L2(shape) => l2.push(*shape),
+            Kind::Mask(id) => masks.push(plane.masks[id]),
+        }
     }
+    ip.sort_by_key(|shape| compile::rank(*shape));
+    l2.sort_by_key(|shape| compile::rank(*shape));
+    masks.sort_by_key(compile::mask_rank);
+    let mut new = frer_shapes {
+        ip_count: ip.len() as u32,
+        l2_count: l2.len() as u32,
+        mask_count: masks.len() as u32,
+        ..Default::default()
+    };
+    // That there is room for them, check_keys has seen.
+    new.ip[..ip.len()].copy_from_slice(&ip);
+    new.l2[..l2.len()].copy_from_slice(&l2);
+    new.masks[..masks.len()].copy_from_slice(&masks);
     let mut node = plane.tables.node.get(&0)?.unwrap_or_default();
     let inactive = 1 - (node.active & 1);
     node.shapes[inactive as usize] = new;
     plane.tables.node.set(&0, &node)?;
     node.active = inactive;
     plane.tables.node.set(&0, &node)
-}
-
-fn is_ip(shape: u16) -> bool {
-    u32::from(shape) & c::SHAPE_IP != 0
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Plane, Tables};
 use crate::abi::*;
-use crate::compile::Key;
+use crate::compile::{Key, Kind};
 use crate::error::{Error, Result};
 use crate::slots::Slots;
 
@@ -24,8 +24,8 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub(super) fn shape(&self) -> u16 {
-        self.key.shape()
+    pub(super) fn kind(&self) -> Kind {
+        self.key.kind()
     }
 }
 
@@ -33,6 +33,8 @@ impl Live {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) key: Key,
+    /// What its member asks for.
+    pub(super) vid: u16,
     pub(super) owner: u64,
     pub(super) stream: u64,
     /// As told by a stream of the configuration.
@@ -91,6 +93,11 @@ pub(super) fn read(tables: &Tables) -> Result<Found> {
     for key in tables.ip.keys() {
         if let Some(slot) = tables.ip.get(&key)? {
             take(Key::Ip(key), slot);
+        }
+    }
+    for key in tables.masks.keys() {
+        if let Some(slot) = tables.masks.get(&key)? {
+            take(Key::Mask(key), slot);
         }
     }
     let owned = |slot: &u32| tables.records.get(*slot).owner != 0;
@@ -174,6 +181,7 @@ pub(super) fn switch(
             (Key::L2(key), Some(live)) => plane.tables.l2().replace(key, live.slot, slot),
             (Key::L2(_), None) => {}
             (Key::Ip(key), _) => plane.tables.ip.set(key, &slot)?,
+            (Key::Mask(key), _) => plane.tables.masks.set(key, &slot)?,
         }
         retired.extend(live.map(|live| live.slot));
         let Target { key, owner, .. } = *target;
@@ -186,6 +194,7 @@ pub(super) fn switch(
         match &live.key {
             Key::L2(key) => plane.tables.l2().remove(key, live.slot),
             Key::Ip(key) => plane.tables.ip.remove(key)?,
+            Key::Mask(key) => plane.tables.masks.remove(key)?,
         }
         retired.push(live.slot);
     }

@@ -34,8 +34,6 @@ use members::{Live, Retired};
 use owned::Owned;
 use splits::Split;
 
-pub use read::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
-
 /// How a data plane is opened.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -112,6 +110,7 @@ struct Tables {
     port_counters: Table<u32, frer_port_counters>,
     l2_index: Mapped<frer_index_line>,
     ip: Table<frer_ip_key, u32>,
+    masks: Table<frer_mask_key, u32>,
     members: Mapped<frer_member>,
     records: Mapped<frer_member_record>,
     generators: Table<u32, frer_generator>,
@@ -155,6 +154,8 @@ pub struct Plane {
     streams: BTreeMap<String, Applied>,
     /// What frames are found by, by the octets of their keys.
     live: BTreeMap<Vec<u8>, Live>,
+    /// Masks that keys of these refer to, by their id.
+    masks: BTreeMap<u64, frer_mask>,
     members: Slots,
     generators: Owned,
     recoveries: Owned,
@@ -192,6 +193,7 @@ impl Plane {
             port_counters: Table::new(maps.handle("port_counters")?),
             l2_index: Mapped::new(&maps.handle("l2_index")?)?,
             ip: Table::new(maps.handle("ip_streams")?),
+            masks: Table::new(maps.handle("mask_streams")?),
             members: Mapped::new(&maps.handle("members")?)?,
             records: Mapped::new(&maps.handle("member_records")?)?,
             generators: Table::new(maps.handle("generators")?),
@@ -229,6 +231,7 @@ impl Plane {
             ports: BTreeMap::new(),
             streams: BTreeMap::new(),
             live: found.live,
+            masks: masks(&node),
             members: found.slots,
             retired,
             generators,
@@ -274,6 +277,12 @@ impl Plane {
         node.test_now_ns = now_ns;
         self.tables.node.set(&0, &node)
     }
+}
+
+/// The masks that a node uses.
+fn masks(node: &frer_node) -> BTreeMap<u64, frer_mask> {
+    let shapes = &node.shapes[node.active as usize & 1];
+    shapes.masks.iter().take(shapes.mask_count as usize).map(|mask| (mask.id, *mask)).collect()
 }
 
 /// Resolution of CLOCK_MONOTONIC_COARSE, which the programs read: to read the precise clock for each

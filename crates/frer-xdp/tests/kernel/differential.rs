@@ -7,9 +7,9 @@
 
 use onbeat_frer::counters::Counters;
 use onbeat_frer::generate::Generate;
+use onbeat_frer::reading::{RecoveryReading, StreamReading};
 use onbeat_frer::recover::{Recover, Role};
 use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery, Stream};
-use onbeat_frer_xdp::StreamReading;
 
 use crate::harness::{
     Node, Program, Random, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker,
@@ -133,7 +133,7 @@ impl Pair {
 
     fn compare(&self, reading: &StreamReading, context: &dyn Fn() -> String) {
         let counters = |function: &Option<Recover>| function.as_ref().map(|f| *f.counters());
-        let read = |reading: &Option<onbeat_frer_xdp::RecoveryReading>| reading.map(|r| r.counters);
+        let read = |reading: &Option<RecoveryReading>| reading.map(|r| r.counters);
         let same = |a: Option<Counters>, b: Option<Counters>, what: &str| {
             assert_eq!(a, b, "{what}, kernel left, user space right; {}", context());
         };

@@ -3,11 +3,12 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
+use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
     Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged,
     VlanMatch,
 };
-use onbeat_frer_xdp::{Mode, Options, Plane, PortSpec, StreamReading};
+use onbeat_frer_xdp::{Mode, Options, Plane, PortSpec};
 use onbeat_netdev::testing::{Feature, require};
 use onbeat_wire::MacAddress;
 
@@ -210,4 +211,13 @@ impl Random {
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len() as u64) as usize]
     }
+}
+
+/// The same streams in user space, as if they were all there is.
+pub(crate) fn user_space(streams: &[Stream], ports: usize) -> onbeat_frer::plane::Plane {
+    let mut plane = onbeat_frer::plane::Plane::new(ports);
+    for stream in streams {
+        plane.set(stream).expect("a stream without conflict");
+    }
+    plane
 }

@@ -1,4 +1,4 @@
-//! Runs vectors/identify.toml in the kernel, but for what the kernel refuses: mask-and-match.
+//! Runs vectors/identify.toml in the kernel.
 
 use onbeat_frer::spec::{Identification, Member, PortId, Stream, Tagged, VlanMatch};
 use onbeat_frer_xdp::Error;
@@ -21,10 +21,6 @@ fn streams(members: &[MemberCase]) -> Vec<Stream> {
     members.map(|(index, member)| stream(&format!("stream{index}"), vec![member], None)).collect()
 }
 
-fn has_mask(members: &[MemberCase]) -> bool {
-    members.iter().any(|member| matches!(member, MemberCase::Mask { .. }))
-}
-
 /// How many frames each stream has taken.
 fn taken(node: &Node, streams: &[Stream]) -> Vec<u64> {
     streams.iter().map(|stream| node.read(&stream.name).members[0].input).collect()
@@ -37,18 +33,11 @@ fn identify() {
     }
     let vectors = vectors();
     let mut node = Node::new(usize::from(PORT) + 1, 16);
-    let (mut run, mut refused) = (0, 0);
+    let mut run = 0;
     for case in &vectors.identify {
         let context = format!("identify {} ({})", case.number, case.name);
         let streams = streams(&case.members);
         node.apply(&[]);
-        if has_mask(&case.members) {
-            let error = node.plane.apply(&node.names, &streams).expect_err(&context);
-            assert!(matches!(error, Error::Unsupported { .. }), "{context}: {error}");
-            assert!(error.to_string().contains("mask-and-match"), "{context}: {error}");
-            refused += 1;
-            continue;
-        }
         node.apply(&streams);
         let (ingress, elsewhere) = (node.ingress(PORT.into()), node.ingress(ELSEWHERE));
         for (name, expected) in &case.expect {
@@ -69,8 +58,8 @@ fn identify() {
         }
         run += 1;
     }
-    eprintln!("{run} cases run, {refused} with mask-and-match refused");
-    assert!(run >= 60 && refused >= 10);
+    eprintln!("{run} cases run");
+    assert!(run >= 70);
 }
 
 #[test]
@@ -85,7 +74,6 @@ fn conflict() {
         let context = format!("conflict {} ({})", case.number, case.name);
         match result {
             Err(Error::Conflict(_)) => assert!(case.conflict, "{context}"),
-            Err(Error::Unsupported { .. }) => assert!(has_mask(&case.members), "{context}"),
             Err(error) => panic!("{context}: {error}"),
             Ok(_) => assert!(!case.conflict, "{context}"),
         }

@@ -1,12 +1,12 @@
 //! What stays over reloads and restarts of the daemon, what ends, and what is refused.
 
-mod model;
 mod private_bpffs;
 mod refused;
 mod reload;
 
+use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{Algorithm, MAX_EGRESS, Recovery, Stream, VlanAction};
-use onbeat_frer_xdp::{Error, Options, Plane, StreamReading};
+use onbeat_frer_xdp::{Error, Options, Plane};
 
 use crate::harness::{
     Node, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member, stream, talker,

@@ -1,21 +1,20 @@
 //! All identifications of a port in one look-up.
 //!
-//! Members that look at the same fields form a group with one ordered map from the values of
-//! those fields to the member, so that a look-up costs one map access per *kind* of
-//! identification in use, however many streams there are. Mask-and-match members are compared
-//! one by one.
+//! Members that look at the same fields form a group with one hash map from the values of those
+//! fields to the member, so that a look-up costs one map access per *kind* of identification in
+//! use, however many streams there are.
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
-use core::net::IpAddr;
 
 use onbeat_wire::MacAddress;
 
 use super::Fields;
-use crate::spec::{Identification, IpMatch, MaskAndMatch, PortId, Stream, Tagged, VlanMatch};
+use super::group::{Group, IpShape, VlanShape};
+use super::masks::MaskGroup;
+use crate::spec::{Identification, PortId, Stream};
 
 /// A member stream by its place in the configuration; orders as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,19 +57,19 @@ impl fmt::Display for Conflict {
 /// 2. tagged with a VLAN id, tagged with any, priority, all with a VLAN id, all;
 ///    for Mask-and-match: more bits in the masks;
 /// 3. for IP: more of source address, DSCP, protocol and the two ports given;
-/// 4. order of configuration: for Mask-and-match that of the members; otherwise that in which
-///    *kinds* of identification, the sets of fields looked at, are first used by any member of the
-///    node, on whichever port.
+/// 4. what still is equal: for IP the one that gives the first of source address, DSCP, protocol,
+///    source port, destination port that the other does not; for Mask-and-match the greater masks,
+///    those over destination, source and MSDU read as one number; of members with "all" and
+///    different VLAN ids, which all take frames without one, the lowest VLAN id.
 ///
-/// Kinds and not members, so that a look-up may stop at the first kind that has the frame: every
-/// data plane looks one kind up after the other.
-#[derive(Debug, Clone)]
+/// The order of configuration does not count, so that members may come and go one by one and a
+/// frame still finds the one that it would find had they all come at once.
+#[derive(Debug, Clone, Default)]
 pub struct Table {
-    ip: Vec<Group>,
-    /// With the number of bits in the masks, most bits first.
-    masks: Vec<(u32, MaskAndMatch, MemberRef)>,
-    destination: Vec<Group>,
-    source: Vec<Group>,
+    ip: Vec<Group<IpShape>>,
+    masks: Vec<MaskGroup>,
+    destination: Vec<Group<VlanShape>>,
+    source: Vec<Group<VlanShape>>,
 }
 
 impl Table {
@@ -79,13 +78,10 @@ impl Table {
     /// # Errors
     /// Two members that take the same frames.
     pub fn new(streams: &[Stream], port: PortId) -> Result<Self, Conflict> {
-        let mut table =
-            Self { ip: Vec::new(), masks: Vec::new(), destination: Vec::new(), source: Vec::new() };
+        let mut table = Self::default();
         for (index, stream) in streams.iter().enumerate() {
             for (member, parameters) in stream.members.iter().enumerate() {
                 if parameters.port != port {
-                    // Its kind takes its place in the order.
-                    let _ = table.group(&parameters.identification);
                     continue;
                 }
                 let at = MemberRef { stream: index, member };
@@ -96,234 +92,121 @@ impl Table {
                 })?;
             }
         }
-        for groups in [&mut table.ip, &mut table.destination, &mut table.source] {
-            groups.retain(|group| !group.members.is_empty());
-            groups.sort_by_key(|group| group.shape.rank());
-        }
-        table.masks.sort_by_key(|(bits, _, _)| core::cmp::Reverse(*bits));
         Ok(table)
+    }
+
+    /// Gives the frames that `identification` matches to `at`.
+    ///
+    /// # Errors
+    /// The member that has the same identification; nothing has changed then.
+    pub fn insert(
+        &mut self,
+        identification: &Identification,
+        at: MemberRef,
+    ) -> Result<(), MemberRef> {
+        match identification {
+            Identification::Ip(ip) => {
+                group(&mut self.ip, IpShape::of(ip)).insert(IpShape::key_of(ip), ip.vlan.vlan, at)
+            }
+            Identification::MaskAndMatch(mask) => {
+                let place = self.masks.binary_search_by(|group| group.order(mask));
+                let place = place.unwrap_or_else(|place| {
+                    self.masks.insert(place, MaskGroup::new(mask));
+                    place
+                });
+                self.masks[place].insert(mask, at)
+            }
+            Identification::Null { destination, vlan }
+            | Identification::ActiveDestination { destination, vlan, .. } => {
+                let group = group(&mut self.destination, VlanShape::of(*vlan));
+                group.insert(VlanShape::key_of(*destination, *vlan), vlan.vlan, at)
+            }
+            Identification::SourceMacVlan { source, vlan } => {
+                let group = group(&mut self.source, VlanShape::of(*vlan));
+                group.insert(VlanShape::key_of(*source, *vlan), vlan.vlan, at)
+            }
+        }
+    }
+
+    /// Takes the frames that `identification` matches away from the member that has them, and
+    /// tells which that was.
+    pub fn remove(&mut self, identification: &Identification) -> Option<MemberRef> {
+        match identification {
+            Identification::Ip(ip) => {
+                let shape = IpShape::of(ip);
+                remove(&mut self.ip, shape, |group| group.remove(IpShape::key_of(ip), ip.vlan.vlan))
+            }
+            Identification::MaskAndMatch(mask) => {
+                let place = self.masks.binary_search_by(|group| group.order(mask)).ok()?;
+                let member = self.masks[place].remove(mask);
+                if self.masks[place].is_empty() {
+                    self.masks.remove(place);
+                }
+                member
+            }
+            Identification::Null { destination, vlan }
+            | Identification::ActiveDestination { destination, vlan, .. } => {
+                remove(&mut self.destination, VlanShape::of(*vlan), |group| {
+                    group.remove(VlanShape::key_of(*destination, *vlan), vlan.vlan)
+                })
+            }
+            Identification::SourceMacVlan { source, vlan } => {
+                remove(&mut self.source, VlanShape::of(*vlan), |group| {
+                    group.remove(VlanShape::key_of(*source, *vlan), vlan.vlan)
+                })
+            }
+        }
     }
 
     /// The member that takes a frame with these fields.
     pub fn lookup(&self, fields: &Fields<'_>) -> Option<MemberRef> {
-        first_of(&self.ip, fields)
-            .or_else(|| {
-                let (_, _, at) = self.masks.iter().find(|(_, mask, _)| mask.matches(fields))?;
-                Some(*at)
-            })
-            .or_else(|| first_of(&self.destination, fields))
-            .or_else(|| first_of(&self.source, fields))
-    }
-
-    /// Fails with the member that has the same identification.
-    fn insert(&mut self, identification: &Identification, at: MemberRef) -> Result<(), MemberRef> {
-        if let Identification::MaskAndMatch(mask) = identification {
-            return self.insert_mask(mask, at);
-        }
-        self.group(identification).map_or(Ok(()), |(group, key)| group.insert(key, at))
-    }
-
-    /// The group of members that look at the same fields, and the values of those; Mask-and-match
-    /// has none.
-    fn group(&mut self, identification: &Identification) -> Option<(&mut Group, Key)> {
-        let (groups, address, mac, vlan, ip) = match identification {
-            Identification::Ip(ip) => {
-                (&mut self.ip, Address::Destination, ip.destination, ip.vlan, Some(IpKey::of(ip)))
-            }
-            Identification::Null { destination, vlan }
-            | Identification::ActiveDestination { destination, vlan, .. } => {
-                (&mut self.destination, Address::Destination, *destination, *vlan, None)
-            }
-            Identification::SourceMacVlan { source, vlan } => {
-                (&mut self.source, Address::Source, *source, *vlan, None)
-            }
-            Identification::MaskAndMatch(_) => return None,
-        };
-        let shape = Shape { address, vlan: VlanShape::of(vlan), ip: ip.as_ref().map(IpShape::of) };
-        let position = groups.iter().position(|group| group.shape == shape).unwrap_or_else(|| {
-            groups.push(Group { shape, members: BTreeMap::new() });
-            groups.len() - 1
-        });
-        Some((&mut groups[position], Key { mac, vid: vlan.vlan, ip }))
-    }
-
-    fn insert_mask(&mut self, mask: &MaskAndMatch, at: MemberRef) -> Result<(), MemberRef> {
-        if let Some((_, _, earlier)) = self.masks.iter().find(|(_, other, _)| other == mask) {
-            return Err(*earlier);
-        }
-        let octets =
-            mask.destination_mask.0.iter().chain(&mask.source_mask.0).chain(&mask.msdu_mask);
-        let bits = octets.map(|octet| octet.count_ones()).sum();
-        self.masks.push((bits, mask.clone(), at));
-        Ok(())
+        first_of(&self.ip, fields.destination, fields)
+            .or_else(|| self.masks.iter().find_map(|group| group.lookup(fields)))
+            .or_else(|| first_of(&self.destination, fields.destination, fields))
+            .or_else(|| first_of(&self.source, fields.source, fields))
     }
 }
 
-fn first_of(groups: &[Group], fields: &Fields<'_>) -> Option<MemberRef> {
-    groups.iter().find_map(|group| group.lookup(fields))
+/// What members of one kind look at, and where they are found.
+pub(super) trait Shape: Copy + Ord {
+    /// The values that they are found by.
+    type Key: Copy + Eq + Ord + core::hash::Hash + fmt::Debug;
+
+    /// Where a frame would be found, whose address is `mac`; `None` where it lacks a field that
+    /// is looked at.
+    fn key(self, mac: MacAddress, fields: &Fields<'_>) -> Option<Self::Key>;
+
+    /// Which frames without a VLAN are found by too: the key for those.
+    fn untagged(self, key: Self::Key) -> Option<Self::Key>;
 }
 
-/// Members that look at the same fields.
-#[derive(Debug, Clone)]
-struct Group {
-    shape: Shape,
-    members: BTreeMap<Key, MemberRef>,
+/// The group of a shape, in its place in the order.
+fn group<S: Shape>(groups: &mut Vec<Group<S>>, shape: S) -> &mut Group<S> {
+    let place = groups.binary_search_by_key(&shape, Group::shape).unwrap_or_else(|place| {
+        groups.insert(place, Group::new(shape));
+        place
+    });
+    &mut groups[place]
 }
 
-impl Group {
-    fn insert(&mut self, key: Key, at: MemberRef) -> Result<(), MemberRef> {
-        if let Some(earlier) = self.members.get(&key) {
-            return Err(*earlier);
-        }
-        if self.shape.vlan == VlanShape::AllVid {
-            // Frames without a VLAN match whatever VLAN id is asked for: first come, first served.
-            self.members.entry(Key { vid: 0, ..key }).or_insert(at);
-        }
-        self.members.insert(key, at);
-        Ok(())
+fn remove<S: Shape>(
+    groups: &mut Vec<Group<S>>,
+    shape: S,
+    from: impl FnOnce(&mut Group<S>) -> Option<MemberRef>,
+) -> Option<MemberRef> {
+    let place = groups.binary_search_by_key(&shape, Group::shape).ok()?;
+    let member = from(&mut groups[place]);
+    // A kind that nobody uses costs no look-up.
+    if groups[place].is_empty() {
+        groups.remove(place);
     }
-
-    fn lookup(&self, fields: &Fields<'_>) -> Option<MemberRef> {
-        self.members.get(&self.shape.key(fields)?).copied()
-    }
+    member
 }
 
-/// The values that a group is searched by; what its shape does not look at is 0 or `None`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+fn first_of<S: Shape>(
+    groups: &[Group<S>],
     mac: MacAddress,
-    vid: u16,
-    ip: Option<IpKey>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct IpKey {
-    destination: IpAddr,
-    source: Option<IpAddr>,
-    dscp: Option<u8>,
-    protocol: Option<u8>,
-    source_port: Option<u16>,
-    destination_port: Option<u16>,
-}
-
-impl IpKey {
-    fn of(ip: &IpMatch) -> Self {
-        let (protocol, source_port, destination_port) = ip.next_protocol.parts();
-        Self {
-            destination: ip.ip_destination,
-            source: ip.ip_source,
-            dscp: ip.dscp,
-            protocol,
-            source_port,
-            destination_port,
-        }
-    }
-}
-
-/// Which fields a group looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Shape {
-    address: Address,
-    vlan: VlanShape,
-    ip: Option<IpShape>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Address {
-    Destination,
-    Source,
-}
-
-/// In the order of precedence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum VlanShape {
-    TaggedVid,
-    TaggedAny,
-    Priority,
-    AllVid,
-    AllAny,
-}
-
-/// Which of the fields of [`IpKey`] are looked at, in that order; the first always is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct IpShape {
-    source: bool,
-    dscp: bool,
-    protocol: bool,
-    source_port: bool,
-    destination_port: bool,
-}
-
-impl Shape {
-    /// Lower goes first.
-    fn rank(&self) -> (VlanShape, usize) {
-        (self.vlan, self.ip.map_or(0, |ip| ip.wildcards()))
-    }
-
-    /// Where a frame would be found; `None` when it lacks a field that is looked at.
-    fn key(&self, fields: &Fields<'_>) -> Option<Key> {
-        let mac = match self.address {
-            Address::Destination => fields.destination,
-            Address::Source => fields.source,
-        };
-        let ip = match self.ip {
-            Some(shape) => Some(shape.key(fields)?),
-            None => None,
-        };
-        Some(Key { mac, vid: self.vlan.key(fields.vid())?, ip })
-    }
-}
-
-impl VlanShape {
-    fn of(vlan: VlanMatch) -> Self {
-        match (vlan.tagged, vlan.vlan) {
-            (Tagged::Tagged, 0) => Self::TaggedAny,
-            (Tagged::Tagged, _) => Self::TaggedVid,
-            (Tagged::Priority, _) => Self::Priority,
-            (Tagged::All, 0) => Self::AllAny,
-            (Tagged::All, _) => Self::AllVid,
-        }
-    }
-
-    fn key(self, vid: Option<u16>) -> Option<u16> {
-        match self {
-            Self::TaggedVid => vid,
-            Self::TaggedAny => vid.and(Some(0)),
-            Self::Priority => vid.is_none().then_some(0),
-            Self::AllVid => Some(vid.unwrap_or(0)),
-            Self::AllAny => Some(0),
-        }
-    }
-}
-
-impl IpShape {
-    fn of(key: &IpKey) -> Self {
-        Self {
-            source: key.source.is_some(),
-            dscp: key.dscp.is_some(),
-            protocol: key.protocol.is_some(),
-            source_port: key.source_port.is_some(),
-            destination_port: key.destination_port.is_some(),
-        }
-    }
-
-    fn wildcards(self) -> usize {
-        [self.source, self.dscp, self.protocol, self.source_port, self.destination_port]
-            .into_iter()
-            .filter(|looked_at| !looked_at)
-            .count()
-    }
-
-    fn key(self, fields: &Fields<'_>) -> Option<IpKey> {
-        let ip = fields.ip?;
-        let (source_port, destination_port) = ip.ports.unzip();
-        Some(IpKey {
-            destination: ip.destination,
-            source: self.source.then_some(ip.source),
-            dscp: self.dscp.then_some(ip.dscp),
-            protocol: self.protocol.then_some(ip.protocol),
-            source_port: if self.source_port { Some(source_port?) } else { None },
-            destination_port: if self.destination_port { Some(destination_port?) } else { None },
-        })
-    }
+    fields: &Fields<'_>,
+) -> Option<MemberRef> {
+    groups.iter().find_map(|group| group.lookup(mac, fields))
 }

@@ -20,6 +20,7 @@ mod unmatched;
 use std::fs;
 use std::path::PathBuf;
 
+use onbeat_node::config::Backend;
 use onbeat_report::{Outcome, html};
 
 use crate::interrupt::Guard;
@@ -31,6 +32,8 @@ use stage::Stage;
 pub struct Options {
     /// The program that nodes run: `onbeat`.
     pub onbeat_bin: PathBuf,
+    /// The data plane of the nodes.
+    pub backend: Option<Backend>,
     /// Where to write the report.
     pub html: Option<PathBuf>,
     /// Standard output is for JSON: the drawing goes to standard error.
@@ -57,6 +60,7 @@ impl Options {
     pub fn new(onbeat_bin: impl Into<PathBuf>) -> Self {
         Self {
             onbeat_bin: onbeat_bin.into(),
+            backend: None,
             html: None,
             json: false,
             quiet: false,

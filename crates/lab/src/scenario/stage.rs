@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, stderr};
 
 use onbeat_netdev::Ethtool;
-use onbeat_node::control::{NodeStatus, XdpMode};
+use onbeat_node::control::{NodeStatus, PortMode};
 use onbeat_report::{Check, Figure, Outcome, Progress, Run};
 
 use super::Options;
@@ -55,6 +55,7 @@ impl<'a> Stage<'a> {
         let name = self.name;
         self.progress.update(|| format!("{name}: building the network"));
         let mut world = World::build(topology)?;
+        world.set_backend(self.options.backend);
         world.start_all(&self.options.onbeat_bin)?;
         self.look_at_ports(&world)?;
         Ok(world)
@@ -66,9 +67,10 @@ impl<'a> Stage<'a> {
         for node in &world.topology().nodes {
             for port in world.status(&node.name)?.ports {
                 let mode = match port.mode {
-                    XdpMode::Native => "xdp-native",
-                    XdpMode::Generic => "xdp-generic",
-                    XdpMode::Detached => "detached",
+                    PortMode::Native => "xdp-native",
+                    PortMode::Generic => "xdp-generic",
+                    PortMode::Packet => "packet",
+                    PortMode::Detached => "detached",
                 };
                 if !modes.contains(&mode) {
                     modes.push(mode);

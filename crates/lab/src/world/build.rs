@@ -43,7 +43,14 @@ pub(super) fn world(topology: Topology) -> Result<World> {
     for end in topology.links.iter().flat_map(|link| &link.ends) {
         stations[&end.station].wait_carrier(&end.interface, BOUND)?;
     }
-    Ok(World { daemons: BTreeMap::new(), wires, stations, topology, _mounts: mounts })
+    Ok(World {
+        backend: None,
+        daemons: BTreeMap::new(),
+        wires,
+        stations,
+        topology,
+        _mounts: mounts,
+    })
 }
 
 /// A namespace whose interfaces send nothing by themselves.

@@ -12,7 +12,7 @@ use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
 use onbeat_netdev::Namespace;
-use onbeat_node::config::Config;
+use onbeat_node::config::{Backend, Config};
 use onbeat_node::control::{Client, NodeStatus, Request, Response};
 
 use super::mounts::DIRECTORY;
@@ -39,7 +39,12 @@ pub struct Daemon {
 
 impl Daemon {
     /// Starts it, and waits until it says that it is ready.
-    pub(super) fn start(node: &Node, namespace: &Namespace, program: &Path) -> Result<Self> {
+    pub(super) fn start(
+        node: &Node,
+        namespace: &Namespace,
+        program: &Path,
+        backend: Option<Backend>,
+    ) -> Result<Self> {
         if !program.is_file() {
             return Err(Error::NoProgram { path: program.into() });
         }
@@ -62,7 +67,11 @@ impl Daemon {
         let output = File::create(&log)
             .map_err(|error| Error::io(format!("make {}", log.display()), error))?;
         let mut command = Command::new(program);
-        command.arg("run").arg(&file).env("NOTIFY_SOCKET", &notify_path);
+        command.arg("run").arg(&file);
+        if let Some(backend) = backend {
+            command.arg("--backend").arg(backend.to_string());
+        }
+        command.env("NOTIFY_SOCKET", &notify_path);
         // Ctrl-C on the terminal is for the lab, which ends its nodes itself.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).process_group(0);
         die_with_parent(&mut command);

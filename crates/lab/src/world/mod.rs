@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use onbeat_netdev::{Handle, Namespace};
+use onbeat_node::config::Backend;
 use onbeat_node::control::NodeStatus;
 
 pub use daemon::Daemon;
@@ -34,6 +35,7 @@ pub struct World {
     wires: BTreeMap<String, Wire>,
     stations: BTreeMap<String, Handle>,
     topology: Topology,
+    backend: Option<Backend>,
     _mounts: Mounts,
 }
 
@@ -154,6 +156,12 @@ impl World {
         Ok(())
     }
 
+    /// Has nodes that are started from now on run this data plane, whatever their configuration
+    /// says; `None`: as it says.
+    pub fn set_backend(&mut self, backend: Option<Backend>) {
+        self.backend = backend;
+    }
+
     /// Starts a node with `program`, which is `onbeat`, and waits until it is ready.
     ///
     /// # Errors
@@ -165,7 +173,7 @@ impl World {
             name: node.into(),
             known: self.topology.nodes.iter().map(|node| node.name.clone()).collect(),
         })?;
-        let daemon = Daemon::start(description, self.namespace(node)?, program)?;
+        let daemon = Daemon::start(description, self.namespace(node)?, program, self.backend)?;
         self.daemons.insert(node.into(), daemon);
         Ok(())
     }

@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use onbeat_frer::spec::{PortId, Stream};
+use onbeat_frer_user::Poll;
 use toml::de::DeTable;
 
 pub use diagnostic::{ConfigError, Warnings};
@@ -49,12 +50,38 @@ pub struct Config {
 pub struct NodeConfig {
     /// Name of the node; without it in the file, the name of the file.
     pub name: String,
+    /// What moves its frames.
+    pub backend: Backend,
+    /// How the data plane in user space waits for frames.
+    pub poll: Poll,
     /// Streams the node has room for without being built anew.
     pub max_streams: u32,
     /// Path of the control socket.
     pub control: PathBuf,
     /// Directory in a bpffs where the data plane is pinned.
     pub pin: PathBuf,
+}
+
+/// What moves a node's frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backend {
+    /// Programs in the kernel, which go on without the daemon.
+    #[default]
+    Xdp,
+    /// The daemon, over packet sockets: where there is no XDP.
+    Packet,
+}
+
+impl Backend {
+    /// Each with its name in files and on the command line.
+    pub const ALL: [(&'static str, Self); 2] = [("xdp", Self::Xdp), ("packet", Self::Packet)];
+}
+
+impl std::fmt::Display for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = Self::ALL.iter().find(|(_, backend)| backend == self);
+        f.write_str(name.map_or("", |(name, _)| name))
+    }
 }
 
 /// A `[[port]]` table.

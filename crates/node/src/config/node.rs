@@ -5,11 +5,13 @@ use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
 use onbeat_frer::spec::{MAX_PORTS, PortId};
+use onbeat_frer_user::Poll;
 
 use super::reader::Value;
 use super::text::{is_interface, is_name, name_rule};
 use super::{
-    Create, INTERFACE_LENGTH, Mode, NodeConfig, PortConfig, PortIds, Promiscuous, VETH_SUFFIX,
+    Backend, Create, INTERFACE_LENGTH, Mode, NodeConfig, PortConfig, PortIds, Promiscuous,
+    VETH_SUFFIX,
 };
 
 /// Streams a node has room for when the file does not say.
@@ -25,6 +27,8 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
     let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str());
     let mut config = NodeConfig {
         name: stem.filter(|stem| is_name(stem)).unwrap_or("node").into(),
+        backend: Backend::default(),
+        poll: Poll::default(),
         max_streams: DEFAULT_MAX_STREAMS,
         control: PathBuf::new(),
         pin: PathBuf::new(),
@@ -34,6 +38,11 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
         if let Some(name) = table.take("name").and_then(|value| read_name(&value)) {
             config.name = name;
         }
+        let backend = table.take("backend").and_then(|value| value.choice(&Backend::ALL));
+        config.backend = backend.unwrap_or_default();
+        let poll = [("epoll", Poll::Sleep), ("busy", Poll::Busy)];
+        let poll = table.take("poll").and_then(|value| value.choice(&poll));
+        config.poll = poll.unwrap_or_default();
         if let Some(value) = table.take("max-streams") {
             config.max_streams = value.number(1..=MAX_STREAMS).unwrap_or(DEFAULT_MAX_STREAMS);
         }

@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 pub use client::{Client, ClientError, DIRECTORY, discover};
 pub use server::{BindError, Server};
 pub use status::{
-    EgressStatus, GenerationStatus, Link, MemberStatus, NodeStatus, PortStatus, RecoveryStatus,
-    StreamStatus, XdpMode,
+    EgressStatus, GenerationStatus, Link, MemberStatus, NodeStatus, PortMode, PortStatus,
+    RecoveryStatus, StreamStatus,
 };
 pub use table::{node_table, stream_detail};
 

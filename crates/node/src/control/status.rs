@@ -12,7 +12,7 @@ pub struct NodeStatus {
     pub pid: u32,
     /// Seconds since the daemon started.
     pub uptime_s: u64,
-    /// What moves the frames: `xdp`.
+    /// What moves the frames: `xdp` or `packet`.
     pub data_plane: String,
     /// Its ports, in the order of the configuration.
     pub ports: Vec<PortStatus>,
@@ -20,14 +20,16 @@ pub struct NodeStatus {
     pub streams: Vec<StreamStatus>,
 }
 
-/// How a program is attached to an interface.
+/// How a data plane is attached to an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum XdpMode {
+pub enum PortMode {
     /// In the driver.
     Native,
     /// In the kernel's generic hook.
     Generic,
+    /// By packet sockets of the daemon.
+    Packet,
     /// Not at all: the interface is gone, or the program was removed.
     #[default]
     Detached,
@@ -56,7 +58,7 @@ pub struct PortStatus {
     /// Index of the interface; 0 while it is missing.
     pub ifindex: u32,
     /// How the data plane is attached.
-    pub mode: XdpMode,
+    pub mode: PortMode,
     /// Where it is generic and need not be by the configuration: why, and the way out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_native: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::status::{Link, NodeStatus, RecoveryStatus, StreamStatus, XdpMode};
+use super::status::{Link, NodeStatus, PortMode, RecoveryStatus, StreamStatus};
 
 /// The node, its ports and a line per stream.
 pub fn node_table(status: &NodeStatus) -> String {
@@ -27,9 +27,10 @@ pub fn node_table(status: &NodeStatus) -> String {
     ]);
     for port in &status.ports {
         let mode = match port.mode {
-            XdpMode::Native => "native",
-            XdpMode::Generic => "generic",
-            XdpMode::Detached => "detached",
+            PortMode::Native => "native",
+            PortMode::Generic => "generic",
+            PortMode::Packet => "packet",
+            PortMode::Detached => "detached",
         };
         let link = match port.link {
             Link::Up => "up",
@@ -234,7 +235,7 @@ mod tests {
                 name: "path1".into(),
                 interface: "eth1".into(),
                 ifindex: 3,
-                mode: XdpMode::Native,
+                mode: PortMode::Native,
                 link: Link::Up,
                 input_packets: 1_000,
                 unmatched: 7,
@@ -287,7 +288,7 @@ back    recover   2,000  1,000,000    999,998      0     2             0        
     fn a_port_that_is_not_native_is_shown_with_why_and_what_to_do() {
         let mut status = status();
         status.streams.clear();
-        status.ports[0].mode = XdpMode::Generic;
+        status.ports[0].mode = PortMode::Generic;
         status.ports[0].not_native = Some("its driver cannot; use another".into());
         let text = node_table(&status);
         assert!(

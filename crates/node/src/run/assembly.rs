@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use onbeat_frer_user::Poll;
 use onbeat_frer_xdp::{Options as PlaneOptions, Plane};
 use onbeat_netdev::LinkEvent;
 
+use super::Options;
+use super::engine::{Engine, PacketPlane};
 use super::error::{Error, Result};
 use super::journal::Journal;
 use super::latent::Detection;
 use super::port::Devices;
-use crate::config::{Config, PortConfig};
+use crate::config::{Backend, Config, NodeConfig, PortConfig};
 
 /// Longest between two looks for recovery functions whose time ran out.
 const SLOWEST_SWEEP: Duration = Duration::from_millis(250);
@@ -24,29 +27,32 @@ const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 pub(super) struct Node {
     pub(super) file: PathBuf,
     pub(super) config: Config,
-    pub(super) plane: Plane,
+    pub(super) plane: Engine,
     pub(super) devices: Devices,
     pub(super) latent: BTreeMap<String, Detection>,
     pub(super) started: Instant,
     /// By port that could not be native though that was left open: why, and the way out.
     pub(super) not_native: BTreeMap<String, String>,
+    /// The data plane asked for when the node was started, whatever the file says.
+    asked: Option<Backend>,
     journal: Journal,
 }
 
 impl Node {
     /// Makes `config` run: takes over what an earlier daemon left, or begins. A beginning that
     /// fails leaves nothing behind.
-    pub(super) fn start(file: &Path, config: Config, replace: bool) -> Result<Self> {
+    pub(super) fn start(file: &Path, mut config: Config, options: Options) -> Result<Self> {
+        config.node.backend = options.backend.unwrap_or(config.node.backend);
         let (pin, control) = (config.node.pin.clone(), config.node.control.clone());
         let fresh = !pin.exists() && Journal::open(&control)?.changes.is_empty();
-        let started = Self::bring_up(file, config, replace);
+        let started = Self::bring_up(file, config, options);
         if started.is_err() && fresh {
             take_away(&pin, &control).unwrap_or_else(|error| tracing::warn!("{error}"));
         }
         started
     }
 
-    fn bring_up(file: &Path, config: Config, replace: bool) -> Result<Self> {
+    fn bring_up(file: &Path, config: Config, options: Options) -> Result<Self> {
         let devices = Devices::open()?;
         let mut journal = Journal::open(&config.node.control)?;
         for port in &config.ports {
@@ -54,11 +60,7 @@ impl Node {
         }
         check(&devices, &config)?;
         let first = !config.node.pin.exists();
-        let plane = Plane::open(&PlaneOptions {
-            directory: Some(config.node.pin.clone()),
-            max_streams: config.node.max_streams,
-            test_clock: false,
-        })?;
+        let plane = open(&config.node)?;
         let mut node = Self {
             file: file.to_path_buf(),
             latent: BTreeMap::new(),
@@ -67,11 +69,12 @@ impl Node {
             config,
             plane,
             devices,
+            asked: options.backend,
             journal,
         };
         let config = node.config.clone();
         for index in 0..config.ports.len() {
-            node.attach(&config, index, replace, true)?;
+            node.attach(&config, index, options.replace, true)?;
         }
         if first {
             node.settle(&config)?;
@@ -106,7 +109,7 @@ impl Node {
     /// Detaches ports that the configuration does not name, and gives back what was changed on
     /// their interfaces: those of an earlier one.
     fn drop_ports_of_others(&mut self) -> Result<()> {
-        for name in self.plane.pinned_ports() {
+        for name in self.plane.known_ports() {
             if !self.config.ports.iter().any(|port| port.name == name) {
                 self.plane.detach(&name)?;
             }
@@ -127,7 +130,8 @@ impl Node {
     /// # Errors
     /// A file that cannot be used: the node goes on as it was.
     pub(super) fn reload(&mut self) -> Result<()> {
-        let new = Config::load(&self.file)?;
+        let mut new = Config::load(&self.file)?;
+        new.node.backend = self.asked.unwrap_or(new.node.backend);
         let needs_restart = |key, old: &dyn std::fmt::Display, new: &dyn std::fmt::Display| {
             Err(Error::NeedsRestart {
                 key,
@@ -139,6 +143,13 @@ impl Node {
         let (old, now) = (&self.config.node, &new.node);
         if old.name != now.name {
             return needs_restart("name", &old.name, &now.name);
+        }
+        if old.backend != now.backend {
+            return needs_restart("backend", &old.backend, &now.backend);
+        }
+        if old.poll != now.poll {
+            let name = |poll| if poll == Poll::Busy { "busy" } else { "epoll" };
+            return needs_restart("poll", &name(old.poll), &name(now.poll));
         }
         if old.max_streams != now.max_streams {
             return needs_restart("max-streams", &old.max_streams, &now.max_streams);
@@ -188,9 +199,9 @@ impl Node {
     fn follow(&mut self, index: usize) {
         let port = &self.config.ports[index];
         let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return };
-        let attached = self.plane.ports().find(|(name, ..)| *name == port.name);
+        let attached = self.plane.ports().into_iter().find(|(name, ..)| *name == port.name);
         let followed = if attached.is_some_and(|(_, ifindex, _)| ifindex == link.index) {
-            self.plane.set_up(&port.name, link.up).map_err(Error::from)
+            self.plane.set_up(&port.name, link.up)
         } else {
             self.come_back(index)
         };
@@ -233,6 +244,22 @@ impl Node {
         drop(self);
         take_away(&pin, &control)
     }
+}
+
+/// Opens the data plane that the configuration asks for.
+fn open(config: &NodeConfig) -> Result<Engine> {
+    Ok(match config.backend {
+        Backend::Xdp => Engine::Xdp(Box::new(Plane::open(&PlaneOptions {
+            directory: Some(config.pin.clone()),
+            max_streams: config.max_streams,
+            test_clock: false,
+        })?)),
+        Backend::Packet => {
+            // Of an earlier daemon, which would forward each frame once more.
+            Plane::remove(&config.pin)?;
+            Engine::Packet(PacketPlane::start(config.poll)?)
+        }
+    })
 }
 
 /// Removes what is pinned, and gives back what was changed on interfaces, of whichever daemon.

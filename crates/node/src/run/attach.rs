@@ -4,10 +4,11 @@ use onbeat_frer_xdp::Mode;
 use onbeat_netdev::XdpMode;
 
 use super::assembly::Node;
+use super::engine::Engine;
 use super::error::{Error, Result};
 use super::mode::{self, Ability};
 use super::port;
-use crate::config::{Config, Mode as WantedMode, PortConfig};
+use crate::config::{Backend, Config, Mode as WantedMode, PortConfig};
 
 impl Node {
     /// Now that all ports run their programs, drivers show what they take: ports whose frames would
@@ -33,6 +34,9 @@ impl Node {
 
     /// A port that runs natively and hoped for what did not come true.
     fn disappointed(&self, config: &Config) -> Result<Option<(usize, String)>> {
+        if self.plane.backend() != Backend::Xdp {
+            return Ok(None);
+        }
         for (index, port) in config.ports.iter().enumerate() {
             let native = |ability: &Ability| ability.running == Some(XdpMode::Native);
             let Some(ability) = self.ability(port)?.filter(native) else { continue };
@@ -78,6 +82,22 @@ impl Node {
         replace: bool,
         hope: bool,
     ) -> Result<()> {
+        let Engine::Packet(plane) = &mut self.plane else {
+            return self.attach_program(config, index, replace, hope);
+        };
+        let port = &config.ports[index];
+        let of_port = |source| Error::Port { port: port.name.clone(), source };
+        let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
+        plane.attach(&port.name, &link)
+    }
+
+    fn attach_program(
+        &mut self,
+        config: &Config,
+        index: usize,
+        replace: bool,
+        hope: bool,
+    ) -> Result<()> {
         let (node, port) = (config.node.name.as_str(), &config.ports[index]);
         let of_port = |source| Error::Port { port: port.name.clone(), source };
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
@@ -86,19 +106,20 @@ impl Node {
         let (chosen, mut why) = mode::choose(node, port, &ability, &egress, hope);
         // Where the mode was left open a program keeps the one that it has: frames go on over a
         // start of the daemon, which another mode would interrupt.
-        let kept = self.plane.pinned_ports().contains(&port.name).then_some(ability.running);
+        let Engine::Xdp(plane) = &mut self.plane else { return Ok(()) };
+        let kept = plane.pinned_ports().contains(&port.name).then_some(ability.running);
         let wanted = match (port.mode, kept.flatten()) {
             (WantedMode::Auto, Some(XdpMode::Native)) => Mode::Native,
             (WantedMode::Auto, Some(XdpMode::Generic)) => Mode::Generic,
             _ => chosen,
         };
-        match self.plane.attach(&port::spec(port, &link, wanted), replace) {
+        match plane.attach(&port::spec(port, &link, wanted), replace) {
             // Before 6.3 a driver's ability shows only when it is asked to do it.
             Err(onbeat_frer_xdp::Error::Attach { source, .. })
                 if wanted == Mode::Native && port.mode == WantedMode::Auto =>
             {
                 why = Some(mode::refused(node, port, &ability, link.mtu, source));
-                self.plane.attach(&port::spec(port, &link, Mode::Generic), replace)?;
+                plane.attach(&port::spec(port, &link, Mode::Generic), replace)?;
             }
             other => other?,
         }

@@ -37,6 +37,29 @@ pub enum Error {
     /// The data plane.
     #[error(transparent)]
     Plane(#[from] onbeat_frer_xdp::Error),
+    /// Forwarding in user space.
+    #[error(transparent)]
+    Forward(#[from] onbeat_frer_user::Error),
+    /// A stream that the data plane in user space does not take.
+    #[error("{refusal}")]
+    Refused {
+        /// Why.
+        refusal: onbeat_frer::plane::Refusal,
+    },
+    /// A stream uses a port that could not be attached.
+    #[error("stream {stream:?}: port {port:?} is not attached")]
+    NotAttached {
+        /// The stream.
+        stream: String,
+        /// The port.
+        port: String,
+    },
+    /// More ports at once than a data plane has room for.
+    #[error("more than {most} ports, those before this change among them; remove some first")]
+    Ports {
+        /// How many there may be.
+        most: usize,
+    },
     /// A change that needs a new start.
     #[error(
         "[node] {key} changed from {old} to {new}; the tables of a node are made when it starts: \

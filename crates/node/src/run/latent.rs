@@ -1,12 +1,11 @@
 //! Latent error detection (7.4.4) of the streams that ask for it.
 
+use super::clock::monotonic_ns;
+use super::engine::Engine;
+use super::error::Result;
 use onbeat_frer::counters::Counters;
 use onbeat_frer::latent::Latent;
 use onbeat_frer::spec::LatentErrorDetection;
-use onbeat_frer_xdp::Plane;
-
-use super::clock::monotonic_ns;
-use super::error::Result;
 
 /// The detection of one stream.
 #[derive(Debug)]
@@ -17,7 +16,7 @@ pub(super) struct Detection {
     pub(super) errors: u64,
 }
 
-fn counted(plane: &Plane, stream: &str) -> Result<Option<Counters>> {
+fn counted(plane: &Engine, stream: &str) -> Result<Option<Counters>> {
     let reading = plane.read_stream(stream)?;
     Ok(reading.and_then(|reading| reading.recovery).map(|recovery| recovery.counters))
 }
@@ -25,7 +24,7 @@ fn counted(plane: &Plane, stream: &str) -> Result<Option<Counters>> {
 impl Detection {
     /// Starts from what the stream's recovery function has counted by now.
     pub(super) fn start(
-        plane: &Plane,
+        plane: &Engine,
         stream: &str,
         config: LatentErrorDetection,
     ) -> Result<Option<Self>> {
@@ -46,7 +45,7 @@ impl Detection {
     }
 
     /// Looks, where it is time.
-    pub(super) fn poll(&mut self, plane: &Plane, stream: &str) -> Result<()> {
+    pub(super) fn poll(&mut self, plane: &Engine, stream: &str) -> Result<()> {
         let now = monotonic_ns();
         if now < self.latent.next_deadline() {
             return Ok(());

@@ -9,6 +9,7 @@ mod attach;
 mod bpffs;
 mod clock;
 mod down;
+mod engine;
 mod error;
 mod journal;
 mod latent;
@@ -26,7 +27,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use onbeat_netdev::Monitor;
 
-use crate::config::Config;
+use crate::config::{Backend, Config};
 use crate::control::{Request, Response, Server};
 use crate::notify::Notifier;
 use assembly::Node;
@@ -38,6 +39,8 @@ pub use error::{Error, Result};
 pub struct Options {
     /// Replace XDP programs of others on the node's interfaces.
     pub replace: bool,
+    /// The data plane, whatever the file says.
+    pub backend: Option<Backend>,
 }
 
 /// Why the loop ended.
@@ -61,10 +64,12 @@ pub fn run(file: &Path, options: Options) -> Result<()> {
     }
     let mut server = Server::bind(&config.node.control)?;
     let signals = signals()?;
-    bpffs::require(&config.node.pin)?;
+    if options.backend.unwrap_or(config.node.backend) == Backend::Xdp {
+        bpffs::require(&config.node.pin)?;
+    }
     // Before interfaces are looked at, so that no change in between is missed.
     let mut monitor = Monitor::open()?;
-    let mut node = Node::start(file, config, options.replace)?;
+    let mut node = Node::start(file, config, options)?;
     let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
     let ready = format!("{} streams on {}", node.config.streams.len(), port_list(&node));
     tracing::info!("node {:?} runs: {ready}", node.config.node.name);
@@ -75,7 +80,10 @@ pub fn run(file: &Path, options: Options) -> Result<()> {
     server.flush(Duration::from_secs(1));
     match end {
         End::Leave => {
-            tracing::info!("the data plane goes on; onbeat down {} ends it", node.config.node.name);
+            if node.plane.backend() == Backend::Xdp {
+                let name = &node.config.node.name;
+                tracing::info!("the data plane goes on; onbeat down {name} ends it");
+            }
             Ok(())
         }
         End::Remove => node.remove(),
@@ -84,7 +92,7 @@ pub fn run(file: &Path, options: Options) -> Result<()> {
 
 fn port_list(node: &Node) -> String {
     let ports: Vec<_> =
-        node.plane.ports().map(|(name, _, mode)| format!("{name} ({})", mode.name())).collect();
+        node.plane.ports().iter().map(|(name, _, mode)| format!("{name} ({mode})")).collect();
     ports.join(", ")
 }
 
@@ -232,7 +240,7 @@ fn answer(node: &mut Node, request: Request, end: &mut Option<End>) -> Response 
                 let message = format!("no stream {stream:?}; streams here: {}", names.join(", "));
                 Response::Error { message }
             }
-            Err(error) => failed(error.into()),
+            Err(error) => failed(error),
         },
         Request::Reload => match do_reload(node) {
             Ok(message) => Response::Done { message },

@@ -1,15 +1,16 @@
 //! The state of a node, read from its data plane.
 
 use onbeat_frer::counters::{Counters, PortCounters, StreamCounters};
+use onbeat_frer::reading::{RecoveryReading, StreamReading};
 use onbeat_frer::spec::{Identification, PortId, Stream};
-use onbeat_frer_xdp::{RecoveryReading, StreamReading};
 use onbeat_netdev as netdev;
 
 use super::assembly::Node;
 use super::error::Result;
+use crate::config::Backend;
 use crate::control::{
-    EgressStatus, GenerationStatus, Link, MemberStatus, NodeStatus, PortStatus, RecoveryStatus,
-    StreamStatus, XdpMode,
+    EgressStatus, GenerationStatus, Link, MemberStatus, NodeStatus, PortMode, PortStatus,
+    RecoveryStatus, StreamStatus,
 };
 
 /// Reads everything.
@@ -26,7 +27,7 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
         node: node.config.node.name.clone(),
         pid: std::process::id(),
         uptime_s: node.started.elapsed().as_secs(),
-        data_plane: "xdp".to_string(),
+        data_plane: node.plane.backend().to_string(),
         streams: streams.collect(),
         ports: (0..node.config.ports.len())
             .map(|index| of_port(node, index, &readings))
@@ -90,17 +91,22 @@ fn of_port(node: &Node, index: usize, readings: &[(&Stream, StreamReading)]) -> 
     let interface = config.attached_interface();
     let link = node.devices.handle.link(&interface).ok();
     let sums = port_sums(id, readings);
-    let attached = node.plane.ports().find(|(name, _, _)| *name == config.name);
-    let program = match (&link, attached) {
-        (Some(link), Some((_, ifindex, _))) if link.index == ifindex => link.xdp_program(),
+    let attached = node.plane.ports().into_iter().find(|(name, _, _)| *name == config.name);
+    let there = match (&link, attached) {
+        (Some(link), Some((_, ifindex, _))) if link.index == ifindex => Some(link),
         _ => None,
     };
     // As the kernel has it.
-    let mode = program.map_or(XdpMode::Detached, |program| match program.mode {
-        netdev::XdpMode::Generic => XdpMode::Generic,
-        _ => XdpMode::Native,
-    });
-    let not_native = node.not_native.get(&config.name).filter(|_| mode == XdpMode::Generic);
+    let mode = match (node.plane.backend(), there) {
+        (_, None) => PortMode::Detached,
+        (Backend::Packet, Some(_)) => PortMode::Packet,
+        (Backend::Xdp, Some(link)) => match link.xdp_program().map(|program| program.mode) {
+            None => PortMode::Detached,
+            Some(netdev::XdpMode::Generic) => PortMode::Generic,
+            Some(_) => PortMode::Native,
+        },
+    };
+    let not_native = node.not_native.get(&config.name).filter(|_| mode == PortMode::Generic);
     Ok(PortStatus {
         name: config.name.clone(),
         interface,
@@ -116,7 +122,7 @@ fn of_port(node: &Node, index: usize, readings: &[(&Stream, StreamReading)]) -> 
         output_packets: sums.output_packets,
         passed: sums.passed,
         discard: sums.discard,
-        unmatched: node.plane.read_port(&config.name)?.unmatched,
+        unmatched: node.plane.unmatched(&config.name)?,
     })
 }
 

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use onbeat_frer::identify::Table;
 use onbeat_frer::spec::{
-    Algorithm, Egress, Identification, IpMatch, Member, NextProtocol, PortId, Recovery, Rewrite,
-    SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
+    Algorithm, Egress, Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId,
+    Recovery, Rewrite, SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
 };
 use onbeat_wire::MacAddress;
 use serde::Deserialize;
@@ -51,8 +51,38 @@ fn ip(random: &mut Random) -> IpMatch {
     }
 }
 
+/// One of six sets of masks, with values that frames have.
+fn mask_and_match(random: &mut Random) -> MaskAndMatch {
+    let last = |octet| MacAddress([0, 0, 0, 0, 0, octet]);
+    let mut long = vec![0; 64];
+    (long[0], long[63]) = (0xff, 0x01);
+    let [all, none] = [MacAddress([0xff; 6]), MacAddress([0; 6])];
+    let (destination_mask, source_mask, msdu_mask) = match random.below(6) {
+        0 => (all, none, vec![]),
+        1 => (none, last(0x03), vec![]),
+        2 => (last(0x03), last(0x03), vec![0xff, 0xff]),
+        3 => (none, none, vec![0xff, 0xff]),
+        4 => (last(0x01), none, vec![0xff, 0x00, 0x00, 0x00, 0x00, 0x01]),
+        _ => (none, none, long),
+    };
+    let masked = |value: MacAddress, mask: MacAddress| {
+        MacAddress(std::array::from_fn(|i| value.0[i] & mask.0[i]))
+    };
+    let ethertype = *random.pick(&[[0x08, 0x00], [0x86, 0xdd], [0xf1, 0xc1], [0x88, 0xb5]]);
+    let octets = ethertype.into_iter().chain((2..).map(|i| u8::from(i == 63)));
+    let msdu_match = octets.zip(&msdu_mask).map(|(octet, mask)| octet & mask).collect();
+    MaskAndMatch {
+        destination_match: masked(mac(random), destination_mask),
+        source_match: masked(mac(random), source_mask),
+        destination_mask,
+        source_mask,
+        msdu_mask,
+        msdu_match,
+    }
+}
+
 fn identification(random: &mut Random) -> Identification {
-    match random.below(5) {
+    match random.below(6) {
         0 => Identification::SourceMacVlan { source: mac(random), vlan: vlan(random) },
         1 => Identification::Null { destination: mac(random), vlan: vlan(random) },
         2 => Identification::ActiveDestination {
@@ -60,6 +90,7 @@ fn identification(random: &mut Random) -> Identification {
             vlan: vlan(random),
             up: rewrite(random),
         },
+        3 if random.one_in(2) => Identification::MaskAndMatch(mask_and_match(random)),
         _ => Identification::Ip(ip(random)),
     }
 }

@@ -1,9 +1,11 @@
 //! What there is no room for is refused as a whole: the streams that are there notice nothing.
 
 use onbeat_frer::spec::{
-    Identification, IpMatch, Member, NextProtocol, PortId, Stream, Tagged, VlanAction, VlanMatch,
+    Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId, Stream, Tagged,
+    VlanAction, VlanMatch,
 };
 use onbeat_frer_xdp::Error;
+use onbeat_wire::MacAddress;
 
 use super::VECTOR;
 use crate::harness::{
@@ -85,6 +87,40 @@ fn too_many_of_each_kind() {
         stream(name, members, Some(VECTOR))
     });
     is_full(&refusal(recoveries), "recovery functions");
+}
+
+/// So has the list of masks, and each of these: how many octets programs look at.
+#[test]
+fn too_many_masks_and_too_long_ones() {
+    if !can_run() {
+        return;
+    }
+    let mut node = Node::new(1, 64);
+    let masked = |name: &str, msdu_mask: Vec<u8>| {
+        let [destination_mask, source_mask] = [MacAddress([0xff; 6]), MacAddress([0; 6])];
+        let identification = Identification::MaskAndMatch(MaskAndMatch {
+            destination_mask,
+            destination_match: DESTINATION,
+            source_mask,
+            source_match: source_mask,
+            msdu_match: vec![0; msdu_mask.len()],
+            msdu_mask,
+        });
+        stream(name, vec![Member { port: PortId(0), identification, individual: None }], None)
+    };
+    let masks: Vec<_> =
+        (0..9).map(|n| masked(&format!("mask{n}"), vec![1 << (n % 8), n / 8])).collect();
+    let error = node.plane.apply(&node.names, &masks).expect_err("9 sets of masks");
+    assert!(error.to_string().contains("mask8"), "{error}");
+    assert!(error.to_string().contains("more than 8 sets of masks"), "{error}");
+    node.apply(&masks[..8]);
+
+    let longest = masked("longest", [vec![0; 63], vec![1]].concat());
+    let longer = masked("longer", [vec![0; 64], vec![1]].concat());
+    let error = node.plane.apply(&node.names, &[longer]).expect_err("65 octets");
+    assert!(error.to_string().contains("msdu-mask has 65 octets and XDP looks at 64"), "{error}");
+    node.apply(&[]);
+    node.apply(&[longest]);
 }
 
 /// One table of shapes is looked through for each frame: it has an end.

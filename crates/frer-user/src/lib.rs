@@ -1,0 +1,43 @@
+//! FRER in user space, for interfaces and kernels without XDP.
+//!
+//! ```text
+//!            ┌─ Forwarder, a thread ─────────────────────────────────────────────┐
+//! port 0 ─── │ Input (ring) ──┐                                    ┌── Output    │ ─── port 0
+//! port 1 ─── │ Input (ring) ──┴── Plane::frame ── Replica::write ──┴── Output    │ ─── port 1
+//!            └──────────────────────────▲────────────────────────────────────────┘
+//!                                       │ between two batches
+//!                         Control: changes of streams, counters, resets
+//! ```
+//!
+//! The streams are an [`onbeat_frer::plane::Plane`], which belongs to the forwarding thread alone:
+//! no frame waits for a lock. Who wants to look at it or to change it sends a piece of work, which
+//! is done between two batches.
+//!
+//! Frames of no stream are none of its business: the network stack has got them as well. Frames of
+//! streams it gets too, as a packet socket only sees copies; on an interface without addresses it
+//! drops them.
+
+mod control;
+mod error;
+mod forwarder;
+mod packet;
+
+pub use control::{Control, Inside};
+pub use error::{Error, Result};
+pub use forwarder::{Forwarder, Poll};
+pub use packet::Port;
+
+/// What came and went at a port, streams or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Frames received.
+    pub received: u64,
+    /// Of these: longer than the interface's MTU allows.
+    pub too_long: u64,
+    /// Frames that the ring had no room for, and that nobody looked at.
+    pub no_room: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames that the interface did not take.
+    pub not_sent: u64,
+}

@@ -1,0 +1,119 @@
+//! What leaves: which port, and how the frame looks there.
+
+use core::slice;
+
+use onbeat_wire::Frame;
+use onbeat_wire::edit::{self, Edit, EditError, RTagAction, edit_all};
+
+use crate::spec::{Egress, PortId, Rewrite, SequenceTag, VlanAction};
+
+/// An egress port of a stream, made ready.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub(super) port: PortId,
+    /// A number that was drawn is written here.
+    push: bool,
+    edit: Edit,
+}
+
+impl Outgoing {
+    pub(super) fn new(egress: &Egress) -> Self {
+        let rtag = match egress.tag {
+            SequenceTag::Remove => RTagAction::Remove,
+            SequenceTag::RTag | SequenceTag::Keep => RTagAction::Keep,
+        };
+        Self {
+            port: egress.port,
+            push: egress.tag == SequenceTag::RTag,
+            edit: Edit { rtag, ..rewrite(&egress.rewrite) },
+        }
+    }
+}
+
+/// A rewrite as the codecs have it.
+pub(super) fn rewrite(rewrite: &Rewrite) -> Edit {
+    Edit {
+        destination: rewrite.destination,
+        vlan: match rewrite.vlan {
+            VlanAction::Keep => edit::VlanAction::Keep,
+            VlanAction::Set(vid) => edit::VlanAction::Set(vid),
+            VlanAction::Remove => edit::VlanAction::Remove,
+        },
+        priority: rewrite.priority,
+        rtag: RTagAction::Keep,
+    }
+}
+
+/// The replicas of a frame, lowest port first.
+#[derive(Debug, Clone)]
+pub struct Replicas<'a> {
+    frame: Frame<'a>,
+    up: Option<&'a Edit>,
+    egress: slice::Iter<'a, Outgoing>,
+    /// The number drawn for the frame.
+    drawn: Option<u16>,
+}
+
+impl<'a> Replicas<'a> {
+    pub(super) fn new(
+        frame: Frame<'a>,
+        up: Option<&'a Edit>,
+        egress: &'a [Outgoing],
+        drawn: Option<u16>,
+    ) -> Self {
+        Self { frame, up, egress: egress.iter(), drawn }
+    }
+}
+
+impl<'a> Iterator for Replicas<'a> {
+    type Item = Replica<'a>;
+
+    fn next(&mut self) -> Option<Replica<'a>> {
+        let Outgoing { port, push, edit } = self.egress.next()?;
+        let edit = match self.drawn {
+            Some(number) if *push => Edit { rtag: RTagAction::Push(number), ..*edit },
+            _ => *edit,
+        };
+        Some(Replica { port: *port, frame: self.frame, up: self.up, edit })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.egress.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Replicas<'_> {}
+
+/// A frame as it leaves by one port.
+#[derive(Debug, Clone, Copy)]
+pub struct Replica<'a> {
+    /// The port.
+    pub port: PortId,
+    frame: Frame<'a>,
+    up: Option<&'a Edit>,
+    edit: Edit,
+}
+
+impl<'a> Replica<'a> {
+    /// The frame, where it leaves as it came.
+    pub fn unchanged(&self) -> Option<&'a [u8]> {
+        (self.up.is_none() && self.edit == Edit::default()).then(|| self.frame.octets())
+    }
+
+    /// The longest that it can be.
+    pub fn max_len(&self) -> usize {
+        self.frame.octets().len() + edit::MAX_GROWTH
+    }
+
+    /// Writes it to the start of `out`, of [`Replica::max_len`] octets or more, and tells its
+    /// length. It is not padded: the port that sends it does that.
+    ///
+    /// # Errors
+    /// Only where `out` is too short.
+    pub fn write(&self, out: &mut [u8]) -> Result<usize, EditError> {
+        match self.up {
+            None => edit_all(&self.frame, &[&self.edit], out),
+            Some(up) => edit_all(&self.frame, &[up, &self.edit], out),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! One stream: its functions, what they count, and how its replicas look.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use onbeat_wire::edit::Edit;
+use onbeat_wire::{Frame, SequenceTag};
+
+use super::replica::{Outgoing, Replicas, rewrite};
+use super::up;
+use crate::generate::Generate;
+use crate::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
+use crate::recover::{Recover, Role};
+use crate::spec::{Recovery, Stream};
+use crate::validate::RecoveryError;
+
+#[derive(Debug)]
+pub(super) struct State {
+    // What each frame needs stands in front.
+    generate: Option<Generate>,
+    sequence: Option<Box<Recover>>,
+    members: Vec<Member>,
+    egress: Vec<Outgoing>,
+    output: u64,
+    spec: Box<Stream>,
+}
+
+#[derive(Debug)]
+struct Member {
+    input: u64,
+    enc_errored: u64,
+    /// What becomes of addresses and tag on the way in.
+    up: Option<Box<Edit>>,
+    individual: Option<Box<Recover>>,
+}
+
+impl State {
+    /// A stream at BEGIN, or what `before` becomes.
+    pub(super) fn new(spec: &Stream, before: Option<&State>) -> Result<Self, RecoveryError> {
+        let sequence = recover(
+            spec.recover.as_ref(),
+            Role::Sequence,
+            before.and_then(|b| Some((b.spec.recover.as_ref()?, b.sequence.as_deref()?))),
+        )?;
+        let generate = spec
+            .generate
+            .then(|| before.and_then(|before| before.generate.clone()).unwrap_or_default());
+        let members = spec.members.iter().map(|member| {
+            let same = before.and_then(|before| {
+                let alike = |other: &crate::spec::Member| {
+                    (other.port, &other.identification) == (member.port, &member.identification)
+                };
+                let place = before.spec.members.iter().position(alike)?;
+                Some((&before.spec.members[place], &before.members[place]))
+            });
+            let individual = recover(
+                member.individual.as_ref(),
+                Role::Individual,
+                same.and_then(|(config, state)| {
+                    Some((config.individual.as_ref()?, state.individual.as_deref()?))
+                }),
+            )?;
+            Ok(Member {
+                input: same.map_or(0, |(_, state)| state.input),
+                enc_errored: same.map_or(0, |(_, state)| state.enc_errored),
+                up: up(&member.identification).map(|up| Box::new(rewrite(&up))),
+                individual,
+            })
+        });
+        let members = members.collect::<Result<_, _>>()?;
+        let mut egress: Vec<_> = spec.egress.iter().map(Outgoing::new).collect();
+        egress.sort_by_key(|outgoing| outgoing.port);
+        let output = before.map_or(0, |before| before.output);
+        Ok(Self { generate, sequence, members, egress, output, spec: Box::new(spec.clone()) })
+    }
+
+    pub(super) fn spec(&self) -> &Stream {
+        &self.spec
+    }
+
+    /// The replicas of a frame of a member, unless it ends here.
+    pub(super) fn frame<'a>(
+        &'a mut self,
+        member: usize,
+        now_ns: u64,
+        frame: Frame<'a>,
+    ) -> Option<Replicas<'a>> {
+        let member = &mut self.members[member];
+        member.input += 1;
+        // An HSR tag carries no number of this encapsulation.
+        let number = match frame.sequence_tag() {
+            Some(SequenceTag::RTag(tag)) => Some(tag.sequence),
+            Some(SequenceTag::Hsr(_)) | None => None,
+        };
+        for function in [&mut member.individual, &mut self.sequence].into_iter().flatten() {
+            if !function.packet(now_ns, number).is_accept() {
+                return None;
+            }
+        }
+        let drawn = match frame.sequence_tag() {
+            None => self.generate.as_mut().map(Generate::next),
+            Some(_) => None,
+        };
+        self.output += 1;
+        Some(Replicas::new(frame, member.up.as_deref(), &self.egress, drawn))
+    }
+
+    /// Counts a frame whose sequence tag is not there in full.
+    pub(super) fn cannot_decode(&mut self, member: usize) {
+        let member = &mut self.members[member];
+        member.input += 1;
+        member.enc_errored += 1;
+    }
+
+    fn functions(&mut self) -> impl Iterator<Item = &mut Recover> {
+        let individual = self.members.iter_mut().filter_map(|m| m.individual.as_deref_mut());
+        individual.chain(self.sequence.as_deref_mut())
+    }
+
+    pub(super) fn expire(&mut self, now_ns: u64) {
+        for function in self.functions() {
+            function.expire(now_ns);
+        }
+    }
+
+    pub(super) fn reset(&mut self, now_ns: u64) {
+        for function in self.functions() {
+            function.reset(now_ns);
+        }
+        if let Some(generate) = &mut self.generate {
+            generate.reset();
+        }
+    }
+
+    pub(super) fn read(&mut self, now_ns: u64) -> StreamReading {
+        self.expire(now_ns);
+        let members = self.members.iter().map(|member| MemberReading {
+            input: member.input,
+            enc_errored: member.enc_errored,
+            individual: member.individual.as_deref().map(read),
+        });
+        StreamReading {
+            members: members.collect(),
+            generation: self.generate.as_ref().map(|generate| GenerationReading {
+                next: generate.clone().next(),
+                resets: generate.counters().seq_gen_resets,
+            }),
+            recovery: self.sequence.as_deref().map(read),
+            output: self.output,
+        }
+    }
+}
+
+fn read(function: &Recover) -> RecoveryReading {
+    RecoveryReading {
+        counters: *function.counters(),
+        recov_seq_num: function.recov_seq_num(),
+        take_any: function.take_any(),
+    }
+}
+
+/// A recovery function: the one before, where it does what is wanted, else one at BEGIN that goes
+/// on counting.
+fn recover(
+    wanted: Option<&Recovery>,
+    role: Role,
+    before: Option<(&Recovery, &Recover)>,
+) -> Result<Option<Box<Recover>>, RecoveryError> {
+    let Some(wanted) = wanted else { return Ok(None) };
+    // Latent error detection is none of the function's.
+    let alike = |other: &Recovery| Recovery { latent: None, ..*other };
+    let function = match before {
+        Some((config, function)) if alike(config) == alike(wanted) => function.clone(),
+        Some((_, function)) => {
+            let mut new = Recover::new(wanted, role)?;
+            new.carry_over(*function.counters());
+            new
+        }
+        None => Recover::new(wanted, role)?,
+    };
+    Ok(Some(Box::new(function)))
+}

@@ -1,0 +1,109 @@
+//! What moves the frames: one data plane or the other, and what a node asks of either.
+
+mod packet;
+
+use onbeat_frer::reading::StreamReading;
+use onbeat_frer::spec::Stream;
+use onbeat_frer_xdp::{Changes, Plane};
+
+use super::error::Result;
+use crate::config::Backend;
+pub(super) use packet::PacketPlane;
+
+/// A node's data plane.
+#[derive(Debug)]
+pub(super) enum Engine {
+    /// In the kernel; outlives the daemon.
+    Xdp(Box<Plane>),
+    /// In this process.
+    Packet(PacketPlane),
+}
+
+impl Engine {
+    /// Which it is.
+    pub(super) fn backend(&self) -> Backend {
+        match self {
+            Self::Xdp(_) => Backend::Xdp,
+            Self::Packet(_) => Backend::Packet,
+        }
+    }
+
+    /// Makes `streams` the node's, without losing a frame of any that stays. Port number `n` of the
+    /// streams is `names[n]`.
+    pub(super) fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes> {
+        match self {
+            Self::Xdp(plane) => Ok(plane.apply(names, streams)?),
+            Self::Packet(plane) => plane.apply(names, streams),
+        }
+    }
+
+    /// Ports that are attached: name, index of the interface, and how.
+    pub(super) fn ports(&self) -> Vec<(String, u32, &'static str)> {
+        match self {
+            Self::Xdp(plane) => plane
+                .ports()
+                .map(|(name, index, mode)| (name.to_owned(), index, mode.name()))
+                .collect(),
+            Self::Packet(plane) => {
+                plane.ports().map(|(name, index)| (name.to_owned(), index, "packet")).collect()
+            }
+        }
+    }
+
+    /// Ports that an earlier daemon or configuration attached, those of now among them.
+    pub(super) fn known_ports(&self) -> Vec<String> {
+        match self {
+            Self::Xdp(plane) => plane.pinned_ports(),
+            Self::Packet(plane) => plane.ports().map(|(name, _)| name.to_owned()).collect(),
+        }
+    }
+
+    /// Takes a port away.
+    pub(super) fn detach(&mut self, name: &str) -> Result<()> {
+        match self {
+            Self::Xdp(plane) => Ok(plane.detach(name)?),
+            Self::Packet(plane) => plane.detach(name),
+        }
+    }
+
+    /// Notes that a port's interface was turned on or off.
+    pub(super) fn set_up(&mut self, name: &str, up: bool) -> Result<()> {
+        match self {
+            Self::Xdp(plane) => Ok(plane.set_up(name, up)?),
+            // Its socket sees.
+            Self::Packet(_) => Ok(()),
+        }
+    }
+
+    /// A stream's counters; `None` where there is no such stream.
+    pub(super) fn read_stream(&self, name: &str) -> Result<Option<StreamReading>> {
+        match self {
+            Self::Xdp(plane) => Ok(plane.read_stream(name)?),
+            Self::Packet(plane) => plane.read_stream(name),
+        }
+    }
+
+    /// Frames of no stream that came in at a port.
+    pub(super) fn unmatched(&self, port: &str) -> Result<u64> {
+        match self {
+            Self::Xdp(plane) => Ok(plane.read_port(port)?.unmatched),
+            Self::Packet(plane) => plane.unmatched(port),
+        }
+    }
+
+    /// Resets a stream's functions; whether there is such a stream.
+    pub(super) fn reset(&self, stream: &str) -> Result<bool> {
+        match self {
+            Self::Xdp(plane) => Ok(plane.reset(stream)?),
+            Self::Packet(plane) => plane.reset(stream),
+        }
+    }
+
+    /// Resets recovery functions whose time ran out without a packet.
+    pub(super) fn expire(&self) -> Result<()> {
+        match self {
+            Self::Xdp(plane) => Ok(plane.expire()?),
+            Self::Packet(plane) => plane.expire(),
+        }
+    }
+}
