@@ -331,6 +331,14 @@ const NIC_CASES: &[NicCase] = &[
         "ethtool -K eth1 rxvlan off",
     ),
     (|d| d.offloads = vec!["rx-lro".into()], "lro", Level::Warn, "yes", "ethtool -K eth1 lro off"),
+    (|d| d.offloads = vec!["rx-gro".into()], "gro", Level::Info, "yes", "ethtool -K eth1 gro off"),
+    (
+        |d| d.energy_efficient = Some(true),
+        "energy-efficient",
+        Level::Warn,
+        "yes",
+        "ethtool --set-eee eth1 eee off",
+    ),
     (
         |d| (d.veth, d.redirect_target) = (true, Some(false)),
         "xdp-redirect",

@@ -25,9 +25,11 @@ mod guard;
 pub mod host;
 mod profile;
 mod scheduling;
+mod session;
 
 pub use cpus::CpuSet;
 pub use error::{Error, Result};
 pub use guard::{Affinity, DmaLatency, LockedMemory, Scheduled, TimerSlack, prefault_stack};
 pub use profile::{Profile, Realtime};
 pub use scheduling::Scheduling;
+pub use session::HeldSignals;

@@ -29,6 +29,19 @@ pub struct Coalescing {
     pub tx_frames: u32,
 }
 
+impl Coalescing {
+    /// Whether an interrupt may be held back: for a time, or for more than one frame.
+    #[must_use]
+    pub fn holds_back(&self) -> bool {
+        self.adaptive_rx
+            || self.adaptive_tx
+            || self.rx_usecs > 0
+            || self.tx_usecs > 0
+            || self.rx_frames > 1
+            || self.tx_frames > 1
+    }
+}
+
 /// Where in the structure each stands.
 mod at {
     pub(super) const RX_USECS: usize = 1;

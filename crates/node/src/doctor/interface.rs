@@ -1,5 +1,7 @@
 //! Whether an interface can be a port.
 
+use onbeat_realtime::host::Kind;
+
 use super::device::Device;
 use super::host::shortened;
 use super::root::Root;
@@ -46,6 +48,9 @@ pub(super) fn examine(root: &Root<'_>, interface: &str) -> Vec<Finding> {
                 vlan_offload(&device, interface),
                 merging(&device, interface),
             ];
+            findings.extend(gro(&device, interface));
+            findings.extend(coalescing(&device, interface));
+            findings.extend(energy_efficient(&device, interface));
             if device.veth {
                 findings.push(segmentation(&device, interface));
             }
@@ -172,9 +177,49 @@ fn merging(device: &Device, interface: &str) -> Finding {
     let what = "frames are merged before XDP sees them (LRO)";
     if on(device, "rx-lro") {
         return Finding::new("lro", Level::Warn, what, "yes")
-            .remedy(format!("ethtool -K {interface} lro off"));
+            .remedy(format!("ethtool -K {interface} lro off"))
+            .fix(Kind::Offloads);
     }
     Finding::ok("lro", what, "no")
+}
+
+/// A veth needs it for NAPI, and merges nothing that an XDP program takes.
+fn gro(device: &Device, interface: &str) -> Option<Finding> {
+    if device.veth || !on(device, "rx-gro") {
+        return None;
+    }
+    let what = "frames wait to be merged for the network stack (GRO)";
+    let remedy = format!("for a control loop: ethtool -K {interface} gro off");
+    Some(Finding::new("gro", Level::Info, what, "yes").remedy(remedy).fix(Kind::Offloads))
+}
+
+/// Nothing for a device that has none.
+fn coalescing(device: &Device, interface: &str) -> Option<Finding> {
+    let what = "interrupts held back for more frames (coalescing)";
+    let coalescing = device.coalescing?;
+    if !coalescing.holds_back() {
+        return Some(Finding::ok("coalescing", what, "no"));
+    }
+    let adaptive = if coalescing.adaptive_rx || coalescing.adaptive_tx { ", adaptive" } else { "" };
+    let value = format!(
+        "received {} us or {} frames, sent {} us or {} frames{adaptive}",
+        coalescing.rx_usecs, coalescing.rx_frames, coalescing.tx_usecs, coalescing.tx_frames
+    );
+    let remedy = format!("ethtool -C {interface} adaptive-rx off rx-usecs 0 tx-usecs 0");
+    Some(Finding::new("coalescing", Level::Warn, what, value).remedy(remedy).fix(Kind::Coalescing))
+}
+
+/// Nothing for a device that cannot.
+fn energy_efficient(device: &Device, interface: &str) -> Option<Finding> {
+    let what = "the link sleeps between frames (energy-efficient Ethernet)";
+    if !device.energy_efficient? {
+        return Some(Finding::ok("energy-efficient", what, "no"));
+    }
+    Some(
+        Finding::new("energy-efficient", Level::Warn, what, "yes")
+            .remedy(format!("ethtool --set-eee {interface} eee off"))
+            .fix(Kind::EnergyEfficient),
+    )
 }
 
 fn segmentation(device: &Device, interface: &str) -> Finding {
@@ -190,6 +235,7 @@ fn segmentation(device: &Device, interface: &str) -> Finding {
     }
     Finding::new("segmentation", Level::Warn, what, shortened(&large))
         .remedy(format!("ethtool -K {interface} tso off gso off tx-udp-segmentation off"))
+        .fix(Kind::Offloads)
 }
 
 fn on(device: &Device, offload: &str) -> bool {
@@ -208,7 +254,8 @@ fn threaded_napi(root: &Root<'_>, interface: &str) -> Finding {
         )
         .remedy(format!(
             "echo 1 > {path}; for p in $(pgrep napi/{interface}); do chrt -f -p 50 $p; done"
-        )),
+        ))
+        .fix(Kind::ThreadedNapi),
         Some(_) => Finding::ok("threaded-napi", what, "yes"),
         None => Finding::new(
             "threaded-napi",
@@ -245,7 +292,8 @@ fn interrupts(root: &Root<'_>, interface: &str) -> Option<Finding> {
                 .remedy(format!(
                     "spread them: echo CPU > /proc/irq/N/smp_affinity_list for N in {}",
                     shortened(&numbers)
-                )),
+                ))
+                .fix(Kind::IrqAffinity),
         ),
         _ => {
             Some(Finding::ok("irq-affinity", what, format!("{count} on CPU {}", shortened(&found))))

@@ -17,6 +17,8 @@ type OfThisThread = PhantomData<*const ()>;
 #[derive(Debug)]
 pub struct Scheduled {
     before: Raw,
+    /// From Linux 6.13 on a thread that leaves the real-time policies gets the default slack.
+    slack_before_ns: libc::c_ulong,
     of_this_thread: OfThisThread,
 }
 
@@ -39,8 +41,9 @@ impl Scheduled {
             )
         };
         let before = Raw::of(0).map_err(refused)?;
+        let slack_before_ns = slack().map_err(refused)?;
         Raw::from(scheduling).set(0).map_err(refused)?;
-        Ok(Self { before, of_this_thread: PhantomData })
+        Ok(Self { before, slack_before_ns, of_this_thread: PhantomData })
     }
 }
 
@@ -49,6 +52,7 @@ impl Drop for Scheduled {
         if let Err(errno) = self.before.set(0) {
             tracing::warn!("the thread keeps its real-time policy: {errno}");
         }
+        give_back_slack(self.slack_before_ns);
     }
 }
 
@@ -108,9 +112,7 @@ impl TimerSlack {
         let refused = |errno| {
             Error::system(format!("set a timer slack of {slack_ns} ns"), errno, "leave it out")
         };
-        // SAFETY: this operation takes no pointer.
-        let before = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
-        let before_ns = Errno::result(before).map_err(refused)?.unsigned_abs().into();
+        let before_ns = slack().map_err(refused)?;
         set_slack(slack_ns.max(1).into()).map_err(refused)?;
         Ok(Self { before_ns, of_this_thread: PhantomData })
     }
@@ -118,9 +120,24 @@ impl TimerSlack {
 
 impl Drop for TimerSlack {
     fn drop(&mut self) {
-        if let Err(errno) = set_slack(self.before_ns) {
-            tracing::warn!("the thread's timer slack is not {} ns again: {errno}", self.before_ns);
-        }
+        give_back_slack(self.before_ns);
+    }
+}
+
+/// Of the calling thread, in nanoseconds; 0 while it has a real-time policy (from Linux 6.13 on).
+fn slack() -> std::result::Result<libc::c_ulong, Errno> {
+    // SAFETY: this operation takes no pointer.
+    let slack = Errno::result(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) })?;
+    Ok(slack.unsigned_abs().into())
+}
+
+/// A thread that had none had a real-time policy, and has it again: there is nothing to set.
+fn give_back_slack(before_ns: libc::c_ulong) {
+    if before_ns == 0 {
+        return;
+    }
+    if let Err(errno) = set_slack(before_ns) {
+        tracing::warn!("the thread's timer slack is not {before_ns} ns again: {errno}");
     }
 }
 

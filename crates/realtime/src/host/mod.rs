@@ -29,7 +29,7 @@ pub use kind::Kind;
 pub use live::Live;
 pub use place::Place;
 pub use plan::{Plan, Setting, Tuning, plan};
-pub use report::{lines, restored_table, table};
+pub use report::{Line, lines, restored_table, table};
 pub use survey::{Governor, InterfaceSurvey, NapiThread, Survey};
 pub use transaction::{
     Change, Entry, Outcome, PutBack, Report, Restored, apply, restore, roll_back,
