@@ -1,5 +1,6 @@
 //! Whether an interface can be a port.
 
+use onbeat_link::{Backend, Backends, Purpose};
 use onbeat_realtime::host::Kind;
 
 use super::device::Device;
@@ -51,6 +52,7 @@ pub(super) fn examine(root: &Root<'_>, interface: &str) -> Vec<Finding> {
             findings.extend(gro(&device, interface));
             findings.extend(coalescing(&device, interface));
             findings.extend(energy_efficient(&device, interface));
+            findings.extend(device.backends.iter().flat_map(backends));
             if device.veth {
                 findings.push(segmentation(&device, interface));
             }
@@ -236,6 +238,35 @@ fn segmentation(device: &Device, interface: &str) -> Finding {
     Finding::new("segmentation", Level::Warn, what, shortened(&large))
         .remedy(format!("ethtool -K {interface} tso off gso off tx-udp-segmentation off"))
         .fix(Kind::Offloads)
+}
+
+/// Which back ends of a real-time port can be used, and which is best for what.
+fn backends(found: &Backends) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = found.all.iter().map(backend).collect();
+    let best = Purpose::ALL.into_iter().filter_map(|purpose| {
+        let (backend, why) = found.best(purpose)?;
+        Some(format!("for {purpose} {} ({why})", backend.name))
+    });
+    let best: Vec<String> = best.collect();
+    if !best.is_empty() {
+        findings.push(Finding::ok("port-best", "best back end of a port", best.join("; ")));
+    }
+    findings
+}
+
+fn backend(backend: &Backend) -> Finding {
+    let what = format!("back end {} of a port", backend.name);
+    let remarks: Vec<&str> = backend.remarks.iter().map(|remark| remark.what.as_str()).collect();
+    let mode = backend.mode.as_deref().unwrap_or("not here");
+    let value = match remarks.as_slice() {
+        [] => mode.to_owned(),
+        _ => format!("{mode}: {}", remarks.join("; ")),
+    };
+    let remedies: Vec<&str> =
+        backend.remarks.iter().filter_map(|remark| remark.remedy.as_deref()).collect();
+    let level = if backend.usable() && remedies.is_empty() { Level::Ok } else { Level::Info };
+    let finding = Finding::new(&format!("port-{}", backend.name), level, &what, value);
+    if remedies.is_empty() { finding } else { finding.remedy(remedies.join("; ")) }
 }
 
 fn on(device: &Device, offload: &str) -> bool {
