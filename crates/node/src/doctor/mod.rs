@@ -74,8 +74,13 @@ impl Finding {
     pub fn fixed_by(&self) -> Option<String> {
         let kind = self.fix?;
         let interface = self.interface.as_ref().map_or(String::new(), |name| format!(" {name}"));
-        let cpu = if kind == Kind::IrqAffinity { " --cpu CPUS" } else { "" };
-        Some(format!("onbeat doctor --fix{interface} --only {kind}{cpu}"))
+        let with = match kind {
+            // A thread of normal priority would wait longer than softirq does.
+            Kind::ThreadedNapi => format!(",{}", Kind::NapiPriority),
+            Kind::IrqAffinity => " --cpu CPUS".to_owned(),
+            _ => String::new(),
+        };
+        Some(format!("onbeat doctor --fix{interface} --only {kind}{with}"))
     }
 }
 
