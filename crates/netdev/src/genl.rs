@@ -58,6 +58,16 @@ impl Family {
         let replies = self.connection.request(self.id, 0, &body(command, 1, query))?;
         replies.first().map_or(Ok(Vec::new()), |reply| attributes(&reply.payload))
     }
+
+    /// The attributes of each entry of a table.
+    pub(crate) fn dump(
+        &self,
+        command: u8,
+        query: &[DefaultNla],
+    ) -> Result<Vec<Attributes>, Failure> {
+        let replies = self.connection.dump(self.id, &body(command, 1, query))?;
+        replies.iter().map(|reply| attributes(&reply.payload)).collect()
+    }
 }
 
 /// Attributes by their type.

@@ -5,9 +5,9 @@
 //! - [`Handle`]: makes, changes and shows the devices of a namespace; [`Link`] is what it shows.
 //! - [`PrivateMounts`]: mounts that only one thread sees.
 //! - [`Monitor`]: hears of devices that come, change and go.
-//! - [`Ethtool`]: driver, offloads, time stamping, channels.
+//! - [`Ethtool`]: driver, offloads, time stamping, channels, coalescing, energy-efficient Ethernet.
 //! - [`xdp`]: what a device's driver can do with XDP.
-//! - [`napi`]: threaded NAPI and its timers.
+//! - [`napi`]: a device's NAPI instances, threaded NAPI and its timers.
 //! - [`testing`]: how tests say what they cannot run without.
 //!
 //! ```no_run

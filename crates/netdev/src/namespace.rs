@@ -14,6 +14,7 @@ use std::{
 };
 
 use nix::{
+    errno::Errno,
     mount::{MsFlags, mount},
     sched::{CloneFlags, setns, unshare},
     sys::stat::fstat,
@@ -133,9 +134,12 @@ impl Namespace {
     pub fn run_with_sysfs<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T> {
         self.run(|| {
             let _mounts = PrivateMounts::enter()?;
-            mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>)
-                .map_err(|errno| Error::io("mount a sysfs for a network namespace", errno))?;
-            Ok(f())
+            match mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>) {
+                // There is one sysfs for each network namespace, and this one is mounted there.
+                Err(Errno::EBUSY) => Ok(f()),
+                Err(errno) => Err(Error::io("mount a sysfs for a network namespace", errno)),
+                Ok(()) => Ok(f()),
+            }
         })?
     }
 

@@ -6,9 +6,65 @@
 
 use std::{fs, io};
 
+use netlink_packet_core::DefaultNla;
 use nix::errno::Errno;
 
-use crate::{Error, Result, check_name};
+use crate::{Error, Handle, Result, check_name, genl::Family};
+
+const NETDEV_CMD_NAPI_GET: u8 = 11;
+const NETDEV_A_NAPI_IFINDEX: u16 = 1;
+const NETDEV_A_NAPI_ID: u16 = 2;
+const NETDEV_A_NAPI_IRQ: u16 = 3;
+const NETDEV_A_NAPI_PID: u16 = 4;
+
+/// A NAPI instance of a device: a queue, or several, that are polled together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Instance {
+    /// Its number, of which each exists once among all devices.
+    pub id: u32,
+    /// The interrupt that starts it, where the driver says so.
+    pub irq: Option<u32>,
+    /// The kernel thread that it runs in, where it is threaded: a number as processes of the host's
+    /// first pid namespace see it.
+    pub pid: Option<u32>,
+}
+
+/// The device's NAPI instances, or `None` where the kernel (before 6.8) cannot tell.
+///
+/// # Errors
+/// [`Error::NotFound`]; where the kernel's answer cannot be read.
+pub fn instances(handle: &Handle, interface: &str) -> Result<Option<Vec<Instance>>> {
+    let index = handle.index(interface)?;
+    let Some(family) = handle.namespace().run(|| Family::open("netdev"))?? else {
+        return Ok(None);
+    };
+    let query = DefaultNla::new(NETDEV_A_NAPI_IFINDEX, index.to_ne_bytes().to_vec());
+    match family.dump(NETDEV_CMD_NAPI_GET, &[query]) {
+        Ok(entries) => Ok(Some(entries.iter().map(|entry| Instance::read(entry)).collect())),
+        // The family is older than the command.
+        Err(failure) if failure.errno() == Some(Errno::EOPNOTSUPP) => Ok(None),
+        Err(failure) => Err(failure.of("read the NAPI instances", interface)),
+    }
+}
+
+impl Instance {
+    fn read(attributes: &[(u16, Vec<u8>)]) -> Self {
+        let mut instance = Instance::default();
+        for (kind, value) in attributes {
+            let Some(number) = value.first_chunk().copied().map(u32::from_ne_bytes) else {
+                continue;
+            };
+            match *kind {
+                NETDEV_A_NAPI_ID => instance.id = number,
+                NETDEV_A_NAPI_IRQ => instance.irq = Some(number),
+                NETDEV_A_NAPI_PID => instance.pid = Some(number),
+                _ => {}
+            }
+        }
+        instance
+    }
+}
 
 /// Whether the device's NAPI instances run in kernel threads, which can be given a priority and a
 /// CPU, rather than in softirq.

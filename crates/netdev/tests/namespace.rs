@@ -38,6 +38,20 @@ fn removal(monitor: &mut Monitor) -> bool {
     }
 }
 
+/// Also where /sys shows it already: the kernel mounts no file system on itself.
+#[test]
+fn a_sysfs_of_the_namespace_one_is_in_can_be_asked_for() {
+    if !require(Feature::Root) {
+        return;
+    }
+    let here = Namespace::current().unwrap();
+    let names = || std::fs::read_dir("/sys/class/net").unwrap().count();
+    let links = Handle::in_namespace(&here).unwrap().links().unwrap().len();
+    // Twice: where tests run in a namespace, /sys is that of another one.
+    let seen = here.run_with_sysfs(|| (names(), here.run_with_sysfs(names).unwrap())).unwrap();
+    assert_eq!(seen, (links, links));
+}
+
 #[test]
 fn a_new_namespace_is_another_and_empty() {
     if !require(Feature::Root) {

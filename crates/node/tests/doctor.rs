@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
+use onbeat_link::{Backend, Backends, Purpose, Remark};
 use onbeat_node::doctor::{Device, Devices, Finding, Level, Live, Root, examine, table, worst};
 
 /// A host in a directory; it goes with the test.
@@ -331,6 +332,25 @@ const NIC_CASES: &[NicCase] = &[
         "ethtool -K eth1 rxvlan off",
     ),
     (|d| d.offloads = vec!["rx-lro".into()], "lro", Level::Warn, "yes", "ethtool -K eth1 lro off"),
+    (|d| d.offloads = vec!["rx-gro".into()], "gro", Level::Info, "yes", "ethtool -K eth1 gro off"),
+    (
+        |d| {
+            let mut coalescing = onbeat_netdev::ethtool::Coalescing::default();
+            (coalescing.rx_usecs, coalescing.adaptive_rx) = (50, true);
+            d.coalescing = Some(coalescing);
+        },
+        "coalescing",
+        Level::Warn,
+        "received 50 us or 0 frames, sent 0 us or 0 frames, adaptive",
+        "ethtool -C eth1 adaptive-rx off rx-usecs 0",
+    ),
+    (
+        |d| d.energy_efficient = Some(true),
+        "energy-efficient",
+        Level::Warn,
+        "yes",
+        "ethtool --set-eee eth1 eee off",
+    ),
     (
         |d| (d.veth, d.redirect_target) = (true, Some(false)),
         "xdp-redirect",
@@ -360,6 +380,52 @@ fn each_thing_wrong_with_an_interface_is_found() {
         let others = host.examine(&["eth1"]).into_iter().filter(|finding| finding.id != *id);
         assert!(others.into_iter().all(|finding| finding.level == Level::Ok), "case {n}");
     }
+}
+
+#[test]
+fn the_back_ends_of_a_port_are_listed_with_the_best() {
+    let remark = |what: &str, remedy: Option<&str>| Remark {
+        what: what.into(),
+        remedy: remedy.map(str::to_owned),
+    };
+    let backend = |name, mode: Option<&str>, remarks| Backend {
+        name,
+        mode: mode.map(str::to_owned),
+        remarks,
+    };
+    let all = vec![
+        backend("packet", Some("ring"), vec![]),
+        backend("xsk", Some("copy"), vec![remark("no zero copy", Some("another driver"))]),
+        backend("xdp", None, vec![remark("no native mode", None)]),
+    ];
+    let mut host = Host::good("backends");
+    host.nic("eth1").backends = Some(Backends { interface: "eth1".into(), all });
+    for (id, level, value, remedy) in [
+        ("port-packet", Level::Ok, "ring", None),
+        ("port-xsk", Level::Info, "copy: no zero copy", Some("another driver")),
+        ("port-xdp", Level::Info, "not here: no native mode", None),
+    ] {
+        let finding = host.finding(id, &["eth1"]);
+        let found = (finding.level, finding.value.as_str(), finding.remedy.as_deref());
+        assert_eq!(found, (level, value, remedy), "{id}");
+    }
+    let best = host.finding("port-best", &["eth1"]).value;
+    for purpose in Purpose::ALL {
+        assert!(best.contains(&format!("for {purpose} xsk (")), "{best}");
+    }
+}
+
+#[test]
+fn what_fix_changes_says_so() {
+    let mut host = Host::good("fixable");
+    host.file("proc/sys/kernel/sched_rt_runtime_us", "950000");
+    host.nic("eth1").energy_efficient = Some(true);
+    let (throttling, eee) =
+        (host.finding("rt-throttling", &[]), host.finding("energy-efficient", &["eth1"]));
+    assert_eq!(throttling.fixed_by().unwrap(), "onbeat doctor --fix --only rt-throttling");
+    let command = "onbeat doctor --fix eth1 --only energy-efficient";
+    assert_eq!(eee.fixed_by().unwrap(), command);
+    assert!(table(&[eee]).ends_with(&format!("\n      or {command}\n")));
 }
 
 #[test]

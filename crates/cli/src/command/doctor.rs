@@ -1,27 +1,49 @@
 //! `onbeat doctor`
 
-use onbeat_node::doctor::{Finding, Level, Root, examine, table, worst};
+mod fix;
+mod restore;
+
+use std::path::PathBuf;
+
+use onbeat_node::doctor::{Finding, Level, Live, Root, examine, table, worst};
 use serde::Serialize;
 
 use crate::exit::{Answer, Result};
 use crate::output;
 
 /// Say what this host can do, what is set badly for real time, and how to change it
+///
+/// With --fix it changes what it can of this host and of the interfaces named, checks each change,
+/// and puts all back where one fails. Until the next boot, --restore puts back what was there
+/// before the first --fix, whatever became of the process that changed it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat doctor
   onbeat doctor eth0 eth1
   onbeat doctor eth0 --json | jq '.findings[] | select(.level == \"bad\")'
+  onbeat doctor --fix eth1 --cpu 1 --dry-run
+  onbeat doctor --fix eth1 --cpu 1
+  onbeat doctor --fix --hold eth1 -- ./control-loop eth1
+  onbeat doctor --restore
 
-Exit code: 0 nothing worse than a warning, 1 something does not work, 2 it could not look.")]
+Exit code: 0 nothing worse than a warning, or all is changed or put back as asked; 1 something does \
+not work or could not be changed, or the command of --hold ended otherwise than with 0; 2 it could \
+not look, or not begin to change.")]
 pub(crate) struct Arguments {
     /// Interfaces to be ports of a node; without any, only the host is looked at
     #[arg(value_name = "INTERFACE")]
     interfaces: Vec<String>,
-    /// Print the findings as JSON
-    #[arg(long)]
+    /// Print the findings, or what was done, as JSON
+    #[arg(long, conflicts_with = "hold")]
     json: bool,
+    #[command(flatten)]
+    fix: fix::Fix,
+    #[command(flatten)]
+    restore: restore::Restore,
+    /// Where the host's /proc, /sys and /run are
+    #[arg(long, hide = true, value_name = "DIRECTORY")]
+    root: Option<PathBuf>,
 }
 
 /// What `--json` prints.
@@ -33,7 +55,14 @@ struct Report {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
-        let findings = examine(&Root::host(), &self.interfaces);
+        let at = Where { root: self.root };
+        if self.fix.fix {
+            return self.fix.execute(&at, self.interfaces, self.json);
+        }
+        if self.restore.restore {
+            return self.restore.execute(&at, self.json);
+        }
+        let findings = at.examine(&self.interfaces);
         let worst = worst(&findings);
         if self.json {
             output::print_json(&Report { worst, findings })?;
@@ -44,14 +73,104 @@ impl Arguments {
     }
 }
 
+/// This host, or one made of files.
+struct Where {
+    root: Option<PathBuf>,
+}
+
+impl Where {
+    fn examine(&self, interfaces: &[String]) -> Vec<Finding> {
+        match &self.root {
+            None => examine(&Root::host(), interfaces),
+            Some(root) => examine(&Root::below(root, &Live), interfaces),
+        }
+    }
+
+    fn below(&self, path: &str) -> PathBuf {
+        self.root.as_ref().map_or(path.into(), |root| root.join(path.trim_start_matches('/')))
+    }
+
+    /// The journal, locked.
+    fn journal(&self) -> Result<onbeat_realtime::host::Journal> {
+        use onbeat_realtime::host::Journal;
+        Ok(Journal::open(&self.below(Journal::DIRECTORY))?)
+    }
+
+    fn host<T: Send>(
+        &self,
+        f: impl FnOnce(&mut onbeat_realtime::host::Live) -> T + Send,
+    ) -> onbeat_realtime::Result<T> {
+        use onbeat_realtime::host::Live;
+        match &self.root {
+            None => Live::run(f),
+            Some(root) => Ok(f(&mut Live::below(root))),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::command::{Command, parse};
+
+    fn parse_doctor(line: &str) -> std::result::Result<Arguments, clap::Error> {
+        match parse(&format!("doctor {line}"))? {
+            Command::Doctor(doctor) => Ok(doctor),
+            other => panic!("{other:?}"),
+        }
+    }
 
     #[test]
     fn takes_any_number_of_interfaces() {
-        let Ok(Command::Doctor(doctor)) = parse("doctor eth0 --json eth1") else { panic!() };
+        let doctor = parse_doctor("eth0 --json eth1").unwrap();
         assert_eq!(doctor.interfaces, ["eth0", "eth1"]);
-        assert!(doctor.json);
+        assert!(doctor.json && !doctor.fix.fix && !doctor.restore.restore);
+    }
+
+    #[test]
+    fn a_fix_takes_cpus_settings_and_a_command() {
+        let line = "--fix eth1 --cpu 1-2 --cpu 5 --only coalescing,napi-priority --keep-going \
+                    --napi-priority 60 --hold --latency-us 20 -- sleep -v 1";
+        let doctor = parse_doctor(line).unwrap();
+        let tuning = doctor.fix.tuning(doctor.interfaces);
+        assert_eq!(tuning.interfaces, ["eth1"]);
+        assert_eq!(tuning.cpus.unwrap().to_string(), "1-2,5");
+        assert_eq!(tuning.only.map_names(), ["coalescing", "napi-priority"]);
+        assert_eq!(tuning.napi.to_string(), "fifo 60");
+        assert_eq!(doctor.fix.command, ["sleep", "-v", "1"]);
+        assert!(doctor.fix.keep_going && doctor.fix.hold);
+        let all = parse_doctor("--fix").unwrap().fix.tuning(Vec::new());
+        assert_eq!(all, onbeat_realtime::host::Tuning::default());
+    }
+
+    trait Names {
+        fn map_names(&self) -> Vec<&'static str>;
+    }
+
+    impl Names for Vec<onbeat_realtime::host::Kind> {
+        fn map_names(&self) -> Vec<&'static str> {
+            self.iter().map(|kind| kind.name()).collect()
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_together_is_refused() {
+        for line in [
+            "--fix --restore",
+            "--restore eth0",
+            "--dry-run",
+            "--cpu 1",
+            "--hold",
+            "--forget",
+            "--fix --hold --dry-run",
+            "--fix --hold --json",
+            "--fix -- true",
+            "--fix --latency-us 3",
+            "--fix --cpu x",
+            "--fix --only gro",
+            "--fix --napi-priority 100",
+        ] {
+            assert!(parse_doctor(line).is_err(), "{line}");
+        }
     }
 }

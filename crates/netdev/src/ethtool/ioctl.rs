@@ -148,7 +148,8 @@ impl Default for ChannelCounts {
 pub(super) struct Words(pub(super) Vec<u32>);
 
 // SAFETY: the first word is the command; features.rs builds each with the counts inside that bound
-// what the kernel writes, and with the room for them.
+// what the kernel writes, and with the room for them; coalescing.rs and eee.rs with the fixed number
+// of words that their commands write.
 unsafe impl Request for Words {
     fn start(&mut self) -> *mut libc::c_void {
         self.0.as_mut_ptr().cast()

@@ -1,5 +1,7 @@
 //! What drivers tell and let change beside rtnetlink: the ethtool interface.
 
+mod coalescing;
+mod eee;
 mod features;
 mod ioctl;
 
@@ -7,6 +9,8 @@ use std::os::fd::OwnedFd;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
+pub use self::coalescing::Coalescing;
+pub use self::eee::EnergyEfficient;
 pub use self::features::{Change, Feature};
 use crate::{Error, Handle, Namespace, Result};
 

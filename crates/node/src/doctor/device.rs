@@ -1,5 +1,7 @@
 //! What the kernel tells of an interface by netlink and ethtool.
 
+use onbeat_link::Backends;
+use onbeat_netdev::ethtool::Coalescing;
 use onbeat_netdev::{Ethtool, Handle, XdpMode, xdp};
 
 /// An interface.
@@ -23,6 +25,12 @@ pub struct Device {
     pub programs: Vec<String>,
     /// The offloads that are on, by the kernel's names.
     pub offloads: Vec<String>,
+    /// How long it holds interrupts back; `None` where it has no such thing.
+    pub coalescing: Option<Coalescing>,
+    /// Whether its link sleeps between frames (IEEE 802.3az); `None` where it cannot.
+    pub energy_efficient: Option<bool>,
+    /// The back ends of a real-time port that it can be used with; `None` where that is not known.
+    pub backends: Option<Backends>,
 }
 
 /// Where devices are looked up.
@@ -71,5 +79,8 @@ fn live(interface: &str) -> onbeat_netdev::Result<Device> {
             .filter(|offload| offload.active)
             .map(|offload| offload.name)
             .collect(),
+        coalescing: ethtool.coalescing(interface).ok(),
+        energy_efficient: ethtool.energy_efficient(interface).ok().map(|eee| eee.enabled),
+        backends: onbeat_link::backends(handle.namespace(), interface).ok(),
     })
 }

@@ -1,5 +1,7 @@
 //! What delays a frame on this host: clocks that slow down, CPUs that sleep, tasks that wait.
 
+use onbeat_realtime::host::Kind;
+
 use super::root::Root;
 use super::{Finding, Level};
 
@@ -39,7 +41,8 @@ fn governor(root: &Root<'_>) -> Finding {
         ),
         (_, 0) => Finding::ok("governor", what, "performance"),
         _ => Finding::new("governor", Level::Warn, what, shortened(&slow))
-            .remedy("cpupower frequency-set -g performance"),
+            .remedy("cpupower frequency-set -g performance")
+            .fix(Kind::Governor),
     }
 }
 
@@ -72,7 +75,7 @@ fn idle_states(root: &Root<'_>) -> Finding {
         }
         Some((latency_us, name)) => {
             Finding::new("idle-states", Level::Warn, what, format!("up to {latency_us} us ({name})")).remedy(
-                "hold /dev/cpu_dma_latency open with 0 in it: exec 3>/dev/cpu_dma_latency; printf '\\0\\0\\0\\0' >&3",
+                "hold /dev/cpu_dma_latency open with 0 in it while it matters: onbeat doctor --fix --hold, or exec 3>/dev/cpu_dma_latency; printf '\\0\\0\\0\\0' >&3",
             )
         }
     }
@@ -113,6 +116,7 @@ fn rt_throttling(root: &Root<'_>) -> Finding {
                 format!("on: they get {runtime} us of every {} us", period.unwrap_or(1_000_000));
             Finding::new("rt-throttling", Level::Warn, what, value)
                 .remedy("sysctl -w kernel.sched_rt_runtime_us=-1")
+                .fix(Kind::RtThrottling)
         }
         (None, _) => Finding::new("rt-throttling", Level::Info, what, "unknown"),
     }

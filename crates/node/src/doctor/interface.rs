@@ -1,5 +1,8 @@
 //! Whether an interface can be a port.
 
+use onbeat_link::{Backend, Backends, Purpose};
+use onbeat_realtime::host::Kind;
+
 use super::device::Device;
 use super::host::shortened;
 use super::root::Root;
@@ -46,6 +49,10 @@ pub(super) fn examine(root: &Root<'_>, interface: &str) -> Vec<Finding> {
                 vlan_offload(&device, interface),
                 merging(&device, interface),
             ];
+            findings.extend(gro(&device, interface));
+            findings.extend(coalescing(&device, interface));
+            findings.extend(energy_efficient(&device, interface));
+            findings.extend(device.backends.iter().flat_map(backends));
             if device.veth {
                 findings.push(segmentation(&device, interface));
             }
@@ -172,9 +179,49 @@ fn merging(device: &Device, interface: &str) -> Finding {
     let what = "frames are merged before XDP sees them (LRO)";
     if on(device, "rx-lro") {
         return Finding::new("lro", Level::Warn, what, "yes")
-            .remedy(format!("ethtool -K {interface} lro off"));
+            .remedy(format!("ethtool -K {interface} lro off"))
+            .fix(Kind::Offloads);
     }
     Finding::ok("lro", what, "no")
+}
+
+/// A veth needs it for NAPI, and merges nothing that an XDP program takes.
+fn gro(device: &Device, interface: &str) -> Option<Finding> {
+    if device.veth || !on(device, "rx-gro") {
+        return None;
+    }
+    let what = "frames wait to be merged for the network stack (GRO)";
+    let remedy = format!("for a control loop: ethtool -K {interface} gro off");
+    Some(Finding::new("gro", Level::Info, what, "yes").remedy(remedy).fix(Kind::Offloads))
+}
+
+/// Nothing for a device that has none.
+fn coalescing(device: &Device, interface: &str) -> Option<Finding> {
+    let what = "interrupts held back for more frames (coalescing)";
+    let coalescing = device.coalescing?;
+    if !coalescing.holds_back() {
+        return Some(Finding::ok("coalescing", what, "no"));
+    }
+    let adaptive = if coalescing.adaptive_rx || coalescing.adaptive_tx { ", adaptive" } else { "" };
+    let value = format!(
+        "received {} us or {} frames, sent {} us or {} frames{adaptive}",
+        coalescing.rx_usecs, coalescing.rx_frames, coalescing.tx_usecs, coalescing.tx_frames
+    );
+    let remedy = format!("ethtool -C {interface} adaptive-rx off rx-usecs 0 tx-usecs 0");
+    Some(Finding::new("coalescing", Level::Warn, what, value).remedy(remedy).fix(Kind::Coalescing))
+}
+
+/// Nothing for a device that cannot.
+fn energy_efficient(device: &Device, interface: &str) -> Option<Finding> {
+    let what = "the link sleeps between frames (energy-efficient Ethernet)";
+    if !device.energy_efficient? {
+        return Some(Finding::ok("energy-efficient", what, "no"));
+    }
+    Some(
+        Finding::new("energy-efficient", Level::Warn, what, "yes")
+            .remedy(format!("ethtool --set-eee {interface} eee off"))
+            .fix(Kind::EnergyEfficient),
+    )
 }
 
 fn segmentation(device: &Device, interface: &str) -> Finding {
@@ -190,6 +237,36 @@ fn segmentation(device: &Device, interface: &str) -> Finding {
     }
     Finding::new("segmentation", Level::Warn, what, shortened(&large))
         .remedy(format!("ethtool -K {interface} tso off gso off tx-udp-segmentation off"))
+        .fix(Kind::Offloads)
+}
+
+/// Which back ends of a real-time port can be used, and which is best for what.
+fn backends(found: &Backends) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = found.all.iter().map(backend).collect();
+    let best = Purpose::ALL.into_iter().filter_map(|purpose| {
+        let (backend, why) = found.best(purpose)?;
+        Some(format!("for {purpose} {} ({why})", backend.name))
+    });
+    let best: Vec<String> = best.collect();
+    if !best.is_empty() {
+        findings.push(Finding::ok("port-best", "best back end of a port", best.join("; ")));
+    }
+    findings
+}
+
+fn backend(backend: &Backend) -> Finding {
+    let what = format!("back end {} of a port", backend.name);
+    let remarks: Vec<&str> = backend.remarks.iter().map(|remark| remark.what.as_str()).collect();
+    let mode = backend.mode.as_deref().unwrap_or("not here");
+    let value = match remarks.as_slice() {
+        [] => mode.to_owned(),
+        _ => format!("{mode}: {}", remarks.join("; ")),
+    };
+    let remedies: Vec<&str> =
+        backend.remarks.iter().filter_map(|remark| remark.remedy.as_deref()).collect();
+    let level = if backend.usable() && remedies.is_empty() { Level::Ok } else { Level::Info };
+    let finding = Finding::new(&format!("port-{}", backend.name), level, &what, value);
+    if remedies.is_empty() { finding } else { finding.remedy(remedies.join("; ")) }
 }
 
 fn on(device: &Device, offload: &str) -> bool {
@@ -208,7 +285,8 @@ fn threaded_napi(root: &Root<'_>, interface: &str) -> Finding {
         )
         .remedy(format!(
             "echo 1 > {path}; for p in $(pgrep napi/{interface}); do chrt -f -p 50 $p; done"
-        )),
+        ))
+        .fix(Kind::ThreadedNapi),
         Some(_) => Finding::ok("threaded-napi", what, "yes"),
         None => Finding::new(
             "threaded-napi",
@@ -245,7 +323,8 @@ fn interrupts(root: &Root<'_>, interface: &str) -> Option<Finding> {
                 .remedy(format!(
                     "spread them: echo CPU > /proc/irq/N/smp_affinity_list for N in {}",
                     shortened(&numbers)
-                )),
+                ))
+                .fix(Kind::IrqAffinity),
         ),
         _ => {
             Some(Finding::ok("irq-affinity", what, format!("{count} on CPU {}", shortened(&found))))

@@ -10,6 +10,7 @@ mod root;
 
 use std::fmt::Write;
 
+use onbeat_realtime::host::Kind;
 use serde::{Deserialize, Serialize};
 
 pub use device::{Device, Devices, Live};
@@ -44,12 +45,15 @@ pub struct Finding {
     pub value: String,
     /// What to do: a command, mostly.
     pub remedy: Option<String>,
+    /// The setting with which `onbeat doctor --fix` changes it, where there is one.
+    #[serde(default)]
+    pub fix: Option<Kind>,
 }
 
 impl Finding {
     fn new(id: &str, level: Level, what: &str, value: impl Into<String>) -> Finding {
         let (id, what, value) = (id.into(), what.into(), value.into());
-        Finding { id, interface: None, level, what, value, remedy: None }
+        Finding { id, interface: None, level, what, value, remedy: None, fix: None }
     }
 
     fn ok(id: &str, what: &str, value: impl Into<String>) -> Finding {
@@ -59,6 +63,24 @@ impl Finding {
     fn remedy(mut self, remedy: impl Into<String>) -> Finding {
         self.remedy = Some(remedy.into());
         self
+    }
+
+    fn fix(mut self, kind: Kind) -> Finding {
+        self.fix = Some(kind);
+        self
+    }
+
+    /// The command that changes what was found, where there is one.
+    pub fn fixed_by(&self) -> Option<String> {
+        let kind = self.fix?;
+        let interface = self.interface.as_ref().map_or(String::new(), |name| format!(" {name}"));
+        let with = match kind {
+            // A thread of normal priority would wait longer than softirq does.
+            Kind::ThreadedNapi => format!(",{}", Kind::NapiPriority),
+            Kind::IrqAffinity => " --cpu CPUS".to_owned(),
+            _ => String::new(),
+        };
+        Some(format!("onbeat doctor --fix{interface} --only {kind}{with}"))
     }
 }
 
@@ -95,6 +117,9 @@ pub fn table(findings: &[Finding]) -> String {
         let _ = writeln!(text, "{level:<5} {}: {}", subject(finding), finding.value);
         if let Some(remedy) = &finding.remedy {
             let _ = writeln!(text, "      -> {remedy}");
+        }
+        if let Some(command) = finding.fixed_by() {
+            let _ = writeln!(text, "      or {command}");
         }
     }
     text

@@ -1,0 +1,11 @@
+//! What belongs to this thread or process: each is a guard that gives back on drop.
+
+mod latency;
+mod memory;
+mod stack;
+mod thread;
+
+pub use latency::DmaLatency;
+pub use memory::LockedMemory;
+pub use stack::prefault_stack;
+pub use thread::{Affinity, Scheduled, TimerSlack};

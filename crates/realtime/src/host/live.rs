@@ -1,0 +1,241 @@
+//! This host: files below a root, ethtool, threads.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+use onbeat_netdev::{Error as Netdev, Ethtool, Handle, Namespace};
+
+use super::value::{Fields, is_merging, list, words};
+use super::{Host, Place, Refusal, Survey};
+use crate::scheduling::{Raw, affinity, set_affinity};
+use crate::{CpuSet, Result};
+
+type Answer<T> = std::result::Result<T, Refusal>;
+
+/// This host and the interfaces of a network namespace, or a host made of files.
+#[derive(Debug)]
+pub struct Live {
+    pub(super) root: PathBuf,
+    /// `None` for a host made of files: its numbers of threads are none of this host.
+    pub(super) devices: Option<Devices>,
+    namespace: u64,
+}
+
+/// The interfaces of a network namespace.
+#[derive(Debug)]
+pub(super) struct Devices {
+    pub(super) handle: Handle,
+    pub(super) ethtool: Ethtool,
+}
+
+impl Live {
+    /// Runs `f` with this host and the interfaces of the calling thread's network namespace, on a
+    /// thread whose /sys shows these: sysfs shows those of the namespace it was mounted in.
+    ///
+    /// # Errors
+    /// Without root.
+    pub fn run<T: Send>(f: impl FnOnce(&mut Live) -> T + Send) -> Result<T> {
+        let namespace = Namespace::current()?;
+        let inode = namespace.inode();
+        namespace.run_with_sysfs(|| {
+            let devices = Devices { handle: Handle::open()?, ethtool: Ethtool::open()? };
+            let mut live = Live { root: "/".into(), devices: Some(devices), namespace: inode };
+            Ok(f(&mut live))
+        })?
+    }
+
+    /// A host whose files are below a directory; without ethtool, and without threads.
+    pub fn below(root: impl Into<PathBuf>) -> Live {
+        Live { root: root.into(), devices: None, namespace: 0 }
+    }
+
+    pub(super) fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// The text of a file without the white space around it; `None` where it cannot be read.
+    pub(super) fn text(&self, path: &str) -> Option<String> {
+        Some(fs::read_to_string(self.path(path)).ok()?.trim().to_owned())
+    }
+
+    fn devices(&self) -> Answer<&Devices> {
+        self.devices.as_ref().ok_or_else(|| Refusal::Unsupported("it has no devices".into()))
+    }
+
+    /// That the thread of this number is still the one of this name.
+    fn check_thread(&self, pid: i32, name: &str) -> Answer<()> {
+        self.devices()?;
+        let there = self.text(&format!("/proc/{pid}/comm"));
+        if there.as_deref() == Some(name) { Ok(()) } else { Err(Refusal::Gone) }
+    }
+
+    fn read_file(&self, path: &str) -> Answer<String> {
+        let text =
+            fs::read_to_string(self.path(path)).map_err(|error| file(path, "read", error))?;
+        Ok(text.trim().to_owned())
+    }
+
+    fn write_file(&self, path: &str, value: &str) -> Answer<()> {
+        let operation = format!("write {value} to");
+        fs::write(self.path(path), value).map_err(|error| file(path, &operation, error))
+    }
+
+    /// An interface that is not there may be elsewhere, and come back: not gone for good.
+    fn threaded_file(&self, interface: &str) -> Answer<String> {
+        let directory = format!("/sys/class/net/{interface}");
+        if self.path(&directory).exists() {
+            return Ok(format!("{directory}/threaded"));
+        }
+        Err(Refusal::Failed(format!(
+            "interface {interface:?} is not here; bring it back, or give it up with --forget"
+        )))
+    }
+
+    fn write_offloads(&self, interface: &str, value: &str) -> Answer<()> {
+        let ethtool = &self.devices()?.ethtool;
+        let on = words(value);
+        let features = ethtool.features(interface).map_err(netdev)?;
+        let settings: Vec<(&str, bool)> = features
+            .iter()
+            .filter(|feature| feature.changeable && is_merging(&feature.name))
+            .map(|feature| (feature, on.contains(feature.name.as_str())))
+            .filter(|(feature, on)| feature.active != *on)
+            .map(|(feature, on)| (feature.name.as_str(), on))
+            .collect();
+        ethtool.set_features(interface, &settings).map(drop).map_err(netdev)
+    }
+}
+
+impl Host for Live {
+    fn survey(&mut self, interfaces: &[String]) -> Result<Survey> {
+        self.look(interfaces)
+    }
+
+    fn read(&mut self, place: &Place) -> Answer<String> {
+        match place {
+            Place::File { path } => self.read_file(path),
+            Place::Irq { irq } => self.read_file(&affinity_file(*irq)),
+            Place::Threaded { interface } => self.read_file(&self.threaded_file(interface)?),
+            Place::Offloads { interface } => self.devices()?.offloads(interface).map_err(netdev),
+            Place::Coalescing { interface } => {
+                self.devices()?.ethtool.coalescing(interface).map(Fields::text).map_err(netdev)
+            }
+            Place::EnergyEfficient { interface } => self
+                .devices()?
+                .ethtool
+                .energy_efficient(interface)
+                .map(Fields::text)
+                .map_err(netdev),
+            Place::ThreadPolicy { pid, name, .. } => {
+                self.check_thread(*pid, name)?;
+                let policy = Raw::of(*pid).map_err(thread)?;
+                policy.text().ok_or_else(|| Refusal::Failed(format!("{name} has another policy")))
+            }
+            Place::ThreadCpus { pid, name, .. } => {
+                self.check_thread(*pid, name)?;
+                affinity(*pid).map(|cpus| cpus.to_string()).map_err(thread)
+            }
+        }
+    }
+
+    fn write(&mut self, place: &Place, value: &str) -> Answer<()> {
+        let malformed = || Refusal::Failed(format!("{value:?} is no value for {place}"));
+        match place {
+            Place::File { path } => self.write_file(path, value),
+            Place::Irq { irq } => self.write_file(&affinity_file(*irq), value),
+            Place::Threaded { interface } => {
+                self.write_file(&self.threaded_file(interface)?, value)
+            }
+            Place::Offloads { interface } => self.write_offloads(interface, value),
+            Place::Coalescing { interface } => {
+                let ethtool = &self.devices()?.ethtool;
+                let mut coalescing = ethtool.coalescing(interface).map_err(netdev)?;
+                coalescing.set(value).ok_or_else(malformed)?;
+                ethtool.set_coalescing(interface, &coalescing).map_err(netdev_value)
+            }
+            Place::EnergyEfficient { interface } => {
+                let ethtool = &self.devices()?.ethtool;
+                let mut eee = ethtool.energy_efficient(interface).map_err(netdev)?;
+                eee.set(value).ok_or_else(malformed)?;
+                ethtool.set_energy_efficient(interface, &eee).map_err(netdev_value)
+            }
+            Place::ThreadPolicy { pid, name, .. } => {
+                self.check_thread(*pid, name)?;
+                Raw::parse(value).ok_or_else(malformed)?.set(*pid).map_err(thread)
+            }
+            Place::ThreadCpus { pid, name, .. } => {
+                self.check_thread(*pid, name)?;
+                let cpus: CpuSet = value.parse().map_err(|_| malformed())?;
+                set_affinity(*pid, &cpus).map_err(thread)
+            }
+        }
+    }
+
+    fn namespace(&self) -> u64 {
+        self.namespace
+    }
+}
+
+impl Devices {
+    /// The merging offloads that are on and can be turned off.
+    pub(super) fn offloads(&self, interface: &str) -> onbeat_netdev::Result<String> {
+        let features = self.ethtool.features(interface)?;
+        let on = features
+            .iter()
+            .filter(|feature| feature.active && feature.changeable && is_merging(&feature.name));
+        Ok(list(on.map(|feature| feature.name.as_str())))
+    }
+}
+
+pub(super) fn affinity_file(irq: u32) -> String {
+    format!("/proc/irq/{irq}/smp_affinity_list")
+}
+
+fn file(path: &str, operation: &str, error: io::Error) -> Refusal {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOENT) => Refusal::Gone,
+        Some(Errno::EOPNOTSUPP) => Refusal::Unsupported(format!("{path}: the device has none")),
+        Some(Errno::EPERM | Errno::EACCES) => {
+            Refusal::Failed(format!("cannot {operation} {path}: {error}; it takes root"))
+        }
+        Some(Errno::EROFS) => Refusal::Failed(format!(
+            "cannot {operation} {path}: {error}; run it on the host, not in a container"
+        )),
+        // An interrupt whose CPUs the kernel manages says so.
+        Some(Errno::EIO) => Refusal::Unsupported(format!(
+            "cannot {operation} {path}: {error}; the kernel manages it (boot with irqaffinity= or \
+             isolcpus=managed_irq)"
+        )),
+        _ => Refusal::Failed(format!("cannot {operation} {path}: {error}")),
+    }
+}
+
+fn thread(errno: Errno) -> Refusal {
+    match errno {
+        Errno::ESRCH => Refusal::Gone,
+        Errno::EPERM => Refusal::Failed(format!("{errno}; it takes CAP_SYS_NICE: run as root")),
+        _ => Refusal::Failed(errno.to_string()),
+    }
+}
+
+fn netdev(error: Netdev) -> Refusal {
+    match error {
+        Netdev::Unsupported { .. } => Refusal::Unsupported(error.to_string()),
+        Netdev::NotFound { .. } => {
+            Refusal::Failed(format!("{error}; bring it back, or give it up with --forget"))
+        }
+        _ => Refusal::Failed(error.to_string()),
+    }
+}
+
+/// As [`netdev`], of a value: which ones a driver takes is its own, and cannot be asked.
+fn netdev_value(error: Netdev) -> Refusal {
+    match error.errno() {
+        Some(Errno::EINVAL | Errno::ERANGE | Errno::EOPNOTSUPP) => {
+            Refusal::Unsupported(error.to_string())
+        }
+        _ => netdev(error),
+    }
+}

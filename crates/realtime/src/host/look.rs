@@ -1,0 +1,163 @@
+//! Looking at this host: which CPUs, interrupts and threads there are.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use onbeat_netdev::{Error as Netdev, napi};
+
+use super::live::{Live, affinity_file};
+use super::survey::RT_RUNTIME;
+use super::value::Fields;
+use super::{Governor, InterfaceSurvey, NapiThread, Survey};
+use crate::scheduling::{Raw, affinity};
+use crate::{CpuSet, Result};
+
+impl Live {
+    pub(super) fn look(&self, interfaces: &[String]) -> Result<Survey> {
+        let cpus = self.text("/sys/devices/system/cpu/online").and_then(|text| text.parse().ok());
+        let cpus: CpuSet = cpus.unwrap_or_default();
+        Ok(Survey {
+            governors: self.governors(),
+            cpus,
+            rt_runtime: self.text(RT_RUNTIME),
+            interfaces: interfaces
+                .iter()
+                .map(|name| self.interface(name))
+                .collect::<Result<_>>()?,
+        })
+    }
+
+    fn governors(&self) -> Vec<Governor> {
+        let cpus = self.list("/sys/devices/system/cpu");
+        let numbers = cpus.iter().filter_map(|name| name.strip_prefix("cpu")?.parse::<u16>().ok());
+        let numbers: BTreeSet<u16> = numbers.collect();
+        let governor = |cpu: u16| {
+            let directory = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq");
+            let path = format!("{directory}/scaling_governor");
+            let available = self.text(&format!("{directory}/scaling_available_governors"));
+            let available = available.unwrap_or_default();
+            let available = available.split_whitespace().map(str::to_owned).collect();
+            Some(Governor { now: self.text(&path)?, path, available })
+        };
+        numbers.into_iter().filter_map(governor).collect()
+    }
+
+    fn interface(&self, name: &str) -> Result<InterfaceSurvey> {
+        let class = format!("/sys/class/net/{name}");
+        let mut survey = InterfaceSurvey {
+            name: name.to_owned(),
+            threaded: self.text(&format!("{class}/threaded")),
+            ..InterfaceSurvey::default()
+        };
+        let mut irqs = self.irqs(name);
+        match &self.devices {
+            Some(devices) => {
+                let link = devices.handle.link(name)?;
+                survey.veth = link.kind.as_deref() == Some("veth");
+                // A device need not have any of these.
+                survey.offloads = devices.offloads(name).ok();
+                survey.coalescing = devices.ethtool.coalescing(name).ok().map(Fields::text);
+                survey.energy_efficient =
+                    devices.ethtool.energy_efficient(name).ok().map(Fields::text);
+                let instances = napi::instances(&devices.handle, name)?;
+                let found = instances.iter().flatten();
+                irqs.extend(found.clone().filter_map(|instance| instance.irq));
+                let pids = match &instances {
+                    Some(_) => found.filter_map(|instance| instance.pid).collect(),
+                    None => self.threads_by_name(name),
+                };
+                survey.threads = pids.into_iter().filter_map(|pid| self.thread(pid)).collect();
+            }
+            None if !self.path(&class).exists() => {
+                let available = self.list("/sys/class/net");
+                return Err(Netdev::NotFound { name: name.to_owned(), available }.into());
+            }
+            None => {}
+        }
+        let affinity = |irq| Some((irq, self.text(&affinity_file(irq))?));
+        survey.irqs = irqs.into_iter().filter_map(affinity).collect();
+        Ok(survey)
+    }
+
+    /// The interrupts of an interface: those of its device, and those named for it.
+    fn irqs(&self, name: &str) -> BTreeSet<u32> {
+        let device = format!("/sys/class/net/{name}/device");
+        // A virtio device has none itself, its PCI device does.
+        let of_device = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")]
+            .iter()
+            .map(|path| self.list(path))
+            .find(|numbers| !numbers.is_empty())
+            .unwrap_or_default();
+        let numbers = of_device.iter().filter_map(|number| number.parse().ok());
+        let table = self.text("/proc/interrupts").unwrap_or_default();
+        numbers.chain(irqs_named_for(&table, name)).collect()
+    }
+
+    /// The threads of NAPI by their names, for kernels that do not tell: `napi/eth0-8193`. A name
+    /// does not tell apart interfaces of that name in several network namespaces.
+    fn threads_by_name(&self, interface: &str) -> Vec<u32> {
+        let prefix = format!("napi/{interface}-");
+        let is_one = |pid: &u32| {
+            let name = self.text(&format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.strip_prefix(&prefix)
+                .is_some_and(|id| !id.is_empty() && id.bytes().all(|octet| octet.is_ascii_digit()))
+        };
+        let pids = self.list("/proc").into_iter().filter_map(|name| name.parse().ok());
+        pids.filter(is_one).collect()
+    }
+
+    /// `None` where it ended meanwhile.
+    fn thread(&self, pid: u32) -> Option<NapiThread> {
+        let name = self.text(&format!("/proc/{pid}/comm"))?;
+        let pid = i32::try_from(pid).ok()?;
+        let policy = Raw::of(pid).ok()?.text();
+        let cpus = affinity(pid).ok()?.to_string();
+        Some(NapiThread { pid, name, policy, cpus })
+    }
+
+    /// The names in a directory; none where there is none.
+    fn list(&self, path: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// The interrupts whose handlers bear the interface's name: `eth0`, `eth0-rx-0`, `i40e-eth0-TxRx-0`.
+fn irqs_named_for(table: &str, interface: &str) -> Vec<u32> {
+    let bears_name = |word: &str| {
+        word.match_indices(interface).any(|(at, _)| {
+            let within = |c: char| c.is_alphanumeric() || c == '.' || c == '_';
+            !word[..at].ends_with(within) && !word[at + interface.len()..].starts_with(within)
+        })
+    };
+    let named = |line: &str| {
+        let (number, rest) = line.split_once(':')?;
+        let number = number.trim().parse().ok()?;
+        rest.split([' ', ',', '\t']).any(bears_name).then_some(number)
+    };
+    table.lines().filter_map(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_are_found_by_the_interfaces_name() {
+        let table = "           CPU0       CPU1
+  9:          0          0   IO-APIC   9-fasteoi   acpi
+ 40:       6916          0   PCI-MSIX-0000:00:04.0   0-edge      eth1
+ 41:          1          0   PCI-MSIX-0000:00:04.0   1-edge      eth1-TxRx-0
+ 42:          1          0   GICv3 116 Level     ahci, eth1
+ 43:          1          0   PCI-MSI 1-edge      i40e-eth1-TxRx-0
+ 50:          1          0   PCI-MSI 1-edge      eth10
+ 51:          1          0   PCI-MSI 1-edge      veth1
+ 52:          1          0   PCI-MSI 1-edge      eth1.100
+NMI:          0          0   Non-maskable interrupts of eth1";
+        assert_eq!(irqs_named_for(table, "eth1"), [40, 41, 42, 43]);
+        assert!(irqs_named_for(table, "eth2").is_empty());
+    }
+}

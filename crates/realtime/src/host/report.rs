@@ -1,0 +1,104 @@
+//! What came of it, for people and for programs.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::{Change, Outcome, PutBack, Report, Restored};
+
+/// A change as `--json` shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// The setting, such as `rt-throttling`.
+    id: &'static str,
+    interface: Option<String>,
+    what: &'static str,
+    /// File or command by which a person finds it.
+    r#where: String,
+    before: String,
+    after: String,
+    outcome: Outcome,
+    reason: Option<String>,
+    why: &'static str,
+    cost: &'static str,
+}
+
+/// The changes as `--json` shows them.
+#[must_use]
+pub fn lines(changes: &[Change]) -> Vec<Line> {
+    let line = |change: &Change| {
+        let setting = &change.setting;
+        Line {
+            id: setting.kind.name(),
+            interface: setting.interface.clone(),
+            what: setting.kind.what(),
+            r#where: setting.place.to_string(),
+            before: setting.shown(),
+            after: setting.wanted.clone(),
+            outcome: change.outcome,
+            reason: change.reason.clone(),
+            why: setting.kind.why(),
+            cost: setting.kind.cost(),
+        }
+    };
+    changes.iter().map(line).collect()
+}
+
+/// The report for people: each change with where it is; why and what it costs once for each kind.
+#[must_use]
+pub fn table(report: &Report) -> String {
+    let mut text = String::new();
+    let mut explained = None;
+    for change in &report.changes {
+        let setting = &change.setting;
+        let outcome = match change.outcome {
+            Outcome::Planned => "would",
+            Outcome::Changed => "changed",
+            Outcome::Skipped => "skipped",
+            Outcome::Failed => "FAILED",
+            Outcome::RolledBack => "undone",
+            Outcome::Stuck => "STUCK",
+        };
+        let subject = setting.interface.as_ref().map_or(String::new(), |name| format!("{name}: "));
+        let (kind, place) = (setting.kind, &setting.place);
+        let (before, after) = (setting.shown(), &setting.wanted);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{outcome:<8} {subject}{}: {before} -> {after}", kind.what());
+        let _ = writeln!(text, "         {place}");
+        if let Some(reason) = &change.reason {
+            let _ = writeln!(text, "         {reason}");
+        }
+        if explained != Some((kind, &setting.interface)) {
+            let _ = writeln!(text, "         why: {}; it costs: {}", kind.why(), kind.cost());
+            explained = Some((kind, &setting.interface));
+        }
+    }
+    for later in &report.later {
+        let _ = writeln!(text, "then     {later}");
+    }
+    for cannot in &report.cannot {
+        let _ = writeln!(text, "CANNOT   {cannot}");
+    }
+    text
+}
+
+/// What was put back, for people.
+#[must_use]
+pub fn restored_table(restored: &[Restored]) -> String {
+    let mut text = String::new();
+    for Restored { entry, outcome, reason } in restored {
+        let subject = entry.place.interface().map_or(String::new(), |name| format!("{name}: "));
+        let outcome = match outcome {
+            PutBack::Restored => "restored",
+            PutBack::Gone => "gone",
+            PutBack::Failed => "FAILED",
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{outcome:<8} {subject}{}: {}", entry.kind.what(), entry.before);
+        let _ = writeln!(text, "         {}", entry.place);
+        if let Some(reason) = reason {
+            let _ = writeln!(text, "         {reason}");
+        }
+    }
+    text
+}

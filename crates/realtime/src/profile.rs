@@ -1,0 +1,150 @@
+//! All that a thread needs, taken in one line.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::guard::{Affinity, DmaLatency, LockedMemory, Scheduled, TimerSlack, prefault_stack};
+use crate::{CpuSet, Result, Scheduling};
+
+/// What a thread that keeps a beat asks for. In a configuration file all keys may be left out; what
+/// is left out stays as it is:
+///
+/// ```toml
+/// scheduling = "fifo 49"
+/// cpus = "1"
+/// lock-memory = true
+/// prefault-stack-octets = 262144
+/// timer-slack-ns = 1
+/// dma-latency-us = 0
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct Profile {
+    /// The thread's policy and priority.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<Scheduling>,
+    /// The CPUs it runs on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<CpuSet>,
+    /// The process stays in memory.
+    pub lock_memory: bool,
+    /// So much of the thread's stack is in memory from the first.
+    pub prefault_stack_octets: usize,
+    /// How late the thread's timers may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timer_slack_ns: Option<u32>,
+    /// The longest wake-up of an idle CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dma_latency_us: Option<u32>,
+}
+
+impl Profile {
+    /// For a thread that sends and answers in every cycle: SCHED_FIFO 49, memory locked, 256 KiB of
+    /// stack, no timer slack, CPUs that do not sleep.
+    ///
+    /// 49 is just below the interrupt threads of PREEMPT_RT and the NAPI threads of
+    /// [`crate::host::Tuning`], which are at 50: a loop that polls for frames must not keep those
+    /// from its CPU who bring them.
+    #[must_use]
+    pub fn control_loop() -> Self {
+        Self {
+            scheduling: Some(Scheduling::Fifo(49)),
+            cpus: None,
+            lock_memory: true,
+            prefault_stack_octets: 256 * 1024,
+            timer_slack_ns: Some(1),
+            dma_latency_us: Some(0),
+        }
+    }
+
+    /// On these CPUs.
+    #[must_use]
+    pub fn on_cpus(mut self, cpus: CpuSet) -> Self {
+        self.cpus = Some(cpus);
+        self
+    }
+
+    /// By this policy.
+    #[must_use]
+    pub fn scheduled(mut self, scheduling: Scheduling) -> Self {
+        self.scheduling = Some(scheduling);
+        self
+    }
+
+    /// With idle CPUs that wake up within so many microseconds.
+    #[must_use]
+    pub fn within_us(mut self, latency_us: u32) -> Self {
+        self.dma_latency_us = Some(latency_us);
+        self
+    }
+
+    /// Takes all of it for the calling thread (memory and wake-up for its process and host), until
+    /// the result is dropped. Where one is refused, those taken before are given back.
+    ///
+    /// # Errors
+    /// Of each guard: [`DmaLatency::hold`], [`LockedMemory::lock`], [`prefault_stack`],
+    /// [`TimerSlack::take`], [`Affinity::take`], [`Scheduled::take`].
+    pub fn enter(&self) -> Result<Realtime> {
+        // The policy last: what takes long is done before the thread outranks others.
+        let latency = self.dma_latency_us.map(DmaLatency::hold).transpose()?;
+        let memory = self.lock_memory.then(LockedMemory::lock).transpose()?;
+        if self.prefault_stack_octets > 0 {
+            prefault_stack(self.prefault_stack_octets)?;
+        }
+        let slack = self.timer_slack_ns.map(TimerSlack::take).transpose()?;
+        let affinity = self.cpus.as_ref().map(Affinity::take).transpose()?;
+        let scheduled = self.scheduling.map(Scheduled::take).transpose()?;
+        let realtime = Realtime {
+            profile: self.clone(),
+            _scheduled: scheduled,
+            _affinity: affinity,
+            _slack: slack,
+            memory,
+            _latency: latency,
+        };
+        tracing::info!("{realtime}");
+        Ok(realtime)
+    }
+}
+
+/// A thread as its [`Profile`] asks; dropped, as it was before. The stack stays in memory.
+#[derive(Debug)]
+pub struct Realtime {
+    profile: Profile,
+    // In the order in which they are given back.
+    _scheduled: Option<Scheduled>,
+    _affinity: Option<Affinity>,
+    _slack: Option<TimerSlack>,
+    memory: Option<LockedMemory>,
+    _latency: Option<DmaLatency>,
+}
+
+impl Realtime {
+    /// Octets of the process that are locked in RAM: what `lock-memory` costs.
+    #[must_use]
+    pub fn locked_octets(&self) -> u64 {
+        self.memory.as_ref().map_or(0, LockedMemory::octets)
+    }
+}
+
+/// What was taken: `real time: fifo 49, CPUs 1, 12 MiB locked in RAM, wake-up within 0 us`.
+impl fmt::Display for Realtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Profile { scheduling, cpus, timer_slack_ns, dma_latency_us, .. } = &self.profile;
+        let taken = [
+            scheduling.map(|scheduling| scheduling.to_string()),
+            cpus.as_ref().map(|cpus| format!("CPUs {cpus}")),
+            self.memory
+                .as_ref()
+                .map(|memory| format!("{} MiB locked in RAM", memory.octets().div_ceil(1 << 20))),
+            timer_slack_ns.map(|slack| format!("timer slack {slack} ns")),
+            dma_latency_us.map(|latency| format!("wake-up within {latency} us")),
+        ];
+        let taken: Vec<String> = taken.into_iter().flatten().collect();
+        let taken =
+            if taken.is_empty() { "nothing asked for".to_owned() } else { taken.join(", ") };
+        write!(f, "real time: {taken}")
+    }
+}

@@ -1,0 +1,176 @@
+//! Scheduling policies of threads.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use nix::errno::Errno;
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+use crate::{CpuSet, Error, Result};
+
+/// A real-time policy with its priority, 1 (lowest) to 99 (sched(7)). It is written `fifo 50`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Scheduling {
+    /// SCHED_FIFO: it runs until it waits.
+    Fifo(u8),
+    /// SCHED_RR: as FIFO, in turns with threads of the same priority.
+    RoundRobin(u8),
+}
+
+impl fmt::Display for Scheduling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scheduling::Fifo(priority) => write!(f, "fifo {priority}"),
+            Scheduling::RoundRobin(priority) => write!(f, "rr {priority}"),
+        }
+    }
+}
+
+impl FromStr for Scheduling {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let unknown = || {
+            let source = io::Error::new(io::ErrorKind::InvalidInput, "not a real-time policy");
+            Error::system(
+                format!("read {text:?}"),
+                source,
+                "write it like \"fifo 50\" or \"rr 50\"",
+            )
+        };
+        let (policy, priority) = text.split_once(' ').ok_or_else(unknown)?;
+        let priority: u32 = priority.trim().parse().map_err(|_| unknown())?;
+        let checked = u8::try_from(priority).ok().filter(|priority| (1..=99).contains(priority));
+        let checked = checked.ok_or(Error::Priority(priority))?;
+        match policy {
+            "fifo" => Ok(Scheduling::Fifo(checked)),
+            "rr" => Ok(Scheduling::RoundRobin(checked)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+impl TryFrom<String> for Scheduling {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<Scheduling> for String {
+    fn from(scheduling: Scheduling) -> String {
+        scheduling.to_string()
+    }
+}
+
+/// Policy and priority as the kernel has them: whatever a thread had, to give it back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Raw {
+    policy: i32,
+    priority: i32,
+}
+
+/// Names of the policies that this can give back: SCHED_DEADLINE has parameters beyond these two.
+const POLICIES: [(i32, &str); 5] = [
+    (libc::SCHED_OTHER, "other"),
+    (libc::SCHED_FIFO, "fifo"),
+    (libc::SCHED_RR, "rr"),
+    (libc::SCHED_BATCH, "batch"),
+    (libc::SCHED_IDLE, "idle"),
+];
+
+impl Raw {
+    /// Of a thread; 0 is the calling one.
+    pub(crate) fn of(thread: i32) -> std::result::Result<Self, Errno> {
+        let mut parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: no pointer is passed.
+        let policy = Errno::result(unsafe { libc::sched_getscheduler(thread) })?;
+        // SAFETY: `parameters` is a sched_param that lives across the call.
+        Errno::result(unsafe { libc::sched_getparam(thread, &raw mut parameters) })?;
+        Ok(Self { policy, priority: parameters.sched_priority })
+    }
+
+    pub(crate) fn set(self, thread: i32) -> std::result::Result<(), Errno> {
+        let parameters = libc::sched_param { sched_priority: self.priority };
+        // SAFETY: `parameters` is a sched_param that lives across the call.
+        let result =
+            unsafe { libc::sched_setscheduler(thread, self.policy, &raw const parameters) };
+        Errno::result(result).map(drop)
+    }
+
+    /// As in journals: "other", "fifo 50"; `None` for a policy that could not be given back.
+    pub(crate) fn text(self) -> Option<String> {
+        let policy = self.policy & !libc::SCHED_RESET_ON_FORK;
+        let (_, name) = POLICIES.iter().find(|(number, _)| *number == policy)?;
+        Some(if self.priority == 0 { (*name).into() } else { format!("{name} {}", self.priority) })
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (name, priority) = text.split_once(' ').unwrap_or((text, "0"));
+        let (policy, _) = POLICIES.iter().find(|(_, known)| *known == name)?;
+        Some(Self { policy: *policy, priority: priority.parse().ok()? })
+    }
+}
+
+impl From<Scheduling> for Raw {
+    fn from(scheduling: Scheduling) -> Raw {
+        match scheduling {
+            Scheduling::Fifo(priority) => {
+                Raw { policy: libc::SCHED_FIFO, priority: priority.into() }
+            }
+            Scheduling::RoundRobin(priority) => {
+                Raw { policy: libc::SCHED_RR, priority: priority.into() }
+            }
+        }
+    }
+}
+
+/// The CPUs on which a thread may run; 0 is the calling one.
+pub(crate) fn affinity(thread: i32) -> nix::Result<CpuSet> {
+    let mask = nix::sched::sched_getaffinity(Pid::from_raw(thread))?;
+    let within = |cpu: &u16| mask.is_set(usize::from(*cpu)).unwrap_or(false);
+    Ok((0..CpuSet::MAX).filter(within).collect())
+}
+
+/// Has a thread run on these CPUs only.
+pub(crate) fn set_affinity(thread: i32, cpus: &CpuSet) -> nix::Result<()> {
+    let mut mask = nix::sched::CpuSet::new();
+    for cpu in cpus.iter() {
+        mask.set(cpu.into())?;
+    }
+    nix::sched::sched_setaffinity(Pid::from_raw(thread), &mask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_written_as_it_is_read() {
+        for text in ["fifo 1", "fifo 99", "rr 50"] {
+            assert_eq!(text.parse::<Scheduling>().unwrap().to_string(), text);
+            assert_eq!(Raw::parse(text).unwrap().text().unwrap(), text);
+            assert_eq!(Raw::parse(text), Some(text.parse::<Scheduling>().unwrap().into()));
+        }
+        for text in ["other", "batch", "idle"] {
+            assert_eq!(Raw::parse(text).unwrap().text().unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_priority_that_does_not_exist_is_named() {
+        for priority in [0, 100, 300] {
+            let error = format!("fifo {priority}").parse::<Scheduling>().unwrap_err().to_string();
+            let expected = format!("no real-time priority {priority}; they are 1 (lowest) to 99");
+            assert!(error.contains(&expected), "{error}");
+        }
+        for text in ["", "fifo", "fifo x", "deadline 3"] {
+            let error = text.parse::<Scheduling>().unwrap_err().to_string();
+            assert!(error.contains("fifo 50"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A session with settings that end with it: signals must not end the process in the middle.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::unistd::Pid;
+
+use crate::{Error, Result};
+
+/// Signals that ask a process to end.
+const ENDING: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+
+/// While this lives, signals that ask the process to end wait: what is being changed is finished, or
+/// undone. On drop those that came take effect.
+///
+/// It holds for the thread that made it and for threads started later: make it before any other.
+#[derive(Debug)]
+pub struct HeldSignals {
+    before: SigSet,
+    waited_for: SigSet,
+}
+
+impl HeldSignals {
+    /// Holds the signals back.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn begin() -> Result<Self> {
+        let waited_for: SigSet = ENDING.into_iter().chain([Signal::SIGCHLD]).collect();
+        let before = SigSet::thread_get_mask().map_err(refused)?;
+        waited_for.thread_block().map_err(refused)?;
+        Ok(Self { before, waited_for })
+    }
+
+    /// Waits for a signal that asks the process to end, and takes it.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn wait(&self) -> Result<Signal> {
+        loop {
+            let signal = self.waited_for.wait().map_err(refused)?;
+            if ENDING.contains(&signal) {
+                return Ok(signal);
+            }
+        }
+    }
+
+    /// Runs a command to its end. It gets the signals that ask to end: Ctrl-C from the terminal, the
+    /// others from here.
+    ///
+    /// # Errors
+    /// [`Error::System`] where it cannot be started.
+    pub fn run(&self, command: &mut Command) -> Result<ExitStatus> {
+        let before = self.before;
+        // SAFETY: between fork and exec the closure sets the signal mask and nothing else, which is a
+        // bare system call: no allocation, no lock.
+        unsafe {
+            command.pre_exec(move || before.thread_set_mask().map_err(std::io::Error::from));
+        }
+        let program = command.get_program().to_string_lossy().into_owned();
+        let failed = |operation: &str, source| {
+            let operation = format!("{operation} {program:?}");
+            Error::system(operation, source, "give the name of a program in PATH, or its path")
+        };
+        let mut child = command.spawn().map_err(|error| failed("start", error))?;
+        loop {
+            if let Some(status) = child.try_wait().map_err(|error| failed("wait for", error))? {
+                return Ok(status);
+            }
+            let signal = self.waited_for.wait().map_err(refused)?;
+            if matches!(signal, Signal::SIGTERM | Signal::SIGHUP) {
+                pass_on(&child, signal);
+            }
+        }
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        // It fails for no reason that could be met: the mask was valid before.
+        let _ = self.before.thread_set_mask();
+    }
+}
+
+/// To a child that has ended there is nothing to say.
+fn pass_on(child: &Child, signal: Signal) {
+    if let Ok(pid) = i32::try_from(child.id()) {
+        let _ = kill(Pid::from_raw(pid), signal);
+    }
+}
+
+fn refused(errno: Errno) -> Error {
+    Error::system("hold back signals", errno, "leave --hold out")
+}

@@ -1,0 +1,210 @@
+//! Interfaces of this kernel: a veth with its NAPI threads, a tap with its coalescing.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use onbeat_netdev::testing::{Feature, require_all, require_that};
+use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
+use onbeat_realtime::Error;
+use onbeat_realtime::host::{
+    Host, Journal, Kind, Live, Log, Outcome, Place, PutBack, Tuning, apply, plan, restore,
+};
+
+/// Longest wait for something that comes at once unless it never comes.
+const BOUND: Duration = Duration::from_secs(10);
+
+/// A directory that goes with the test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let name = format!("onbeat-realtime-{name}-{}", std::process::id());
+        Directory(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Everything of an interface; nothing of the host, which others use.
+fn tuning(interface: &str) -> Tuning {
+    Tuning {
+        interfaces: vec![interface.to_owned()],
+        cpus: Some("0".parse().unwrap()),
+        only: Kind::ALL.into_iter().filter(|kind| kind.is_of_interface()).collect(),
+        ..Tuning::default()
+    }
+}
+
+/// A namespace with a veth pair, both ends up; `rt0` has GRO, and so a NAPI instance.
+fn veth() -> Handle {
+    let handle = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+    handle.create_veth(&VethEnd::new("rt0"), &VethEnd::new("rt1")).unwrap();
+    let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
+    ethtool.set_features("rt0", &[("gro", true)]).unwrap();
+    handle.set_up("rt0").unwrap();
+    handle.set_up("rt1").unwrap();
+    handle.wait_carrier("rt0", BOUND).unwrap();
+    handle
+}
+
+#[test]
+fn a_veth_is_tuned_and_put_back() {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Kernel(6, 8)]) {
+        return;
+    }
+    let (handle, directory) = (veth(), Directory::new("veth"));
+    let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
+    let before = ethtool.features("rt0").unwrap();
+    let in_namespace = || {
+        Live::run(|host| {
+            let mut journal = Journal::open(&directory.0).unwrap();
+            let interfaces = ["rt0".to_owned()];
+            let found = host.survey(&interfaces).unwrap();
+            assert_eq!(found.interfaces[0].threaded.as_deref(), Some("0"), "{found:?}");
+
+            let report = apply(host, &mut journal, &tuning("rt0"), false).unwrap();
+            assert!(report.is_good(), "{report:?}");
+            let changed = |kind: Kind| {
+                let mut changes = report.changes.iter();
+                changes
+                    .any(|change| change.setting.kind == kind && change.outcome == Outcome::Changed)
+            };
+            let expected = [Kind::Offloads, Kind::ThreadedNapi, Kind::NapiPriority];
+            assert!(expected.into_iter().all(changed), "{report:?}");
+            let found = host.survey(&interfaces).unwrap();
+            assert_eq!(found.interfaces[0].offloads.as_deref(), Some("rx-gro"));
+            let threads = found.interfaces[0].threads.clone();
+            assert!(!threads.is_empty());
+            for thread in &threads {
+                assert!(thread.name.starts_with("napi/rt0-"), "{thread:?}");
+                assert_eq!(
+                    (thread.policy.as_deref(), thread.cpus.as_str()),
+                    (Some("fifo 50"), "0")
+                );
+            }
+            assert!(plan(&tuning("rt0"), &found).settings.is_empty());
+
+            // One process at a time.
+            let busy = Journal::open(&directory.0).unwrap_err();
+            assert!(matches!(busy, Error::Busy { .. }), "{busy}");
+            assert!(busy.to_string().contains(&std::process::id().to_string()), "{busy}");
+            // Another one, later.
+            drop(journal);
+            let mut journal = Journal::open(&directory.0).unwrap();
+            assert_eq!(journal.entries().len(), report.changes.len());
+            let restored = restore(host, &mut journal).unwrap();
+            assert!(restored.iter().all(|one| one.outcome == PutBack::Restored), "{restored:?}");
+            let left = std::fs::read_dir(&directory.0).unwrap().count();
+            assert_eq!((journal.entries(), left), (vec![], 0));
+            let found = host.survey(&interfaces).unwrap();
+            assert_eq!(found.interfaces[0].threaded.as_deref(), Some("0"));
+        })
+    };
+    handle.namespace().run(in_namespace).unwrap().unwrap();
+    assert_eq!(ethtool.features("rt0").unwrap(), before);
+}
+
+#[test]
+fn settings_of_an_interface_in_another_namespace_wait_for_it() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let (handle, directory) = (veth(), Directory::new("elsewhere"));
+    let mut journal = Journal::open(&directory.0).unwrap();
+    let only = vec![Kind::Offloads];
+    let tuning = Tuning { only, ..tuning("rt0") };
+    let mut run = |namespace: &Namespace, f: &mut (dyn FnMut(&mut Live, &mut Journal) + Send)| {
+        namespace.run(|| Live::run(|host| f(host, &mut journal))).unwrap().unwrap();
+    };
+    run(handle.namespace(), &mut |host, journal| {
+        apply(host, journal, &tuning, false).unwrap();
+        assert_eq!(journal.entries().len(), 1);
+    });
+    run(&Namespace::new().unwrap(), &mut |host, journal| {
+        let restored = restore(host, journal).unwrap();
+        assert_eq!((restored[0].outcome, journal.entries().len()), (PutBack::Failed, 1));
+    });
+    handle.rename("rt0", "other").unwrap();
+    run(handle.namespace(), &mut |host, journal| {
+        let reason = restore(host, journal).unwrap().remove(0).reason.unwrap();
+        assert!(reason.contains("\"rt0\" not found") && reason.contains("--forget"), "{reason}");
+        assert_eq!(journal.entries().len(), 1);
+    });
+    handle.rename("other", "rt0").unwrap();
+    run(handle.namespace(), &mut |host, journal| {
+        assert_eq!(restore(host, journal).unwrap()[0].outcome, PutBack::Restored);
+        assert_eq!(journal.entries(), []);
+    });
+}
+
+/// A tap device of the calling thread's namespace; it goes with the file.
+fn tap(name: &str) -> std::io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).open("/dev/net/tun")?;
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru {
+            ifru_flags: (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short,
+        },
+    };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: `request` is the ifreq that TUNSETIFF takes, and lives across the call.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+    if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(file) }
+}
+
+#[test]
+fn coalescing_is_turned_down_and_put_back() {
+    if !require_all(&[Feature::Root]) {
+        return;
+    }
+    let (namespace, directory) = (Namespace::new().unwrap(), Directory::new("tap"));
+    let tap = namespace.run(|| tap("rt0")).unwrap();
+    if !require_that(tap.is_ok(), "tap devices (CONFIG_TUN)") {
+        return;
+    }
+    let ethtool = Ethtool::in_namespace(&namespace).unwrap();
+    let mut before = ethtool.coalescing("rt0").unwrap();
+    before.rx_frames = 16;
+    ethtool.set_coalescing("rt0", &before).unwrap();
+    let in_namespace = || {
+        Live::run(|host| {
+            let mut journal = Journal::open(&directory.0).unwrap();
+            let only = vec![Kind::Coalescing, Kind::EnergyEfficient, Kind::ThreadedNapi];
+            let report =
+                apply(host, &mut journal, &Tuning { only, ..tuning("rt0") }, false).unwrap();
+            assert!(report.is_good(), "{report:?}");
+            let change = &report.changes[0];
+            assert_eq!(change.setting.place, Place::Coalescing { interface: "rt0".into() });
+            assert_eq!(
+                (change.setting.shown().as_str(), change.outcome),
+                ("rx-frames=16", Outcome::Changed)
+            );
+            let now = ethtool.coalescing("rt0").unwrap();
+            assert!(now.rx_frames == 1 && !now.holds_back() && before.holds_back(), "{now:?}");
+            restore(host, &mut journal).unwrap();
+        })
+    };
+    namespace.run(in_namespace).unwrap().unwrap();
+    assert_eq!(ethtool.coalescing("rt0").unwrap(), before);
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named_before_anything_is_changed() {
+    if !require_all(&[Feature::Root]) {
+        return;
+    }
+    let directory = Directory::new("missing");
+    let error = Live::run(|host| {
+        let mut journal = Journal::open(&directory.0).unwrap();
+        apply(host, &mut journal, &tuning("no-such-if0"), true).unwrap_err().to_string()
+    });
+    assert!(error.unwrap().starts_with("interface \"no-such-if0\" not found"));
+}

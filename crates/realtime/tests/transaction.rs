@@ -1,0 +1,485 @@
+//! Plans and transactions on hosts that are made up, fail where they are told to, and are killed.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use onbeat_realtime::host::{
+    Change, Entry, Governor, Host, InterfaceSurvey, Kind, Log, NapiThread, Outcome, Place, PutBack,
+    Refusal, Report, Survey, Tuning, apply, plan, restore, roll_back,
+};
+use onbeat_realtime::{Error, Result};
+use proptest::prelude::*;
+
+/// A host with one interface, whose NAPI threads come and go.
+#[derive(Debug, Clone, Default)]
+struct Fake {
+    values: BTreeMap<String, (Place, String)>,
+    /// Threads stay when NAPI is not threaded any more, as before Linux 6.17.
+    threads_stay: bool,
+    veth: bool,
+    namespace: u64,
+    /// Writes so far, and what happens at one of them.
+    writes: usize,
+    at_write: Option<(usize, Trouble)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    /// Refused once.
+    Fails,
+    /// Says it is done, and is not.
+    Lies,
+    /// Does something else, and refuses.
+    Halfway,
+    /// The device has no such thing.
+    Unsupported,
+    /// The process is killed before it happens.
+    DiesBefore,
+    /// The process is killed after it happened.
+    DiesAfter,
+}
+
+const ALL: [Trouble; 6] = [
+    Trouble::Fails,
+    Trouble::Lies,
+    Trouble::Halfway,
+    Trouble::Unsupported,
+    Trouble::DiesBefore,
+    Trouble::DiesAfter,
+];
+
+const INTERFACE: &str = "eth0";
+
+fn governor(cpu: u32) -> String {
+    format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")
+}
+
+fn throttling() -> Place {
+    Place::File { path: "/proc/sys/kernel/sched_rt_runtime_us".into() }
+}
+
+fn interface() -> String {
+    INTERFACE.to_owned()
+}
+
+fn name(pid: i32) -> String {
+    format!("napi/{INTERFACE}-{pid}")
+}
+
+const THREADS: [i32; 2] = [71, 72];
+
+impl Fake {
+    /// A host where everything is to do.
+    fn untuned() -> Self {
+        let mut fake = Self { namespace: 1, ..Self::default() };
+        for cpu in 0..2 {
+            fake.put(Place::File { path: governor(cpu) }, "powersave");
+        }
+        fake.put(throttling(), "950000");
+        fake.put(Place::Offloads { interface: interface() }, "rx-gro tx-tcp-segmentation");
+        let coalescing =
+            "adaptive-rx=1 adaptive-tx=0 rx-usecs=50 rx-frames=8 tx-usecs=0 tx-frames=0";
+        fake.put(Place::Coalescing { interface: interface() }, coalescing);
+        let eee = "enabled=1 advertised=40 tx-lpi=1 tx-lpi-timer-us=17";
+        fake.put(Place::EnergyEfficient { interface: interface() }, eee);
+        fake.put(Place::Threaded { interface: interface() }, "0");
+        for irq in [40, 41] {
+            fake.put(Place::Irq { irq }, "0-3");
+        }
+        fake
+    }
+
+    fn put(&mut self, place: Place, value: &str) {
+        self.values.insert(place.to_string(), (place, value.to_owned()));
+    }
+
+    fn get(&self, place: &Place) -> Option<&String> {
+        self.values.get(&place.to_string()).map(|(_, value)| value)
+    }
+
+    /// What a write means to the device.
+    fn take(&mut self, place: &Place, value: &str) {
+        let mut value = value.to_owned();
+        match place {
+            // Keys that are not named stay.
+            Place::Coalescing { .. } | Place::EnergyEfficient { .. } => {
+                let now = self.get(place).unwrap().clone();
+                let words = now.split(' ').map(|word| {
+                    let key = word.split_once('=').unwrap().0;
+                    let named = |new: &&str| new.split_once('=').unwrap().0 == key;
+                    value.split(' ').find(named).unwrap_or(word)
+                });
+                value = words.collect::<Vec<_>>().join(" ");
+            }
+            Place::Threaded { .. } => {
+                for pid in THREADS {
+                    for (thread, begins) in threads(pid) {
+                        if value == "1" && self.get(&thread).is_none() {
+                            self.put(thread, begins);
+                        } else if value == "0" && !self.threads_stay {
+                            self.values.remove(&thread.to_string());
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.put(place.clone(), &value);
+    }
+
+    /// Values, less those of threads that nothing runs in.
+    fn state(&self) -> Vec<(String, String)> {
+        let threaded = self.get(&Place::Threaded { interface: interface() });
+        let runs = threaded.is_some_and(|threaded| threaded != "0");
+        let counts = |place: &Place| runs || !THREADS.iter().any(|pid| is_of(place, *pid));
+        let values = self.values.iter().filter(|(_, (place, _))| counts(place));
+        values.map(|(name, (_, value))| (name.clone(), value.clone())).collect()
+    }
+}
+
+fn threads(pid: i32) -> [(Place, &'static str); 2] {
+    [
+        (Place::ThreadPolicy { interface: interface(), pid, name: name(pid) }, "other"),
+        (Place::ThreadCpus { interface: interface(), pid, name: name(pid) }, "0-3"),
+    ]
+}
+
+fn is_of(place: &Place, thread: i32) -> bool {
+    threads(thread).iter().any(|(of_thread, _)| of_thread == place)
+}
+
+impl Host for Fake {
+    fn survey(&mut self, interfaces: &[String]) -> Result<Survey> {
+        let path = |cpu| Place::File { path: governor(cpu) };
+        let governors = (0..2).filter_map(|cpu| {
+            let now = self.get(&path(cpu))?.clone();
+            Some(Governor { path: governor(cpu), now, available: Vec::new() })
+        });
+        let thread = |pid: i32| {
+            let [(policy, _), (cpus, _)] = threads(pid);
+            let policy = Some(self.get(&policy)?.clone());
+            Some(NapiThread { pid, name: name(pid), policy, cpus: self.get(&cpus)?.clone() })
+        };
+        let value = |place: Place| self.get(&place).cloned();
+        let threaded = value(Place::Threaded { interface: interface() });
+        let found = InterfaceSurvey {
+            name: interface(),
+            veth: self.veth,
+            offloads: value(Place::Offloads { interface: interface() }),
+            coalescing: value(Place::Coalescing { interface: interface() }),
+            energy_efficient: value(Place::EnergyEfficient { interface: interface() }),
+            irqs: [40, 41]
+                .into_iter()
+                .filter_map(|irq| Some((irq, value(Place::Irq { irq })?)))
+                .collect(),
+            threads: match threaded.as_deref() {
+                Some("1") => THREADS.into_iter().filter_map(thread).collect(),
+                _ => Vec::new(),
+            },
+            threaded,
+        };
+        Ok(Survey {
+            cpus: "0-3".parse()?,
+            governors: governors.collect(),
+            rt_runtime: value(throttling()),
+            interfaces: if interfaces.is_empty() { vec![] } else { vec![found] },
+        })
+    }
+
+    fn read(&mut self, place: &Place) -> std::result::Result<String, Refusal> {
+        self.get(place).cloned().ok_or(Refusal::Gone)
+    }
+
+    fn write(&mut self, place: &Place, value: &str) -> std::result::Result<(), Refusal> {
+        if self.get(place).is_none() {
+            return Err(Refusal::Gone);
+        }
+        let trouble = self.at_write.filter(|(at, _)| *at == self.writes).map(|(_, what)| what);
+        self.writes += 1;
+        match trouble {
+            None => self.take(place, value),
+            Some(Trouble::Fails) => return Err(Refusal::Failed("refused".into())),
+            Some(Trouble::Unsupported) => return Err(Refusal::Unsupported("not here".into())),
+            Some(Trouble::Lies) => {}
+            Some(Trouble::Halfway) => {
+                let now = self.get(place).unwrap().replace(|c: char| c.is_ascii_digit(), "9");
+                self.put(place.clone(), if now.contains('=') { &now } else { "neither" });
+                return Err(Refusal::Failed("refused".into()));
+            }
+            Some(Trouble::DiesBefore) => resume_unwind(Box::new("killed")),
+            Some(Trouble::DiesAfter) => {
+                self.take(place, value);
+                resume_unwind(Box::new("killed"));
+            }
+        }
+        Ok(())
+    }
+
+    fn namespace(&self) -> u64 {
+        self.namespace
+    }
+}
+
+/// A journal that outlives what is killed.
+#[derive(Debug, Default)]
+struct Memory {
+    entries: RefCell<Vec<Entry>>,
+    /// Writes that succeed from now on.
+    room: Cell<Option<usize>>,
+}
+
+impl Log for Memory {
+    fn entries(&self) -> Vec<Entry> {
+        self.entries.borrow().clone()
+    }
+
+    fn replace(&mut self, entries: Vec<Entry>) -> Result<()> {
+        if let Some(room) = self.room.get() {
+            let left = room.checked_sub(1).ok_or_else(|| Error::Journal {
+                path: "journal".into(),
+                operation: "write it",
+                source: std::io::Error::from_raw_os_error(28),
+            })?;
+            self.room.set(Some(left));
+        }
+        *self.entries.borrow_mut() = entries;
+        Ok(())
+    }
+}
+
+fn tuning() -> Tuning {
+    Tuning { interfaces: vec![interface()], cpus: Some("1".parse().unwrap()), ..Tuning::default() }
+}
+
+fn try_apply(fake: &mut Fake, log: &mut Memory, keep_going: bool) -> Option<Report> {
+    catch_unwind(AssertUnwindSafe(|| apply(fake, log, &tuning(), keep_going).unwrap())).ok()
+}
+
+fn outcomes(changes: &[Change], outcome: Outcome) -> usize {
+    changes.iter().filter(|change| change.outcome == outcome).count()
+}
+
+/// Writes of an untroubled run.
+const WRITES: usize = 13;
+
+#[test]
+fn everything_is_changed_and_put_back() {
+    let (mut fake, mut log) = (Fake::untuned(), Memory::default());
+    let before = fake.state();
+    let report = try_apply(&mut fake, &mut log, false).unwrap();
+    assert!(report.is_good());
+    assert_eq!((outcomes(&report.changes, Outcome::Changed), fake.writes), (WRITES, WRITES));
+    assert_eq!(plan(&tuning(), &fake.survey(&[interface()]).unwrap()), Default::default());
+    let [(policy, _), (cpus, _)] = threads(THREADS[1]);
+    assert_eq!((fake.read(&policy), fake.read(&cpus)), (Ok("fifo 50".into()), Ok("1".into())));
+
+    let again = try_apply(&mut fake, &mut log, false).unwrap();
+    assert_eq!((again.changes.len(), fake.writes), (0, WRITES), "there is nothing left to do");
+    let restored = restore(&mut fake, &mut log).unwrap();
+    assert!(restored.iter().all(|restored| restored.outcome == PutBack::Restored), "{restored:?}");
+    assert_eq!((fake.state(), log.entries()), (before, vec![]));
+}
+
+#[test]
+fn threads_are_told_of_before_they_exist() {
+    let mut fake = Fake::untuned();
+    let found = plan(&tuning(), &fake.survey(&[interface()]).unwrap());
+    let expected = "eth0: its NAPI threads, once they exist: fifo 50, CPUs 1";
+    assert_eq!((found.settings.len(), found.later), (WRITES - 4, vec![expected.to_owned()]));
+}
+
+#[test]
+fn only_what_may_be_changed_is() {
+    let mut fake = Fake::untuned();
+    let survey = fake.survey(&[interface()]).unwrap();
+    for kind in Kind::ALL {
+        let only = Tuning { only: vec![kind], ..tuning() };
+        let settings = plan(&only, &survey).settings;
+        assert!(settings.iter().all(|setting| setting.kind == kind), "{kind}: {settings:?}");
+        let of_threads = matches!(kind, Kind::NapiPriority | Kind::NapiAffinity);
+        assert_eq!(settings.is_empty(), of_threads, "{kind}");
+    }
+}
+
+#[test]
+fn without_cpus_nothing_is_moved_and_cpus_that_are_not_there_are_named() {
+    let mut fake = Fake::untuned();
+    let survey = fake.survey(&[interface()]).unwrap();
+    let moves = |tuning: &Tuning| {
+        let found = plan(tuning, &survey);
+        (found.settings.iter().any(|setting| setting.kind == Kind::IrqAffinity), found.cannot)
+    };
+    assert_eq!(moves(&Tuning { cpus: None, ..tuning() }), (false, vec![]));
+    let cannot = "CPUs 3-4 are not all online; these are: 0-3".to_owned();
+    let cpus = Some("3-4".parse().unwrap());
+    assert_eq!(moves(&Tuning { cpus, ..tuning() }), (false, vec![cannot]));
+}
+
+#[test]
+fn a_veth_keeps_what_gives_it_napi() {
+    let mut fake = Fake { veth: true, ..Fake::untuned() };
+    let settings = plan(&tuning(), &fake.survey(&[interface()]).unwrap()).settings;
+    let offloads = settings.iter().find(|setting| setting.kind == Kind::Offloads).unwrap();
+    assert_eq!(offloads.wanted, "rx-gro");
+}
+
+#[test]
+fn a_governor_that_the_driver_does_not_offer_is_named() {
+    let available = vec!["powersave".to_owned(), "userspace".to_owned()];
+    let governor = Governor { path: "/g".into(), now: "powersave".into(), available };
+    let survey = Survey { governors: vec![governor], ..Survey::default() };
+    let found = plan(&Tuning::default(), &survey);
+    assert!(found.settings.is_empty());
+    assert!(found.cannot[0].contains("only powersave, userspace"), "{:?}", found.cannot);
+}
+
+/// Troubled anywhere, the host is as it was, at once or after the next process restored it.
+#[test]
+fn after_trouble_at_any_step_the_host_is_as_it_was() {
+    for threads_stay in [false, true] {
+        for at in 0..WRITES {
+            for trouble in ALL {
+                let case = format!("write {at} {trouble:?}, threads stay: {threads_stay}");
+                let mut fake = Fake { threads_stay, ..Fake::untuned() };
+                let before = fake.state();
+                fake.at_write = Some((at, trouble));
+                let mut log = Memory::default();
+                let report = try_apply(&mut fake, &mut log, false);
+                match (&report, trouble) {
+                    (None, Trouble::DiesBefore | Trouble::DiesAfter) => {
+                        assert!(!log.entries().is_empty(), "{case}");
+                    }
+                    (Some(report), Trouble::Unsupported) => {
+                        assert!(report.is_good(), "{case}");
+                        assert_eq!(outcomes(&report.changes, Outcome::Skipped), 1, "{case}");
+                    }
+                    (Some(report), _) => {
+                        assert!(!report.is_good(), "{case}");
+                        assert_eq!(outcomes(&report.changes, Outcome::RolledBack), at, "{case}");
+                        assert_eq!(fake.state(), before, "{case}: rolled back");
+                        assert_eq!(log.entries(), [], "{case}");
+                    }
+                    (None, _) => panic!("{case}"),
+                }
+                let restored = restore(&mut fake, &mut log).unwrap();
+                let failed = restored.iter().find(|one| one.outcome == PutBack::Failed);
+                assert_eq!(failed, None, "{case}");
+                assert_eq!((fake.state(), log.entries()), (before, vec![]), "{case}");
+                // A thread that nothing runs in any more has no priority left either.
+                for (place, begins) in THREADS.into_iter().flat_map(threads) {
+                    assert!(fake.get(&place).is_none_or(|now| now == begins), "{case}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn with_keep_going_only_what_failed_is_as_before() {
+    for at in 0..WRITES {
+        for trouble in [Trouble::Fails, Trouble::Lies, Trouble::Halfway] {
+            let (mut fake, mut log) = (Fake::untuned(), Memory::default());
+            let before = fake.state();
+            fake.at_write = Some((at, trouble));
+            let report = try_apply(&mut fake, &mut log, true).unwrap();
+            let failed: Vec<&Change> =
+                report.changes.iter().filter(|change| change.outcome != Outcome::Changed).collect();
+            let [failed] = failed[..] else { panic!("{at} {trouble:?}: {failed:?}") };
+            assert_eq!(failed.outcome, Outcome::Failed, "{at} {trouble:?}");
+            assert_eq!(fake.get(&failed.setting.place), Some(&failed.setting.now));
+            assert!(log.entries().iter().all(|entry| entry.place != failed.setting.place));
+            restore(&mut fake, &mut log).unwrap();
+            assert_eq!(fake.state(), before, "{at} {trouble:?}");
+        }
+    }
+}
+
+#[test]
+fn without_a_journal_nothing_is_changed() {
+    // The first phase's journal, then that of the threads.
+    for (room, writes) in [(0, 0), (1, 2 * (WRITES - 4))] {
+        let (mut fake, mut log) = (Fake::untuned(), Memory::default());
+        let before = fake.state();
+        log.room.set(Some(room));
+        let error = apply(&mut fake, &mut log, &tuning(), true).unwrap_err().to_string();
+        assert!(error.starts_with("journal journal: cannot write it: No space left"), "{error}");
+        assert_eq!((fake.state(), fake.writes), (before, writes));
+    }
+}
+
+#[test]
+fn the_first_value_is_what_is_restored_and_a_session_undoes_only_its_own() {
+    let (mut fake, mut log) = (Fake::untuned(), Memory::default());
+    let before = fake.state();
+    let host_only = Tuning { interfaces: Vec::new(), ..tuning() };
+    apply(&mut fake, &mut log, &host_only, false).unwrap();
+    // Meanwhile somebody changes one of the values.
+    fake.put(throttling(), "400000");
+    let between = fake.state();
+
+    let mut session = apply(&mut fake, &mut log, &tuning(), false).unwrap().changes;
+    assert_eq!(session.len(), WRITES - 2);
+    roll_back(&mut fake, &mut log, &mut session).unwrap();
+    assert_eq!(outcomes(&session, Outcome::RolledBack), session.len());
+    assert_eq!((fake.state(), log.entries().len()), (between, 3));
+    restore(&mut fake, &mut log).unwrap();
+    assert_eq!(fake.state(), before);
+}
+
+#[test]
+fn what_is_elsewhere_is_kept_and_what_is_gone_is_forgotten() {
+    let (mut fake, mut log) = (Fake::untuned(), Memory::default());
+    try_apply(&mut fake, &mut log, false).unwrap();
+    fake.namespace = 2;
+    fake.values.remove(&Place::Irq { irq: 41 }.to_string());
+    let restored = restore(&mut fake, &mut log).unwrap();
+    let count = |outcome| restored.iter().filter(|one| one.outcome == outcome).count();
+    // Offloads, coalescing, energy-efficient Ethernet, threaded.
+    assert_eq!((count(PutBack::Failed), count(PutBack::Gone), log.entries().len()), (4, 1, 4));
+    let reason = restored.iter().find_map(|one| one.reason.clone()).unwrap();
+    assert!(reason.contains("another network namespace (net:[1])"), "{reason}");
+    fake.namespace = 1;
+    restore(&mut fake, &mut log).unwrap();
+    assert_eq!(log.entries(), []);
+    assert_eq!(fake.get(&Place::Threaded { interface: interface() }).unwrap(), "0");
+}
+
+proptest! {
+    /// Whatever the values are and whatever goes wrong twice, first process and second.
+    #[test]
+    fn any_host_is_restored(
+        governors in proptest::collection::vec("performance|powersave|schedutil", 2),
+        runtime in "-1|950000|1000",
+        offloads in "none|rx-gro|rx-gro rx-lro tx-tcp-segmentation",
+        usecs in 0_u32..3,
+        frames in 0_u32..3,
+        threaded in "0|1",
+        trouble in proptest::option::of((0..WRITES, proptest::sample::select(ALL.to_vec()))),
+        second in proptest::option::of(0..WRITES),
+        keep_going: bool,
+    ) {
+        let mut fake = Fake::untuned();
+        for (cpu, governor_now) in (0..).zip(&governors) {
+            fake.put(Place::File { path: governor(cpu) }, governor_now);
+        }
+        fake.put(throttling(), &runtime);
+        fake.put(Place::Offloads { interface: interface() }, &offloads);
+        let place = Place::Coalescing { interface: interface() };
+        fake.put(place, &format!("rx-usecs={usecs} rx-frames={frames}"));
+        fake.take(&Place::Threaded { interface: interface() }, &threaded);
+        let before = fake.state();
+
+        let mut log = Memory::default();
+        fake.at_write = trouble;
+        try_apply(&mut fake, &mut log, keep_going);
+        // The process that restores is killed, too.
+        fake.writes = 0;
+        fake.at_write = second.map(|at| (at, Trouble::DiesAfter));
+        let _ = catch_unwind(AssertUnwindSafe(|| restore(&mut fake, &mut log)));
+        fake.at_write = None;
+        let restored = restore(&mut fake, &mut log).unwrap();
+        prop_assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{:?}", restored);
+        prop_assert_eq!((fake.state(), log.entries()), (before, vec![]));
+    }
+}
