@@ -21,7 +21,7 @@ use common::{
 use libbpf_rs::libbpf_sys as sys;
 use onbeat_lab::World;
 use onbeat_netdev::Namespace;
-use onbeat_node::control::XdpMode;
+use onbeat_node::control::PortMode;
 
 const GROUP: &str = "01:00:5e:00:00:01";
 const VLAN: u16 = 100;
@@ -148,7 +148,7 @@ fn refuse_then_replace(hold: Hold) {
     world.start("a", replacing()).unwrap_or_else(|error| panic!("{error}"));
     let ours = running(&world, "path2");
     assert!(ours.is_some() && ours != Some(stranger.id), "{ours:?}");
-    assert!(show("a").ports.iter().all(|port| port.mode == XdpMode::Native));
+    assert!(show("a").ports.iter().all(|port| port.mode == PortMode::Native));
     assert_eq!(port(&show("a"), "path2").interface, "path2");
     let mut replicas = ["path1", "path2"].map(|host| Capture::open(&world, host, "eth0"));
     let sent = FrameText::new(GROUP, &[VLAN], None);

@@ -20,7 +20,7 @@ use common::{
 use onbeat_lab::World;
 use onbeat_lab::world::Ends;
 use onbeat_netdev::VethEnd;
-use onbeat_node::control::{Link, XdpMode};
+use onbeat_node::control::{Link, PortMode};
 
 const STREAM: &str = "axis";
 const GROUP: &str = "01:00:5e:00:00:01";
@@ -163,7 +163,7 @@ fn an_interface_that_comes_back_gets_its_program_back() {
         wait_for("the node tells that it is gone", || {
             let status = show(node);
             let port = port(&status, "path1");
-            (port.link, port.mode) == (Link::Missing, XdpMode::Detached)
+            (port.link, port.mode) == (Link::Missing, PortMode::Detached)
         });
         wait_for("the log says so", || log(node).contains("interface path1 is gone"));
     }
@@ -179,7 +179,7 @@ fn an_interface_that_comes_back_gets_its_program_back() {
         wait_for("the node runs on it again", || {
             let status = show(node);
             let port = port(&status, "path1");
-            (port.link, port.mode) == (Link::Up, XdpMode::Native)
+            (port.link, port.mode) == (Link::Up, PortMode::Native)
         });
         assert_eq!(device(&world, node, "path1").mtu, WANTED, "MTU of path1 of {node}");
     }

@@ -22,7 +22,7 @@ use onbeat_lab::World;
 use onbeat_lab::world::Ends;
 use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Ethtool, XdpMode as DeviceMode};
-use onbeat_node::control::{Link, XdpMode};
+use onbeat_node::control::{Link, PortMode};
 
 const GROUP: &str = "01:00:5e:00:00:01";
 const VLAN: u16 = 100;
@@ -58,7 +58,7 @@ egress = [{{ port = "host", tag = "none" }}]
     (a, b)
 }
 
-fn started(mode: &str, expected: XdpMode) -> World {
+fn started(mode: &str, expected: PortMode) -> World {
     let (a, b) = alike(mode);
     let world = start(&two_paths(&a, &b));
     for node in ["a", "b"] {
@@ -137,7 +137,7 @@ fn native_mode() {
     if !can_run() {
         return;
     }
-    let world = started("native", XdpMode::Native);
+    let world = started("native", PortMode::Native);
     survives_cuts(&world);
     leaves_other_frames_alone(&world);
 }
@@ -147,7 +147,7 @@ fn generic_mode() {
     if !can_run() {
         return;
     }
-    let world = started("generic", XdpMode::Generic);
+    let world = started("generic", PortMode::Generic);
     survives_cuts(&world);
     leaves_other_frames_alone(&world);
 
@@ -174,14 +174,14 @@ fn a_reload_changes_the_mode() {
     if !can_run() {
         return;
     }
-    let mut world = started("native", XdpMode::Native);
+    let mut world = started("native", PortMode::Native);
     let sent = flow(&world);
     sent.advance(WHILE);
     sent.finish_whole();
     let before = common::stream(&show("b"), "axis").egress[0].output_packets;
     for (mode, expected, told) in [
-        ("generic", DeviceMode::Generic, XdpMode::Generic),
-        ("native", DeviceMode::Native, XdpMode::Native),
+        ("generic", DeviceMode::Generic, PortMode::Generic),
+        ("native", DeviceMode::Native, PortMode::Native),
     ] {
         let texts = alike(mode);
         for (node, text) in [("a", texts.0), ("b", texts.1)] {
@@ -219,7 +219,7 @@ fn generic_mode_with_replicas_that_differ_is_refused() {
 fn why_not_native(name: &str) -> String {
     let status = show("a");
     let port = port(&status, name);
-    assert_eq!(port.mode, XdpMode::Generic, "{port:?}");
+    assert_eq!(port.mode, PortMode::Generic, "{port:?}");
     let why = port.not_native.clone().expect("why it is not native");
     assert!(log("a").contains(&format!("port \"{name}\": XDP in generic mode: {why}")));
     let shown = run(&["show", "a"]).out;
@@ -248,7 +248,7 @@ fn a_veth_whose_other_end_does_not_poll_is_told_with_the_way_out() {
         let status = show("a");
         assert_eq!(
             (port(&status, name).mode, &port(&status, name).not_native),
-            (XdpMode::Native, &None)
+            (PortMode::Native, &None)
         );
     }
 
@@ -262,7 +262,7 @@ fn a_veth_whose_other_end_does_not_poll_is_told_with_the_way_out() {
     world.daemon("a").unwrap().interrupt().unwrap();
     world.start("a", program()).unwrap();
     let status = show("a");
-    assert!(status.ports.iter().all(|port| port.mode == XdpMode::Native), "{:?}", status.ports);
+    assert!(status.ports.iter().all(|port| port.mode == PortMode::Native), "{:?}", status.ports);
     assert!(status.ports.iter().all(|port| port.not_native.is_none()), "{:?}", status.ports);
 }
 

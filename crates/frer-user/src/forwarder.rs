@@ -41,14 +41,14 @@ pub struct Forwarder {
 
 impl Forwarder {
     /// Begins to forward by the streams of `plane`, at first without ports. `prepare` is what the
-    /// thread does first: priority, affinity, locked memory.
+    /// thread does first: priority, affinity, locked memory; what it gives is kept until the end.
     ///
     /// # Errors
     /// What `prepare` says; no thread.
-    pub fn start(
+    pub fn start<T>(
         plane: Plane,
         poll: Poll,
-        prepare: impl FnOnce() -> io::Result<()> + Send + 'static,
+        prepare: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> Result<Self> {
         let system = |what| move |source| Error::System { what, source };
         let (control, requests) = control::pair().map_err(system("make a control channel"))?;
@@ -56,7 +56,10 @@ impl Forwarder {
         let forwarding = Forwarding { inside, requests };
         let (ready, is_ready) = sync_channel(1);
         let run = move || {
-            let prepared = prepare();
+            let (_kept, prepared) = match prepare() {
+                Ok(kept) => (Some(kept), Ok(())),
+                Err(error) => (None, Err(error)),
+            };
             let go = prepared.is_ok();
             // Who started it waits for this.
             let _ = ready.send(prepared);

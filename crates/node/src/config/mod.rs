@@ -11,6 +11,7 @@ mod identify;
 mod mtu;
 mod node;
 mod reader;
+mod realtime;
 mod recovery;
 mod repeat;
 mod stream;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_user::Poll;
+use onbeat_realtime::Profile;
 use toml::de::DeTable;
 
 pub use diagnostic::{ConfigError, Warnings};
@@ -54,6 +56,8 @@ pub struct NodeConfig {
     pub backend: Backend,
     /// How the data plane in user space waits for frames.
     pub poll: Poll,
+    /// What its thread asks of the host.
+    pub realtime: Profile,
     /// Streams the node has room for without being built anew.
     pub max_streams: u32,
     /// Path of the control socket.

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use onbeat_frer::spec::{MAX_PORTS, PortId};
 use onbeat_frer_user::Poll;
+use onbeat_realtime::Profile;
 
 use super::reader::Value;
+use super::realtime;
 use super::text::{is_interface, is_name, name_rule};
 use super::{
     Backend, Create, INTERFACE_LENGTH, Mode, NodeConfig, PortConfig, PortIds, Promiscuous,
@@ -29,6 +31,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
         name: stem.filter(|stem| is_name(stem)).unwrap_or("node").into(),
         backend: Backend::default(),
         poll: Poll::default(),
+        realtime: Profile::default(),
         max_streams: DEFAULT_MAX_STREAMS,
         control: PathBuf::new(),
         pin: PathBuf::new(),
@@ -43,6 +46,8 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
         let poll = [("epoll", Poll::Sleep), ("busy", Poll::Busy)];
         let poll = table.take("poll").and_then(|value| value.choice(&poll));
         config.poll = poll.unwrap_or_default();
+        config.realtime =
+            table.take("realtime").map(|value| realtime::read(&value)).unwrap_or_default();
         if let Some(value) = table.take("max-streams") {
             config.max_streams = value.number(1..=MAX_STREAMS).unwrap_or(DEFAULT_MAX_STREAMS);
         }

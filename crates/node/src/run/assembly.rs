@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use onbeat_frer_user::Poll;
 use onbeat_frer_xdp::{Options as PlaneOptions, Plane};
 use onbeat_netdev::LinkEvent;
+use onbeat_realtime::Profile;
 
 use super::Options;
 use super::engine::{Engine, PacketPlane};
@@ -151,6 +152,10 @@ impl Node {
             let name = |poll| if poll == Poll::Busy { "busy" } else { "epoll" };
             return needs_restart("poll", &name(old.poll), &name(now.poll));
         }
+        if old.realtime != now.realtime {
+            let name = |profile: &Profile| format!("{profile:?}");
+            return needs_restart("realtime", &name(&old.realtime), &name(&now.realtime));
+        }
         if old.max_streams != now.max_streams {
             return needs_restart("max-streams", &old.max_streams, &now.max_streams);
         }
@@ -257,7 +262,7 @@ fn open(config: &NodeConfig) -> Result<Engine> {
         Backend::Packet => {
             // Of an earlier daemon, which would forward each frame once more.
             Plane::remove(&config.pin)?;
-            Engine::Packet(PacketPlane::start(config.poll)?)
+            Engine::Packet(PacketPlane::start(config.poll, config.realtime.clone())?)
         }
     })
 }

@@ -1,6 +1,7 @@
 //! The data plane in this process: streams, ports, and the thread that forwards.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 
 use onbeat_frer::identify::Table;
 use onbeat_frer::plane::Plane;
@@ -9,6 +10,7 @@ use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
 use onbeat_frer_user::{Forwarder, Inside, Poll, Port};
 use onbeat_frer_xdp::Changes;
 use onbeat_netdev::{Link, Namespace};
+use onbeat_realtime::Profile;
 
 use super::super::error::{Error, Result};
 
@@ -32,8 +34,9 @@ struct Opened {
 
 impl PacketPlane {
     /// A data plane without ports and streams.
-    pub(in super::super) fn start(poll: Poll) -> Result<Self> {
-        let forwarder = Forwarder::start(Plane::new(MAX_PORTS), poll, || Ok(()))?;
+    pub(in super::super) fn start(poll: Poll, realtime: Profile) -> Result<Self> {
+        let prepare = move || realtime.enter().map_err(io::Error::other);
+        let forwarder = Forwarder::start(Plane::new(MAX_PORTS), poll, prepare)?;
         Ok(Self { forwarder, ports: BTreeMap::new(), streams: HashMap::new() })
     }
 

@@ -1,0 +1,35 @@
+//! The `[node.realtime]` table: what the forwarding thread asks of the host.
+
+use std::str::FromStr;
+
+use onbeat_realtime::Profile;
+
+use super::reader::Value;
+
+/// Highest value of dma-latency-us: a second, in which any CPU wakes up.
+const LONGEST_LATENCY_US: u32 = 1_000_000;
+
+pub(super) fn read(value: &Value<'_>) -> Profile {
+    let mut profile = Profile::default();
+    let Some(mut table) = value.table() else { return profile };
+    let scheduling = table.take("scheduling");
+    profile.scheduling = scheduling.and_then(|value| parse(&value, "write it like \"fifo 49\""));
+    let cpus = table.take("cpus");
+    profile.cpus = cpus.and_then(|value| parse(&value, "write it like \"1\" or \"2-3,5\""));
+    profile.lock_memory =
+        table.take("lock-memory").and_then(|value| value.flag()).unwrap_or_default();
+    let latency = table.take("dma-latency-us");
+    profile.dma_latency_us = latency.and_then(|value| value.number(0..=LONGEST_LATENCY_US));
+    table.finish();
+    profile
+}
+
+fn parse<T: FromStr<Err: std::fmt::Display>>(value: &Value<'_>, help: &str) -> Option<T> {
+    match value.text()?.parse() {
+        Ok(parsed) => Some(parsed),
+        Err(error) => {
+            value.fault(error.to_string(), help);
+            None
+        }
+    }
+}
