@@ -283,7 +283,9 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
             .map(|(backend, _)| backend.name)
             .filter(|name| cases().any(|case| case.backend == *name && case.together))
             .collect();
-        let how = if together.is_empty() {
+        let how = if found.rows.len() == 1 {
+            "one row".into()
+        } else if together.is_empty() {
             format!(
                 "each row in blocks by itself, one after another, as there are not {} between two",
                 micros(LEAST_DISTANCE_NS)

@@ -42,6 +42,8 @@ pub(super) struct Rig {
     pub(super) mn: Handle,
     pub(super) cn: Handle,
     pub(super) wire: Wire,
+    // Its namespace goes with it, and with that the interfaces.
+    _wire: Handle,
     pub(super) request: frames::Frame,
     pub(super) response: frames::Frame,
 }
@@ -63,7 +65,7 @@ impl Rig {
         if answers == Answers::Reflection {
             wire_programs.reflect(&cn, CN)?;
         }
-        Ok(Self { mn, cn, wire: wire_programs, request, response })
+        Ok(Self { mn, cn, wire: wire_programs, _wire: wire, request, response })
     }
 }
 

@@ -59,13 +59,13 @@ functions! {
     set_snaplen: fn(Handle, c_int) -> c_int;
     set_promisc: fn(Handle, c_int) -> c_int;
     set_immediate_mode: fn(Handle, c_int) -> c_int;
-    set_timeout: fn(Handle, c_int) -> c_int;
     activate: fn(Handle) -> c_int;
     setdirection: fn(Handle, c_int) -> c_int;
     compile: fn(Handle, *mut Program, *const c_char, c_int, c_uint) -> c_int;
     setfilter: fn(Handle, *mut Program) -> c_int;
     freecode: fn(*mut Program);
     setnonblock: fn(Handle, c_int, *mut c_char) -> c_int;
+    get_selectable_fd: fn(Handle) -> c_int;
     next_ex: fn(Handle, *mut *mut Header, *mut *const c_uchar) -> c_int;
     sendpacket: fn(Handle, *const c_uchar, c_int) -> c_int;
     geterr: fn(Handle) -> *const c_char;
@@ -87,15 +87,6 @@ pub(super) struct Capture {
 // whoever has the structure is the only one to use it.
 unsafe impl Send for Capture {}
 
-/// How to wait for a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Waits {
-    /// This long at most.
-    Milliseconds(i32),
-    /// Not at all.
-    Never,
-}
-
 impl Capture {
     /// Opens an interface for frames that a filter lets through. What goes wrong is told as
     /// libpcap says it.
@@ -103,12 +94,11 @@ impl Capture {
         namespace: &Namespace,
         interface: &str,
         filter: &str,
-        waits: Waits,
     ) -> Result<Self, String> {
         let functions = load()?;
         let (interface, filter) = (text(interface)?, text(filter)?);
         namespace
-            .run(|| Self::in_this_namespace(functions, &interface, &filter, waits))
+            .run(|| Self::in_this_namespace(functions, &interface, &filter))
             .map_err(|error| error.to_string())?
     }
 
@@ -116,7 +106,6 @@ impl Capture {
         functions: Functions,
         interface: &CStr,
         filter: &CStr,
-        waits: Waits,
     ) -> Result<Self, String> {
         let mut error = [0; ERROR_LEN];
         // SAFETY: the name ends with a zero, and the buffer is as long as PCAP_ERRBUF_SIZE says.
@@ -126,29 +115,24 @@ impl Capture {
         }
         let capture = Self { functions, handle };
         let f = &capture.functions;
-        let timeout = if let Waits::Milliseconds(timeout) = waits { timeout } else { 1 };
-        // SAFETY: the handle is open and not active yet.
-        let results = unsafe {
-            [
-                (f.set_snaplen)(handle, 2048),
-                (f.set_promisc)(handle, 1),
-                (f.set_immediate_mode)(handle, 1),
-                (f.set_timeout)(handle, timeout),
-                (f.activate)(handle),
-                (f.setdirection)(handle, INCOMING),
-            ]
+        // SAFETY: the handle is open; each is called in the state that pcap(3) wants it in, as the
+        // first that fails is the last.
+        let failed = unsafe {
+            (f.set_snaplen)(handle, 2048) < 0
+                || (f.set_promisc)(handle, 1) < 0
+                || (f.set_immediate_mode)(handle, 1) < 0
+                // A positive result is a warning.
+                || (f.activate)(handle) < 0
+                || (f.setdirection)(handle, INCOMING) < 0
         };
-        // A positive result of pcap_activate is a warning.
-        if results.iter().any(|result| *result < 0) {
+        if failed {
             return Err(capture.error());
         }
         capture.set_filter(filter)?;
-        if waits == Waits::Never {
-            // SAFETY: the handle is active, and the buffer is long enough.
-            let result = unsafe { (f.setnonblock)(handle, 1, error.as_mut_ptr()) };
-            if result < 0 {
-                return Err(said(&error));
-            }
+        // SAFETY: the handle is active, and the buffer is long enough.
+        let result = unsafe { (f.setnonblock)(handle, 1, error.as_mut_ptr()) };
+        if result < 0 {
+            return Err(said(&error));
         }
         Ok(capture)
     }
@@ -172,7 +156,17 @@ impl Capture {
         if set < 0 { Err(self.error()) } else { Ok(()) }
     }
 
-    /// Waits for a frame as was said, and looks at it; `None` where none came.
+    /// Waits for a frame, or for so long. libpcap's own wait has no end but a frame
+    /// (pcap_set_timeout(3PCAP): "may wait forever").
+    pub(super) fn wait(&self, milliseconds: u8) {
+        // SAFETY: the handle is active.
+        let fd = unsafe { (self.functions.get_selectable_fd)(self.handle) };
+        let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one pollfd, which lives through the call. What it says is seen by reading.
+        unsafe { libc::poll(&raw mut polled, 1, milliseconds.into()) };
+    }
+
+    /// The next frame, if one is there, looked at.
     pub(super) fn next<T>(&mut self, look: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, String> {
         let mut header: *mut Header = ptr::null_mut();
         let mut octets: *const c_uchar = ptr::null();

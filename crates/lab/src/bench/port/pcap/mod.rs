@@ -3,7 +3,7 @@
 
 mod library;
 
-use self::library::{Capture, Waits};
+use self::library::Capture;
 use super::frames::{Frame, REQUEST_EXPRESSION};
 use super::node::{ControlledNode, Done, ManagingNode};
 use super::rig::{CN, MN, Rig};
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 type Opened<T> = std::result::Result<T, String>;
 
 /// How long a wait for a request lasts before the program looks whether it is to end.
-const WAIT_MS: i32 = 20;
+const WAIT_MS: u8 = 20;
 
 /// Whether libpcap is here, and why not.
 #[cfg(test)]
@@ -33,7 +33,7 @@ pub(super) struct Asking {
 impl Asking {
     pub(super) fn open(rig: &Rig) -> Opened<Self> {
         let (namespace, filter) = (rig.mn.namespace(), "ether proto 0x88ab");
-        let capture = Capture::open(namespace, MN, filter, Waits::Never)?;
+        let capture = Capture::open(namespace, MN, filter)?;
         let (sleeper, done) = (Sleeper::default(), Done::default());
         Ok(Self { capture, request: rig.request, sleeper, done })
     }
@@ -71,8 +71,7 @@ pub(super) struct Answering {
 
 impl Answering {
     pub(super) fn open(rig: &Rig) -> Opened<Self> {
-        let waits = Waits::Milliseconds(WAIT_MS);
-        let capture = Capture::open(rig.cn.namespace(), CN, REQUEST_EXPRESSION, waits)?;
+        let capture = Capture::open(rig.cn.namespace(), CN, REQUEST_EXPRESSION)?;
         Ok(Self { capture, response: rig.response, done: Done::default() })
     }
 }
@@ -80,6 +79,7 @@ impl Answering {
 impl ControlledNode for Answering {
     fn serve(&mut self, until_ns: u64) -> Result<()> {
         loop {
+            self.capture.wait(WAIT_MS);
             if self.capture.next(|_| ()).map_err(Error::Invalid)?.is_some() {
                 count(&mut self.done, self.capture.send(&self.response));
             }
