@@ -137,6 +137,12 @@ impl Error {
             Error::Io { source, .. } => source.raw_os_error(),
             _ => None,
         };
-        matches!(code, Some(libc::EAGAIN | libc::ENOBUFS))
+        // EBUSY: what an AF_XDP socket says where the driver's queue refused the frame.
+        matches!(code, Some(libc::EAGAIN | libc::ENOBUFS | libc::EBUSY))
     }
+}
+
+/// Allocates only once there is an error.
+pub(crate) fn failed(interface: &str, operation: &'static str) -> impl Fn(io::Error) -> Error {
+    move |source| Error::Io { interface: interface.to_owned(), operation, source }
 }

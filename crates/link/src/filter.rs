@@ -51,6 +51,11 @@ impl Filter {
                 .all(|((octet, mask), value)| octet & mask == *value)
     }
 
+    /// Value and mask, with zeros behind their end.
+    pub(crate) fn parts(&self) -> (&[u8; Self::MAX_LEN], &[u8; Self::MAX_LEN]) {
+        (&self.value, &self.mask)
+    }
+
     /// Octets of a frame that the filter looks at.
     #[must_use]
     pub fn octets(&self) -> usize {

@@ -2,7 +2,9 @@
 //! is already there.
 //!
 //! - [`Claim`] takes an interface away from the host, and gives it back.
-//! - [`Port`] is what a stack is written against; [`PacketPort`] is one over a packet socket.
+//! - [`Port`] is what a stack is written against; [`PacketPort`] is one over a packet socket,
+//!   [`XskPort`] one over AF_XDP, and [`XdpPort`] one that answers in the driver.
+//! - [`backends`] tells which of them an interface can be used with, and which is best for what.
 //! - [`testing::conformance`] is what every port must do.
 //!
 //! ```no_run
@@ -61,16 +63,19 @@
 //! an emulation says [`Capabilities::require_native`]. Nothing is refused in silence, and no
 //! emulation is shown as the real thing.
 //!
-//! Of the back ends that this trait is made for, `packet` is here. The others have these places in
-//! it:
+//! Of the back ends that this trait is made for, `packet`, `xsk` and `xdp` are here. These are the
+//! places of all in it:
 //!
 //! | back end | receive | send at, every | response |
 //! |---|---|---|---|
 //! | `packet`: packet socket, ring, around the qdisc | ring of the socket | emulated | emulated |
-//! | `xsk`: AF_XDP | UMEM: a token is a UMEM frame | emulated | emulated |
-//! | `xdp`: XDP_TX in the driver | as `xsk` | emulated | native: a slot is a map entry |
+//! | `xsk`: AF_XDP | UMEM: a token is a chunk of it | emulated | emulated |
+//! | `xdp`: XDP_TX in the driver | as `xsk`; what was answered, by a BPF ring buffer | emulated | native: a slot is a map entry |
 //! | `txtime`: SO_TXTIME with etf, taprio | as `packet` | native: launch time | emulated |
 //! | `module`: onbeat.ko | ring of the module | native: hrtimer | native: softirq |
+//!
+//! What the network stack still sees differs: a packet socket gets copies of frames, the two over
+//! XDP take theirs away from the stack.
 //!
 //! What is pure (slots, schedule, filters, responses, which confirmation is whose) knows no clock
 //! and no socket, and is what emulating back ends share.
@@ -88,19 +93,25 @@
 //! - **The newest frame of a cyclic slot goes out**, whenever it was updated: a process image is
 //!   worth sending only as it is now.
 
+mod backends;
 mod capability;
 mod claim;
+mod clock;
 mod error;
 mod filter;
 mod packet;
 mod port;
 mod response;
 mod schedule;
+mod sent;
 mod slot;
 mod time;
+mod xdp;
+mod xsk;
 
 pub mod testing;
 
+pub use backends::{Backend, Backends, Purpose, Remark, backends};
 pub use capability::{Capabilities, Capability, Feature};
 pub use claim::Claim;
 pub use error::{Error, Result};
@@ -110,3 +121,5 @@ pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, Received, Tag};
 pub use response::Response;
 pub use slot::{MIN_FRAME, Slot};
 pub use time::{Clock, Stamp, StampSource, Time};
+pub use xdp::XdpPort;
+pub use xsk::{XdpOptions, XskPort};

@@ -52,6 +52,11 @@ impl Responses {
         self.entries.iter().any(|entry| entry.slot == slot)
     }
 
+    /// Filters and the slots that answer what matches them, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Filter, Slot)> {
+        self.entries.iter().map(|entry| (&entry.filter, entry.slot))
+    }
+
     /// The slot that answers `frame`.
     pub(crate) fn to(&self, frame: &[u8]) -> Option<Slot> {
         self.entries.iter().find(|entry| entry.filter.matches(frame)).map(|entry| entry.slot)

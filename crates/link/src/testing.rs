@@ -5,6 +5,8 @@
 //! measures time: it waits for what must come, and where something must *not* come, for something
 //! that was sent after it.
 
+mod pass;
+
 use std::time::{Duration, Instant};
 
 use onbeat_wire::{EtherType, MacAddress};
@@ -13,6 +15,8 @@ use crate::{
     Capability, Cause, Confirmation, Error, Feature, Filter, MIN_FRAME, Outcome, Port, Received,
     Slot, Time,
 };
+
+pub use pass::PassProgram;
 
 /// The EtherType that the port under test must have been opened for, and no other: one for
 /// experiments (IEEE 802, 9.2.4).

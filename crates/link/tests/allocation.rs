@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   near: "p0" --------- far: "f0"
-//!   PacketPort           a plain packet socket
+//!   each port in turn    a plain packet socket
 //! ```
 
 mod common;
@@ -10,9 +10,9 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use common::{BOUND, Cable, RawSocket};
-use onbeat_link::testing::{ETHER_TYPE, Peer, frame};
-use onbeat_link::{Filter, PacketOptions, PacketPort, Port};
+use common::{BOUND, Cable, RawSocket, xdp};
+use onbeat_link::testing::{ETHER_TYPE, PassProgram, Peer, frame};
+use onbeat_link::{Filter, PacketOptions, PacketPort, Port, XdpPort, XskPort};
 use onbeat_netdev::testing::{Feature, require_all};
 
 thread_local! {
@@ -53,8 +53,15 @@ fn no_frame_takes_memory() {
     }
     assert_eq!(taken(|| drop(std::hint::black_box(Box::new(1)))), 1, "memory taken is counted");
     let cable = Cable::new();
+    let _takes_answers = PassProgram::attach(cable.far.namespace(), "f0").unwrap();
+    let near = cable.near.namespace();
     let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
-    let mut port = PacketPort::open(cable.near.namespace(), "p0", options).unwrap();
+    with(&mut PacketPort::open(near, "p0", options).unwrap(), &cable);
+    with(&mut XskPort::open(near, "p0", xdp::options()).unwrap(), &cable);
+    with(&mut XdpPort::open(near, "p0", xdp::options()).unwrap(), &cable);
+}
+
+fn with(port: &mut dyn Port, cable: &Cable) {
     let mut peer = RawSocket::open(&cable.far, "f0");
     let mac = port.mac_address();
     let (sent, answer, request) =
@@ -89,7 +96,7 @@ fn no_frame_takes_memory() {
             port.cancel(cyclic).unwrap();
             while port.confirmation().unwrap().is_some() {}
         });
-        assert_eq!(taken, 0);
+        assert_eq!(taken, 0, "{}", port.capabilities().backend());
     }
-    assert!(port.diagnostics().unwrap().responses == 300);
+    assert_eq!(port.diagnostics().unwrap().responses, 300);
 }

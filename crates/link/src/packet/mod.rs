@@ -1,11 +1,9 @@
 //! The back end `packet`.
 
-mod clock;
 mod control;
 mod filter;
 mod options;
 mod ring;
-mod sent;
 mod socket;
 
 use std::fmt;
@@ -16,14 +14,13 @@ use onbeat_netdev::{Ethtool, Handle, Namespace};
 use onbeat_wire::MacAddress;
 
 pub use self::options::PacketOptions;
-use self::{
-    clock::NicClock,
-    ring::Ring,
-    sent::Sent,
-    socket::{Socket, Woken},
-};
+use self::ring::Ring;
+pub(crate) use self::socket::{Socket, Woken, check, sleep};
+use crate::clock::{self, NicClock};
+use crate::error::failed;
 use crate::response::Responses;
 use crate::schedule::Schedule;
+use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
     Capabilities, Capability, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter,
@@ -413,10 +410,7 @@ impl Offers {
             .map_err(|error| error.to_string());
         let nic_clock = match &stamping {
             Err(error) => Err(error.clone()),
-            Ok(stamping) => match stamping.phc {
-                None => Err("the NIC has no clock that the kernel shows".to_owned()),
-                Some(n) => NicClock::open(n).map_err(|error| format!("/dev/ptp{n}: {error}")),
-            },
+            Ok(stamping) => NicClock::with(stamping.phc),
         };
         Self {
             confirm: options.confirm,
@@ -487,9 +481,4 @@ fn set_up(
     }
     socket.set(SOL_SOCKET, libc::SO_TIMESTAMPING, stamps)?;
     Ok(ring)
-}
-
-/// Allocates only once there is an error.
-fn failed(interface: &str, operation: &'static str) -> impl Fn(io::Error) -> Error {
-    move |source| Error::Io { interface: interface.to_owned(), operation, source }
 }

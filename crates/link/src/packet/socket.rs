@@ -12,14 +12,14 @@ use super::control::{self, Transmitted};
 
 /// A packet socket of one interface, at first for no protocol.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(crate) struct Socket {
     fd: OwnedFd,
     index: c_int,
 }
 
 impl Socket {
     /// A socket in the calling thread's namespace, that receives nothing before [`Socket::bind`].
-    pub(super) fn open(index: u32) -> io::Result<Self> {
+    pub(crate) fn open(index: u32) -> io::Result<Self> {
         // SAFETY: no pointers are passed.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         check(fd)?;
@@ -40,7 +40,7 @@ impl Socket {
     }
 
     /// Sets an option. `T` is the type that the kernel reads for it.
-    pub(super) fn set<T: Copy>(&self, level: c_int, name: c_int, value: T) -> io::Result<()> {
+    pub(crate) fn set<T: Copy>(&self, level: c_int, name: c_int, value: T) -> io::Result<()> {
         let len = size_of::<T>() as u32;
         // SAFETY: the value has the length given and lives through the call, which only reads it.
         check(unsafe { libc::setsockopt(self.raw(), level, name, (&raw const value).cast(), len) })
@@ -56,7 +56,7 @@ impl Socket {
 
     /// Has the NIC receive a multicast address, or not. The kernel counts, and takes back at the
     /// socket's end.
-    pub(super) fn multicast(&self, address: MacAddress, on: bool) -> io::Result<()> {
+    pub(crate) fn multicast(&self, address: MacAddress, on: bool) -> io::Result<()> {
         let mut request = libc::packet_mreq {
             mr_ifindex: self.index,
             mr_type: libc::PACKET_MR_MULTICAST as u16,
@@ -162,22 +162,8 @@ impl Socket {
 
     /// Waits for a frame, a confirmation or an error for at most `timeout_ns`.
     pub(super) fn wait(&self, timeout_ns: u64) -> io::Result<Woken> {
-        const SECOND: u64 = 1_000_000_000;
-        let mut polled = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: timespec is plain data, for which zeros are a value.
-        let mut timeout: libc::timespec = unsafe { zeroed() };
-        timeout.tv_sec = (timeout_ns / SECOND).min(i32::MAX as u64) as libc::time_t;
-        timeout.tv_nsec = (timeout_ns % SECOND) as libc::c_long;
-        // SAFETY: one pollfd, a timespec and no signal mask; all live through the call.
-        let ready = unsafe { libc::ppoll(&raw mut polled, 1, &raw const timeout, ptr::null()) };
-        if ready < 0 {
-            let error = io::Error::last_os_error();
-            return match error.kind() {
-                io::ErrorKind::Interrupted => Ok(Woken::BySignal),
-                _ => Err(error),
-            };
-        }
-        Ok(if polled.revents & libc::POLLERR != 0 { Woken::ByError } else { Woken::Ready })
+        let polled = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
+        sleep(&mut [polled], timeout_ns)
     }
 
     fn raw(&self) -> c_int {
@@ -193,7 +179,7 @@ impl AsFd for Socket {
 
 /// Why [`Socket::wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(crate) enum Woken {
     /// A frame, or the time is over.
     Ready,
     /// The error queue has something, or the socket an error.
@@ -202,6 +188,27 @@ pub(super) enum Woken {
     BySignal,
 }
 
-pub(super) fn check(result: c_int) -> io::Result<c_int> {
+/// Waits for one of several descriptors for at most `timeout_ns`.
+pub(crate) fn sleep(polled: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<Woken> {
+    const SECOND: u64 = 1_000_000_000;
+    // SAFETY: timespec is plain data, for which zeros are a value.
+    let mut timeout: libc::timespec = unsafe { zeroed() };
+    timeout.tv_sec = (timeout_ns / SECOND).min(i32::MAX as u64) as libc::time_t;
+    timeout.tv_nsec = (timeout_ns % SECOND) as libc::c_long;
+    let count = polled.len() as libc::nfds_t;
+    // SAFETY: as many pollfds as told, a timespec and no signal mask; all live through the call.
+    let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const timeout, ptr::null()) };
+    if ready < 0 {
+        let error = io::Error::last_os_error();
+        return match error.kind() {
+            io::ErrorKind::Interrupted => Ok(Woken::BySignal),
+            _ => Err(error),
+        };
+    }
+    let failed = polled.iter().any(|polled| polled.revents & libc::POLLERR != 0);
+    Ok(if failed { Woken::ByError } else { Woken::Ready })
+}
+
+pub(crate) fn check(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

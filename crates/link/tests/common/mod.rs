@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod xdp;
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
@@ -45,11 +47,15 @@ pub(crate) struct RawSocket(OwnedFd);
 
 impl RawSocket {
     pub(crate) fn open(handle: &Handle, interface: &str) -> Self {
-        let index = handle.index(interface).unwrap();
-        handle.namespace().run(|| Self::of(index)).unwrap().unwrap()
+        Self::open_for(handle, interface, ETHER_TYPE.0)
     }
 
-    fn of(index: u32) -> io::Result<Self> {
+    pub(crate) fn open_for(handle: &Handle, interface: &str, ether_type: u16) -> Self {
+        let index = handle.index(interface).unwrap();
+        handle.namespace().run(|| Self::of(index, ether_type)).unwrap().unwrap()
+    }
+
+    fn of(index: u32, ether_type: u16) -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: no pointers are passed.
         let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
@@ -60,7 +66,7 @@ impl RawSocket {
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as u16,
-            sll_protocol: ETHER_TYPE.0.to_be(),
+            sll_protocol: ether_type.to_be(),
             sll_ifindex: index as i32,
             sll_hatype: 0,
             sll_pkttype: 0,

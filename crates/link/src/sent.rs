@@ -9,18 +9,18 @@ const KEPT: usize = 256;
 
 /// What the socket sent and what became of it, in memory taken once.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(crate) struct Sent {
     /// Transmission number n at n mod [`KEPT`].
     under_way: Vec<Option<(u32, Slot, Cause)>>,
     count: usize,
     next_id: u32,
     news: VecDeque<Confirmation>,
     /// Confirmations that never came, or were not taken in time.
-    pub(super) lost: u64,
+    pub(crate) lost: u64,
 }
 
 impl Sent {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             under_way: vec![None; KEPT],
             count: 0,
@@ -30,33 +30,35 @@ impl Sent {
         }
     }
 
-    /// The kernel took a frame, under the next number.
-    pub(super) fn taken(&mut self, slot: Slot, cause: Cause) {
+    /// The kernel took a frame, under the next number, which is told.
+    pub(crate) fn taken(&mut self, slot: Slot, cause: Cause) -> u32 {
+        let id = self.next_id;
         let place = &mut self.under_way[self.next_id as usize % KEPT];
         match place.replace((self.next_id, slot, cause)) {
             Some(_) => self.lost += 1,
             None => self.count += 1,
         }
         self.skip();
+        id
     }
 
     /// The kernel gave a frame the next number, but did not send it.
-    pub(super) fn skip(&mut self) {
+    pub(crate) fn skip(&mut self) {
         self.next_id = self.next_id.wrapping_add(1);
     }
 
     /// Whether confirmations may come.
-    pub(super) fn expects(&self) -> bool {
+    pub(crate) fn expects(&self) -> bool {
         self.count > 0
     }
 
     /// Whether there is news.
-    pub(super) fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         !self.news.is_empty()
     }
 
     /// Transmission `id` left at `stamp`; whether it is one that is waited for.
-    pub(super) fn left(&mut self, id: u32, stamp: Stamp) -> bool {
+    pub(crate) fn left(&mut self, id: u32, stamp: Stamp) -> bool {
         let place = &mut self.under_way[id as usize % KEPT];
         let Some((_, slot, cause)) = place.take_if(|(of, _, _)| *of == id) else { return false };
         self.count -= 1;
@@ -65,11 +67,12 @@ impl Sent {
     }
 
     /// A frame that nobody waits for did not leave.
-    pub(super) fn dropped(&mut self, slot: Slot, cause: Cause) {
+    pub(crate) fn dropped(&mut self, slot: Slot, cause: Cause) {
         self.add(Confirmation { slot, cause, outcome: Outcome::Dropped });
     }
 
-    fn add(&mut self, confirmation: Confirmation) {
+    /// Something is known of a transmission.
+    pub(crate) fn add(&mut self, confirmation: Confirmation) {
         if self.news.len() == KEPT {
             self.news.pop_front();
             self.lost += 1;
@@ -78,7 +81,7 @@ impl Sent {
     }
 
     /// The oldest news.
-    pub(super) fn take(&mut self) -> Option<Confirmation> {
+    pub(crate) fn take(&mut self) -> Option<Confirmation> {
         self.news.pop_front()
     }
 }

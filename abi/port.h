@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the XDP programs of a port and the process that owns it share. Rust types are generated from
+ * this file at build time.
+ */
+#ifndef ONBEAT_ABI_PORT_H
+#define ONBEAT_ABI_PORT_H
+
+#include <linux/types.h>
+
+/* A UMEM chunk of 2048 octets without XDP's headroom of 256, less 4 for a tag and 4 to align. */
+#define PORT_MAX_FRAME	   1784
+#define PORT_MAX_RESPONSES 128
+#define PORT_FILTER_WORDS  4
+#define PORT_COPIES	   4
+
+/* In front of a frame in the UMEM. */
+struct port_meta {
+	__u64 received_ns; /* CLOCK_TAI; never 0 */
+};
+
+/*
+ * What the process changes while a program may read it stands there PORT_COPIES times. Version n is
+ * copy n mod PORT_COPIES. The process writes `begun`, then the copy, then `current`. A program
+ * reads `current`, then the copy, then `begun`: the copy was whole unless `begun` is PORT_COPIES
+ * ahead.
+ */
+struct port_version {
+	__u32 begun;
+	__u32 current;
+	__u64 zero[7]; /* a cache line of its own */
+};
+
+struct port_copy {
+	__u32 length;
+	__u32 zero;
+	__u8 octets[PORT_MAX_FRAME];
+};
+
+struct port_slot {
+	struct port_version version;
+	struct port_copy copies[PORT_COPIES];
+};
+
+/* Octets of a frame without its outer VLAN tag, from the destination address on. */
+struct port_filter {
+	__u64 value[PORT_FILTER_WORDS];
+	__u64 mask[PORT_FILTER_WORDS];
+	__u32 length;
+	__u32 slot;
+	__u32 generation; /* of the slot */
+	__u32 zero;
+};
+
+/* Oldest first. */
+struct port_table {
+	__u64 count;
+	struct port_filter filters[PORT_MAX_RESPONSES];
+};
+
+struct port_responses {
+	struct port_version version;
+	struct port_table tables[PORT_COPIES];
+};
+
+/* A frame that a response was due to. */
+struct port_record {
+	__u64 received_ns; /* CLOCK_TAI */
+	__u64 answered_ns; /* CLOCK_TAI; 0: it was not answered */
+	__u32 slot;
+	__u32 generation;
+	__u16 tpid; /* of the VLAN tag that was taken out; 0: there was none */
+	__u16 tci;
+	__u16 length; /* on the medium, without the tag */
+	__u16 zero;
+	__u8 octets[PORT_MAX_FRAME];
+};
+
+struct port_state {
+	__u64 asleep;		 /* the process waits to be woken */
+	__u64 answered_unseen;	 /* the process was not told: no room for a record */
+	__u64 unanswered_unseen; /* neither answered nor told */
+	__u64 zero[5];
+};
+
+#endif

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Never loaded: the build makes the Rust side of abi/port.h from this object's type information. */
+#include "port.h"
+
+#define EXPORT(type) struct type type __attribute__((section(".data"), used))
+
+EXPORT(port_meta);
+EXPORT(port_slot);
+EXPORT(port_responses);
+EXPORT(port_record);
+EXPORT(port_state);

@@ -1,0 +1,98 @@
+//! The back ends `xsk` and `xdp`, which need the same of an interface.
+
+use std::io;
+
+use onbeat_netdev::Ethtool;
+
+use super::packet::raw_sockets;
+use super::{Backend, Facts, Remark};
+use crate::xsk::obstacle;
+
+pub(super) fn examine_xsk(facts: &Facts<'_>) -> Backend {
+    examine(facts, "xsk", None)
+}
+
+pub(super) fn examine_xdp(facts: &Facts<'_>) -> Backend {
+    let on_veth = (facts.link.kind.as_deref() == Some("veth")).then(|| {
+        Remark::new(
+            "answers arrive only where the other end of the veth runs an XDP program too",
+            "put one there that passes every frame",
+        )
+    });
+    let generic = native(facts) == Some(false);
+    let no_room = generic.then(|| {
+        Remark::new(
+            "in generic mode there may be no room for an answer longer than its request",
+            "take a NIC whose driver has native XDP, or pad requests",
+        )
+    });
+    examine(facts, "xdp", on_veth.or(no_room))
+}
+
+/// Whether the driver takes programs; `None`: nobody knows until it is tried.
+fn native(facts: &Facts<'_>) -> Option<bool> {
+    facts.xdp.map(|features| features.basic)
+}
+
+fn examine(facts: &Facts<'_>, name: &'static str, remark: Option<Remark>) -> Backend {
+    let refusal = obstacle(facts.namespace, &facts.link)
+        .map(|(why, remedy)| Remark::new(why, remedy))
+        .or_else(|| raw_sockets(facts))
+        .or_else(|| af_xdp(facts));
+    if refusal.is_some() {
+        return Backend { name, mode: None, remarks: refusal.into_iter().collect() };
+    }
+    let mode = match (native(facts), facts.xdp.is_some_and(|features| features.xsk_zerocopy)) {
+        (Some(true), true) => "native XDP, zero copy",
+        (Some(true), false) => "native XDP, frames are copied to the UMEM",
+        (Some(false), _) => "generic XDP, frames are copied to the UMEM",
+        (None, _) => "native XDP where the driver has it, else generic",
+    };
+    let generic = (native(facts) == Some(false)).then(|| {
+        Remark::new(
+            "the driver has no native XDP: frames come no sooner than with packet",
+            "take a NIC whose driver has it (igb, igc, ixgbe, i40e, ice, stmmac, virtio_net)",
+        )
+    });
+    let remarks = generic.into_iter().chain(remark).chain(stripped_tags(facts)).collect();
+    Backend { name, mode: Some(mode.to_owned()), remarks }
+}
+
+/// Why no AF_XDP socket can be opened.
+fn af_xdp(facts: &Facts<'_>) -> Option<Remark> {
+    let opened = facts.namespace.run(|| {
+        // SAFETY: no pointers are passed.
+        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        crate::xsk::owned(if fd < 0 {
+            -io::Error::last_os_error().raw_os_error().unwrap_or(1)
+        } else {
+            fd
+        })
+    });
+    let error = match opened {
+        Ok(Ok(_)) => return None,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    Some(Remark::new(
+        format!("the kernel opens no AF_XDP socket: {error}"),
+        "take a kernel with CONFIG_XDP_SOCKETS",
+    ))
+}
+
+/// That the NIC takes VLAN tags off, where a program does not see them.
+fn stripped_tags(facts: &Facts<'_>) -> Option<Remark> {
+    // What a veth passes on is as it was sent.
+    if facts.link.kind.is_some() {
+        return None;
+    }
+    let name = &facts.link.name;
+    let features = Ethtool::in_namespace(facts.namespace).ok()?.features(name).ok()?;
+    let strips = features.iter().any(|f| f.name == "rx-vlan-hw-parse" && f.active);
+    strips.then(|| {
+        Remark::new(
+            "the NIC takes VLAN tags off: of tagged frames the tag is not told",
+            format!("ethtool -K {name} rxvlan off"),
+        )
+    })
+}

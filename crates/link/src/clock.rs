@@ -1,0 +1,57 @@
+//! Reading clocks.
+
+use std::fs::File;
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::AsRawFd;
+
+use onbeat_netdev::{Ethtool, Namespace};
+
+use crate::packet::check;
+use crate::{Clock, Time};
+
+/// What the launch clock shows.
+pub(crate) fn now(clock: Clock) -> Time {
+    let id = if clock == Clock::Tai { libc::CLOCK_TAI } else { libc::CLOCK_MONOTONIC };
+    // Clocks that every kernel has cannot fail.
+    Time(read(id).unwrap_or_default())
+}
+
+/// CLOCK_REALTIME, by which the kernel stamps frames, in nanoseconds.
+pub(crate) fn realtime() -> u64 {
+    read(libc::CLOCK_REALTIME).unwrap_or_default()
+}
+
+/// The NIC's clock, /dev/ptpN.
+#[derive(Debug)]
+pub(crate) struct NicClock(File);
+
+impl NicClock {
+    /// The clock of an interface, or why there is none.
+    pub(crate) fn of(namespace: &Namespace, interface: &str) -> Result<Self, String> {
+        let stamping = Ethtool::in_namespace(namespace)
+            .and_then(|ethtool| ethtool.timestamping(interface))
+            .map_err(|error| error.to_string())?;
+        Self::with(stamping.phc)
+    }
+
+    /// The clock of that number.
+    pub(crate) fn with(number: Option<u32>) -> Result<Self, String> {
+        let n = number.ok_or("the NIC has no clock that the kernel shows")?;
+        let file = File::open(format!("/dev/ptp{n}"));
+        file.map(Self).map_err(|error| format!("/dev/ptp{n}: {error}"))
+    }
+
+    pub(crate) fn read(&self) -> io::Result<u64> {
+        // FD_TO_CLOCKID of the kernel's documentation of dynamic clocks.
+        read((!self.0.as_raw_fd() << 3) | 3)
+    }
+}
+
+fn read(clock: libc::clockid_t) -> io::Result<u64> {
+    // SAFETY: timespec is plain data, for which zeros are a value.
+    let mut time: libc::timespec = unsafe { zeroed() };
+    // SAFETY: the timespec lives through the call.
+    check(unsafe { libc::clock_gettime(clock, &raw mut time) })?;
+    Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}

@@ -1,0 +1,373 @@
+//! The back end `xdp`: responses in the driver.
+
+mod abi;
+mod records;
+mod shared;
+
+use std::fmt;
+use std::io;
+use std::os::fd::AsFd;
+
+use libbpf_rs::OpenMapMut;
+use onbeat_netdev::{Namespace, XdpMode};
+use onbeat_wire::{EtherType, MacAddress};
+
+use self::abi::port_record;
+use self::records::{Records, ring_size};
+use self::shared::{SharedResponses, SharedSlots, State};
+use crate::error::failed;
+use crate::response::Responses;
+use crate::xsk::{Aligned, Arrival, Base, Kind, XdpOptions, of_tai};
+use crate::{
+    Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Filter, Outcome, Port, Received,
+    Response, Result, Slot, Tag, Time,
+};
+
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/xdp.bpf.o")));
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    unused
+)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/xdp.skel.rs"));
+}
+
+// One loader sets the constants of both programs.
+const _: () = {
+    use crate::xsk::skeleton::types::rodata as of_xsk;
+    use skeleton::types::rodata as of_xdp;
+    assert!(std::mem::offset_of!(of_xsk, ether_types) == std::mem::offset_of!(of_xdp, ether_types));
+    assert!(std::mem::offset_of!(of_xsk, own_address) == std::mem::offset_of!(of_xdp, own_address));
+};
+
+/// A port that answers in the driver: as [`crate::XskPort`], and responses are *native*.
+///
+/// The XDP program looks at each frame of the port. Where a response is set for it, the frame
+/// becomes the answer and leaves by XDP_TX, whatever this process is doing. The frame that was
+/// answered comes to [`Port::receive`] another way, by a BPF ring buffer.
+///
+/// - The program wakes this process only where it sleeps in [`Port::wait`]. Waking is done before
+///   the answer leaves, and delays it: whoever spins or is busy answers soonest.
+/// - Frames that were answered keep their order, and so do the others. Between the two, order is
+///   that of the stamps, as far as both have come when this process looks.
+/// - A confirmation of a response says when the program handed the answer to the driver.
+/// - An answer longer than its request needs room in the buffer that the request came in: behind
+///   it, where drivers of NICs mostly have enough for any frame, or in front of it, where every
+///   driver has some (180 octets at least). Where there is too little, as there may be on a veth or
+///   in generic mode, the frame is not answered.
+/// - Nor is it where the slot changes so fast that the program reads it in vain four times: that
+///   takes a dozen updates within some hundred nanoseconds.
+/// - A frame that should have been answered and was not is received all the same, with
+///   [`Received::answered`] false, and the response is confirmed as [`Outcome::Dropped`].
+/// - On a veth, answers arrive only where an XDP program runs on the *other* end too, be it one
+///   that passes everything. Generic receive offload there is not enough.
+pub struct XdpPort {
+    base: Base,
+    responses: Responses,
+    shared_slots: SharedSlots,
+    shared_responses: SharedResponses,
+    state: State,
+    records: Records,
+    /// Records for which no buffer was free.
+    lost: u64,
+    /// The next of either way, where both are there.
+    next_frame: Option<Arrival>,
+    next_answered: Option<Answered>,
+}
+
+/// A record, its frame copied.
+struct Answered {
+    /// `None`: no buffer was free.
+    arrival: Option<Arrival>,
+    received_ns: u64,
+    answered_ns: u64,
+    slot: Slot,
+}
+
+impl fmt::Debug for XdpPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.base.describe(f.debug_struct("XdpPort"))
+    }
+}
+
+impl XdpPort {
+    /// Opens a port on an interface of `namespace`, as [`crate::XskPort::open`].
+    ///
+    /// # Errors
+    /// As [`crate::XskPort::open`].
+    pub fn open(namespace: &Namespace, interface: &str, options: XdpOptions) -> Result<Self> {
+        let (slots, buffers) = (options.slots, options.receive_buffers);
+        let size = |map: &mut OpenMapMut<'_>| match map.name().to_str() {
+            Some("slots") => map.set_max_entries(slots as u32),
+            Some("records") => map.set_max_entries(ring_size(buffers)),
+            _ => Ok(()),
+        };
+        let kind = Kind { name: "xdp", object: OBJECT, size: &size, own_chunks: buffers };
+        let base = Base::open(namespace, interface, options, kind)?;
+        if base.on_veth && base.program.mode() == XdpMode::Native {
+            tracing::info!("{interface}: answers arrive where the other end runs an XDP program");
+        }
+        let share = || -> io::Result<_> {
+            let map = |name| base.program.map(name);
+            Ok((
+                SharedSlots::new(&map("slots")?)?,
+                SharedResponses::new(&map("responses")?)?,
+                State::new(&map("state")?)?,
+                Records::new(map("records")?)?,
+            ))
+        };
+        let shared = share().map_err(failed(interface, "map the tables of the XDP program"));
+        let (shared_slots, shared_responses, state, records) = shared?;
+        Ok(Self {
+            responses: Responses::new(base.number, base.options.responses),
+            shared_slots,
+            shared_responses,
+            state,
+            records,
+            lost: 0,
+            next_frame: None,
+            next_answered: None,
+            base,
+        })
+    }
+
+    /// Where the program runs: in the driver or in the network stack.
+    #[must_use]
+    pub fn mode(&self) -> XdpMode {
+        self.base.program.mode()
+    }
+
+    /// The driver receives into the port's memory, and sends from there.
+    #[must_use]
+    pub fn zero_copy(&self) -> bool {
+        self.base.zero_copy()
+    }
+
+    /// Does what is due, and takes in what came. True where there is something for the caller.
+    fn pump(&mut self) -> bool {
+        self.base.launch();
+        loop {
+            if self.next_frame.is_none() {
+                self.next_frame = self.base.arrive();
+            }
+            if self.next_answered.is_none() {
+                self.next_answered = self.take_record();
+            }
+            let frame_first = match (&self.next_frame, &self.next_answered) {
+                (None, None) => break,
+                (Some(frame), Some(answered)) => frame.stamp.ns <= of_tai(answered.received_ns).ns,
+                (frame, _) => frame.is_some(),
+            };
+            if frame_first {
+                self.next_frame.take().into_iter().for_each(|frame| self.base.keep(frame));
+            } else {
+                let answered = self.next_answered.take();
+                answered.into_iter().for_each(|answered| self.keep_answered(answered));
+            }
+            self.base.launch();
+        }
+        self.base.complete();
+        self.base.has_news()
+    }
+
+    /// The next record, its frame copied to a buffer.
+    fn take_record(&mut self) -> Option<Answered> {
+        let Self { base, records, .. } = self;
+        let mut taken = None;
+        records.next(|record| taken = Some(copy(base, record)));
+        taken
+    }
+
+    fn keep_answered(&mut self, answered: Answered) {
+        let Answered { arrival, answered_ns, slot, .. } = answered;
+        if answered_ns == 0 {
+            self.base.sent.dropped(slot, Cause::Response);
+        } else {
+            self.base.diagnostics.responses += 1;
+            self.base.diagnostics.sent += 1;
+            if self.base.options.confirm {
+                self.base.diagnostics.confirmed += 1;
+                let outcome = Outcome::Sent(of_tai(answered_ns));
+                self.base.sent.add(Confirmation { slot, cause: Cause::Response, outcome });
+            }
+        }
+        match arrival {
+            Some(arrival) => self.base.keep(arrival),
+            None => self.lost += 1,
+        }
+    }
+
+    /// Sleeps until something comes; false after a signal.
+    fn sleep(&mut self, until: Time) -> Result<bool> {
+        self.state.set_asleep(true);
+        // What came before the program knew is seen now; what comes from here on wakes.
+        let result =
+            if self.pump() { Ok(true) } else { self.base.sleep(until, Some(self.records.as_fd())) };
+        self.state.set_asleep(false);
+        result
+    }
+}
+
+fn copy(base: &mut Base, record: &port_record) -> Answered {
+    let octets = usize::from(record.length).min(record.octets.len());
+    let tag = Tag { tpid: EtherType(record.tpid), tci: record.tci };
+    let tag = (record.tpid != 0).then_some(tag);
+    let arrival = base.room(octets).map(|(chunk, at, to)| {
+        to.copy_from_slice(&record.octets[..octets]);
+        Arrival {
+            chunk,
+            at,
+            octets,
+            len: record.length.into(),
+            stamp: of_tai(record.received_ns),
+            tag,
+            answered: record.answered_ns != 0,
+        }
+    });
+    Answered {
+        arrival,
+        received_ns: record.received_ns,
+        answered_ns: record.answered_ns,
+        slot: Slot { port: base.number, index: record.slot, generation: record.generation },
+    }
+}
+
+impl Port for XdpPort {
+    fn capabilities(&self) -> &Capabilities {
+        &self.base.capabilities
+    }
+
+    fn mac_address(&self) -> MacAddress {
+        self.base.mac
+    }
+
+    fn add_multicast(&mut self, address: MacAddress) -> Result<()> {
+        self.base.add_multicast(address)
+    }
+
+    fn remove_multicast(&mut self, address: MacAddress) -> Result<()> {
+        self.base.remove_multicast(address)
+    }
+
+    fn allocate(&mut self, capacity: usize) -> Result<Slot> {
+        self.base.slots.allocate(capacity)
+    }
+
+    fn update(&mut self, slot: Slot, frame: &[u8]) -> Result<()> {
+        self.base.slots.update(slot, frame)?;
+        self.shared_slots.update(slot.index as usize, frame);
+        Ok(())
+    }
+
+    fn free(&mut self, slot: Slot) -> Result<()> {
+        if self.responses.uses(slot) {
+            return Err(Error::SlotAnswers(slot));
+        }
+        self.base.free(slot)
+    }
+
+    fn send(&mut self, slot: Slot) -> Result<()> {
+        self.base.transmit(slot, Cause::Now)
+    }
+
+    fn send_at(&mut self, slot: Slot, time: Time) -> Result<()> {
+        self.base.send_at(slot, time)
+    }
+
+    fn send_every(&mut self, slot: Slot, first: Time, period_ns: u64) -> Result<()> {
+        self.base.send_every(slot, first, period_ns)
+    }
+
+    fn cancel(&mut self, slot: Slot) -> Result<bool> {
+        self.base.cancel(slot)
+    }
+
+    fn respond(&mut self, filter: Filter, slot: Slot) -> Result<Response> {
+        self.base.slots.frame(slot)?;
+        let response = self.responses.add(filter, slot)?;
+        self.shared_responses.set(&self.responses);
+        Ok(response)
+    }
+
+    fn stop_responding(&mut self, response: Response) -> Result<()> {
+        self.responses.remove(&response)?;
+        self.shared_responses.set(&self.responses);
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Option<Received>> {
+        if !self.base.has_waiting() {
+            self.pump();
+        }
+        Ok(self.base.receive())
+    }
+
+    fn octets<'a>(&'a self, frame: &'a Received) -> &'a [u8] {
+        self.base.octets(frame)
+    }
+
+    fn release(&mut self, frame: Received) {
+        self.base.release(frame);
+    }
+
+    fn confirmation(&mut self) -> Result<Option<Confirmation>> {
+        if !self.base.sent.has_news() {
+            self.pump();
+        }
+        Ok(self.base.sent.take())
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        self.pump();
+        Ok(())
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.base.schedule.next_deadline()
+    }
+
+    fn wait(&mut self, until: Time) -> Result<bool> {
+        loop {
+            if self.pump() {
+                return Ok(true);
+            }
+            if self.base.now() >= until {
+                return Ok(false);
+            }
+            if self.base.options.spin {
+                std::hint::spin_loop();
+            } else if !self.sleep(until)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn clock(&self) -> Clock {
+        self.base.options.clock
+    }
+
+    fn now(&self) -> Time {
+        self.base.now()
+    }
+
+    fn nic_time(&self) -> Result<u64> {
+        self.base.nic_time()
+    }
+
+    fn diagnostics(&mut self) -> Result<Diagnostics> {
+        let mut diagnostics = self.base.diagnostics()?;
+        let (answered, unanswered) = self.state.unseen();
+        diagnostics.sent += answered;
+        diagnostics.responses += answered;
+        diagnostics.receive_drops += self.lost + answered + unanswered;
+        if self.base.options.confirm {
+            diagnostics.unconfirmed += answered;
+        }
+        Ok(diagnostics)
+    }
+}

@@ -1,0 +1,441 @@
+//! What ports over AF_XDP have in common: everything but responses.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libbpf_rs::OpenMapMut;
+use onbeat_netdev::{Handle, Namespace, XdpMode};
+use onbeat_wire::{EtherType, MacAddress};
+
+use super::obstacle::obstacle;
+use super::offers::Offers;
+use super::program::{Aligned, Program};
+use super::socket::{Chunks, ROOM, SendFailure, XskSocket};
+use super::{XdpOptions, stamp};
+use crate::clock::{self, NicClock};
+use crate::error::failed;
+use crate::packet::{Socket, Woken, sleep};
+use crate::schedule::Schedule;
+use crate::sent::Sent;
+use crate::slot::{MIN_FRAME, Slots, next_port};
+use crate::{
+    Capabilities, Cause, Clock, Diagnostics, Error, Feature, Received, Result, Slot, Stamp, Tag,
+    Time,
+};
+
+/// Multicast addresses that a port receives at most.
+const MAX_MULTICAST: usize = 64;
+/// Frames under way at most.
+const TRANSMIT: usize = 256;
+const TAG: usize = 4;
+/// Longest frame, without a tag.
+pub(crate) const MAX_FRAME: usize = ROOM - 2 * TAG;
+/// How soon to look for completions again, at first and at last: nothing wakes for them.
+const LOOK_NS: (u64, u64) = (50_000, 1_000_000);
+
+/// A back end: its name, its program, and what it needs of it.
+pub(crate) struct Kind<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) object: &'a Aligned<[u8]>,
+    /// Gives a map its size.
+    pub(crate) size: &'a dyn Fn(&mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
+    /// Chunks of the UMEM that the kernel does not get.
+    pub(crate) own_chunks: usize,
+}
+
+/// A frame that came and was not received yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) chunk: usize,
+    /// Where in the UMEM its octets are.
+    pub(crate) at: usize,
+    pub(crate) octets: usize,
+    /// Octets on the medium, without the tag.
+    pub(crate) len: usize,
+    pub(crate) stamp: Stamp,
+    pub(crate) tag: Option<Tag>,
+    pub(crate) answered: bool,
+}
+
+/// Where the octets of a received frame are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    at: usize,
+    octets: usize,
+    held: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Base {
+    pub(crate) number: u32,
+    pub(crate) interface: String,
+    pub(crate) mac: MacAddress,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) options: XdpOptions,
+    pub(crate) slots: Slots,
+    pub(crate) schedule: Schedule,
+    pub(crate) sent: Sent,
+    pub(crate) diagnostics: Diagnostics,
+    pub(crate) on_veth: bool,
+    multicast: Vec<MacAddress>,
+    nic_clock: Option<NicClock>,
+    waiting: VecDeque<Arrival>,
+    /// By chunk.
+    places: Vec<Place>,
+    chunks: Chunks,
+    /// Chunks for frames to be sent that are not under way.
+    idle: Vec<usize>,
+    /// By chunk for frames to be sent: the number of the transmission, where it is confirmed.
+    under_way: Vec<Option<u32>>,
+    /// Own chunks that hold no frame.
+    pub(crate) free: Vec<usize>,
+    look_ns: u64,
+    /// Only for what the NIC is to receive: no frame comes here.
+    memberships: Socket,
+    // Off the interface before the socket is closed.
+    pub(crate) program: Program,
+    socket: XskSocket,
+}
+
+impl Base {
+    pub(crate) fn open(
+        namespace: &Namespace,
+        interface: &str,
+        options: XdpOptions,
+        kind: Kind<'_>,
+    ) -> Result<Self> {
+        options.check()?;
+        let refuse = |why: String, remedy: String| Error::InUse {
+            interface: interface.to_owned(),
+            why,
+            remedy,
+        };
+        if options.clock == Clock::Nic {
+            return Err(Error::Unsupported {
+                interface: interface.to_owned(),
+                backend: kind.name,
+                feature: Feature::SendAt,
+                why: "this process cannot sleep by the NIC's clock".into(),
+                remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
+            });
+        }
+        let handle = Handle::in_namespace(namespace)?;
+        let link = handle.link(interface)?;
+        if let Some((why, remedy)) = obstacle(namespace, &link) {
+            return Err(refuse(why, remedy));
+        }
+        let mac = link.mac.unwrap_or_default();
+        let mut program =
+            Program::load(interface, kind.object, &options.ether_types, mac, kind.size)?;
+        program.attach(namespace, interface, link.index, options.mode)?;
+        let chunks =
+            Chunks { receive: options.receive_buffers, transmit: TRANSMIT, own: kind.own_chunks };
+        // Zero copy is the driver's, and needs the program there.
+        let copy = options.copy || program.mode() == XdpMode::Generic;
+        let (memberships, socket) = namespace
+            .run(|| (Socket::open(link.index), XskSocket::open(link.index, chunks, copy)))?;
+        let memberships = memberships
+            .map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+        let socket = socket.map_err(|(operation, error)| failed(interface, operation)(error))?;
+        program
+            .deliver_to(socket.as_fd())
+            .map_err(failed(interface, "hand the socket to the XDP program"))?;
+        let number = next_port();
+        let offers = Offers::of(namespace, interface, &options);
+        let all = chunks.receive + chunks.transmit + chunks.own;
+        Ok(Self {
+            number,
+            interface: interface.to_owned(),
+            mac,
+            capabilities: Capabilities::new(kind.name, interface, |feature| {
+                offers.capability(feature, kind.own_chunks > 0)
+            }),
+            slots: Slots::new(number, options.slots, MIN_FRAME + link.mtu as usize),
+            schedule: Schedule::new(options.slots),
+            sent: Sent::new(),
+            diagnostics: Diagnostics::default(),
+            on_veth: link.kind.as_deref() == Some("veth"),
+            multicast: Vec::with_capacity(MAX_MULTICAST),
+            nic_clock: offers.nic_clock.ok(),
+            waiting: VecDeque::with_capacity(all),
+            places: vec![Place::default(); all],
+            chunks,
+            idle: (chunks.receive..chunks.receive + chunks.transmit).collect(),
+            under_way: vec![None; chunks.transmit],
+            free: (chunks.receive + chunks.transmit..all).collect(),
+            look_ns: LOOK_NS.0,
+            memberships,
+            program,
+            socket,
+            options,
+        })
+    }
+
+    /// What a port's `Debug` shows.
+    pub(crate) fn describe(&self, mut of: fmt::DebugStruct<'_, '_>) -> fmt::Result {
+        of.field("interface", &self.interface)
+            .field("mac", &self.mac)
+            .field("mode", &self.program.mode())
+            .field("zero_copy", &self.zero_copy())
+            .field("diagnostics", &self.diagnostics)
+            .finish_non_exhaustive()
+    }
+
+    pub(crate) fn zero_copy(&self) -> bool {
+        self.socket.zero_copy()
+    }
+
+    pub(crate) fn transmit(&mut self, slot: Slot, cause: Cause) -> Result<()> {
+        self.slots.frame(slot)?;
+        // The kernel sends nothing while the completion ring is full.
+        self.complete();
+        let frame = self.slots.frame(slot)?;
+        let result = match self.idle.pop() {
+            None => Err(SendFailure {
+                error: io::Error::from_raw_os_error(libc::ENOBUFS),
+                completes: true,
+            }),
+            Some(chunk) => {
+                let at = chunk * super::socket::CHUNK;
+                self.socket.octets_mut(at, frame.len()).copy_from_slice(frame);
+                let result = self.socket.send(chunk, frame.len());
+                if result.as_ref().is_err_and(|failure| !failure.completes) {
+                    self.idle.push(chunk);
+                }
+                let taken = result.is_ok() && self.options.confirm;
+                let id = taken.then(|| self.sent.taken(slot, cause));
+                self.under_way[chunk - self.chunks.receive] = id;
+                result
+            }
+        };
+        match result {
+            Ok(()) => {
+                self.diagnostics.sent += 1;
+                self.look_ns = LOOK_NS.0;
+                Ok(())
+            }
+            Err(failure) => {
+                self.diagnostics.send_failures += 1;
+                Err(failed(&self.interface, "send")(failure.error))
+            }
+        }
+    }
+
+    /// Sends where no caller waits for the result; whether it could.
+    pub(crate) fn transmit_unattended(&mut self, slot: Slot, cause: Cause) -> bool {
+        let result = self.transmit(slot, cause);
+        if result.is_err() {
+            self.sent.dropped(slot, cause);
+        }
+        result.is_ok()
+    }
+
+    /// Takes back chunks that the driver is done with.
+    pub(crate) fn complete(&mut self) {
+        while let Some(chunk) = self.socket.completed() {
+            // Some kernels complete frames that were taken back as well.
+            let index = chunk.checked_sub(self.chunks.receive);
+            let Some(id) = index.and_then(|index| self.under_way.get_mut(index)) else { continue };
+            if let Some(id) = id.take() {
+                let known = self.sent.left(id, stamp::now());
+                self.diagnostics.confirmed += u64::from(known);
+            }
+            self.idle.push(chunk);
+        }
+    }
+
+    /// Sends what is due.
+    pub(crate) fn launch(&mut self) {
+        if self.schedule.next_deadline().is_none() {
+            return;
+        }
+        let now = self.now();
+        while let Some(due) = self.schedule.pop(now) {
+            let delay = self.now().since(due.time);
+            let longest = &mut self.diagnostics.max_launch_delay_ns;
+            *longest = delay.max(*longest);
+            self.diagnostics.missed_cycles += due.missed;
+            self.transmit_unattended(due.slot, due.cause);
+        }
+    }
+
+    /// A frame that came to the socket, its tag taken out.
+    pub(crate) fn arrive(&mut self) -> Option<Arrival> {
+        let (mut at, mut octets) = self.socket.received()?;
+        let chunk = at / super::socket::CHUNK;
+        let meta = self.socket.octets(at - size_of::<u64>(), size_of::<u64>());
+        let stamp = match meta.first_chunk().map_or(0, |ns| u64::from_ne_bytes(*ns)) {
+            0 => stamp::now(),
+            ns => stamp::of_tai(ns),
+        };
+        let frame = self.socket.octets_mut(at, octets);
+        let tag = outer_tag(frame);
+        if tag.is_some() {
+            frame.copy_within(..MIN_FRAME - 2, TAG);
+            at += TAG;
+            octets -= TAG;
+        }
+        Some(Arrival { chunk, at, octets, len: octets, stamp, tag, answered: false })
+    }
+
+    /// A frame's octets.
+    pub(crate) fn arrived(&self, arrival: &Arrival) -> &[u8] {
+        self.socket.octets(arrival.at, arrival.octets)
+    }
+
+    /// Room for a frame in an own chunk: the chunk and where it begins, if one is free.
+    pub(crate) fn room(&mut self, octets: usize) -> Option<(usize, usize, &mut [u8])> {
+        let chunk = self.free.pop()?;
+        let at = chunk * super::socket::CHUNK;
+        Some((chunk, at, self.socket.octets_mut(at, octets)))
+    }
+
+    /// Has the frame wait to be received.
+    pub(crate) fn keep(&mut self, arrival: Arrival) {
+        self.diagnostics.received += 1;
+        self.waiting.push_back(arrival);
+    }
+
+    /// Whether there is something for the caller.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.waiting.is_empty() || self.sent.has_news()
+    }
+
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(crate) fn receive(&mut self) -> Option<Received> {
+        let Arrival { chunk, at, octets, len, stamp, tag, answered } = self.waiting.pop_front()?;
+        self.places[chunk] = Place { at, octets, held: true };
+        Some(Received { port: self.number, buffer: chunk as u32, stamp, len, tag, answered })
+    }
+
+    pub(crate) fn octets(&self, frame: &Received) -> &[u8] {
+        assert_eq!(frame.port, self.number, "a frame of another port");
+        let place = self.places[frame.buffer as usize];
+        self.socket.octets(place.at, place.octets)
+    }
+
+    pub(crate) fn release(&mut self, frame: Received) {
+        assert_eq!(frame.port, self.number, "a frame of another port");
+        let chunk = frame.buffer as usize;
+        let place = std::mem::take(&mut self.places[chunk]);
+        assert!(place.held, "a frame is given back once");
+        if chunk < self.chunks.receive {
+            // So that a frame without metadata does not get this one's.
+            self.socket.octets_mut(place.at - 16, 16).fill(0);
+            self.socket.give(chunk);
+        } else {
+            self.free.push(chunk);
+        }
+    }
+
+    pub(crate) fn add_multicast(&mut self, address: MacAddress) -> Result<()> {
+        if !address.is_multicast() || address.is_broadcast() {
+            return Err(Error::NotMulticast(address));
+        }
+        if self.multicast.contains(&address) {
+            return Ok(());
+        }
+        if self.multicast.len() == MAX_MULTICAST {
+            return Err(Error::Full { what: "multicast addresses", capacity: MAX_MULTICAST });
+        }
+        self.set_multicast(address, true)?;
+        self.multicast.push(address);
+        Ok(())
+    }
+
+    pub(crate) fn remove_multicast(&mut self, address: MacAddress) -> Result<()> {
+        let place = self.multicast.iter().position(|known| *known == address);
+        self.multicast.swap_remove(place.ok_or(Error::NoSuchMulticast(address))?);
+        self.set_multicast(address, false)
+    }
+
+    fn set_multicast(&self, address: MacAddress, on: bool) -> Result<()> {
+        let operation = if on { "add a multicast address" } else { "remove a multicast address" };
+        let set = failed(&self.interface, operation);
+        self.memberships.multicast(address, on).map_err(&set)?;
+        self.program.multicast(address, on).map_err(&set)
+    }
+
+    pub(crate) fn send_at(&mut self, slot: Slot, time: Time) -> Result<()> {
+        self.slots.frame(slot)?;
+        self.schedule.at(slot, time);
+        Ok(())
+    }
+
+    pub(crate) fn send_every(&mut self, slot: Slot, first: Time, period_ns: u64) -> Result<()> {
+        self.slots.frame(slot)?;
+        if period_ns == 0 {
+            return Err(Error::Period);
+        }
+        self.schedule.every(slot, first, period_ns);
+        Ok(())
+    }
+
+    pub(crate) fn cancel(&mut self, slot: Slot) -> Result<bool> {
+        self.slots.check(slot)?;
+        Ok(self.schedule.cancel(slot))
+    }
+
+    pub(crate) fn free(&mut self, slot: Slot) -> Result<()> {
+        self.slots.free(slot)?;
+        self.schedule.cancel(slot);
+        Ok(())
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        clock::now(self.options.clock)
+    }
+
+    pub(crate) fn nic_time(&self) -> Result<u64> {
+        self.capabilities.require(Feature::NicTime)?;
+        let read = failed(&self.interface, "read the NIC's clock");
+        let clock = self.nic_clock.as_ref().ok_or(io::ErrorKind::NotFound.into());
+        clock.and_then(NicClock::read).map_err(read)
+    }
+
+    pub(crate) fn diagnostics(&mut self) -> Result<Diagnostics> {
+        let drops = self.socket.drops();
+        let read = failed(&self.interface, "read the socket's statistics");
+        self.diagnostics.receive_drops = drops.map_err(read)?;
+        self.diagnostics.unconfirmed = self.sent.lost;
+        Ok(self.diagnostics)
+    }
+
+    /// Sleeps until a frame comes, to the socket or to `other`, or until `until` or a launch is
+    /// due; false after a signal. What nothing wakes for is looked at in between.
+    pub(crate) fn sleep(&mut self, until: Time, other: Option<BorrowedFd<'_>>) -> Result<bool> {
+        let now = self.now();
+        let deadline = self.schedule.next_deadline().map_or(until, |launch| launch.min(until));
+        let mut timeout = deadline.since(now);
+        if self.sent.expects() {
+            timeout = timeout.min(self.look_ns);
+            self.look_ns = (2 * self.look_ns).min(LOOK_NS.1);
+        }
+        let polled = |fd: BorrowedFd<'_>| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let socket = polled(self.socket.as_fd());
+        let woken = match other {
+            Some(other) => sleep(&mut [socket, polled(other)], timeout),
+            None => sleep(&mut [socket], timeout),
+        };
+        let woken = woken.map_err(failed(&self.interface, "wait for the AF_XDP socket"))?;
+        Ok(woken != Woken::BySignal)
+    }
+}
+
+/// The outer VLAN tag, where there is one with an EtherType behind it.
+fn outer_tag(frame: &[u8]) -> Option<Tag> {
+    let tag: &[u8; TAG] = frame.get(12..)?.first_chunk()?;
+    let tpid = EtherType(u16::from_be_bytes([tag[0], tag[1]]));
+    let is_tag = matches!(tpid, EtherType::C_VLAN | EtherType::S_VLAN);
+    let tci = u16::from_be_bytes([tag[2], tag[3]]);
+    (is_tag && frame.len() >= MIN_FRAME + TAG).then_some(Tag { tpid, tci })
+}

@@ -1,0 +1,94 @@
+//! What is told of an interface, and that it is so.
+
+mod common;
+
+use common::Cable;
+use onbeat_link::testing::PassProgram;
+use onbeat_link::{Error, Purpose, XdpOptions, XdpPort, XskPort, backends};
+use onbeat_netdev::Namespace;
+use onbeat_netdev::testing::{Feature as Needs, require_all};
+
+fn best(cable: &Cable, purpose: Purpose) -> &'static str {
+    backends(cable.near.namespace(), "p0").unwrap().best(purpose).unwrap().0.name
+}
+
+#[test]
+fn what_is_said_to_be_usable_is() {
+    if !require_all(&[Needs::Root, Needs::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let found = backends(cable.near.namespace(), "p0").unwrap();
+    assert_eq!(found.all.iter().map(|b| b.name).collect::<Vec<_>>()[..3], ["packet", "xsk", "xdp"]);
+    assert!(found.all.iter().all(|backend| backend.usable()), "{found:?}");
+    let (xdp, _) = found.best(Purpose::Response).unwrap();
+    assert_eq!(xdp.name, "xdp");
+    assert!(xdp.remarks[0].to_string().contains("other end of the veth"), "{xdp:?}");
+    assert_eq!(best(&cable, Purpose::Receive), "xsk");
+    drop(XskPort::open(cable.near.namespace(), "p0", XdpOptions::default()).unwrap());
+    drop(XdpPort::open(cable.near.namespace(), "p0", XdpOptions::default()).unwrap());
+}
+
+#[test]
+fn what_is_said_to_be_refused_is_and_why() {
+    if !require_all(&[Needs::Root, Needs::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let refused = |what: &str, remedy: &str| {
+        let found = backends(cable.near.namespace(), "p0").unwrap();
+        let refusals = found.all.iter().filter(|backend| !backend.usable());
+        assert_eq!(refusals.clone().map(|b| b.name).collect::<Vec<_>>(), ["xsk", "xdp"]);
+        for refusal in refusals {
+            let remark = refusal.remarks[0].to_string();
+            assert!(remark.contains(what) && remark.contains(remedy), "{remark}");
+        }
+        let error = XskPort::open(cable.near.namespace(), "p0", XdpOptions::default());
+        let error = error.unwrap_err();
+        assert!(matches!(error, Error::InUse { .. }), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+        let error = XdpPort::open(cable.near.namespace(), "p0", XdpOptions::default());
+        assert!(error.unwrap_err().to_string().contains(remedy));
+    };
+    let program = PassProgram::attach(cable.near.namespace(), "p0").unwrap();
+    refused(&format!("XDP program {:?}", PassProgram::NAME), "ip link set p0 xdp off");
+    drop(program);
+    cable.near.set_mtu("p0", 3000).unwrap();
+    refused("its MTU is 3000", "ip link set p0 mtu 1500");
+    cable.near.set_mtu("p0", 1500).unwrap();
+    cable.near.set_down("p0").unwrap();
+    refused("it is off", "ip link set p0 up");
+    assert_eq!(best(&cable, Purpose::Response), "packet");
+}
+
+/// Takes all capabilities from the calling thread, and from those it starts.
+fn drop_capabilities() {
+    let header = [0x2008_0522_u32, 0];
+    let none = [0_u32; 6];
+    // SAFETY: header and data of version 3 of capset, which only reads them.
+    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
+    assert_eq!(result, 0);
+}
+
+#[test]
+fn without_privileges_it_says_which_are_needed() {
+    if !require_all(&[Needs::Root, Needs::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let (found, xsk) = cable
+        .near
+        .namespace()
+        .run(|| {
+            drop_capabilities();
+            let here = Namespace::current().unwrap();
+            let found = backends(&here, "p0").unwrap();
+            (found, XskPort::open(&here, "p0", XdpOptions::default()).unwrap_err().to_string())
+        })
+        .unwrap();
+    for backend in &found.all {
+        assert!(!backend.usable());
+        assert!(backend.remarks[0].to_string().contains("CAP_NET_RAW"), "{backend:?}");
+    }
+    assert!(xsk.contains("it needs CAP_BPF and CAP_NET_ADMIN"), "{xsk}");
+}

@@ -1,0 +1,98 @@
+//! The XDP programs of the ports: what they cost to verify, and that they go with the process.
+//!
+//! ```text
+//!   near: "p0" --------- far: "f0"
+//! ```
+
+mod common;
+
+use std::env;
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+
+use common::{Cable, xdp};
+use libbpf_rs::libbpf_sys as sys;
+use onbeat_link::{Port, XdpPort, XskPort};
+use onbeat_netdev::Namespace;
+use onbeat_netdev::testing::{Feature, require_all};
+
+/// A kernel refuses more than a million instructions; a new compiler must not bring us near.
+const MOST: u32 = 100_000;
+/// Tells a copy of this program which port to open.
+const OPEN: &str = "ONBEAT_TEST_OPEN";
+
+fn open(namespace: &Namespace, backend: &str) -> Box<dyn Port> {
+    match backend {
+        "xsk" => Box::new(XskPort::open(namespace, "p0", xdp::options()).unwrap()),
+        _ => Box::new(XdpPort::open(namespace, "p0", xdp::options()).unwrap()),
+    }
+}
+
+/// The program on the interface.
+fn program(cable: &Cable) -> Option<u32> {
+    cable.near.link("p0").unwrap().xdp_program().map(|program| program.program_id)
+}
+
+fn verified_instructions(id: u32) -> u32 {
+    // SAFETY: no pointers.
+    let fd = unsafe { sys::bpf_prog_get_fd_by_id(id) };
+    assert!(fd >= 0, "program {id}");
+    // SAFETY: the kernel just gave us this descriptor.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut info = sys::bpf_prog_info::default();
+    let mut length = size_of::<sys::bpf_prog_info>() as u32;
+    // SAFETY: `info` is as long as `length` says, and any octets are a value of it.
+    let error = unsafe {
+        sys::bpf_obj_get_info_by_fd(fd.as_raw_fd(), (&raw mut info).cast(), &raw mut length)
+    };
+    assert_eq!(error, 0);
+    info.verified_insns
+}
+
+#[test]
+fn programs_are_cheap_to_verify() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    for backend in ["xsk", "xdp"] {
+        let _port = open(cable.near.namespace(), backend);
+        let instructions = verified_instructions(program(&cable).unwrap());
+        eprintln!("{backend}: {instructions} instructions verified");
+        assert!((1..MOST).contains(&instructions), "{backend}: {instructions}");
+    }
+}
+
+#[test]
+fn kill_9_leaves_no_program() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    for backend in ["xsk", "xdp"] {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", "opens_what_it_is_told_to", "--nocapture", "--test-threads=1"]);
+        command.env(OPEN, backend).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut opener = cable.near.namespace().start_in(&mut command).spawn().unwrap();
+        let lines = BufReader::new(opener.stdout.take().unwrap()).lines();
+        let opened = lines.map_while(Result::ok).any(|line| line.contains("opened p0"));
+        assert!(opened, "the other process did not open the port");
+        assert!(program(&cable).is_some());
+        opener.kill().unwrap();
+        opener.wait().unwrap();
+        assert_eq!(program(&cable), None);
+        drop(open(cable.near.namespace(), backend));
+    }
+}
+
+/// Not a test of its own: what [`kill_9_leaves_no_program`] starts.
+#[test]
+fn opens_what_it_is_told_to() {
+    let Ok(backend) = env::var(OPEN) else { return };
+    let _port = open(&Namespace::current().unwrap(), &backend);
+    println!("\nopened p0");
+    std::io::stdout().flush().unwrap();
+    // Until it is killed, or its parent is gone.
+    let _ = std::io::stdin().lines().next();
+}
