@@ -1,6 +1,6 @@
 //! The back ends that are measured, a line each.
 
-use onbeat_link::{PacketOptions, PacketPort, Port};
+use onbeat_link::{PacketOptions, PacketPort, Port, XdpOptions, XdpPort, XskPort};
 use onbeat_netdev::Namespace;
 
 use super::frames::ETHER_TYPE;
@@ -12,6 +12,9 @@ use super::stack;
 
 /// The two ends, ready to run; or why they cannot be had here.
 type Nodes = Result<(Box<dyn ManagingNode>, Box<dyn ControlledNode>), String>;
+
+/// A port on one interface, likewise.
+type Opened = Result<Box<dyn Port>, String>;
 
 /// A row of the bench.
 pub(super) struct Backend {
@@ -62,6 +65,12 @@ pub(super) const BACKENDS: &[Backend] = &[
             stacks(rig, asking, packet(true)(rig.cn.namespace(), CN)?)
         })
     },
+    port("xsk", "XskPort: AF_XDP, responses by the thread", |rig| {
+        ports(rig, |namespace, interface| boxed(XskPort::open(namespace, interface, xdp())))
+    }),
+    port("xdp", "XdpPort: AF_XDP, responses by XDP_TX in the driver", |rig| {
+        ports(rig, |namespace, interface| boxed(XdpPort::open(namespace, interface, xdp())))
+    }),
     Backend {
         name: "pcap",
         summary: "a plain libpcap program: immediate mode, filter, pcap_sendpacket",
@@ -78,10 +87,7 @@ const fn port(name: &'static str, summary: &'static str, open: fn(&Rig) -> Nodes
 }
 
 /// A port of one kind at each end.
-fn ports(
-    rig: &Rig,
-    open: impl Fn(&Namespace, &str) -> Result<Box<dyn Port>, String>,
-) -> Nodes {
+fn ports(rig: &Rig, open: impl Fn(&Namespace, &str) -> Opened) -> Nodes {
     stacks(rig, open(rig.mn.namespace(), MN)?, open(rig.cn.namespace(), CN)?)
 }
 
@@ -91,15 +97,23 @@ fn stacks(rig: &Rig, mn: Box<dyn Port>, cn: Box<dyn Port>) -> Nodes {
     Ok((Box::new(asking), Box::new(answering.map_err(|error| error.to_string())?)))
 }
 
-fn packet(spin: bool) -> impl Fn(&Namespace, &str) -> Result<Box<dyn Port>, String> {
+fn packet(spin: bool) -> impl Fn(&Namespace, &str) -> Opened {
     move |namespace, interface| {
         let ether_types = vec![ETHER_TYPE];
         let options =
             PacketOptions { ether_types, spin, confirm: false, ..PacketOptions::default() };
-        match PacketPort::open(namespace, interface, options) {
-            Ok(port) => Ok(Box::new(port)),
-            Err(error) => Err(error.to_string()),
-        }
+        boxed(PacketPort::open(namespace, interface, options))
+    }
+}
+
+fn xdp() -> XdpOptions {
+    XdpOptions { ether_types: vec![ETHER_TYPE], confirm: false, ..XdpOptions::default() }
+}
+
+fn boxed(opened: onbeat_link::Result<impl Port + 'static>) -> Opened {
+    match opened {
+        Ok(port) => Ok(Box::new(port)),
+        Err(error) => Err(error.to_string()),
     }
 }
 

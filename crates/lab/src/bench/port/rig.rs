@@ -76,14 +76,14 @@ fn pair(wire: &Handle, end: &str, station: &Handle, name: &str, mac: MacAddress)
         &VethEnd::new(name).queues(1, 1).mac(mac).namespace(station.namespace()),
     )?;
     for (handle, name) in [(wire, end), (station, name)] {
-        // A veth takes what XDP redirects to it only where its other end polls, which GRO makes it
-        // do: as every NIC's driver polls.
-        Ethtool::in_namespace(handle.namespace())?.set_features(name, &[("gro", true)])?;
         // What IPv6 sends by itself would be on the wire.
         handle.set_ipv6(name, false)?;
         handle.set_up(name)?;
     }
     wire.wait_carrier(end, BOUND)?;
+    // A veth takes what XDP redirects to it only where its other end polls, which GRO makes it do:
+    // as every NIC's driver polls.
+    Ethtool::in_namespace(station.namespace())?.set_features(name, &[("gro", true)])?;
     station.wait_carrier(name, BOUND)?;
     Ok(())
 }
