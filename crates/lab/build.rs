@@ -22,10 +22,7 @@ fn main() {
     for name in ["bench", "port"] {
         let source = format!("bpf/{name}.bpf.c");
         let mut builder = SkeletonBuilder::new();
-        builder
-            .source(&source)
-            .obj(out.join(format!("{name}.bpf.o")))
-            .clang_args(&arguments);
+        builder.source(&source).obj(out.join(format!("{name}.bpf.o"))).clang_args(&arguments);
         if let Some(clang) = env::var_os("CLANG") {
             builder.clang(clang);
         }

@@ -59,10 +59,7 @@ struct Shown {
 
 impl Shown {
     /// Measures, and shows what came of it.
-    fn run(
-        &self,
-        measure: impl FnOnce(&mut Progress) -> onbeat_lab::Result<Outcome>,
-    ) -> Result {
+    fn run(&self, measure: impl FnOnce(&mut Progress) -> onbeat_lab::Result<Outcome>) -> Result {
         output::check_report(self.html.as_deref())?;
         let outcome = measure(&mut Progress::new(self.quiet))?;
         if let Some(path) = &self.html {

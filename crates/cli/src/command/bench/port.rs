@@ -91,8 +91,10 @@ impl Port {
 
 /// A time with its unit: `5ms`, `250us`.
 fn period(text: &str) -> std::result::Result<Duration, String> {
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let number: u32 = number.parse().map_err(|_| "a whole number and its unit: 250us".to_owned())?;
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let number: u32 =
+        number.parse().map_err(|_| "a whole number and its unit: 250us".to_owned())?;
     let unit = match unit {
         "us" => Duration::from_micros(1),
         "ms" => Duration::from_millis(1),

@@ -76,9 +76,7 @@ pub(super) const BACKENDS: &[Backend] = &[
         summary: "a plain libpcap program: immediate mode, filter, pcap_sendpacket",
         kind: Kind::Reference,
         spins: false,
-        open: |rig| {
-            Ok((Box::new(pcap::Asking::open(rig)?), Box::new(pcap::Answering::open(rig)?)))
-        },
+        open: |rig| Ok((Box::new(pcap::Asking::open(rig)?), Box::new(pcap::Answering::open(rig)?))),
     },
 ];
 

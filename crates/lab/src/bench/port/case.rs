@@ -67,12 +67,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    pub(super) fn new(
-        backend: &'static str,
-        period_ns: u64,
-        load: Load,
-        together: bool,
-    ) -> Self {
+    pub(super) fn new(backend: &'static str, period_ns: u64, load: Load, together: bool) -> Self {
         Self {
             backend,
             period_ns,

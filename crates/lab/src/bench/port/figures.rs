@@ -5,11 +5,11 @@ use onbeat_report::{
     Topology,
 };
 
+use super::Found;
 use super::backend::{BASELINE, Kind, LIMIT};
 use super::case::{Case, Quantity, SHARES};
 use super::options::{Load, Options};
 use super::plan::{LEAST_DISTANCE_NS, warm_up};
-use super::Found;
 
 const P50: usize = 0;
 const P99_9: usize = 2;
@@ -34,6 +34,9 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
         outcome.figure(name, over_rounds(found, quantity));
     }
     outcome.figure("CPU time of a cycle", cpu(found));
+    if !found.programs.is_empty() {
+        outcome.figure("XDP programs of the nodes, while they are counted", programs(found));
+    }
     outcome.figure("frames", accounts(found));
     notes(outcome, options, found);
 }
@@ -121,21 +124,26 @@ fn ratios(outcome: &mut Outcome, found: &Found) {
         let named = |name: &str| under(found, period_ns, load).find(|case| case.backend == name);
         let Some(baseline) = named(BASELINE) else { continue };
         for row in rows.iter().filter_map(|name| named(name)) {
-            let (values, limits) = (delays(row, P99_9), delays(baseline, P99_9));
-            if values.len() != limits.len() || values.is_empty() {
-                continue;
-            }
-            let pairs: Vec<_> = values.into_iter().zip(limits).collect();
-            outcome.figure(
-                format!(
-                    "p99.9 of the response delay: {} beside {BASELINE}, {}, {load}",
-                    row.backend,
-                    cycle(period_ns)
-                ),
-                Ratio::of_runs("ns", &pairs, BASELINE),
+            let (Some(value), Some(limit)) = (tail(row), tail(baseline)) else { continue };
+            let name = format!(
+                "p99.9 of the response delay: {} beside {BASELINE}, {}, {load}",
+                row.backend,
+                cycle(period_ns)
             );
+            let mut ratio = Ratio::new("ns", value, limit, BASELINE);
+            // Of all cycles; round by round it tells how far it can be trusted.
+            let rounds = delays(row, P99_9).into_iter().zip(delays(baseline, P99_9));
+            let ratios: Vec<f64> = rounds.map(|(value, limit)| value / limit).collect();
+            ratio.spread = Spread::of_runs(&ratios);
+            outcome.figure(name, ratio);
         }
     }
+}
+
+/// p99.9 of the response delay over all rounds.
+fn tail(case: &Case) -> Option<u64> {
+    let figure = case.pooled[Quantity::Delay as usize].figure();
+    figure.series.first().and_then(|series| series.p99_9)
 }
 
 fn delays(case: &Case, percentile: usize) -> Vec<f64> {
@@ -155,8 +163,7 @@ fn over_rounds(found: &Found, quantity: Quantity) -> Counters {
     columns.push(("p99.9 to the limit's", ""));
     let mut table = Counters::new(columns);
     for case in &found.cases {
-        let limit =
-            under(found, case.period_ns, case.load).find(|other| other.backend == LIMIT);
+        let limit = under(found, case.period_ns, case.load).find(|other| other.backend == LIMIT);
         let rounds = |case: &Case, percentile: usize| -> Vec<f64> {
             case.rounds[quantity as usize].iter().map(|round| round[percentile]).collect()
         };
@@ -202,6 +209,28 @@ fn cpu(found: &Found) -> Counters {
             median(mn),
             median(cn),
             median(&both),
+        ]);
+    }
+    table
+}
+
+fn programs(found: &Found) -> Counters {
+    let mut table = Counters::new([
+        ("back end", ""),
+        ("node", ""),
+        ("a run", "ns"),
+        ("runs a cycle", ""),
+        ("a cycle", "ns"),
+    ]);
+    for program in &found.programs {
+        let (runs, ns) = (program.runs.count as f64, program.runs.time_ns as f64);
+        let cycles = program.cycles as f64;
+        table.row([
+            Cell::from(program.backend),
+            program.node.into(),
+            (ns / runs).into(),
+            (runs / cycles).into(),
+            (ns / cycles).into(),
         ]);
     }
     table
@@ -326,7 +355,11 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
 
 /// A period as figures name it: `5 ms`, `250 µs`.
 pub(super) fn cycle(period_ns: u64) -> String {
-    if period_ns % 1_000_000 == 0 { format!("{} ms", period_ns / 1_000_000) } else { micros(period_ns) }
+    if period_ns % 1_000_000 == 0 {
+        format!("{} ms", period_ns / 1_000_000)
+    } else {
+        micros(period_ns)
+    }
 }
 
 fn micros(ns: u64) -> String {

@@ -5,9 +5,9 @@ use super::frames::Frame;
 use super::node::{ControlledNode, Done, ManagingNode};
 use super::rig::{MN, Rig};
 use super::sleeper::Sleeper;
+use crate::Result;
 use crate::clock::sleep_until;
 use crate::traffic::PacketSocket;
-use crate::Result;
 
 #[derive(Debug)]
 pub(super) struct Bare {

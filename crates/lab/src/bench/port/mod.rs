@@ -20,6 +20,7 @@ mod options;
 mod pcap;
 mod place;
 mod plan;
+mod programs;
 mod rig;
 mod round;
 mod series;
@@ -37,6 +38,7 @@ use self::backend::{BACKENDS, Backend};
 use self::case::Case;
 use self::place::{Awake, Place};
 use self::plan::Plan;
+use self::programs::Program;
 use self::rig::Rig;
 use self::round::{Cycles, Row};
 use crate::clock::now_ns;
@@ -56,6 +58,7 @@ struct Found {
     /// The rows that were asked for, and why not where they could not be had.
     rows: Vec<(&'static Backend, Option<String>)>,
     cases: Vec<Case>,
+    programs: Vec<Program>,
     place: Place,
     no_deep_sleep: bool,
     locked: bool,
@@ -114,8 +117,10 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
             }
         }
     }
+    progress.update(|| "counting what XDP programs cost".into());
+    let programs = programs::measure(&mut rows, &place)?;
     let (no_deep_sleep, locked) = (awake.no_deep_sleep, awake.locked);
-    Ok(Found { rows: states, cases, place, no_deep_sleep, locked })
+    Ok(Found { rows: states, cases, programs, place, no_deep_sleep, locked })
 }
 
 /// Builds a rig for each row and opens its back end.
@@ -195,13 +200,15 @@ impl Schedule {
         let mut cases: Vec<Case> = first_round
             .flat_map(|(load, group, period_ns)| {
                 let together = group.len() > 1;
-                group.iter().map(move |row| {
-                    Case::new(rows[*row].backend.name, period_ns, load, together)
-                })
+                group
+                    .iter()
+                    .map(move |row| Case::new(rows[*row].backend.name, period_ns, load, together))
             })
             .collect();
         let place = |name: &str| BACKENDS.iter().position(|backend| backend.name == name);
-        cases.sort_by_key(|case| (std::cmp::Reverse(case.period_ns), case.load as u8, place(case.backend)));
+        cases.sort_by_key(|case| {
+            (std::cmp::Reverse(case.period_ns), case.load as u8, place(case.backend))
+        });
         cases
     }
 }

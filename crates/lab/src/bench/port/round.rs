@@ -1,8 +1,8 @@
 //! A round: some back ends at the same time, so many cycles, two threads each.
 
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -231,9 +231,8 @@ pub(super) fn run(
             let offset = Plan::offset_ns(cycles.period_ns, count, position, cycles.round);
             let Row { mn, cn, rig, .. } = &mut **row;
             wires.push(&mut rig.wire);
-            let thread = |role: &str| {
-                thread::Builder::new().name(format!("bench-{role}")).stack_size(STACK)
-            };
+            let thread =
+                |role: &str| thread::Builder::new().name(format!("bench-{role}")).stack_size(STACK);
             let mn = thread("mn")
                 .spawn_scoped(scope, move || manage(&mut **mn, shared, place, cycles, offset));
             let cn = thread("cn")
@@ -260,8 +259,10 @@ pub(super) fn run(
         let joined: Vec<_> = threads
             .into_iter()
             .map(|(mn, cn)| {
-                let mn = mn.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-                let cn = cn.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                let mn =
+                    mn.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                let cn =
+                    cn.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
                 (mn, cn)
             })
             .collect();

@@ -46,9 +46,8 @@ fn rows_are_measured_together_and_alone_idle_and_loaded() {
             assert!(delays.iter().all(|(_, count)| (1..=40).contains(count)), "{delays:?}");
             let late = counts(&outcome, &format!("lateness of requests, {cycle}, {load}"));
             assert_eq!(late[0].0, "clock_nanosleep alone");
-            let ratio = format!(
-                "p99.9 of the response delay: packet-spin beside packet, {cycle}, {load}"
-            );
+            let ratio =
+                format!("p99.9 of the response delay: packet-spin beside packet, {cycle}, {load}");
             assert!(matches!(outcome.figures.get(&ratio), Some(Figure::Ratio(_))), "{ratio}");
         }
     }

@@ -2,9 +2,7 @@
 
 use std::mem::offset_of;
 
-use libbpf_rs::{
-    Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut,
-};
+use libbpf_rs::{Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
 use onbeat_netdev::{Handle, XdpMode};
 
 use super::super::programs::failed;
@@ -99,10 +97,8 @@ impl Wire {
 
     /// Counts from 0 again. Nothing is on the wire meanwhile.
     pub(super) fn begin(&mut self) -> Result<()> {
-        let [request, response] = self.expected.map(|expected| direction {
-            expected,
-            ..direction::default()
-        });
+        let [request, response] =
+            self.expected.map(|expected| direction { expected, ..direction::default() });
         let state = wire_state { request, response };
         // SAFETY: the structure is plain data without padding, as is asserted above.
         let octets = unsafe {

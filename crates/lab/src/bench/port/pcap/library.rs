@@ -171,9 +171,8 @@ impl Capture {
         let mut header: *mut Header = ptr::null_mut();
         let mut octets: *const c_uchar = ptr::null();
         // SAFETY: the handle is active, and both pointers are written.
-        let result = unsafe {
-            (self.functions.next_ex)(self.handle, &raw mut header, &raw mut octets)
-        };
+        let result =
+            unsafe { (self.functions.next_ex)(self.handle, &raw mut header, &raw mut octets) };
         match result {
             1 => {
                 // SAFETY: libpcap says that both point to a frame, which stays until the next call;
