@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
 use std::ptr;
 
-use libloading::{Library, Symbol};
+use libloading::Library;
 use onbeat_netdev::Namespace;
 
 const NAME: &str = "libpcap.so.0.8";
@@ -44,9 +44,11 @@ macro_rules! functions {
                 let library = unsafe { Library::new(NAME) }?;
                 $(
                     // SAFETY: the type is that of the function in pcap(3).
-                    let $name: Symbol<'_, unsafe extern "C" fn($($argument),*) $(-> $result)?> =
-                        unsafe { library.get(concat!("pcap_", stringify!($name), "\0").as_bytes()) }?;
-                    let $name = *$name;
+                    let $name = unsafe {
+                        *library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>(
+                            concat!("pcap_", stringify!($name), "\0").as_bytes(),
+                        )?
+                    };
                 )*
                 Ok(Self { $($name,)* _library: library })
             }
