@@ -7,10 +7,11 @@ use onbeat_report::{
 
 use super::Found;
 use super::backend::{BASELINE, Kind, LIMIT};
-use super::case::{Case, Quantity, SHARES};
+use super::case::{Case, Quantity};
 use super::options::{Load, Options};
 use super::plan::{LEAST_DISTANCE_NS, warm_up};
 
+/// Places in [`super::case::SHARES`].
 const P50: usize = 0;
 const P99_9: usize = 2;
 
@@ -266,15 +267,13 @@ fn accounts(found: &Found) -> Counters {
 }
 
 fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
-    let shares: Vec<&str> = SHARES.iter().map(|(name, _)| *name).collect();
     outcome.note(format!(
         "Response delay: from the instant a request leaves the wire towards the controlled node to \
          the instant its response is back on it, by CLOCK_MONOTONIC in the wire's XDP programs, \
          which are the same for every back end. The crossing into the node's interface and the one \
          out of it are inside of what is measured; what they take at least is the row \
          \"{LIMIT}\", measured in the same rounds. Each request is matched with the response of \
-         the same number in its round. Over a round: {}.",
-        shares.join(", ")
+         the same number in its round."
     ));
     outcome.note(
         "Lateness of requests: from first + n * period to the request on the wire, the managing \
@@ -340,6 +339,11 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
              loaded rounds take turns.",
         );
     }
+    outcome.note(format!(
+        "Ratios of p99.9 are of all cycles; their spread is that of the ratios round by round. Of \
+         rounds of {} cycles p99.9 is what one in a thousand is above: few, in short runs.",
+        options.cycles / u64::from(options.rounds).min(options.cycles)
+    ));
     outcome.note(
         "CPU time of a cycle: of the nodes' own threads, with the softirq work that is done on \
          their time: all that a frame causes up to the next thread.",
