@@ -19,12 +19,15 @@ fn main() {
     if triplet.is_dir() {
         arguments.push(format!("-I{}", triplet.display()));
     }
-    let mut builder = SkeletonBuilder::new();
-    builder.source("bpf/bench.bpf.c").obj(out.join("bench.bpf.o")).clang_args(&arguments);
-    if let Some(clang) = env::var_os("CLANG") {
-        builder.clang(clang);
-    }
-    if let Err(error) = builder.build_and_generate(out.join("bench.skel.rs")) {
-        panic!("bpf/bench.bpf.c does not compile (is clang installed?): {error:?}");
+    for name in ["bench", "port"] {
+        let source = format!("bpf/{name}.bpf.c");
+        let mut builder = SkeletonBuilder::new();
+        builder.source(&source).obj(out.join(format!("{name}.bpf.o"))).clang_args(&arguments);
+        if let Some(clang) = env::var_os("CLANG") {
+            builder.clang(clang);
+        }
+        if let Err(error) = builder.build_and_generate(out.join(format!("{name}.skel.rs"))) {
+            panic!("{source} does not compile (is clang installed?): {error:?}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 #![allow(dead_code, unused_imports, reason = "each test takes what it needs")]
 
 mod frames;
+pub(crate) mod json;
 mod network;
 mod ran;
 mod stream;

@@ -197,7 +197,17 @@ mod tests {
     #[test]
     fn all_commands_are_told_and_the_hidden_are_not() {
         let page = page();
-        for command in ["doctor", "run", "show", "reset", "reload", "down", "lab run", "bench"] {
+        for command in [
+            "doctor",
+            "run",
+            "show",
+            "reset",
+            "reload",
+            "down",
+            "lab run",
+            "bench frer",
+            "bench port",
+        ] {
             assert!(page.contains(&format!(".SS \"onbeat {command}\"\n")), "{command}\n{page}");
         }
         assert!(!page.contains(".SS \"onbeat man\"") && !page.contains(".SS \"onbeat help"));

@@ -25,8 +25,8 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
         &["lab", "run"],
         &["lab", "run", "no-such-scenario"],
         &["lab", "shell"],
-        &["bench"],
         &["bench", "no-such-bench"],
+        &["bench", "port", "--backends", "no-such-backend"],
         &["completions", "sh"],
     ];
     for line in lines {
@@ -40,7 +40,7 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
 
 #[test]
 fn no_command_at_all_shows_help_as_an_error() {
-    for line in [&[][..], &["lab"]] {
+    for line in [&[][..], &["lab"], &["bench"]] {
         let Ran { code, out, err } = run(line);
         assert_eq!((code, out.as_str()), (2, ""));
         assert!(err.contains("Examples:\n  onbeat "), "{err}");

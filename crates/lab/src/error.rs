@@ -14,6 +14,9 @@ pub enum Error {
     /// A device or namespace.
     #[error(transparent)]
     Net(#[from] onbeat_netdev::Error),
+    /// A real-time port.
+    #[error(transparent)]
+    Port(#[from] onbeat_link::Error),
     /// A system call or file.
     #[error("cannot {operation}: {source}")]
     Io {

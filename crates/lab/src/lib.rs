@@ -17,6 +17,7 @@ pub mod clock;
 mod error;
 pub mod fault;
 pub mod interrupt;
+pub mod load;
 mod random;
 pub mod scenario;
 pub mod shell;

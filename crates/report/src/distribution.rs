@@ -125,6 +125,7 @@ impl PhaseRecorder {
             p90: exceeded_by(0.1),
             p99: exceeded_by(0.01),
             p99_9: exceeded_by(0.001),
+            p99_99: (count >= 10_000).then(|| self.value_exceeded_by(0.0001)),
             max: present(self.max),
             mean: (count > 0).then(|| self.sum as f64 / count as f64),
             curve: self.curve(count),
@@ -182,6 +183,7 @@ mod tests {
         near(series.p90, 9_000_000);
         near(series.p99, 9_900_000);
         near(series.p99_9, 9_990_000);
+        near(series.p99_99, 9_999_000);
         assert_eq!(series.min, Some(100));
         assert_eq!(series.max, Some(10_000_000), "exact, not the bucket's end");
         assert_eq!(series.mean, Some(5_000_050.0));
@@ -191,6 +193,7 @@ mod tests {
     fn no_percentile_lies_outside_the_extremes() {
         let series = recorded([1_234_567, 1_234_568]);
         assert_eq!((series.min, series.max), (Some(1_234_567), Some(1_234_568)));
+        assert_eq!(series.p99_99, None, "there are two");
         for value in [series.p50, series.p99_9] {
             assert!((1_234_567..=1_234_568).contains(&value.unwrap()), "{value:?}");
         }

@@ -25,9 +25,7 @@ pub fn render(outcome: &Outcome) -> String {
     if !outcome.checks.is_empty() {
         body += &section("Checks", &table(&view::check_table(&outcome.checks), "checks"));
     }
-    for group in view::groups(&outcome.figures) {
-        body += &render_group(&group);
-    }
+    body += &figures(&view::groups(&outcome.figures));
     body += &section("Conditions", &conditions(outcome));
     if !outcome.notes.is_empty() {
         let notes: String =
@@ -44,6 +42,30 @@ pub fn render(outcome: &Outcome) -> String {
          <title>{name}: {word}</title>\n<style>\n{STYLE}</style>\n</head>\n\
          <body>\n<main>\n{body}</main>\n</body>\n</html>\n"
     )
+}
+
+/// Distributions of one thing under several conditions stand beside each other, where there is
+/// room.
+fn figures(groups: &[Group<'_>]) -> String {
+    let beside = |a: &Group<'_>, b: &Group<'_>| {
+        distribution_of(a).is_some_and(|what| distribution_of(b) == Some(what))
+    };
+    let row = |groups: &[Group<'_>]| {
+        let sections: String = groups.iter().map(render_group).collect();
+        match groups {
+            [_] => sections,
+            _ => format!("<div class=\"beside\">\n{sections}</div>\n"),
+        }
+    };
+    groups.chunk_by(beside).map(row).collect()
+}
+
+/// What a distribution is of: its name up to the last condition.
+fn distribution_of<'a>(group: &Group<'a>) -> Option<&'a str> {
+    match group {
+        Group::Single(name, Figure::Distribution(_)) => Some(name.rsplit_once(", ")?.0),
+        _ => None,
+    }
 }
 
 fn section(title: &str, content: &str) -> String {
@@ -148,6 +170,21 @@ mod tests {
         let html = render(&outcome);
         assert!(!html.contains("<img"), "escaped everywhere");
         assert!(html.matches("&lt;img").count() >= 8);
+    }
+
+    #[test]
+    fn distributions_of_one_thing_stand_beside_each_other() {
+        let mut outcome = sample::scenario();
+        outcome.figures.retain(|_, figure| !matches!(figure, Figure::Distribution(_)));
+        for name in ["delay", "delay, 1 ms, idle", "delay, 1 ms, loaded", "delay, 5 ms, idle"] {
+            outcome.figure(name, crate::Recorder::new().figure());
+        }
+        let html = render(&outcome);
+        assert_eq!(html.matches("<div class=\"beside\">").count(), 1);
+        let (_, beside) = html.split_once("<div class=\"beside\">").unwrap();
+        let (beside, _) = beside.split_once("</div>\n<section>").unwrap();
+        assert!(beside.contains("1 ms, idle") && beside.contains("1 ms, loaded"), "{beside}");
+        assert!(!beside.contains("5 ms"), "{beside}");
     }
 
     #[test]

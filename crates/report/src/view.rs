@@ -131,7 +131,7 @@ fn spread(spread: Option<&Spread>, text: impl Fn(Number) -> String) -> String {
 }
 
 pub(crate) fn distribution_table(figure: &Distribution) -> TextTable {
-    let headings = ["min", "p50", "p90", "p99", "p99.9", "max", "mean"];
+    let headings = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
     let headings = ["frames", "lost"].into_iter().chain(headings);
     let mut table = TextTable::new(
         [("", Align::Left)].into_iter().chain(headings.map(|heading| (heading, Align::Right))),
@@ -141,12 +141,31 @@ pub(crate) fn distribution_table(figure: &Distribution) -> TextTable {
             value.map_or("–".into(), |value| format::quantity(value, &figure.unit))
         };
         let mean = quantity(series.mean.map(Number::from));
-        let [min, p50, p90, p99, p99_9, max] =
-            [series.min, series.p50, series.p90, series.p99, series.p99_9, series.max]
-                .map(|value| quantity(value.map(Number::from)));
+        let [min, p50, p90, p99, p99_9, p99_99, max] = [
+            series.min,
+            series.p50,
+            series.p90,
+            series.p99,
+            series.p99_9,
+            series.p99_99,
+            series.max,
+        ]
+        .map(|value| quantity(value.map(Number::from)));
         let count = |value: u64| format::quantity(value.into(), "");
         let (frames, lost) = (count(series.count), count(series.lost));
-        table.row([&series.name, &frames, &lost, &min, &p50, &p90, &p99, &p99_9, &max, &mean]);
+        table.row([
+            &series.name,
+            &frames,
+            &lost,
+            &min,
+            &p50,
+            &p90,
+            &p99,
+            &p99_9,
+            &p99_99,
+            &max,
+            &mean,
+        ]);
     }
     table
 }

@@ -1,34 +1,51 @@
 //! `onbeat bench`
 
+mod frer;
+mod port;
+
 use std::fs;
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
-use onbeat_lab::bench::{self, Options, Source};
-use onbeat_report::{Progress, html};
+use onbeat_report::{Outcome, Progress, html};
 
 use crate::exit::{Failure, Result};
 use crate::output;
 
-/// Measure the data plane, always beside its limit in the same run
+/// Measure, always beside the limit in the same run
 ///
-/// frer: FRER in XDP beside plain XDP redirection of the same frames over the same interfaces, in
-/// frames per second and nanoseconds per frame, and one-way delay with and without FRER, on an idle
-/// machine and with a CPU hog on the same core.
+/// What can be is measured side by side: whatever disturbs the machine disturbs all that is
+/// compared.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat bench frer
-  onbeat bench frer --json > frer.json
-  onbeat bench frer --streams 1,4096 --rounds 7 --html frer.html
-  onbeat bench frer --source socket --streams 1 --rounds 3
+  onbeat bench port --cycles 5000
 
 Exit code: 0 every check holds, 1 a check failed (figures never decide), 2 it could not run (it \
 needs root).")]
 pub(crate) struct Arguments {
-    /// What to measure
-    #[arg(value_parser = PossibleValuesParser::new(bench::list().iter().map(|b| b.name)))]
-    name: String,
+    #[command(subcommand)]
+    command: Bench,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Bench {
+    Frer(frer::Frer),
+    Port(port::Port),
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        match self.command {
+            Bench::Frer(frer) => frer.execute(),
+            Bench::Port(port) => port.execute(),
+        }
+    }
+}
+
+/// What every bench can do with its result.
+#[derive(Debug, clap::Args)]
+struct Shown {
     /// Print the result as JSON (docs/result.schema.json)
     #[arg(long)]
     json: bool,
@@ -38,46 +55,13 @@ pub(crate) struct Arguments {
     /// Print no progress
     #[arg(short, long)]
     quiet: bool,
-    /// What sends the frames whose throughput is measured: a talker's packet socket, as in an end
-    /// system, or its kernel, at the least cost there is
-    #[arg(long, value_name = "SOURCE", default_value = "both")]
-    #[arg(value_parser = PossibleValuesParser::new(["socket", "kernel", "both"]))]
-    source: String,
-    /// Numbers of streams to measure with
-    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
-    streams: Vec<u32>,
-    /// How often each throughput is measured, with each source
-    #[arg(long, value_name = "NUMBER")]
-    rounds: Option<u32>,
-    /// Octets of a frame whose throughput is measured, VLAN tag included, without FCS
-    #[arg(long, value_name = "OCTETS")]
-    size: Option<usize>,
-    /// Frames whose delay is measured, in each case
-    #[arg(long, value_name = "NUMBER")]
-    probes: Option<u64>,
-    /// The CPU that everything runs on; the last one where it is not said
-    #[arg(long, value_name = "CPU")]
-    cpu: Option<usize>,
 }
 
-impl Arguments {
-    pub(crate) fn execute(self) -> Result {
+impl Shown {
+    /// Measures, and shows what came of it.
+    fn run(&self, measure: impl FnOnce(&mut Progress) -> onbeat_lab::Result<Outcome>) -> Result {
         output::check_report(self.html.as_deref())?;
-        let usual = Options::default();
-        let options = Options {
-            sources: match self.source.as_str() {
-                "socket" => vec![Source::Socket],
-                "kernel" => vec![Source::Kernel],
-                _ => usual.sources,
-            },
-            streams: if self.streams.is_empty() { usual.streams } else { self.streams },
-            rounds: self.rounds.unwrap_or(usual.rounds),
-            frame_octets: self.size.unwrap_or(usual.frame_octets),
-            probes: self.probes.unwrap_or(usual.probes),
-            cpu: self.cpu,
-            ..usual
-        };
-        let outcome = bench::run(&self.name, &options, &mut Progress::new(self.quiet))?;
+        let outcome = measure(&mut Progress::new(self.quiet))?;
         if let Some(path) = &self.html {
             fs::write(path, html::render(&outcome)).map_err(|error| {
                 Failure::new(format!("--html: {} cannot be written: {error}", path.display()))

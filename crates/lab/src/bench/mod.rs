@@ -1,5 +1,7 @@
 //! Figures, always beside their limit.
 //!
+//! [`port`] measures the real-time port. The other files are the bench `frer`:
+//!
 //! ```text
 //! source -> talker -> A (redirect | FRER) -> path1, path2 -> B (redirect | FRER) -> listener -> sink
 //! ```
@@ -13,6 +15,7 @@ mod cpu;
 mod delay;
 mod frames;
 mod frer;
+pub mod port;
 mod programs;
 mod protected;
 mod redirect;
@@ -26,26 +29,6 @@ use std::time::Duration;
 use onbeat_report::{Outcome, Progress};
 
 use crate::{Error, Result};
-
-/// A bench.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bench {
-    /// As [`run`] takes it.
-    pub name: &'static str,
-    /// What it measures, in a line.
-    pub summary: &'static str,
-}
-
-const BENCHES: &[Bench] = &[Bench {
-    name: "frer",
-    summary: "FRER in XDP beside plain XDP redirect: frames per second, and one-way delay",
-}];
-
-/// The benches there are.
-#[must_use]
-pub fn list() -> &'static [Bench] {
-    BENCHES
-}
 
 /// Where the frames come from whose throughput is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,21 +132,12 @@ impl Options {
     }
 }
 
-/// Runs the bench `name`.
+/// Runs the bench `frer`: FRER in XDP beside plain XDP redirect.
 ///
 /// # Errors
-/// Where there is no such bench, an option cannot be used, or the kernel or its privileges do not
-/// allow it; [`Error::Interrupted`]. Whatever was made is gone then.
-pub fn run(name: &str, options: &Options, progress: &mut Progress) -> Result<Outcome> {
-    match name {
-        "frer" => {
-            options.check()?;
-            frer::run(options, progress)
-        }
-        _ => Err(Error::Unknown {
-            what: "bench",
-            name: name.to_owned(),
-            known: list().iter().map(|bench| bench.name.to_owned()).collect(),
-        }),
-    }
+/// Where an option cannot be used, or the kernel or its privileges do not allow it;
+/// [`Error::Interrupted`]. Whatever was made is gone then.
+pub fn run_frer(options: &Options, progress: &mut Progress) -> Result<Outcome> {
+    options.check()?;
+    frer::run(options, progress)
 }

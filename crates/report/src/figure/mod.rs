@@ -214,6 +214,10 @@ pub struct DistributionSeries {
     pub p99: Option<u64>,
     /// 99.9th percentile.
     pub p99_9: Option<u64>,
+    /// 99.99th percentile; `None` of fewer than 10,000 delays, of which no share so small can be
+    /// taken.
+    #[serde(default)]
+    pub p99_99: Option<u64>,
     /// Largest.
     pub max: Option<u64>,
     /// Mean.

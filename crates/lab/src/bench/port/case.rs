@@ -1,0 +1,185 @@
+//! What one row gave at one period under one load, over all rounds.
+
+use onbeat_report::Recorder;
+
+use super::node::Done;
+use super::options::Load;
+use super::round::{Cycles, Taken};
+use super::series;
+use super::wire::Passed;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quantity {
+    /// From the request on the wire to its response on the wire.
+    Delay,
+    /// From `first + n * period` to the request on the wire.
+    Lateness,
+    /// Distance of two requests on the wire, against the period.
+    Jitter,
+}
+
+impl Quantity {
+    pub(super) const ALL: [Quantity; 3] = [Quantity::Delay, Quantity::Lateness, Quantity::Jitter];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Quantity::Delay => "response delay",
+            Quantity::Lateness => "lateness of requests",
+            Quantity::Jitter => "cycle-to-cycle jitter of requests",
+        }
+    }
+}
+
+/// Percentiles of one round, by the share of values above.
+pub(super) const SHARES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p99", 1e-2), ("p99.9", 1e-3), ("p99.99", 1e-4), ("max", 0.0)];
+
+/// In the order of [`SHARES`].
+pub(super) type Percentiles = [f64; SHARES.len()];
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) backend: &'static str,
+    pub(super) period_ns: u64,
+    pub(super) load: Load,
+    /// Measured together with others, interleaved in time.
+    pub(super) together: bool,
+    /// By quantity, round by round; rounds in which nothing came of it are left out.
+    pub(super) rounds: [Vec<Percentiles>; 3],
+    /// A phase for each quantity.
+    pub(super) pooled: [Recorder; 3],
+    /// How late the sleeping thread itself woke, where it could tell.
+    pub(super) wakeups: Recorder,
+    /// Planned, warm-up included.
+    pub(super) planned: u64,
+    pub(super) counted: u64,
+    pub(super) passed: [Passed; 2],
+    /// Managing node, controlled node.
+    pub(super) done: [Done; 2],
+    /// Requests of rounds in which responses could not be told apart.
+    pub(super) unmatched: u64,
+    /// Answered after the next request was due.
+    pub(super) late: u64,
+    /// Of a cycle, round by round: managing node, controlled node.
+    pub(super) cpu_ns: [Vec<f64>; 2],
+}
+
+impl Case {
+    pub(super) fn new(backend: &'static str, period_ns: u64, load: Load, together: bool) -> Self {
+        Self {
+            backend,
+            period_ns,
+            load,
+            together,
+            rounds: Default::default(),
+            pooled: Default::default(),
+            wakeups: Recorder::new(),
+            planned: 0,
+            counted: 0,
+            passed: Default::default(),
+            done: Default::default(),
+            unmatched: 0,
+            late: 0,
+            cpu_ns: Default::default(),
+        }
+    }
+
+    /// Takes in a round.
+    pub(super) fn add(&mut self, cycles: Cycles, taken: Taken) {
+        self.planned += cycles.all();
+        self.counted += cycles.counted;
+        for (sum, passed) in self.passed.iter_mut().zip(taken.passed) {
+            sum.count += passed.count;
+            sum.wrong += passed.wrong;
+            sum.foreign += passed.foreign;
+        }
+        for (sum, done) in self.done.iter_mut().zip(taken.done) {
+            *sum += done;
+        }
+        for (rounds, ns) in self.cpu_ns.iter_mut().zip(taken.cpu_ns) {
+            rounds.push(ns as f64 / cycles.counted as f64);
+        }
+        let (first, period) = (taken.first_ns, self.period_ns);
+        let all = series::cycles(&taken.requests, first, period);
+        let skip = all.partition_point(|cycle| *cycle < cycles.warm_up);
+        let (requests, numbers) = (&taken.requests[skip..], &all[skip..]);
+        match series::delays(&taken.requests, &taken.responses) {
+            Some(delays) => {
+                self.late += delays[skip..].iter().filter(|delay| **delay > period).count() as u64;
+                self.record(Quantity::Delay, delays[skip..].to_vec());
+            }
+            None => {
+                self.unmatched += requests.len() as u64;
+                let [delays, ..] = &mut self.pooled;
+                let phase = delays.phase(self.backend);
+                delays.lose(phase, requests.len() as u64);
+            }
+        }
+        let lateness = series::lateness(requests, numbers, first, period);
+        self.record(Quantity::Lateness, lateness);
+        self.record(Quantity::Jitter, series::deviation(requests, numbers, period));
+        let phase = self.wakeups.phase("clock_nanosleep alone");
+        let warm = taken.wakeups.iter().skip(cycles.warm_up as usize);
+        warm.for_each(|late| self.wakeups.record(phase, *late));
+    }
+
+    fn record(&mut self, quantity: Quantity, mut values: Vec<u64>) {
+        let recorder = &mut self.pooled[quantity as usize];
+        let phase = recorder.phase(self.backend);
+        values.iter().for_each(|value| recorder.record(phase, *value));
+        values.sort_unstable();
+        let percentile = |(_, share)| series::exceeded_by(&values, share);
+        if !values.is_empty() {
+            let percentiles =
+                SHARES.map(|share| percentile(share).map_or(f64::NAN, |value| value as f64));
+            self.rounds[quantity as usize].push(percentiles);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CYCLES: Cycles = Cycles { period_ns: 1_000, warm_up: 2, counted: 4, round: 0 };
+
+    fn taken(requests: &[u64], responses: &[u64]) -> Taken {
+        let passed = |stamps: &[u64]| Passed { count: stamps.len() as u64, wrong: 0, foreign: 0 };
+        Taken {
+            first_ns: 10_000,
+            requests: requests.to_vec(),
+            responses: responses.to_vec(),
+            passed: [passed(requests), passed(responses)],
+            cpu_ns: [400, 800],
+            done: Default::default(),
+            wakeups: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_round_without_its_warm_up() {
+        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+        // The cycle after the warm-up is missed, the last one is answered late.
+        let requests = [10_900, 11_800, 13_007, 14_005, 15_001];
+        let responses = [11_000, 11_900, 13_057, 14_065, 16_071];
+        case.add(CYCLES, taken(&requests, &responses));
+        assert_eq!((case.planned, case.counted, case.late, case.unmatched), (6, 4, 1, 0));
+        let [delay, lateness, jitter] = &case.rounds;
+        assert_eq!(delay[0], [60.0, 1_070.0, 1_070.0, 1_070.0, 1_070.0]);
+        assert_eq!(lateness[0], [5.0, 7.0, 7.0, 7.0, 7.0]);
+        assert_eq!(jitter[0][4], 4.0);
+        assert_eq!(case.cpu_ns, [vec![100.0], vec![200.0]]);
+    }
+
+    #[test]
+    fn a_round_with_a_loss_yields_no_delay() {
+        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+        case.add(CYCLES, taken(&[10_000, 11_000, 12_000], &[10_050, 11_050]));
+        assert_eq!(case.unmatched, 1);
+        assert!(case.rounds[0].is_empty() && !case.rounds[1].is_empty());
+        let figure = case.pooled[0].figure();
+        assert_eq!((figure.series[0].count, figure.series[0].lost), (0, 1));
+    }
+}

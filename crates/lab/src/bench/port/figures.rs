@@ -1,0 +1,383 @@
+//! From what was found to checks and figures.
+
+use onbeat_report::{
+    Cell, Check, Counters, Distribution, Measurement, Number, Outcome, Ratio, Recorder, Spread,
+    Topology,
+};
+
+use super::Found;
+use super::backend::{BASELINE, Kind, LIMIT};
+use super::case::{Case, Quantity};
+use super::options::{Load, Options};
+use super::plan::{LEAST_DISTANCE_NS, warm_up};
+
+/// Places in [`super::case::SHARES`].
+const P50: usize = 0;
+const P99_9: usize = 2;
+
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
+    for (backend, why_not) in &found.rows {
+        if why_not.is_none() {
+            checks(outcome, found, backend.name);
+        }
+    }
+    outcome.figure("back ends", rows(found));
+    outcome.figure("topology", topology());
+    for quantity in Quantity::ALL {
+        for (period_ns, load) in conditions(found) {
+            let name = format!("{}, {}, {load}", quantity.name(), cycle(period_ns));
+            outcome.figure(name, distribution(found, quantity, period_ns, load));
+        }
+    }
+    ratios(outcome, found);
+    for quantity in [Quantity::Delay, Quantity::Lateness] {
+        let name = format!("{}, over rounds", quantity.name());
+        outcome.figure(name, over_rounds(found, quantity));
+    }
+    outcome.figure("CPU time of a cycle", cpu(found));
+    if !found.programs.is_empty() {
+        outcome.figure("XDP programs of the nodes, while they are counted", programs(found));
+    }
+    outcome.figure("frames", accounts(found));
+    notes(outcome, options, found);
+}
+
+fn checks(outcome: &mut Outcome, found: &Found, row: &str) {
+    let sum = |of: fn(&Case) -> u64| {
+        found.cases.iter().filter(|case| case.backend == row).map(of).sum::<u64>()
+    };
+    let requests = |case: &Case| case.passed[0].count;
+    outcome.check(Check::eq(
+        format!("{row}: requests that reached the wire"),
+        sum(requests),
+        sum(|case| case.done[0].sent),
+        "frames",
+    ));
+    outcome.check(Check::eq(
+        format!("{row}: requests answered, each once"),
+        sum(|case| case.passed[1].count),
+        sum(requests),
+        "frames",
+    ));
+    outcome.check(Check::eq(
+        format!("{row}: frames lost on the way into a node or refused on the way out"),
+        sum(|case| case.done.iter().map(|done| done.dropped + done.failed).sum()),
+        0_u64,
+        "frames",
+    ));
+    outcome.check(Check::eq(
+        format!("{row}: frames that are not as they should be"),
+        sum(|case| case.passed.iter().map(|passed| passed.wrong + passed.foreign).sum()),
+        0_u64,
+        "frames",
+    ));
+    outcome.check(Check::min(format!("{row}: requests"), sum(requests), 1_u64, "frames"));
+}
+
+fn rows(found: &Found) -> Counters {
+    let mut table = Counters::new(["back end", "what it is", "state"]);
+    for (backend, why_not) in &found.rows {
+        let state = why_not.as_ref().map_or("measured".into(), |why| format!("not here: {why}"));
+        table.row([backend.name, backend.summary, &state]);
+    }
+    table
+}
+
+fn topology() -> Topology {
+    let mut network = Topology::default();
+    network.node("mn", 0, 0).host("wire", 1, 0).node("cn", 2, 0);
+    network.detail("mn", "asks each cycle").detail("wire", "stamps").detail("cn", "answers");
+    network.link("mn", "wire", "", &[]).link("wire", "cn", "", &[]);
+    network
+}
+
+/// Periods and loads, in their order.
+fn conditions(found: &Found) -> Vec<(u64, Load)> {
+    let mut conditions: Vec<_> =
+        found.cases.iter().map(|case| (case.period_ns, case.load)).collect();
+    conditions.dedup();
+    conditions
+}
+
+fn under(found: &Found, period_ns: u64, load: Load) -> impl Iterator<Item = &Case> {
+    found.cases.iter().filter(move |case| (case.period_ns, case.load) == (period_ns, load))
+}
+
+fn distribution(found: &Found, quantity: Quantity, period_ns: u64, load: Load) -> Distribution {
+    let mut recorder = Recorder::new();
+    for case in under(found, period_ns, load) {
+        if quantity == Quantity::Lateness {
+            recorder.merge(&case.wakeups);
+        }
+        recorder.merge(&case.pooled[quantity as usize]);
+    }
+    recorder.figure()
+}
+
+fn ratios(outcome: &mut Outcome, found: &Found) {
+    let rows: Vec<_> = found
+        .rows
+        .iter()
+        .filter(|(backend, _)| backend.name != BASELINE && backend.kind != Kind::Limit)
+        .map(|(backend, _)| backend.name)
+        .collect();
+    for (period_ns, load) in conditions(found) {
+        let named = |name: &str| under(found, period_ns, load).find(|case| case.backend == name);
+        let Some(baseline) = named(BASELINE) else { continue };
+        for row in rows.iter().filter_map(|name| named(name)) {
+            let (Some(value), Some(limit)) = (tail(row), tail(baseline)) else { continue };
+            let name = format!(
+                "p99.9 of the response delay: {} beside {BASELINE}, {}, {load}",
+                row.backend,
+                cycle(period_ns)
+            );
+            let mut ratio = Ratio::new("ns", value, limit, BASELINE);
+            // Of all cycles; round by round it tells how far it can be trusted.
+            let rounds = delays(row, P99_9).into_iter().zip(delays(baseline, P99_9));
+            let ratios: Vec<f64> = rounds.map(|(value, limit)| value / limit).collect();
+            ratio.spread = Spread::of_runs(&ratios);
+            outcome.figure(name, ratio);
+        }
+    }
+}
+
+/// p99.9 of the response delay over all rounds.
+fn tail(case: &Case) -> Option<u64> {
+    let figure = case.pooled[Quantity::Delay as usize].figure();
+    figure.series.first().and_then(|series| series.p99_9)
+}
+
+fn delays(case: &Case, percentile: usize) -> Vec<f64> {
+    case.rounds[Quantity::Delay as usize].iter().map(|round| round[percentile]).collect()
+}
+
+/// Percentiles with their spread, and beside the limit's.
+fn over_rounds(found: &Found, quantity: Quantity) -> Counters {
+    let mut columns = vec![("cycle", ""), ("load", ""), ("back end", ""), ("rounds", "")];
+    for column in ["p50 median", "p50 least", "p50 most"] {
+        columns.push((column, "ns"));
+    }
+    columns.push(("p50 to the limit's", ""));
+    for column in ["p99.9 median", "p99.9 least", "p99.9 most"] {
+        columns.push((column, "ns"));
+    }
+    columns.push(("p99.9 to the limit's", ""));
+    let mut table = Counters::new(columns);
+    for case in &found.cases {
+        let limit = under(found, case.period_ns, case.load).find(|other| other.backend == LIMIT);
+        let rounds = |case: &Case, percentile: usize| -> Vec<f64> {
+            case.rounds[quantity as usize].iter().map(|round| round[percentile]).collect()
+        };
+        let mut row = vec![
+            Cell::from(cycle(case.period_ns)),
+            case.load.name().into(),
+            case.backend.into(),
+            (case.rounds[quantity as usize].len() as u64).into(),
+        ];
+        for percentile in [P50, P99_9] {
+            let values = rounds(case, percentile);
+            let (median, least, most) = match Spread::of_runs(&values) {
+                Some(Spread::Runs { min, median, max, .. }) => (median, min, max),
+                _ => (Number::MISSING, Number::MISSING, Number::MISSING),
+            };
+            let limits = limit.map(|limit| rounds(limit, percentile)).unwrap_or_default();
+            let pairs: Vec<_> = values.into_iter().zip(limits).collect();
+            let ratio = Ratio::of_runs("ns", &pairs, LIMIT).ratio;
+            row.extend([median, least, most, ratio].map(Cell::from));
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn cpu(found: &Found) -> Counters {
+    let mut table = Counters::new([
+        ("cycle", ""),
+        ("load", ""),
+        ("back end", ""),
+        ("managing node", "ns"),
+        ("controlled node", "ns"),
+        ("both", "ns"),
+    ]);
+    for case in &found.cases {
+        let [mn, cn] = &case.cpu_ns;
+        let both: Vec<f64> = mn.iter().zip(cn).map(|(mn, cn)| mn + cn).collect();
+        let median = |values: &[f64]| Cell::from(Measurement::of_runs("ns", values).value);
+        table.row([
+            Cell::from(cycle(case.period_ns)),
+            case.load.name().into(),
+            case.backend.into(),
+            median(mn),
+            median(cn),
+            median(&both),
+        ]);
+    }
+    table
+}
+
+fn programs(found: &Found) -> Counters {
+    let mut table = Counters::new([
+        ("back end", ""),
+        ("node", ""),
+        ("a run", "ns"),
+        ("runs a cycle", ""),
+        ("a cycle", "ns"),
+    ]);
+    for program in &found.programs {
+        let (runs, ns) = (program.runs.count as f64, program.runs.time_ns as f64);
+        let cycles = program.cycles as f64;
+        table.row([
+            Cell::from(program.backend),
+            program.node.into(),
+            (ns / runs).into(),
+            (runs / cycles).into(),
+            (ns / cycles).into(),
+        ]);
+    }
+    table
+}
+
+fn accounts(found: &Found) -> Counters {
+    let mut table = Counters::new([
+        "cycle",
+        "load",
+        "back end",
+        "cycles",
+        "missed",
+        "requests",
+        "responses",
+        "later than the next",
+        "not told apart",
+    ]);
+    for case in &found.cases {
+        let [requests, responses] = case.passed;
+        table.row([
+            Cell::from(cycle(case.period_ns)),
+            case.load.name().into(),
+            case.backend.into(),
+            case.planned.into(),
+            case.done[0].missed.into(),
+            requests.count.into(),
+            responses.count.into(),
+            case.late.into(),
+            case.unmatched.into(),
+        ]);
+    }
+    table
+}
+
+fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
+    outcome.note(format!(
+        "Response delay: from the instant a request leaves the wire towards the controlled node to \
+         the instant its response is back on it, by CLOCK_MONOTONIC in the wire's XDP programs, \
+         which are the same for every back end. The crossing into the node's interface and the one \
+         out of it are inside of what is measured; what they take at least is the row \
+         \"{LIMIT}\", measured in the same rounds. Each request is matched with the response of \
+         the same number in its round."
+    ));
+    outcome.note(
+        "Lateness of requests: from first + n * period to the request on the wire, the managing \
+         node's own crossing included. Cycle-to-cycle jitter: how far two requests one after the \
+         other are from a period apart, either way. Instants that passed without a request are \
+         counted as missed. \"clock_nanosleep alone\" is how late a thread of the same priority \
+         wakes, by its own clock: no program that sleeps can be better.",
+    );
+    let place = found.place;
+    let priority = match place.priority {
+        Some(priority) => format!("at priority {priority} of SCHED_FIFO"),
+        None => "without real-time priority".into(),
+    };
+    let awake = match (found.no_deep_sleep, found.locked) {
+        (true, true) => "memory is locked, and CPUs are kept out of deep sleep",
+        (true, false) => "memory is not locked, and CPUs are kept out of deep sleep",
+        (false, true) => "memory is locked; deep sleep of CPUs could not be ruled out",
+        (false, false) => "memory is not locked; deep sleep of CPUs could not be ruled out",
+    };
+    outcome.note(format!(
+        "The managing nodes' threads are on CPU {}, and with them the softirq work of a request up \
+         to the controlled node's interface (and all of a response that a program gives there); \
+         the controlled nodes' threads are on CPU {}; {priority}; {awake}.",
+        place.mn_cpu, place.cn_cpu
+    ));
+    let mut periods: Vec<u64> = found.cases.iter().map(|case| case.period_ns).collect();
+    periods.dedup();
+    periods.sort_unstable_by(|a, b| b.cmp(a));
+    periods.dedup();
+    for period_ns in periods {
+        let cases = || found.cases.iter().filter(|case| case.period_ns == period_ns);
+        let together: Vec<&str> = found
+            .rows
+            .iter()
+            .map(|(backend, _)| backend.name)
+            .filter(|name| cases().any(|case| case.backend == *name && case.together))
+            .collect();
+        let how = if found.rows.len() == 1 {
+            "one row".into()
+        } else if together.is_empty() {
+            format!(
+                "each row in blocks by itself, one after another, as there are not {} between two",
+                micros(LEAST_DISTANCE_NS)
+            )
+        } else {
+            format!(
+                "{} interleaved, {} apart, in turns that change from round to round",
+                together.join(", "),
+                micros(period_ns / together.len() as u64)
+            )
+        };
+        outcome.note(format!(
+            "Cycle of {}: {how}; {} rounds, before each {} cycles that do not count.",
+            cycle(period_ns),
+            options.rounds.min(options.cycles.try_into().unwrap_or(u32::MAX)),
+            warm_up(period_ns)
+        ));
+    }
+    if options.loads.contains(&Load::Hackbench) {
+        outcome.note(
+            "Load \"hackbench\": 400 processes in 10 groups, in each of which 20 send messages of \
+             100 octets to 20 over pipes without a pause; they may run on every CPU. Idle and \
+             loaded rounds take turns.",
+        );
+    }
+    outcome.note(format!(
+        "Ratios of p99.9 are of all cycles; their spread is that of the ratios round by round. Of \
+         rounds of {} cycles p99.9 is what one in a thousand is above: few, in short runs.",
+        options.cycles / u64::from(options.rounds).min(options.cycles)
+    ));
+    outcome.note(
+        "CPU time of a cycle: of the nodes' own threads, with the softirq work that is done on \
+         their time: all that a frame causes up to the next thread.",
+    );
+    if found.rows.iter().any(|(backend, _)| backend.spins) && place.priority.is_some() {
+        outcome.note(
+            "A thread that spins at real-time priority is taken off its CPU for the kernel's share \
+             of other work (conditions: real-time throttling), unless that CPU is its own \
+             (isolcpus): the tail of packet-spin shows it.",
+        );
+    }
+}
+
+/// A period as figures name it: `5 ms`, `250 µs`.
+pub(super) fn cycle(period_ns: u64) -> String {
+    if period_ns % 1_000_000 == 0 {
+        format!("{} ms", period_ns / 1_000_000)
+    } else {
+        micros(period_ns)
+    }
+}
+
+fn micros(ns: u64) -> String {
+    format!("{} µs", ns / 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_are_named_as_they_are_given() {
+        assert_eq!(cycle(5_000_000), "5 ms");
+        assert_eq!(cycle(250_000), "250 µs");
+        assert_eq!(cycle(1_500_000), "1500 µs");
+    }
+}

@@ -1,0 +1,233 @@
+//! The bench `port`: the back ends of the real-time port beside each other, beside what a plain
+//! libpcap program does, and beside the least that can be.
+//!
+//! ```text
+//!  managing node       wire                                    controlled node
+//!  mn ------------ to_mn  request, response: stamp, redirect  to_cn ------------ cn
+//! ```
+//!
+//! Each back end has a `rig` of its own, whose `wire` observes; `backend` is the table of rows,
+//! `stack`, `pcap` and `limit` what runs on them. A `round` runs some rows for some cycles, `plan`
+//! says which, `series` and `case` make delays of stamps, and `figures` makes the result.
+
+mod backend;
+mod case;
+mod figures;
+mod frames;
+mod limit;
+mod node;
+mod options;
+mod pcap;
+mod place;
+mod plan;
+mod programs;
+mod rig;
+mod round;
+mod series;
+mod sleeper;
+mod stack;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use onbeat_report::{Outcome, Progress, Run, format};
+
+pub use self::options::{Load, Options};
+
+use self::backend::{BACKENDS, Backend};
+use self::case::Case;
+use self::place::{Awake, Place};
+use self::plan::Plan;
+use self::programs::Program;
+use self::rig::Rig;
+use self::round::{Cycles, Row};
+use crate::clock::now_ns;
+use crate::load::Hackbench;
+use crate::{Error, Result, interrupt};
+
+/// Room for the stamps of what is sent beyond the plan, so that it shows.
+const SPARE_STAMPS: u64 = 64;
+
+/// Names and descriptions of the rows there are.
+pub fn backends() -> impl Iterator<Item = (&'static str, &'static str)> {
+    BACKENDS.iter().map(|backend| (backend.name, backend.summary))
+}
+
+/// All that was found.
+struct Found {
+    /// The rows that were asked for, and why not where they could not be had.
+    rows: Vec<(&'static Backend, Option<String>)>,
+    cases: Vec<Case>,
+    programs: Vec<Program>,
+    place: Place,
+    no_deep_sleep: bool,
+    locked: bool,
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// Where an option cannot be used, or the kernel or its privileges do not allow it;
+/// [`Error::Interrupted`]. Whatever was made is gone then. A back end that cannot be had is no
+/// error but a row that says why.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
+    options.check()?;
+    let _guard = interrupt::Guard::install();
+    let run = Run::begin("port");
+    let found = measure(options, progress)?;
+    progress.clear();
+    let mut outcome = run.finish();
+    outcome.conditions.driver = Some("veth".into());
+    outcome.conditions.mode = Some("xdp-native".into());
+    figures::fill(&mut outcome, options, &found);
+    Ok(outcome)
+}
+
+fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
+    let place = Place::choose(options.cpus, options.priority)?;
+    let loaded = options.loads.contains(&Load::Hackbench);
+    // Before there is anything that its tasks could inherit.
+    let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
+    let awake = Awake::begin();
+    let (mut rows, states) = open(options, progress)?;
+    let schedule = Schedule::new(options, &rows);
+    let mut cases = schedule.cases(&rows);
+    let mut clock = Remaining { planned_ns: schedule.duration_ns() };
+    for turn in &schedule.turns {
+        let _running = (turn.load == Load::Hackbench).then(|| hackbench.run()).transpose()?;
+        for (group, cycles) in &turn.parts {
+            interrupt::check()?;
+            let begun = now_ns();
+            let mut members: Vec<&mut Row> = rows
+                .iter_mut()
+                .enumerate()
+                .filter_map(|(index, row)| group.contains(&index).then_some(row))
+                .collect();
+            let title = title(&members, *cycles, turn.load, options.rounds);
+            let taken = round::run(&mut members, *cycles, &place, || {
+                progress.update(|| format!("{title}: {} left", clock.left(now_ns() - begun)));
+            })?;
+            clock.planned_ns -= cycles.duration_ns();
+            for (index, taken) in group.iter().zip(taken) {
+                let name = rows[*index].backend.name;
+                let case = cases.iter_mut().find(|case| {
+                    (case.backend, case.period_ns, case.load) == (name, cycles.period_ns, turn.load)
+                });
+                case.expect("there is one for each").add(*cycles, taken);
+            }
+        }
+    }
+    progress.update(|| "counting what XDP programs cost".into());
+    let programs = programs::measure(&mut rows, &place)?;
+    let (no_deep_sleep, locked) = (awake.no_deep_sleep, awake.locked);
+    Ok(Found { rows: states, cases, programs, place, no_deep_sleep, locked })
+}
+
+/// Builds a rig for each row and opens its back end.
+#[allow(clippy::type_complexity, reason = "the pair is taken apart at once")]
+fn open(
+    options: &Options,
+    progress: &mut Progress,
+) -> Result<(Vec<Row>, Vec<(&'static Backend, Option<String>)>)> {
+    let most = options.periods.iter().flat_map(|period| {
+        let warm_up = plan::warm_up(period.as_nanos() as u64);
+        plan::rounds(options.cycles, options.rounds).into_iter().map(move |n| n + warm_up)
+    });
+    let stamps = (most.max().unwrap_or(0) + SPARE_STAMPS) as u32;
+    let (mut rows, mut states) = (Vec::new(), Vec::new());
+    for backend in BACKENDS.iter().filter(|row| options.wants(row.name, row.spins)) {
+        interrupt::check()?;
+        progress.update(|| format!("opening {}", backend.name));
+        let rig = Rig::build(backend.answers(), stamps)?;
+        match backend.open(&rig) {
+            Ok((mn, cn)) => {
+                rows.push(Row { backend, mn, cn, rig });
+                states.push((backend, None));
+            }
+            Err(why) => states.push((backend, Some(why))),
+        }
+    }
+    if rows.is_empty() {
+        let reasons: Vec<&str> = states.iter().filter_map(|(_, why)| why.as_deref()).collect();
+        return Err(Error::Invalid(format!("no back end can be had: {}", reasons.join("; "))));
+    }
+    Ok((rows, states))
+}
+
+/// Under one load: who runs together, for how many cycles.
+struct Turn {
+    load: Load,
+    parts: Vec<(Vec<usize>, Cycles)>,
+}
+
+/// All rounds, in their order: of each, idle and loaded, at each period, so that what changes on
+/// the machine meanwhile meets all of them.
+struct Schedule {
+    turns: Vec<Turn>,
+}
+
+impl Schedule {
+    fn new(options: &Options, rows: &[Row]) -> Self {
+        let spins: Vec<bool> = rows.iter().map(|row| row.backend.spins).collect();
+        let mut turns = Vec::new();
+        for (round, counted) in plan::rounds(options.cycles, options.rounds).into_iter().enumerate()
+        {
+            for &load in &options.loads {
+                let mut parts = Vec::new();
+                for period in &options.periods {
+                    let period_ns = period.as_nanos() as u64;
+                    let warm_up = plan::warm_up(period_ns);
+                    let cycles = Cycles { period_ns, warm_up, counted, round: round as u32 };
+                    let groups = Plan::new(period_ns, &spins).groups;
+                    parts.extend(groups.into_iter().map(|group| (group, cycles)));
+                }
+                turns.push(Turn { load, parts });
+            }
+        }
+        Self { turns }
+    }
+
+    fn duration_ns(&self) -> u64 {
+        self.turns.iter().flat_map(|turn| &turn.parts).map(|(_, cycles)| cycles.duration_ns()).sum()
+    }
+
+    /// A case for each row, period and load, empty.
+    fn cases(&self, rows: &[Row]) -> Vec<Case> {
+        let first_round = self.turns.iter().flat_map(|turn| {
+            let begun = turn.parts.iter().filter(|(_, cycles)| cycles.round == 0);
+            begun.map(move |(group, cycles)| (turn.load, group, cycles.period_ns))
+        });
+        let mut cases: Vec<Case> = first_round
+            .flat_map(|(load, group, period_ns)| {
+                let together = group.len() > 1;
+                group
+                    .iter()
+                    .map(move |row| Case::new(rows[*row].backend.name, period_ns, load, together))
+            })
+            .collect();
+        let place = |name: &str| BACKENDS.iter().position(|backend| backend.name == name);
+        cases.sort_by_key(|case| {
+            (std::cmp::Reverse(case.period_ns), case.load as u8, place(case.backend))
+        });
+        cases
+    }
+}
+
+/// What is still to be done.
+struct Remaining {
+    planned_ns: u64,
+}
+
+impl Remaining {
+    /// In words; `since_ns` of the current round are over.
+    fn left(&self, since_ns: u64) -> String {
+        let seconds = self.planned_ns.saturating_sub(since_ns) / crate::clock::SECOND;
+        format!("{} min {:02} s", seconds / 60, seconds % 60)
+    }
+}
+
+fn title(rows: &[&mut Row], cycles: Cycles, load: Load, rounds: u32) -> String {
+    let names: Vec<&str> = rows.iter().map(|row| row.backend.name).collect();
+    let period = format::duration_ns(cycles.period_ns as f64);
+    format!("round {} of {rounds}, {period}, {load}, {}", cycles.round + 1, names.join(" + "))
+}

@@ -1,0 +1,221 @@
+//! libpcap, loaded when it is needed: the program does not depend on it.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
+use std::ptr;
+
+use libloading::Library;
+use onbeat_netdev::Namespace;
+
+const NAME: &str = "libpcap.so.0.8";
+const ERROR_LEN: usize = 256;
+/// PCAP_D_IN.
+const INCOMING: c_int = 1;
+/// PCAP_NETMASK_UNKNOWN.
+const NETMASK_UNKNOWN: c_uint = u32::MAX;
+
+type Handle = *mut c_void;
+
+/// `struct bpf_program`.
+#[repr(C)]
+struct Program {
+    len: c_uint,
+    instructions: *mut c_void,
+}
+
+/// `struct pcap_pkthdr`.
+#[repr(C)]
+struct Header {
+    time: libc::timeval,
+    captured: u32,
+    len: u32,
+}
+
+macro_rules! functions {
+    ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        /// The functions of libpcap that are used, as pcap(3) declares them.
+        pub(super) struct Functions {
+            $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+            _library: Library,
+        }
+
+        impl Functions {
+            pub(super) fn load() -> Result<Self, libloading::Error> {
+                // SAFETY: libpcap does nothing when it is loaded.
+                let library = unsafe { Library::new(NAME) }?;
+                $(
+                    // SAFETY: the type is that of the function in pcap(3).
+                    let $name = unsafe {
+                        *library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>(
+                            concat!("pcap_", stringify!($name), "\0").as_bytes(),
+                        )?
+                    };
+                )*
+                Ok(Self { $($name,)* _library: library })
+            }
+        }
+    };
+}
+
+functions! {
+    create: fn(*const c_char, *mut c_char) -> Handle;
+    set_snaplen: fn(Handle, c_int) -> c_int;
+    set_promisc: fn(Handle, c_int) -> c_int;
+    set_immediate_mode: fn(Handle, c_int) -> c_int;
+    activate: fn(Handle) -> c_int;
+    setdirection: fn(Handle, c_int) -> c_int;
+    compile: fn(Handle, *mut Program, *const c_char, c_int, c_uint) -> c_int;
+    setfilter: fn(Handle, *mut Program) -> c_int;
+    freecode: fn(*mut Program);
+    setnonblock: fn(Handle, c_int, *mut c_char) -> c_int;
+    get_selectable_fd: fn(Handle) -> c_int;
+    next_ex: fn(Handle, *mut *mut Header, *mut *const c_uchar) -> c_int;
+    sendpacket: fn(Handle, *const c_uchar, c_int) -> c_int;
+    geterr: fn(Handle) -> *const c_char;
+    close: fn(Handle);
+}
+
+pub(super) fn load() -> Result<Functions, String> {
+    Functions::load()
+        .map_err(|error| format!("{NAME} cannot be loaded: {error}; apt install libpcap0.8"))
+}
+
+/// An interface, opened as a program that wants each frame at once opens it.
+pub(super) struct Capture {
+    functions: Functions,
+    handle: Handle,
+}
+
+// SAFETY: a handle of libpcap is of no thread; it must only not be used by two at a time, and
+// whoever has the structure is the only one to use it.
+unsafe impl Send for Capture {}
+
+impl Capture {
+    /// Opens an interface for frames that a filter lets through. What goes wrong is told as
+    /// libpcap says it.
+    pub(super) fn open(
+        namespace: &Namespace,
+        interface: &str,
+        filter: &str,
+    ) -> Result<Self, String> {
+        let functions = load()?;
+        let (interface, filter) = (text(interface)?, text(filter)?);
+        namespace
+            .run(|| Self::in_this_namespace(functions, &interface, &filter))
+            .map_err(|error| error.to_string())?
+    }
+
+    fn in_this_namespace(
+        functions: Functions,
+        interface: &CStr,
+        filter: &CStr,
+    ) -> Result<Self, String> {
+        let mut error = [0; ERROR_LEN];
+        // SAFETY: the name ends with a zero, and the buffer is as long as PCAP_ERRBUF_SIZE says.
+        let handle = unsafe { (functions.create)(interface.as_ptr(), error.as_mut_ptr()) };
+        if handle.is_null() {
+            return Err(said(&error));
+        }
+        let capture = Self { functions, handle };
+        let f = &capture.functions;
+        // SAFETY: the handle is open; each is called in the state that pcap(3) wants it in, as the
+        // first that fails is the last.
+        let failed = unsafe {
+            (f.set_snaplen)(handle, 2048) < 0
+                || (f.set_promisc)(handle, 1) < 0
+                || (f.set_immediate_mode)(handle, 1) < 0
+                // A positive result is a warning.
+                || (f.activate)(handle) < 0
+                || (f.setdirection)(handle, INCOMING) < 0
+        };
+        if failed {
+            return Err(capture.error());
+        }
+        capture.set_filter(filter)?;
+        // SAFETY: the handle is active, and the buffer is long enough.
+        let result = unsafe { (f.setnonblock)(handle, 1, error.as_mut_ptr()) };
+        if result < 0 {
+            return Err(said(&error));
+        }
+        Ok(capture)
+    }
+
+    fn set_filter(&self, filter: &CStr) -> Result<(), String> {
+        let f = &self.functions;
+        let mut program = Program { len: 0, instructions: ptr::null_mut() };
+        // SAFETY: the handle is active; the text ends with a zero; the program is written.
+        let compiled = unsafe {
+            (f.compile)(self.handle, &raw mut program, filter.as_ptr(), 1, NETMASK_UNKNOWN)
+        };
+        if compiled < 0 {
+            return Err(self.error());
+        }
+        // SAFETY: the program was compiled just now; libpcap copies it, and it is freed once.
+        let set = unsafe {
+            let set = (f.setfilter)(self.handle, &raw mut program);
+            (f.freecode)(&raw mut program);
+            set
+        };
+        if set < 0 { Err(self.error()) } else { Ok(()) }
+    }
+
+    /// Waits for a frame, or for so long. libpcap's own wait has no end but a frame
+    /// (pcap_set_timeout(3PCAP): "may wait forever").
+    pub(super) fn wait(&self, milliseconds: u8) {
+        // SAFETY: the handle is active.
+        let fd = unsafe { (self.functions.get_selectable_fd)(self.handle) };
+        let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one pollfd, which lives through the call. What it says is seen by reading.
+        unsafe { libc::poll(&raw mut polled, 1, milliseconds.into()) };
+    }
+
+    /// The next frame, if one is there, looked at.
+    pub(super) fn next<T>(&mut self, look: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, String> {
+        let mut header: *mut Header = ptr::null_mut();
+        let mut octets: *const c_uchar = ptr::null();
+        // SAFETY: the handle is active, and both pointers are written.
+        let result =
+            unsafe { (self.functions.next_ex)(self.handle, &raw mut header, &raw mut octets) };
+        match result {
+            1 => {
+                // SAFETY: libpcap says that both point to a frame, which stays until the next call;
+                // `captured` octets of it are there.
+                let frame =
+                    unsafe { std::slice::from_raw_parts(octets, (*header).captured as usize) };
+                Ok(Some(look(frame)))
+            }
+            0 => Ok(None),
+            _ => Err(self.error()),
+        }
+    }
+
+    /// Sends a frame; whether it was taken.
+    pub(super) fn send(&mut self, frame: &[u8]) -> bool {
+        // SAFETY: the handle is active, and the frame has the length given.
+        unsafe {
+            (self.functions.sendpacket)(self.handle, frame.as_ptr(), frame.len() as c_int) == 0
+        }
+    }
+
+    fn error(&self) -> String {
+        // SAFETY: the handle is open; what it points to ends with a zero and stays as long as it.
+        let said = unsafe { CStr::from_ptr((self.functions.geterr)(self.handle)) };
+        format!("libpcap says: {}", said.to_string_lossy())
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // SAFETY: the handle is open, and not used again.
+        unsafe { (self.functions.close)(self.handle) }
+    }
+}
+
+fn text(text: &str) -> Result<CString, String> {
+    CString::new(text).map_err(|error| error.to_string())
+}
+
+fn said(buffer: &[c_char; ERROR_LEN]) -> String {
+    let octets = buffer.map(|octet| octet as u8);
+    let said = CStr::from_bytes_until_nul(&octets).unwrap_or_default();
+    format!("libpcap says: {}", said.to_string_lossy())
+}

@@ -1,0 +1,80 @@
+//! Who is measured when. Pure.
+
+/// Back ends whose cycles are at least this far apart are measured together: what one of them
+/// causes is over before the next one's turn.
+pub(super) const LEAST_DISTANCE_NS: u64 = 200_000;
+
+/// One after another, or interleaved in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Rows that are measured at the same time, in their order.
+    pub(super) groups: Vec<Vec<usize>>,
+}
+
+impl Plan {
+    /// `spins`: of each row, whether it needs a CPU to itself.
+    pub(super) fn new(period_ns: u64, spins: &[bool]) -> Self {
+        let alone = |row: usize| vec![row];
+        let (spinning, sleeping): (Vec<usize>, Vec<usize>) =
+            (0..spins.len()).partition(|row| spins[*row]);
+        let mut groups = Vec::new();
+        if !sleeping.is_empty() && period_ns / sleeping.len() as u64 >= LEAST_DISTANCE_NS {
+            groups.push(sleeping);
+        } else {
+            groups.extend(sleeping.into_iter().map(alone));
+        }
+        groups.extend(spinning.into_iter().map(alone));
+        Self { groups }
+    }
+
+    /// When in the period the member `position` of a group has its turn, in a round: in each round
+    /// another one begins, so that none is always behind the same.
+    pub(super) fn offset_ns(period_ns: u64, group: usize, position: usize, round: u32) -> u64 {
+        let turn = (position + round as usize) % group;
+        period_ns * turn as u64 / group as u64
+    }
+}
+
+/// Cycles of each round: their sum is `cycles`.
+pub(super) fn rounds(cycles: u64, rounds: u32) -> Vec<u64> {
+    let rounds = u64::from(rounds).min(cycles).max(1);
+    (0..rounds).map(|round| cycles / rounds + u64::from(round < cycles % rounds)).collect()
+}
+
+/// Cycles before those that count: caches warm, memory in its place.
+pub(super) fn warm_up(period_ns: u64) -> u64 {
+    (50_000_000 / period_ns).clamp(10, 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn together_where_there_is_room_and_who_spins_alone() {
+        let groups = |period_ns, spins: &[bool]| Plan::new(period_ns, spins).groups;
+        assert_eq!(groups(1_000_000, &[false; 5]), [vec![0, 1, 2, 3, 4]]);
+        assert_eq!(groups(1_000_000, &[false, true, false]), [vec![0, 2], vec![1]]);
+        assert_eq!(groups(250_000, &[false; 2]), [[0], [1]]);
+        assert_eq!(groups(999_999, &[false; 5]).len(), 5);
+        assert_eq!(groups(250_000, &[false, true]), [[0], [1]]);
+        assert_eq!(groups(250_000, &[true]), [[0]]);
+    }
+
+    #[test]
+    fn turns_are_apart_and_change() {
+        let offsets = |round| -> Vec<u64> {
+            (0..4).map(|position| Plan::offset_ns(1_000, 4, position, round)).collect()
+        };
+        assert_eq!(offsets(0), [0, 250, 500, 750]);
+        assert_eq!(offsets(5), [250, 500, 750, 0]);
+    }
+
+    #[test]
+    fn no_cycle_is_lost_to_rounding() {
+        assert_eq!(rounds(10, 3), [4, 3, 3]);
+        assert_eq!(rounds(2, 10), [1, 1]);
+        assert_eq!(rounds(100_000, 10), [10_000; 10]);
+        assert_eq!((warm_up(5_000_000), warm_up(1_000_000), warm_up(250_000)), (10, 50, 200));
+    }
+}

@@ -1,0 +1,67 @@
+//! What the XDP programs of the nodes cost, in a round of its own: counting costs, too.
+
+use std::io;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::libbpf_sys as sys;
+use onbeat_netdev::Handle;
+
+use super::super::cost::{Runs, Statistics};
+use super::place::Place;
+use super::rig::{CN, MN};
+use super::round::{self, Cycles, Row};
+use crate::{Error, Result};
+
+const CYCLES: Cycles = Cycles { period_ns: 1_000_000, warm_up: 0, counted: 200, round: 0 };
+
+/// What a program did in some cycles.
+#[derive(Debug)]
+pub(super) struct Program {
+    pub(super) backend: &'static str,
+    pub(super) node: &'static str,
+    pub(super) runs: Runs,
+    pub(super) cycles: u64,
+}
+
+/// Counts the programs on the interfaces of the nodes, of each row in turn.
+pub(super) fn measure(rows: &mut [Row], place: &Place) -> Result<Vec<Program>> {
+    let _statistics = Statistics::enable()?;
+    let mut found = Vec::new();
+    for row in rows {
+        let ends =
+            [("managing node", on(&row.rig.mn, MN)?), ("controlled node", on(&row.rig.cn, CN)?)];
+        let programs: Vec<_> = ends
+            .into_iter()
+            .filter_map(|(node, program)| program.map(|program| (node, program)))
+            .collect();
+        if programs.is_empty() {
+            continue;
+        }
+        let read = || -> Result<Vec<Runs>> {
+            programs.iter().map(|(_, program)| Runs::of(program.as_fd())).collect()
+        };
+        let before = read()?;
+        let backend = row.backend.name;
+        round::run(&mut [row], CYCLES, place, || ())?;
+        for (((node, _), before), after) in programs.iter().zip(before).zip(read()?) {
+            let runs = after.since(before);
+            if runs.count > 0 {
+                found.push(Program { backend, node, runs, cycles: CYCLES.all() });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The XDP program on an interface.
+fn on(handle: &Handle, interface: &str) -> Result<Option<OwnedFd>> {
+    let Some(attached) = handle.link(interface)?.xdp_program() else { return Ok(None) };
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { sys::bpf_prog_get_fd_by_id(attached.program_id) };
+    if fd < 0 {
+        let error = io::Error::from_raw_os_error(-fd);
+        return Err(Error::io(format!("look at the XDP program of {interface}"), error));
+    }
+    // SAFETY: the kernel just gave us this descriptor.
+    Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
+}

@@ -1,0 +1,299 @@
+//! A round: some back ends at the same time, so many cycles, two threads each.
+
+use std::panic::resume_unwind;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+
+use super::backend::Backend;
+use super::node::{ControlledNode, Done, ManagingNode};
+use super::place::Place;
+use super::plan::Plan;
+use super::rig::Rig;
+use super::wire::Passed;
+use crate::clock::{SECOND, now_ns, sleep_until};
+use crate::{Error, Result, interrupt};
+
+/// From the moment that all threads are there to the first cycle.
+const LEAD_NS: u64 = 20_000_000;
+/// How often a thread looks whether the others are there.
+const LOOK_NS: u64 = 200_000;
+/// How long a node is let alone: how late it may notice that it is to stop.
+const SLICE_NS: u64 = 20_000_000;
+/// By how much a round may be longer than its cycles, at worst.
+const BOUND_NS: u64 = 60 * SECOND;
+/// Within this time after the last request the last response has come, or is lost.
+const DRAIN: Duration = Duration::from_secs(2);
+/// All of it is locked into memory.
+const STACK: usize = 256 << 10;
+
+/// A back end, and what it is measured on.
+pub(super) struct Row {
+    pub(super) backend: &'static Backend,
+    // Closed before the interfaces go.
+    pub(super) mn: Box<dyn ManagingNode>,
+    pub(super) cn: Box<dyn ControlledNode>,
+    pub(super) rig: Rig,
+}
+
+/// The cycles of a round.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cycles {
+    pub(super) period_ns: u64,
+    /// That do not count, before those that do.
+    pub(super) warm_up: u64,
+    pub(super) counted: u64,
+    /// Which round of its kind.
+    pub(super) round: u32,
+}
+
+impl Cycles {
+    pub(super) fn all(self) -> u64 {
+        self.warm_up + self.counted
+    }
+
+    /// How long it takes, in nanoseconds.
+    pub(super) fn duration_ns(self) -> u64 {
+        self.all() * self.period_ns + LEAD_NS + 2 * SLICE_NS
+    }
+}
+
+/// What one row gave in a round.
+#[derive(Debug)]
+pub(super) struct Taken {
+    /// When the first request was due, warm-up included.
+    pub(super) first_ns: u64,
+    pub(super) requests: Vec<u64>,
+    pub(super) responses: Vec<u64>,
+    pub(super) passed: [Passed; 2],
+    /// CPU time of the threads in the cycles that count: managing node, controlled node.
+    pub(super) cpu_ns: [u64; 2],
+    /// Of this round: managing node, controlled node.
+    pub(super) done: [Done; 2],
+    pub(super) wakeups: Vec<u64>,
+}
+
+/// What the threads of a round share.
+struct Shared {
+    /// Threads, and how many of them are there.
+    threads: usize,
+    ready: AtomicUsize,
+    start_ns: OnceLock<u64>,
+    stop: AtomicBool,
+    finished: AtomicUsize,
+}
+
+/// One row's times.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    first: u64,
+    counts_from: u64,
+    end: u64,
+}
+
+impl Shared {
+    /// Once every thread is there: the times of the row that begins `offset` after the first.
+    fn begin(&self, cycles: Cycles, offset: u64) -> Times {
+        self.ready.fetch_add(1, Ordering::Relaxed);
+        while self.ready.load(Ordering::Relaxed) < self.threads && !self.stopped() {
+            sleep_until(now_ns() + LOOK_NS);
+        }
+        let first = *self.start_ns.get_or_init(|| now_ns() + LEAD_NS) + offset;
+        // In the middle between two requests.
+        let before = |cycle: u64| first + cycle * cycles.period_ns - cycles.period_ns / 2;
+        Times { first, counts_from: before(cycles.warm_up), end: before(cycles.all()) }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Stops the round where its thread ends by itself, for an error or a panic.
+struct StopsOnDrop<'a>(&'a Shared);
+
+impl Drop for StopsOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// CPU time of this thread between the instants that count.
+#[derive(Debug, Default)]
+struct Meter {
+    from: Option<u64>,
+    to: Option<u64>,
+}
+
+impl Meter {
+    fn look(&mut self, times: Times) {
+        let now = now_ns();
+        if self.from.is_none() && now >= times.counts_from {
+            self.from = Some(thread_time_ns());
+        }
+        if self.to.is_none() && now >= times.end {
+            self.to = Some(thread_time_ns());
+        }
+    }
+
+    /// Until when to go on without a look.
+    fn next(&self, times: Times) -> u64 {
+        let slice = now_ns() + SLICE_NS;
+        match (self.from, self.to) {
+            (None, _) => slice.min(times.counts_from),
+            (_, None) => slice.min(times.end),
+            _ => slice,
+        }
+    }
+
+    fn ns(&self) -> u64 {
+        self.to.zip(self.from).map_or(0, |(to, from)| to.saturating_sub(from))
+    }
+}
+
+fn manage(
+    node: &mut dyn ManagingNode,
+    shared: &Shared,
+    place: &Place,
+    cycles: Cycles,
+    offset: u64,
+) -> Result<(u64, u64)> {
+    let _stop = StopsOnDrop(shared);
+    let placed = place.take(place.mn_cpu);
+    let times = shared.begin(cycles, offset);
+    placed?;
+    node.ask(times.first, cycles.period_ns)?;
+    let mut meter = Meter::default();
+    while meter.to.is_none() && !shared.stopped() {
+        node.serve(meter.next(times))?;
+        meter.look(times);
+    }
+    node.finish()?;
+    shared.finished.fetch_add(1, Ordering::Relaxed);
+    while !shared.stopped() {
+        node.serve(now_ns() + SLICE_NS)?;
+    }
+    Ok((times.first, meter.ns()))
+}
+
+fn control(
+    node: &mut dyn ControlledNode,
+    shared: &Shared,
+    place: &Place,
+    cycles: Cycles,
+    offset: u64,
+) -> Result<u64> {
+    let _stop = StopsOnDrop(shared);
+    let placed = place.take(place.cn_cpu);
+    let times = shared.begin(cycles, offset);
+    placed?;
+    let mut meter = Meter::default();
+    while !shared.stopped() {
+        node.serve(meter.next(times))?;
+        meter.look(times);
+    }
+    Ok(meter.ns())
+}
+
+/// Runs a round of these rows; `tick` is called now and then.
+pub(super) fn run(
+    rows: &mut [&mut Row],
+    cycles: Cycles,
+    place: &Place,
+    mut tick: impl FnMut(),
+) -> Result<Vec<Taken>> {
+    let count = rows.len();
+    let mut before = Vec::with_capacity(count);
+    for row in rows.iter_mut() {
+        row.rig.wire.begin()?;
+        row.mn.take_wakeups();
+        before.push([row.mn.done()?, row.cn.done()?]);
+    }
+    let shared = Shared {
+        threads: 2 * count,
+        ready: AtomicUsize::new(0),
+        start_ns: OnceLock::new(),
+        stop: AtomicBool::new(false),
+        finished: AtomicUsize::new(0),
+    };
+    let (threads, drained) = thread::scope(|scope| {
+        let mut threads = Vec::with_capacity(count);
+        let mut wires = Vec::with_capacity(count);
+        let shared = &shared;
+        for (position, row) in rows.iter_mut().enumerate() {
+            let offset = Plan::offset_ns(cycles.period_ns, count, position, cycles.round);
+            let Row { mn, cn, rig, .. } = &mut **row;
+            wires.push(&mut rig.wire);
+            let thread =
+                |role: &str| thread::Builder::new().name(format!("bench-{role}")).stack_size(STACK);
+            let mn = thread("mn")
+                .spawn_scoped(scope, move || manage(&mut **mn, shared, place, cycles, offset));
+            let cn = thread("cn")
+                .spawn_scoped(scope, move || control(&mut **cn, shared, place, cycles, offset));
+            if mn.is_err() || cn.is_err() {
+                shared.stop();
+            }
+            threads.push((mn, cn));
+        }
+        let over = now_ns() + cycles.duration_ns() + BOUND_NS;
+        let finished = || shared.finished.load(Ordering::Relaxed) == count;
+        let mut waited = Ok(());
+        while waited.is_ok() && !finished() && !shared.stopped() && now_ns() < over {
+            waited = interrupt::pause_until(now_ns() + SLICE_NS, &mut tick);
+        }
+        let timely = finished() || shared.stopped();
+        let mut complete = || {
+            wires.iter_mut().all(|wire| {
+                wire.passed().is_ok_and(|[requests, responses]| requests.count <= responses.count)
+            })
+        };
+        let drained = waited.and_then(|()| interrupt::wait_until(DRAIN, &mut complete));
+        shared.stop();
+        let joined: Vec<_> = threads
+            .into_iter()
+            .map(|(mn, cn)| {
+                let mn =
+                    mn.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                let cn =
+                    cn.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                (mn, cn)
+            })
+            .collect();
+        (joined, drained.map(|_| timely))
+    });
+    if !drained? {
+        let seconds = (cycles.duration_ns() + BOUND_NS) as f64 / SECOND as f64;
+        return Err(Error::Timeout { what: "the end of a round".into(), seconds });
+    }
+    let mut taken = Vec::with_capacity(count);
+    for ((row, before), (mn, cn)) in rows.iter_mut().zip(before).zip(threads) {
+        let started = |error| Error::io("start a thread", error);
+        let (first_ns, mn_ns) = mn.map_err(started)??;
+        let cn_ns = cn.map_err(started)??;
+        let [requests, responses] = row.rig.wire.stamps()?;
+        let done = [row.mn.done()?.since(before[0]), row.cn.done()?.since(before[1])];
+        taken.push(Taken {
+            first_ns,
+            requests,
+            responses,
+            passed: row.rig.wire.passed()?,
+            cpu_ns: [mn_ns, cn_ns],
+            done,
+            wakeups: row.mn.take_wakeups(),
+        });
+    }
+    Ok(taken)
+}
+
+fn thread_time_ns() -> u64 {
+    // The clock exists on every Linux.
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map_or(0, |time| time.tv_sec() as u64 * SECOND + time.tv_nsec() as u64)
+}

@@ -1,0 +1,69 @@
+//! Cycles as a plain program keeps them: sleep until the instant, send.
+
+use crate::clock::{now_ns, sleep_until};
+
+/// Cycles of a round, generously.
+const ROOM: usize = 1 << 17;
+
+/// Sleeps from instant to instant of a cycle. Instants that have passed are counted, and not made
+/// up for, as a port does.
+#[derive(Debug, Default)]
+pub(super) struct Sleeper {
+    plan: Option<(u64, u64)>,
+    pub(super) missed: u64,
+    /// How late each awakening was, in nanoseconds.
+    pub(super) wakeups: Vec<u64>,
+}
+
+impl Sleeper {
+    pub(super) fn ask(&mut self, first_ns: u64, period_ns: u64) {
+        self.plan = Some((first_ns, period_ns));
+        // Nothing is allocated while cycles run.
+        self.wakeups.reserve(ROOM);
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.plan = None;
+    }
+
+    /// Sleeps until the next instant, or until `until_ns` where that comes first. True for the
+    /// former: something is to be sent.
+    pub(super) fn sleep(&mut self, until_ns: u64) -> bool {
+        let Some((due, period)) = self.plan.filter(|(due, _)| *due < until_ns) else {
+            sleep_until(until_ns);
+            return false;
+        };
+        sleep_until(due);
+        self.woken(due, period, now_ns())
+    }
+
+    fn woken(&mut self, due: u64, period: u64, now: u64) -> bool {
+        // A signal.
+        if now < due {
+            return false;
+        }
+        let missed = (now - due) / period;
+        self.missed += missed;
+        let due = due + missed * period;
+        self.wakeups.push(now - due);
+        self.plan = Some((due + period, period));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_that_passed_are_counted_and_the_grid_is_kept() {
+        let mut sleeper = Sleeper::default();
+        assert!(!sleeper.sleep(0), "nothing is planned");
+        assert!(!sleeper.woken(100, 10, 99), "a signal came");
+        assert!(sleeper.woken(100, 10, 103));
+        assert_eq!((sleeper.plan, sleeper.missed), (Some((110, 10)), 0));
+        assert!(sleeper.woken(110, 10, 135));
+        assert_eq!((sleeper.plan, sleeper.missed), (Some((140, 10)), 2));
+        assert_eq!(sleeper.wakeups, [3, 5]);
+    }
+}

@@ -1,0 +1,88 @@
+//! A protocol stack of the least size, over any [`Port`].
+
+use onbeat_link::{Filter, Port, Slot, Time};
+
+use super::frames::{self, Frame, REQUEST_KEY};
+use super::node::{ControlledNode, Done, ManagingNode};
+use crate::Result;
+
+/// The managing node: the port sends its slot every cycle.
+pub(super) struct Asking {
+    port: Box<dyn Port>,
+    slot: Slot,
+}
+
+impl Asking {
+    pub(super) fn new(mut port: Box<dyn Port>, request: &Frame) -> Result<Self> {
+        port.add_multicast(frames::PRES_GROUP)?;
+        let slot = port.allocate(request.len())?;
+        port.update(slot, request)?;
+        Ok(Self { port, slot })
+    }
+}
+
+impl ManagingNode for Asking {
+    fn ask(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
+        Ok(self.port.send_every(self.slot, Time(first_ns), period_ns)?)
+    }
+
+    fn serve(&mut self, until_ns: u64) -> Result<()> {
+        serve(&mut *self.port, until_ns)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.port.cancel(self.slot)?;
+        Ok(())
+    }
+
+    fn done(&mut self) -> Result<Done> {
+        done(&mut *self.port, |done| done.sent)
+    }
+}
+
+/// The controlled node: the port answers with its slot.
+pub(super) struct Answering(Box<dyn Port>);
+
+impl Answering {
+    pub(super) fn new(mut port: Box<dyn Port>, response: &Frame, request: &Frame) -> Result<Self> {
+        let slot = port.allocate(response.len())?;
+        port.update(slot, response)?;
+        let mut mask = [0; REQUEST_KEY.end];
+        mask[REQUEST_KEY].fill(0xff);
+        let filter = Filter::new(&request[..REQUEST_KEY.end], &mask)?;
+        // It answers for as long as the port is open.
+        let _response = port.respond(filter, slot)?;
+        Ok(Self(port))
+    }
+}
+
+impl ControlledNode for Answering {
+    fn serve(&mut self, until_ns: u64) -> Result<()> {
+        serve(&mut *self.0, until_ns)
+    }
+
+    fn done(&mut self) -> Result<Done> {
+        done(&mut *self.0, |done| done.responses)
+    }
+}
+
+fn serve(port: &mut dyn Port, until_ns: u64) -> Result<()> {
+    while port.wait(Time(until_ns))? {
+        while let Some(frame) = port.receive()? {
+            port.release(frame);
+        }
+        // Nothing but of launches that failed, which are counted.
+        while port.confirmation()?.is_some() {}
+    }
+    Ok(())
+}
+
+fn done(port: &mut dyn Port, sent: impl Fn(&onbeat_link::Diagnostics) -> u64) -> Result<Done> {
+    let found = port.diagnostics()?;
+    Ok(Done {
+        sent: sent(&found),
+        failed: found.send_failures,
+        missed: found.missed_cycles,
+        dropped: found.receive_drops,
+    })
+}

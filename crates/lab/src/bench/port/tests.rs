@@ -1,0 +1,72 @@
+use std::time::Duration;
+
+use onbeat_netdev::testing::{Feature, require_all, require_that};
+use onbeat_report::progress::{Progress, Style};
+use onbeat_report::{Cell, Figure, Outcome};
+
+use super::{Load, Options, pcap, run};
+
+fn silent() -> Progress {
+    Progress::to(Box::new(std::io::sink()), Style::Silent)
+}
+
+fn short(backends: &[&str], periods_us: &[u64], loads: &[Load]) -> Options {
+    Options {
+        backends: backends.iter().map(ToString::to_string).collect(),
+        cycles: 40,
+        rounds: 2,
+        periods: periods_us.iter().copied().map(Duration::from_micros).collect(),
+        loads: loads.to_vec(),
+        ..Options::default()
+    }
+}
+
+fn counts(outcome: &Outcome, name: &str) -> Vec<(String, u64)> {
+    let Some(Figure::Distribution(figure)) = outcome.figures.get(name) else {
+        panic!("{name}: {:?}", outcome.figures.keys())
+    };
+    figure.series.iter().map(|series| (series.name.clone(), series.count)).collect()
+}
+
+#[test]
+fn rows_are_measured_together_and_alone_idle_and_loaded() {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Kernel(5, 18)]) {
+        return;
+    }
+    let options = short(&["limit", "packet", "packet-spin"], &[1000, 250], &Load::ALL);
+    let outcome = run(&options, &mut silent()).unwrap();
+    assert!(outcome.ok(), "{:#?}\n{:#?}", outcome.checks, outcome.figures.get("frames"));
+    assert_eq!(outcome.checks.len(), 3 * 5);
+    for load in Load::ALL {
+        for cycle in ["1 ms", "250 µs"] {
+            let delays = counts(&outcome, &format!("response delay, {cycle}, {load}"));
+            let names: Vec<&str> = delays.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, ["limit", "packet", "packet-spin"]);
+            // An instant may pass without a request; what was asked was answered.
+            assert!(delays.iter().all(|(_, count)| (1..=40).contains(count)), "{delays:?}");
+            let late = counts(&outcome, &format!("lateness of requests, {cycle}, {load}"));
+            assert_eq!(late[0].0, "clock_nanosleep alone");
+            let ratio =
+                format!("p99.9 of the response delay: packet-spin beside packet, {cycle}, {load}");
+            assert!(matches!(outcome.figures.get(&ratio), Some(Figure::Ratio(_))), "{ratio}");
+        }
+    }
+    let json = serde_json::to_string(&outcome).unwrap();
+    let back: Outcome = serde_json::from_str(&json).unwrap();
+    assert_eq!((back.checks, back.figures.len()), (outcome.checks, outcome.figures.len()));
+}
+
+#[test]
+fn a_plain_libpcap_program_is_a_row() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let available = pcap::available();
+    if !require_that(available.is_ok(), available.as_ref().err().map_or("", String::as_str)) {
+        return;
+    }
+    let outcome = run(&short(&["pcap"], &[1000], &[Load::Idle]), &mut silent()).unwrap();
+    assert!(outcome.ok(), "{:#?}", outcome.checks);
+    let Some(Figure::Counters(rows)) = outcome.figures.get("back ends") else { panic!() };
+    assert_eq!(rows.rows[0][2], Cell::from("measured"));
+}
