@@ -104,7 +104,7 @@ impl Profile {
             memory,
             _latency: latency,
         };
-        tracing::info!("{realtime}");
+        tracing::debug!("{realtime}");
         Ok(realtime)
     }
 }

@@ -1,12 +1,11 @@
 //! Where and with which priority the two nodes run.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io;
 use std::thread;
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::mman::{MlockAllFlags, mlockall, munlockall};
+use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
+use onbeat_realtime::{DmaLatency, LockedMemory, Profile, Realtime, Scheduling};
 
 use crate::{Error, Result};
 
@@ -40,27 +39,25 @@ impl Place {
         }
         let place = Self { mn_cpu, cn_cpu, priority: (priority > 0).then_some(priority) };
         // Refused now rather than in the middle.
-        let tried = thread::scope(|scope| scope.spawn(|| place.take(mn_cpu)).join());
+        let tried = thread::scope(|scope| scope.spawn(|| place.take(mn_cpu).map(drop)).join());
         tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         Ok(place)
     }
 
-    /// Keeps this thread on a CPU, at the priority.
-    pub(super) fn take(&self, cpu: usize) -> Result<()> {
-        let mut set = CpuSet::new();
-        set.set(cpu)
-            .and_then(|()| sched_setaffinity(THIS_THREAD, &set))
-            .map_err(|errno| Error::io(format!("keep a thread on CPU {cpu}"), errno))?;
-        let Some(priority) = self.priority else { return Ok(()) };
-        let parameters = libc::sched_param { sched_priority: priority.into() };
-        // SAFETY: the parameters live through the call.
-        match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } {
-            0 => Ok(()),
-            _ => Err(Error::io(
-                "take a real-time priority (CAP_SYS_NICE; priority 0 does without)",
-                std::io::Error::last_os_error(),
-            )),
-        }
+    /// Keeps this thread on a CPU, at the priority, until what it gives is dropped.
+    pub(super) fn take(&self, cpu: usize) -> Result<Realtime> {
+        let cpus = u16::try_from(cpu).into_iter().collect();
+        let profile = Profile::default().on_cpus(cpus);
+        let profile = match self.priority {
+            Some(priority) => profile.scheduled(Scheduling::Fifo(priority)),
+            None => profile,
+        };
+        profile.enter().map_err(|error| {
+            Error::io(
+                "place a thread (--priority 0 does without a priority)",
+                io::Error::other(error),
+            )
+        })
     }
 }
 
@@ -68,30 +65,16 @@ impl Place {
 /// us.
 #[derive(Debug)]
 pub(super) struct Awake {
-    _latency: Option<File>,
     /// Whether the kernel was asked to keep CPUs out of deep sleep.
     pub(super) no_deep_sleep: bool,
     /// Whether memory is locked.
     pub(super) locked: bool,
+    _held: (Option<DmaLatency>, Option<LockedMemory>),
 }
 
 impl Awake {
     pub(super) fn begin() -> Self {
-        // The request holds for as long as the file is open.
-        let open = || {
-            let mut file = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
-            file.write_all(&0_i32.to_ne_bytes())?;
-            Ok::<_, std::io::Error>(file)
-        };
-        let latency = open().ok();
-        let locked = mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE).is_ok();
-        Self { no_deep_sleep: latency.is_some(), locked, _latency: latency }
-    }
-}
-
-impl Drop for Awake {
-    fn drop(&mut self) {
-        // Nothing is wrong with memory that stays locked.
-        let _ = munlockall();
+        let held = (DmaLatency::hold(0).ok(), LockedMemory::lock().ok());
+        Self { no_deep_sleep: held.0.is_some(), locked: held.1.is_some(), _held: held }
     }
 }

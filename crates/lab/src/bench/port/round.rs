@@ -168,7 +168,7 @@ fn manage(
     let _stop = StopsOnDrop(shared);
     let placed = place.take(place.mn_cpu);
     let times = shared.begin(cycles, offset);
-    placed?;
+    let _placed = placed?;
     node.ask(times.first, cycles.period_ns)?;
     let mut meter = Meter::default();
     while meter.to.is_none() && !shared.stopped() {
@@ -193,7 +193,7 @@ fn control(
     let _stop = StopsOnDrop(shared);
     let placed = place.take(place.cn_cpu);
     let times = shared.begin(cycles, offset);
-    placed?;
+    let _placed = placed?;
     let mut meter = Meter::default();
     while !shared.stopped() {
         node.serve(meter.next(times))?;

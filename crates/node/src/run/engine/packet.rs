@@ -35,7 +35,13 @@ struct Opened {
 impl PacketPlane {
     /// A data plane without ports and streams.
     pub(in super::super) fn start(poll: Poll, realtime: Profile) -> Result<Self> {
-        let prepare = move || realtime.enter().map_err(io::Error::other);
+        let prepare = move || {
+            let entered = realtime.enter().map_err(io::Error::other)?;
+            if realtime != Profile::default() {
+                tracing::info!("forwarding thread: {entered}");
+            }
+            Ok(entered)
+        };
         let forwarder = Forwarder::start(Plane::new(MAX_PORTS), poll, prepare)?;
         Ok(Self { forwarder, ports: BTreeMap::new(), streams: HashMap::new() })
     }
