@@ -132,6 +132,27 @@ fn matrix() {
     holds("matrix", &["--seconds", "0.2"], &checks);
 }
 
+/// What does not go through the kernel's programs: the same checks hold for nodes that forward
+/// themselves.
+#[test]
+fn nodes_in_user_space() {
+    let packet = ["--backend", "packet"];
+    for (name, options) in [
+        ("link-failure", ["--seconds", "0.4"]),
+        ("both-links", ["--seconds", "0.3"]),
+        ("flapping", ["--cuts", "30"]),
+        ("ladder", ["--seconds", "0.3"]),
+        ("unmatched", ["--seconds", "0.3"]),
+        ("matrix", ["--seconds", "0.2"]),
+    ] {
+        let Some(result) = holds(name, &[packet, options].concat(), &["duplicated"]) else {
+            return;
+        };
+        let modes = &result["conditions"]["mode"];
+        assert_eq!(modes, "packet", "{name}");
+    }
+}
+
 #[test]
 fn an_unknown_scenario_is_answered_with_those_there_are() {
     let ran = run(&["lab", "run", "link-failur"]);
