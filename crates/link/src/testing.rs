@@ -24,6 +24,8 @@ const PEER: MacAddress = MacAddress([0x02, 0, 0, 0, 0, 0x99]);
 const GROUP: MacAddress = MacAddress([0x01, 0x11, 0x1e, 0, 0, 0x01]);
 const OTHER_GROUP: MacAddress = MacAddress([0x01, 0x11, 0x1e, 0, 0, 0x02]);
 const MILLISECOND: u64 = 1_000_000;
+/// Octets of the shortest Ethernet frame, without FCS (IEEE 802.3, 4.4.2).
+const SHORTEST: usize = 60;
 
 /// The other end of the cable.
 pub trait Peer {
@@ -388,8 +390,11 @@ impl Bench<'_> {
     }
 }
 
-/// A frame of [`ETHER_TYPE`].
+/// A frame of [`ETHER_TYPE`], with zeros behind the payload up to the shortest length that an
+/// Ethernet carries: a NIC would add them, a virtual interface would not.
 #[must_use]
 pub fn frame(to: MacAddress, from: MacAddress, payload: &[u8]) -> Vec<u8> {
-    [&to.0[..], &from.0, &ETHER_TYPE.to_octets(), payload].concat()
+    let mut frame = [&to.0[..], &from.0, &ETHER_TYPE.to_octets(), payload].concat();
+    frame.resize(frame.len().max(SHORTEST), 0);
+    frame
 }

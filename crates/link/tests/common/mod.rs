@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+use std::env;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
@@ -13,7 +14,11 @@ use onbeat_netdev::{Handle, Namespace, VethEnd};
 /// Longest wait for something that comes at once unless it never comes.
 pub(crate) const BOUND: Duration = Duration::from_secs(10);
 
-/// Two namespaces and a veth pair, both ends up:
+/// Names two interfaces that a cable joins, as in `eth0,eth1`, to be used in place of veth. Tests
+/// then run one after the other: `--test-threads=1`.
+const PAIR: &str = "ONBEAT_LINK_PAIR";
+
+/// Two namespaces and a cable between them, both ends up:
 ///
 /// ```text
 ///   near: "p0" --------- far: "f0"
@@ -21,23 +26,75 @@ pub(crate) const BOUND: Duration = Duration::from_secs(10);
 pub(crate) struct Cable {
     pub(crate) near: Handle,
     pub(crate) far: Handle,
+    /// Where the ends come from and what they are called there; `None`: a veth pair.
+    pair: Option<(Handle, [String; 2])>,
 }
 
 impl Cable {
     pub(crate) fn new() -> Self {
         let [near, far] =
             [(), ()].map(|()| Handle::in_namespace(&Namespace::new().unwrap()).unwrap());
-        let end = VethEnd::new("f0").namespace(far.namespace());
-        near.create_veth(&VethEnd::new("p0"), &end).unwrap();
-        // Else IPv6 speaks on its own while a test looks at what comes.
-        near.set_ipv6("p0", false).unwrap();
-        far.set_ipv6("f0", false).unwrap();
-        near.set_up("p0").unwrap();
-        far.set_up("f0").unwrap();
-        near.wait_carrier("p0", BOUND).unwrap();
-        far.wait_carrier("f0", BOUND).unwrap();
-        Self { near, far }
+        let cable = Self { near, far, pair: pair() };
+        match &cable.pair {
+            Some((home, names)) => cable.lay(home, names),
+            None => {
+                let end = VethEnd::new("f0").namespace(cable.far.namespace());
+                cable.near.create_veth(&VethEnd::new("p0"), &end).unwrap();
+            }
+        }
+        for (handle, name) in cable.ends() {
+            // Else IPv6 speaks on its own while a test looks at what comes.
+            handle.set_ipv6(name, false).unwrap();
+            handle.set_up(name).unwrap();
+        }
+        for (handle, name) in cable.ends() {
+            handle.wait_carrier(name, BOUND).unwrap();
+        }
+        cable
     }
+
+    /// Whether the ends are NICs, and not veth.
+    pub(crate) fn is_real() -> bool {
+        env::var_os(PAIR).is_some()
+    }
+
+    fn ends(&self) -> [(&Handle, &'static str); 2] {
+        [(&self.near, "p0"), (&self.far, "f0")]
+    }
+
+    fn lay(&self, home: &Handle, names: &[String; 2]) {
+        for (name, (handle, end)) in names.iter().zip(self.ends()) {
+            home.set_down(name).unwrap();
+            home.rename(name, end).unwrap();
+            home.move_to(end, handle.namespace()).unwrap();
+            // Else it drops frames to others' addresses, of which the far end shows all, and
+            // of VLANs that nobody named to it.
+            handle.set_promiscuous(end, true).unwrap();
+        }
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        let Some((home, names)) = &self.pair else { return };
+        for (name, (handle, end)) in names.iter().zip(self.ends()) {
+            let back = handle
+                .set_down(end)
+                .and_then(|()| handle.rename(end, name))
+                .and_then(|()| handle.move_to(name, home.namespace()));
+            // The next test needs it; this one may have failed already.
+            if let Err(error) = back {
+                eprintln!("{name} is not given back: {error}");
+            }
+        }
+    }
+}
+
+fn pair() -> Option<(Handle, [String; 2])> {
+    let names = env::var(PAIR).ok()?;
+    let (near, far) = names.split_once(',').expect("two names with a comma between");
+    let home = Handle::in_namespace(&Namespace::current().unwrap()).unwrap();
+    Some((home, [near.into(), far.into()]))
 }
 
 /// A plain packet socket: what the port is tested against shares no code with it.
