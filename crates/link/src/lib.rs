@@ -98,6 +98,7 @@ mod response;
 mod schedule;
 mod slot;
 mod time;
+mod txtime;
 
 pub mod testing;
 
@@ -110,3 +111,4 @@ pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, Received, Tag};
 pub use response::Response;
 pub use slot::{MIN_FRAME, Slot};
 pub use time::{Clock, Stamp, StampSource, Time};
+pub use txtime::TxtimeOptions;

@@ -289,7 +289,13 @@ impl Bench<'_> {
             self.cycles_keep_to_the_grid(slot, first);
             assert!(self.port.cancel(slot).unwrap());
             let (last, marker) = self.filled(b"no cycle any more");
-            self.port.send(last).unwrap();
+            // Behind what a port may have handed over ahead.
+            if self.port.capabilities().require(Feature::SendAt).is_ok() {
+                let later = self.port.now().after(50 * MILLISECOND);
+                self.port.send_at(last, later).unwrap();
+            } else {
+                self.port.send(last).unwrap();
+            }
             loop {
                 let received = self.peer_receives();
                 if received == marker {

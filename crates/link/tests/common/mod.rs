@@ -32,6 +32,11 @@ pub(crate) struct Cable {
 
 impl Cable {
     pub(crate) fn new() -> Self {
+        Self::with_queues(1)
+    }
+
+    /// With so many transmit queues at the near end; NICs have those that they have.
+    pub(crate) fn with_queues(queues: u32) -> Self {
         let [near, far] =
             [(), ()].map(|()| Handle::in_namespace(&Namespace::new().unwrap()).unwrap());
         let cable = Self { near, far, pair: pair() };
@@ -39,7 +44,7 @@ impl Cable {
             Some((home, names)) => cable.lay(home, names),
             None => {
                 let end = VethEnd::new("f0").namespace(cable.far.namespace());
-                cable.near.create_veth(&VethEnd::new("p0"), &end).unwrap();
+                cable.near.create_veth(&VethEnd::new("p0").queues(queues, 1), &end).unwrap();
             }
         }
         for (handle, name) in cable.ends() {

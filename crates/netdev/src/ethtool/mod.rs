@@ -2,12 +2,14 @@
 
 mod features;
 mod ioctl;
+mod stamps;
 
 use std::os::fd::OwnedFd;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 pub use self::features::{Change, Feature};
+pub use self::stamps::HardwareStamps;
 use crate::{Error, Handle, Namespace, Result};
 
 /// A socket for ethtool requests to the devices of one namespace.
