@@ -90,26 +90,36 @@ fn it_conforms_with_etf() {
 }
 
 #[test]
-fn it_conforms_with_etf_behind_mqprio_and_taprio() {
+fn it_conforms_with_etf_behind_mqprio() {
+    conforms_behind(Discipline::Mqprio(two_classes()));
+}
+
+#[test]
+fn it_conforms_with_etf_behind_taprio() {
+    // Every gate is open at all times; taprio wants an entry.
+    let entries = vec![(0b11, 500_000), (0b11, 500_000)];
+    let taprio = Taprio { queues: two_classes(), base_time_ns: 0, entries };
+    // That of 6.1, in software, leaves frames in the queue until others come.
+    if let Some(why) = Needs::Kernel(6, 2).missing() {
+        return eprintln!("SKIP: software taprio: {why}");
+    }
+    conforms_behind(Discipline::Taprio(taprio));
+}
+
+fn conforms_behind(discipline: Discipline) {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }
-    let queues = two_classes();
-    // Every gate is open at all times; taprio wants more than one queue, and an entry.
-    let entries = vec![(0b11, 500_000), (0b11, 500_000)];
-    let taprio = Taprio { queues: queues.clone(), base_time_ns: 0, entries };
-    for discipline in [Discipline::Mqprio(queues), Discipline::Taprio(taprio)] {
-        let cable = Cable::with_queues(2);
-        if !install(&cable, &[root(discipline.clone()), behind(1, ETF)]) {
-            return;
-        }
-        let found = cable.near.qdiscs("p0").unwrap();
-        assert!(found.iter().any(|qdisc| qdisc.discipline == discipline), "{found:?}");
-        check_conformance(&cable);
-        let other = TxtimeOptions { priority: Some(0), ..ahead() };
-        let refusal = open(&cable, &other).unwrap_err().to_string();
-        assert!(refusal.contains("tc qdisc replace dev p0 parent 100:1 etf"), "{refusal}");
+    let cable = Cable::with_queues(2);
+    if !install(&cable, &[root(discipline.clone()), behind(1, ETF)]) {
+        return;
     }
+    let found = cable.near.qdiscs("p0").unwrap();
+    assert!(found.iter().any(|qdisc| qdisc.discipline == discipline), "{found:?}");
+    check_conformance(&cable);
+    let other = TxtimeOptions { priority: Some(0), ..ahead() };
+    let refusal = open(&cable, &other).unwrap_err().to_string();
+    assert!(refusal.contains("tc qdisc replace dev p0 parent 100:1 etf"), "{refusal}");
 }
 
 #[test]

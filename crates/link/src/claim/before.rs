@@ -6,7 +6,8 @@ use std::net::IpAddr;
 
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
-use onbeat_netdev::{Handle, Link};
+use onbeat_netdev::ethtool::HardwareStamps;
+use onbeat_netdev::{Ethtool, Handle, Link};
 use serde::{Deserialize, Serialize};
 
 use super::proc;
@@ -25,6 +26,34 @@ pub(super) struct Before {
     /// The interface's own settings, by path: the other namespace begins with its defaults, and
     /// so does this one when the interface returns.
     pub(super) sysctls: BTreeMap<String, String>,
+    /// Which frames the NIC stamps; `None`: it has no such stamps.
+    #[serde(default)]
+    pub(super) stamps: Option<Stamps>,
+}
+
+/// [`HardwareStamps`], in the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamps {
+    tx: bool,
+    rx_filter: i32,
+}
+
+impl Stamps {
+    /// Those of an interface in the namespace.
+    fn read(home: &Handle, interface: &str) -> Option<Self> {
+        let stamps =
+            Ethtool::in_namespace(home.namespace()).ok()?.hardware_stamps(interface).ok()?;
+        Some(Self { tx: stamps.tx, rx_filter: stamps.rx_filter })
+    }
+
+    fn restore(self, home: &Handle, interface: &str) -> Result<()> {
+        if Self::read(home, interface) == Some(self) {
+            return Ok(());
+        }
+        let stamps = HardwareStamps { tx: self.tx, rx_filter: self.rx_filter };
+        Ethtool::in_namespace(home.namespace())?.set_hardware_stamps(interface, stamps)?;
+        Ok(())
+    }
 }
 
 impl Before {
@@ -34,12 +63,16 @@ impl Before {
         refuse_irreversible(home, &link)?;
         let (addresses, sysctls) =
             home.namespace().run(|| (addresses(interface), sysctls(interface)))?;
-        Ok(Self { up: link.up, arp: link.arp, addresses, sysctls })
+        let stamps = Stamps::read(home, interface);
+        Ok(Self { up: link.up, arp: link.arp, addresses, sysctls, stamps })
     }
 
     /// Gives back. The interface is at home, and turned off where it was away.
     pub(super) fn restore(&self, home: &Handle, interface: &str) -> Result<()> {
         home.set_arp(interface, self.arp)?;
+        if let Some(stamps) = self.stamps {
+            stamps.restore(home, interface)?;
+        }
         home.namespace().run(|| {
             let now = sysctls(interface);
             for (path, value) in &self.sysctls {
@@ -82,6 +115,12 @@ fn refuse_irreversible(home: &Handle, link: &Link) -> Result<()> {
         );
     }
     let plain = |kind: &String| PLAIN_QDISCS.contains(&kind.as_str());
+    if let Some(program) = link.xdp.first() {
+        return refuse(
+            format!("XDP program {} ({}) takes its frames", program.program_id, program.mode),
+            format!("stop whom it belongs to, or: ip link set dev {name} xdp off"),
+        );
+    }
     if let Some(kind) = link.qdisc.as_ref().filter(|kind| !plain(kind)) {
         return refuse(
             format!("its queueing discipline {kind} would be lost"),
