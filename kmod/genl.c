@@ -8,11 +8,10 @@
 /* Jumbo frames and what may stand before them. */
 #define OB_MAX_FRAME	16384
 
-#define OB_IFINDEX	[ONBEAT_A_IFINDEX] = NLA_POLICY_MIN(NLA_U32, 1)
-#define OB_SLOT		[ONBEAT_A_SLOT] = NLA_POLICY_MAX(NLA_U32, ONBEAT_MAX_SLOTS - 1)
+static struct netlink_range_validation ob_slot_range = { .max = ONBEAT_MAX_SLOTS - 1 };
 
 static const struct nla_policy ob_attach_policy[ONBEAT_A_ETHER_TYPES + 1] = {
-	OB_IFINDEX,
+	[ONBEAT_A_IFINDEX] = NLA_POLICY_MIN(NLA_U32, 1),
 	[ONBEAT_A_MODE] = NLA_POLICY_MAX(NLA_U32, ONBEAT_MODE_MAX),
 	[ONBEAT_A_CLOCK] = { .type = NLA_U32 },
 	[ONBEAT_A_FLAGS] = NLA_POLICY_MASK(NLA_U32, ONBEAT_FLAG_SWITCH | ONBEAT_FLAG_CONFIRM),
@@ -23,43 +22,43 @@ static const struct nla_policy ob_attach_policy[ONBEAT_A_ETHER_TYPES + 1] = {
 };
 
 const struct nla_policy ob_port_policy[ONBEAT_A_IFINDEX + 1] = {
-	OB_IFINDEX,
+	[ONBEAT_A_IFINDEX] = NLA_POLICY_MIN(NLA_U32, 1),
 };
 
 static const struct nla_policy ob_slot_policy[ONBEAT_A_SLOT + 1] = {
-	OB_IFINDEX,
-	OB_SLOT,
+	[ONBEAT_A_IFINDEX] = NLA_POLICY_MIN(NLA_U32, 1),
+	[ONBEAT_A_SLOT] = NLA_POLICY_FULL_RANGE(NLA_U32, &ob_slot_range),
 };
 
 static const struct nla_policy ob_slot_set_policy[ONBEAT_A_FRAME + 1] = {
-	OB_IFINDEX,
-	OB_SLOT,
+	[ONBEAT_A_IFINDEX] = NLA_POLICY_MIN(NLA_U32, 1),
+	[ONBEAT_A_SLOT] = NLA_POLICY_FULL_RANGE(NLA_U32, &ob_slot_range),
 	[ONBEAT_A_COOKIE] = { .type = NLA_U64 },
 	[ONBEAT_A_FRAME] = NLA_POLICY_RANGE(NLA_BINARY, ETH_HLEN, OB_MAX_FRAME),
 };
 
 static const struct nla_policy ob_launch_policy[ONBEAT_A_PERIOD + 1] = {
-	OB_IFINDEX,
-	OB_SLOT,
+	[ONBEAT_A_IFINDEX] = NLA_POLICY_MIN(NLA_U32, 1),
+	[ONBEAT_A_SLOT] = NLA_POLICY_FULL_RANGE(NLA_U32, &ob_slot_range),
 	[ONBEAT_A_TIME] = { .type = NLA_U64 },
 	[ONBEAT_A_PERIOD] = { .type = NLA_U64 },
 };
 
 static const struct nla_policy ob_respond_policy[ONBEAT_A_MASK + 1] = {
-	OB_IFINDEX,
-	OB_SLOT,
+	[ONBEAT_A_IFINDEX] = NLA_POLICY_MIN(NLA_U32, 1),
+	[ONBEAT_A_SLOT] = NLA_POLICY_FULL_RANGE(NLA_U32, &ob_slot_range),
 	[ONBEAT_A_RESPONSE] = { .type = NLA_U64 },
 	[ONBEAT_A_VALUE] = NLA_POLICY_RANGE(NLA_BINARY, 1, ONBEAT_MAX_FILTER),
 	[ONBEAT_A_MASK] = NLA_POLICY_RANGE(NLA_BINARY, 1, ONBEAT_MAX_FILTER),
 };
 
 static const struct nla_policy ob_respond_stop_policy[ONBEAT_A_RESPONSE + 1] = {
-	OB_IFINDEX,
+	[ONBEAT_A_IFINDEX] = NLA_POLICY_MIN(NLA_U32, 1),
 	[ONBEAT_A_RESPONSE] = { .type = NLA_U64 },
 };
 
 static const struct nla_policy ob_groups_policy[ONBEAT_A_GROUPS + 1] = {
-	OB_IFINDEX,
+	[ONBEAT_A_IFINDEX] = NLA_POLICY_MIN(NLA_U32, 1),
 	[ONBEAT_A_GROUPS] = {
 		.type = NLA_BINARY,
 		.len = ONBEAT_MAX_GROUPS * ETH_ALEN,

@@ -19,9 +19,11 @@ static netdev_tx_t ob_switch_xmit(struct sk_buff *skb, struct net_device *dev)
 {
 	struct ob_switch *own = netdev_priv(dev);
 	unsigned int len = skb->len;
+	int verdict;
 
 	skb->dev = own->lower;
-	if (net_xmit_eval(dev_queue_xmit(skb)))
+	verdict = dev_queue_xmit(skb);
+	if (net_xmit_eval(verdict))
 		DEV_STATS_INC(dev, tx_dropped);
 	else
 		dev_sw_netstats_tx_add(dev, 1, len);

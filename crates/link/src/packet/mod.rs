@@ -10,6 +10,7 @@ mod socket;
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use libc::{SOL_PACKET, SOL_SOCKET};
 use onbeat_netdev::{Ethtool, Handle, Namespace};
@@ -31,7 +32,25 @@ use crate::{
 };
 
 /// Multicast addresses that a port receives at most.
-const MAX_MULTICAST: usize = 64;
+pub(crate) const MAX_MULTICAST: usize = 64;
+
+/// Where a packet port's frames come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The interface.
+    Interface,
+    /// The kernel module, which claims and answers them.
+    Module,
+}
+
+impl Source {
+    fn protocol(self) -> u16 {
+        match self {
+            Source::Interface => libc::ETH_P_ALL as u16,
+            Source::Module => crate::module::PROTOCOL,
+        }
+    }
+}
 
 /// A port over a packet socket, which works on every interface and every kernel.
 ///
@@ -56,6 +75,7 @@ pub struct PacketPort {
     schedule: Schedule,
     responses: Responses,
     multicast: Vec<MacAddress>,
+    source: Source,
     sent: Sent,
     diagnostics: Diagnostics,
     nic_clock: Option<NicClock>,
@@ -81,6 +101,16 @@ impl PacketPort {
     /// Where the interface is not there or is no Ethernet one, the caller lacks CAP_NET_RAW, or an
     /// option is out of range.
     pub fn open(namespace: &Namespace, interface: &str, options: PacketOptions) -> Result<Self> {
+        Self::open_for(namespace, interface, options, Source::Interface)
+    }
+
+    /// As [`PacketPort::open`], for frames of `source`.
+    pub(crate) fn open_for(
+        namespace: &Namespace,
+        interface: &str,
+        options: PacketOptions,
+        source: Source,
+    ) -> Result<Self> {
         options.check()?;
         if options.clock == Clock::Nic {
             return Err(Error::Unsupported {
@@ -117,6 +147,7 @@ impl PacketPort {
             schedule: Schedule::new(options.slots),
             responses: Responses::new(number, options.responses),
             multicast: Vec::with_capacity(MAX_MULTICAST),
+            source,
             sent: Sent::new(),
             diagnostics: Diagnostics::default(),
             nic_clock: offers.nic_clock.ok(),
@@ -126,7 +157,9 @@ impl PacketPort {
         };
         // Before the socket receives: nothing else gets into the ring.
         port.attach_filter()?;
-        port.socket.bind().map_err(failed(&port.interface, "bind the packet socket"))?;
+        port.socket
+            .bind(source.protocol())
+            .map_err(failed(&port.interface, "bind the packet socket"))?;
         Ok(port)
     }
 
@@ -172,16 +205,24 @@ impl PacketPort {
         self.options.confirm
     }
 
+    fn answer(&mut self, buffer: u32) -> bool {
+        if self.source == Source::Module {
+            self.ring.take_tag_out(buffer);
+            return self.ring.answered_by_module(buffer);
+        }
+        let answer = self.responses.to(self.ring.octets(buffer));
+        answer.is_some_and(|slot| {
+            let sent = self.transmit_unattended(slot, Cause::Response);
+            self.diagnostics.responses += u64::from(sent);
+            sent
+        })
+    }
+
     /// Does what is due, and takes in what came. True where there is something for the caller.
-    fn pump(&mut self) -> Result<bool> {
+    pub(crate) fn pump(&mut self) -> Result<bool> {
         self.launch();
         while let Some(buffer) = self.ring.arrived() {
-            let answer = self.responses.to(self.ring.octets(buffer));
-            let answered = answer.is_some_and(|slot| {
-                let sent = self.transmit_unattended(slot, Cause::Response);
-                self.diagnostics.responses += u64::from(sent);
-                sent
-            });
+            let answered = self.answer(buffer);
             self.ring.looked_at(answered);
             self.diagnostics.received += 1;
             // A launch does not wait for the answers to a burst.
@@ -216,6 +257,22 @@ impl PacketPort {
             }
         }
         Ok(())
+    }
+
+    /// Sleeps until something comes, or for `timeout_ns`; false after a signal. `other`: whatever
+    /// else is waited for.
+    pub(crate) fn sleep(&mut self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> Result<bool> {
+        let wait = failed(&self.interface, "wait for the packet socket");
+        match self.socket.wait(timeout_ns, other).map_err(wait)? {
+            Woken::Ready => Ok(true),
+            Woken::BySignal => Ok(false),
+            Woken::ByError => {
+                self.take_confirmations()?;
+                let take = failed(&self.interface, "read the socket's error");
+                self.socket.take_error().map_err(take)?;
+                Ok(true)
+            }
+        }
     }
 
     fn check_own(&self, frame: &Received) {
@@ -359,15 +416,8 @@ impl Port for PacketPort {
                 continue;
             }
             let deadline = self.next_deadline().map_or(until, |launch| launch.min(until));
-            let wait = failed(&self.interface, "wait for the packet socket");
-            match self.socket.wait(deadline.since(now)).map_err(wait)? {
-                Woken::Ready => {}
-                Woken::BySignal => return Ok(false),
-                Woken::ByError => {
-                    self.take_confirmations()?;
-                    let take = failed(&self.interface, "read the socket's error");
-                    self.socket.take_error().map_err(take)?;
-                }
+            if !self.sleep(deadline.since(now), None)? {
+                return Ok(false);
             }
         }
     }
