@@ -19,7 +19,7 @@ ifneq ($(filter 1 true,$(CI)),)
 export ONBEAT_REQUIRE_ALL := 1
 endif
 
-.PHONY: help demo build test lint fmt bench doc man fuzz install setup setup-test clean
+.PHONY: help demo build test lint fmt bench doc man fuzz kmod install setup setup-test clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +51,10 @@ man: build ## Make docs/onbeat.1 from the program's own help
 
 fuzz: ## Fuzz each decoder for FUZZ_SECONDS (needs cargo-fuzz and a nightly toolchain)
 	fuzz/run $(FUZZ_SECONDS)
+
+kmod: ## Build the kernel module for the running kernel, or for that of KDIR
+	$(MAKE) -C kmod selftest
+	$(MAKE) -C kmod $(if $(KDIR),KDIR=$(KDIR))
 
 # Builds nothing, so that root needs no toolchain: `make build && sudo make install`.
 install: ## Install what `make build` built under PREFIX

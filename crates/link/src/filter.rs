@@ -51,6 +51,18 @@ impl Filter {
                 .all(|((octet, mask), value)| octet & mask == *value)
     }
 
+    /// What a frame's octets are under [`Filter::mask`].
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        &self.value[..self.octets()]
+    }
+
+    /// Which bits count.
+    #[must_use]
+    pub fn mask(&self) -> &[u8] {
+        &self.mask[..self.octets()]
+    }
+
     /// Octets of a frame that the filter looks at.
     #[must_use]
     pub fn octets(&self) -> usize {

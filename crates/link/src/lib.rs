@@ -2,7 +2,8 @@
 //! is already there.
 //!
 //! - [`Claim`] takes an interface away from the host, and gives it back.
-//! - [`Port`] is what a stack is written against; [`PacketPort`] is one over a packet socket.
+//! - [`Port`] is what a stack is written against; [`PacketPort`] is one over a packet socket,
+//!   [`ModulePort`] one over the kernel module onbeat.ko.
 //! - [`testing::conformance`] is what every port must do.
 //!
 //! ```no_run
@@ -61,8 +62,8 @@
 //! an emulation says [`Capabilities::require_native`]. Nothing is refused in silence, and no
 //! emulation is shown as the real thing.
 //!
-//! Of the back ends that this trait is made for, `packet` is here. The others have these places in
-//! it:
+//! Of the back ends that this trait is made for, `packet` and `module` are here. The others have
+//! these places in it:
 //!
 //! | back end | receive | send at, every | response |
 //! |---|---|---|---|
@@ -70,7 +71,7 @@
 //! | `xsk`: AF_XDP | UMEM: a token is a UMEM frame | emulated | emulated |
 //! | `xdp`: XDP_TX in the driver | as `xsk` | emulated | native: a slot is a map entry |
 //! | `txtime`: SO_TXTIME with etf, taprio | as `packet` | native: launch time | emulated |
-//! | `module`: onbeat.ko | ring of the module | native: hrtimer | native: softirq |
+//! | `module`: onbeat.ko | as `packet` | native: hrtimer | native: softirq |
 //!
 //! What is pure (slots, schedule, filters, responses, which confirmation is whose) knows no clock
 //! and no socket, and is what emulating back ends share.
@@ -92,6 +93,7 @@ mod capability;
 mod claim;
 mod error;
 mod filter;
+mod module;
 mod packet;
 mod port;
 mod response;
@@ -106,6 +108,7 @@ pub use capability::{Capabilities, Capability, Feature};
 pub use claim::Claim;
 pub use error::{Error, Result};
 pub use filter::Filter;
+pub use module::{ModuleOptions, ModulePort, Transmit};
 pub use packet::{PacketOptions, PacketPort};
 pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, Received, Tag};
 pub use response::Response;

@@ -14,9 +14,9 @@ pub const MIN_FRAME: usize = 14;
 /// were at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Slot {
-    port: u32,
+    pub(crate) port: u32,
     pub(crate) index: u32,
-    generation: u32,
+    pub(crate) generation: u32,
 }
 
 impl fmt::Display for Slot {

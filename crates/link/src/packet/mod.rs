@@ -10,6 +10,7 @@ mod socket;
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use libc::{SOL_PACKET, SOL_SOCKET};
 use onbeat_netdev::ethtool::HardwareStamps;
@@ -34,7 +35,25 @@ use crate::{
 };
 
 /// Multicast addresses that a port receives at most.
-const MAX_MULTICAST: usize = 64;
+pub(crate) const MAX_MULTICAST: usize = 64;
+
+/// Where a packet port's frames come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The interface.
+    Interface,
+    /// The kernel module, which claims and answers them.
+    Module,
+}
+
+impl Source {
+    fn protocol(self) -> u16 {
+        match self {
+            Source::Interface => libc::ETH_P_ALL as u16,
+            Source::Module => crate::module::PROTOCOL,
+        }
+    }
+}
 
 /// A port over a packet socket, which works on every interface and every kernel.
 ///
@@ -61,6 +80,7 @@ pub struct PacketPort {
     schedule: Schedule,
     responses: Responses,
     multicast: Vec<MacAddress>,
+    source: Source,
     sent: Sent,
     diagnostics: Diagnostics,
     nic_clock: Option<NicClock>,
@@ -86,6 +106,16 @@ impl PacketPort {
     /// Where the interface is not there or is no Ethernet one, the caller lacks CAP_NET_RAW, or an
     /// option is out of range.
     pub fn open(namespace: &Namespace, interface: &str, options: PacketOptions) -> Result<Self> {
+        Self::open_for(namespace, interface, options, Source::Interface)
+    }
+
+    /// As [`PacketPort::open`], for frames of `source`.
+    pub(crate) fn open_for(
+        namespace: &Namespace,
+        interface: &str,
+        options: PacketOptions,
+        source: Source,
+    ) -> Result<Self> {
         if options.clock == Clock::Nic {
             return Err(Error::Unsupported {
                 interface: interface.to_owned(),
@@ -95,7 +125,7 @@ impl PacketPort {
                 remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
             });
         }
-        Self::open_launching(namespace, interface, options, None)
+        Self::open_launching(namespace, interface, options, source, None)
     }
 
     /// Opens the back end `txtime`: as [`PacketPort::open`], but the kernel launches frames, and
@@ -122,13 +152,14 @@ impl PacketPort {
     ) -> Result<Self> {
         let txtime = Txtime::find(namespace, interface, txtime)?;
         let options = PacketOptions { clock: Clock::Tai, ..options };
-        Self::open_launching(namespace, interface, options, Some(txtime))
+        Self::open_launching(namespace, interface, options, Source::Interface, Some(txtime))
     }
 
     fn open_launching(
         namespace: &Namespace,
         interface: &str,
         options: PacketOptions,
+        source: Source,
         txtime: Option<Txtime>,
     ) -> Result<Self> {
         options.check()?;
@@ -161,6 +192,7 @@ impl PacketPort {
             schedule: Schedule::new(options.slots),
             responses: Responses::new(number, options.responses),
             multicast: Vec::with_capacity(MAX_MULTICAST),
+            source,
             sent: Sent::new(),
             diagnostics: Diagnostics::default(),
             nic_clock: offers.nic_clock.ok(),
@@ -171,7 +203,9 @@ impl PacketPort {
         };
         // Before the socket receives: nothing else gets into the ring.
         port.attach_filter()?;
-        port.socket.bind().map_err(failed(&port.interface, "bind the packet socket"))?;
+        port.socket
+            .bind(source.protocol())
+            .map_err(failed(&port.interface, "bind the packet socket"))?;
         Ok(port)
     }
 
@@ -222,16 +256,24 @@ impl PacketPort {
         self.options.confirm
     }
 
+    fn answer(&mut self, buffer: u32) -> bool {
+        if self.source == Source::Module {
+            self.ring.take_tag_out(buffer);
+            return self.ring.answered_by_module(buffer);
+        }
+        let answer = self.responses.to(self.ring.octets(buffer));
+        answer.is_some_and(|slot| {
+            let sent = self.transmit_unattended(slot, Cause::Response, None);
+            self.diagnostics.responses += u64::from(sent);
+            sent
+        })
+    }
+
     /// Does what is due, and takes in what came. True where there is something for the caller.
-    fn pump(&mut self) -> Result<bool> {
+    pub(crate) fn pump(&mut self) -> Result<bool> {
         self.launch();
         while let Some(buffer) = self.ring.arrived() {
-            let answer = self.responses.to(self.ring.octets(buffer));
-            let answered = answer.is_some_and(|slot| {
-                let sent = self.transmit_unattended(slot, Cause::Response, None);
-                self.diagnostics.responses += u64::from(sent);
-                sent
-            });
+            let answered = self.answer(buffer);
             self.ring.looked_at(answered);
             self.diagnostics.received += 1;
             // A launch does not wait for the answers to a burst.
@@ -286,6 +328,22 @@ impl PacketPort {
             }
         }
         Ok(())
+    }
+
+    /// Sleeps until something comes, or for `timeout_ns`; false after a signal. `other`: whatever
+    /// else is waited for.
+    pub(crate) fn sleep(&mut self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> Result<bool> {
+        let wait = failed(&self.interface, "wait for the packet socket");
+        match self.socket.wait(timeout_ns, other).map_err(wait)? {
+            Woken::Ready => Ok(true),
+            Woken::BySignal => Ok(false),
+            Woken::ByError => {
+                self.take_news(None)?;
+                let take = failed(&self.interface, "read the socket's error");
+                self.socket.take_error().map_err(take)?;
+                Ok(true)
+            }
+        }
     }
 
     fn check_own(&self, frame: &Received) {
@@ -432,15 +490,8 @@ impl Port for PacketPort {
                 continue;
             }
             let deadline = self.next_deadline().map_or(until, |launch| launch.min(until));
-            let wait = failed(&self.interface, "wait for the packet socket");
-            match self.socket.wait(deadline.since(now)).map_err(wait)? {
-                Woken::Ready => {}
-                Woken::BySignal => return Ok(false),
-                Woken::ByError => {
-                    self.take_news(None)?;
-                    let take = failed(&self.interface, "read the socket's error");
-                    self.socket.take_error().map_err(take)?;
-                }
+            if !self.sleep(deadline.since(now), None)? {
+                return Ok(false);
             }
         }
     }

@@ -31,12 +31,12 @@ impl Socket {
         Ok(Self { fd, index: index as c_int, around: false })
     }
 
-    /// Sends to, and from now on receives from, the interface.
-    pub(super) fn bind(&self) -> io::Result<()> {
+    /// Sends to, and from now on receives frames of `protocol` from, the interface.
+    pub(super) fn bind(&self, protocol: u16) -> io::Result<()> {
         // SAFETY: sockaddr_ll is plain data, for which zeros are a value.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_protocol = protocol.to_be();
         address.sll_ifindex = self.index;
         let len = size_of::<libc::sockaddr_ll>() as u32;
         // SAFETY: the address is a sockaddr_ll of the length given, and lives through the call.
@@ -169,16 +169,19 @@ impl Socket {
         Ok(value)
     }
 
-    /// Waits for a frame, a confirmation or an error for at most `timeout_ns`.
-    pub(super) fn wait(&self, timeout_ns: u64) -> io::Result<Woken> {
+    /// Waits for a frame, a confirmation or an error for at most `timeout_ns`, or until there is
+    /// something to read from `other`.
+    pub(super) fn wait(&self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> io::Result<Woken> {
         const SECOND: u64 = 1_000_000_000;
-        let mut polled = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
+        // poll passes over negative descriptors.
+        let mut polled = [self.raw(), other.map_or(-1, |other| other.as_raw_fd())]
+            .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
         // SAFETY: timespec is plain data, for which zeros are a value.
         let mut timeout: libc::timespec = unsafe { zeroed() };
         timeout.tv_sec = (timeout_ns / SECOND).min(i32::MAX as u64) as libc::time_t;
         timeout.tv_nsec = (timeout_ns % SECOND) as libc::c_long;
-        // SAFETY: one pollfd, a timespec and no signal mask; all live through the call.
-        let ready = unsafe { libc::ppoll(&raw mut polled, 1, &raw const timeout, ptr::null()) };
+        // SAFETY: two pollfd, a timespec and no signal mask; all live through the call.
+        let ready = unsafe { libc::ppoll(polled.as_mut_ptr(), 2, &raw const timeout, ptr::null()) };
         if ready < 0 {
             let error = io::Error::last_os_error();
             return match error.kind() {
@@ -186,7 +189,7 @@ impl Socket {
                 _ => Err(error),
             };
         }
-        Ok(if polled.revents & libc::POLLERR != 0 { Woken::ByError } else { Woken::Ready })
+        Ok(if polled[0].revents & libc::POLLERR != 0 { Woken::ByError } else { Woken::Ready })
     }
 
     fn raw(&self) -> c_int {

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use onbeat_link::testing::{ETHER_TYPE, Peer};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
@@ -140,6 +141,15 @@ impl RawSocket {
         // SAFETY: `address` is a sockaddr_ll of `length` octets that lives across the call.
         let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(Self(fd)) }
+    }
+
+    /// Sends a frame unless there is no room for it; whether there was.
+    pub(crate) fn try_send(&mut self, frame: &[u8]) -> bool {
+        match nix::unistd::write(&self.0, frame) {
+            Ok(sent) => sent == frame.len(),
+            Err(Errno::EAGAIN | Errno::ENOBUFS) => false,
+            Err(errno) => panic!("send: {errno}"),
+        }
     }
 }
 
