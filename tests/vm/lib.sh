@@ -7,6 +7,7 @@ checkout=$(cd "$vm/../.." && pwd)
 # but slowly.
 cache=$(realpath -m "${ONBEAT_VM_CACHE:-$checkout/out/vm}")
 # Everything of one kernel lies below this, as it would below /.
+# shellcheck disable=SC2034 # by those who source this
 kernels=$cache/kernels
 
 # Ends with the status for "the runner failed, not what ran in it".

@@ -70,7 +70,7 @@
 //! | `packet`: packet socket, ring, around the qdisc | ring of the socket | emulated | emulated |
 //! | `xsk`: AF_XDP | UMEM: a token is a UMEM frame | emulated | emulated |
 //! | `xdp`: XDP_TX in the driver | as `xsk` | emulated | native: a slot is a map entry |
-//! | `txtime`: SO_TXTIME with etf, taprio | as `packet` | native: launch time | emulated |
+//! | `txtime`: SO_TXTIME with etf, taprio | as `packet` | native: launch time; cycles by handing over ahead | emulated |
 //! | `module`: onbeat.ko | as `packet` | native: hrtimer | native: softirq |
 //!
 //! What is pure (slots, schedule, filters, responses, which confirmation is whose) knows no clock
