@@ -62,8 +62,8 @@
 //! an emulation says [`Capabilities::require_native`]. Nothing is refused in silence, and no
 //! emulation is shown as the real thing.
 //!
-//! Of the back ends that this trait is made for, `packet` and `module` are here. The others have
-//! these places in it:
+//! Of the back ends that this trait is made for, `packet`, `txtime` and `module` are here. The others
+//! have these places in it:
 //!
 //! | back end | receive | send at, every | response |
 //! |---|---|---|---|

@@ -60,9 +60,9 @@ impl Before {
     /// Reads what is to be given back, or refuses where something could not be.
     pub(super) fn read(home: &Handle, interface: &str) -> Result<Self> {
         let link = home.link(interface)?;
-        refuse_irreversible(home, &link)?;
         let (addresses, sysctls) =
             home.namespace().run(|| (addresses(interface), sysctls(interface)))?;
+        refuse_irreversible(home, &link, &addresses)?;
         let stamps = Stamps::read(home, interface);
         Ok(Self { up: link.up, arp: link.arp, addresses, sysctls, stamps })
     }
@@ -100,7 +100,7 @@ impl Before {
     }
 }
 
-fn refuse_irreversible(home: &Handle, link: &Link) -> Result<()> {
+fn refuse_irreversible(home: &Handle, link: &Link, addresses: &[(IpAddr, u8)]) -> Result<()> {
     let refuse = |why: String, remedy: String| {
         Err(Error::InUse { interface: link.name.clone(), why, remedy })
     };
@@ -127,17 +127,17 @@ fn refuse_irreversible(home: &Handle, link: &Link) -> Result<()> {
             format!("tc qdisc del dev {name} root; set it up again inside the claim"),
         );
     }
-    let gateway = home.namespace().run(|| {
+    let route = home.namespace().run(|| {
         let table = |table: &str| {
             fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default()
         };
-        proc::ipv4_gateway(&table("route"), name)
-            .or_else(|| proc::ipv6_gateway(&table("ipv6_route"), name))
+        proc::ipv4_route(&table("route"), name, addresses)
+            .or_else(|| proc::ipv6_route(&table("ipv6_route"), name, addresses))
     })?;
-    match gateway {
-        Some(gateway) => refuse(
-            format!("the route over {gateway} would be lost"),
-            format!("take an interface without routes, or: ip route del ... via {gateway}"),
+    match route {
+        Some(route) => refuse(
+            format!("the route to {route} would be lost"),
+            format!("take an interface without routes, or: ip route del {route} dev {name}"),
         ),
         None => Ok(()),
     }
