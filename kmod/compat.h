@@ -21,7 +21,7 @@ static inline void hrtimer_setup(struct hrtimer *timer,
 /* The device sends without the transmit lock, and stays in its namespace. */
 static inline void ob_mark_stacked(struct net_device *dev)
 {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+#ifdef OB_NETNS_IMMUTABLE
 	dev->lltx = true;
 	dev->netns_immutable = true;
 #elif LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
