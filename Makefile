@@ -32,6 +32,7 @@ build: setup ## Build the program
 	$(CARGO) build --release --locked
 
 test: lint ## Check the sources and run every test (root, or some tests only say what they miss)
+	$(MAKE) -C kmod selftest
 	$(CARGO) test --workspace --locked
 
 lint: setup-test ## Check formatting, mistakes and licences
