@@ -33,6 +33,7 @@ build: setup ## Build the program
 	$(CARGO) build --release --locked
 
 test: lint ## Check the sources and run every test (root, or some tests only say what they miss)
+	$(MAKE) -C kmod selftest
 	$(CARGO) test --workspace --locked
 
 test-vm: setup-vm ## Run what needs other kernels in qemu; KERNELS and SUITES say which (long)

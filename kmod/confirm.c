@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Telling the owner what became of its frames. Flights end in any context, so a work item tells,
- * as many at a time as have ended.
+ * Flights: transmissions from their begin until the owner was told what became of them. They end
+ * in any context, so a work item tells, as many at a time as have ended.
  */
 #include <linux/workqueue.h>
 
@@ -24,8 +24,40 @@ void ob_confirm_exit(void)
 	destroy_workqueue(ob_queue);
 }
 
+int ob_flights_init(struct ob_port *port)
+{
+	unsigned int i;
+
+	raw_spin_lock_init(&port->idle_lock);
+	init_llist_head(&port->idle);
+	init_llist_head(&port->ended);
+	port->flights = kvcalloc(OB_FLIGHTS, sizeof(*port->flights), GFP_KERNEL);
+	if (!port->flights)
+		return -ENOMEM;
+	for (i = 0; i < OB_FLIGHTS; i++) {
+		port->flights[i].port = port;
+		llist_add(&port->flights[i].node, &port->idle);
+	}
+	return 0;
+}
+
+/* A flight, in which the sender has its part. NULL: as many as there may be are under way. */
+struct ob_flight *ob_flight_begin(struct ob_port *port)
+{
+	struct llist_node *node;
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&port->idle_lock, flags);
+	node = llist_del_first(&port->idle);
+	raw_spin_unlock_irqrestore(&port->idle_lock, flags);
+	if (!node)
+		return NULL;
+	refcount_inc(&port->users);
+	return llist_entry(node, struct ob_flight, node);
+}
+
 /* The flight may begin anew. Any context. */
-void ob_flight_idle(struct ob_flight *flight)
+static void ob_flight_idle(struct ob_flight *flight)
 {
 	struct ob_port *port = flight->port;
 
@@ -33,8 +65,7 @@ void ob_flight_idle(struct ob_flight *flight)
 	ob_port_put(port);
 }
 
-/* Any context, hard interrupts included. */
-void ob_flight_end(struct ob_flight *flight)
+static void ob_flight_end(struct ob_flight *flight)
 {
 	struct ob_port *port = flight->port;
 	const struct onbeat_confirmation *told = &flight->told;
@@ -50,12 +81,19 @@ void ob_flight_end(struct ob_flight *flight)
 		queue_work(ob_queue, &port->tell);
 }
 
+/* Whichever of sender and destructor comes last knows what became of the frame. Any context. */
+void ob_flight_part(struct ob_flight *flight)
+{
+	if (atomic_dec_and_test(&flight->parts))
+		ob_flight_end(flight);
+}
+
 /* Tells of the first flights of the list, and returns the others. */
 static struct llist_node *ob_tell_some(struct ob_port *port, struct llist_node *ended)
 {
 	struct onbeat_confirmation *told;
-	struct llist_node *node = ended;
 	unsigned int count = 0, i;
+	struct llist_node *node;
 	struct sk_buff *message;
 	struct nlattr *attr;
 	void *header;

@@ -21,7 +21,7 @@ static const struct nla_policy ob_attach_policy[ONBEAT_A_ETHER_TYPES + 1] = {
 	},
 };
 
-const struct nla_policy ob_port_policy[ONBEAT_A_IFINDEX + 1] = {
+static const struct nla_policy ob_port_policy[ONBEAT_A_IFINDEX + 1] = {
 	[ONBEAT_A_IFINDEX] = NLA_POLICY_MIN(NLA_U32, 1),
 };
 
@@ -182,11 +182,6 @@ static int ob_do_detach(struct sk_buff *skb, struct genl_info *info)
 	return port ? 0 : -ENODEV;
 }
 
-static int ob_do_get(struct sk_buff *skb, struct genl_info *info)
-{
-	return ob_report_port(skb, info);
-}
-
 static int ob_do_slot_set(struct sk_buff *skb, struct genl_info *info)
 {
 	const struct nlattr *cookie = info->attrs[ONBEAT_A_COOKIE];
@@ -336,7 +331,7 @@ static const struct genl_ops ob_ops[] = {
 	OB_OP(DETACH, ob_do_detach, ob_port_policy),
 	{
 		.cmd = ONBEAT_CMD_GET,
-		.doit = ob_do_get,
+		.doit = ob_report_port,
 		.dumpit = ob_dump_ports,
 		.policy = ob_port_policy,
 		.maxattr = ARRAY_SIZE(ob_port_policy) - 1,

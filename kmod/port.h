@@ -134,7 +134,6 @@ extern struct list_head ob_ports;
 rx_handler_result_t ob_receive(struct sk_buff **pskb);
 
 /* tx.c */
-int ob_flights_init(struct ob_port *port);
 int ob_netpoll_open(struct ob_port *port, struct netlink_ext_ack *extack);
 void ob_netpoll_close(struct ob_port *port);
 int ob_send(struct ob_slot *slot, enum onbeat_cause cause, const struct ob_due *due);
@@ -142,8 +141,9 @@ int ob_send(struct ob_slot *slot, enum onbeat_cause cause, const struct ob_due *
 /* confirm.c */
 int ob_confirm_init(void);
 void ob_confirm_exit(void);
-void ob_flight_end(struct ob_flight *flight);
-void ob_flight_idle(struct ob_flight *flight);
+int ob_flights_init(struct ob_port *port);
+struct ob_flight *ob_flight_begin(struct ob_port *port);
+void ob_flight_part(struct ob_flight *flight);
 void ob_tell(struct work_struct *work);
 
 /* slot.c */
@@ -174,8 +174,7 @@ void ob_switch_follow(struct ob_port *port, unsigned long event);
 
 /* genl.c, report.c */
 extern struct genl_family ob_family;
-extern const struct nla_policy ob_port_policy[ONBEAT_A_IFINDEX + 1];
-int ob_report_port(struct sk_buff *message, struct genl_info *info);
+int ob_report_port(struct sk_buff *request, struct genl_info *info);
 int ob_dump_ports(struct sk_buff *message, struct netlink_callback *cb);
 int ob_dump_slots(struct sk_buff *message, struct netlink_callback *cb);
 

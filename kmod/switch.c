@@ -198,7 +198,7 @@ void ob_switch_destroy(struct ob_port *port, struct list_head *unregister)
 
 	if (!dev)
 		return;
-	port->switch_dev = NULL;
+	WRITE_ONCE(port->switch_dev, NULL);
 	netdev_upper_dev_unlink(port->dev, dev);
 	unregister_netdevice_queue(dev, unregister);
 }

@@ -19,44 +19,6 @@
 #include "compat.h"
 #include "port.h"
 
-int ob_flights_init(struct ob_port *port)
-{
-	unsigned int i;
-
-	raw_spin_lock_init(&port->idle_lock);
-	init_llist_head(&port->idle);
-	init_llist_head(&port->ended);
-	port->flights = kvcalloc(OB_FLIGHTS, sizeof(*port->flights), GFP_KERNEL);
-	if (!port->flights)
-		return -ENOMEM;
-	for (i = 0; i < OB_FLIGHTS; i++) {
-		port->flights[i].port = port;
-		llist_add(&port->flights[i].node, &port->idle);
-	}
-	return 0;
-}
-
-static struct ob_flight *ob_flight_begin(struct ob_port *port)
-{
-	struct llist_node *node;
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&port->idle_lock, flags);
-	node = llist_del_first(&port->idle);
-	raw_spin_unlock_irqrestore(&port->idle_lock, flags);
-	if (!node)
-		return NULL;
-	refcount_inc(&port->users);
-	return llist_entry(node, struct ob_flight, node);
-}
-
-/* Whichever of sender and destructor comes last knows what became of the frame. Any context. */
-static void ob_flight_part(struct ob_flight *flight)
-{
-	if (atomic_dec_and_test(&flight->parts))
-		ob_flight_end(flight);
-}
-
 /* The frame's memory is released: by the driver, once it left, or by who dropped it. */
 static void ob_released(struct sk_buff *skb)
 {

@@ -16,6 +16,8 @@ mod malformed;
 mod switch;
 mod withstand;
 
+use std::sync::Once;
+
 use common::{BOUND, Cable, RawSocket};
 use machine::module;
 use onbeat_link::testing::{ETHER_TYPE, Peer, conformance, frame};
@@ -37,7 +39,8 @@ fn try_open(cable: &Cable, options: ModuleOptions) -> Option<ModulePort> {
             if netpoll && source.raw_os_error() == Some(libc::EOPNOTSUPP) =>
         {
             assert!(detail.contains("netpoll") && detail.contains("take direct or queue"));
-            eprintln!("netpoll is refused: {detail}");
+            static SAID: Once = Once::new();
+            SAID.call_once(|| eprintln!("netpoll is refused: {detail}"));
             None
         }
         Err(error) => panic!("{error}"),

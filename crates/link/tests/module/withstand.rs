@@ -2,9 +2,10 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use super::*;
 use crate::genl::attachments;
@@ -14,35 +15,45 @@ use onbeat_netdev::Namespace;
 
 const ATTACHMENTS: usize = 1_000;
 const LOADS: usize = 25;
+/// Between three frames and the next.
+const PAUSE: Duration = Duration::from_micros(100);
 /// Tells a copy of this program to attach to an interface and stay.
 const ATTACH: &str = "ONBEAT_TEST_ATTACH";
 
 /// Frames from the far end, claimed ones and others, until dropped.
 struct Traffic {
     over: Arc<AtomicBool>,
-    sender: Option<JoinHandle<u64>>,
+    sender: Option<JoinHandle<()>>,
 }
 
 impl Traffic {
+    /// Returns once it flows.
     fn new(cable: &Cable) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let mut peer = RawSocket::open(&cable.far, "f0");
         let to = cable.near.link("p0").unwrap().mac.unwrap();
         let stop = Arc::clone(&over);
+        let (flows, wait) = mpsc::channel();
         let sender = thread::spawn(move || {
             let claimed = frame(to, to, &[1; 46]);
             let mut other = claimed.clone();
             other[12..14].copy_from_slice(&[0x88, 0xb6]);
             let tagged = [&claimed[..12], &[0x81, 0x00, 0xe0, 0x05], &claimed[12..]].concat();
-            let mut sent = 0;
             while !stop.load(Ordering::Relaxed) {
+                let mut sent = false;
                 for frame in [&claimed, &other, &tagged] {
-                    sent += u64::from(peer.try_send(frame));
+                    sent |= peer.try_send(frame);
                 }
-                while peer.receive(std::time::Duration::ZERO).is_some() {}
+                if sent {
+                    // Nobody waits any more, from the second time on.
+                    let _ = flows.send(());
+                }
+                while peer.receive(Duration::ZERO).is_some() {}
+                // A pace that leaves an emulated CPU time for what is tested.
+                thread::sleep(PAUSE);
             }
-            sent
         });
+        wait.recv_timeout(BOUND).expect("traffic");
         Self { over, sender: Some(sender) }
     }
 }
@@ -50,10 +61,8 @@ impl Traffic {
 impl Drop for Traffic {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        let sent = self.sender.take().unwrap().join();
-        if !thread::panicking() {
-            assert!(sent.unwrap() > 0);
-        }
+        let sender = self.sender.take().unwrap().join();
+        assert!(sender.is_ok() || thread::panicking());
     }
 }
 
@@ -78,6 +87,9 @@ fn attaching_and_detaching_under_traffic() {
         // The virtual interface takes the kernel most of the time: now and then.
         let switch = round % 10 < 3;
         let options = ModuleOptions { switch, receive_buffers: 4, ..options(transmit) };
+        if round % 100 == 0 {
+            eprintln!("{round} attachments");
+        }
         let Some(mut port) = try_open(&cable, options) else { continue };
         busy(&mut port);
         if round % 2 == 0 {
