@@ -7,6 +7,8 @@
 
 mod common;
 
+use std::env;
+
 use common::{BOUND, Cable, RawSocket};
 use onbeat_link::testing::{ETHER_TYPE, Peer, conformance, frame};
 use onbeat_link::{
@@ -14,7 +16,7 @@ use onbeat_link::{
     StampSource, Time, TxtimeOptions,
 };
 use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle, QueueMap, Taprio};
-use onbeat_netdev::testing::{Feature as Needs, require_all, require_that};
+use onbeat_netdev::testing::{Feature as Needs, require_all};
 use onbeat_wire::MacAddress;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -54,8 +56,12 @@ fn cable(etf: Etf) -> Option<Cable> {
 fn install(cable: &Cable, qdiscs: &[Qdisc]) -> bool {
     for qdisc in qdiscs {
         match cable.near.replace_qdisc("p0", qdisc) {
-            Err(error @ onbeat_netdev::Error::Unsupported { .. }) => {
-                return require_that(false, &error.to_string());
+            // tests/vm has kernels with all of them; another need not.
+            Err(error @ onbeat_netdev::Error::Unsupported { .. })
+                if env::var_os("ONBEAT_VM").is_none() =>
+            {
+                eprintln!("SKIP: {error}; tests/vm has it");
+                return false;
             }
             result => result.unwrap(),
         }
