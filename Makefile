@@ -19,10 +19,11 @@ ifneq ($(filter 1 true,$(CI)),)
 export ONBEAT_REQUIRE_ALL := 1
 endif
 
-.PHONY: help demo build test lint fmt bench doc man fuzz install setup setup-test clean
+.PHONY: help demo build test lint fmt bench doc man fuzz kmod test-vm test-lockdep install setup setup-test \
+	setup-vm clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: build ## Cut a link of a protected stream and show that nothing is lost (root)
 	mkdir -p out
@@ -32,7 +33,14 @@ build: setup ## Build the program
 	$(CARGO) build --release --locked
 
 test: lint ## Check the sources and run every test (root, or some tests only say what they miss)
+	$(MAKE) -C kmod selftest
 	$(CARGO) test --workspace --locked
+
+test-vm: setup-vm ## Run what needs other kernels in qemu; KERNELS and SUITES say which (long)
+	CARGO="$(CARGO)" SUITES="$(SUITES)" tests/vm/test $(KERNELS)
+
+test-lockdep: setup-vm ## Run the kernel module under lockdep in user-mode Linux (long)
+	CARGO="$(CARGO)" tests/vm/lockdep/run
 
 lint: setup-test ## Check formatting, mistakes and licences
 	CARGO="$(CARGO)" scripts/lint.sh
@@ -52,6 +60,10 @@ man: build ## Make docs/onbeat.1 from the program's own help
 fuzz: ## Fuzz each decoder for FUZZ_SECONDS (needs cargo-fuzz and a nightly toolchain)
 	fuzz/run $(FUZZ_SECONDS)
 
+kmod: ## Build the kernel module for the running kernel, or for that of KDIR
+	$(MAKE) -C kmod selftest
+	$(MAKE) -C kmod $(if $(KDIR),KDIR=$(KDIR))
+
 # Builds nothing, so that root needs no toolchain: `make build && sudo make install`.
 install: ## Install what `make build` built under PREFIX
 	@test -x $(ONBEAT) || { echo 'install: no $(ONBEAT): run "make build" first' >&2; exit 2; }
@@ -68,6 +80,9 @@ setup:
 
 setup-test:
 	@scripts/setup.sh test
+
+setup-vm:
+	@scripts/setup.sh vm
 
 clean: ## Remove what was built
 	rm -rf out

@@ -66,6 +66,13 @@ case $(clang-format --version 2>/dev/null) in
 *) skip "formatting of BPF C: clang-format is not of release $clang_format_release" ;;
 esac
 
+if command -v shellcheck >/dev/null 2>&1; then
+	# shellcheck disable=SC2046 # one word per file
+	check shellcheck -x -P SCRIPTDIR $(grep -rlE '^#!/bin/(ba)?sh|^# shellcheck shell' scripts tests/vm fuzz/run)
+else
+	skip "mistakes in shell scripts: no shellcheck"
+fi
+
 if "$cargo" deny --version >/dev/null 2>&1; then
 	check "$cargo" deny --locked check --hide-inclusion-graph licenses bans sources
 else

@@ -4,6 +4,7 @@
 #
 #   scripts/setup.sh          what `make build` and `make demo` need
 #   scripts/setup.sh test     and what `make test` needs
+#   scripts/setup.sh vm       and what `make test-vm` and `make test-lockdep` need
 #
 # Exit code 0: all there; 2: something is missing that this script could not or may not install.
 set -eu
@@ -77,12 +78,33 @@ check_test() {
 		need python3-jsonschema "checks results against their schema"
 	have clang-format || need clang-format "checks the style of the BPF programs"
 
+	have shellcheck || need shellcheck "checks the shell scripts for mistakes"
+
 	# Debian's toolchain comes without these; they can join it only if they are of its version,
 	# so another one's components are its owner's matter and only the checks say so.
 	if ! have_rust || dpkg-query -W "rustc$web" >/dev/null 2>&1; then
 		have_component fmt || need "rustfmt$web" "checks the style of the Rust sources"
 		have_component clippy || need "rust${web}-clippy" "checks the Rust sources for mistakes"
 	fi
+}
+
+check_vm() {
+	have qemu-system-x86_64 || need qemu-system-x86 "runs other kernels"
+	have busybox || need busybox-static "is what the guest begins with"
+	have cpio || need cpio "packs what the guest begins with"
+	have modprobe || need kmod "finds the modules of other kernels, and loads them in the guest"
+	have xz || need xz-utils "unpacks kernels and modules"
+	have zstd || need zstd "unpacks kernels"
+	have jq || need jq "reads where cargo put the tests"
+	[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
+		need debian-archive-keyring "checks the kernels that are fetched"
+	have ip || need iproute2 "sets up the guest's interfaces"
+	have pahole || need pahole "the headers of Debian's kernels ask for it"
+	have gcc-12 || need gcc-12 "compiles modules for Debian's kernels"
+	have flex || need flex "builds user-mode Linux"
+	have bison || need bison "builds user-mode Linux"
+	have m4 || need m4 "builds user-mode Linux"
+	have bc || need bc "builds user-mode Linux"
 }
 
 fail() {
@@ -94,7 +116,8 @@ check_build
 case ${1:-build} in
 build) ;;
 test) check_test ;;
-*) fail "unknown argument \"$1\"; it is \"test\" or nothing" ;;
+vm) check_vm ;;
+*) fail "unknown argument \"$1\"; it is \"test\", \"vm\" or nothing" ;;
 esac
 [ -n "$packages" ] || exit 0
 

@@ -116,6 +116,28 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
+    /// The kernel module refused.
+    #[error("interface {interface:?}: onbeat.ko cannot {operation}: {detail} ({source})")]
+    Module {
+        /// The interface.
+        interface: String,
+        /// What was being done.
+        operation: &'static str,
+        /// The module's own sentence.
+        detail: String,
+        /// Its code.
+        source: io::Error,
+    },
+    /// The kernel module is not there.
+    #[error(
+        "interface {interface:?}: back end module needs onbeat.ko, which is not loaded: \
+         \"modprobe onbeat\" loads it; where it was never installed, \"make -C kmod install\" \
+         in the sources does that, by DKMS"
+    )]
+    NoModule {
+        /// The interface.
+        interface: String,
+    },
     /// A system call on the port's socket.
     #[error("interface {interface:?}: cannot {operation}: {source}")]
     Io {
@@ -134,7 +156,7 @@ impl Error {
     #[must_use]
     pub fn is_congestion(&self) -> bool {
         let code = match self {
-            Error::Io { source, .. } => source.raw_os_error(),
+            Error::Io { source, .. } | Error::Module { source, .. } => source.raw_os_error(),
             _ => None,
         };
         // EBUSY: what an AF_XDP socket says where the driver's queue refused the frame.

@@ -3,7 +3,9 @@
 //!
 //! - [`Claim`] takes an interface away from the host, and gives it back.
 //! - [`Port`] is what a stack is written against; [`PacketPort`] is one over a packet socket,
-//!   [`XskPort`] one over AF_XDP, and [`XdpPort`] one that answers in the driver.
+//!   [`XskPort`] one over AF_XDP, [`XdpPort`] one that answers in the driver, [`ModulePort`] one over
+//!   the kernel module onbeat.ko; [`PacketPort::open_txtime`] gives one whose frames a queueing
+//!   discipline or the NIC launches.
 //! - [`backends`] tells which of them an interface can be used with, and which is best for what.
 //! - [`testing::conformance`] is what every port must do.
 //!
@@ -63,16 +65,15 @@
 //! an emulation says [`Capabilities::require_native`]. Nothing is refused in silence, and no
 //! emulation is shown as the real thing.
 //!
-//! Of the back ends that this trait is made for, `packet`, `xsk` and `xdp` are here. These are the
-//! places of all in it:
+//! The back ends and their places in it:
 //!
 //! | back end | receive | send at, every | response |
 //! |---|---|---|---|
 //! | `packet`: packet socket, ring, around the qdisc | ring of the socket | emulated | emulated |
 //! | `xsk`: AF_XDP | UMEM: a token is a chunk of it | emulated | emulated |
 //! | `xdp`: XDP_TX in the driver | as `xsk`; what was answered, by a BPF ring buffer | emulated | native: a slot is a map entry |
-//! | `txtime`: SO_TXTIME with etf, taprio | as `packet` | native: launch time | emulated |
-//! | `module`: onbeat.ko | ring of the module | native: hrtimer | native: softirq |
+//! | `txtime`: SO_TXTIME with etf, taprio | as `packet` | native: launch time; cycles by handing over ahead | emulated |
+//! | `module`: onbeat.ko | as `packet` | native: hrtimer | native: softirq |
 //!
 //! What the network stack still sees differs: a packet socket gets copies of frames, the two over
 //! XDP take theirs away from the stack.
@@ -99,6 +100,7 @@ mod claim;
 mod clock;
 mod error;
 mod filter;
+mod module;
 mod packet;
 mod port;
 mod response;
@@ -106,6 +108,7 @@ mod schedule;
 mod sent;
 mod slot;
 mod time;
+mod txtime;
 mod xdp;
 mod xsk;
 
@@ -116,10 +119,12 @@ pub use capability::{Capabilities, Capability, Feature};
 pub use claim::Claim;
 pub use error::{Error, Result};
 pub use filter::Filter;
+pub use module::{ModuleOptions, ModulePort, Transmit};
 pub use packet::{PacketOptions, PacketPort};
 pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, Received, Tag};
 pub use response::Response;
 pub use slot::{MIN_FRAME, Slot};
 pub use time::{Clock, Stamp, StampSource, Time};
+pub use txtime::TxtimeOptions;
 pub use xdp::XdpPort;
 pub use xsk::{XdpOptions, XskPort};

@@ -6,7 +6,7 @@ use crate::{Error, Filter, Result, Slot};
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Response {
     port: u32,
-    id: u64,
+    pub(crate) id: u64,
 }
 
 #[derive(Debug)]

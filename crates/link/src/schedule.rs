@@ -89,6 +89,36 @@ impl Schedule {
         }
         Some(Due { slot, cause: Cause::Cycle { number, due: time }, time, missed })
     }
+
+    /// The transmission that comes next, where it is due by `horizon`: for who hands frames over
+    /// ahead. Of a cyclic slot the instants before `now` are missed; of the others none is.
+    pub(crate) fn pop_ahead(&mut self, now: Time, horizon: Time) -> Option<Due> {
+        loop {
+            let due = self.launches.iter_mut().filter(|l| l.is_some_and(|l| l.next <= horizon));
+            let place = due.min_by_key(|l| l.map(|l| l.next))?;
+            let launch = place.as_mut()?;
+            let (slot, time) = (launch.slot, launch.next);
+            let Some(period) = launch.period else {
+                *place = None;
+                return Some(Due { slot, cause: Cause::At(time), time, missed: 0 });
+            };
+            let number = time.since(launch.first) / period;
+            let from = now.since(launch.first).div_ceil(period);
+            let next = if number < from { from } else { number + 1 };
+            let missed = number - launch.next_cycle;
+            let instant = next.checked_mul(period).and_then(|ns| launch.first.0.checked_add(ns));
+            match instant {
+                Some(instant) => launch.next = Time(instant),
+                None => *place = None,
+            }
+            if number >= from {
+                if let Some(launch) = place {
+                    launch.next_cycle = next;
+                }
+                return Some(Due { slot, cause: Cause::Cycle { number, due: time }, time, missed });
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +182,38 @@ mod tests {
         assert_eq!(schedule.next_deadline(), Some(Time(500)));
         assert!(schedule.cancel(slots[2]));
         assert!(!schedule.cancel(slots[2]));
+        assert_eq!(schedule.next_deadline(), None);
+    }
+
+    #[test]
+    fn ahead_every_instant_up_to_the_horizon_comes_once() {
+        let slot = slots(1)[0];
+        let mut schedule = Schedule::new(1);
+        schedule.every(slot, Time(1_000), 250);
+        let mut ahead = |now, horizon| {
+            std::iter::from_fn(|| schedule.pop_ahead(Time(now), Time(horizon)))
+                .map(|due| (due.time.0, due.missed))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ahead(0, 999), []);
+        assert_eq!(ahead(500, 1_500), [(1_000, 0), (1_250, 0), (1_500, 0)]);
+        assert_eq!(ahead(600, 1_600), []);
+        assert_eq!(ahead(1_750, 1_800), [(1_750, 0)], "at its very instant it is not late");
+        assert_eq!(ahead(2_300, 2_800), [(2_500, 2), (2_750, 0)], "2000 and 2250 passed");
+        assert_eq!(ahead(3_010, 3_100), [], "3000 passed, 3250 is not due");
+        assert_eq!(ahead(3_200, 3_250), [(3_250, 1)], "and is counted once");
+    }
+
+    #[test]
+    fn ahead_a_single_launch_comes_even_when_it_has_passed() {
+        let slots = slots(2);
+        let mut schedule = Schedule::new(2);
+        schedule.at(slots[0], Time(300));
+        schedule.at(slots[1], Time(100));
+        assert_eq!(schedule.pop_ahead(Time(0), Time(99)), None);
+        let due = schedule.pop_ahead(Time(200), Time(300)).unwrap();
+        assert_eq!((due.slot, due.cause), (slots[1], Cause::At(Time(100))));
+        assert_eq!(schedule.pop_ahead(Time(200), Time(300)).unwrap().slot, slots[0]);
         assert_eq!(schedule.next_deadline(), None);
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::{Cause, Confirmation, Outcome, Slot, Stamp};
+use crate::{Cause, Confirmation, Outcome, Slot, Stamp, Time};
 
 /// Transmissions under way, and confirmations that nobody took yet; so many of each.
 const KEPT: usize = 256;
@@ -66,6 +66,27 @@ impl Sent {
         true
     }
 
+    /// The queueing discipline gave up a frame that was to be launched at `time`; whether it is
+    /// one that is waited for. Of several the newest: what is refused when it is handed over is
+    /// told at once.
+    pub(super) fn missed(&mut self, time: Time) -> bool {
+        let next_id = self.next_id;
+        let launched_then = |place: &&mut Option<(u32, Slot, Cause)>| {
+            place.is_some_and(|(_, _, cause)| match cause {
+                Cause::At(at) | Cause::Cycle { due: at, .. } => at == time,
+                Cause::Now | Cause::Response => false,
+            })
+        };
+        let age = |place: &&mut Option<(u32, Slot, Cause)>| {
+            place.map(|(id, _, _)| next_id.wrapping_sub(id))
+        };
+        let newest = self.under_way.iter_mut().filter(launched_then).min_by_key(age);
+        let Some((_, slot, cause)) = newest.and_then(Option::take) else { return false };
+        self.count -= 1;
+        self.dropped(slot, cause);
+        true
+    }
+
     /// A frame that nobody waits for did not leave.
     pub(crate) fn dropped(&mut self, slot: Slot, cause: Cause) {
         self.add(Confirmation { slot, cause, outcome: Outcome::Dropped });
@@ -111,6 +132,27 @@ mod tests {
         assert_eq!(sent.take(), Some(Confirmation { slot: a, cause: Cause::Now, outcome }));
         assert_eq!(sent.take(), None);
         assert_eq!(sent.lost, 0);
+    }
+
+    #[test]
+    fn a_launch_that_was_missed_is_found_by_its_time() {
+        let mut slots = Slots::new(0, 2, 100);
+        let (a, b) = (slots.allocate(60).unwrap(), slots.allocate(60).unwrap());
+        let mut sent = Sent::new();
+        sent.next_id = u32::MAX;
+        let cycle = Cause::Cycle { number: 3, due: Time(70) };
+        sent.taken(a, cycle);
+        sent.taken(b, Cause::At(Time(70)));
+        sent.taken(b, Cause::Now);
+        assert!(!sent.missed(Time(71)));
+        assert!(sent.missed(Time(70)) && sent.missed(Time(70)) && !sent.missed(Time(70)));
+        let outcome = Outcome::Dropped;
+        assert_eq!(
+            sent.take(),
+            Some(Confirmation { slot: b, cause: Cause::At(Time(70)), outcome })
+        );
+        assert_eq!(sent.take(), Some(Confirmation { slot: a, cause: cycle, outcome }));
+        assert!(sent.expects(), "the one that was sent at once");
     }
 
     #[test]

@@ -15,10 +15,13 @@ use std::process::{Command, Stdio};
 
 use common::{BOUND, Cable, RawSocket};
 use nix::ifaddrs::getifaddrs;
-use onbeat_link::testing::{ETHER_TYPE, conformance};
-use onbeat_link::{Claim, Error, PacketOptions, PacketPort};
+use onbeat_link::testing::{ETHER_TYPE, Peer, conformance, frame};
+use onbeat_link::{
+    Claim, Error, Feature as Has, Outcome, PacketOptions, PacketPort, Port, Stamp, StampSource,
+};
+use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::testing::{Feature, require_all};
-use onbeat_netdev::{Bridge, Handle, Link, Namespace};
+use onbeat_netdev::{Bridge, Ethtool, Handle, Link, Namespace};
 
 const ADDRESSES: [(&str, u8); 2] = [("192.0.2.1", 24), ("2001:db8::1", 64)];
 const SETTING: &str = "/proc/sys/net/ipv4/conf/p0/arp_ignore";
@@ -117,6 +120,79 @@ fn a_claim_isolates_and_gives_everything_back() {
     }
     assert!(!Claim::recover(home, "p0", &directory.0).unwrap(), "there is nothing left to do");
     assert!(directory.is_empty());
+}
+
+#[test]
+fn a_nic_that_was_to_stamp_does_so_no_more_when_it_is_given_back() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let (cable, directory) = (Cable::new(), Directory::new("stamps"));
+    let home = cable.near.namespace();
+    let stamps =
+        |namespace: &Namespace| Ethtool::in_namespace(namespace).unwrap().hardware_stamps("p0");
+    let before = stamps(home).ok();
+    let claim = Claim::take(home, "p0", &directory.0).unwrap();
+    let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
+    let open = || {
+        PacketPort::open(claim.namespace(), claim.interface(), options.clone())
+            .map(|port| port.capabilities().clone())
+            .unwrap()
+    };
+    assert!(open().require_native(Has::TransmitStamp).is_err(), "not unasked for");
+    if before.is_none() {
+        let refusal = claim.stamp_by_hardware().unwrap_err().to_string();
+        assert!(refusal.contains("ethtool -T"), "{refusal}");
+        return;
+    }
+    let during = claim.stamp_by_hardware().unwrap();
+    assert_eq!(during, HardwareStamps { tx: true, rx_filter: HardwareStamps::ALL });
+    assert_ne!(before, Some(during));
+    for feature in [Has::TransmitStamp, Has::ReceiveStamp, Has::NicTime] {
+        open().require_native(feature).unwrap();
+    }
+    claim.release().unwrap();
+    assert_eq!(stamps(home).ok(), before, "as it was");
+}
+
+#[test]
+fn a_nic_stamps_by_its_own_clock() {
+    if !Cable::stamps() {
+        return;
+    }
+    let (cable, directory) = (Cable::new(), Directory::new("clock"));
+    let claim = Claim::take(cable.near.namespace(), "p0", &directory.0).unwrap();
+    claim.stamp_by_hardware().unwrap();
+    let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
+    let mut port = PacketPort::open(claim.namespace(), claim.interface(), options).unwrap();
+    let inside = Handle::in_namespace(claim.namespace()).unwrap();
+    inside.wait_carrier("p0", BOUND).unwrap();
+    cable.far.wait_carrier("f0", BOUND).unwrap();
+    let mut peer = RawSocket::open(&cable.far, "f0");
+    let mac = port.mac_address();
+    let slot = port.allocate(60).unwrap();
+    port.update(slot, &frame(mac, mac, b"out")).unwrap();
+    let bound = BOUND.as_nanos() as u64;
+    let mut earlier = port.nic_time().unwrap();
+    let mut check = |port: &PacketPort, stamp: Stamp| {
+        let later = port.nic_time().unwrap();
+        assert_eq!(stamp.source, StampSource::Hardware);
+        assert!((earlier..=later).contains(&stamp.ns), "{earlier} {stamp:?} {later}");
+        earlier = later;
+    };
+    for _ in 0..10 {
+        port.send(slot).unwrap();
+        assert!(port.wait(port.now().after(bound)).unwrap());
+        let news = port.confirmation().unwrap().unwrap();
+        let Outcome::Sent(stamp) = news.outcome else { panic!("{news:?}") };
+        check(&port, stamp);
+
+        peer.send(&frame(mac, mac, b"in"));
+        assert!(port.wait(port.now().after(bound)).unwrap());
+        let received = port.receive().unwrap().unwrap();
+        check(&port, received.stamp);
+        port.release(received);
+    }
 }
 
 #[test]

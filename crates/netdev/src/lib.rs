@@ -8,6 +8,7 @@
 //! - [`Ethtool`]: driver, offloads, time stamping, channels, coalescing, energy-efficient Ethernet.
 //! - [`xdp`]: what a device's driver can do with XDP.
 //! - [`napi`]: a device's NAPI instances, threaded NAPI and its timers.
+//! - [`qdisc`]: queueing disciplines that keep launch times and schedules.
 //! - [`testing`]: how tests say what they cannot run without.
 //!
 //! ```no_run
@@ -34,6 +35,7 @@ mod rtnl;
 
 pub mod ethtool;
 pub mod napi;
+pub mod qdisc;
 pub mod testing;
 pub mod xdp;
 

@@ -24,6 +24,16 @@ impl Rtnl {
         self.0.request(message.message_type(), flags, &bytes(message)).map(drop)
     }
 
+    /// As [`Rtnl::change`], of a message that is octets already.
+    pub(crate) fn request(&self, kind: u16, flags: u16, body: &[u8]) -> Result<(), Failure> {
+        self.0.request(kind, flags, body).map(drop)
+    }
+
+    /// All entries of a table.
+    pub(crate) fn dump(&self, kind: u16, body: &[u8]) -> Result<Vec<Reply>, Failure> {
+        self.0.dump(kind, body)
+    }
+
     /// The one link that `query` names.
     pub(crate) fn link(&self, query: LinkMessage) -> Result<LinkMessage, Failure> {
         let message = RouteNetlinkMessage::GetLink(query);

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
-use onbeat_netdev::{Handle, Link};
+use onbeat_netdev::ethtool::HardwareStamps;
+use onbeat_netdev::{Ethtool, Handle, Link};
 use serde::{Deserialize, Serialize};
 
 use super::proc;
@@ -25,21 +26,53 @@ pub(super) struct Before {
     /// The interface's own settings, by path: the other namespace begins with its defaults, and
     /// so does this one when the interface returns.
     pub(super) sysctls: BTreeMap<String, String>,
+    /// Which frames the NIC stamps; `None`: it has no such stamps.
+    #[serde(default)]
+    pub(super) stamps: Option<Stamps>,
+}
+
+/// [`HardwareStamps`], in the journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamps {
+    tx: bool,
+    rx_filter: i32,
+}
+
+impl Stamps {
+    /// Those of an interface in the namespace.
+    fn read(home: &Handle, interface: &str) -> Option<Self> {
+        let stamps =
+            Ethtool::in_namespace(home.namespace()).ok()?.hardware_stamps(interface).ok()?;
+        Some(Self { tx: stamps.tx, rx_filter: stamps.rx_filter })
+    }
+
+    fn restore(self, home: &Handle, interface: &str) -> Result<()> {
+        if Self::read(home, interface) == Some(self) {
+            return Ok(());
+        }
+        let stamps = HardwareStamps { tx: self.tx, rx_filter: self.rx_filter };
+        Ethtool::in_namespace(home.namespace())?.set_hardware_stamps(interface, stamps)?;
+        Ok(())
+    }
 }
 
 impl Before {
     /// Reads what is to be given back, or refuses where something could not be.
     pub(super) fn read(home: &Handle, interface: &str) -> Result<Self> {
         let link = home.link(interface)?;
-        refuse_irreversible(home, &link)?;
         let (addresses, sysctls) =
             home.namespace().run(|| (addresses(interface), sysctls(interface)))?;
-        Ok(Self { up: link.up, arp: link.arp, addresses, sysctls })
+        refuse_irreversible(home, &link, &addresses)?;
+        let stamps = Stamps::read(home, interface);
+        Ok(Self { up: link.up, arp: link.arp, addresses, sysctls, stamps })
     }
 
     /// Gives back. The interface is at home, and turned off where it was away.
     pub(super) fn restore(&self, home: &Handle, interface: &str) -> Result<()> {
         home.set_arp(interface, self.arp)?;
+        if let Some(stamps) = self.stamps {
+            stamps.restore(home, interface)?;
+        }
         home.namespace().run(|| {
             let now = sysctls(interface);
             for (path, value) in &self.sysctls {
@@ -67,7 +100,7 @@ impl Before {
     }
 }
 
-fn refuse_irreversible(home: &Handle, link: &Link) -> Result<()> {
+fn refuse_irreversible(home: &Handle, link: &Link, addresses: &[(IpAddr, u8)]) -> Result<()> {
     let refuse = |why: String, remedy: String| {
         Err(Error::InUse { interface: link.name.clone(), why, remedy })
     };
@@ -82,23 +115,29 @@ fn refuse_irreversible(home: &Handle, link: &Link) -> Result<()> {
         );
     }
     let plain = |kind: &String| PLAIN_QDISCS.contains(&kind.as_str());
+    if let Some(program) = link.xdp.first() {
+        return refuse(
+            format!("XDP program {} ({}) takes its frames", program.program_id, program.mode),
+            format!("stop whom it belongs to, or: ip link set dev {name} xdp off"),
+        );
+    }
     if let Some(kind) = link.qdisc.as_ref().filter(|kind| !plain(kind)) {
         return refuse(
             format!("its queueing discipline {kind} would be lost"),
             format!("tc qdisc del dev {name} root; set it up again inside the claim"),
         );
     }
-    let gateway = home.namespace().run(|| {
+    let route = home.namespace().run(|| {
         let table = |table: &str| {
             fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default()
         };
-        proc::ipv4_gateway(&table("route"), name)
-            .or_else(|| proc::ipv6_gateway(&table("ipv6_route"), name))
+        proc::ipv4_route(&table("route"), name, addresses)
+            .or_else(|| proc::ipv6_route(&table("ipv6_route"), name, addresses))
     })?;
-    match gateway {
-        Some(gateway) => refuse(
-            format!("the route over {gateway} would be lost"),
-            format!("take an interface without routes, or: ip route del ... via {gateway}"),
+    match route {
+        Some(route) => refuse(
+            format!("the route to {route} would be lost"),
+            format!("take an interface without routes, or: ip route del {route} dev {name}"),
         ),
         None => Ok(()),
     }

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statfs::{FsType, statfs};
-use onbeat_netdev::{Handle, Namespace, check_name};
+use onbeat_netdev::ethtool::HardwareStamps;
+use onbeat_netdev::{Ethtool, Handle, Namespace, check_name};
 
 use self::before::Before;
 use self::journal::{Entry, Journal, failed};
@@ -23,8 +24,9 @@ use crate::{Error, Result};
 /// routes over it nor says anything on it. A port is opened in [`Claim::namespace`].
 ///
 /// [`Claim::release`], and dropping the claim, gives back the interface and all that the move
-/// takes from it: state, ARP, addresses, its settings under /proc/sys/net. What could not be given
-/// back (a route by a gateway, a place in a bridge, a queueing discipline) is not taken:
+/// takes from it: state, ARP, addresses, its settings under /proc/sys/net, how its NIC stamped.
+/// What could not be given back (a route that somebody set, a place in a bridge, a queueing
+/// discipline) or stands in the way (an XDP program) is not taken:
 /// the claim is refused. An address with a lifetime comes back without; one that a router
 /// advertised comes back with the next advertisement.
 ///
@@ -118,6 +120,27 @@ impl Claim {
     #[must_use]
     pub fn namespace(&self) -> &Namespace {
         &self.namespace
+    }
+
+    /// Has the NIC stamp by its own clock all frames that it can, until the interface is given back;
+    /// for ports that are opened from then on. Which it stamps.
+    ///
+    /// Not done by itself: a NIC that fails to stamp a frame it was to stamp leaves it unconfirmed.
+    ///
+    /// # Errors
+    /// [`onbeat_netdev::Error::Unsupported`] where it can stamp none; the driver's refusal.
+    pub fn stamp_by_hardware(&self) -> Result<HardwareStamps> {
+        let ethtool = Ethtool::in_namespace(&self.namespace)?;
+        let can = ethtool.timestamping(&self.interface)?;
+        let rx_filter = if can.rx_all { HardwareStamps::ALL } else { HardwareStamps::NONE };
+        let stamps = HardwareStamps { tx: can.tx_hardware, rx_filter };
+        if stamps == HardwareStamps::default() {
+            return Err(Error::Netdev(onbeat_netdev::Error::Unsupported {
+                what: format!("to stamp every frame of interface {:?} by hardware", self.interface),
+                remedy: "take a NIC for which ethtool -T shows hardware-transmit".into(),
+            }));
+        }
+        Ok(ethtool.set_hardware_stamps(&self.interface, stamps)?)
     }
 
     /// Gives the interface back. Ports on it go on receiving nothing.

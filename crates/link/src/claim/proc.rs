@@ -4,28 +4,67 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const RTF_GATEWAY: u32 = 0x2;
+/// Of a prefix that a router advertised.
+const RTF_ADDRCONF: u32 = 0x4_0000;
 const IFA_F_PERMANENT: u32 = 0x80;
 
-/// The gateway of a route of /proc/net/route over `interface`, if one has any.
-pub(super) fn ipv4_gateway(table: &str, interface: &str) -> Option<IpAddr> {
+/// A route of /proc/net/route over `interface` that does not come with one of its addresses.
+pub(super) fn ipv4_route(
+    table: &str,
+    interface: &str,
+    addresses: &[(IpAddr, u8)],
+) -> Option<String> {
     table.lines().find_map(|line| {
-        let mut columns = line.split_ascii_whitespace();
-        (columns.next()? == interface).then_some(())?;
-        let gateway = u32::from_str_radix(columns.nth(1)?, 16).ok()?;
-        let flags = u32::from_str_radix(columns.next()?, 16).ok()?;
-        // The address stands in memory as on the wire.
-        (flags & RTF_GATEWAY != 0).then(|| Ipv4Addr::from(gateway.to_ne_bytes()).into())
+        let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+        (*columns.first()? == interface).then_some(())?;
+        let number = |column: usize| u32::from_str_radix(columns.get(column)?, 16).ok();
+        // Addresses stand in memory as on the wire.
+        let ipv4 = |column| Some(Ipv4Addr::from(number(column)?.to_ne_bytes()));
+        let (to, mask) = (ipv4(1)?, ipv4(7)?);
+        let prefix = mask.to_bits().leading_ones() as u8;
+        if number(3)? & RTF_GATEWAY != 0 {
+            return Some(format!("{to}/{prefix} via {}", ipv4(2)?));
+        }
+        let own = |(address, of): &(IpAddr, u8)| match address {
+            IpAddr::V4(address) => {
+                *of == prefix && address.to_bits() & mask.to_bits() == to.to_bits()
+            }
+            IpAddr::V6(_) => false,
+        };
+        (!addresses.iter().any(own)).then(|| format!("{to}/{prefix}"))
     })
 }
 
-/// The gateway of a route of /proc/net/ipv6_route over `interface`, if one has any.
-pub(super) fn ipv6_gateway(table: &str, interface: &str) -> Option<IpAddr> {
+/// A route of /proc/net/ipv6_route over `interface` that comes neither with one of its addresses
+/// nor with the interface or a router's advertisement.
+pub(super) fn ipv6_route(
+    table: &str,
+    interface: &str,
+    addresses: &[(IpAddr, u8)],
+) -> Option<String> {
     table.lines().find_map(|line| {
         let columns: Vec<&str> = line.split_ascii_whitespace().collect();
         (*columns.get(9)? == interface).then_some(())?;
         let flags = u32::from_str_radix(columns[8], 16).ok()?;
-        (flags & RTF_GATEWAY != 0).then_some(())?;
-        ipv6(columns[4])
+        let (to, prefix) = (ipv6(columns[0])?, u8::from_str_radix(columns[1], 16).ok()?);
+        if flags & RTF_GATEWAY != 0 {
+            return Some(format!("{to}/{prefix} via {}", ipv6(columns[4])?));
+        }
+        let mask = network_mask(prefix);
+        let own = |(address, of): &(IpAddr, u8)| match address {
+            // Its network, itself, and the anycast address of its network.
+            IpAddr::V6(address) => {
+                let network = Ipv6Addr::from(address.to_bits() & network_mask(*of));
+                (*of == prefix && address.to_bits() & mask == to.to_bits())
+                    || (prefix == 128 && (to == *address || to == network))
+            }
+            IpAddr::V4(_) => false,
+        };
+        let by_kernel = flags & RTF_ADDRCONF != 0
+            || to.is_multicast()
+            || to.is_unicast_link_local()
+            || addresses.iter().any(own);
+        (!by_kernel).then(|| format!("{to}/{prefix}"))
     })
 }
 
@@ -37,14 +76,18 @@ pub(super) fn ipv6_addresses(table: &str, interface: &str) -> Vec<(IpAddr, u8)> 
         (*columns.get(5)? == interface).then_some(())?;
         let flags = u32::from_str_radix(columns[4], 16).ok()?;
         (flags & IFA_F_PERMANENT != 0).then_some(())?;
-        Some((ipv6(columns[0])?, u8::from_str_radix(columns[2], 16).ok()?))
+        Some((ipv6(columns[0])?.into(), u8::from_str_radix(columns[2], 16).ok()?))
     };
     table.lines().filter_map(address).collect()
 }
 
-fn ipv6(digits: &str) -> Option<IpAddr> {
+fn network_mask(prefix: u8) -> u128 {
+    u128::MAX.checked_shl(128_u32.saturating_sub(prefix.into())).unwrap_or(0)
+}
+
+fn ipv6(digits: &str) -> Option<Ipv6Addr> {
     (digits.len() == 32).then_some(())?;
-    u128::from_str_radix(digits, 16).ok().map(|bits| Ipv6Addr::from(bits).into())
+    u128::from_str_radix(digits, 16).ok().map(Ipv6Addr::from)
 }
 
 #[cfg(test)]
@@ -71,11 +114,31 @@ fe8000000000000000000000000000aa 02 40 20 80     eth0
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn gateways_are_found_where_they_are() {
-        assert_eq!(ipv4_gateway(IPV4, "eth0"), Some("192.0.2.1".parse().unwrap()));
-        assert_eq!(ipv4_gateway(IPV4, "eth1"), None);
-        assert_eq!(ipv6_gateway(IPV6, "eth0"), Some("fe80::1".parse().unwrap()));
-        assert_eq!(ipv6_gateway(IPV6, "eth1"), None);
+    fn routes_that_somebody_set_are_found() {
+        let own = [("192.0.2.7".parse().unwrap(), 24), ("2001:db8::7".parse().unwrap(), 64)];
+        assert_eq!(ipv4_route(IPV4, "eth0", &own).unwrap(), "0.0.0.0/0 via 192.0.2.1");
+        assert_eq!(ipv4_route(IPV4, "eth1", &own), None, "it comes with the address");
+        assert_eq!(ipv4_route(IPV4, "eth1", &[]).unwrap(), "192.0.2.0/24");
+        let other = [("192.0.2.7".parse().unwrap(), 25)];
+        assert_eq!(ipv4_route(IPV4, "eth1", &other).unwrap(), "192.0.2.0/24");
+        assert_eq!(ipv6_route(IPV6, "eth0", &own).unwrap(), "2001:db8::/32 via fe80::1");
+        assert_eq!(ipv6_route(IPV6, "eth1", &own), None, "link-local");
+        let line = |to: &str, prefix: &str, flags: &str| {
+            let none = "0".repeat(32);
+            format!("{to} {prefix} {none} 00 {none} 100 1 0 {flags} eth1\n")
+        };
+        let network = "20010db8000000000000000000000000";
+        for (table, expected) in [
+            (line(network, "40", "00000001"), None),
+            (line("20010db8000000000000000000000007", "80", "80200001"), None),
+            (line(network, "80", "80200001"), None),
+            (line("ff000000000000000000000000000000", "08", "00000001"), None),
+            (line("20010db9000000000000000000000000", "40", "00040001"), None),
+            (line("20010db9000000000000000000000000", "40", "00000001"), Some("2001:db9::/64")),
+            (line("00000000000000000000000000000000", "00", "00000001"), Some("::/0")),
+        ] {
+            assert_eq!(ipv6_route(&table, "eth1", &own).as_deref(), expected, "{table}");
+        }
     }
 
     #[test]
@@ -88,8 +151,8 @@ fe8000000000000000000000000000aa 02 40 20 80     eth0
     proptest! {
         #[test]
         fn any_text_may_be_looked_at(text in "([0-9a-f]{0,33}|eth0|é|[ \t\n]){0,60}") {
-            let _ = ipv4_gateway(&text, "eth0");
-            let _ = ipv6_gateway(&text, "eth0");
+            let _ = ipv4_route(&text, "eth0", &[("::1".parse().unwrap(), 0)]);
+            let _ = ipv6_route(&text, "eth0", &[("::1".parse().unwrap(), 0)]);
             let _ = ipv6_addresses(&text, "eth0");
         }
     }

@@ -1,6 +1,7 @@
-//! Control messages of the socket's error queue: which transmission it was, and when.
+//! Control messages: of the error queue, which transmission it was, and when; of a frame to send,
+//! its launch time.
 
-use crate::{Stamp, StampSource};
+use crate::{Stamp, StampSource, Time};
 
 /// A header: length with header (as wide as a pointer), level, type.
 const HEADER: usize = size_of::<usize>() + 8;
@@ -12,6 +13,19 @@ const TIMESTAMPING: usize = 3 * size_of::<libc::timespec>();
 /// Room for the messages of one confirmation.
 pub(super) const ROOM: usize = 256;
 
+/// `SO_EE_ORIGIN_TXTIME` of linux/errqueue.h.
+const ORIGIN_TXTIME: u8 = 6;
+
+/// What the kernel tells by the error queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum News {
+    /// A frame left.
+    Left(Transmitted),
+    /// The queueing discipline gave up a frame with this launch time: it came too late, or was
+    /// still waiting when its time had passed.
+    Missed(Time),
+}
+
 /// What the kernel tells of a transmission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Transmitted {
@@ -20,18 +34,51 @@ pub(super) struct Transmitted {
     pub(super) stamp: Stamp,
 }
 
-/// Reads the control messages of one entry of the error queue. `None`: it is no time stamp.
-pub(super) fn transmitted(mut octets: &[u8]) -> Option<Transmitted> {
+/// Reads the control messages of one entry of the error queue. `None`: it is of neither kind.
+pub(super) fn news(mut octets: &[u8]) -> Option<News> {
     let (mut id, mut stamp) = (None, None);
     while let Some((level, kind, data, rest)) = next(octets) {
         match (level, kind) {
-            (libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP) => id = extended_error(data),
+            (libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP) => {
+                if let Some(time) = missed(data) {
+                    return Some(News::Missed(time));
+                }
+                id = extended_error(data);
+            }
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => stamp = timestamping(data),
             _ => {}
         }
         octets = rest;
     }
-    Some(Transmitted { id: id?, stamp: stamp? })
+    Some(News::Left(Transmitted { id: id?, stamp: stamp? }))
+}
+
+/// The control message that gives a frame its launch time.
+#[repr(C, align(8))]
+pub(super) struct Launch([u8; HEADER + size_of::<u64>()]);
+
+impl Launch {
+    pub(super) fn at(time: Time) -> Self {
+        let mut octets = [0; HEADER + size_of::<u64>()];
+        let (len, rest) = octets.split_at_mut(size_of::<usize>());
+        len.copy_from_slice(&(HEADER + size_of::<u64>()).to_ne_bytes());
+        rest[..4].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
+        rest[4..8].copy_from_slice(&libc::SCM_TXTIME.to_ne_bytes());
+        rest[8..].copy_from_slice(&time.0.to_ne_bytes());
+        Self(octets)
+    }
+
+    pub(super) fn octets(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// The launch time of a frame that was given up: its halves in information and data.
+fn missed(data: &[u8]) -> Option<Time> {
+    let error: &[u8; EXTENDED_ERROR] = data.first_chunk()?;
+    let half = |at: usize| error[at..].first_chunk().map(|octets| u32::from_ne_bytes(*octets));
+    let time = u64::from(half(12)?) << 32 | u64::from(half(8)?);
+    (error[4] == ORIGIN_TXTIME).then_some(Time(time))
 }
 
 /// Level, type and data of the first message, and what comes behind it.
@@ -103,6 +150,29 @@ mod tests {
         message(libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP, &data)
     }
 
+    fn transmitted(octets: &[u8]) -> Option<Transmitted> {
+        match news(octets)? {
+            News::Left(transmitted) => Some(transmitted),
+            News::Missed(time) => panic!("missed {time:?}"),
+        }
+    }
+
+    #[test]
+    fn a_launch_time_goes_out_and_comes_back() {
+        let time = Time(0x1234_5678_9abc_def0);
+        let mut launch = Launch::at(time);
+        let (level, kind, data, rest) = next(launch.octets()).unwrap();
+        assert_eq!((level, kind, rest), (libc::SOL_SOCKET, libc::SCM_TXTIME, &[][..]));
+        assert_eq!(data, time.0.to_ne_bytes());
+
+        let mut data = libc::ECANCELED.to_ne_bytes().to_vec();
+        data.extend([ORIGIN_TXTIME, 0, 2, 0]);
+        data.extend(0x9abc_def0_u32.to_ne_bytes());
+        data.extend(0x1234_5678_u32.to_ne_bytes());
+        let octets = message(libc::SOL_PACKET, libc::PACKET_TX_TIMESTAMP, &data);
+        assert_eq!(news(&octets), Some(News::Missed(time)));
+    }
+
     const ORIGIN: u8 = libc::SO_EE_ORIGIN_TIMESTAMPING;
 
     #[test]
@@ -135,7 +205,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_octets_may_be_looked_at(octets in proptest::collection::vec(any::<u8>(), 0..ROOM)) {
-            let _ = transmitted(&octets);
+            let _ = news(&octets);
         }
 
         #[test]
@@ -148,7 +218,7 @@ mod tests {
             let place = place.index(octets.len());
             octets[place] = octet;
             octets.truncate(cut);
-            let _ = transmitted(&octets);
+            let _ = news(&octets);
         }
     }
 }

@@ -8,11 +8,14 @@ mod socket;
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use libc::{SOL_PACKET, SOL_SOCKET};
+use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, Namespace};
 use onbeat_wire::MacAddress;
 
+use self::control::News;
 pub use self::options::PacketOptions;
 use self::ring::Ring;
 pub(crate) use self::socket::{Socket, Woken, check, sleep};
@@ -22,13 +25,32 @@ use crate::response::Responses;
 use crate::schedule::Schedule;
 use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
+use crate::txtime::{self, Txtime, TxtimeOptions};
 use crate::{
     Capabilities, Capability, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter,
     Port, Received, Response, Result, Slot, Time,
 };
 
 /// Multicast addresses that a port receives at most.
-const MAX_MULTICAST: usize = 64;
+pub(crate) const MAX_MULTICAST: usize = 64;
+
+/// Where a packet port's frames come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The interface.
+    Interface,
+    /// The kernel module, which claims and answers them.
+    Module,
+}
+
+impl Source {
+    fn protocol(self) -> u16 {
+        match self {
+            Source::Interface => libc::ETH_P_ALL as u16,
+            Source::Module => crate::module::PROTOCOL,
+        }
+    }
+}
 
 /// A port over a packet socket, which works on every interface and every kernel.
 ///
@@ -49,10 +71,13 @@ pub struct PacketPort {
     mac: MacAddress,
     capabilities: Capabilities,
     options: PacketOptions,
+    /// `None`: launches are emulated.
+    txtime: Option<Txtime>,
     slots: Slots,
     schedule: Schedule,
     responses: Responses,
     multicast: Vec<MacAddress>,
+    source: Source,
     sent: Sent,
     diagnostics: Diagnostics,
     nic_clock: Option<NicClock>,
@@ -78,7 +103,16 @@ impl PacketPort {
     /// Where the interface is not there or is no Ethernet one, the caller lacks CAP_NET_RAW, or an
     /// option is out of range.
     pub fn open(namespace: &Namespace, interface: &str, options: PacketOptions) -> Result<Self> {
-        options.check()?;
+        Self::open_for(namespace, interface, options, Source::Interface)
+    }
+
+    /// As [`PacketPort::open`], for frames of `source`.
+    pub(crate) fn open_for(
+        namespace: &Namespace,
+        interface: &str,
+        options: PacketOptions,
+        source: Source,
+    ) -> Result<Self> {
         if options.clock == Clock::Nic {
             return Err(Error::Unsupported {
                 interface: interface.to_owned(),
@@ -88,6 +122,44 @@ impl PacketPort {
                 remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
             });
         }
+        Self::open_launching(namespace, interface, options, source, None)
+    }
+
+    /// Opens the back end `txtime`: as [`PacketPort::open`], but the kernel launches frames, and
+    /// where its queueing discipline is offloaded, the NIC does. See the crate's documentation.
+    ///
+    /// - A launch is handed over [`TxtimeOptions::ahead_ns`] before its instant, by the call that
+    ///   asks for it or, where that is earlier, by [`Port::poll`] and its like; that this process
+    ///   runs late by less delays nothing. What was handed over is frozen: [`Port::update`] and
+    ///   [`Port::cancel`] come too late for it.
+    /// - The clock is [`Clock::Tai`], whatever the options say.
+    /// - A launch that comes too late is dropped, and with confirmations on, confirmed as that;
+    ///   without offload, what is late by less than etf's delta is sent at once. A frame that is
+    ///   handed over while the link is down is lost without a word.
+    /// - [`Port::send`] and responses go around the queueing discipline, at once.
+    ///
+    /// # Errors
+    /// As [`PacketPort::open`]; [`Error::Unsupported`] where no etf stands on the frames' way, with
+    /// the command that puts one there.
+    pub fn open_txtime(
+        namespace: &Namespace,
+        interface: &str,
+        options: PacketOptions,
+        txtime: &TxtimeOptions,
+    ) -> Result<Self> {
+        let txtime = Txtime::find(namespace, interface, txtime)?;
+        let options = PacketOptions { clock: Clock::Tai, ..options };
+        Self::open_launching(namespace, interface, options, Source::Interface, Some(txtime))
+    }
+
+    fn open_launching(
+        namespace: &Namespace,
+        interface: &str,
+        options: PacketOptions,
+        source: Source,
+        txtime: Option<Txtime>,
+    ) -> Result<Self> {
+        options.check()?;
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let mac = link.mac.ok_or_else(|| Error::InUse {
             interface: interface.to_owned(),
@@ -95,35 +167,42 @@ impl PacketPort {
             remedy: "take an Ethernet interface".into(),
         })?;
         let max_frame = MIN_FRAME + link.mtu as usize;
-        let offers = Offers::of(namespace, interface, &options);
+        let offers = Offers::of(namespace, interface, &options, txtime);
         let socket = namespace
             .run(|| Socket::open(link.index))?
             .map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
-        let (stamped_tx, stamped_rx) = socket.hardware_stamps(interface);
-        let ring = set_up(&socket, &options, max_frame, stamped_tx || stamped_rx)
+        let ring = set_up(&socket, &options, max_frame, offers.stamps)
             .map_err(failed(interface, "set up the packet socket"))?;
+        if let Some(Txtime { etf, priority, .. }) = txtime {
+            socket
+                .launch_times(etf.deadline, priority)
+                .map_err(failed(interface, "have launch times (it needs CAP_NET_ADMIN)"))?;
+        }
         let number = next_port();
+        let backend = if txtime.is_some() { txtime::BACKEND } else { BACKEND };
         let mut port = Self {
             number,
             interface: interface.to_owned(),
             mac,
-            capabilities: Capabilities::new(BACKEND, interface, |feature| {
-                offers.capability(feature, stamped_tx, stamped_rx)
-            }),
+            capabilities: Capabilities::new(backend, interface, |f| offers.capability(f)),
             slots: Slots::new(number, options.slots, max_frame),
             schedule: Schedule::new(options.slots),
             responses: Responses::new(number, options.responses),
             multicast: Vec::with_capacity(MAX_MULTICAST),
+            source,
             sent: Sent::new(),
             diagnostics: Diagnostics::default(),
             nic_clock: offers.nic_clock.ok(),
             options,
+            txtime,
             ring,
             socket,
         };
         // Before the socket receives: nothing else gets into the ring.
         port.attach_filter()?;
-        port.socket.bind().map_err(failed(&port.interface, "bind the packet socket"))?;
+        port.socket
+            .bind(source.protocol())
+            .map_err(failed(&port.interface, "bind the packet socket"))?;
         Ok(port)
     }
 
@@ -134,9 +213,10 @@ impl PacketPort {
         self.socket.attach(&mut program).map_err(failed(&self.interface, "attach the filter"))
     }
 
-    fn transmit(&mut self, slot: Slot, cause: Cause) -> Result<()> {
+    /// Hands a frame over, to leave at once or at `launch`.
+    fn transmit(&mut self, slot: Slot, cause: Cause, launch: Option<Time>) -> Result<()> {
         let frame = self.slots.frame(slot)?;
-        match self.socket.send(frame) {
+        match self.socket.send(frame, launch) {
             Ok(()) => {
                 self.diagnostics.sent += 1;
                 if self.confirms() {
@@ -147,9 +227,13 @@ impl PacketPort {
             Err(error) => {
                 self.diagnostics.send_failures += 1;
                 // The kernel numbers a frame when it has built its buffer. Of the errors here only
-                // this one comes later, from the driver's queue.
+                // this one comes later, from the driver's queue or the queueing discipline. (It
+                // also is that of a buffer for which there is no memory; the kernel rather ends
+                // processes than to refuse so little.)
                 if self.confirms() && error.raw_os_error() == Some(libc::ENOBUFS) {
                     self.sent.skip();
+                    // A launch time that has passed is refused and reported both.
+                    self.take_news(launch)?;
                 }
                 Err(failed(&self.interface, "send")(error))
             }
@@ -157,8 +241,8 @@ impl PacketPort {
     }
 
     /// Sends where no caller waits for the result.
-    fn transmit_unattended(&mut self, slot: Slot, cause: Cause) -> bool {
-        let result = self.transmit(slot, cause);
+    fn transmit_unattended(&mut self, slot: Slot, cause: Cause, launch: Option<Time>) -> bool {
+        let result = self.transmit(slot, cause, launch);
         if result.is_err() {
             self.sent.dropped(slot, cause);
         }
@@ -169,23 +253,31 @@ impl PacketPort {
         self.options.confirm
     }
 
+    fn answer(&mut self, buffer: u32) -> bool {
+        if self.source == Source::Module {
+            self.ring.take_tag_out(buffer);
+            return self.ring.answered_by_module(buffer);
+        }
+        let answer = self.responses.to(self.ring.octets(buffer));
+        answer.is_some_and(|slot| {
+            let sent = self.transmit_unattended(slot, Cause::Response, None);
+            self.diagnostics.responses += u64::from(sent);
+            sent
+        })
+    }
+
     /// Does what is due, and takes in what came. True where there is something for the caller.
-    fn pump(&mut self) -> Result<bool> {
+    pub(crate) fn pump(&mut self) -> Result<bool> {
         self.launch();
         while let Some(buffer) = self.ring.arrived() {
-            let answer = self.responses.to(self.ring.octets(buffer));
-            let answered = answer.is_some_and(|slot| {
-                let sent = self.transmit_unattended(slot, Cause::Response);
-                self.diagnostics.responses += u64::from(sent);
-                sent
-            });
+            let answered = self.answer(buffer);
             self.ring.looked_at(answered);
             self.diagnostics.received += 1;
             // A launch does not wait for the answers to a burst.
             self.launch();
         }
         if self.sent.expects() {
-            self.take_confirmations()?;
+            self.take_news(None)?;
         }
         Ok(self.ring.has_waiting() || self.sent.has_news())
     }
@@ -195,24 +287,60 @@ impl PacketPort {
             return;
         }
         let now = self.now();
-        while let Some(due) = self.schedule.pop(now) {
+        while let Some(due) = match self.txtime {
+            None => self.schedule.pop(now),
+            Some(Txtime { ahead_ns, .. }) => self.schedule.pop_ahead(now, now.after(ahead_ns)),
+        } {
             let delay = self.now().since(due.time);
             let longest = &mut self.diagnostics.max_launch_delay_ns;
             *longest = delay.max(*longest);
             self.diagnostics.missed_cycles += due.missed;
-            self.transmit_unattended(due.slot, due.cause);
+            let launch = self.txtime.map(|txtime| due.time.after(txtime.allowance()));
+            self.transmit_unattended(due.slot, due.cause, launch);
         }
     }
 
-    fn take_confirmations(&mut self) -> Result<()> {
+    /// Where the kernel launches, it has at once what is near enough.
+    fn hand_over(&mut self) {
+        if self.txtime.is_some() {
+            self.launch();
+        }
+    }
+
+    /// Takes in what the error queue tells, but that the launch at `known` was missed.
+    fn take_news(&mut self, known: Option<Time>) -> Result<()> {
         let take = failed(&self.interface, "read transmit time stamps");
-        while let Some(entry) = self.socket.transmitted().map_err(&take)? {
-            if let Some(transmitted) = entry {
-                let known = self.sent.left(transmitted.id, transmitted.stamp);
-                self.diagnostics.confirmed += u64::from(known);
+        while let Some(entry) = self.socket.news().map_err(&take)? {
+            match entry {
+                Some(News::Left(transmitted)) => {
+                    let known = self.sent.left(transmitted.id, transmitted.stamp);
+                    self.diagnostics.confirmed += u64::from(known);
+                }
+                Some(News::Missed(time)) if known != Some(time) => {
+                    let allowance = self.txtime.map_or(0, |txtime| txtime.allowance());
+                    let known = self.sent.missed(Time(time.0.saturating_sub(allowance)));
+                    self.diagnostics.send_failures += u64::from(known);
+                }
+                Some(News::Missed(_)) | None => {}
             }
         }
         Ok(())
+    }
+
+    /// Sleeps until something comes, or for `timeout_ns`; false after a signal. `other`: whatever
+    /// else is waited for.
+    pub(crate) fn sleep(&mut self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> Result<bool> {
+        let wait = failed(&self.interface, "wait for the packet socket");
+        match self.socket.wait(timeout_ns, other).map_err(wait)? {
+            Woken::Ready => Ok(true),
+            Woken::BySignal => Ok(false),
+            Woken::ByError => {
+                self.take_news(None)?;
+                let take = failed(&self.interface, "read the socket's error");
+                self.socket.take_error().map_err(take)?;
+                Ok(true)
+            }
+        }
     }
 
     fn check_own(&self, frame: &Received) {
@@ -271,12 +399,13 @@ impl Port for PacketPort {
     }
 
     fn send(&mut self, slot: Slot) -> Result<()> {
-        self.transmit(slot, Cause::Now)
+        self.transmit(slot, Cause::Now, None)
     }
 
     fn send_at(&mut self, slot: Slot, time: Time) -> Result<()> {
         self.slots.frame(slot)?;
         self.schedule.at(slot, time);
+        self.hand_over();
         Ok(())
     }
 
@@ -286,6 +415,7 @@ impl Port for PacketPort {
             return Err(Error::Period);
         }
         self.schedule.every(slot, first, period_ns);
+        self.hand_over();
         Ok(())
     }
 
@@ -339,7 +469,8 @@ impl Port for PacketPort {
     }
 
     fn next_deadline(&self) -> Option<Time> {
-        self.schedule.next_deadline()
+        let ahead = self.txtime.map_or(0, |txtime| txtime.ahead_ns);
+        self.schedule.next_deadline().map(|launch| Time(launch.0.saturating_sub(ahead)))
     }
 
     fn wait(&mut self, until: Time) -> Result<bool> {
@@ -356,15 +487,8 @@ impl Port for PacketPort {
                 continue;
             }
             let deadline = self.next_deadline().map_or(until, |launch| launch.min(until));
-            let wait = failed(&self.interface, "wait for the packet socket");
-            match self.socket.wait(deadline.since(now)).map_err(wait)? {
-                Woken::Ready => {}
-                Woken::BySignal => return Ok(false),
-                Woken::ByError => {
-                    self.take_confirmations()?;
-                    let take = failed(&self.interface, "read the socket's error");
-                    self.socket.take_error().map_err(take)?;
-                }
+            if !self.sleep(deadline.since(now), None)? {
+                return Ok(false);
             }
         }
     }
@@ -399,13 +523,23 @@ const BACKEND: &str = "packet";
 struct Offers {
     confirm: bool,
     tx_stamps: bool,
+    /// Those of the NIC that are turned on.
+    stamps: HardwareStamps,
+    txtime: Option<Txtime>,
     clock: Clock,
     nic_clock: std::result::Result<NicClock, String>,
 }
 
 impl Offers {
-    fn of(namespace: &Namespace, interface: &str, options: &PacketOptions) -> Self {
-        let stamping = Ethtool::in_namespace(namespace)
+    fn of(
+        namespace: &Namespace,
+        interface: &str,
+        options: &PacketOptions,
+        txtime: Option<Txtime>,
+    ) -> Self {
+        let ethtool = Ethtool::in_namespace(namespace);
+        let stamps = ethtool.as_ref().ok().and_then(|e| e.hardware_stamps(interface).ok());
+        let stamping = ethtool
             .and_then(|ethtool| ethtool.timestamping(interface))
             .map_err(|error| error.to_string());
         let nic_clock = match &stamping {
@@ -415,12 +549,27 @@ impl Offers {
         Self {
             confirm: options.confirm,
             tx_stamps: stamping.is_ok_and(|stamping| stamping.tx_software || stamping.tx_hardware),
+            // Drivers without them refuse the question.
+            stamps: stamps.unwrap_or_default(),
+            txtime,
             clock: options.clock,
             nic_clock,
         }
     }
 
-    fn capability(&self, feature: Feature, stamped_tx: bool, stamped_rx: bool) -> Capability {
+    fn launches(&self, feature: Feature) -> Capability {
+        let how = match &self.txtime {
+            None => format!("this process sends when it runs, by {}", self.clock),
+            Some(txtime) if feature == Feature::SendEvery => txtime.cyclic(),
+            Some(txtime) => match txtime.inexact() {
+                Some(how) => how.into(),
+                None => return Capability::Native,
+            },
+        };
+        Capability::Emulated { how: how.into() }
+    }
+
+    fn capability(&self, feature: Feature) -> Capability {
         let none = |why: String, remedy: &'static str| Capability::None {
             why: why.into(),
             remedy: remedy.into(),
@@ -430,9 +579,7 @@ impl Offers {
         };
         match feature {
             Feature::MulticastFilter | Feature::ZeroCopyReceive => Capability::Native,
-            Feature::SendAt | Feature::SendEvery => Capability::Emulated {
-                how: format!("this process sends when it runs, by {}", self.clock).into(),
-            },
+            Feature::SendAt | Feature::SendEvery => self.launches(feature),
             Feature::Response => Capability::Emulated {
                 how: "this process sends when it runs and sees the frame".into(),
             },
@@ -443,8 +590,10 @@ impl Offers {
                 "the driver gives no transmit time stamps".into(),
                 "take a NIC for which ethtool -T shows software-transmit",
             ),
-            Feature::TransmitStamp if !stamped_tx => software("the driver"),
-            Feature::ReceiveStamp if !stamped_rx => software("the stack"),
+            Feature::TransmitStamp if !self.stamps.tx => software("the driver"),
+            Feature::ReceiveStamp if self.stamps.rx_filter != HardwareStamps::ALL => {
+                software("the stack")
+            }
             Feature::Confirmation | Feature::TransmitStamp | Feature::ReceiveStamp => {
                 Capability::Native
             }
@@ -460,10 +609,9 @@ fn set_up(
     socket: &Socket,
     options: &PacketOptions,
     max_frame: usize,
-    hardware: bool,
+    hardware: HardwareStamps,
 ) -> io::Result<Ring> {
     let ring = Ring::new(socket, options.receive_buffers, max_frame)?;
-    socket.set(SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1_i32)?;
     // Else the port would see what others send on the interface.
     socket.set(SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1_i32)?;
     let mut stamps = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
@@ -472,7 +620,7 @@ fn set_up(
             | libc::SOF_TIMESTAMPING_OPT_ID
             | libc::SOF_TIMESTAMPING_OPT_TSONLY;
     }
-    if hardware {
+    if hardware.tx || hardware.rx_filter != HardwareStamps::NONE {
         stamps |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
         if options.confirm {
             stamps |= libc::SOF_TIMESTAMPING_TX_HARDWARE;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{
     TP_STATUS_KERNEL, TP_STATUS_TS_RAW_HARDWARE, TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID,
-    TP_STATUS_VLAN_VALID, tpacket2_hdr,
+    TP_STATUS_VLAN_VALID, sockaddr_ll, tpacket2_hdr,
 };
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use onbeat_wire::EtherType;
@@ -23,6 +23,8 @@ use crate::{Stamp, StampSource, Tag};
 /// What stands before a frame in its place: the header, the sender's address, room for alignment.
 const BEFORE_FRAME: usize = 128;
 const PAGE: usize = 4096;
+/// Where the address of a frame's sender stands in its place (`TPACKET2_HDRLEN` less its length).
+const ADDRESS: usize = size_of::<tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 
 /// Whose a frame's place is, beyond what the kernel and this process agree on in its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +101,46 @@ impl Ring {
         let new = self.states[self.look] == State::Free
             && self.status(self.look).load(Ordering::Acquire) & TP_STATUS_USER != 0;
         new.then_some(self.look as u32)
+    }
+
+    /// As [`Ring::arrived`] told: whether the kernel module answered the frame.
+    pub(super) fn answered_by_module(&self, buffer: u32) -> bool {
+        // SAFETY: behind the header, at the next 16 octets, a place holds the address of the
+        // frame's sender; any octets are one.
+        let address = unsafe { self.at(buffer as usize).add(ADDRESS).cast::<sockaddr_ll>().read() };
+        address.sll_pkttype == crate::module::ANSWERED
+    }
+
+    /// As [`Ring::arrived`] told: takes the outer VLAN tag out of the frame's octets, where the
+    /// kernel module had to leave it, to where the kernel puts it else.
+    pub(super) fn take_tag_out(&mut self, buffer: u32) {
+        const ADDRESSES: usize = 12;
+        const TAG: usize = 4;
+        let octets = self.octets(buffer);
+        let Some(&[a, b, c, d]) = octets.get(ADDRESSES..).and_then(<[u8]>::first_chunk) else {
+            return;
+        };
+        let tpid = EtherType(u16::from_be_bytes([a, b]));
+        if tpid != EtherType::C_VLAN && tpid != EtherType::S_VLAN {
+            return;
+        }
+        let mut header = self.header(buffer as usize);
+        let start = usize::from(header.tp_mac);
+        header.tp_mac += TAG as u16;
+        header.tp_snaplen -= TAG as u32;
+        header.tp_len -= TAG as u32;
+        header.tp_vlan_tpid = tpid.0;
+        header.tp_vlan_tci = u16::from_be_bytes([c, d]);
+        header.tp_status |= TP_STATUS_VLAN_VALID | TP_STATUS_VLAN_TPID_VALID;
+        let place = self.at(buffer as usize);
+        // SAFETY: the octets from `start` on, as many as both addresses and the tag, were just
+        // read through `octets`; the place is this process's until it is released, and the ring
+        // is held mutably. The header lies in front of them.
+        unsafe {
+            let frame = place.add(start);
+            frame.copy_to(frame.add(TAG), ADDRESSES);
+            place.cast::<tpacket2_hdr>().write(header);
+        }
     }
 
     /// Notes that the frame that [`Ring::arrived`] told of was looked at.

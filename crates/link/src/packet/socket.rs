@@ -8,13 +8,16 @@ use std::ptr;
 use libc::{c_int, sock_filter};
 use onbeat_wire::MacAddress;
 
-use super::control::{self, Transmitted};
+use super::control::{self, Launch, News};
+use crate::Time;
 
 /// A packet socket of one interface, at first for no protocol.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
     index: c_int,
+    /// Frames go around the queueing discipline.
+    around: bool,
 }
 
 impl Socket {
@@ -24,15 +27,16 @@ impl Socket {
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         check(fd)?;
         // SAFETY: the descriptor is open, and nobody else has it.
-        Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, index: index as c_int })
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Self { fd, index: index as c_int, around: false })
     }
 
-    /// Sends to, and from now on receives from, the interface.
-    pub(super) fn bind(&self) -> io::Result<()> {
+    /// Sends to, and from now on receives frames of `protocol` from, the interface.
+    pub(super) fn bind(&self, protocol: u16) -> io::Result<()> {
         // SAFETY: sockaddr_ll is plain data, for which zeros are a value.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+        address.sll_protocol = protocol.to_be();
         address.sll_ifindex = self.index;
         let len = size_of::<libc::sockaddr_ll>() as u32;
         // SAFETY: the address is a sockaddr_ll of the length given, and lives through the call.
@@ -68,29 +72,56 @@ impl Socket {
         self.set(libc::SOL_PACKET, name, request)
     }
 
-    /// Sends a frame, or says at once that there is no room.
-    pub(super) fn send(&self, frame: &[u8]) -> io::Result<()> {
-        match self.send_once(frame) {
+    /// Has frames carry launch times of CLOCK_TAI, and the kernel report those that it gives up.
+    pub(super) fn launch_times(&self, deadline: bool, priority: u8) -> io::Result<()> {
+        let mut flags = libc::SOF_TXTIME_REPORT_ERRORS;
+        if deadline {
+            flags |= libc::SOF_TXTIME_DEADLINE_MODE;
+        }
+        let txtime = libc::sock_txtime { clockid: libc::CLOCK_TAI, flags };
+        self.set(libc::SOL_SOCKET, libc::SO_TXTIME, txtime)?;
+        self.set(libc::SOL_SOCKET, libc::SO_PRIORITY, c_int::from(priority))
+    }
+
+    /// Sends a frame, or says at once that there is no room: around the queueing discipline, or
+    /// through it with a launch time.
+    pub(super) fn send(&mut self, frame: &[u8], launch: Option<Time>) -> io::Result<()> {
+        let around = launch.is_none();
+        if self.around != around {
+            self.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, c_int::from(around))?;
+            self.around = around;
+        }
+        match self.send_once(frame, launch) {
             // That the interface went down some time ago is told to whoever calls next, even
             // where it is up again.
             Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) && self.take_error()? => {
-                self.send_once(frame)
+                self.send_once(frame, launch)
             }
             result => result,
         }
     }
 
-    fn send_once(&self, frame: &[u8]) -> io::Result<()> {
-        // SAFETY: the buffer has the length given, and lives through the call.
-        let sent = unsafe {
-            libc::send(self.raw(), frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT)
-        };
+    fn send_once(&self, frame: &[u8], launch: Option<Time>) -> io::Result<()> {
+        let mut part =
+            libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() };
+        // SAFETY: msghdr is plain data, for which zeros are a value.
+        let mut message: libc::msghdr = unsafe { zeroed() };
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        let mut control = launch.map(Launch::at);
+        if let Some(control) = &mut control {
+            message.msg_control = control.octets().as_mut_ptr().cast();
+            message.msg_controllen = control.octets().len() as _;
+        }
+        // SAFETY: the header points to one part, the frame, which is only read, and to a control
+        // message or none, each of the length given; all live through the call.
+        let sent = unsafe { libc::sendmsg(self.raw(), &raw const message, libc::MSG_DONTWAIT) };
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// The next entry of the error queue: `None` where it is empty, `Some(None)` where the entry
-    /// is no time stamp.
-    pub(super) fn transmitted(&self) -> io::Result<Option<Option<Transmitted>>> {
+    /// is neither time stamp nor missed launch.
+    pub(super) fn news(&self) -> io::Result<Option<Option<News>>> {
         /// Aligned as the kernel lays control messages out.
         #[repr(C, align(8))]
         struct Control([u8; control::ROOM]);
@@ -111,7 +142,7 @@ impl Socket {
             };
         }
         let len = (message.msg_controllen as usize).min(control::ROOM);
-        Ok(Some(control::transmitted(&control.0[..len])))
+        Ok(Some(control::news(&control.0[..len])))
     }
 
     /// Takes an error off the socket, for example that the interface went down, so that it is not
@@ -138,32 +169,13 @@ impl Socket {
         Ok(value)
     }
 
-    /// How the NIC stamps frames at present: of all it sends, of all it receives.
-    pub(super) fn hardware_stamps(&self, interface: &str) -> (bool, bool) {
-        let mut config = libc::hwtstamp_config { flags: 0, tx_type: 0, rx_filter: 0 };
-        // SAFETY: ifreq is plain data, for which zeros are a value.
-        let mut request: libc::ifreq = unsafe { zeroed() };
-        for (to, octet) in
-            request.ifr_name.iter_mut().zip(interface.bytes().take(libc::IFNAMSIZ - 1))
-        {
-            *to = octet as libc::c_char;
-        }
-        request.ifr_ifru.ifru_data = (&raw mut config).cast();
-        // SAFETY: the request names a buffer of the type that this ioctl writes; both live through
-        // the call.
-        let result = unsafe { libc::ioctl(self.raw(), libc::SIOCGHWTSTAMP as _, &raw mut request) };
-        if result < 0 {
-            // Drivers without hardware time stamps know no such request.
-            return (false, false);
-        }
-        let (tx, rx) = (config.tx_type as u32, config.rx_filter as u32);
-        (tx == libc::HWTSTAMP_TX_ON, rx == libc::HWTSTAMP_FILTER_ALL)
-    }
-
-    /// Waits for a frame, a confirmation or an error for at most `timeout_ns`.
-    pub(super) fn wait(&self, timeout_ns: u64) -> io::Result<Woken> {
-        let polled = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
-        sleep(&mut [polled], timeout_ns)
+    /// Waits for a frame, a confirmation or an error for at most `timeout_ns`, or until there is
+    /// something to read from `other`.
+    pub(super) fn wait(&self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> io::Result<Woken> {
+        // poll passes over negative descriptors.
+        let mut polled = [self.raw(), other.map_or(-1, |other| other.as_raw_fd())]
+            .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+        sleep(&mut polled, timeout_ns)
     }
 
     fn raw(&self) -> c_int {
@@ -188,7 +200,8 @@ pub(crate) enum Woken {
     BySignal,
 }
 
-/// Waits for one of several descriptors for at most `timeout_ns`.
+/// Waits for one of several descriptors for at most `timeout_ns`. Errors are told of the first; who
+/// reads from the others sees theirs.
 pub(crate) fn sleep(polled: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<Woken> {
     const SECOND: u64 = 1_000_000_000;
     // SAFETY: timespec is plain data, for which zeros are a value.
@@ -205,7 +218,7 @@ pub(crate) fn sleep(polled: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<
             _ => Err(error),
         };
     }
-    let failed = polled.iter().any(|polled| polled.revents & libc::POLLERR != 0);
+    let failed = polled.first().is_some_and(|first| first.revents & libc::POLLERR != 0);
     Ok(if failed { Woken::ByError } else { Woken::Ready })
 }
 

@@ -20,7 +20,8 @@ pub(super) const HWTSTAMP_FILTER_ALL: u32 = 1;
 /// A structure that an ethtool command reads and fills.
 ///
 /// # Safety
-/// The first field is the command, and the structure is at least as long as that command writes.
+/// The structure is the one that its ioctl takes; for SIOCETHTOOL, its first field is the command,
+/// and it is at least as long as that command writes.
 pub(super) unsafe trait Request {
     /// Where the structure begins.
     fn start(&mut self) -> *mut libc::c_void;
@@ -156,6 +157,17 @@ unsafe impl Request for Words {
     }
 }
 
+/// `struct hwtstamp_config`, of SIOCGHWTSTAMP and SIOCSHWTSTAMP.
+#[repr(C)]
+#[derive(Default)]
+pub(super) struct StampConfig {
+    flags: i32,
+    pub(super) tx_type: i32,
+    pub(super) rx_filter: i32,
+}
+const _: () = assert!(size_of::<StampConfig>() == 12);
+request!(StampConfig);
+
 /// Text up to the first NUL.
 pub(super) fn text(field: &[u8]) -> String {
     let end = field.iter().position(|&octet| octet == 0).unwrap_or(field.len());
@@ -170,8 +182,19 @@ impl Ethtool {
         operation: &str,
         request: &mut impl Request,
     ) -> Result<i32> {
+        self.call_by(libc::SIOCETHTOOL, interface, operation, request)
+    }
+
+    /// As [`Ethtool::call`], by another ioctl of devices.
+    pub(super) fn call_by(
+        &self,
+        code: libc::c_ulong,
+        interface: &str,
+        operation: &str,
+        request: &mut impl Request,
+    ) -> Result<i32> {
         check_name(interface)?;
-        ioctl(self.socket.as_fd(), interface, request).map_err(|errno| match errno {
+        ioctl(self.socket.as_fd(), code, interface, request).map_err(|errno| match errno {
             // The handle's error names the interfaces that exist.
             Errno::ENODEV => match self.handle.link(interface) {
                 Err(error) => error,
@@ -188,6 +211,7 @@ impl Ethtool {
 
 fn ioctl(
     socket: BorrowedFd<'_>,
+    code: libc::c_ulong,
     interface: &str,
     request: &mut impl Request,
 ) -> std::result::Result<i32, Errno> {
@@ -199,8 +223,8 @@ fn ioctl(
     let data = request.start().cast::<c_char>();
     let mut ifreq =
         libc::ifreq { ifr_name: name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: data } };
-    // SAFETY: the socket is open, `ifreq` is what SIOCETHTOOL takes, and `data` points to a
+    // SAFETY: the socket is open, `ifreq` is what the code takes, and `data` points to a
     // structure that is borrowed for the call and as long as its command needs (trait Request).
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut ifreq) };
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), code as _, &raw mut ifreq) };
     Errno::result(result)
 }

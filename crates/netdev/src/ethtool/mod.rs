@@ -4,6 +4,7 @@ mod coalescing;
 mod eee;
 mod features;
 mod ioctl;
+mod stamps;
 
 use std::os::fd::OwnedFd;
 
@@ -12,6 +13,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 pub use self::coalescing::Coalescing;
 pub use self::eee::EnergyEfficient;
 pub use self::features::{Change, Feature};
+pub use self::stamps::HardwareStamps;
 use crate::{Error, Handle, Namespace, Result};
 
 /// A socket for ethtool requests to the devices of one namespace.

@@ -52,6 +52,10 @@ impl Handle {
         namespace.run(Self::open)?
     }
 
+    pub(crate) fn rtnl(&self) -> &Rtnl {
+        &self.rtnl
+    }
+
     /// The namespace the handle is of.
     #[must_use]
     pub fn namespace(&self) -> &Namespace {

@@ -1,0 +1,52 @@
+# shellcheck shell=bash
+# What the parts of the VM runner share: places, complaints, and Debian's archive.
+
+vm=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+checkout=$(cd "$vm/../.." && pwd)
+# Kernels, packages and what is built of them. Worth keeping: everything in it comes back by itself,
+# but slowly.
+cache=$(realpath -m "${ONBEAT_VM_CACHE:-$checkout/out/vm}")
+# Everything of one kernel lies below this, as it would below /.
+# shellcheck disable=SC2034 # by those who source this
+kernels=$cache/kernels
+
+# Ends with the status for "the runner failed, not what ran in it".
+die() {
+	echo "vm: $*" >&2
+	exit 125
+}
+
+# Runs an apt program with sources, lists and cache of our own, so that nothing of the host's is
+# read or changed but its proxy settings. Packages are checked by the host's archive keys.
+debian() {
+	local program=$1 keys=/usr/share/keyrings/debian-archive-keyring.gpg
+	local mirror=${ONBEAT_DEBIAN_MIRROR:-http://deb.debian.org}
+	shift
+	[ -e "$keys" ] || die "no $keys: install debian-archive-keyring"
+	mkdir -p "$cache"/apt/{lists,archives}/partial
+	cat >"$cache/apt/sources.list" <<-END
+		deb [arch=amd64 signed-by=$keys] $mirror/debian bookworm main
+		deb [arch=amd64 signed-by=$keys] $mirror/debian bookworm-backports main
+		deb [arch=amd64 signed-by=$keys] $mirror/debian-security bookworm-security main
+	END
+	"$program" -qq -o Dir::Etc::SourceList="$cache/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null \
+		-o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null \
+		-o Dir::State="$cache/apt" -o Dir::State::Status=/dev/null \
+		-o Dir::Cache="$cache/apt" -o Dir::Cache::Archives="$cache/apt/archives" \
+		-o APT::Sandbox::User= -o Acquire::Retries=3 -o APT::Architecture=amd64 "$@"
+}
+
+# Fetches the archive's lists where there are none, or a package of theirs is gone: $1 is "anew".
+update_lists() {
+	if [ "${1:-}" = anew ] || [ ! -e "$cache/apt/updated" ]; then
+		debian apt-get update >&2 || die "apt-get update failed; is there a network?"
+		touch "$cache/apt/updated"
+	fi
+}
+
+# Downloads packages into the current directory. A list that is no longer true is fetched anew.
+download() {
+	debian apt-get download "$@" >&2 && return
+	update_lists anew
+	debian apt-get download "$@" >&2 || die "cannot download $*"
+}
