@@ -224,8 +224,8 @@ pub trait Port: Send {
     /// As [`Port::octets`].
     fn release(&mut self, frame: Received);
 
-    /// What became of a frame that was sent, if there is news. Old news is forgotten for new, and
-    /// counted as [`Diagnostics::unconfirmed`].
+    /// What became of a frame that was sent, if there is news, in the order in which the back end
+    /// hears of it. Old news is forgotten for new, and counted as [`Diagnostics::unconfirmed`].
     ///
     /// # Errors
     /// [`crate::Error::Io`].

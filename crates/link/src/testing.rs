@@ -323,13 +323,14 @@ impl Bench<'_> {
         if self.port.capabilities().require(Feature::Confirmation).is_err() {
             return;
         }
-        let mut before = None;
+        let mut seen = Vec::new();
         for _ in 0..10 {
             let news = self.next_confirmation();
             let Cause::Cycle { number, due } = news.cause else { panic!("{news:?}") };
             assert_eq!((news.slot, due), (of, first.after(number * MILLISECOND)));
-            assert!(before < Some(number), "{number} after {before:?}");
-            before = Some(number);
+            // In any order: a driver may release frames in another than that of sending.
+            assert!(!seen.contains(&number), "{number} twice, after {seen:?}");
+            seen.push(number);
         }
     }
 

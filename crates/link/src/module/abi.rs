@@ -145,6 +145,33 @@ mod tests {
     }
 
     #[test]
+    fn the_specification_lists_the_same() {
+        const SPECIFICATION: &str =
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kmod/onbeat.yaml"));
+        let (_, rest) = SPECIFICATION.split_once("\nattribute-sets:").unwrap();
+        let (attributes, operations) = rest.split_once("\noperations:").unwrap();
+        let (attributes, counters) = attributes.split_once("\n    name: counters\n").unwrap();
+        for (prefix, listed, before) in [
+            ("ONBEAT_CMD_", operations, "      name: "),
+            ("ONBEAT_A_", attributes, "      - {name: "),
+            ("ONBEAT_C_", counters, "      - {name: "),
+        ] {
+            let lines = HEADER.lines().filter_map(|line| line.trim().strip_suffix(','));
+            let defined: Vec<_> = lines
+                .filter_map(|line| line.strip_prefix(prefix))
+                .filter(|name| *name != "UNSPEC")
+                .map(|name| name.to_lowercase().replace('_', "-"))
+                .collect();
+            let listed: Vec<_> = listed
+                .lines()
+                .filter_map(|line| line.strip_prefix(before)?.split(',').next())
+                .collect();
+            assert_eq!(listed, defined);
+            assert!(listed.len() > 8, "{listed:?}");
+        }
+    }
+
+    #[test]
     fn a_confirmation_is_laid_out_as_in_the_header() {
         let body = HEADER.split_once("struct onbeat_confirmation {").unwrap().1;
         let members: Vec<_> = body

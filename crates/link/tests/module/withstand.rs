@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::*;
 use crate::genl::attachments;
 use crate::machine::{load, unload};
-use onbeat_link::Filter;
+use onbeat_link::{Filter, PacketOptions, PacketPort};
 use onbeat_netdev::Namespace;
 
 const ATTACHMENTS: usize = 1_000;
@@ -22,6 +22,9 @@ const ATTACH: &str = "ONBEAT_TEST_ATTACH";
 
 /// Frames from the far end, claimed ones and others, until dropped.
 struct Traffic {
+    /// Keeps the kernel stamping what it receives: to turn that on and off patches the receive
+    /// path, and an emulated CPU that runs there meanwhile may trip over a breakpoint that is gone.
+    _stamped: PacketPort,
     over: Arc<AtomicBool>,
     sender: Option<JoinHandle<()>>,
 }
@@ -29,6 +32,11 @@ struct Traffic {
 impl Traffic {
     /// Returns once it flows.
     fn new(cable: &Cable) -> Self {
+        let nothing = PacketOptions {
+            ether_types: vec![onbeat_wire::EtherType(0x88b7)],
+            ..PacketOptions::default()
+        };
+        let stamped = PacketPort::open(cable.far.namespace(), "f0", nothing).unwrap();
         let over = Arc::new(AtomicBool::new(false));
         let mut peer = RawSocket::open(&cable.far, "f0");
         let to = cable.near.link("p0").unwrap().mac.unwrap();
@@ -54,7 +62,7 @@ impl Traffic {
             }
         });
         wait.recv_timeout(BOUND).expect("traffic");
-        Self { over, sender: Some(sender) }
+        Self { _stamped: stamped, over, sender: Some(sender) }
     }
 }
 
