@@ -63,7 +63,6 @@ static void ob_port_free(struct rcu_head *rcu)
 	struct ob_port *port = container_of(rcu, struct ob_port, rcu);
 
 	kvfree(port->flights);
-	xa_destroy(&port->slots);
 	kfree(port);
 	if (atomic_dec_and_test(&ob_ports_alive))
 		wake_up(&ob_ports_gone);

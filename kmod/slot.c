@@ -109,5 +109,7 @@ void ob_slots_free_all(struct ob_port *port)
 	mutex_lock(&port->lock);
 	xa_for_each(&port->slots, id, slot)
 		ob_slot_release(slot);
+	/* Here and not when the port's memory goes: that is in softirq, where its lock is not taken. */
+	xa_destroy(&port->slots);
 	mutex_unlock(&port->lock);
 }
