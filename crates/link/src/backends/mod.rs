@@ -2,7 +2,9 @@
 //!
 //! To add one: a file with its `examine`, and a line in [`EXAMINED`] and in [`Purpose::order`].
 
+mod module;
 mod packet;
+mod txtime;
 mod xdp;
 
 use std::fmt;
@@ -37,10 +39,13 @@ impl Purpose {
             ],
             Purpose::Response => &[
                 ("xdp", "answers in the driver, without this process"),
+                ("module", "answers in the kernel, without this process"),
                 ("xsk", "this process answers, and sees frames before the network stack"),
                 ("packet", "this process answers"),
             ],
             Purpose::Launch => &[
+                ("txtime", "the kernel or the NIC launches, at the instant that the frame carries"),
+                ("module", "a timer of the kernel launches, without this process"),
                 ("xsk", "this process launches, by the shortest way to the driver"),
                 ("xdp", "this process launches, as by xsk"),
                 ("packet", "this process launches"),
@@ -138,7 +143,8 @@ struct Facts<'a> {
 type Examine = fn(&Facts<'_>) -> Backend;
 
 /// In the order of the crate's documentation.
-const EXAMINED: &[Examine] = &[packet::examine, xdp::examine_xsk, xdp::examine_xdp];
+const EXAMINED: &[Examine] =
+    &[packet::examine, xdp::examine_xsk, xdp::examine_xdp, txtime::examine, module::examine];
 
 /// Tells for each back end whether an interface of `namespace` can be used with it, in which mode,
 /// and what to do where it cannot, or not as well as it could. Changes nothing, and opens no port.

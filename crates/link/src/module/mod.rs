@@ -26,7 +26,7 @@ use crate::{
     Outcome, PacketPort, Port, Received, Response, Result, Slot, Stamp, StampSource, Time,
 };
 
-const BACKEND: &str = "module";
+pub(crate) const BACKEND: &str = "module";
 /// Confirmations that nobody took yet; so many are kept.
 const KEPT: usize = 256;
 /// EtherTypes that the module claims at most, when it is told any.
@@ -71,6 +71,15 @@ impl fmt::Debug for ModulePort {
             .field("switch", &self.switch)
             .field("receiver", &self.receiver)
             .finish_non_exhaustive()
+    }
+}
+
+/// Whether the module is there; else what keeps this from being known.
+pub(crate) fn is_loaded(namespace: &Namespace) -> std::result::Result<bool, String> {
+    match namespace.run(Netlink::open) {
+        Ok(Ok(netlink)) => Ok(netlink.is_some()),
+        Ok(Err(failure)) => Err(format!("{}: {}", failure.detail, failure.source)),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Cable {
 
 impl Cable {
     pub(crate) fn new() -> Self {
-        Self::with_queues(1)
+        Self::with(VethEnd::new("p0"))
     }
 
     /// With so many transmit queues at the near end; NICs have those that they have.
