@@ -1,7 +1,11 @@
 //! The back ends that are measured, a line each.
 
-use onbeat_link::{PacketOptions, PacketPort, Port, XdpOptions, XdpPort, XskPort};
+use onbeat_link::{
+    ModuleOptions, ModulePort, PacketOptions, PacketPort, Port, TxtimeOptions, XdpOptions, XdpPort,
+    XskPort,
+};
 use onbeat_netdev::Namespace;
+use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle};
 
 use super::frames::ETHER_TYPE;
 use super::limit::{Bare, Reflecting};
@@ -71,6 +75,17 @@ pub(super) const BACKENDS: &[Backend] = &[
     port("xdp", "XdpPort: AF_XDP, responses by XDP_TX in the driver", |rig| {
         ports(rig, |namespace, interface| boxed(XdpPort::open(namespace, interface, xdp())))
     }),
+    port("txtime", "PacketPort with launch times, kept by etf; responses by the thread", |rig| {
+        let asking = launching(rig)?;
+        stacks(rig, asking, packet(false)(rig.cn.namespace(), CN)?)
+    }),
+    port("module", "ModulePort: onbeat.ko answers in softirq, and sends by a timer", |rig| {
+        ports(rig, |namespace, interface| {
+            let ether_types = vec![ETHER_TYPE];
+            let options = ModuleOptions { ether_types, confirm: false, ..ModuleOptions::default() };
+            boxed(ModulePort::open(namespace, interface, options))
+        })
+    }),
     Backend {
         name: "pcap",
         summary: "a plain libpcap program: immediate mode, filter, pcap_sendpacket",
@@ -79,6 +94,9 @@ pub(super) const BACKENDS: &[Backend] = &[
         open: |rig| Ok((Box::new(pcap::Asking::open(rig)?), Box::new(pcap::Answering::open(rig)?))),
     },
 ];
+
+/// How much earlier etf wakes up than it sends: what a timer may be late by.
+const ETF_DELTA_NS: i32 = 200_000;
 
 const fn port(name: &'static str, summary: &'static str, open: fn(&Rig) -> Nodes) -> Backend {
     Backend { name, summary, kind: Kind::Port, spins: false, open }
@@ -102,6 +120,20 @@ fn packet(spin: bool) -> impl Fn(&Namespace, &str) -> Opened {
             PacketOptions { ether_types, spin, confirm: false, ..PacketOptions::default() };
         boxed(PacketPort::open(namespace, interface, options))
     }
+}
+
+/// With etf on the managing node's interface.
+fn launching(rig: &Rig) -> Opened {
+    let qdisc = Qdisc {
+        parent: QdiscHandle::ROOT,
+        handle: QdiscHandle::NONE,
+        discipline: Discipline::Etf(Etf { delta_ns: ETF_DELTA_NS, ..Etf::default() }),
+    };
+    rig.mn.replace_qdisc(MN, &qdisc).map_err(|error| error.to_string())?;
+    let options =
+        PacketOptions { ether_types: vec![ETHER_TYPE], confirm: false, ..PacketOptions::default() };
+    let txtime = TxtimeOptions::default();
+    boxed(PacketPort::open_txtime(rig.mn.namespace(), MN, options, &txtime))
 }
 
 fn xdp() -> XdpOptions {

@@ -1,10 +1,11 @@
 //! A protocol stack of the least size, over any [`Port`].
 
-use onbeat_link::{Filter, Port, Slot, Time};
+use onbeat_link::{Clock, Filter, Port, Slot, Time};
 
 use super::frames::{self, Frame, REQUEST_KEY};
 use super::node::{ControlledNode, Done, ManagingNode};
 use crate::Result;
+use crate::clock::now_ns;
 
 /// The managing node: the port sends its slot every cycle.
 pub(super) struct Asking {
@@ -23,7 +24,8 @@ impl Asking {
 
 impl ManagingNode for Asking {
     fn ask(&mut self, first_ns: u64, period_ns: u64) -> Result<()> {
-        Ok(self.port.send_every(self.slot, Time(first_ns), period_ns)?)
+        let first = instant(&*self.port, first_ns);
+        Ok(self.port.send_every(self.slot, first, period_ns)?)
     }
 
     fn serve(&mut self, until_ns: u64) -> Result<()> {
@@ -67,7 +69,8 @@ impl ControlledNode for Answering {
 }
 
 fn serve(port: &mut dyn Port, until_ns: u64) -> Result<()> {
-    while port.wait(Time(until_ns))? {
+    let until = instant(port, until_ns);
+    while port.wait(until)? {
         while let Some(frame) = port.receive()? {
             port.release(frame);
         }
@@ -75,6 +78,20 @@ fn serve(port: &mut dyn Port, until_ns: u64) -> Result<()> {
         while port.confirmation()?.is_some() {}
     }
     Ok(())
+}
+
+/// An instant of CLOCK_MONOTONIC by the port's clock, which may be CLOCK_TAI.
+fn instant(port: &dyn Port, ns: u64) -> Time {
+    match port.clock() {
+        Clock::Monotonic => Time(ns),
+        _ => {
+            let (theirs, ours) = (port.now(), now_ns());
+            match ns.checked_sub(ours) {
+                Some(to_come) => theirs.after(to_come),
+                None => theirs,
+            }
+        }
+    }
 }
 
 fn done(port: &mut dyn Port, sent: impl Fn(&onbeat_link::Diagnostics) -> u64) -> Result<Done> {
