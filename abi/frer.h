@@ -4,8 +4,8 @@
  * file at build time; nothing here is written twice.
  *
  * A frame's way through these tables:
- *   ip_streams / mask_streams / l2_index (key: port, shape, fields)  ->  slot of a struct frer_member
- *   functions.individual, functions.recovery  ->  struct frer_recovery
+ *   ip_streams / mask_streams / l2_index (key: port, shape, fields)  ->  slot of a struct
+ * frer_member functions.individual, functions.recovery  ->  struct frer_recovery
  *   functions.generator                       ->  struct frer_generator
  *   functions.split                           ->  struct frer_split -> port, or group of ports
  *
@@ -76,8 +76,8 @@ struct frer_ip_key {
 };
 
 /* What mask-and-match looks at: both addresses, then this many octets of the MSDU at most. */
-#define FRER_MASK_MSDU	64
-#define FRER_MASK_LEN	80 /* in whole words */
+#define FRER_MASK_MSDU 64
+#define FRER_MASK_LEN  80 /* in whole words */
 
 /* Masks that members have in common. */
 struct frer_mask {

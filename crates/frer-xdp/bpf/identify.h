@@ -156,7 +156,8 @@ __noinline __u32 identify_ip(struct xdp_md *ctx, __u32 ethertype, __u32 payload,
 	return FRER_NONE;
 }
 
-/* Among the members with the masks in place `index` of the node's list; the MSDU begins at `msdu`. */
+/* Among the members with the masks in place `index` of the node's list; the MSDU begins at `msdu`.
+ */
 __noinline __u32 find_mask(struct xdp_md *ctx, __u32 index, __u32 msdu, __u32 port)
 {
 	struct frer_mask_key key = {.port = port};

@@ -9,7 +9,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#define FRAME_LEN 60
+#define FRAME_LEN	    60
 #define ETHERTYPE_POWERLINK 0x88ab
 
 struct ethernet {
