@@ -188,14 +188,15 @@ fn over_xdp() {
 }
 
 #[test]
-fn devices_that_stop_answering_are_a_time_out_and_come_back() {
+fn what_does_not_come_back_is_a_time_out() {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }
     let cable = Cable::new();
     let mut port = packet(&cable);
     let devices = Devices::start(&cable, 1);
-    let storage = Storage::new();
+    // One place for a frame.
+    let storage = PduStorage::<1, { PduStorage::element_size(512) }>::new();
     let (tx, rx, pdus) = storage.try_split().unwrap();
     let main = main_device(pdus, Duration::from_secs(2));
     let mut bus = Bus::new(&mut port, tx, rx).unwrap();
@@ -205,14 +206,23 @@ fn devices_that_stop_answering_are_a_time_out_and_come_back() {
     devices.answer.store(false, Ordering::Relaxed);
     let result = run(&mut bus, group.tx_rx(&main));
     assert_eq!(result.unwrap_err(), EthercatError::Timeout(TimeoutError::Pdu));
-    // Nothing is held for the frame that was lost: there are fewer places than this.
-    for _ in 0..2 {
-        assert!(run(&mut bus, group.tx_rx(&main)).is_err());
-    }
+    // Again, and not that the only place is still held for the frame before.
+    let result = run(&mut bus, group.tx_rx(&main));
+    assert_eq!(result.unwrap_err(), EthercatError::Timeout(TimeoutError::Pdu));
 
     devices.answer.store(true, Ordering::Relaxed);
     cycle(&mut bus, &main, &group, 2);
     assert_eq!(bus.strays(), 0);
+
+    // Nor is a cable that was pulled out an error of the port: it may be plugged in again.
+    drop(devices);
+    cable.far.set_down("f0").unwrap();
+    cable.near.wait_for("p0", "without carrier", BOUND, |link| !link.carrier).unwrap();
+    let result = run(&mut bus, group.tx_rx(&main));
+    assert_eq!(result.unwrap_err(), EthercatError::Timeout(TimeoutError::Pdu));
+
+    cable.near.set_down("p0").unwrap();
+    assert!(bus.run(group.tx_rx(&main)).is_err(), "the interface is off");
 }
 
 #[test]

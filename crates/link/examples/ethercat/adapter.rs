@@ -24,8 +24,8 @@ pub(crate) const ETHER_TYPE: EtherType = EtherType(0x88a4);
 /// Longest frame of ethercrab: that of standard Ethernet, without FCS.
 const MAX_FRAME: usize = 1514;
 
-/// How late a time-out of ethercrab may be told, and how late a frame is sent that another thread
-/// made, in nanoseconds: neither ends a wait.
+/// How late a time-out of ethercrab may be told, in nanoseconds, and how late a frame is sent that
+/// another thread made: neither ends a wait.
 const TICK_NS: u64 = 1_000_000;
 
 /// An EtherCAT bus on a port.
@@ -45,10 +45,13 @@ impl<'a> Bus<'a> {
         Ok(Self { port, slot, tx, rx, strays: 0 })
     }
 
-    /// Does what ethercrab calls asynchronous, with the port in between, until it is done.
+    /// Runs a task of ethercrab to its end, on this thread.
+    ///
+    /// # Errors
+    /// Of the port, where it is not for ethercrab to wait until it passes.
     pub(crate) fn run<F: Future>(&mut self, future: F) -> Result<F::Output> {
         let mut future = pin!(future);
-        // Nobody has to be woken: the future is polled whenever something may have happened.
+        // Nobody has to be woken: the future is polled after each wait.
         let mut context = Context::from_waker(Waker::noop());
         loop {
             if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
