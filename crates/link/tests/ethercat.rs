@@ -37,7 +37,7 @@ use proptest::prelude::*;
 
 /// Longest that anything here may take: a hang ends as a failure.
 const BOUND: Duration = Duration::from_secs(120);
-/// Cycles of process data.
+/// Cycles of process data, and how long one is where the machine keeps up.
 const CYCLES: u32 = 1_000;
 const CYCLE_NS: u64 = 250_000;
 /// Devices at most, and octets of process data at most.
@@ -212,7 +212,6 @@ fn what_does_not_come_back_is_a_time_out() {
 
     devices.answer.store(true, Ordering::Relaxed);
     cycle(&mut bus, &main, &group, 2);
-    assert_eq!(bus.strays(), 0);
 
     // Nor is a cable that was pulled out an error of the port: it may be plugged in again.
     drop(devices);

@@ -114,11 +114,8 @@ impl Device {
             let worked = self.datagram(header, data);
             let before = u16::from_le_bytes([counter[0], counter[1]]);
             counter.copy_from_slice(&before.wrapping_add(worked).to_le_bytes());
-            let more = flags & 0x8000 != 0;
-            if !more {
-                return;
-            }
-            rest = behind;
+            let more_follow = flags & 0x8000 != 0;
+            rest = if more_follow { behind } else { return };
         }
     }
 
