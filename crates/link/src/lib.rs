@@ -58,6 +58,13 @@
 //! launches and confirmations that nobody waits for report by [`Confirmation`], never by a call
 //! back into the stack: a transmit handler that sends cannot meet its own lock.
 //!
+//! # A stack on it
+//!
+//! A stack has two places where it meets the port: where it has built a frame ([`Port::update`],
+//! [`Port::send`]), and where it waits for the next ([`Port::wait`], [`Port::receive`]).
+//! `examples/ethercat/adapter.rs` is the whole of that for a stack that knows nothing of us: the
+//! EtherCAT main device of the crate ethercrab.
+//!
 //! # What is native, what is emulated
 //!
 //! A back end says of each [`Feature`] on its interface whether it is native, emulated (and how),
