@@ -14,8 +14,9 @@
 //! is done between two batches.
 //!
 //! Frames of no stream are none of its business: the network stack has got them as well. Frames of
-//! streams it gets too, as a packet socket only sees copies; on an interface without addresses it
-//! drops them.
+//! streams it gets too, as a packet socket only sees copies: on an interface without addresses the
+//! stack drops them, but a bridge would forward them once more. Interfaces of a bridge are for FRER in
+//! XDP.
 
 mod control;
 mod error;

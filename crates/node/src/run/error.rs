@@ -40,6 +40,18 @@ pub enum Error {
     /// Forwarding in user space.
     #[error(transparent)]
     Forward(#[from] onbeat_frer_user::Error),
+    /// An interface whose frames somebody else forwards, too.
+    #[error(
+        "port {port:?}: interface {interface} is a bridge's or a bond's, which would forward frames of \
+         streams once more, as packet sockets see but copies: take it out (ip link set {interface} \
+         nomaster), or use backend \"xdp\""
+    )]
+    Enslaved {
+        /// The port.
+        port: String,
+        /// Its interface.
+        interface: String,
+    },
     /// A stream that the data plane in user space does not take.
     #[error("{refusal}")]
     Refused {

@@ -52,6 +52,9 @@ impl PacketPlane {
             Some(opened) => opened.place,
             None => self.free_place()?,
         };
+        if link.master.is_some() {
+            return Err(Error::Enslaved { port: name.to_owned(), interface: link.name.clone() });
+        }
         let port = Port::open(&Namespace::current()?, &link.name, FRAMES)?;
         self.run(move |inside| inside.set_port(place, Some(port)))?;
         self.ports.insert(name.to_owned(), Opened { place, index: link.index });
