@@ -95,6 +95,10 @@ pub(super) const BACKENDS: &[Backend] = &[
     },
 ];
 
+/// Frames that a port has room for: at the shortest period, those of half a second in which the host
+/// gives this machine no time.
+const BUFFERS: usize = 2048;
+
 /// How much earlier etf wakes up than it sends: what a timer may be late by.
 const ETF_DELTA_NS: i32 = 200_000;
 
@@ -116,8 +120,13 @@ fn stacks(rig: &Rig, mn: Box<dyn Port>, cn: Box<dyn Port>) -> Nodes {
 fn packet(spin: bool) -> impl Fn(&Namespace, &str) -> Opened {
     move |namespace, interface| {
         let ether_types = vec![ETHER_TYPE];
-        let options =
-            PacketOptions { ether_types, spin, confirm: false, ..PacketOptions::default() };
+        let options = PacketOptions {
+            ether_types,
+            spin,
+            confirm: false,
+            receive_buffers: BUFFERS,
+            ..PacketOptions::default()
+        };
         boxed(PacketPort::open(namespace, interface, options))
     }
 }
@@ -137,7 +146,12 @@ fn launching(rig: &Rig) -> Opened {
 }
 
 fn xdp() -> XdpOptions {
-    XdpOptions { ether_types: vec![ETHER_TYPE], confirm: false, ..XdpOptions::default() }
+    XdpOptions {
+        ether_types: vec![ETHER_TYPE],
+        confirm: false,
+        receive_buffers: BUFFERS,
+        ..XdpOptions::default()
+    }
 }
 
 fn boxed(opened: onbeat_link::Result<impl Port + 'static>) -> Opened {
