@@ -14,7 +14,7 @@ use crate::{Error, Result};
 
 /// Octets in memory aligned as ELF wants them.
 #[repr(align(8))]
-struct Aligned<T: ?Sized>(T);
+pub(super) struct Aligned<T: ?Sized>(pub(super) T);
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/bench.bpf.o")));
 

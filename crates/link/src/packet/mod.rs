@@ -2,6 +2,7 @@
 
 mod control;
 mod filter;
+mod offers;
 mod options;
 mod ring;
 mod socket;
@@ -12,10 +13,11 @@ use std::os::fd::BorrowedFd;
 
 use libc::{SOL_PACKET, SOL_SOCKET};
 use onbeat_netdev::ethtool::HardwareStamps;
-use onbeat_netdev::{Ethtool, Handle, Namespace};
+use onbeat_netdev::{Handle, Namespace};
 use onbeat_wire::MacAddress;
 
 use self::control::News;
+use self::offers::Offers;
 pub use self::options::PacketOptions;
 use self::ring::Ring;
 pub(crate) use self::socket::{Socket, Woken, check, sleep};
@@ -27,8 +29,8 @@ use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::txtime::{self, Txtime, TxtimeOptions};
 use crate::{
-    Capabilities, Capability, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter,
-    Port, Received, Response, Result, Slot, Time,
+    Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter, Port, Received,
+    Response, Result, Slot, Time,
 };
 
 /// Multicast addresses that a port receives at most.
@@ -518,92 +520,6 @@ impl Port for PacketPort {
 }
 
 const BACKEND: &str = "packet";
-
-/// What the interface offers.
-struct Offers {
-    confirm: bool,
-    tx_stamps: bool,
-    /// Those of the NIC that are turned on.
-    stamps: HardwareStamps,
-    txtime: Option<Txtime>,
-    clock: Clock,
-    nic_clock: std::result::Result<NicClock, String>,
-}
-
-impl Offers {
-    fn of(
-        namespace: &Namespace,
-        interface: &str,
-        options: &PacketOptions,
-        txtime: Option<Txtime>,
-    ) -> Self {
-        let ethtool = Ethtool::in_namespace(namespace);
-        let stamps = ethtool.as_ref().ok().and_then(|e| e.hardware_stamps(interface).ok());
-        let stamping = ethtool
-            .and_then(|ethtool| ethtool.timestamping(interface))
-            .map_err(|error| error.to_string());
-        let nic_clock = match &stamping {
-            Err(error) => Err(error.clone()),
-            Ok(stamping) => NicClock::with(stamping.phc),
-        };
-        Self {
-            confirm: options.confirm,
-            tx_stamps: stamping.is_ok_and(|stamping| stamping.tx_software || stamping.tx_hardware),
-            // Drivers without them refuse the question.
-            stamps: stamps.unwrap_or_default(),
-            txtime,
-            clock: options.clock,
-            nic_clock,
-        }
-    }
-
-    fn launches(&self, feature: Feature) -> Capability {
-        let how = match &self.txtime {
-            None => format!("this process sends when it runs, by {}", self.clock),
-            Some(txtime) if feature == Feature::SendEvery => txtime.cyclic(),
-            Some(txtime) => match txtime.inexact() {
-                Some(how) => how.into(),
-                None => return Capability::Native,
-            },
-        };
-        Capability::Emulated { how: how.into() }
-    }
-
-    fn capability(&self, feature: Feature) -> Capability {
-        let none = |why: String, remedy: &'static str| Capability::None {
-            why: why.into(),
-            remedy: remedy.into(),
-        };
-        let software = |who: &str| Capability::Emulated {
-            how: format!("{who} stamps by CLOCK_REALTIME, not the NIC").into(),
-        };
-        match feature {
-            Feature::MulticastFilter | Feature::ZeroCopyReceive => Capability::Native,
-            Feature::SendAt | Feature::SendEvery => self.launches(feature),
-            Feature::Response => Capability::Emulated {
-                how: "this process sends when it runs and sees the frame".into(),
-            },
-            Feature::Confirmation | Feature::TransmitStamp if !self.confirm => {
-                none("it was turned off".into(), "open the port with confirmations")
-            }
-            Feature::Confirmation | Feature::TransmitStamp if !self.tx_stamps => none(
-                "the driver gives no transmit time stamps".into(),
-                "take a NIC for which ethtool -T shows software-transmit",
-            ),
-            Feature::TransmitStamp if !self.stamps.tx => software("the driver"),
-            Feature::ReceiveStamp if self.stamps.rx_filter != HardwareStamps::ALL => {
-                software("the stack")
-            }
-            Feature::Confirmation | Feature::TransmitStamp | Feature::ReceiveStamp => {
-                Capability::Native
-            }
-            Feature::NicTime => match &self.nic_clock {
-                Ok(_) => Capability::Native,
-                Err(why) => none(why.clone(), "take a NIC for which ethtool -T shows a PTP clock"),
-            },
-        }
-    }
-}
 
 fn set_up(
     socket: &Socket,

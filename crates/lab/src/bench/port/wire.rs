@@ -5,13 +5,9 @@ use std::mem::offset_of;
 use libbpf_rs::{Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
 use onbeat_netdev::{Handle, XdpMode};
 
-use super::super::programs::failed;
+use super::super::programs::{Aligned, failed};
 use super::frames::{FRAME_LEN, Frame};
 use crate::{Error, Result};
-
-/// Octets in memory aligned as ELF wants them.
-#[repr(align(8))]
-struct Aligned<T: ?Sized>(T);
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o")));
 
