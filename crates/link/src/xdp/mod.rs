@@ -10,18 +10,15 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::OpenMapMut;
 use onbeat_netdev::{Namespace, XdpMode};
-use onbeat_wire::{EtherType, MacAddress};
+use onbeat_wire::EtherType;
 
 use self::abi::port_record;
 use self::records::{Records, ring_size};
 use self::shared::{SharedResponses, SharedSlots, State};
 use crate::error::failed;
 use crate::response::Responses;
-use crate::xsk::{Aligned, Arrival, Base, Kind, XdpOptions, of_tai};
-use crate::{
-    Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Filter, Outcome, Port, Received,
-    Response, Result, Slot, Tag, Time,
-};
+use crate::xsk::{Aligned, Arrival, Base, Kind, OverXdp, XdpOptions, of_tai};
+use crate::{Cause, Confirmation, Diagnostics, Outcome, Result, Slot, Tag, Time};
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/xdp.bpf.o")));
 
@@ -149,33 +146,6 @@ impl XdpPort {
         self.base.zero_copy()
     }
 
-    /// Does what is due, and takes in what came. True where there is something for the caller.
-    fn pump(&mut self) -> bool {
-        self.base.launch();
-        loop {
-            if self.next_frame.is_none() {
-                self.next_frame = self.base.arrive();
-            }
-            if self.next_answered.is_none() {
-                self.next_answered = self.take_record();
-            }
-            let frame_first = match (&self.next_frame, &self.next_answered) {
-                (None, None) => break,
-                (Some(frame), Some(answered)) => frame.stamp.ns <= of_tai(answered.received_ns).ns,
-                (frame, _) => frame.is_some(),
-            };
-            if frame_first {
-                self.next_frame.take().into_iter().for_each(|frame| self.base.keep(frame));
-            } else {
-                let answered = self.next_answered.take();
-                answered.into_iter().for_each(|answered| self.keep_answered(answered));
-            }
-            self.base.launch();
-        }
-        self.base.complete();
-        self.base.has_news()
-    }
-
     /// The next record, its frame copied to a buffer.
     fn take_record(&mut self) -> Option<Answered> {
         let Self { base, records, .. } = self;
@@ -201,16 +171,6 @@ impl XdpPort {
             Some(arrival) => self.base.keep(arrival),
             None => self.lost += 1,
         }
-    }
-
-    /// Sleeps until something comes; false after a signal.
-    fn sleep(&mut self, until: Time) -> Result<bool> {
-        self.state.set_asleep(true);
-        // What came before the program knew is seen now; what comes from here on wakes.
-        let result =
-            if self.pump() { Ok(true) } else { self.base.sleep(until, Some(self.records.as_fd())) };
-        self.state.set_asleep(false);
-        result
     }
 }
 
@@ -238,130 +198,59 @@ fn copy(base: &mut Base, record: &port_record) -> Answered {
     }
 }
 
-impl Port for XdpPort {
-    fn capabilities(&self) -> &Capabilities {
-        &self.base.capabilities
+impl OverXdp for XdpPort {
+    fn parts(&self) -> (&Base, &Responses) {
+        (&self.base, &self.responses)
     }
 
-    fn mac_address(&self) -> MacAddress {
-        self.base.mac
+    fn parts_mut(&mut self) -> (&mut Base, &mut Responses) {
+        (&mut self.base, &mut self.responses)
     }
 
-    fn add_multicast(&mut self, address: MacAddress) -> Result<()> {
-        self.base.add_multicast(address)
-    }
-
-    fn remove_multicast(&mut self, address: MacAddress) -> Result<()> {
-        self.base.remove_multicast(address)
-    }
-
-    fn allocate(&mut self, capacity: usize) -> Result<Slot> {
-        self.base.slots.allocate(capacity)
-    }
-
-    fn update(&mut self, slot: Slot, frame: &[u8]) -> Result<()> {
-        self.base.slots.update(slot, frame)?;
-        self.shared_slots.update(slot.index as usize, frame);
-        Ok(())
-    }
-
-    fn free(&mut self, slot: Slot) -> Result<()> {
-        if self.responses.uses(slot) {
-            return Err(Error::SlotAnswers(slot));
-        }
-        self.base.free(slot)
-    }
-
-    fn send(&mut self, slot: Slot) -> Result<()> {
-        self.base.transmit(slot, Cause::Now)
-    }
-
-    fn send_at(&mut self, slot: Slot, time: Time) -> Result<()> {
-        self.base.send_at(slot, time)
-    }
-
-    fn send_every(&mut self, slot: Slot, first: Time, period_ns: u64) -> Result<()> {
-        self.base.send_every(slot, first, period_ns)
-    }
-
-    fn cancel(&mut self, slot: Slot) -> Result<bool> {
-        self.base.cancel(slot)
-    }
-
-    fn respond(&mut self, filter: Filter, slot: Slot) -> Result<Response> {
-        self.base.slots.frame(slot)?;
-        let response = self.responses.add(filter, slot)?;
-        self.shared_responses.set(&self.responses);
-        Ok(response)
-    }
-
-    fn stop_responding(&mut self, response: Response) -> Result<()> {
-        self.responses.remove(&response)?;
-        self.shared_responses.set(&self.responses);
-        Ok(())
-    }
-
-    fn receive(&mut self) -> Result<Option<Received>> {
-        if !self.base.has_waiting() {
-            self.pump();
-        }
-        Ok(self.base.receive())
-    }
-
-    fn octets<'a>(&'a self, frame: &'a Received) -> &'a [u8] {
-        self.base.octets(frame)
-    }
-
-    fn release(&mut self, frame: Received) {
-        self.base.release(frame);
-    }
-
-    fn confirmation(&mut self) -> Result<Option<Confirmation>> {
-        if !self.base.sent.has_news() {
-            self.pump();
-        }
-        Ok(self.base.sent.take())
-    }
-
-    fn poll(&mut self) -> Result<()> {
-        self.pump();
-        Ok(())
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        self.base.schedule.next_deadline()
-    }
-
-    fn wait(&mut self, until: Time) -> Result<bool> {
+    fn pump(&mut self) -> bool {
+        self.base.launch();
         loop {
-            if self.pump() {
-                return Ok(true);
+            if self.next_frame.is_none() {
+                self.next_frame = self.base.arrive();
             }
-            if self.base.now() >= until {
-                return Ok(false);
+            if self.next_answered.is_none() {
+                self.next_answered = self.take_record();
             }
-            if self.base.options.spin {
-                std::hint::spin_loop();
-            } else if !self.sleep(until)? {
-                return Ok(false);
+            let frame_first = match (&self.next_frame, &self.next_answered) {
+                (None, None) => break,
+                (Some(frame), Some(answered)) => frame.stamp.ns <= of_tai(answered.received_ns).ns,
+                (frame, _) => frame.is_some(),
+            };
+            if frame_first {
+                self.next_frame.take().into_iter().for_each(|frame| self.base.keep(frame));
+            } else {
+                let answered = self.next_answered.take();
+                answered.into_iter().for_each(|answered| self.keep_answered(answered));
             }
+            self.base.launch();
         }
+        self.base.complete();
+        self.base.has_news()
     }
 
-    fn clock(&self) -> Clock {
-        self.base.options.clock
+    fn sleep(&mut self, until: Time) -> Result<bool> {
+        self.state.set_asleep(true);
+        // What came before the program knew is seen now; what comes from here on wakes.
+        let result =
+            if self.pump() { Ok(true) } else { self.base.sleep(until, Some(self.records.as_fd())) };
+        self.state.set_asleep(false);
+        result
     }
 
-    fn now(&self) -> Time {
-        self.base.now()
+    fn slot_updated(&mut self, slot: Slot, frame: &[u8]) {
+        self.shared_slots.update(slot.index as usize, frame);
     }
 
-    fn nic_time(&self) -> Result<u64> {
-        self.base.nic_time()
+    fn responses_changed(&mut self) {
+        self.shared_responses.set(&self.responses);
     }
 
-    fn diagnostics(&mut self) -> Result<Diagnostics> {
-        let mut diagnostics = self.base.diagnostics()?;
+    fn add_to(&self, diagnostics: &mut Diagnostics) {
         let (answered, unanswered) = self.state.unseen();
         diagnostics.sent += answered;
         diagnostics.responses += answered;
@@ -369,6 +258,5 @@ impl Port for XdpPort {
         if self.base.options.confirm {
             diagnostics.unconfirmed += answered;
         }
-        Ok(diagnostics)
     }
 }

@@ -5,6 +5,7 @@ mod mapping;
 mod obstacle;
 mod offers;
 mod options;
+mod port;
 mod program;
 mod ring;
 mod socket;
@@ -13,19 +14,16 @@ mod stamp;
 use std::fmt;
 
 use onbeat_netdev::{Namespace, XdpMode};
-use onbeat_wire::MacAddress;
 
 pub(crate) use self::base::{Arrival, Base, Kind, MAX_FRAME};
 pub(crate) use self::mapping::{Mapping, page};
 pub(crate) use self::obstacle::obstacle;
 pub use self::options::XdpOptions;
+pub(crate) use self::port::OverXdp;
 pub(crate) use self::program::{Aligned, create_link, owned};
 pub(crate) use self::stamp::of_tai;
 use crate::response::Responses;
-use crate::{
-    Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Filter, Port, Received, Response,
-    Result, Slot, Time,
-};
+use crate::{Cause, Result, Time};
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/xsk.bpf.o")));
 
@@ -97,8 +95,17 @@ impl XskPort {
     pub fn zero_copy(&self) -> bool {
         self.base.zero_copy()
     }
+}
 
-    /// Does what is due, and takes in what came. True where there is something for the caller.
+impl OverXdp for XskPort {
+    fn parts(&self) -> (&Base, &Responses) {
+        (&self.base, &self.responses)
+    }
+
+    fn parts_mut(&mut self) -> (&mut Base, &mut Responses) {
+        (&mut self.base, &mut self.responses)
+    }
+
     fn pump(&mut self) -> bool {
         self.base.launch();
         while let Some(mut arrival) = self.base.arrive() {
@@ -113,125 +120,8 @@ impl XskPort {
         self.base.complete();
         self.base.has_news()
     }
-}
 
-impl Port for XskPort {
-    fn capabilities(&self) -> &Capabilities {
-        &self.base.capabilities
-    }
-
-    fn mac_address(&self) -> MacAddress {
-        self.base.mac
-    }
-
-    fn add_multicast(&mut self, address: MacAddress) -> Result<()> {
-        self.base.add_multicast(address)
-    }
-
-    fn remove_multicast(&mut self, address: MacAddress) -> Result<()> {
-        self.base.remove_multicast(address)
-    }
-
-    fn allocate(&mut self, capacity: usize) -> Result<Slot> {
-        self.base.slots.allocate(capacity)
-    }
-
-    fn update(&mut self, slot: Slot, frame: &[u8]) -> Result<()> {
-        self.base.slots.update(slot, frame)
-    }
-
-    fn free(&mut self, slot: Slot) -> Result<()> {
-        if self.responses.uses(slot) {
-            return Err(Error::SlotAnswers(slot));
-        }
-        self.base.free(slot)
-    }
-
-    fn send(&mut self, slot: Slot) -> Result<()> {
-        self.base.transmit(slot, Cause::Now)
-    }
-
-    fn send_at(&mut self, slot: Slot, time: Time) -> Result<()> {
-        self.base.send_at(slot, time)
-    }
-
-    fn send_every(&mut self, slot: Slot, first: Time, period_ns: u64) -> Result<()> {
-        self.base.send_every(slot, first, period_ns)
-    }
-
-    fn cancel(&mut self, slot: Slot) -> Result<bool> {
-        self.base.cancel(slot)
-    }
-
-    fn respond(&mut self, filter: Filter, slot: Slot) -> Result<Response> {
-        self.base.slots.frame(slot)?;
-        self.responses.add(filter, slot)
-    }
-
-    fn stop_responding(&mut self, response: Response) -> Result<()> {
-        self.responses.remove(&response)
-    }
-
-    fn receive(&mut self) -> Result<Option<Received>> {
-        if !self.base.has_waiting() {
-            self.pump();
-        }
-        Ok(self.base.receive())
-    }
-
-    fn octets<'a>(&'a self, frame: &'a Received) -> &'a [u8] {
-        self.base.octets(frame)
-    }
-
-    fn release(&mut self, frame: Received) {
-        self.base.release(frame);
-    }
-
-    fn confirmation(&mut self) -> Result<Option<Confirmation>> {
-        if !self.base.sent.has_news() {
-            self.pump();
-        }
-        Ok(self.base.sent.take())
-    }
-
-    fn poll(&mut self) -> Result<()> {
-        self.pump();
-        Ok(())
-    }
-
-    fn next_deadline(&self) -> Option<Time> {
-        self.base.schedule.next_deadline()
-    }
-
-    fn wait(&mut self, until: Time) -> Result<bool> {
-        loop {
-            if self.pump() {
-                return Ok(true);
-            }
-            if self.base.now() >= until {
-                return Ok(false);
-            }
-            if self.base.options.spin {
-                std::hint::spin_loop();
-            } else if !self.base.sleep(until, None)? {
-                return Ok(false);
-            }
-        }
-    }
-
-    fn clock(&self) -> Clock {
-        self.base.options.clock
-    }
-
-    fn now(&self) -> Time {
-        self.base.now()
-    }
-
-    fn nic_time(&self) -> Result<u64> {
-        self.base.nic_time()
-    }
-
-    fn diagnostics(&mut self) -> Result<Diagnostics> {
-        self.base.diagnostics()
+    fn sleep(&mut self, until: Time) -> Result<bool> {
+        self.base.sleep(until, None)
     }
 }
