@@ -24,6 +24,7 @@
 #define FRER_ABI_VERSION 3
 
 #define FRER_MAX_PORTS	   64
+#define FRER_MAX_QUEUES	   256 /* of a port that AF_XDP sockets receive by */
 #define FRER_MAX_SHAPES	   32
 #define FRER_MAX_MASKS	   8
 #define FRER_HISTORY_WORDS 16

@@ -28,7 +28,7 @@ fn main() {
         arguments.push(format!("-I{}", triplet.display()));
     }
 
-    for program in ["frer", "control", "abi"] {
+    for program in ["frer", "steer", "control", "abi"] {
         let mut builder = SkeletonBuilder::new();
         builder
             .source(root.join(format!("bpf/{program}.bpf.c")))

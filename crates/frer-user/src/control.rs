@@ -8,9 +8,10 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use onbeat_frer::plane::Plane;
 use onbeat_frer::spec::PortId;
+use onbeat_link::raw::Pool;
 
-use crate::packet::{Input, Output, Port};
-use crate::{Error, Result, Traffic};
+use crate::port::{Input, Output, Port};
+use crate::{Error, QUEUE_FRAMES, Result, Traffic};
 
 /// What a piece of work may look at and change.
 #[derive(Debug)]
@@ -21,29 +22,74 @@ pub struct Inside {
     pub now_ns: u64,
     pub(crate) inputs: Vec<Option<Input>>,
     pub(crate) outputs: Vec<Option<Output>>,
+    /// Room for the frames of ports by AF_XDP.
+    pub(crate) pool: Option<Pool>,
+    /// How much of it each of their queues has.
+    pub(crate) level: u32,
 }
 
 impl Inside {
     pub(crate) fn new(plane: Plane, now_ns: u64) -> Self {
-        Self { plane, now_ns, inputs: Vec::new(), outputs: Vec::new() }
+        let (inputs, outputs) = (Vec::new(), Vec::new());
+        Self { plane, now_ns, inputs, outputs, pool: None, level: 0 }
     }
 
-    /// Makes `port` the streams' port number `index`, in place of the one before.
-    pub fn set_port(&mut self, index: PortId, port: Option<Port>) {
+    /// Room for the frames of ports by AF_XDP, which all share its memory. To be set once, before
+    /// the first of them.
+    pub fn set_pool(&mut self, pool: Pool) {
+        self.pool = Some(pool);
+    }
+
+    /// What came and went at a port since it was opened; `None` where there is none.
+    pub fn traffic(&mut self, index: PortId) -> Option<Result<Traffic>> {
+        let index = usize::from(index.0);
+        let input = self.inputs.get_mut(index)?.as_mut()?;
+        let output = self.outputs[index].as_ref()?;
+        Some(input.traffic().map(|traffic| output.add_to(traffic)))
+    }
+
+    /// Makes `port` the streams' port number `index`, and gives the one before.
+    fn exchange(&mut self, index: PortId, port: Option<Port>) -> Option<Port> {
         let index = usize::from(index.0);
         let many = self.inputs.len().max(index + 1);
         self.inputs.resize_with(many, || None);
         self.outputs.resize_with(many, || None);
         let (input, output) = port.map(|port| (port.input, port.output)).unzip();
-        (self.inputs[index], self.outputs[index]) = (input, output);
+        let before = (
+            std::mem::replace(&mut self.inputs[index], input),
+            std::mem::replace(&mut self.outputs[index], output),
+        );
+        self.share();
+        let (Some(input), Some(output)) = before else { return None };
+        Some(Port { input, output })
     }
 
-    /// What came and went at a port since it was opened; `None` where there is none.
-    pub fn traffic(&mut self, index: PortId) -> Option<io::Result<Traffic>> {
-        let index = usize::from(index.0);
-        let input = self.inputs.get_mut(index)?.as_mut()?;
-        let output = self.outputs[index].as_ref()?;
-        Some(input.traffic().map(|traffic| output.add_to(traffic)))
+    /// Shares the pool's frames among the queues: half of them, so that the other half can be on
+    /// their way out.
+    fn share(&mut self) {
+        let Some(pool) = &self.pool else { return };
+        let queues: usize = self.inputs.iter().flatten().map(Input::queues).sum();
+        let share = pool.umem().chunks() / 2 / queues.max(1) as u32;
+        self.level = share.clamp(1, QUEUE_FRAMES);
+        self.refill();
+    }
+
+    /// Gives all queues room for frames to come.
+    pub(crate) fn refill(&mut self) {
+        let Some(pool) = &mut self.pool else { return };
+        for output in self.outputs.iter_mut().flatten() {
+            // Takes back what has left meanwhile.
+            output.flush(Some(pool));
+        }
+        for input in self.inputs.iter_mut().flatten() {
+            input.refill(pool, self.level);
+        }
+    }
+
+    fn reclaim(&mut self, sockets: &[u32]) {
+        if let Some(pool) = &mut self.pool {
+            sockets.iter().for_each(|socket| pool.reclaim(*socket));
+        }
     }
 }
 
@@ -76,6 +122,17 @@ impl Control {
         sender.send(work).map_err(|_| Error::Ended)?;
         self.wake();
         result.recv().map_err(|_| Error::Ended)
+    }
+
+    /// Makes `port` the streams' port number `index`, in place of the one before, which is closed.
+    ///
+    /// # Errors
+    /// [`Error::Ended`].
+    pub fn set_port(&self, index: PortId, port: Option<Port>) -> Result<()> {
+        let before = self.run(move |inside| inside.exchange(index, port))?;
+        // Not by the thread: it takes the kernel milliseconds.
+        let sockets = before.map(Port::close).unwrap_or_default();
+        if sockets.is_empty() { Ok(()) } else { self.run(move |inside| inside.reclaim(&sockets)) }
     }
 
     fn wake(&self) {

@@ -3,22 +3,14 @@
 use std::io;
 
 /// Result of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why forwarding cannot begin, or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An interface, or what the kernel tells of it.
+    /// An interface, or the sockets on it.
     #[error(transparent)]
-    Device(#[from] onbeat_netdev::Error),
-    /// The kernel refuses a packet socket.
-    #[error("interface {interface:?}: packet socket: {source} (it needs CAP_NET_RAW)")]
-    Interface {
-        /// Its name.
-        interface: String,
-        /// What the kernel said.
-        source: io::Error,
-    },
+    Interface(#[from] onbeat_link::Error),
     /// Something of the forwarding thread itself.
     #[error("{what}: {source}")]
     System {

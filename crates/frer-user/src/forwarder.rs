@@ -1,18 +1,18 @@
 //! The thread that frames go through.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::time::{ClockId, clock_gettime};
 use onbeat_frer::plane::{Fate, Plane};
 use onbeat_frer::spec::PortId;
+use onbeat_link::raw::Pool;
+use onbeat_wire::edit::Edited;
 
 use crate::control::{self, Control, Inside, Requests};
-use crate::packet::Output;
+use crate::port::{Input, Output, PacketInput, XskInput};
 use crate::{Error, Result};
 
 /// Frames of one port before those of the next.
@@ -53,7 +53,7 @@ impl Forwarder {
         let system = |what| move |source| Error::System { what, source };
         let (control, requests) = control::pair().map_err(system("make a control channel"))?;
         let inside = Inside::new(plane, now_ns());
-        let forwarding = Forwarding { inside, requests };
+        let forwarding = Forwarding { inside, requests, polled: Vec::new() };
         let (ready, is_ready) = sync_channel(1);
         let run = move || {
             let (_kept, prepared) = match prepare() {
@@ -91,6 +91,8 @@ impl Forwarder {
 struct Forwarding {
     inside: Inside,
     requests: Requests,
+    /// What is waited for: kept, so that waiting takes no memory.
+    polled: Vec<libc::pollfd>,
 }
 
 impl Forwarding {
@@ -103,10 +105,12 @@ impl Forwarding {
                 idle += 1;
                 std::hint::spin_loop();
                 continue;
-            } else if poll == Poll::Busy {
-                idle = 0;
             } else {
-                self.sleep();
+                idle = 0;
+                self.inside.refill();
+                if poll == Poll::Sleep {
+                    self.sleep();
+                }
             }
             // Under load, too.
             self.inside.now_ns = now_ns();
@@ -118,53 +122,131 @@ impl Forwarding {
 
     /// Forwards up to a batch of each port; how many frames that were.
     fn round(&mut self) -> usize {
-        let Inside { plane, inputs, outputs, now_ns } = &mut self.inside;
+        let Inside { plane, inputs, outputs, pool, level, now_ns } = &mut self.inside;
         *now_ns = self::now_ns();
         let mut frames = 0;
-        for (port, input) in inputs.iter_mut().enumerate() {
-            let Some(input) = input else { continue };
-            for _ in 0..BATCH {
-                let taken = input.take(|octets| {
-                    let fate = plane.frame(PortId(port as u8), *now_ns, octets);
-                    let Fate::Sent(replicas) = fate else { return };
-                    for replica in replicas {
-                        // A port that is away takes nothing.
-                        let to = outputs.get_mut(usize::from(replica.port.0));
-                        let Some(Some(output)) = to else { continue };
-                        output.push(replica.max_len(), |room| {
-                            replica.write(room).expect("as much room as it asks for")
-                        });
-                    }
-                });
-                if !taken {
-                    break;
+        for (port, input) in (0..).map(PortId).zip(inputs) {
+            frames += match (input, &mut *pool) {
+                (Some(Input::Packet(input)), pool) => {
+                    copies(plane, input, port, *now_ns, outputs, pool.as_mut())
                 }
-                frames += 1;
-            }
+                (Some(Input::Xsk(input)), Some(pool)) => {
+                    originals(plane, input, port, *now_ns, outputs, pool, *level)
+                }
+                (Some(Input::Xsk(_)), None) | (None, _) => 0,
+            };
         }
         if frames > 0 {
-            outputs.iter_mut().flatten().for_each(Output::flush);
+            outputs.iter_mut().flatten().for_each(|output| output.flush(pool.as_mut()));
         }
         frames
     }
 
     /// Until a frame or a request comes.
-    fn sleep(&self) {
+    ///
+    /// By poll, not by an epoll set: that would be told of each frame while this thread is at work,
+    /// too, which costs the kernel more than to be asked anew each time.
+    fn sleep(&mut self) {
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let inputs = || self.inside.inputs.iter().flatten();
-        let mut fds: Vec<_> =
-            inputs().map(|input| PollFd::new(input.as_fd(), PollFlags::POLLIN)).collect();
-        fds.push(PollFd::new(self.requests.as_fd(), PollFlags::POLLIN));
-        match poll(&mut fds, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => tracing::error!("waiting for frames: {errno}"),
-        }
-        self.requests.woken();
-        for (fd, input) in fds.iter().zip(inputs()) {
-            if fd.revents().is_some_and(|events| events.contains(PollFlags::POLLERR)) {
-                input.take_error();
+        self.polled.clear();
+        self.polled.push(entry(self.requests.as_fd().as_raw_fd()));
+        self.polled.extend(inputs().flat_map(Input::fds).map(entry));
+        let count = self.polled.len() as libc::nfds_t;
+        // SAFETY: as many entries as told, which live through the call.
+        if unsafe { libc::poll(self.polled.as_mut_ptr(), count, -1) } < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                tracing::error!("waiting for frames: {error}");
             }
+            return;
+        }
+        if self.polled[0].revents != 0 {
+            self.requests.woken();
+        }
+        if self.polled.iter().any(|entry| entry.revents & libc::POLLERR != 0) {
+            inputs().for_each(Input::take_error);
         }
     }
+}
+
+/// Forwards frames that a packet socket got copies of.
+fn copies(
+    plane: &mut Plane,
+    input: &mut PacketInput,
+    port: PortId,
+    now_ns: u64,
+    outputs: &mut [Option<Output>],
+    mut pool: Option<&mut Pool>,
+) -> usize {
+    let mut forward = |octets: &[u8]| {
+        let Fate::Sent(replicas) = plane.frame(port, now_ns, octets) else { return };
+        for replica in replicas {
+            // A port that is away takes nothing.
+            let Some(output) = output(outputs, replica.port) else { continue };
+            let parts = replica.parts();
+            output.push(&parts.head, parts.rest, pool.as_deref_mut());
+        }
+    };
+    (0..BATCH).take_while(|_| input.take(&mut forward)).count()
+}
+
+/// Forwards frames in memory that is shared with the kernel: the last replica is the frame itself.
+fn originals(
+    plane: &mut Plane,
+    input: &mut XskInput,
+    port: PortId,
+    now_ns: u64,
+    outputs: &mut [Option<Output>],
+    pool: &mut Pool,
+    level: u32,
+) -> usize {
+    let mut frames = 0;
+    for queue in 0..input.queues() {
+        let before = frames;
+        while frames < before + BATCH {
+            let Some(mut frame) = input.frame(queue, pool) else { break };
+            frames += 1;
+            let octets = input.umem.octets(&frame);
+            let mut last = None;
+            if let Fate::Sent(replicas) = plane.frame(port, now_ns, octets) {
+                for replica in replicas {
+                    if output(outputs, replica.port).is_none() {
+                        continue;
+                    }
+                    if let Some((to, parts)) = last.replace((replica.port, replica.parts())) {
+                        copy(outputs, to, &parts, pool);
+                    }
+                }
+            }
+            match last.and_then(|(to, parts)| Some((parts, output(outputs, to)?))) {
+                None => pool.give(frame),
+                Some((parts, Output::Packet(sender))) => {
+                    sender.push(&parts.head, parts.rest);
+                    pool.give(frame);
+                }
+                Some((Edited { head, rest }, Output::Xsk(sender))) => {
+                    let replaced = octets.len() - rest.len();
+                    input.umem.replace_head(&mut frame, replaced, &head);
+                    sender.push(frame, pool);
+                }
+            }
+        }
+        if frames > before {
+            input.refill(queue, pool, level);
+        }
+    }
+    frames
+}
+
+fn copy(outputs: &mut [Option<Output>], to: PortId, parts: &Edited<'_>, pool: &mut Pool) {
+    if let Some(output) = output(outputs, to) {
+        output.push(&parts.head, parts.rest, Some(pool));
+    }
+}
+
+fn output(outputs: &mut [Option<Output>], port: PortId) -> Option<&mut Output> {
+    outputs.get_mut(usize::from(port.0))?.as_mut()
 }
 
 /// The clock of time-outs, which are told in milliseconds: the one that costs next to nothing.

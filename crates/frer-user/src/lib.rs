@@ -1,9 +1,9 @@
-//! FRER in user space, for interfaces and kernels without XDP.
+//! FRER in user space, by packet sockets or by AF_XDP.
 //!
 //! ```text
 //!            ┌─ Forwarder, a thread ─────────────────────────────────────────────┐
 //! port 0 ─── │ Input (ring) ──┐                                    ┌── Output    │ ─── port 0
-//! port 1 ─── │ Input (ring) ──┴── Plane::frame ── Replica::write ──┴── Output    │ ─── port 1
+//! port 1 ─── │ Input (ring) ──┴── Plane::frame ── Replica::parts ──┴── Output    │ ─── port 1
 //!            └──────────────────────────▲────────────────────────────────────────┘
 //!                                       │ between two batches
 //!                         Control: changes of streams, counters, resets
@@ -13,20 +13,25 @@
 //! no frame waits for a lock. Who wants to look at it or to change it sends a piece of work, which
 //! is done between two batches.
 //!
-//! Frames of no stream are none of its business: the network stack has got them as well. Frames of
-//! streams it gets too, as a packet socket only sees copies: on an interface without addresses the
-//! stack drops them, but a bridge would forward them once more. Interfaces of a bridge are for FRER in
-//! XDP.
+//! - By packet sockets ([`Port::packet`]) it gets copies. Frames of no stream are none of its
+//!   business: the network stack has got them as well. Frames of streams it gets too; on an interface
+//!   without addresses the stack drops them, but a bridge would forward them once more.
+//! - By AF_XDP ([`Port::xsk`]) it gets what an XDP program hands to it, and the network stack the
+//!   rest. All such ports share memory: of a frame's replicas one is the frame itself, its headers
+//!   changed where it lies; the others are copies.
 
 mod control;
 mod error;
 mod forwarder;
-mod packet;
+mod port;
 
 pub use control::{Control, Inside};
 pub use error::{Error, Result};
 pub use forwarder::{Forwarder, Poll};
-pub use packet::Port;
+pub use port::{Copies, Port};
+
+/// Frames that came in by a queue over AF_XDP and were not looked at, at most.
+pub const QUEUE_FRAMES: u32 = 2048;
 
 /// What came and went at a port, streams or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

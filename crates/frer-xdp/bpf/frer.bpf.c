@@ -67,15 +67,6 @@ static __always_inline int protect(struct xdp_md *ctx, __u32 slot, struct header
 	return replicate(ctx, functions->split, h, port);
 }
 
-static __always_inline int unmatched(void)
-{
-	struct frer_port_counters *counters = port_counters_of(port);
-
-	if (counters)
-		count(&counters->unmatched);
-	return XDP_PASS;
-}
-
 SEC("xdp")
 int frer_ingress(struct xdp_md *ctx)
 {
@@ -84,10 +75,10 @@ int frer_ingress(struct xdp_md *ctx)
 	__u32 slot, msdu;
 
 	if (!parse_headers(&c, &h))
-		return unmatched();
+		return unmatched(port);
 	msdu = ADDRESSES + h.vlans * sizeof(struct vlan_tag);
 	slot = identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port);
-	return slot == FRER_NONE ? unmatched() : protect(ctx, slot, &h);
+	return slot == FRER_NONE ? unmatched(port) : protect(ctx, slot, &h);
 }
 
 SEC("xdp/devmap")

@@ -66,4 +66,14 @@ static __always_inline struct frer_port_counters *port_counters_of(__u32 port)
 	return bpf_map_lookup_elem(&port_counters, &port);
 }
 
+/* A frame of no stream: it is the network stack's. */
+static __always_inline int unmatched(__u32 port)
+{
+	struct frer_port_counters *counters = port_counters_of(port);
+
+	if (counters)
+		count(&counters->unmatched);
+	return XDP_PASS;
+}
+
 #endif

@@ -12,8 +12,10 @@ mod mapped;
 mod plane;
 mod programs;
 mod slots;
+mod steering;
 mod table;
 
 pub use error::{Error, Result};
 pub use link::Mode;
 pub use plane::{Changes, Options, Plane, PortSpec, Running};
+pub use steering::Steering;

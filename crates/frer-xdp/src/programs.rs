@@ -20,6 +20,7 @@ use crate::error::{Context, Error, Result};
 struct Aligned<T: ?Sized>(T);
 
 static FRER: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/frer.bpf.o")));
+static STEER: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/steer.bpf.o")));
 static CONTROL: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/control.bpf.o")));
 
@@ -43,6 +44,18 @@ mod frer_skeleton {
     dead_code,
     unused
 )]
+mod steer_skeleton {
+    include!(concat!(env!("OUT_DIR"), "/steer.skel.rs"));
+}
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    unused
+)]
 mod control_skeleton {
     include!(concat!(env!("OUT_DIR"), "/control.skel.rs"));
 }
@@ -50,9 +63,24 @@ mod control_skeleton {
 // The constants as `load` writes them.
 const _: () = assert!(offset_of!(control_skeleton::types::rodata, test_clock) == 0);
 
+/// What the programs on ports do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// FRER.
+    Forward,
+    /// They hand frames of streams to sockets.
+    Steer,
+}
+
+/// A table of each instance of a program by itself.
+const SOCKETS: &str = "sockets";
+
 /// How many entries a node's tables hold, for a number of streams.
-fn entries(map: &str, streams: u32) -> u32 {
+fn entries(map: &str, purpose: Purpose, streams: u32) -> u32 {
     match map {
+        // Their functions are elsewhere.
+        "recoveries" | "generators" | "egresses" if purpose == Purpose::Steer => 1,
+        "splits" if purpose == Purpose::Steer => 2 * c::MAX_PORTS,
         "node" => 1,
         "port_counters" | "egress_ports" => c::MAX_PORTS,
         // Two members a stream; each of them, and the stream, with a recovery function.
@@ -74,6 +102,7 @@ fn entries(map: &str, streams: u32) -> u32 {
 /// The tables of a node by name, shared by all instances.
 #[derive(Debug)]
 pub(crate) struct Maps {
+    purpose: Purpose,
     streams: u32,
     directory: Option<PathBuf>,
     maps: BTreeMap<String, MapHandle>,
@@ -81,7 +110,7 @@ pub(crate) struct Maps {
 
 impl Maps {
     /// Tables pinned in `directory`, or ones that will be; `None`: tables that die with us.
-    pub(crate) fn open(directory: Option<&Path>, streams: u32) -> Result<Self> {
+    pub(crate) fn open(directory: Option<&Path>, purpose: Purpose, streams: u32) -> Result<Self> {
         let mut maps = BTreeMap::new();
         if let Some(directory) = directory {
             let files = std::fs::read_dir(directory).map_err(|source| Error::Pin {
@@ -96,14 +125,15 @@ impl Maps {
                 maps.insert(name, map);
             }
         }
-        Ok(Self { streams: streams.max(1), directory: directory.map(Path::to_path_buf), maps })
+        let (streams, directory) = (streams.max(1), directory.map(Path::to_path_buf));
+        Ok(Self { purpose, streams, directory, maps })
     }
 
     /// Gives an object's map its place: the table that is there, or the size of a new one.
     fn prepare(&self, map: &mut OpenMapMut<'_>) -> Result<()> {
         let name = map.name().to_string_lossy().into_owned();
-        if name.contains('.') {
-            return Ok(()); // the object's own data
+        if name.contains('.') || name == SOCKETS {
+            return Ok(()); // the object's own
         }
         match self.maps.get(&name) {
             Some(table) => {
@@ -115,7 +145,7 @@ impl Maps {
                 map.reuse_fd(table.as_fd()).context(|| format!("reuse table {name}"))
             }
             None => map
-                .set_max_entries(entries(&name, self.streams))
+                .set_max_entries(entries(&name, self.purpose, self.streams))
                 .context(|| format!("size table {name}")),
         }
     }
@@ -128,7 +158,7 @@ impl Maps {
     fn adopt(&mut self, object: &Object) -> Result<()> {
         for map in object.maps() {
             let name = map.name().to_string_lossy().into_owned();
-            if name.contains('.') || self.maps.contains_key(&name) {
+            if name.contains('.') || name == SOCKETS || self.maps.contains_key(&name) {
                 continue;
             }
             let mut handle = MapHandle::try_from(&map).context(|| format!("hold table {name}"))?;
@@ -204,6 +234,9 @@ impl Instance {
     pub(crate) fn load(maps: &mut Maps, port: u8, test_clock: bool) -> Result<Self> {
         use frer_skeleton::types::rodata;
 
+        if maps.purpose == Purpose::Steer {
+            return Self::load_steering(maps, port);
+        }
         let index_mask = maps.handle("l2_index")?.max_entries() - 1;
         let mut rodata = [0; size_of::<rodata>()];
         rodata[offset_of!(rodata, port)] = port;
@@ -213,13 +246,31 @@ impl Instance {
         maps.load(&FRER.0, "the programs of a port", &rodata, also).map(Self)
     }
 
+    fn load_steering(maps: &mut Maps, port: u8) -> Result<Self> {
+        use steer_skeleton::types::rodata;
+
+        let index_mask = maps.handle("l2_index")?.max_entries() - 1;
+        let mut rodata = [0; size_of::<rodata>()];
+        rodata[offset_of!(rodata, port)] = port;
+        rodata[offset_of!(rodata, index_mask)..][..4].copy_from_slice(&index_mask.to_ne_bytes());
+        maps.load(&STEER.0, "the steering program of a port", &rodata, None).map(Self)
+    }
+
     fn program(&self, name: &str) -> ProgramMut<'_> {
         self.0.progs_mut().find(|p| p.name() == name).expect("the object holds it")
     }
 
     /// What runs on the port's interface.
     pub(crate) fn ingress(&self) -> ProgramMut<'_> {
-        self.program("frer_ingress")
+        let ours = |p: &ProgramMut<'_>| p.name() == "frer_ingress" || p.name() == "frer_steer";
+        self.0.progs_mut().find(ours).expect("the object holds it")
+    }
+
+    /// Sockets by receive queue, where frames are steered to them.
+    pub(crate) fn sockets(&self) -> Result<MapHandle> {
+        let map = self.0.maps().find(|map| map.name() == SOCKETS);
+        let map = map.expect("a steering program has sockets");
+        MapHandle::try_from(&map).context(|| format!("hold table {SOCKETS}"))
     }
 
     /// What runs on replicas that leave by the port.

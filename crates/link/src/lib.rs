@@ -107,6 +107,7 @@ mod claim;
 mod clock;
 mod error;
 mod filter;
+mod mapping;
 mod module;
 mod packet;
 mod port;
@@ -119,6 +120,7 @@ mod txtime;
 mod xdp;
 mod xsk;
 
+pub mod raw;
 pub mod testing;
 
 pub use backends::{Backend, Backends, Purpose, Remark, backends};

@@ -9,6 +9,7 @@ mod pass;
 
 use std::time::{Duration, Instant};
 
+use onbeat_netdev::testing::RawSocket;
 use onbeat_wire::{EtherType, MacAddress};
 
 use crate::{
@@ -38,6 +39,16 @@ pub trait Peer {
 
     /// The next frame of [`ETHER_TYPE`], or `None` where none comes within `timeout`.
     fn receive(&mut self, timeout: Duration) -> Option<Vec<u8>>;
+}
+
+impl Peer for RawSocket {
+    fn send(&mut self, frame: &[u8]) {
+        RawSocket::send(self, frame);
+    }
+
+    fn receive(&mut self, timeout: Duration) -> Option<Vec<u8>> {
+        RawSocket::receive(self, timeout)
+    }
 }
 
 /// Runs the body. The cable is up; nobody else uses it.

@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{BOUND, Cable, RawSocket};
+use common::{BOUND, Cable, raw_socket};
 use nix::ifaddrs::getifaddrs;
 use onbeat_link::testing::{ETHER_TYPE, Peer, conformance, frame};
 use onbeat_link::{
@@ -109,7 +109,7 @@ fn a_claim_isolates_and_gives_everything_back() {
         let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
         let mut port = PacketPort::open(claim.namespace(), claim.interface(), options).unwrap();
         cable.far.wait_carrier("f0", BOUND).unwrap();
-        conformance(&mut port, &mut RawSocket::open(&cable.far, "f0"));
+        conformance(&mut port, &mut raw_socket(&cable.far, "f0"));
         if by_drop {
             drop(claim)
         } else {
@@ -168,7 +168,7 @@ fn a_nic_stamps_by_its_own_clock() {
     let inside = Handle::in_namespace(claim.namespace()).unwrap();
     inside.wait_carrier("p0", BOUND).unwrap();
     cable.far.wait_carrier("f0", BOUND).unwrap();
-    let mut peer = RawSocket::open(&cable.far, "f0");
+    let mut peer = raw_socket(&cable.far, "f0");
     let mac = port.mac_address();
     let slot = port.allocate(60).unwrap();
     port.update(slot, &frame(mac, mac, b"out")).unwrap();

@@ -22,7 +22,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use adapter::{Bus, ETHER_TYPE};
-use common::{Cable, RawSocket};
+use common::Cable;
 use device::Segment;
 use device::sii::{NAME, PROCESS_DATA, PRODUCT, VENDOR};
 use ethercrab::error::{Error as EthercatError, TimeoutError};
@@ -32,6 +32,7 @@ use ethercrab::{
 };
 use onbeat_link::testing::Peer;
 use onbeat_link::{PacketOptions, PacketPort, Port, XdpOptions, XdpPort, XskPort};
+use onbeat_netdev::testing::RawSocket;
 use onbeat_netdev::testing::{Feature as Needs, require_all};
 use proptest::prelude::*;
 

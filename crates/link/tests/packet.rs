@@ -7,11 +7,12 @@
 
 mod common;
 
-use common::{BOUND, Cable, RawSocket};
+use common::{BOUND, Cable, raw_socket};
 use onbeat_link::testing::{ETHER_TYPE, Peer, conformance, frame};
 use onbeat_link::{
     Capability, Cause, Clock, Feature, Outcome, PacketOptions, PacketPort, Port, StampSource,
 };
+use onbeat_netdev::testing::RawSocket;
 use onbeat_netdev::testing::{Feature as Needs, require_all};
 
 fn options() -> PacketOptions {
@@ -20,7 +21,7 @@ fn options() -> PacketOptions {
 
 fn open(cable: &Cable, options: PacketOptions) -> (PacketPort, RawSocket) {
     let port = PacketPort::open(cable.near.namespace(), "p0", options).unwrap();
-    (port, RawSocket::open(&cable.far, "f0"))
+    (port, raw_socket(&cable.far, "f0"))
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn a_link_that_goes_down_is_told_and_survived() {
     cable.near.wait_carrier("p0", BOUND).unwrap();
     cable.far.wait_carrier("f0", BOUND).unwrap();
 
-    one_each_way(&mut port, &mut RawSocket::open(&cable.far, "f0"));
+    one_each_way(&mut port, &mut raw_socket(&cable.far, "f0"));
 }
 
 /// Frames each way, with a confirmation that is that frame's.

@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use common::xdp::{self, next_frame, options};
-use common::{BOUND, Cable, RawSocket};
+use common::{BOUND, Cable, raw_socket};
 use onbeat_link::testing::{PassProgram, Peer, conformance, frame};
 use onbeat_link::{
     Capability, Cause, Clock, Confirmation, Feature, Filter, Outcome, Port, Slot, XdpOptions,
     XdpPort,
 };
 use onbeat_netdev::XdpMode;
+use onbeat_netdev::testing::RawSocket;
 use onbeat_netdev::testing::{Feature as Needs, require_all, require_that};
 use onbeat_wire::{EtherType, MacAddress};
 
@@ -46,7 +47,7 @@ impl Bench {
 
     fn open(&self, options: XdpOptions) -> (XdpPort, RawSocket) {
         let port = XdpPort::open(self.cable.near.namespace(), "p0", options).unwrap();
-        (port, RawSocket::open(&self.cable.far, "f0"))
+        (port, raw_socket(&self.cable.far, "f0"))
     }
 }
 

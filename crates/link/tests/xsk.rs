@@ -8,15 +8,16 @@
 mod common;
 
 use common::xdp::{self, options};
-use common::{Cable, RawSocket};
+use common::{Cable, raw_socket};
 use onbeat_link::testing::conformance;
 use onbeat_link::{Capability, Clock, Feature, Port, XdpOptions, XskPort};
 use onbeat_netdev::XdpMode;
+use onbeat_netdev::testing::RawSocket;
 use onbeat_netdev::testing::{Feature as Needs, require_all};
 
 fn open(cable: &Cable, options: XdpOptions) -> (XskPort, RawSocket) {
     let port = XskPort::open(cable.near.namespace(), "p0", options).unwrap();
-    (port, RawSocket::open(&cable.far, "f0"))
+    (port, raw_socket(&cable.far, "f0"))
 }
 
 fn can_run() -> bool {

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{BOUND, Cable, RawSocket, frame, passes};
+use common::{BOUND, Cable, frame, passes, raw_socket};
 use nix::errno::Errno;
 use onbeat_netdev::{
     Bridge, Error, Handle, Namespace, VethEnd,
@@ -61,7 +61,7 @@ fn frames_and_carrier_pass_a_cable() {
         return;
     }
     let Cable { left, right } = Cable::new();
-    let (from, to) = (RawSocket::open(&left, "l0"), RawSocket::open(&right, "r0"));
+    let (from, to) = (raw_socket(&left, "l0"), raw_socket(&right, "r0"));
     let frame = frame(b"over the cable");
     assert!(passes(&from, &to, &frame));
     let statistics = right.statistics("r0").unwrap();
@@ -272,7 +272,7 @@ fn a_bridge_passes_a_frame_between_namespaces() {
     assert_eq!(port.master, Some(br.index));
     assert!(port.promiscuity > 0, "a bridge makes its ports promiscuous");
 
-    let (from, to) = (RawSocket::open(&left, "a"), RawSocket::open(&right, "b"));
+    let (from, to) = (raw_socket(&left, "a"), raw_socket(&right, "b"));
     assert!(passes(&from, &to, &frame(b"through the bridge")));
     // To the group of LLDP, which a bridge forwards only where it is told to.
     let mut lldp = frame(b"link-local");

@@ -82,6 +82,54 @@ impl core::error::Error for EditError {}
 /// Octets a frame grows by at most: a VLAN tag and an R-TAG.
 pub const MAX_GROWTH: usize = vlan::TAG_LEN + rtag::TAG_LEN;
 
+/// Octets of a frame's headers at most: addresses, VLAN tags and R-TAG.
+const MAX_HEAD: usize = 12 + MAX_VLANS * vlan::TAG_LEN + rtag::TAG_LEN;
+
+/// The headers of a changed frame.
+#[derive(Debug, Clone, Copy)]
+pub struct Head {
+    octets: [u8; MAX_HEAD],
+    len: u8,
+}
+
+impl core::ops::Deref for Head {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.octets[..usize::from(self.len)]
+    }
+}
+
+/// A changed frame in two parts, to be sent as such or to be put together where the frame lies.
+#[derive(Debug, Clone, Copy)]
+pub struct Edited<'a> {
+    /// Its headers as they are now; empty where nothing changed.
+    pub head: Head,
+    /// What follows: the end of the frame as it was.
+    pub rest: &'a [u8],
+}
+
+impl<'a> Edited<'a> {
+    /// A frame without any change.
+    pub fn unchanged(frame: &Frame<'a>) -> Self {
+        Self { head: Head { octets: [0; MAX_HEAD], len: 0 }, rest: frame.octets() }
+    }
+}
+
+/// `frame` with several changes, one upon the other, in two parts. A frame that shrinks is not
+/// padded: the port that sends it does that.
+///
+/// # Errors
+/// A change that this frame cannot have.
+pub fn edit_head<'a>(frame: &Frame<'a>, edits: &[&Edit]) -> Result<Edited<'a>, EditError> {
+    let headers = Headers::changed(frame, edits)?;
+    let mut octets = [0; MAX_HEAD];
+    let mut writer = Writer::new(&mut octets);
+    headers.write(&mut writer)?;
+    let len = writer.len() as u8;
+    Ok(Edited { head: Head { octets, len }, rest: headers.rest })
+}
+
 /// Writes `frame` with the changes to the start of `out`; returns its length.
 ///
 /// A buffer of [`MAX_GROWTH`] octets more than the frame suffices for every edit. A frame that
@@ -98,11 +146,11 @@ pub fn edit(frame: &Frame<'_>, edit: &Edit, out: &mut [u8]) -> Result<usize, Edi
 /// # Errors
 /// As [`edit`].
 pub fn edit_all(frame: &Frame<'_>, edits: &[&Edit], out: &mut [u8]) -> Result<usize, EditError> {
-    let mut headers = Headers::of(frame);
-    for edit in edits {
-        headers.change(edit)?;
-    }
-    headers.write(out)
+    let headers = Headers::changed(frame, edits)?;
+    let mut writer = Writer::new(out);
+    headers.write(&mut writer)?;
+    writer.put("frame", headers.rest)?;
+    Ok(writer.len())
 }
 
 /// A frame's headers on their way to be others.
@@ -128,6 +176,14 @@ impl<'a> Headers<'a> {
             pushed: None,
             rest: frame.msdu(),
         }
+    }
+
+    fn changed(frame: &Frame<'a>, edits: &[&Edit]) -> Result<Self, EditError> {
+        let mut headers = Self::of(frame);
+        for edit in edits {
+            headers.change(edit)?;
+        }
+        Ok(headers)
     }
 
     fn change(&mut self, edit: &Edit) -> Result<(), EditError> {
@@ -164,8 +220,8 @@ impl<'a> Headers<'a> {
         Ok(())
     }
 
-    fn write(&self, out: &mut [u8]) -> Result<usize, EditError> {
-        let mut writer = Writer::new(out);
+    /// Writes what stands in front of `rest`.
+    fn write(&self, writer: &mut Writer<'_>) -> Result<(), EditError> {
         writer.put("destination address", &self.destination.0)?;
         writer.put("source address", &self.source.0)?;
         for tag in self.vlans.iter().flatten() {
@@ -176,8 +232,7 @@ impl<'a> Headers<'a> {
             let len = tag.emit(writer.rest())?;
             writer.advance(len);
         }
-        writer.put("frame", self.rest)?;
-        Ok(writer.len())
+        Ok(())
     }
 }
 
@@ -203,6 +258,9 @@ mod tests {
         let mut out = [0xa5; 64];
         let len = edit(&Frame::parse(source).unwrap(), &what, &mut out)?;
         assert!(out[len..].iter().all(|octet| *octet == 0xa5));
+        let parts = edit_head(&Frame::parse(source).unwrap(), &[&what])?;
+        assert_eq!([&parts.head[..], parts.rest].concat(), out[..len]);
+        assert!(source.ends_with(parts.rest));
         Ok(out[..len].to_vec())
     }
 

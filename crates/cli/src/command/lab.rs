@@ -102,7 +102,8 @@ struct Run {
     #[arg(value_parser = PossibleValuesParser::new(names()))]
     name: String,
     /// What moves the frames in the nodes: programs in the kernel (xdp), or the node's process, over
-    /// packet sockets (packet); without it, as the nodes' configurations have it
+    /// packet sockets (packet) or AF_XDP sockets (xsk); without it, as the nodes' configurations have
+    /// it
     #[arg(long, value_name = "NAME", value_parser = backend)]
     backend: Option<Backend>,
     /// Print the result as JSON (docs/result.schema.json)

@@ -36,8 +36,8 @@ pub(crate) struct Arguments {
     /// Replace XDP programs of others on the interfaces
     #[arg(long)]
     replace: bool,
-    /// What moves the frames, whatever the file says: programs in the kernel (xdp), or this process,
-    /// over packet sockets (packet)
+    /// What moves the frames of all ports, whatever the file says: programs in the kernel (xdp), or
+    /// this process, over packet sockets (packet) or AF_XDP sockets (xsk)
     #[arg(long, value_name = "NAME", value_parser = backend)]
     backend: Option<Backend>,
 }

@@ -188,6 +188,16 @@ impl Plane {
         Ok(())
     }
 
+    /// Whether there is such a port.
+    pub(crate) fn is_attached(&self, name: &str) -> bool {
+        self.ports.contains_key(name)
+    }
+
+    /// Of a port whose frames are steered: sockets by receive queue.
+    pub(crate) fn sockets(&self, name: &str) -> Result<MapHandle> {
+        self.ports[name].programs.sockets()
+    }
+
     /// Ports that are attached.
     pub fn ports(&self) -> impl Iterator<Item = (&str, u32, Mode)> {
         self.ports.iter().map(|(name, port)| (name.as_str(), port.ifindex, port.mode))

@@ -26,7 +26,7 @@ use crate::compile::Key;
 use crate::error::{Error, Result};
 use crate::link::{Link, Mode};
 use crate::mapped::Mapped;
-use crate::programs::{Control, Instance, Maps};
+use crate::programs::{Control, Instance, Maps, Purpose};
 use crate::slots::Slots;
 use crate::table::Table;
 use index::Index;
@@ -173,6 +173,16 @@ impl Plane {
     /// # Errors
     /// No BPF file system; pinned state of another version; what the kernel refuses.
     pub fn open(options: &Options) -> Result<Self> {
+        Self::open_for(options, Purpose::Forward)
+    }
+
+    /// One that hands frames of streams to sockets.
+    pub(crate) fn open_steering(max_streams: u32) -> Result<Self> {
+        let options = Options { directory: None, max_streams, test_clock: false };
+        Self::open_for(&options, Purpose::Steer)
+    }
+
+    fn open_for(options: &Options, purpose: Purpose) -> Result<Self> {
         let tables_directory = options.directory.as_ref().map(|d| d.join("tables"));
         if let Some(directory) = &options.directory {
             for part in ["tables", "links"] {
@@ -185,7 +195,7 @@ impl Plane {
             }
             attach::require_bpf_filesystem(directory)?;
         }
-        let mut maps = Maps::open(tables_directory.as_deref(), options.max_streams)?;
+        let mut maps = Maps::open(tables_directory.as_deref(), purpose, options.max_streams)?;
         maps.create()?;
         let control = Control::load(&mut maps, options.test_clock)?;
         let tables = Tables {

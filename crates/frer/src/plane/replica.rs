@@ -3,7 +3,7 @@
 use core::slice;
 
 use onbeat_wire::Frame;
-use onbeat_wire::edit::{self, Edit, EditError, RTagAction, edit_all};
+use onbeat_wire::edit::{self, Edit, EditError, Edited, RTagAction, edit_all, edit_head};
 
 use crate::spec::{Egress, PortId, Rewrite, SequenceTag, VlanAction};
 
@@ -98,6 +98,20 @@ impl<'a> Replica<'a> {
     /// The frame, where it leaves as it came.
     pub fn unchanged(&self) -> Option<&'a [u8]> {
         (self.up.is_none() && self.edit == Edit::default()).then(|| self.frame.octets())
+    }
+
+    /// Its headers, and what follows them: the end of the frame as it came. It is not padded: the
+    /// port that sends it does that.
+    ///
+    /// # Panics
+    /// Never: what cannot be done to a frame is not asked for.
+    pub fn parts(&self) -> Edited<'a> {
+        let parts = match (self.unchanged(), self.up) {
+            (Some(_), _) => Ok(Edited::unchanged(&self.frame)),
+            (None, None) => edit_head(&self.frame, &[&self.edit]),
+            (None, Some(up)) => edit_head(&self.frame, &[up, &self.edit]),
+        };
+        parts.expect("a change that the frame can have")
     }
 
     /// The longest that it can be.

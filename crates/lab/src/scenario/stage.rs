@@ -70,6 +70,9 @@ impl<'a> Stage<'a> {
                     PortMode::Native => "xdp-native",
                     PortMode::Generic => "xdp-generic",
                     PortMode::Packet => "packet",
+                    PortMode::XskZeroCopy => "xsk-zero-copy",
+                    PortMode::XskCopy => "xsk-copy",
+                    PortMode::XskGeneric => "xsk-generic",
                     PortMode::Detached => "detached",
                 };
                 if !modes.contains(&mode) {

@@ -4,6 +4,7 @@ mod control;
 mod filter;
 mod offers;
 mod options;
+mod places;
 mod ring;
 mod socket;
 
@@ -19,6 +20,7 @@ use onbeat_wire::MacAddress;
 use self::control::News;
 use self::offers::Offers;
 pub use self::options::PacketOptions;
+pub(crate) use self::places::Places;
 use self::ring::Ring;
 pub(crate) use self::socket::{Socket, Woken, check, sleep};
 use crate::clock::{self, NicClock};

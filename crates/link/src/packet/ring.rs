@@ -1,28 +1,17 @@
-//! The receive ring that the kernel and this process share (`TPACKET_V2`).
-//!
-//! Version 2, not 3: version 3 gathers frames into blocks and hands a block over when it is full
-//! or a timer of at least a millisecond ends. Version 2 hands over each frame as it comes.
+//! The receive ring of a port: which frames were looked at, received, given back.
 
-use std::io;
-use std::num::NonZeroUsize;
-use std::os::fd::AsFd;
-use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{
-    TP_STATUS_KERNEL, TP_STATUS_TS_RAW_HARDWARE, TP_STATUS_USER, TP_STATUS_VLAN_TPID_VALID,
-    TP_STATUS_VLAN_VALID, sockaddr_ll, tpacket2_hdr,
+    TP_STATUS_TS_RAW_HARDWARE, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, sockaddr_ll,
+    tpacket2_hdr,
 };
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use onbeat_wire::EtherType;
 
+use super::places::Places;
 use super::socket::Socket;
 use crate::{Stamp, StampSource, Tag};
 
-/// What stands before a frame in its place: the header, the sender's address, room for alignment.
-const BEFORE_FRAME: usize = 128;
-const PAGE: usize = 4096;
 /// Where the address of a frame's sender stands in its place (`TPACKET2_HDRLEN` less its length).
 const ADDRESS: usize = size_of::<tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 
@@ -51,9 +40,7 @@ pub(super) struct Entry {
 /// not wait for the stack, and *received* when the stack asks.
 #[derive(Debug)]
 pub(super) struct Ring {
-    memory: NonNull<u8>,
-    size: NonZeroUsize,
-    place: usize,
+    places: Places,
     states: Vec<State>,
     /// The next place to look at.
     look: usize,
@@ -62,32 +49,12 @@ pub(super) struct Ring {
     waiting: usize,
 }
 
-// SAFETY: the memory belongs to the ring alone, and is not bound to a thread.
-unsafe impl Send for Ring {}
-
 impl Ring {
     /// A ring of at least `frames` places for frames of up to `max_frame` octets, each of them.
-    pub(super) fn new(socket: &Socket, frames: usize, max_frame: usize) -> io::Result<Self> {
-        // Powers of two: places then lie one after another through all blocks.
-        let place = (BEFORE_FRAME + max_frame).next_power_of_two();
-        let block = place.max(PAGE);
-        let frames = frames.next_multiple_of(block / place);
-        let blocks = frames * place / block;
-        socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, 1_i32)?;
-        let request = libc::tpacket_req {
-            tp_block_size: block as u32,
-            tp_block_nr: blocks as u32,
-            tp_frame_size: place as u32,
-            tp_frame_nr: frames as u32,
-        };
-        socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
-        let size = NonZeroUsize::new(blocks * block).ok_or(io::ErrorKind::InvalidInput)?;
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
-        // SAFETY: a new mapping at an address that the kernel chooses replaces no other.
-        let memory = unsafe { mmap(None, size, access, flags, socket.as_fd(), 0) }?;
-        let states = vec![State::Free; frames];
-        Ok(Self { memory: memory.cast(), size, place, states, look: 0, next: 0, waiting: 0 })
+    pub(super) fn new(socket: &Socket, frames: usize, max_frame: usize) -> std::io::Result<Self> {
+        let places = Places::new(socket, frames, max_frame, 0)?;
+        let states = vec![State::Free; places.count()];
+        Ok(Self { places, states, look: 0, next: 0, waiting: 0 })
     }
 
     /// Whether a frame is waiting to be received.
@@ -98,8 +65,7 @@ impl Ring {
     /// A frame that came and was not looked at: its place.
     pub(super) fn arrived(&self) -> Option<u32> {
         // A place that is not free was not given back yet: the ring is full.
-        let new = self.states[self.look] == State::Free
-            && self.status(self.look).load(Ordering::Acquire) & TP_STATUS_USER != 0;
+        let new = self.states[self.look] == State::Free && self.places.is_filled(self.look);
         new.then_some(self.look as u32)
     }
 
@@ -107,7 +73,8 @@ impl Ring {
     pub(super) fn answered_by_module(&self, buffer: u32) -> bool {
         // SAFETY: behind the header, at the next 16 octets, a place holds the address of the
         // frame's sender; any octets are one.
-        let address = unsafe { self.at(buffer as usize).add(ADDRESS).cast::<sockaddr_ll>().read() };
+        let address =
+            unsafe { self.places.at(buffer as usize).add(ADDRESS).cast::<sockaddr_ll>().read() };
         address.sll_pkttype == crate::module::ANSWERED
     }
 
@@ -124,7 +91,7 @@ impl Ring {
         if tpid != EtherType::C_VLAN && tpid != EtherType::S_VLAN {
             return;
         }
-        let mut header = self.header(buffer as usize);
+        let mut header = self.places.header(buffer as usize);
         let start = usize::from(header.tp_mac);
         header.tp_mac += TAG as u16;
         header.tp_snaplen -= TAG as u32;
@@ -132,7 +99,7 @@ impl Ring {
         header.tp_vlan_tpid = tpid.0;
         header.tp_vlan_tci = u16::from_be_bytes([c, d]);
         header.tp_status |= TP_STATUS_VLAN_VALID | TP_STATUS_VLAN_TPID_VALID;
-        let place = self.at(buffer as usize);
+        let place = self.places.at(buffer as usize);
         // SAFETY: the octets from `start` on, as many as both addresses and the tag, were just
         // read through `octets`; the place is this process's until it is released, and the ring
         // is held mutably. The header lies in front of them.
@@ -157,7 +124,7 @@ impl Ring {
         self.states[index] = State::Held;
         self.next = (index + 1) % self.states.len();
         self.waiting -= 1;
-        let header = self.header(index);
+        let header = self.places.header(index);
         let source = match header.tp_status & TP_STATUS_TS_RAW_HARDWARE {
             0 => StampSource::Software,
             _ => StampSource::Hardware,
@@ -177,13 +144,11 @@ impl Ring {
 
     /// The frame at a place that [`Ring::arrived`] or [`Ring::receive`] told.
     pub(super) fn octets(&self, buffer: u32) -> &[u8] {
-        let header = self.header(buffer as usize);
-        // The kernel puts frames into their places; that they end there is made sure all the same.
-        let start = usize::from(header.tp_mac).min(self.place);
-        let len = (header.tp_snaplen as usize).min(self.place - start);
+        let header = self.places.header(buffer as usize);
+        let (start, len) = self.places.extent(&header);
         // SAFETY: the octets lie in the place, which the kernel does not touch until its status
         // says so; `release` says so, and takes the ring mutably.
-        unsafe { slice::from_raw_parts(self.at(buffer as usize).add(start), len) }
+        unsafe { slice::from_raw_parts(self.places.at(buffer as usize).add(start), len) }
     }
 
     /// Gives the place back to the kernel.
@@ -191,32 +156,6 @@ impl Ring {
         let index = buffer as usize;
         assert_eq!(self.states[index], State::Held, "a frame is given back once");
         self.states[index] = State::Free;
-        self.status(index).store(TP_STATUS_KERNEL, Ordering::Release);
-    }
-
-    fn at(&self, index: usize) -> *mut u8 {
-        assert!(index < self.states.len());
-        // SAFETY: the place lies in the mapping, which holds as many as there are states.
-        unsafe { self.memory.as_ptr().add(index * self.place) }
-    }
-
-    fn status(&self, index: usize) -> &AtomicU32 {
-        // SAFETY: a place begins with its status, aligned as the place is; the kernel writes it
-        // as a whole.
-        unsafe { AtomicU32::from_ptr(self.at(index).cast()) }
-    }
-
-    fn header(&self, index: usize) -> tpacket2_hdr {
-        // SAFETY: a place begins with its header; any octets are one.
-        unsafe { self.at(index).cast::<tpacket2_hdr>().read() }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is the one that `new` made, and nothing refers to it any more.
-        if let Err(errno) = unsafe { munmap(self.memory.cast(), self.size.get()) } {
-            tracing::warn!("the receive ring is not unmapped: {errno}");
-        }
+        self.places.release(index);
     }
 }

@@ -32,7 +32,7 @@ impl Socket {
     }
 
     /// Sends to, and from now on receives frames of `protocol` from, the interface.
-    pub(super) fn bind(&self, protocol: u16) -> io::Result<()> {
+    pub(crate) fn bind(&self, protocol: u16) -> io::Result<()> {
         // SAFETY: sockaddr_ll is plain data, for which zeros are a value.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         address.sll_family = libc::AF_PACKET as u16;
@@ -72,6 +72,17 @@ impl Socket {
         self.set(libc::SOL_PACKET, name, request)
     }
 
+    /// Has the NIC receive frames to any address. The kernel takes it back at the socket's end.
+    pub(crate) fn promiscuous(&self) -> io::Result<()> {
+        let request = libc::packet_mreq {
+            mr_ifindex: self.index,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, request)
+    }
+
     /// Has frames carry launch times of CLOCK_TAI, and the kernel report those that it gives up.
     pub(super) fn launch_times(&self, deadline: bool, priority: u8) -> io::Result<()> {
         let mut flags = libc::SOF_TXTIME_REPORT_ERRORS;
@@ -99,6 +110,17 @@ impl Socket {
             }
             result => result,
         }
+    }
+
+    /// Sends messages until one cannot be sent: how many went.
+    ///
+    /// # Safety
+    /// What the messages point to must be there through the call.
+    pub(crate) unsafe fn send_all(&self, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
+        let (first, count) = (messages.as_mut_ptr(), messages.len() as u32);
+        // SAFETY: the array has the length given; what it points to, the caller answers for.
+        let sent = unsafe { libc::sendmmsg(self.raw(), first, count, libc::MSG_DONTWAIT) };
+        check(sent).map(|sent| sent as usize)
     }
 
     fn send_once(&self, frame: &[u8], launch: Option<Time>) -> io::Result<()> {
@@ -147,12 +169,12 @@ impl Socket {
 
     /// Takes an error off the socket, for example that the interface went down, so that it is not
     /// reported again; whether there was one.
-    pub(super) fn take_error(&self) -> io::Result<bool> {
+    pub(crate) fn take_error(&self) -> io::Result<bool> {
         self.get::<c_int>(libc::SOL_SOCKET, libc::SO_ERROR).map(|error| error != 0)
     }
 
     /// Frames lost for want of room since the last call.
-    pub(super) fn take_drops(&self) -> io::Result<u64> {
+    pub(crate) fn take_drops(&self) -> io::Result<u64> {
         let statistics: [u32; 2] = self.get(libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
         // struct tpacket_stats: packets, drops.
         Ok(statistics[1].into())

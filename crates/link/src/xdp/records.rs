@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use libbpf_rs::{MapCore, MapHandle};
 
 use super::abi::port_record;
-use crate::xsk::{Mapping, page};
+use crate::mapping::{Mapping, page};
 
 /// In front of each record: its length, and two flags of it.
 const HEADER: usize = 8;

@@ -11,8 +11,9 @@ use super::abi::{
     port_copy, port_filter, port_record, port_responses, port_slot, port_state, port_table,
     port_version,
 };
+use crate::mapping::{Mapping, page};
 use crate::response::Responses;
-use crate::xsk::{MAX_FRAME, Mapping, page};
+use crate::xsk::MAX_FRAME;
 use crate::{Filter, Slot};
 
 const WORD: usize = size_of::<u64>();

@@ -9,6 +9,7 @@ use libbpf_rs::OpenMapMut;
 use onbeat_netdev::{Handle, Namespace, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
+use super::bound::CHUNK;
 use super::obstacle::obstacle;
 use super::offers::Offers;
 use super::program::{Aligned, Program};
@@ -198,7 +199,7 @@ impl Base {
                 completes: true,
             }),
             Some(chunk) => {
-                let at = chunk * super::socket::CHUNK;
+                let at = chunk * CHUNK;
                 self.socket.octets_mut(at, frame.len()).copy_from_slice(frame);
                 let result = self.socket.send(chunk, frame.len());
                 if result.as_ref().is_err_and(|failure| !failure.completes) {
@@ -264,7 +265,7 @@ impl Base {
     /// A frame that came to the socket, its tag taken out.
     pub(crate) fn arrive(&mut self) -> Option<Arrival> {
         let (mut at, mut octets) = self.socket.received()?;
-        let chunk = at / super::socket::CHUNK;
+        let chunk = at / CHUNK;
         let meta = self.socket.octets(at - size_of::<u64>(), size_of::<u64>());
         let stamp = match meta.first_chunk().map_or(0, |ns| u64::from_ne_bytes(*ns)) {
             0 => stamp::now(),
@@ -288,7 +289,7 @@ impl Base {
     /// Room for a frame in an own chunk: the chunk and where it begins, if one is free.
     pub(crate) fn room(&mut self, octets: usize) -> Option<(usize, usize, &mut [u8])> {
         let chunk = self.free.pop()?;
-        let at = chunk * super::socket::CHUNK;
+        let at = chunk * CHUNK;
         Some((chunk, at, self.socket.octets_mut(at, octets)))
     }
 

@@ -1,7 +1,7 @@
 //! The back end `xsk`, and what it shares with `xdp`.
 
 mod base;
-mod mapping;
+mod bound;
 mod obstacle;
 mod offers;
 mod options;
@@ -16,11 +16,14 @@ use std::fmt;
 use onbeat_netdev::{Namespace, XdpMode};
 
 pub(crate) use self::base::{Arrival, Base, Kind, MAX_FRAME};
-pub(crate) use self::mapping::{Mapping, page};
-pub(crate) use self::obstacle::obstacle;
+pub(crate) use self::bound::{
+    BIND, CHUNK, HEADROOM, Rings, bind, drops, open, wake_receive, wake_transmit,
+};
+pub(crate) use self::obstacle::{obstacle, receive_queues};
 pub use self::options::XdpOptions;
 pub(crate) use self::port::OverXdp;
 pub(crate) use self::program::{Aligned, create_link, owned};
+pub(crate) use self::ring::{Consumer, Producer};
 pub(crate) use self::stamp::of_tai;
 use crate::response::Responses;
 use crate::{Cause, Result, Time};

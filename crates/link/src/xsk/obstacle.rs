@@ -43,7 +43,7 @@ pub(crate) fn obstacle(namespace: &Namespace, link: &Link) -> Option<(String, St
 }
 
 /// Queues that the interface receives by at present.
-fn receive_queues(namespace: &Namespace, link: &Link) -> u32 {
+pub(crate) fn receive_queues(namespace: &Namespace, link: &Link) -> u32 {
     let channels = Ethtool::in_namespace(namespace).and_then(|tool| tool.channels(&link.name));
     match channels {
         Ok(channels) => channels.rx + channels.combined,

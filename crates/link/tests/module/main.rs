@@ -18,13 +18,14 @@ mod withstand;
 
 use std::sync::Once;
 
-use common::{BOUND, Cable, RawSocket};
+use common::{BOUND, Cable, raw_socket};
 use machine::module;
 use onbeat_link::testing::{ETHER_TYPE, Peer, conformance, frame};
 use onbeat_link::{
     Capability, Cause, Clock, Error, Feature, ModuleOptions, ModulePort, Outcome, Port, Transmit,
 };
 use onbeat_netdev::Bridge;
+use onbeat_netdev::testing::RawSocket;
 
 fn options(transmit: Transmit) -> ModuleOptions {
     ModuleOptions { ether_types: vec![ETHER_TYPE], transmit, ..ModuleOptions::default() }
@@ -49,7 +50,7 @@ fn try_open(cable: &Cable, options: ModuleOptions) -> Option<ModulePort> {
 
 fn open(cable: &Cable, options: ModuleOptions) -> (ModulePort, RawSocket) {
     let port = ModulePort::open(cable.near.namespace(), "p0", options).unwrap();
-    (port, RawSocket::open(&cable.far, "f0"))
+    (port, raw_socket(&cable.far, "f0"))
 }
 
 /// The code that the module refused with, and its sentence.
@@ -72,7 +73,7 @@ fn it_conforms_in_every_mode() {
                 "{transmit}, {clock}{}",
                 if switch { ", with the virtual interface" } else { "" }
             );
-            conformance(&mut port, &mut RawSocket::open(&cable.far, "f0"));
+            conformance(&mut port, &mut raw_socket(&cable.far, "f0"));
         }
     }
     for options in [
@@ -213,7 +214,7 @@ fn frames_that_did_not_leave_are_told() {
         cable.near.set_up("p0").unwrap();
         cable.near.wait_carrier("p0", BOUND).unwrap();
         cable.far.wait_carrier("f0", BOUND).unwrap();
-        let mut peer = RawSocket::open(&cable.far, "f0");
+        let mut peer = raw_socket(&cable.far, "f0");
         port.send(slot).unwrap();
         assert_eq!(peer.receive(BOUND).unwrap(), frame(mac, mac, b"still here"));
         assert_eq!(port.diagnostics().unwrap().send_failures, 3);

@@ -32,7 +32,7 @@ fn what_is_not_claimed_passes() {
             "p0".to_owned()
         };
         let mac = port.mac_address();
-        let mut host = RawSocket::open(&cable.near, &name);
+        let mut host = raw_socket(&cable.near, &name);
         peer.send(&frame(mac, mac, b"to the host"));
         assert_eq!(host.receive(BOUND).unwrap(), frame(mac, mac, b"to the host"));
         host.send(&frame(mac, mac, b"from the host"));

@@ -2,13 +2,9 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use std::{
-    io,
-    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use onbeat_netdev::testing::RawSocket;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 
 /// Longest wait for something that comes at once unless it never comes.
@@ -44,55 +40,9 @@ impl Cable {
     }
 }
 
-/// A packet socket that sends and receives frames of [`ETHER_TYPE`] on one device.
-pub(crate) struct RawSocket(OwnedFd);
-
-impl RawSocket {
-    pub(crate) fn open(handle: &Handle, interface: &str) -> Self {
-        let index = handle.index(interface).unwrap();
-        handle.namespace().run(|| Self::of(index)).unwrap().unwrap()
-    }
-
-    fn of(index: u32) -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just opened and belongs to nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let address = libc::sockaddr_ll {
-            sll_family: libc::AF_PACKET as u16,
-            sll_protocol: ETHER_TYPE.to_be(),
-            sll_ifindex: index as i32,
-            sll_hatype: 0,
-            sll_pkttype: 0,
-            sll_halen: 0,
-            sll_addr: [0; 8],
-        };
-        let length = size_of_val(&address) as u32;
-        // SAFETY: `address` is a sockaddr_ll of `length` octets that lives across the call.
-        let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) };
-        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(Self(fd)) }
-    }
-
-    pub(crate) fn send(&self, frame: &[u8]) {
-        assert_eq!(nix::unistd::write(&self.0, frame), Ok(frame.len()));
-    }
-
-    /// The next frame, or `None` where none comes within `timeout`.
-    pub(crate) fn receive(&self, timeout: Duration) -> Option<Vec<u8>> {
-        let wait = PollTimeout::try_from(timeout).unwrap();
-        let ready = poll(&mut [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)], wait).unwrap();
-        if ready == 0 {
-            return None;
-        }
-        let mut frame = vec![0; 2048];
-        let length = nix::unistd::read(&self.0, &mut frame).unwrap();
-        frame.truncate(length);
-        Some(frame)
-    }
+/// A packet socket for frames of [`ETHER_TYPE`] on one device.
+pub(crate) fn raw_socket(handle: &Handle, interface: &str) -> RawSocket {
+    RawSocket::open_for(handle, interface, ETHER_TYPE)
 }
 
 /// A broadcast frame of [`ETHER_TYPE`].

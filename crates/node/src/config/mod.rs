@@ -74,11 +74,20 @@ pub enum Backend {
     Xdp,
     /// The daemon, over packet sockets: where there is no XDP.
     Packet,
+    /// The daemon, over AF_XDP sockets.
+    Xsk,
 }
 
 impl Backend {
     /// Each with its name in files and on the command line.
-    pub const ALL: [(&'static str, Self); 2] = [("xdp", Self::Xdp), ("packet", Self::Packet)];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("xdp", Self::Xdp), ("packet", Self::Packet), ("xsk", Self::Xsk)];
+
+    /// Whether the daemon moves the frames.
+    #[must_use]
+    pub fn is_user_space(self) -> bool {
+        self != Self::Xdp
+    }
 }
 
 impl std::fmt::Display for Backend {
@@ -95,6 +104,8 @@ pub struct PortConfig {
     pub name: String,
     /// The interface, as programs of this machine see it.
     pub interface: String,
+    /// What moves its frames: as the node, or another one in user space.
+    pub backend: Backend,
     /// How the data plane attaches.
     pub mode: Mode,
     /// MTU to set at start.
@@ -179,7 +190,7 @@ impl Config {
         let faults = Faults::default();
         let mut table = Table::root(&root, &faults);
         let node = node::read(table.take("node"), file);
-        let (ports, ids) = node::read_ports(table.items("port"));
+        let (ports, ids) = node::read_ports(table.items("port"), node.backend);
         if ports.is_empty() && !table.has("port") {
             let help = "add [[port]] with name = \"path1\" and interface = \"eth0\"";
             table.fault("the node has no port", help);
@@ -193,6 +204,12 @@ impl Config {
         let warnings = faults.judge(&source)?;
         let streams = streams.into_iter().map(|(_, stream)| stream).collect();
         Ok(Config { node, ports, streams, warnings, source, blocks })
+    }
+
+    /// Has this move the frames of all ports, whatever the file says.
+    pub fn set_backend(&mut self, backend: Backend) {
+        self.node.backend = backend;
+        self.ports.iter_mut().for_each(|port| port.backend = backend);
     }
 
     /// The port a stream's [`PortId`] stands for.

@@ -87,7 +87,7 @@ pub(super) fn read_name(value: &Value<'_>) -> Option<String> {
 
 /// The ports, and their names. A port that is broken keeps its name and number, so that streams
 /// which use it are not faulted for it.
-pub(super) fn read_ports(values: Vec<Value<'_>>) -> (Vec<PortConfig>, PortIds) {
+pub(super) fn read_ports(values: Vec<Value<'_>>, of_node: Backend) -> (Vec<PortConfig>, PortIds) {
     let mut ports = Vec::new();
     let mut ids = HashMap::new();
     let mut interfaces: HashMap<String, String> = HashMap::new();
@@ -129,6 +129,8 @@ pub(super) fn read_ports(values: Vec<Value<'_>>) -> (Vec<PortConfig>, PortIds) {
                 );
             }
         }
+        let backend = table.take("backend");
+        let backend = backend.and_then(|value| read_port_backend(&value, &name, of_node));
         let mode = table.take("mode").and_then(|value| {
             value.choice(&[
                 ("auto", Mode::Auto),
@@ -148,6 +150,7 @@ pub(super) fn read_ports(values: Vec<Value<'_>>) -> (Vec<PortConfig>, PortIds) {
         ports.push(PortConfig {
             name,
             interface: interface.unwrap_or_default(),
+            backend: backend.unwrap_or(of_node),
             mode: mode.unwrap_or_default(),
             mtu,
             create,
@@ -155,6 +158,24 @@ pub(super) fn read_ports(values: Vec<Value<'_>>) -> (Vec<PortConfig>, PortIds) {
         });
     }
     (ports, ids)
+}
+
+fn read_port_backend(value: &Value<'_>, port: &str, of_node: Backend) -> Option<Backend> {
+    let backend = value.choice(&Backend::ALL)?;
+    if backend.is_user_space() == of_node.is_user_space() {
+        return Some(backend);
+    }
+    value.fault(
+        format!(
+            "port {port:?} is to be by {:?} and the node by {:?}: what a stream's functions know is \
+             in one place, the kernel's tables or the daemon, and ports of both would not share it",
+            backend.to_string(),
+            of_node.to_string()
+        ),
+        "leave it out, or say backend = \"packet\" or \"xsk\" in [node]: its ports may choose among \
+         these two",
+    );
+    None
 }
 
 fn read_interface(value: &Value<'_>, create: Option<Create>) -> Option<String> {

@@ -12,7 +12,7 @@ pub struct NodeStatus {
     pub pid: u32,
     /// Seconds since the daemon started.
     pub uptime_s: u64,
-    /// What moves the frames: `xdp` or `packet`.
+    /// What moves the frames, unless a port says else: `xdp`, `packet` or `xsk`.
     pub data_plane: String,
     /// Its ports, in the order of the configuration.
     pub ports: Vec<PortStatus>,
@@ -30,6 +30,12 @@ pub enum PortMode {
     Generic,
     /// By packet sockets of the daemon.
     Packet,
+    /// By AF_XDP sockets of the daemon, into whose memory the driver receives.
+    XskZeroCopy,
+    /// By AF_XDP sockets of the daemon, to which the driver's program has frames copied.
+    XskCopy,
+    /// By AF_XDP sockets of the daemon, to which frames are copied in the kernel's generic hook.
+    XskGeneric,
     /// Not at all: the interface is gone, or the program was removed.
     #[default]
     Detached,

@@ -30,6 +30,9 @@ pub fn node_table(status: &NodeStatus) -> String {
             PortMode::Native => "native",
             PortMode::Generic => "generic",
             PortMode::Packet => "packet",
+            PortMode::XskZeroCopy => "xsk zero-copy",
+            PortMode::XskCopy => "xsk copy",
+            PortMode::XskGeneric => "xsk generic",
             PortMode::Detached => "detached",
         };
         let link = match port.link {

@@ -10,12 +10,12 @@ use onbeat_netdev::LinkEvent;
 use onbeat_realtime::Profile;
 
 use super::Options;
-use super::engine::{Engine, PacketPlane};
+use super::engine::{Engine, UserPlane};
 use super::error::{Error, Result};
 use super::journal::Journal;
 use super::latent::Detection;
 use super::port::Devices;
-use crate::config::{Backend, Config, NodeConfig, PortConfig};
+use crate::config::{Backend, Config, PortConfig};
 
 /// Longest between two looks for recovery functions whose time ran out.
 const SLOWEST_SWEEP: Duration = Duration::from_millis(250);
@@ -43,7 +43,9 @@ impl Node {
     /// Makes `config` run: takes over what an earlier daemon left, or begins. A beginning that
     /// fails leaves nothing behind.
     pub(super) fn start(file: &Path, mut config: Config, options: Options) -> Result<Self> {
-        config.node.backend = options.backend.unwrap_or(config.node.backend);
+        if let Some(backend) = options.backend {
+            config.set_backend(backend);
+        }
         let (pin, control) = (config.node.pin.clone(), config.node.control.clone());
         let fresh = !pin.exists() && Journal::open(&control)?.changes.is_empty();
         let started = Self::bring_up(file, config, options);
@@ -61,7 +63,7 @@ impl Node {
         }
         check(&devices, &config)?;
         let first = !config.node.pin.exists();
-        let plane = open(&config.node)?;
+        let plane = open(&config)?;
         let mut node = Self {
             file: file.to_path_buf(),
             latent: BTreeMap::new(),
@@ -132,7 +134,9 @@ impl Node {
     /// A file that cannot be used: the node goes on as it was.
     pub(super) fn reload(&mut self) -> Result<()> {
         let mut new = Config::load(&self.file)?;
-        new.node.backend = self.asked.unwrap_or(new.node.backend);
+        if let Some(backend) = self.asked {
+            new.set_backend(backend);
+        }
         let needs_restart = |key, old: &dyn std::fmt::Display, new: &dyn std::fmt::Display| {
             Err(Error::NeedsRestart {
                 key,
@@ -145,7 +149,8 @@ impl Node {
         if old.name != now.name {
             return needs_restart("name", &old.name, &now.name);
         }
-        if old.backend != now.backend {
+        // Ports in user space are opened anew with what they have then.
+        if old.backend.is_user_space() != now.backend.is_user_space() {
             return needs_restart("backend", &old.backend, &now.backend);
         }
         if old.poll != now.poll {
@@ -252,17 +257,19 @@ impl Node {
 }
 
 /// Opens the data plane that the configuration asks for.
-fn open(config: &NodeConfig) -> Result<Engine> {
+fn open(config: &Config) -> Result<Engine> {
+    let ports = config.ports.len();
+    let config = &config.node;
     Ok(match config.backend {
         Backend::Xdp => Engine::Xdp(Box::new(Plane::open(&PlaneOptions {
             directory: Some(config.pin.clone()),
             max_streams: config.max_streams,
             test_clock: false,
         })?)),
-        Backend::Packet => {
+        Backend::Packet | Backend::Xsk => {
             // Of an earlier daemon, which would forward each frame once more.
             Plane::remove(&config.pin)?;
-            Engine::Packet(PacketPlane::start(config.poll, config.realtime.clone())?)
+            Engine::User(UserPlane::start(config, ports)?)
         }
     })
 }

@@ -34,7 +34,7 @@ impl Node {
 
     /// A port that runs natively and hoped for what did not come true.
     fn disappointed(&self, config: &Config) -> Result<Option<(usize, String)>> {
-        if self.plane.backend() != Backend::Xdp {
+        if !self.plane.is_in_kernel() {
             return Ok(None);
         }
         for (index, port) in config.ports.iter().enumerate() {
@@ -82,13 +82,33 @@ impl Node {
         replace: bool,
         hope: bool,
     ) -> Result<()> {
-        let Engine::Packet(plane) = &mut self.plane else {
+        let Engine::User(plane) = &mut self.plane else {
             return self.attach_program(config, index, replace, hope);
         };
         let port = &config.ports[index];
         let of_port = |source| Error::Port { port: port.name.clone(), source };
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
-        plane.attach(&port.name, &link)
+        self.not_native.remove(&port.name);
+        if port.backend == Backend::Packet {
+            return plane.attach_packet(&port.name, &link);
+        }
+        let (node, ability) = (&config.node.name, self.devices.ability(&link.name)?);
+        let (wanted, mut why) = mode::choose(node, port, &ability, &[], false);
+        match plane.attach_xsk(&port::spec(port, &link, wanted), replace) {
+            // Before 6.3 a driver's ability shows only when it is asked to do it.
+            Err(Error::Plane(onbeat_frer_xdp::Error::Attach { source, .. }))
+                if wanted == Mode::Native && port.mode == WantedMode::Auto =>
+            {
+                why = Some(mode::refused(node, port, &ability, link.mtu, source));
+                plane.attach_xsk(&port::spec(port, &link, Mode::Generic), replace)?;
+            }
+            other => other?,
+        }
+        if let Some(why) = why {
+            tracing::warn!("port {:?}: XDP in generic mode: {why}", port.name);
+            self.not_native.insert(port.name.clone(), why);
+        }
+        Ok(())
     }
 
     fn attach_program(

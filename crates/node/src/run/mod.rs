@@ -64,7 +64,7 @@ pub fn run(file: &Path, options: Options) -> Result<()> {
     }
     let mut server = Server::bind(&config.node.control)?;
     let signals = signals()?;
-    if options.backend.unwrap_or(config.node.backend) == Backend::Xdp {
+    if !options.backend.unwrap_or(config.node.backend).is_user_space() {
         bpffs::require(&config.node.pin)?;
     }
     // Before interfaces are looked at, so that no change in between is missed.
@@ -80,7 +80,7 @@ pub fn run(file: &Path, options: Options) -> Result<()> {
     server.flush(Duration::from_secs(1));
     match end {
         End::Leave => {
-            if node.plane.backend() == Backend::Xdp {
+            if node.plane.is_in_kernel() {
                 let name = &node.config.node.name;
                 tracing::info!("the data plane goes on; onbeat down {name} ends it");
             }

@@ -3,11 +3,13 @@
 use onbeat_frer::counters::{Counters, PortCounters, StreamCounters};
 use onbeat_frer::reading::{RecoveryReading, StreamReading};
 use onbeat_frer::spec::{Identification, PortId, Stream};
+use onbeat_frer_user::Copies;
+use onbeat_frer_xdp::Mode;
 use onbeat_netdev as netdev;
 
 use super::assembly::Node;
+use super::engine::By;
 use super::error::Result;
-use crate::config::Backend;
 use crate::control::{
     EgressStatus, GenerationStatus, Link, MemberStatus, NodeStatus, PortMode, PortStatus,
     RecoveryStatus, StreamStatus,
@@ -27,7 +29,7 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
         node: node.config.node.name.clone(),
         pid: std::process::id(),
         uptime_s: node.started.elapsed().as_secs(),
-        data_plane: node.plane.backend().to_string(),
+        data_plane: node.config.node.backend.to_string(),
         streams: streams.collect(),
         ports: (0..node.config.ports.len())
             .map(|index| of_port(node, index, &readings))
@@ -97,16 +99,20 @@ fn of_port(node: &Node, index: usize, readings: &[(&Stream, StreamReading)]) -> 
         _ => None,
     };
     // As the kernel has it.
-    let mode = match (node.plane.backend(), there) {
+    let mode = match (node.plane.port_by(&config.name), there) {
         (_, None) => PortMode::Detached,
-        (Backend::Packet, Some(_)) => PortMode::Packet,
-        (Backend::Xdp, Some(link)) => match link.xdp_program().map(|program| program.mode) {
+        (Some(By::Packet), Some(_)) => PortMode::Packet,
+        (Some(By::Xsk(Mode::Generic, _)), Some(_)) => PortMode::XskGeneric,
+        (Some(By::Xsk(Mode::Native, Copies::Made)), Some(_)) => PortMode::XskCopy,
+        (Some(By::Xsk(Mode::Native, Copies::None)), Some(_)) => PortMode::XskZeroCopy,
+        (None, Some(link)) => match link.xdp_program().map(|program| program.mode) {
             None => PortMode::Detached,
             Some(netdev::XdpMode::Generic) => PortMode::Generic,
             Some(_) => PortMode::Native,
         },
     };
-    let not_native = node.not_native.get(&config.name).filter(|_| mode == PortMode::Generic);
+    let generic = matches!(mode, PortMode::Generic | PortMode::XskGeneric);
+    let not_native = node.not_native.get(&config.name).filter(|_| generic);
     Ok(PortStatus {
         name: config.name.clone(),
         interface,

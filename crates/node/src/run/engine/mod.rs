@@ -1,14 +1,13 @@
 //! What moves the frames: one data plane or the other, and what a node asks of either.
 
-mod packet;
+mod user;
 
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::Stream;
 use onbeat_frer_xdp::{Changes, Plane};
 
 use super::error::Result;
-use crate::config::Backend;
-pub(super) use packet::PacketPlane;
+pub(super) use user::{By, UserPlane};
 
 /// A node's data plane.
 #[derive(Debug)]
@@ -16,15 +15,22 @@ pub(super) enum Engine {
     /// In the kernel; outlives the daemon.
     Xdp(Box<Plane>),
     /// In this process.
-    Packet(PacketPlane),
+    User(UserPlane),
 }
 
 impl Engine {
-    /// Which it is.
-    pub(super) fn backend(&self) -> Backend {
+    /// Whether it goes on without the daemon.
+    pub(super) fn is_in_kernel(&self) -> bool {
+        matches!(self, Self::Xdp(_))
+    }
+
+    /// What a port in user space is.
+    pub(super) fn port_by(&self, name: &str) -> Option<By> {
         match self {
-            Self::Xdp(_) => Backend::Xdp,
-            Self::Packet(_) => Backend::Packet,
+            Self::Xdp(_) => None,
+            Self::User(plane) => {
+                plane.ports().find(|(known, ..)| *known == name).map(|(_, _, by)| by)
+            }
         }
     }
 
@@ -33,7 +39,7 @@ impl Engine {
     pub(super) fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes> {
         match self {
             Self::Xdp(plane) => Ok(plane.apply(names, streams)?),
-            Self::Packet(plane) => plane.apply(names, streams),
+            Self::User(plane) => plane.apply(names, streams),
         }
     }
 
@@ -44,8 +50,8 @@ impl Engine {
                 .ports()
                 .map(|(name, index, mode)| (name.to_owned(), index, mode.name()))
                 .collect(),
-            Self::Packet(plane) => {
-                plane.ports().map(|(name, index)| (name.to_owned(), index, "packet")).collect()
+            Self::User(plane) => {
+                plane.ports().map(|(name, index, by)| (name.to_owned(), index, by.name())).collect()
             }
         }
     }
@@ -54,7 +60,7 @@ impl Engine {
     pub(super) fn known_ports(&self) -> Vec<String> {
         match self {
             Self::Xdp(plane) => plane.pinned_ports(),
-            Self::Packet(plane) => plane.ports().map(|(name, _)| name.to_owned()).collect(),
+            Self::User(plane) => plane.ports().map(|(name, ..)| name.to_owned()).collect(),
         }
     }
 
@@ -62,7 +68,7 @@ impl Engine {
     pub(super) fn detach(&mut self, name: &str) -> Result<()> {
         match self {
             Self::Xdp(plane) => Ok(plane.detach(name)?),
-            Self::Packet(plane) => plane.detach(name),
+            Self::User(plane) => plane.detach(name),
         }
     }
 
@@ -71,7 +77,7 @@ impl Engine {
         match self {
             Self::Xdp(plane) => Ok(plane.set_up(name, up)?),
             // Its socket sees.
-            Self::Packet(_) => Ok(()),
+            Self::User(_) => Ok(()),
         }
     }
 
@@ -79,7 +85,7 @@ impl Engine {
     pub(super) fn read_stream(&self, name: &str) -> Result<Option<StreamReading>> {
         match self {
             Self::Xdp(plane) => Ok(plane.read_stream(name)?),
-            Self::Packet(plane) => plane.read_stream(name),
+            Self::User(plane) => plane.read_stream(name),
         }
     }
 
@@ -87,7 +93,7 @@ impl Engine {
     pub(super) fn unmatched(&self, port: &str) -> Result<u64> {
         match self {
             Self::Xdp(plane) => Ok(plane.read_port(port)?.unmatched),
-            Self::Packet(plane) => plane.unmatched(port),
+            Self::User(plane) => plane.unmatched(port),
         }
     }
 
@@ -95,7 +101,7 @@ impl Engine {
     pub(super) fn reset(&self, stream: &str) -> Result<bool> {
         match self {
             Self::Xdp(plane) => Ok(plane.reset(stream)?),
-            Self::Packet(plane) => plane.reset(stream),
+            Self::User(plane) => plane.reset(stream),
         }
     }
 
@@ -103,7 +109,7 @@ impl Engine {
     pub(super) fn expire(&self) -> Result<()> {
         match self {
             Self::Xdp(plane) => Ok(plane.expire()?),
-            Self::Packet(plane) => plane.expire(),
+            Self::User(plane) => plane.expire(),
         }
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Mapping {
 
 // SAFETY: the memory belongs to the value, and is not bound to a thread.
 unsafe impl Send for Mapping {}
+// SAFETY: through a shared reference only pointers are given out, and words that are atomics.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// `size` octets of what `fd` offers from `offset` on; `None`: fresh memory.
@@ -45,6 +47,11 @@ impl Mapping {
         }
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Self { memory, size })
+    }
+
+    /// Its octets.
+    pub(crate) fn size(&self) -> usize {
+        self.size.get()
     }
 
     /// Where the `len` octets from `offset` on lie.

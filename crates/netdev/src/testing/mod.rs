@@ -14,6 +14,8 @@
 //! `ONBEAT_REQUIRE_ALL=1` is set, as in continuous integration, the test fails instead: there, a
 //! test that cannot run is a mistake of the set-up.
 
+mod raw_socket;
+
 use std::{env, fmt, io::Write, path::Path, thread};
 
 use nix::{
@@ -21,6 +23,7 @@ use nix::{
     unistd::geteuid,
 };
 
+pub use self::raw_socket::RawSocket;
 use crate::{Bridge, Error, Handle, Namespace, Result, VethEnd, xdp};
 
 /// What a test may need.

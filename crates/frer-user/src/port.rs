@@ -1,0 +1,247 @@
+//! An interface that frames are received from and sent by.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use onbeat_link::raw::{
+    Closed, Frame, PacketReceiver, PacketSender, Pool, Umem, XskReceiver, XskSender, XskSocket,
+};
+use onbeat_netdev::{Handle, Namespace};
+
+use crate::{QUEUE_FRAMES, Result, Traffic};
+
+/// An interface, by packet sockets or by AF_XDP.
+#[derive(Debug)]
+pub struct Port {
+    pub(crate) input: Input,
+    pub(crate) output: Output,
+}
+
+/// How the kernel and AF_XDP sockets share frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// Frames are copied.
+    Made,
+    /// The driver works on the sockets' memory.
+    None,
+}
+
+impl Port {
+    /// Opens an interface of `namespace` by packet sockets, for frames as long as its MTU says, with
+    /// room for `frames` that came and were not looked at.
+    ///
+    /// # Errors
+    /// An interface that is not there; CAP_NET_RAW is missing.
+    pub fn packet(namespace: &Namespace, interface: &str, frames: usize) -> Result<Self> {
+        let receiver = PacketReceiver::open(namespace, interface, frames)?;
+        let sender = PacketSender::open(namespace, interface)?;
+        let input = PacketInput { receiver, received: 0, too_long: 0 };
+        Ok(Self { input: Input::Packet(input), output: Output::Packet(sender) })
+    }
+
+    /// Opens all receive queues of an interface of `namespace` by AF_XDP, each with room for
+    /// [`QUEUE_FRAMES`] that came and were not looked at, and has `steer` hand each queue's frames to
+    /// its socket. `copy`: with copies even where the driver could do without.
+    ///
+    /// # Errors
+    /// An interface that is not there or whose MTU is too large; a queue that another socket has;
+    /// what `steer` says; CAP_NET_RAW is missing.
+    pub fn xsk<E: From<crate::Error>>(
+        namespace: &Namespace,
+        interface: &str,
+        umem: &Umem,
+        copy: bool,
+        mut steer: impl FnMut(u32, BorrowedFd<'_>) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let error = |error: onbeat_link::Error| E::from(error.into());
+        let link = Handle::in_namespace(namespace)
+            .and_then(|handle| handle.link(interface))
+            .map_err(|source| error(source.into()))?;
+        let mut receivers = Vec::new();
+        let mut closed = Vec::new();
+        let mut copies = Copies::None;
+        let mut output = None;
+        for queue in 0..XskSocket::queues(namespace, &link) {
+            let socket = XskSocket::open(namespace, interface, queue, umem, QUEUE_FRAMES, copy);
+            let socket = socket.map_err(error)?;
+            steer(queue, socket.as_fd())?;
+            if !socket.zero_copy() {
+                copies = Copies::Made;
+            }
+            closed.push(socket.closed(namespace));
+            let (receiver, sender) = socket.split();
+            receivers.push(receiver);
+            // One queue is enough to send by, and keeps the order of frames.
+            output.get_or_insert(sender);
+        }
+        let output = output.expect("an interface has a queue");
+        let input = XskInput { receivers, umem: umem.clone(), copies, closed, received: 0 };
+        Ok(Self { input: Input::Xsk(input), output: Output::Xsk(output) })
+    }
+
+    /// Of a port by AF_XDP, whether frames are copied.
+    pub fn copies(&self) -> Option<Copies> {
+        match &self.input {
+            Input::Packet(_) => None,
+            Input::Xsk(input) => Some(input.copies),
+        }
+    }
+
+    /// Closes it: the numbers of sockets whose memory the kernel has let go of.
+    pub(crate) fn close(self) -> Vec<u32> {
+        match self.input {
+            Input::Packet(_) => Vec::new(),
+            Input::Xsk(XskInput { receivers, closed, .. }) => {
+                drop((receivers, self.output));
+                closed.into_iter().filter(Closed::is_let_go).map(|closed| closed.number()).collect()
+            }
+        }
+    }
+}
+
+/// Where frames come in.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Packet(PacketInput),
+    Xsk(XskInput),
+}
+
+/// Copies of what comes in.
+#[derive(Debug)]
+pub(crate) struct PacketInput {
+    receiver: PacketReceiver,
+    received: u64,
+    too_long: u64,
+}
+
+/// What an XDP program hands over.
+#[derive(Debug)]
+pub(crate) struct XskInput {
+    receivers: Vec<XskReceiver>,
+    pub(crate) umem: Umem,
+    copies: Copies,
+    /// Of each socket, what is to be known once it is closed.
+    closed: Vec<Closed>,
+    received: u64,
+}
+
+impl PacketInput {
+    /// Gives the oldest frame that came to `take`; false where there is none.
+    pub(crate) fn take(&mut self, take: impl FnOnce(&[u8])) -> bool {
+        let Some(frame) = self.receiver.frame() else { return false };
+        self.received += 1;
+        match frame.is_complete() {
+            true => take(frame.octets()),
+            // Merged by the NIC or the kernel, or longer than the MTU: none of it can be sent.
+            false => self.too_long += 1,
+        }
+        true
+    }
+}
+
+impl XskInput {
+    /// Queues that frames come in by.
+    pub(crate) fn queues(&self) -> usize {
+        self.receivers.len()
+    }
+
+    /// The oldest frame that came in by a queue.
+    pub(crate) fn frame(&mut self, queue: usize, pool: &mut Pool) -> Option<Frame> {
+        let frame = self.receivers[queue].frame(pool)?;
+        self.received += 1;
+        Some(frame)
+    }
+
+    /// Gives a queue room for frames to come.
+    pub(crate) fn refill(&mut self, queue: usize, pool: &mut Pool, level: u32) {
+        self.receivers[queue].refill(pool, level);
+    }
+}
+
+impl Input {
+    /// What came in, up to now.
+    pub(crate) fn traffic(&mut self) -> Result<Traffic> {
+        Ok(match self {
+            Self::Packet(PacketInput { receiver, received, too_long }) => Traffic {
+                received: *received,
+                too_long: *too_long,
+                no_room: receiver.drops()?,
+                ..Traffic::default()
+            },
+            Self::Xsk(XskInput { receivers, received, .. }) => {
+                let drops = receivers.iter().map(XskReceiver::drops);
+                let no_room = drops.sum::<Result<u64, _>>()?;
+                Traffic { received: *received, no_room, ..Traffic::default() }
+            }
+        })
+    }
+
+    /// Queues that want room in the pool.
+    pub(crate) fn queues(&self) -> usize {
+        match self {
+            Self::Packet(_) => 0,
+            Self::Xsk(input) => input.queues(),
+        }
+    }
+
+    /// Gives all queues room for frames to come.
+    pub(crate) fn refill(&mut self, pool: &mut Pool, level: u32) {
+        if let Self::Xsk(input) = self {
+            (0..input.queues()).for_each(|queue| input.refill(queue, pool, level));
+        }
+    }
+
+    /// Takes the error off a socket that makes it ready without a frame.
+    pub(crate) fn take_error(&self) {
+        match self {
+            Self::Packet(input) => input.receiver.take_error(),
+            // These tell of none.
+            Self::Xsk(_) => {}
+        }
+    }
+
+    /// What is to be waited for.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = i32> {
+        let (packet, xsk) = match self {
+            Self::Packet(input) => (Some(&input.receiver), None),
+            Self::Xsk(input) => (None, Some(&input.receivers)),
+        };
+        let packet = packet.into_iter().map(|receiver| receiver.as_fd().as_raw_fd());
+        packet.chain(xsk.into_iter().flatten().map(|receiver| receiver.as_fd().as_raw_fd()))
+    }
+}
+
+/// Where frames go out.
+#[derive(Debug)]
+pub(crate) enum Output {
+    Packet(PacketSender),
+    Xsk(XskSender),
+}
+
+impl Output {
+    /// Adds a frame that consists of these two parts. `pool` is there where a port by AF_XDP is.
+    pub(crate) fn push(&mut self, head: &[u8], rest: &[u8], pool: Option<&mut Pool>) {
+        match (self, pool) {
+            (Self::Packet(sender), _) => sender.push(head, rest),
+            (Self::Xsk(sender), Some(pool)) => sender.push_copy(head, rest, pool),
+            (Self::Xsk(_), None) => {}
+        }
+    }
+
+    /// Sends what was added.
+    pub(crate) fn flush(&mut self, pool: Option<&mut Pool>) {
+        match (self, pool) {
+            (Self::Packet(sender), _) => sender.flush(),
+            (Self::Xsk(sender), Some(pool)) => sender.flush(pool),
+            (Self::Xsk(_), None) => {}
+        }
+    }
+
+    /// What went out, beside what came in.
+    pub(crate) fn add_to(&self, traffic: Traffic) -> Traffic {
+        let (sent, not_sent) = match self {
+            Self::Packet(sender) => (sender.sent(), sender.dropped()),
+            Self::Xsk(sender) => (sender.sent(), sender.dropped()),
+        };
+        Traffic { sent, not_sent, ..traffic }
+    }
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * In front of a data plane in user space: frames of streams go to its AF_XDP sockets, all others to
+ * the network stack, untouched. One instance of this program is loaded per port.
+ */
+#include "identify.h"
+
+/* The port this instance serves. */
+const volatile __u8 port;
+
+/* By receive queue of the port's interface. */
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, FRER_MAX_QUEUES);
+	__type(key, __u32);
+	__type(value, __u32);
+} sockets SEC(".maps");
+
+SEC("xdp")
+int frer_steer(struct xdp_md *ctx)
+{
+	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
+	struct headers h;
+	__u32 msdu;
+
+	if (!parse_headers(&c, &h))
+		return unmatched(port);
+	msdu = ADDRESSES + h.vlans * sizeof(struct vlan_tag);
+	if (identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port) == FRER_NONE)
+		return unmatched(port);
+	/* Nobody else is to forward a stream's frame, be there a socket or not. */
+	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_DROP);
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,97 @@
+//! What stands in front of a data plane in user space.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use libbpf_rs::{MapCore, MapFlags};
+use onbeat_frer::spec::{Egress, Identification, Member, Rewrite, SequenceTag, Stream};
+
+use crate::error::{Context, Result};
+use crate::plane::{Changes, Plane, PortSpec};
+
+/// Hands frames of streams to AF_XDP sockets, and leaves all others to the network stack.
+///
+/// It identifies frames by the tables and the code of [`Plane`], of which it is one that gives frames
+/// away instead of doing something with them. Nothing of it is pinned: it ends with this process.
+#[derive(Debug)]
+pub struct Steering(Plane);
+
+impl Steering {
+    /// One for up to `max_streams` streams, at first without ports.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn open(max_streams: u32) -> Result<Self> {
+        Plane::open_steering(max_streams).map(Self)
+    }
+
+    /// Puts its program on a port's interface, or a new one in place of ours that runs there.
+    ///
+    /// # Errors
+    /// A foreign program, unless `replace`; a driver that cannot.
+    pub fn attach(&mut self, port: &PortSpec, replace: bool) -> Result<()> {
+        self.0.attach(port, replace)
+    }
+
+    /// Takes the program off a port's interface.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn detach(&mut self, port: &str) -> Result<()> {
+        self.0.detach(port)
+    }
+
+    /// Has frames of streams that come in by a receive queue of a port go to this socket.
+    ///
+    /// # Errors
+    /// What the kernel refuses: a socket of another queue is none of its errors.
+    ///
+    /// # Panics
+    /// Where the port is not attached.
+    pub fn deliver(&self, port: &str, queue: u32, socket: BorrowedFd<'_>) -> Result<()> {
+        let sockets = self.0.sockets(port)?;
+        sockets
+            .update(&queue.to_ne_bytes(), &socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+            .context(|| format!("hand queue {queue} of port {port:?} to a socket"))
+    }
+
+    /// Makes `streams` those whose frames are handed over. Port number `n` of the streams is
+    /// `names[n]`; members on ports that are not attached here are not looked at.
+    ///
+    /// # Errors
+    /// What the tables have no room for; nothing has changed then.
+    pub fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes> {
+        let streams: Vec<_> =
+            streams.iter().filter_map(|stream| self.identified(names, stream)).collect();
+        self.0.apply(names, &streams)
+    }
+
+    /// Frames of no stream that came in at a port.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn unmatched(&self, port: &str) -> Result<u64> {
+        Ok(self.0.read_port(port)?.unmatched)
+    }
+
+    /// What is needed of a stream to know its frames.
+    fn identified(&self, names: &[String], stream: &Stream) -> Option<Stream> {
+        let here = |member: &&Member| self.0.is_attached(&names[usize::from(member.port.0)]);
+        let members: Vec<Member> = stream.members.iter().filter(here).map(identified).collect();
+        // Where a frame leaves is not asked, but it has to leave somewhere.
+        let port = members.first()?.port;
+        let egress = vec![Egress { port, tag: SequenceTag::Keep, rewrite: Rewrite::default() }];
+        let (name, generate, recover) = (stream.name.clone(), false, None);
+        Some(Stream { name, members, generate, recover, egress })
+    }
+}
+
+/// The member, with nothing but which frames are its.
+fn identified(member: &Member) -> Member {
+    let identification = match &member.identification {
+        Identification::ActiveDestination { destination, vlan, .. } => {
+            Identification::Null { destination: *destination, vlan: *vlan }
+        }
+        other => other.clone(),
+    };
+    Member { port: member.port, identification, individual: None }
+}

@@ -1,0 +1,267 @@
+//! An interface by packet sockets: a mapped ring in, batches of frames out.
+
+use std::fmt;
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use libc::{TP_STATUS_COPY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, tpacket2_hdr};
+use onbeat_netdev::{Handle, Namespace};
+
+use super::{HEADERS, make_room};
+use crate::Result;
+use crate::error::failed;
+use crate::packet::{Places, Socket};
+
+const TAG: usize = 4;
+const ADDRESSES: usize = 12;
+
+/// Frames of one system call at most.
+const BATCH: usize = 64;
+
+/// All frames that come in at an interface, as copies: the network stack gets them as well.
+#[derive(Debug)]
+pub struct PacketReceiver {
+    interface: String,
+    // Unmapped before the socket is closed.
+    places: Places,
+    /// The place that the next frame comes to.
+    next: usize,
+    drops: u64,
+    socket: Socket,
+}
+
+impl PacketReceiver {
+    /// Opens an interface of `namespace`, for frames as long as its MTU says, with room for
+    /// `frames` that came and were not taken.
+    ///
+    /// # Errors
+    /// An interface that is not there; CAP_NET_RAW is missing.
+    pub fn open(namespace: &Namespace, interface: &str, frames: usize) -> Result<Self> {
+        let link = Handle::in_namespace(namespace)?.link(interface)?;
+        let open = || -> io::Result<_> {
+            let socket = Socket::open(link.index)?;
+            socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1_i32)?;
+            // Between the header and the frame, for the tag that the kernel has taken out.
+            let places = Places::new(&socket, frames, HEADERS + link.mtu as usize, TAG)?;
+            socket.promiscuous()?;
+            socket.bind(libc::ETH_P_ALL as u16)?;
+            Ok((socket, places))
+        };
+        let opened = namespace.run(open)?;
+        let (socket, places) =
+            opened.map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+        Ok(Self { interface: interface.to_owned(), places, next: 0, drops: 0, socket })
+    }
+
+    /// The oldest frame that came, with its VLAN tags; `None`: there is none. Its place is the
+    /// kernel's again when it is dropped.
+    pub fn frame(&mut self) -> Option<Arrived<'_>> {
+        if !self.places.is_filled(self.next) {
+            return None;
+        }
+        let index = self.next;
+        self.next = if index + 1 == self.places.count() { 0 } else { index + 1 };
+        let header = self.places.header(index);
+        let has = |flag| header.tp_status & flag != 0;
+        let (start, len) = self.places.extent(&header);
+        let start = start.max(size_of::<tpacket2_hdr>() + TAG);
+        let complete = len == header.tp_len as usize && !has(TP_STATUS_COPY);
+        // SAFETY: the octets lie in the place, behind the header, and the kernel does not touch
+        // them until `release` says so, which `Arrived` does when nothing refers to them any more.
+        let octets = unsafe {
+            std::slice::from_raw_parts_mut(self.places.at(index).add(start - TAG), len + TAG)
+        };
+        let octets = if has(TP_STATUS_VLAN_VALID) && len >= ADDRESSES {
+            let tpid = match has(TP_STATUS_VLAN_TPID_VALID) {
+                true => header.tp_vlan_tpid,
+                false => libc::ETH_P_8021Q as u16,
+            };
+            octets.copy_within(TAG..TAG + ADDRESSES, 0);
+            octets[ADDRESSES..ADDRESSES + 2].copy_from_slice(&tpid.to_be_bytes());
+            octets[ADDRESSES + 2..ADDRESSES + TAG]
+                .copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
+            &*octets
+        } else {
+            &octets[TAG..]
+        };
+        Some(Arrived { octets, complete, places: &self.places, index })
+    }
+
+    /// Frames that the ring had no room for, since it was opened.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn drops(&mut self) -> Result<u64> {
+        let new = self.socket.take_drops();
+        self.drops += new.map_err(failed(&self.interface, "read the ring's statistics"))?;
+        Ok(self.drops)
+    }
+
+    /// Takes the error off the socket that makes it ready without a frame, as when the interface
+    /// goes down.
+    pub fn take_error(&self) {
+        // Asking for the error is what takes it; those who send are told of it by their calls.
+        let _ = self.socket.take_error();
+    }
+}
+
+impl AsFd for PacketReceiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A frame in its place, which goes back to the kernel with this.
+#[derive(Debug)]
+pub struct Arrived<'a> {
+    octets: &'a [u8],
+    complete: bool,
+    places: &'a Places,
+    index: usize,
+}
+
+impl Arrived<'_> {
+    /// The frame with its VLAN tags, without FCS.
+    #[must_use]
+    pub fn octets(&self) -> &[u8] {
+        self.octets
+    }
+
+    /// Whether all of it is there. What is not was merged by the NIC or the kernel, or is longer
+    /// than the MTU.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+}
+
+impl Drop for Arrived<'_> {
+    fn drop(&mut self) {
+        self.places.release(self.index);
+    }
+}
+
+/// What leaves by one interface, around its queueing discipline: gathered, and sent by one call.
+pub struct PacketSender {
+    socket: Socket,
+    /// Longest frame.
+    place: usize,
+    octets: Box<[u8]>,
+    // Made once: each points to its place in `octets`, where nothing is ever moved.
+    vectors: Box<[libc::iovec]>,
+    messages: Box<[libc::mmsghdr]>,
+    waiting: usize,
+    sent: u64,
+    dropped: u64,
+}
+
+impl fmt::Debug for PacketSender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sent, dropped, .. } = self;
+        f.debug_struct("PacketSender")
+            .field("sent", sent)
+            .field("dropped", dropped)
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the pointers lead to memory that the value owns.
+unsafe impl Send for PacketSender {}
+
+impl PacketSender {
+    /// Opens an interface of `namespace`, for frames as long as its MTU says.
+    ///
+    /// # Errors
+    /// An interface that is not there; CAP_NET_RAW is missing.
+    pub fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
+        let link = Handle::in_namespace(namespace)?.link(interface)?;
+        let open = || -> io::Result<_> {
+            let socket = Socket::open(link.index)?;
+            socket.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1_i32)?;
+            make_room(&socket);
+            socket.bind(0)?;
+            Ok(socket)
+        };
+        let opened = namespace.run(open)?;
+        let socket =
+            opened.map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+        let place = HEADERS + link.mtu as usize;
+        let mut octets = vec![0; place * BATCH].into_boxed_slice();
+        let mut vectors: Box<[_]> = octets
+            .chunks_exact_mut(place)
+            .map(|place| libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: 0 })
+            .collect();
+        let first = vectors.as_mut_ptr();
+        let messages = (0..BATCH).map(|i| {
+            // SAFETY: mmsghdr is plain data, for which zeros are a value.
+            let mut message: libc::mmsghdr = unsafe { zeroed() };
+            // SAFETY: there are as many vectors.
+            message.msg_hdr.msg_iov = unsafe { first.add(i) };
+            message.msg_hdr.msg_iovlen = 1;
+            message
+        });
+        let messages = messages.collect();
+        Ok(Self { socket, place, octets, vectors, messages, waiting: 0, sent: 0, dropped: 0 })
+    }
+
+    /// Adds the frame that consists of these two parts. One that is longer than any frame of the
+    /// interface is dropped.
+    pub fn push(&mut self, head: &[u8], rest: &[u8]) {
+        let len = head.len() + rest.len();
+        if len > self.place {
+            self.dropped += 1;
+            return;
+        }
+        if self.waiting == BATCH {
+            self.flush();
+        }
+        let place = &mut self.octets[self.waiting * self.place..][..len];
+        place[..head.len()].copy_from_slice(head);
+        place[head.len()..].copy_from_slice(rest);
+        self.vectors[self.waiting].iov_len = len;
+        self.waiting += 1;
+    }
+
+    /// Sends what was added. What the interface does not take is dropped: it is not tried again.
+    pub fn flush(&mut self) {
+        let mut next = 0;
+        let mut again = true;
+        while next < self.waiting {
+            // SAFETY: each message points to its vector, and each vector to its place, which live
+            // as long as this value.
+            match unsafe { self.socket.send_all(&mut self.messages[next..self.waiting]) } {
+                Ok(sent) => {
+                    self.sent += sent as u64;
+                    next += sent;
+                    again = true;
+                }
+                // That the interface went down some time ago is told to whoever sends next, even
+                // where it is up again.
+                Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) && again => {
+                    // Asking for the error takes it.
+                    let _ = self.socket.take_error();
+                    again = false;
+                }
+                Err(_) => {
+                    self.dropped += 1;
+                    next += 1;
+                    again = true;
+                }
+            }
+        }
+        self.waiting = 0;
+    }
+
+    /// Frames sent.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Frames that the interface did not take.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}

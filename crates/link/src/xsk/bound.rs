@@ -1,0 +1,154 @@
+//! An AF_XDP socket with its rings: system calls, and nothing of who uses it.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libc::{SOL_XDP, c_int, xdp_desc};
+
+use super::ring::{Consumer, Producer};
+use crate::mapping::Mapping;
+use crate::packet::check;
+
+/// Octets of a chunk of the UMEM, which holds one frame. Drivers take 2048 or a page.
+pub(crate) const CHUNK: usize = 2048;
+/// What the kernel keeps in front of a frame received (`XDP_PACKET_HEADROOM`).
+pub(crate) const HEADROOM: usize = 256;
+
+/// How long to wait for a queue that another socket had, or has.
+const UNTIL_FREE: Duration = Duration::from_secs(2);
+
+/// What binding is called where it fails.
+pub(crate) const BIND: &str = "bind the AF_XDP socket to its queue (another may have it: ss --xdp)";
+
+/// What failed, and of what.
+pub(crate) type Failure = (&'static str, io::Error);
+
+/// The rings of a socket. Used up by its parts, which go by themselves.
+#[derive(Debug)]
+pub(crate) struct Rings {
+    pub(crate) fill: Producer<u64>,
+    pub(crate) receive: Consumer<xdp_desc>,
+    pub(crate) transmit: Producer<xdp_desc>,
+    pub(crate) completion: Consumer<u64>,
+}
+
+/// A socket in the calling thread's namespace, not bound yet, over this UMEM, with so many entries
+/// in its receive and fill rings, and in its transmit and completion rings: powers of two.
+pub(crate) fn open(
+    umem: &Mapping,
+    receive: u32,
+    transmit: u32,
+) -> Result<(OwnedFd, Rings), Failure> {
+    let at = |operation| move |error| (operation, error);
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    check(fd).map_err(at("open an AF_XDP socket (it needs CAP_NET_RAW and CONFIG_XDP_SOCKETS)"))?;
+    // SAFETY: the descriptor is open, and nobody else has it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: the structure is plain data, for which zeros are a value.
+    let mut region: libc::xdp_umem_reg = unsafe { zeroed() };
+    region.addr = umem.at(0, 0) as u64;
+    region.len = umem.size() as u64;
+    region.chunk_size = CHUNK as u32;
+    set(&fd, libc::XDP_UMEM_REG, region)
+        .map_err(at("register the UMEM (without CAP_IPC_LOCK it counts against ulimit -l)"))?;
+    for (name, size) in [
+        (libc::XDP_UMEM_FILL_RING, receive),
+        (libc::XDP_UMEM_COMPLETION_RING, transmit),
+        (libc::XDP_RX_RING, receive),
+        (libc::XDP_TX_RING, transmit),
+    ] {
+        set(&fd, name, size).map_err(at("size the rings of the AF_XDP socket"))?;
+    }
+    let rings = map(&fd, receive, transmit).map_err(at("map the rings of the AF_XDP socket"))?;
+    Ok((fd, rings))
+}
+
+fn map(fd: &OwnedFd, receive: u32, transmit: u32) -> io::Result<Rings> {
+    // SAFETY: the structure is plain data, for which zeros are a value.
+    let mut offsets: libc::xdp_mmap_offsets = unsafe { zeroed() };
+    get(fd, libc::XDP_MMAP_OFFSETS, &mut offsets)?;
+    let (rx, tx) = (libc::XDP_PGOFF_RX_RING as u64, libc::XDP_PGOFF_TX_RING as u64);
+    let (fq, cq) = (libc::XDP_UMEM_PGOFF_FILL_RING, libc::XDP_UMEM_PGOFF_COMPLETION_RING);
+    let file = fd.as_fd();
+    Ok(Rings {
+        fill: Producer::new(file, fq, offsets.fr, receive)?,
+        receive: Consumer::new(file, rx, offsets.rx, receive)?,
+        transmit: Producer::new(file, tx, offsets.tx, transmit)?,
+        completion: Consumer::new(file, cq, offsets.cr, transmit)?,
+    })
+}
+
+/// Binds a socket to a queue of an interface; whether the driver works on the UMEM itself. `copy`:
+/// not so, even where the driver offers it.
+pub(crate) fn bind(fd: &OwnedFd, index: u32, queue: u32, copy: bool) -> io::Result<bool> {
+    // SAFETY: sockaddr_xdp is plain data, for which zeros are a value.
+    let mut address: libc::sockaddr_xdp = unsafe { zeroed() };
+    address.sxdp_family = libc::AF_XDP as u16;
+    // Where XDP_COPY is not asked for, the kernel tries without copies first.
+    address.sxdp_flags = libc::XDP_USE_NEED_WAKEUP | if copy { libc::XDP_COPY } else { 0 };
+    address.sxdp_ifindex = index;
+    address.sxdp_queue_id = queue;
+    let len = size_of::<libc::sockaddr_xdp>() as u32;
+    let deadline = Instant::now() + UNTIL_FREE;
+    loop {
+        // SAFETY: the address is a sockaddr_xdp of the length given, and lives through the call.
+        let bound = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) };
+        let Err(error) = check(bound) else { break };
+        // The kernel frees the queue of a socket some time after that is closed.
+        if error.raw_os_error() != Some(libc::EBUSY) || Instant::now() > deadline {
+            return Err(error);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let mut options = libc::xdp_options { flags: 0 };
+    get(fd, libc::XDP_OPTIONS, &mut options)?;
+    Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
+}
+
+/// Has the kernel look at the fill ring.
+pub(crate) fn wake_receive(fd: BorrowedFd<'_>) {
+    // SAFETY: no buffer is passed. That nothing is there to be read is no error.
+    unsafe {
+        libc::recv(fd.as_raw_fd(), ptr::null_mut(), 0, libc::MSG_DONTWAIT);
+    }
+}
+
+/// Has the kernel look at the transmit ring.
+pub(crate) fn wake_transmit(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no buffer is passed.
+    let sent =
+        unsafe { libc::sendto(fd.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Frames lost for want of room since the socket was opened.
+pub(crate) fn drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    // SAFETY: the structure is plain data, for which zeros are a value.
+    let mut statistics: libc::xdp_statistics = unsafe { zeroed() };
+    get(&fd, libc::XDP_STATISTICS, &mut statistics)?;
+    Ok(statistics.rx_dropped + statistics.rx_ring_full)
+}
+
+fn set<T: Copy>(fd: &impl AsRawFd, name: c_int, value: T) -> io::Result<()> {
+    let len = size_of::<T>() as u32;
+    // SAFETY: the value has the length given and lives through the call, which only reads it.
+    check(unsafe {
+        libc::setsockopt(fd.as_raw_fd(), SOL_XDP, name, (&raw const value).cast(), len)
+    })
+    .map(drop)
+}
+
+fn get<T: Copy>(fd: &impl AsRawFd, name: c_int, value: &mut T) -> io::Result<()> {
+    let mut len = size_of::<T>() as u32;
+    // SAFETY: the buffer has the length given and lives through the call; it is a structure of
+    // numbers, of which any octets are a value.
+    check(unsafe {
+        libc::getsockopt(fd.as_raw_fd(), SOL_XDP, name, (&raw mut *value).cast(), &raw mut len)
+    })
+    .map(drop)
+}

@@ -1,0 +1,262 @@
+//! The data plane in this process: streams, ports, and the thread that forwards.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+
+use onbeat_frer::identify::Table;
+use onbeat_frer::plane::Plane;
+use onbeat_frer::reading::StreamReading;
+use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
+use onbeat_frer_user::{Copies, Forwarder, Inside, Port};
+use onbeat_frer_xdp::{Changes, Mode, PortSpec, Steering};
+use onbeat_link::raw::Umem;
+use onbeat_netdev::{Link, Namespace};
+use onbeat_realtime::Profile;
+
+use super::super::error::{Error, Result};
+use crate::config::NodeConfig;
+
+/// Frames that a port has room for while the thread is busy: at 150,000 a second, 50 ms. By AF_XDP,
+/// of a port's share of the memory half is for frames to come ([`onbeat_frer_user::QUEUE_FRAMES`]).
+const FRAMES: u32 = 8192;
+
+/// Ports whose frames there is memory for at most; more share it.
+const SHARES: u32 = 16;
+
+#[derive(Debug)]
+pub(in super::super) struct UserPlane {
+    forwarder: Forwarder,
+    /// By name. A port keeps its place while it is there, whatever its number in the file.
+    ports: BTreeMap<String, Opened>,
+    /// As the thread has them, by name.
+    streams: HashMap<String, Stream>,
+    max_streams: u32,
+    /// Frames that ports by AF_XDP share the room for.
+    frames: u32,
+    /// Where there is, or was, a port by AF_XDP.
+    xsk: Option<Xsk>,
+}
+
+/// What ports by AF_XDP have in common.
+#[derive(Debug)]
+struct Xsk {
+    umem: Umem,
+    /// Tells frames of streams from all others in front of the sockets.
+    steering: Steering,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    place: PortId,
+    index: u32,
+    by: By,
+}
+
+/// What a port is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum By {
+    /// Packet sockets.
+    Packet,
+    /// AF_XDP sockets, with the program that runs so.
+    Xsk(Mode, Copies),
+}
+
+impl By {
+    /// As logs have it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Xsk(Mode::Native, Copies::None) => "xsk, zero copy",
+            Self::Xsk(Mode::Native, Copies::Made) => "xsk, copies",
+            Self::Xsk(Mode::Generic, _) => "xsk, copies, generic",
+        }
+    }
+}
+
+impl UserPlane {
+    /// A data plane without ports and streams.
+    pub(in super::super) fn start(config: &NodeConfig, ports: usize) -> Result<Self> {
+        let realtime = config.realtime.clone();
+        let prepare = move || {
+            let entered = realtime.enter().map_err(io::Error::other)?;
+            if realtime != Profile::default() {
+                tracing::info!("forwarding thread: {entered}");
+            }
+            Ok(entered)
+        };
+        let forwarder = Forwarder::start(Plane::new(MAX_PORTS), config.poll, prepare)?;
+        Ok(Self {
+            forwarder,
+            ports: BTreeMap::new(),
+            streams: HashMap::new(),
+            max_streams: config.max_streams,
+            frames: FRAMES * (ports as u32).clamp(1, SHARES),
+            xsk: None,
+        })
+    }
+
+    /// Opens a port's interface by packet sockets, in place of the one before.
+    pub(in super::super) fn attach_packet(&mut self, name: &str, link: &Link) -> Result<()> {
+        let place = self.place(name)?;
+        if link.master.is_some() {
+            return Err(Error::Enslaved { port: name.to_owned(), interface: link.name.clone() });
+        }
+        let port = Port::packet(&Namespace::current()?, &link.name, FRAMES as usize)?;
+        if let Some(xsk) = &mut self.xsk {
+            xsk.steering.detach(name)?;
+        }
+        self.open(name, Opened { place, index: link.index, by: By::Packet }, port)
+    }
+
+    /// Opens a port's interface by AF_XDP, in place of the one before.
+    pub(in super::super) fn attach_xsk(&mut self, spec: &PortSpec, replace: bool) -> Result<()> {
+        let place = self.place(&spec.name)?;
+        // A queue is one socket's.
+        self.forwarder.control().set_port(place, None)?;
+        let Xsk { umem, steering } = match &mut self.xsk {
+            Some(xsk) => xsk,
+            None => {
+                let (umem, pool) = Umem::new(self.frames)
+                    .map_err(|source| Error::System { what: "take memory for frames", source })?;
+                self.forwarder.control().run(move |inside| inside.set_pool(pool))?;
+                let steering = Steering::open(self.max_streams)?;
+                self.xsk.insert(Xsk { umem, steering })
+            }
+        };
+        steering.attach(spec, replace)?;
+        // Zero copy is the driver's, and needs the program there.
+        let copy = spec.mode == Mode::Generic;
+        let port =
+            Port::xsk(&Namespace::current()?, &spec.interface, umem, copy, |queue, socket| {
+                Ok::<_, Error>(steering.deliver(&spec.name, queue, socket)?)
+            })?;
+        let by = By::Xsk(spec.mode, port.copies().unwrap_or(Copies::Made));
+        self.open(&spec.name, Opened { place, index: spec.ifindex, by }, port)
+    }
+
+    fn open(&mut self, name: &str, opened: Opened, port: Port) -> Result<()> {
+        self.forwarder.control().set_port(opened.place, Some(port))?;
+        self.ports.insert(name.to_owned(), opened);
+        Ok(())
+    }
+
+    /// Place of a port: the one it has, or a free one.
+    fn place(&self, name: &str) -> Result<PortId> {
+        self.ports.get(name).map_or_else(|| self.free_place(), |opened| Ok(opened.place))
+    }
+
+    fn free_place(&self) -> Result<PortId> {
+        let taken: BTreeSet<u8> = self.ports.values().map(|opened| opened.place.0).collect();
+        let mut places = 0..MAX_PORTS as u8;
+        let free = places.find(|place| !taken.contains(place));
+        free.map(PortId).ok_or(Error::Ports { most: MAX_PORTS })
+    }
+
+    pub(super) fn ports(&self) -> impl Iterator<Item = (&str, u32, By)> {
+        self.ports.iter().map(|(name, opened)| (name.as_str(), opened.index, opened.by))
+    }
+
+    /// Names of ports by their places.
+    fn names(&self) -> Vec<String> {
+        let mut names = vec![String::new(); MAX_PORTS];
+        for (name, opened) in &self.ports {
+            names[usize::from(opened.place.0)].clone_from(name);
+        }
+        names
+    }
+
+    pub(super) fn detach(&mut self, name: &str) -> Result<()> {
+        let Some(opened) = self.ports.remove(name) else { return Ok(()) };
+        if let Some(xsk) = &mut self.xsk {
+            xsk.steering.detach(name)?;
+        }
+        Ok(self.forwarder.control().set_port(opened.place, None)?)
+    }
+
+    pub(super) fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes> {
+        for port in 0..names.len() as u8 {
+            Table::new(streams, PortId(port)).map_err(onbeat_frer_xdp::Error::from)?;
+        }
+        let streams = streams.iter().map(|stream| self.placed(names, stream));
+        let streams = streams.collect::<Result<Vec<_>>>()?;
+        let wanted: BTreeSet<&str> = streams.iter().map(|stream| stream.name.as_str()).collect();
+        let gone: Vec<String> =
+            self.streams.keys().filter(|name| !wanted.contains(name.as_str())).cloned().collect();
+        let mut changes = Changes { removed: gone.len(), ..Changes::default() };
+        let mut new = Vec::new();
+        for stream in &streams {
+            match self.streams.get(&stream.name) {
+                Some(before) if before == stream => {
+                    changes.kept += 1;
+                    continue;
+                }
+                Some(_) => changes.changed += 1,
+                None => changes.added += 1,
+            }
+            new.push(stream.clone());
+        }
+        // Before the thread knows new streams, so that a refusal leaves all as it was.
+        let ports = self.names();
+        if let Some(xsk) = &mut self.xsk {
+            xsk.steering.apply(&ports, &streams)?;
+        }
+        let applied = self.run(move |inside| {
+            gone.iter().for_each(|name| _ = inside.plane.remove(name));
+            inside.plane.set_all(&new)
+        })?;
+        // Conflicts were looked for, and recovery functions when the file was read.
+        applied.map_err(|refusal| Error::Refused { refusal })?;
+        self.streams = streams.into_iter().map(|stream| (stream.name.clone(), stream)).collect();
+        Ok(changes)
+    }
+
+    /// The stream with the places of its ports for their numbers.
+    fn placed(&self, names: &[String], stream: &Stream) -> Result<Stream> {
+        let place = |port: PortId| {
+            let name = &names[usize::from(port.0)];
+            let opened = self.ports.get(name).map(|opened| opened.place);
+            opened.ok_or_else(|| Error::NotAttached {
+                stream: stream.name.clone(),
+                port: name.clone(),
+            })
+        };
+        let mut stream = stream.clone();
+        for member in &mut stream.members {
+            member.port = place(member.port)?;
+        }
+        for egress in &mut stream.egress {
+            egress.port = place(egress.port)?;
+        }
+        Ok(stream)
+    }
+
+    pub(super) fn read_stream(&self, name: &str) -> Result<Option<StreamReading>> {
+        let name = name.to_owned();
+        self.run(move |inside| inside.plane.read(&name, inside.now_ns))
+    }
+
+    pub(super) fn unmatched(&self, port: &str) -> Result<u64> {
+        let Some(opened) = self.ports.get(port).copied() else { return Ok(0) };
+        let passed = match (&self.xsk, opened.by) {
+            (Some(xsk), By::Xsk(..)) => xsk.steering.unmatched(port)?,
+            _ => 0,
+        };
+        Ok(passed + self.run(move |inside| inside.plane.unmatched(opened.place))?)
+    }
+
+    pub(super) fn reset(&self, name: &str) -> Result<bool> {
+        let name = name.to_owned();
+        self.run(move |inside| inside.plane.reset(&name, inside.now_ns))
+    }
+
+    pub(super) fn expire(&self) -> Result<()> {
+        self.run(|inside| inside.plane.expire(inside.now_ns))
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Inside) -> T + Send + 'static,
+    ) -> Result<T> {
+        Ok(self.forwarder.control().run(work)?)
+    }
+}
