@@ -176,8 +176,12 @@ __noinline __u32 find_mask(struct xdp_md *ctx, __u32 index, __u32 msdu, __u32 po
 	if (bpf_xdp_load_bytes(ctx, 0, key.octets, ADDRESSES))
 		return FRER_NONE;
 	if (length) {
-		if (length > FRER_MASK_MSDU ||
-		    bpf_xdp_load_bytes(ctx, msdu, key.octets + ADDRESSES, length))
+		/*
+		 * The loader sees to it that there is no more. From the comparison alone the
+		 * verifier of Linux 6.1 does not know that the length is not 0.
+		 */
+		length = ((length - 1) & (FRER_MASK_MSDU - 1)) + 1;
+		if (bpf_xdp_load_bytes(ctx, msdu, key.octets + ADDRESSES, length))
 			return FRER_NONE;
 	}
 	for (int i = 0; i < FRER_MASK_LEN / 8; i++)
