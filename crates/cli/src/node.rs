@@ -9,18 +9,20 @@ use crate::output;
 
 /// Asks a node, or the only one that runs; `command` is how to ask one among several.
 pub(crate) fn ask(node: Option<&str>, command: &str, request: &Request) -> Result<Response> {
-    let mut client = match Client::to_node(node, Path::new(DIRECTORY)) {
+    Ok(connect(node, command)?.request(request)?)
+}
+
+/// As [`ask`], for more than one request.
+pub(crate) fn connect(node: Option<&str>, command: &str) -> Result<Client> {
+    match Client::to_node(node, Path::new(DIRECTORY)) {
         // The names are those of control sockets, which begin with a letter or digit.
-        Err(ClientError::SeveralNodes { nodes }) => {
-            return Err(Failure::new(format!(
-                "several nodes run here: {}; say which, as in: {command} {}",
-                nodes.join(", "),
-                nodes.first().map_or("NODE", String::as_str),
-            )));
-        }
-        client => client?,
-    };
-    Ok(client.request(request)?)
+        Err(ClientError::SeveralNodes { nodes }) => Err(Failure::new(format!(
+            "several nodes run here: {}; say which, as in: {command} {}",
+            nodes.join(", "),
+            nodes.first().map_or("NODE", String::as_str),
+        ))),
+        client => Ok(client?),
+    }
 }
 
 /// Asks for something to be done, and prints what was.

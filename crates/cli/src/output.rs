@@ -7,14 +7,25 @@ use onbeat_report::{Figure, Outcome, text};
 
 use crate::exit::{Answer, Failure, Result};
 
+/// Whether somebody reads standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    There,
+    Gone,
+}
+
 /// Prints a text. That the reader of a pipe has gone (`onbeat show | head`) is no error.
 pub(crate) fn print(text: &str) -> Result<()> {
+    print_to_reader(text).map(drop)
+}
+
+/// As [`print`], for who would print more.
+pub(crate) fn print_to_reader(text: &str) -> Result<Reader> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("standard output cannot be written: {error}")))
-        }
-        _ => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(Failure::new(format!("standard output cannot be written: {error}"))),
+        Ok(()) => Ok(Reader::There),
     }
 }
 

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 
 use common::{Directory, Ran, run};
 use nix::poll::{PollFd, PollTimeout, poll};
-use onbeat_node::control::{NodeStatus, Request, Response, Server, StreamStatus};
+use onbeat_node::control::{
+    Event, NodeStatus, Reply, Request, Response, Server, Since, StreamStatus, What,
+};
 
-fn answer(request: Request) -> Response {
-    match request {
+fn answer(request: &Request) -> Reply {
+    Reply::Now(match request {
         Request::Ping => Response::Pong { node: "a".into(), pid: 7 },
         Request::Show => {
             let stream = |name: &str| StreamStatus { name: name.into(), ..StreamStatus::default() };
@@ -23,9 +25,47 @@ fn answer(request: Request) -> Response {
         }
         Request::Reset { stream } => Response::Error { message: format!("no stream {stream:?}") },
         Request::Reload => Response::Error { message: "a.toml:3:1: unknown key \"x\"".into() },
+        Request::Events { since, wait } => events(since.as_ref(), *wait),
+        Request::AddStreams { text, file } => {
+            Response::Done { message: format!("{file}: {} lines", text.lines().count()) }
+        }
+        Request::ChangeStreams { file, .. } => Response::Error { message: format!("{file}:1:1") },
+        Request::RemoveStreams { streams } => {
+            Response::Done { message: format!("gone: {}", streams.join(", ")) }
+        }
         // No client of this version takes that for an answer.
         Request::Stop => Response::Pong { node: "a".into(), pid: 7 },
+    })
+}
+
+/// Events 8 and 9; who waits for more is told that the node has ended.
+fn events(since: Option<&Since>, wait: bool) -> Response {
+    let event = |number, what| Event {
+        number,
+        time: format!("2025-01-31T12:00:0{number}.000000Z"),
+        monotonic_ns: number * 1_000_000_000,
+        stream: Some("axis-1".into()),
+        port: Some("path2".into()),
+        member: Some(1),
+        what,
+    };
+    let known = match since {
+        None => 7,
+        Some(Since::Number(number)) => *number,
+        Some(Since::Time(time)) => {
+            if time == "2025-01-31" {
+                7
+            } else {
+                9
+            }
+        }
+    };
+    if wait && known >= 9 {
+        return Response::Error { message: "the node ends".into() };
     }
+    let all = [event(8, What::PathLoss { packets: 5 }), event(9, What::PathBack { packets: 1234 })];
+    let events = all.into_iter().filter(|event| event.number > known).collect();
+    Response::Events { events, missed: 7u64.saturating_sub(known), last: 9 }
 }
 
 /// Runs a command line while the node answers.
@@ -81,6 +121,41 @@ fn a_node_is_asked_and_told() {
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(err, "onbeat: no stream \"axis-3\"\n");
 
+    let Ran { code, out, err } = ran(&["show", node, "--events"]);
+    let lost = "2025-01-31T12:00:08.000000Z  8  stream \"axis-1\": member 1 (port \"path2\"): path lost: 5 packets passed without it\n";
+    let back = "2025-01-31T12:00:09.000000Z  9  stream \"axis-1\": member 1 (port \"path2\"): path back, after 1234 packets without it\n";
+    assert_eq!((code, out.as_str(), err.as_str()), (0, [lost, back].concat().as_str(), ""));
+
+    let Ran { code, out, err } = ran(&["show", node, "--events", "--since", "8"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, back, ""));
+    let Ran { code, out, err } = ran(&["show", node, "--events", "--since", "2025-01-31"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, [lost, back].concat().as_str(), ""));
+    let Ran { out, .. } = ran(&["show", node, "--events", "--stream", "axis-2"]);
+    assert_eq!(out, "");
+
+    let Ran { code, out, err } = ran(&["show", node, "--events", "--since", "4", "--json"]);
+    let events: Vec<Event> =
+        out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
+    assert_eq!((code, events.len(), events[1].number), (0, 2, 9));
+    assert_eq!(err, "onbeat: 3 events before these are no longer kept\n");
+    let json: serde_json::Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert_eq!((&json["event"], &json["packets"]), (&"path_loss".into(), &5.into()));
+    assert_eq!((&json["port"], &json["member"]), (&"path2".into(), &1.into()));
+
+    // It asks on from the last one.
+    let Ran { code, out, err } = ran(&["show", node, "--events", "--follow", "--since", "8"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (2, back, "onbeat: the node ends\n"));
+
+    let file = directory.file("axis.toml");
+    std::fs::write(&file, "[[stream]]\nname = \"axis-3\"\n").expect("a file");
+    let file = file.to_str().expect("a path that is text");
+    let Ran { code, out, err } = ran(&["stream", "add", file, "--node", node]);
+    assert_eq!((code, out, err.as_str()), (0, format!("{file}: 2 lines\n"), ""));
+    let Ran { code, out, err } = ran(&["stream", "change", "-", "--node", node]);
+    assert_eq!((code, out.as_str(), err.as_str()), (2, "", "onbeat: standard input:1:1\n"));
+    let Ran { code, out, .. } = ran(&["stream", "remove", "axis-1", "axis-2", "--node", node]);
+    assert_eq!((code, out.as_str()), (0, "gone: axis-1, axis-2\n"));
+
     let Ran { code, out, err } = ran(&["reload", node]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(err, "onbeat: a.toml:3:1: unknown key \"x\"\n");
@@ -94,6 +169,8 @@ fn a_node_that_is_not_there_is_told_with_how_to_start_one() {
         &["show", nowhere][..],
         &["reset", "axis-1", "--node", nowhere],
         &["reload", nowhere],
+        &["show", nowhere, "--events", "--follow"],
+        &["stream", "remove", "axis-1", "--node", nowhere],
         &["show", "no-node-has-this-name"],
     ] {
         let Ran { code, out, err } = run(line);

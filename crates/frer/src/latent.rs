@@ -21,6 +21,10 @@ pub struct Latent {
     /// CurBaseDifference.
     base: i128,
     counters: Counters,
+    /// Since the base was taken: tests, and whether one of them signalled.
+    tested: bool,
+    signalled: bool,
+    active: bool,
 }
 
 /// SIGNAL_LATENT_ERROR: the paths do not deliver alike.
@@ -51,6 +55,9 @@ impl Latent {
             reset: Every::new(config.reset_period_ms, now_ns),
             base: 0,
             counters: Counters::default(),
+            tested: false,
+            signalled: false,
+            active: false,
         };
         latent.base = latent.current(counted);
         Ok(latent)
@@ -63,10 +70,17 @@ impl Latent {
     pub fn poll(&mut self, now_ns: u64, counted: &Counters) -> Option<LatentError> {
         let current = self.current(counted);
         let difference = current - self.base;
-        let found = self.test.due(now_ns) && difference.unsigned_abs() > self.allowed.into();
+        let test = self.test.due(now_ns);
+        let found = test && difference.unsigned_abs() > self.allowed.into();
+        self.tested |= test;
+        self.signalled |= found;
+        self.active |= found;
         if self.reset.due(now_ns) {
             self.base = current;
             self.counters.latent_error_resets += 1;
+            if core::mem::take(&mut self.tested) {
+                self.active = core::mem::take(&mut self.signalled);
+            }
         }
         found.then(|| LatentError {
             difference: difference.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
@@ -77,6 +91,13 @@ impl Latent {
     /// When to call [`Latent::poll`].
     pub fn next_deadline(&self) -> u64 {
         self.test.next_ns.min(self.reset.next_ns)
+    }
+
+    /// Whether there is a latent error: from the first signal until a base has been taken anew and
+    /// no test against it, up to the next, signalled. One test alone says little: a slow stream
+    /// needs several until its difference is above the allowed one again.
+    pub fn is_active(&self) -> bool {
+        self.active
     }
 
     /// CurBaseDifference.

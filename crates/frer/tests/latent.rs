@@ -111,3 +111,30 @@ fn the_largest_counters_do_not_overflow() {
     assert_eq!(found.difference, i64::MAX);
     assert_eq!(latent.next_deadline(), u64::MAX);
 }
+
+#[test]
+fn an_error_lasts_until_a_whole_reset_period_has_passed_without_a_signal() {
+    let mut latent = latent();
+    let mut passed = 0;
+    let mut discarded = 0;
+    // One test period: what is passed, and of how many the second replica comes.
+    let mut period = |latent: &mut Latent, period: u64, of: u64, replicas: u64| {
+        passed += of;
+        discarded += replicas;
+        latent.poll(at(period * 100), &counted(passed, discarded)).is_some()
+    };
+    for n in 1..=4 {
+        assert!(!period(&mut latent, n, 3, 3) && !latent.is_active());
+    }
+    // A slow stream: three packets in a period, so that each base has to be exceeded anew.
+    let signals: Vec<bool> = (5..=30).map(|n| period(&mut latent, n, 3, 0)).collect();
+    assert!(latent.is_active());
+    assert!(signals[3..].iter().any(|signal| !signal), "it was never in doubt");
+    // All is well again from here on; the base before still tells otherwise.
+    for n in 31..=39 {
+        period(&mut latent, n, 3, 3);
+        assert!(latent.is_active(), "period {n}");
+    }
+    assert!(!period(&mut latent, 40, 3, 3));
+    assert!(!latent.is_active());
+}

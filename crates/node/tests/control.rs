@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollTimeout, poll};
 use onbeat_node::control::{
-    BindError, Client, ClientError, NodeStatus, Request, Response, Server, StreamStatus, discover,
+    BindError, Client, ClientError, NodeStatus, Reply, Request, Response, Server, StreamStatus,
+    WAIT, discover,
 };
 
 /// A directory that goes with the test.
@@ -33,8 +34,8 @@ impl Drop for Directory {
     }
 }
 
-fn handle(request: Request) -> Response {
-    match request {
+fn handle(request: &Request) -> Reply {
+    Reply::Now(match request {
         Request::Ping => Response::Pong { node: "a".into(), pid: 7 },
         Request::Show => {
             // Larger than any socket buffer: it takes many partial writes.
@@ -43,9 +44,19 @@ fn handle(request: Request) -> Response {
             let status = NodeStatus { node: "a".into(), streams, ..NodeStatus::default() };
             Response::Status { status: Box::new(status) }
         }
+        Request::Events { .. } => return Reply::Later(nothing()),
         Request::Reset { stream } => Response::Error { message: format!("no stream {stream:?}") },
+        Request::AddStreams { text, .. } | Request::ChangeStreams { text, .. } => {
+            Response::Done { message: format!("{} octets", text.len()) }
+        }
+        Request::RemoveStreams { streams } => Response::Done { message: streams.join(", ") },
         Request::Reload | Request::Stop => Response::Done { message: "done".into() },
-    }
+    })
+}
+
+/// The answer to who has waited for an event in vain.
+fn nothing() -> Response {
+    Response::Events { events: Vec::new(), missed: 0, last: 7 }
 }
 
 /// Serves until the client is through, as a daemon's poll loop would.
@@ -103,18 +114,92 @@ fn garbage_gets_an_error_and_the_connection_goes_on() {
 }
 
 #[test]
-fn an_endless_line_is_cut_off() {
+fn a_request_may_be_long_and_an_endless_one_is_cut_off() {
+    const MOST: usize = 1 << 20;
     let directory = Directory::new("endless");
     let mut server = Server::bind(&directory.socket()).unwrap();
     let answer = serve_while(&mut server, || {
+        let mut client = Client::connect(&directory.socket()).unwrap();
+        let (text, file) = ("x".repeat(MOST - 100), "-".into());
+        let taken = client.request(&Request::AddStreams { text, file }).unwrap();
+        assert_eq!(taken, Response::Done { message: format!("{} octets", MOST - 100) });
+
         let mut stream = UnixStream::connect(directory.socket()).unwrap();
         // The server closes while we still write: that must not end the test.
-        let _ = stream.write_all(&[b'x'; 4096]);
+        let _ = stream.write_all(&vec![b'x'; MOST]);
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     });
-    assert!(answer.contains("4096 octets at most"), "{answer}");
+    assert!(answer.contains("1048576 octets at most"), "{answer}");
+}
+
+/// A client that waits for an event, and what it is answered in the end.
+fn waiting(server: &mut Server, directory: &Directory) -> (Instant, UnixStream) {
+    let mut stream = UnixStream::connect(directory.socket()).unwrap();
+    stream.write_all(b"{\"request\":\"events\",\"wait\":true}\n").unwrap();
+    let now = Instant::now();
+    (0..3).for_each(|_| server.step(now, handle));
+    stream.set_nonblocking(true).unwrap();
+    let nothing_yet = stream.read(&mut [0; 16]).unwrap_err();
+    assert_eq!(nothing_yet.kind(), std::io::ErrorKind::WouldBlock);
+    (now, stream)
+}
+
+fn answered(stream: &mut UnixStream) -> String {
+    let mut answers = [0; 4096];
+    let length = stream.read(&mut answers).expect("an answer");
+    String::from_utf8(answers[..length].to_vec()).unwrap()
+}
+
+#[test]
+fn who_waits_is_answered_when_it_happens() {
+    let directory = Directory::new("wait");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    let (now, mut stream) = waiting(&mut server, &directory);
+    server.step(now, |request| {
+        assert_eq!(*request, Request::Events { since: None, wait: true });
+        Reply::Now(Response::Events { events: Vec::new(), missed: 3, last: 8 })
+    });
+    assert!(answered(&mut stream).contains("\"missed\":3"));
+    server.step(now, |_| unreachable!("it was answered"));
+}
+
+#[test]
+fn who_waits_in_vain_is_told_so_in_time() {
+    let directory = Directory::new("in-vain");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    let (now, mut stream) = waiting(&mut server, &directory);
+    let deadline = server.next_deadline().unwrap();
+    assert_eq!(deadline, now + WAIT);
+    server.step(deadline, handle);
+    assert!(answered(&mut stream).contains("\"last\":7"));
+    // And may ask again.
+    stream.write_all(b"{\"request\":\"ping\"}\n").unwrap();
+    server.step(deadline, handle);
+    assert!(answered(&mut stream).contains("pong"));
+}
+
+#[test]
+fn who_asks_for_something_else_or_ends_waits_no_longer() {
+    let directory = Directory::new("no-longer");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    let (now, mut stream) = waiting(&mut server, &directory);
+    stream.write_all(b"{\"request\":\"ping\"}\n").unwrap();
+    server.step(now, handle);
+    let answers = answered(&mut stream);
+    let answers: Vec<&str> = answers.lines().collect();
+    assert!(answers.len() == 2 && answers[0].contains("events") && answers[1].contains("pong"));
+
+    let (now, mut stream) = waiting(&mut server, &directory);
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    server.step(now, handle);
+    assert!(answered(&mut stream).contains("\"last\":7"));
+    let (now, stream) = waiting(&mut server, &directory);
+    drop(stream);
+    server.step(now, handle);
+    server.step(now, handle);
+    assert_eq!(server.fds().count(), 2, "the listener, and the first client");
 }
 
 #[test]

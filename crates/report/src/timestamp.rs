@@ -27,6 +27,14 @@ pub fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", days + 1)
 }
 
+/// As [`rfc3339`], to the microsecond: `2025-01-31T12:00:00.000001Z`. All such texts are as long, so
+/// that they compare as the times do.
+pub fn rfc3339_us(time: SystemTime) -> String {
+    let micros = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_micros());
+    let seconds = rfc3339(time);
+    format!("{}.{micros:06}Z", seconds.trim_end_matches('Z'))
+}
+
 fn is_leap(year: u64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
@@ -53,5 +61,11 @@ mod tests {
         ] {
             assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_secs(seconds)), text);
         }
+    }
+
+    #[test]
+    fn microseconds_have_six_digits() {
+        let time = UNIX_EPOCH + Duration::new(951_782_399, 42_999);
+        assert_eq!(rfc3339_us(time), "2000-02-28T23:59:59.000042Z");
     }
 }

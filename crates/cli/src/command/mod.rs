@@ -10,6 +10,7 @@ mod reload;
 mod reset;
 mod run;
 mod show;
+mod stream;
 
 use clap::Subcommand;
 use tracing::Level;
@@ -23,6 +24,7 @@ pub(crate) enum Command {
     Run(run::Arguments),
     Show(show::Arguments),
     Reset(reset::Arguments),
+    Stream(stream::Arguments),
     Reload(reload::Arguments),
     Down(down::Arguments),
     Lab(lab::Arguments),
@@ -46,6 +48,7 @@ impl Command {
             Command::Run(arguments) => arguments.execute(),
             Command::Show(arguments) => arguments.execute(),
             Command::Reset(arguments) => arguments.execute(),
+            Command::Stream(arguments) => arguments.execute(),
             Command::Reload(arguments) => arguments.execute(),
             Command::Down(arguments) => arguments.execute(),
             Command::Lab(arguments) => arguments.execute(),

@@ -1,34 +1,56 @@
 //! `onbeat show`
 
+mod events;
+
 use onbeat_node::control::{
-    NodeStatus, Request, Response, StreamStatus, node_table, stream_detail,
+    NodeStatus, Request, Response, Since, StreamStatus, node_table, stream_detail,
 };
 
 use crate::exit::{Answer, Failure, Result};
 use crate::{node, output};
 
-/// Show a running node: its ports, its streams, and what they counted
+/// Show a running node: its ports, its streams, and what they counted; or what happened to them
+///
+/// Events are paths that were lost and came back, latent errors, floods of rogue packets, resets,
+/// ports that went away and came back, and changes of single streams. Each has a number, which runs
+/// from 1 with each start of the daemon; who asks again with --since and the last number misses none,
+/// and is told if some are no longer kept. When what is told stands under [node.events] of the node's
+/// file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat show
   onbeat show bridge --stream axis-1
   onbeat show bridge --json | jq '.streams[].recovery.lost'
+  onbeat show --events --follow --json
 
 Exit code: 0 it is shown, 2 no node answers or it has no such stream.")]
 pub(crate) struct Arguments {
     /// Name of the node, or path of its control socket; without it, the only node that runs
     node: Option<String>,
-    /// Show everything about one stream
+    /// Show everything about one stream, or only its events
     #[arg(long, value_name = "NAME")]
     stream: Option<String>,
-    /// Print the state as JSON, with every counter
+    /// Show what happened, a line for each event
+    #[arg(long)]
+    events: bool,
+    /// Only events after the one of this number, or from this time on (RFC 3339, UTC, or its beginning,
+    /// such as 2025-01-31T12:30)
+    #[arg(long, value_name = "NUMBER|TIME", requires = "events", value_parser = events::since)]
+    since: Option<Since>,
+    /// Go on with events as they happen
+    #[arg(long, requires = "events")]
+    follow: bool,
+    /// Print the state as JSON, with every counter; of events, an object in a line for each
     #[arg(long)]
     json: bool,
 }
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
+        if self.events {
+            return events::show(&self);
+        }
         let status = match node::ask(self.node.as_deref(), "onbeat show", &Request::Show)? {
             Response::Status { status } => status,
             other => return Err(node::unexpected(&other)),
@@ -69,7 +91,14 @@ mod tests {
         assert_eq!(show.stream.as_deref(), Some("axis-1"));
         assert!(show.json);
         let Ok(Command::Show(show)) = parse("show") else { panic!() };
-        assert!(show.node.is_none() && show.stream.is_none() && !show.json);
+        assert!(show.node.is_none() && show.stream.is_none() && !show.json && !show.events);
+    }
+
+    #[test]
+    fn takes_events_from_a_number_or_a_time_on() {
+        let Ok(Command::Show(show)) = parse("show a --events --since 7 --follow") else { panic!() };
+        assert!(show.events && show.follow && show.since == Some(Since::Number(7)));
+        assert!(parse("show a --follow").is_err() && parse("show --since 7").is_err());
     }
 
     #[test]

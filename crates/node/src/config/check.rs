@@ -1,54 +1,13 @@
 //! What only shows when all streams are looked at together.
 
-use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
+use std::collections::HashSet;
 
-use onbeat_frer::spec::{Identification, NextProtocol, PortId, Stream, VlanMatch};
-use onbeat_wire::MacAddress;
+use onbeat_frer::spec::Stream;
 
 use super::reader::Faults;
+use super::set::Taken;
 use super::stream::Block;
 use super::{Mode, PortConfig};
-
-/// What an identification function looks at: two that are equal take the same frames. Null and
-/// active identification look at the same.
-#[derive(PartialEq, Eq, Hash)]
-enum Match<'a> {
-    Destination(MacAddress, VlanMatch),
-    Source(MacAddress, VlanMatch),
-    Ip(MacAddress, VlanMatch, Option<IpAddr>, IpAddr, Option<u8>, NextProtocol),
-    Mask([MacAddress; 4], &'a [u8], &'a [u8]),
-}
-
-impl<'a> From<&'a Identification> for Match<'a> {
-    fn from(identification: &'a Identification) -> Match<'a> {
-        match identification {
-            Identification::Null { destination, vlan }
-            | Identification::ActiveDestination { destination, vlan, .. } => {
-                Match::Destination(*destination, *vlan)
-            }
-            Identification::SourceMacVlan { source, vlan } => Match::Source(*source, *vlan),
-            Identification::Ip(ip) => Match::Ip(
-                ip.destination,
-                ip.vlan,
-                ip.ip_source,
-                ip.ip_destination,
-                ip.dscp,
-                ip.next_protocol,
-            ),
-            Identification::MaskAndMatch(mask) => Match::Mask(
-                [
-                    mask.destination_mask,
-                    mask.destination_match,
-                    mask.source_mask,
-                    mask.source_match,
-                ],
-                &mask.msdu_mask,
-                &mask.msdu_match,
-            ),
-        }
-    }
-}
 
 /// In generic mode the kernel's copies of a frame share one buffer: what leaves is alike. Where the
 /// mode is left open this shows when the interface does; said here, nothing need be tried.
@@ -86,42 +45,57 @@ pub(super) fn replicas(
     }
 }
 
-/// No frame may be of two streams.
+/// No frame may be of two streams. Tells whose frames are whose, by the number of the stream.
 pub(super) fn all(
     streams: &[(usize, Stream)],
     blocks: &[Block],
     ports: &[PortConfig],
     faults: &Faults,
-) {
-    let mut owners: HashMap<(PortId, Match<'_>), (usize, usize, &str)> = HashMap::new();
+) -> Taken {
+    let mut taken = Taken::default();
     // Tables with `count` may collide a thousand times: once is told.
     let mut told = HashSet::new();
-    for (block, stream) in streams {
-        for (n, member) in stream.members.iter().enumerate() {
-            let key = (member.port, Match::from(&member.identification));
-            let Some((other_block, other_n, other)) = owners.insert(key, (*block, n, &stream.name))
-            else {
-                continue;
-            };
-            if !told.insert((*block, n, other_block, other_n)) {
+    for (number, (block, stream)) in streams.iter().enumerate() {
+        for member in 0..stream.members.len() {
+            let Err(other) = taken.insert(stream, number, member) else { continue };
+            let (other_block, other_stream) = &streams[other.stream];
+            if !told.insert((*block, member, *other_block, other.member)) {
                 continue;
             }
-            let place = &blocks[*block].members[n];
-            let port = ports.get(usize::from(member.port.0)).map_or("", |port| &port.name);
-            let help = if *block == other_block && blocks[*block].repeat.count > 1 {
+            let help = if block == other_block && blocks[*block].repeat.count > 1 {
                 "let step advance what the identification looks at"
             } else {
-                "let them differ in address, VLAN or port"
+                DIFFER
             };
-            faults.note(
-                place.span.clone(),
-                &place.path,
-                format!(
-                    "stream {:?} takes the same frames on port {port:?} as stream {other:?}",
-                    stream.name
-                ),
-                help,
-            );
+            same_frames(stream, member, &other_stream.name, &blocks[*block], ports, faults, help);
         }
     }
+    taken
+}
+
+/// The way out for two streams.
+pub(super) const DIFFER: &str = "let them differ in address, VLAN or port";
+
+/// A member takes frames that are another stream's.
+pub(super) fn same_frames(
+    stream: &Stream,
+    member: usize,
+    other: &str,
+    block: &Block,
+    ports: &[PortConfig],
+    faults: &Faults,
+    help: &str,
+) {
+    let place = &block.members[member];
+    let port = usize::from(stream.members[member].port.0);
+    let port = ports.get(port).map_or("", |port| &port.name);
+    faults.note(
+        place.span.clone(),
+        &place.path,
+        format!(
+            "stream {:?} takes the same frames on port {port:?} as stream {other:?}",
+            stream.name
+        ),
+        help,
+    );
 }

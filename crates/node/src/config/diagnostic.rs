@@ -89,8 +89,9 @@ impl Warnings {
     /// Each in one line, for a log: `FILE:LINE:COLUMN: KEY: what; the way out`.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let Report { source, diagnostics } = &self.0;
-        diagnostics.iter().map(|warning| {
-            let place = Place::find(&source.text, &warning.span);
+        let lines = Lines::of(&source.text);
+        diagnostics.iter().map(move |warning| {
+            let place = lines.find(&warning.span);
             let Diagnostic { path, message, help, .. } = warning;
             format!("{}:{}:{}: {path}: {message}; {help}", source.file, place.line, place.column)
         })
@@ -120,11 +121,12 @@ impl Report {
     }
 
     fn render(&self, what: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = Lines::of(&self.source.text);
         for (n, diagnostic) in self.diagnostics.iter().enumerate() {
             if n > 0 {
                 writeln!(f, "\n")?;
             }
-            diagnostic.render(&self.source, f)?;
+            diagnostic.render(&self.source.file, &lines, f)?;
         }
         if self.diagnostics.len() > 1 {
             write!(f, "\n\n{}: {} {what}", self.source.file, self.diagnostics.len())?;
@@ -134,9 +136,9 @@ impl Report {
 }
 
 impl Diagnostic {
-    fn render(&self, source: &Source, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = Place::find(&source.text, &self.span);
-        write!(f, "{}:{}:{}: ", source.file, place.line, place.column)?;
+    fn render(&self, file: &str, lines: &Lines<'_>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = lines.find(&self.span);
+        write!(f, "{file}:{}:{}: ", place.line, place.column)?;
         if self.severity == Severity::Warning {
             write!(f, "warning: ")?;
         }
@@ -167,10 +169,24 @@ struct Place {
     width: usize,
 }
 
-impl Place {
-    fn find(text: &str, span: &Range<usize>) -> Place {
+/// A text and where its lines begin, so that many places in it are found without reading it as
+/// often.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, octet)| *octet == b'\n');
+        Self { text, starts: std::iter::once(0).chain(ends.map(|(at, _)| at + 1)).collect() }
+    }
+
+    fn find(&self, span: &Range<usize>) -> Place {
+        let text = self.text;
         let start = floor_char(text, span.start);
-        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let number = self.starts.partition_point(|line| *line <= start);
+        let line_start = self.starts[number - 1];
         let line = text[line_start..].lines().next().unwrap_or("");
         let before = text[line_start..start].chars().count();
         let end = floor_char(text, span.end.min(line_start + line.len())).max(start);
@@ -190,7 +206,7 @@ impl Place {
             excerpt.push_str("...");
         }
         Place {
-            line: text[..line_start].matches('\n').count() + 1,
+            line: number,
             column: before + 1,
             // A caret under what is not shown helps nobody.
             width: width.min((skip + EXCERPT).saturating_sub(before)).max(1),
@@ -215,7 +231,7 @@ mod tests {
         let line = format!("x = \"{}\u{1b}[2J\" y = 7", "a".repeat(300));
         let text = format!("first\n{line}\n");
         let at = text.find('7').unwrap();
-        let place = Place::find(&text, &(at..at + 1));
+        let place = Lines::of(&text).find(&(at..at + 1));
         assert_eq!((place.line, place.column), (2, line.chars().count()));
         assert_eq!(place.excerpt.chars().nth(place.indent), Some('7'));
         assert!(place.excerpt.starts_with("...") && !place.excerpt.contains('\u{1b}'));
@@ -226,7 +242,7 @@ mod tests {
         let text = "a = \"\u{e9}\"\r\nb";
         for start in 0..=text.len() + 2 {
             for end in start..=text.len() + 2 {
-                let place = Place::find(text, &(start..end));
+                let place = Lines::of(text).find(&(start..end));
                 assert!(place.line <= 2 && place.width >= 1);
             }
         }

@@ -5,8 +5,10 @@
 //! ([`Config::check`]). What comes out is plain data: names of ports are replaced
 //! by [`PortId`]s, which count the `[[port]]` tables from 0, and `count` is unfolded.
 
+mod addition;
 mod check;
 mod diagnostic;
+mod events;
 mod identify;
 mod mtu;
 mod node;
@@ -14,6 +16,7 @@ mod reader;
 mod realtime;
 mod recovery;
 mod repeat;
+mod set;
 mod stream;
 mod suggest;
 mod text;
@@ -24,11 +27,15 @@ use std::path::{Path, PathBuf};
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_user::Poll;
 use onbeat_realtime::Profile;
+use toml::Spanned;
 use toml::de::DeTable;
 
+pub use addition::{Addition, How};
 pub use diagnostic::{ConfigError, Warnings};
 use diagnostic::{Diagnostic, Severity, Source};
+pub use events::EventsConfig;
 use reader::{Faults, Table};
+pub use set::{Before, StreamSet};
 pub(crate) use text::{is_name, name_rule};
 
 /// What a node is told to do.
@@ -40,10 +47,18 @@ pub struct Config {
     pub ports: Vec<PortConfig>,
     /// Its streams, in the order of the file, each name once.
     pub streams: Vec<Stream>,
-    /// Traps that show in the file alone.
-    warnings: Warnings,
+    written: Written,
+    /// Whose frames are whose, by the number of the stream.
+    taken: set::Taken,
+}
+
+/// Streams as a text has them, for what can only be checked later.
+#[derive(Debug, Clone)]
+struct Written {
     source: Source,
-    /// Where each stream stands in the file; several where `count` made them.
+    /// Traps that show in the text alone.
+    warnings: Warnings,
+    /// Where each stream stands; several where `count` made them.
     blocks: Vec<stream::Block>,
 }
 
@@ -64,6 +79,8 @@ pub struct NodeConfig {
     pub control: PathBuf,
     /// Directory in a bpffs where the data plane is pinned.
     pub pin: PathBuf,
+    /// What is told of the streams.
+    pub events: EventsConfig,
 }
 
 /// What moves a node's frames.
@@ -181,12 +198,7 @@ impl Config {
     /// Reads a text; `file` is what its faults name.
     pub fn parse(text: &str, file: &str) -> Result<Config, ConfigError> {
         let source = Source { file: file.into(), text: text.into() };
-        let (root, errors) = DeTable::parse_recoverable(text);
-        if !errors.is_empty() {
-            let faults = errors.iter().map(syntax_fault).collect();
-            return Err(ConfigError::new(source, faults));
-        }
-
+        let root = parse(text, &source)?;
         let faults = Faults::default();
         let mut table = Table::root(&root, &faults);
         let node = node::read(table.take("node"), file);
@@ -197,13 +209,19 @@ impl Config {
         }
         let blocks = stream::read_all(table.items("stream"), &ids, &faults);
         table.finish();
-        let streams = repeat::unfold(&blocks, node.max_streams, &faults);
-        check::all(&streams, &blocks, &ports, &faults);
+        let streams = repeat::unfold(&blocks, 0, node.max_streams, &faults);
+        let taken = check::all(&streams, &blocks, &ports, &faults);
         check::replicas(&streams, &blocks, &ports, &faults);
 
         let warnings = faults.judge(&source)?;
         let streams = streams.into_iter().map(|(_, stream)| stream).collect();
-        Ok(Config { node, ports, streams, warnings, source, blocks })
+        Ok(Config { node, ports, streams, written: Written { source, warnings, blocks }, taken })
+    }
+
+    /// What is needed while the node runs: the streams can be exchanged, and where they stood is
+    /// forgotten.
+    pub fn into_parts(self) -> (NodeConfig, Vec<PortConfig>, StreamSet) {
+        (self.node, self.ports, StreamSet::new(self.streams, self.taken))
     }
 
     /// Has this move the frames of all ports, whatever the file says.
@@ -246,6 +264,14 @@ pub enum LoadError {
     /// It says what cannot be done.
     #[error(transparent)]
     Config(#[from] ConfigError),
+}
+
+fn parse<'a>(text: &'a str, source: &Source) -> Result<Spanned<DeTable<'a>>, ConfigError> {
+    let (root, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Ok(root);
+    }
+    Err(ConfigError::new(source.clone(), errors.iter().map(syntax_fault).collect()))
 }
 
 fn syntax_fault(error: &toml::de::Error) -> Diagnostic {

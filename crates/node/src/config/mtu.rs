@@ -1,9 +1,9 @@
 //! Whether each egress port can carry what its streams send there.
 
-use onbeat_frer::spec::{Egress, SequenceTag, Stream};
+use onbeat_frer::spec::{Egress, PortId, SequenceTag, Stream};
 
 use super::reader::Faults;
-use super::{Config, ConfigError, PortConfig, Warnings};
+use super::{Config, ConfigError, PortConfig, Warnings, Written};
 
 /// Octets of an R-TAG (7.8).
 const R_TAG: u32 = 6;
@@ -27,15 +27,32 @@ impl Config {
         &self,
         mtu_of: impl Fn(&PortConfig) -> Option<u32>,
     ) -> Result<Warnings, ConfigError> {
+        self.written.check(&self.ports, mtu_of)
+    }
+}
+
+impl Written {
+    /// As [`Config::check`], of streams between these ports.
+    pub(super) fn check(
+        &self,
+        ports: &[PortConfig],
+        mtu_of: impl Fn(&PortConfig) -> Option<u32>,
+    ) -> Result<Warnings, ConfigError> {
         let faults = Faults::default();
-        let mtu_of = |port: &PortConfig| port.mtu.or_else(|| mtu_of(port));
+        let port = |id: PortId| &ports[usize::from(id.0)];
+        // Each port is asked for once: the answer may come from the kernel.
+        let mut known = vec![None; ports.len()];
+        let mut mtu_of = |id: PortId| {
+            let mtu = || port(id).mtu.or_else(|| mtu_of(port(id)));
+            *known[usize::from(id.0)].get_or_insert_with(mtu)
+        };
         for block in &self.blocks {
             for (egress, place) in block.first.egress.iter().zip(&block.egress) {
-                let to = self.port(egress.port);
-                let Some(room) = mtu_of(to) else { continue };
-                let ingress = block.first.members.iter().map(|member| self.port(member.port));
+                let to = port(egress.port);
+                let Some(room) = mtu_of(egress.port) else { continue };
+                let ingress = block.first.members.iter().map(|member| member.port);
                 let widest = ingress
-                    .filter_map(|port| Some((mtu_of(port)?, port)))
+                    .filter_map(|id| Some((mtu_of(id)?, port(id))))
                     .max_by_key(|(mtu, _)| *mtu);
                 let Some((mtu, from)) = widest else { continue };
                 let needed = after_tagging(&block.first, egress, mtu);

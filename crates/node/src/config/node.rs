@@ -9,12 +9,12 @@ use onbeat_frer_user::Poll;
 use onbeat_realtime::Profile;
 
 use super::reader::Value;
-use super::realtime;
 use super::text::{is_interface, is_name, name_rule};
 use super::{
-    Backend, Create, INTERFACE_LENGTH, Mode, NodeConfig, PortConfig, PortIds, Promiscuous,
-    VETH_SUFFIX,
+    Backend, Create, EventsConfig, INTERFACE_LENGTH, Mode, NodeConfig, PortConfig, PortIds,
+    Promiscuous, VETH_SUFFIX,
 };
+use super::{events, realtime};
 
 /// Streams a node has room for when the file does not say.
 const DEFAULT_MAX_STREAMS: u32 = 4096;
@@ -35,6 +35,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
         max_streams: DEFAULT_MAX_STREAMS,
         control: PathBuf::new(),
         pin: PathBuf::new(),
+        events: EventsConfig::default(),
     };
     let (mut control, mut pin) = (None, None);
     if let Some(mut table) = value.and_then(|value| value.table()) {
@@ -51,6 +52,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
         if let Some(value) = table.take("max-streams") {
             config.max_streams = value.number(1..=MAX_STREAMS).unwrap_or(DEFAULT_MAX_STREAMS);
         }
+        config.events = table.take("events").map(|value| events::read(&value)).unwrap_or_default();
         control = table.take("control").and_then(|value| path(&value, SOCKET_PATH_LENGTH));
         pin = table.take("pin").and_then(|value| path(&value, 4095));
         table.finish();

@@ -3,7 +3,7 @@
 //! A getter gives `None` after it noted what is wrong, so that a reader can take all the keys it
 //! knows, call [`Table::finish`], and only then give up on what depends on them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::ops::{Range, RangeInclusive};
 
@@ -16,7 +16,10 @@ use super::{suggest, text};
 
 /// The faults found so far, and the warnings.
 #[derive(Default)]
-pub(super) struct Faults(RefCell<Vec<Diagnostic>>);
+pub(super) struct Faults {
+    found: RefCell<Vec<Diagnostic>>,
+    faults: Cell<usize>,
+}
 
 impl Faults {
     pub(super) fn note(
@@ -26,6 +29,7 @@ impl Faults {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
+        self.faults.set(self.faults.get() + 1);
         self.push(Severity::Error, span, path, message.into(), help.into());
     }
 
@@ -48,18 +52,17 @@ impl Faults {
         help: String,
     ) {
         let diagnostic = Diagnostic { severity, span, path: path.into(), message, help };
-        self.0.borrow_mut().push(diagnostic);
+        self.found.borrow_mut().push(diagnostic);
     }
 
     /// How many faults there are; a warning is none.
     pub(super) fn count(&self) -> usize {
-        let is_fault = |found: &&Diagnostic| found.severity == Severity::Error;
-        self.0.borrow().iter().filter(is_fault).count()
+        self.faults.get()
     }
 
     /// What was noted: faults, where there is one, and otherwise the warnings.
     pub(super) fn judge(self, source: &Source) -> Result<Warnings, ConfigError> {
-        let (faulty, found) = (self.count() > 0, self.0.into_inner());
+        let (faulty, found) = (self.count() > 0, self.found.into_inner());
         if faulty {
             return Err(ConfigError::new(source.clone(), found));
         }

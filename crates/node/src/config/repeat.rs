@@ -4,7 +4,7 @@
 //! wherever that key stands in it (identification, egress), its value advances by the step from
 //! one stream to the next.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use onbeat_frer::spec::{
@@ -69,11 +69,17 @@ pub(super) fn read(table: &mut Table<'_>, name: Option<&Value<'_>>) -> Repeat {
     Repeat { count, step }
 }
 
-/// The streams of all tables, each with the index of its table.
-pub(super) fn unfold(blocks: &[Block], room: u32, faults: &Faults) -> Vec<(usize, Stream)> {
+/// The streams of all tables, each with the index of its table, where the node has so many
+/// `already`.
+pub(super) fn unfold(
+    blocks: &[Block],
+    already: usize,
+    room: u32,
+    faults: &Faults,
+) -> Vec<(usize, Stream)> {
     let mut streams: Vec<(usize, Stream)> = Vec::new();
-    let mut names: HashMap<String, usize> = HashMap::new();
-    let mut total = 0;
+    let mut names: HashSet<String> = HashSet::new();
+    let mut total = already as u64;
     for (index, block) in blocks.iter().enumerate() {
         let fault = |message: String, help: &str| {
             faults.note(block.place.span.clone(), &block.place.path, message, help);
@@ -108,7 +114,7 @@ pub(super) fn unfold(blocks: &[Block], room: u32, faults: &Faults) -> Vec<(usize
                 fault(error.to_string(), "correct the stream");
                 break;
             }
-            if names.insert(stream.name.clone(), index).is_some() {
+            if !names.insert(stream.name.clone()) {
                 let message = format!("another stream is named {:?}", stream.name);
                 fault(message, "give each stream its own name");
                 break;

@@ -4,8 +4,12 @@
 //! {"request":"reset","stream":"axis-1"}
 //! {"response":"done","message":"stream \"axis-1\" is reset"}
 //! ```
+//!
+//! A request for events with `wait` is answered when there is one, or after [`WAIT`] with none: who
+//! asks again, from the last number on, misses none, and is told where the node has kept too few.
 
 mod client;
+mod event;
 mod server;
 mod status;
 mod table;
@@ -13,7 +17,8 @@ mod table;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError, DIRECTORY, discover};
-pub use server::{BindError, Server};
+pub use event::{Cause, Event, Function, What};
+pub use server::{BindError, Reply, Server, WAIT};
 pub use status::{
     EgressStatus, GenerationStatus, Link, MemberStatus, NodeStatus, PortMode, PortStatus,
     RecoveryStatus, StreamStatus,
@@ -33,10 +38,48 @@ pub enum Request {
         /// Name of the stream.
         stream: String,
     },
+    /// What happened.
+    Events {
+        /// From when on; none: all that is kept.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        since: Option<Since>,
+        /// Whether to wait for an event where there is none.
+        #[serde(default)]
+        wait: bool,
+    },
+    /// Adds streams: all of the text, or none.
+    AddStreams {
+        /// `[[stream]]` tables.
+        text: String,
+        /// What faults of the text call it.
+        file: String,
+    },
+    /// Puts streams in the place of those with their names.
+    ChangeStreams {
+        /// `[[stream]]` tables.
+        text: String,
+        /// What faults of the text call it.
+        file: String,
+    },
+    /// Takes streams away: all of them, or none.
+    RemoveStreams {
+        /// Their names.
+        streams: Vec<String>,
+    },
     /// Reads the configuration file anew.
     Reload,
     /// Ends the daemon.
     Stop,
+}
+
+/// From when on events are asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Since {
+    /// Those after the event of this number.
+    Number(u64),
+    /// Those from this time on: RFC 3339, UTC, or its beginning, such as `2025-01-31T12`.
+    Time(String),
 }
 
 /// What the node answers.
@@ -54,6 +97,15 @@ pub enum Response {
     Status {
         /// The state.
         status: Box<NodeStatus>,
+    },
+    /// To [`Request::Events`].
+    Events {
+        /// What happened, in order.
+        events: Vec<Event>,
+        /// How many there were that are asked for and no longer kept.
+        missed: u64,
+        /// Number of the last event so far, asked for or not.
+        last: u64,
     },
     /// It is done.
     Done {

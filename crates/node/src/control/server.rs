@@ -16,14 +16,27 @@ use nix::sys::socket::{
 
 use super::{Request, Response};
 
-/// Octets of a request at most, its line end included.
-const REQUEST_LENGTH: usize = 4096;
+/// Octets of a request at most, its line end included: streams with the longest masks fit.
+const REQUEST_LENGTH: usize = 1 << 20;
 
 /// Clients served at once; more wait in the kernel's queue.
 const CLIENTS: usize = 32;
 
 /// How long a client may neither ask nor take its answer.
 const IDLE: Duration = Duration::from_secs(30);
+
+/// How long a client waits for what it asked for to happen, before it is told that it has not.
+pub const WAIT: Duration = Duration::from_secs(10);
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub enum Reply {
+    /// It is answered.
+    Now(Response),
+    /// It is asked again at every step, and has this answer after [`WAIT`], or when the client asks
+    /// for something else or ends.
+    Later(Response),
+}
 
 /// A control socket that answers.
 #[derive(Debug)]
@@ -105,13 +118,15 @@ impl Server {
             .chain(self.clients.iter().map(|client| (client.stream.as_fd(), client.interest())))
     }
 
-    /// When to call [`Server::step`] although nothing is ready: a client is to be given up.
+    /// When to call [`Server::step`] although nothing is ready: a client is to be given up, or has
+    /// waited long enough.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.clients.iter().map(|client| client.active + IDLE).min()
+        self.clients.iter().map(Connection::deadline).min()
     }
 
-    /// Accepts, reads, answers and writes whatever is ready, and never blocks.
-    pub fn step(&mut self, now: Instant, mut handle: impl FnMut(Request) -> Response) {
+    /// Accepts, reads, answers and writes whatever is ready, and never blocks. To be called as well
+    /// when something has happened that a client may wait for.
+    pub fn step(&mut self, now: Instant, mut handle: impl FnMut(&Request) -> Reply) {
         while self.clients.len() < CLIENTS {
             match self.listener.accept() {
                 Ok((stream, _)) => self.clients.extend(Connection::new(stream, now)),
@@ -212,6 +227,10 @@ struct Connection {
     stream: UnixStream,
     /// What came in and is not answered.
     input: Vec<u8>,
+    /// Octets of it that are known to hold no line end.
+    searched: usize,
+    /// What the client waits for, and its answer should that not happen.
+    waiting: Option<(Request, Response)>,
     /// The answer, and how much of it is written.
     output: Vec<u8>,
     written: usize,
@@ -224,8 +243,20 @@ struct Connection {
 impl Connection {
     fn new(stream: UnixStream, now: Instant) -> Option<Connection> {
         stream.set_nonblocking(true).ok()?;
-        let (input, output) = (Vec::new(), Vec::new());
-        Some(Connection { stream, input, output, written: 0, active: now, ending: false })
+        Some(Connection {
+            stream,
+            input: Vec::new(),
+            searched: 0,
+            waiting: None,
+            output: Vec::new(),
+            written: 0,
+            active: now,
+            ending: false,
+        })
+    }
+
+    fn deadline(&self) -> Instant {
+        self.active + if self.waiting.is_some() { WAIT } else { IDLE }
     }
 
     fn owes(&self) -> bool {
@@ -238,7 +269,7 @@ impl Connection {
     }
 
     /// Whether the client stays.
-    fn step(&mut self, now: Instant, handle: &mut impl FnMut(Request) -> Response) -> bool {
+    fn step(&mut self, now: Instant, handle: &mut impl FnMut(&Request) -> Reply) -> bool {
         loop {
             if !self.write(now) {
                 return false;
@@ -246,33 +277,64 @@ impl Connection {
             if self.owes() {
                 break;
             }
-            if let Some(line) = self.line() {
-                self.answer(&line, handle);
+            if let Some((request, otherwise)) = self.waiting.take() {
+                let more = self.ending || self.line_end().is_some();
+                match handle(&request) {
+                    Reply::Now(response) => self.reply(&response),
+                    Reply::Later(_) if more || now >= self.active + WAIT => self.reply(&otherwise),
+                    Reply::Later(otherwise) => {
+                        self.waiting = Some((request, otherwise));
+                        if !self.read(now) {
+                            return true;
+                        }
+                    }
+                }
+            } else if let Some(line) = self.line() {
+                self.answer(now, &line, handle);
             } else if self.ending {
                 return false;
             } else if !self.read(now) {
                 break;
             }
         }
-        now.saturating_duration_since(self.active) < IDLE
+        now < self.deadline()
+    }
+
+    fn line_end(&mut self) -> Option<usize> {
+        let end = self.input[self.searched..].iter().position(|&octet| octet == b'\n');
+        match end {
+            Some(end) => Some(self.searched + end),
+            None => {
+                self.searched = self.input.len();
+                None
+            }
+        }
     }
 
     /// Takes a whole line out of the input.
     fn line(&mut self) -> Option<Vec<u8>> {
-        let end = self.input.iter().position(|&octet| octet == b'\n')?;
+        let end = self.line_end()?;
+        self.searched = 0;
         Some(self.input.drain(..=end).collect())
     }
 
-    fn answer(&mut self, line: &[u8], handle: &mut impl FnMut(Request) -> Response) {
-        let response = match serde_json::from_slice(line) {
-            Ok(request) => handle(request),
-            Err(error) => Response::Error {
-                message: format!(
-                    "not a request: {error}; send a line such as {{\"request\":\"show\"}}"
-                ),
-            },
+    fn answer(&mut self, now: Instant, line: &[u8], handle: &mut impl FnMut(&Request) -> Reply) {
+        let request = match serde_json::from_slice(line) {
+            Ok(request) => request,
+            Err(error) => {
+                let message =
+                    format!("not a request: {error}; send a line such as {{\"request\":\"show\"}}");
+                return self.reply(&Response::Error { message });
+            }
         };
-        self.reply(&response);
+        match handle(&request) {
+            Reply::Now(response) => self.reply(&response),
+            Reply::Later(otherwise) => {
+                // The wait begins.
+                self.active = now;
+                self.waiting = Some((request, otherwise));
+            }
+        }
     }
 
     fn reply(&mut self, response: &Response) {
@@ -286,17 +348,18 @@ impl Connection {
 
     /// Whether something is to be looked at: octets came in, or the end.
     fn read(&mut self, now: Instant) -> bool {
-        let mut chunk = [0; 1024];
+        let mut chunk = [0; 16384];
         match self.stream.read(&mut chunk) {
             Ok(0) => self.ending = true,
             Ok(length) => {
+                // Who waits and says something else has waited long enough.
                 self.active = now;
                 self.input.extend_from_slice(&chunk[..length]);
-                let endless = !self.input.contains(&b'\n');
-                if endless && self.input.len() >= REQUEST_LENGTH {
+                if self.input.len() >= REQUEST_LENGTH && self.line_end().is_none() {
                     let message = format!("a request has {REQUEST_LENGTH} octets at most");
                     self.reply(&Response::Error { message });
                     self.input.clear();
+                    self.searched = 0;
                     self.ending = true;
                 }
             }

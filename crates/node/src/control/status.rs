@@ -1,5 +1,7 @@
 //! The state of a node, as `show --json` prints it. Counters have the names of 802.1CB.
 
+use std::fmt;
+
 use onbeat_frer::counters::Counters;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +43,20 @@ pub enum PortMode {
     Detached,
 }
 
+impl fmt::Display for PortMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+            Self::Packet => "packet",
+            Self::XskZeroCopy => "xsk zero-copy",
+            Self::XskCopy => "xsk copy",
+            Self::XskGeneric => "xsk generic",
+            Self::Detached => "detached",
+        })
+    }
+}
+
 /// Whether frames can go through an interface.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,6 +68,17 @@ pub enum Link {
     /// No such interface now.
     #[default]
     Missing,
+}
+
+impl Link {
+    /// Of an interface as the kernel has it, or has not.
+    pub(crate) fn of(link: Option<&onbeat_netdev::Link>) -> Link {
+        match link {
+            Some(link) if link.up && link.carrier => Link::Up,
+            Some(_) => Link::Down,
+            None => Link::Missing,
+        }
+    }
 }
 
 /// A port: sums over its streams (9.3, 10.9), each packet counted once.
@@ -68,6 +95,9 @@ pub struct PortStatus {
     /// Where it is generic and need not be by the configuration: why, and the way out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_native: Option<String>,
+    /// Where frames that come in are lost: why, and the way out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_lost: Option<String>,
     /// Whether frames can go through.
     pub link: Link,
     /// 9.3.1: packets of any stream that came in.
@@ -108,6 +138,9 @@ pub struct MemberStatus {
     pub identification: String,
     /// 9.2.1: packets of the stream that came in at the port.
     pub input_packets: u64,
+    /// It does not contribute, while others do.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
     /// Its individual recovery, where it has one.
     pub individual: Option<RecoveryStatus>,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::status::{Link, NodeStatus, PortMode, RecoveryStatus, StreamStatus};
+use super::status::{Link, NodeStatus, RecoveryStatus, StreamStatus};
 
 /// The node, its ports and a line per stream.
 pub fn node_table(status: &NodeStatus) -> String {
@@ -26,15 +26,7 @@ pub fn node_table(status: &NodeStatus) -> String {
         "#UNMATCHED",
     ]);
     for port in &status.ports {
-        let mode = match port.mode {
-            PortMode::Native => "native",
-            PortMode::Generic => "generic",
-            PortMode::Packet => "packet",
-            PortMode::XskZeroCopy => "xsk zero-copy",
-            PortMode::XskCopy => "xsk copy",
-            PortMode::XskGeneric => "xsk generic",
-            PortMode::Detached => "detached",
-        };
+        let mode = &port.mode.to_string();
         let link = match port.link {
             Link::Up => "up",
             Link::Down => "down",
@@ -58,6 +50,9 @@ pub fn node_table(status: &NodeStatus) -> String {
         if let Some(why) = &port.not_native {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "\nport {} is not in native mode: {why}", port.name);
+        }
+        if let Some(why) = &port.frames_lost {
+            let _ = writeln!(text, "\nport {}: frames are lost: {why}", port.name);
         }
     }
     if status.streams.is_empty() {
@@ -106,7 +101,9 @@ pub fn stream_detail(stream: &StreamStatus) -> String {
     };
     for member in &stream.members {
         let input = grouped(member.input_packets);
-        line("member", format!("{} ({})  input {input}", member.port, member.identification));
+        let lost = if member.lost { "  lost" } else { "" };
+        let identification = &member.identification;
+        line("member", format!("{} ({identification})  input {input}{lost}", member.port));
         if let Some(individual) = &member.individual {
             line("", format!("individual recovery: {}", recovery_line(individual)));
         }
@@ -219,7 +216,9 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::status::{EgressStatus, GenerationStatus, MemberStatus, PortStatus};
+    use super::super::status::{
+        EgressStatus, GenerationStatus, MemberStatus, PortMode, PortStatus,
+    };
     use super::*;
 
     fn status() -> NodeStatus {
@@ -227,6 +226,7 @@ mod tests {
             port: port.into(),
             identification: "null".into(),
             input_packets: 1_000,
+            lost: port == "path2",
             individual: None,
         };
         NodeStatus {
@@ -293,13 +293,11 @@ back    recover   2,000  1,000,000    999,998      0     2             0        
         status.streams.clear();
         status.ports[0].mode = PortMode::Generic;
         status.ports[0].not_native = Some("its driver cannot; use another".into());
+        status.ports[0].frames_lost = Some("nobody takes them; do this".into());
         let text = node_table(&status);
-        assert!(
-            text.ends_with(
-                "\n\nport path1 is not in native mode: its driver cannot; use another\n"
-            ),
-            "{text}"
-        );
+        let end = "\n\nport path1 is not in native mode: its driver cannot; use another\n\n\
+                   port path1: frames are lost: nobody takes them; do this\n";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]
@@ -309,7 +307,7 @@ back    recover   2,000  1,000,000    999,998      0     2             0        
             "\
 stream back  recover
   member     path1 (null)  input 1,000
-  member     path2 (null)  input 1,000
+  member     path2 (null)  input 1,000  lost
   recovery   at 999  passed 1,000,000  discarded 999,998  rogue 0  lost 2  unseen before the first 63  out of order 0  tagless 0  resets 0  latent errors 0  latent error resets 0
   egress     talker  output 1,000
 "

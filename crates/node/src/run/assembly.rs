@@ -4,18 +4,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use onbeat_frer::spec::Stream;
 use onbeat_frer_user::Poll;
 use onbeat_frer_xdp::{Options as PlaneOptions, Plane};
 use onbeat_netdev::LinkEvent;
 use onbeat_realtime::Profile;
 
 use super::Options;
+use super::clock::monotonic_ns;
 use super::engine::{Engine, UserPlane};
 use super::error::{Error, Result};
+use super::events::{About, Events};
 use super::journal::Journal;
-use super::latent::Detection;
 use super::port::Devices;
-use crate::config::{Backend, Config, PortConfig};
+use super::setup::{Layout, Setup, names};
+use super::watch::{Teller, Watcher};
+use crate::config::{Backend, Config, PortConfig, StreamSet, Warnings};
+use crate::control::{Link, What};
 
 /// Longest between two looks for recovery functions whose time ran out.
 const SLOWEST_SWEEP: Duration = Duration::from_millis(250);
@@ -27,13 +32,20 @@ const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) file: PathBuf,
-    pub(super) config: Config,
+    pub(super) setup: Setup,
     pub(super) plane: Engine,
     pub(super) devices: Devices,
-    pub(super) latent: BTreeMap<String, Detection>,
+    pub(super) events: Events,
+    pub(super) watcher: Watcher,
     pub(super) started: Instant,
+    /// How often to look for recovery functions whose time ran out.
+    pub(super) sweep: Option<Duration>,
+    /// By port: whether frames could go through its interface when that was last looked at.
+    presence: BTreeMap<String, Link>,
     /// By port that could not be native though that was left open: why, and the way out.
     pub(super) not_native: BTreeMap<String, String>,
+    /// By port whose frames are lost: why, and the way out.
+    pub(super) frames_lost: BTreeMap<String, String>,
     /// The data plane asked for when the node was started, whatever the file says.
     asked: Option<Backend>,
     journal: Journal,
@@ -64,41 +76,39 @@ impl Node {
         check(&devices, &config)?;
         let first = !config.node.pin.exists();
         let plane = open(&config)?;
+        let layout = Layout::new(&config.node, &config.ports, &config.streams);
+        let mut events = Events::new(config.node.events.keep);
+        events.tell(&About::default(), What::Started);
+        let streams = config.streams.clone();
         let mut node = Self {
             file: file.to_path_buf(),
-            latent: BTreeMap::new(),
+            watcher: Watcher::new(config.node.events),
+            events,
             started: Instant::now(),
+            sweep: None,
+            presence: BTreeMap::new(),
             not_native: BTreeMap::new(),
-            config,
+            frames_lost: BTreeMap::new(),
+            setup: Setup::from(config),
             plane,
             devices,
             asked: options.backend,
             journal,
         };
-        let config = node.config.clone();
-        for index in 0..config.ports.len() {
-            node.attach(&config, index, options.replace, true)?;
+        for index in 0..layout.ports.len() {
+            node.attach(&layout, index, options.replace, true)?;
         }
         if first {
-            node.settle(&config)?;
+            node.settle(&layout)?;
         }
-        node.apply(&config)?;
+        node.apply(&layout.ports, &streams)?;
+        node.watch_all(&StreamSet::default());
         node.drop_ports_of_others()?;
         Ok(node)
     }
 
-    fn apply(&mut self, config: &Config) -> Result<()> {
-        let names: Vec<_> = config.ports.iter().map(|port| port.name.clone()).collect();
-        let changes = self.plane.apply(&names, &config.streams)?;
-        let mut latent = std::mem::take(&mut self.latent);
-        for stream in &config.streams {
-            let Some(wanted) = stream.recover.and_then(|recover| recover.latent) else { continue };
-            let detection = match latent.remove(&stream.name) {
-                Some(detection) if detection.config == wanted => Some(detection),
-                _ => Detection::start(&self.plane, &stream.name, wanted)?,
-            };
-            self.latent.extend(detection.map(|detection| (stream.name.clone(), detection)));
-        }
+    fn apply(&mut self, ports: &[PortConfig], streams: &[Stream]) -> Result<()> {
+        let changes = self.plane.apply(&names(ports), streams)?;
         tracing::info!(
             "streams: {} added, {} changed, {} removed, {} kept",
             changes.added,
@@ -109,16 +119,30 @@ impl Node {
         Ok(())
     }
 
+    /// Watches ports and streams as they are now, where streams were these `before`.
+    fn watch_all(&mut self, before: &StreamSet) {
+        let config = self.setup.node.events;
+        self.events.set_keep(config.keep);
+        self.watcher.update(config, before, &self.setup.streams);
+        self.sweep = self.setup.streams.iter().filter_map(sweep_interval).min();
+        let ports = &self.setup.ports;
+        self.presence.retain(|name, _| ports.iter().any(|port| port.name == *name));
+        for port in ports {
+            let link = self.devices.presence(port);
+            self.presence.entry(port.name.clone()).or_insert(link);
+        }
+    }
+
     /// Detaches ports that the configuration does not name, and gives back what was changed on
     /// their interfaces: those of an earlier one.
     fn drop_ports_of_others(&mut self) -> Result<()> {
         for name in self.plane.known_ports() {
-            if !self.config.ports.iter().any(|port| port.name == name) {
+            if !self.setup.ports.iter().any(|port| port.name == name) {
                 self.plane.detach(&name)?;
             }
         }
         let mut others = self.journal.interfaces();
-        for port in &self.config.ports {
+        for port in &self.setup.ports {
             others.remove(&port.interface);
             others.remove(&port.attached_interface());
         }
@@ -142,10 +166,10 @@ impl Node {
                 key,
                 old: old.to_string(),
                 new: new.to_string(),
-                node: self.config.node.name.clone(),
+                node: self.setup.node.name.clone(),
             })
         };
-        let (old, now) = (&self.config.node, &new.node);
+        let (old, now) = (&self.setup.node, &new.node);
         if old.name != now.name {
             return needs_restart("name", &old.name, &now.name);
         }
@@ -171,43 +195,78 @@ impl Node {
             return needs_restart("control", &old.control.display(), &now.control.display());
         }
         let fresh: Vec<usize> = (0..new.ports.len())
-            .filter(|&index| !self.config.ports.contains(&new.ports[index]))
+            .filter(|&index| !self.setup.ports.contains(&new.ports[index]))
             .collect();
         for &index in &fresh {
             self.devices.prepare(&new.ports[index], &mut self.journal)?;
         }
         check(&self.devices, &new)?;
+        let layout = Layout::new(&new.node, &new.ports, &new.streams);
         for &index in &fresh {
-            self.attach(&new, index, false, true)?;
+            self.attach(&layout, index, false, true)?;
         }
-        self.tell_disappointed(&new)?;
-        self.apply(&new)?;
-        self.config = new;
+        self.tell_disappointed(&layout)?;
+        self.apply(&new.ports, &new.streams)?;
+        let before = std::mem::replace(&mut self.setup, Setup::from(new));
+        self.watch_all(&before.streams);
         self.drop_ports_of_others()
+    }
+
+    /// Resets a stream's functions; whether there is such a stream.
+    pub(super) fn reset(&mut self, name: &str) -> Result<bool> {
+        let Some(stream) = self.setup.streams.get(name) else { return Ok(false) };
+        let before = self.plane.read_stream(name)?;
+        if !self.plane.reset(name)? {
+            return Ok(false);
+        }
+        if let (Some(before), Some(after)) = (before, self.plane.read_stream(name)?) {
+            let (events, ports) = (&mut self.events, &self.setup.ports);
+            let mut teller = Teller { events, ports, stream };
+            self.watcher.reset(monotonic_ns(), [&before, &after], &mut teller);
+        }
+        Ok(true)
+    }
+
+    /// Looks at the streams whose turn it is.
+    pub(super) fn look(&mut self) -> Result<()> {
+        self.watcher.look(monotonic_ns(), &self.plane, &self.setup, &mut self.events)
     }
 
     /// An interface came, changed or went.
     pub(super) fn device_event(&mut self, event: &LinkEvent) {
-        match event {
-            LinkEvent::Removed { name, .. } => {
-                if let Some(port) = self.port_of(name) {
-                    let port = &self.config.ports[port].name;
-                    tracing::warn!("port {port:?}: interface {name} is gone");
-                }
-            }
+        let ports = match event {
+            LinkEvent::Removed { name, .. } => self.port_of(name).into_iter().collect(),
             LinkEvent::Added(link) | LinkEvent::Changed(link) => {
-                if let Some(port) = self.port_of(&link.name) {
-                    self.follow(port);
-                }
+                self.port_of(&link.name).into_iter().collect()
             }
-            LinkEvent::Lost => (0..self.config.ports.len()).for_each(|port| self.follow(port)),
+            LinkEvent::Lost => (0..self.setup.ports.len()).collect::<Vec<_>>(),
+        };
+        for port in ports {
+            self.follow(port);
+            self.tell_presence(port);
         }
+    }
+
+    /// Tells whether the interface of port number `index` went away or came back.
+    fn tell_presence(&mut self, index: usize) {
+        let port = &self.setup.ports[index];
+        let link = self.devices.presence(port);
+        let before = self.presence.insert(port.name.clone(), link);
+        if before == Some(link) {
+            return;
+        }
+        let interface = port.attached_interface();
+        let what = match link {
+            Link::Up => What::PortBack { interface },
+            Link::Down | Link::Missing => What::PortAway { link, interface },
+        };
+        self.events.tell(&About { port: Some(&port.name), ..About::default() }, what);
     }
 
     /// Does for port number `index` what its interface asks for now: one that came back gets its
     /// program again.
     fn follow(&mut self, index: usize) {
-        let port = &self.config.ports[index];
+        let port = &self.setup.ports[index];
         let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return };
         let attached = self.plane.ports().into_iter().find(|(name, ..)| *name == port.name);
         let followed = if attached.is_some_and(|(_, ifindex, _)| ifindex == link.index) {
@@ -222,38 +281,32 @@ impl Node {
 
     /// Gives the interface of port number `index`, which was away, what it had.
     fn come_back(&mut self, index: usize) -> Result<()> {
-        let config = self.config.clone();
-        let port = &config.ports[index];
-        let link = self.devices.prepare(port, &mut self.journal)?;
-        self.attach(&config, index, false, true)?;
-        self.tell_disappointed(&config)?;
-        tracing::info!("port {:?}: interface {} is back", port.name, link.name);
-        Ok(())
+        let layout = self.setup.layout();
+        self.devices.prepare(&layout.ports[index], &mut self.journal)?;
+        self.attach(&layout, index, false, true)?;
+        self.tell_disappointed(&layout)
     }
 
     /// Number of the port with this interface.
     fn port_of(&self, interface: &str) -> Option<usize> {
-        self.config.ports.iter().position(|port| port.attached_interface() == interface)
-    }
-
-    /// How often to look for recovery functions whose time ran out.
-    pub(super) fn sweep_interval(&self) -> Option<Duration> {
-        let streams = self.config.streams.iter();
-        let timeouts = streams.flat_map(|stream| {
-            let individual = stream.members.iter().filter_map(|member| member.individual);
-            individual.chain(stream.recover).map(|recover| recover.reset_timeout_ms)
-        });
-        let shortest = timeouts.filter(|&timeout| timeout > 0).min()?;
-        let tenth = Duration::from_millis(u64::from(shortest)) / 10;
-        Some(tenth.clamp(FASTEST_SWEEP, SLOWEST_SWEEP))
+        self.setup.ports.iter().position(|port| port.attached_interface() == interface)
     }
 
     /// Takes everything away: programs, tables, what was made and set on interfaces.
     pub(super) fn remove(self) -> Result<()> {
-        let (pin, control) = (self.config.node.pin.clone(), self.config.node.control.clone());
+        let (pin, control) = (self.setup.node.pin.clone(), self.setup.node.control.clone());
         drop(self);
         take_away(&pin, &control)
     }
+}
+
+/// How often to look whether a time of this stream ran out, where it has any.
+pub(super) fn sweep_interval(stream: &Stream) -> Option<Duration> {
+    let individual = stream.members.iter().filter_map(|member| member.individual);
+    let timeouts = individual.chain(stream.recover).map(|recover| recover.reset_timeout_ms);
+    let shortest = timeouts.filter(|&timeout| timeout > 0).min()?;
+    let tenth = Duration::from_millis(u64::from(shortest)) / 10;
+    Some(tenth.clamp(FASTEST_SWEEP, SLOWEST_SWEEP))
 }
 
 /// Opens the data plane that the configuration asks for.
@@ -283,13 +336,17 @@ pub(super) fn take_away(pin: &Path, control: &Path) -> Result<()> {
 
 /// Checks what only shows on the interfaces, and logs the traps that the configuration steps into.
 fn check(devices: &Devices, config: &Config) -> Result<()> {
+    let warnings = config.check(|port| devices.mtu(port))?;
+    log_warnings(&warnings);
+    Ok(())
+}
+
+/// Logs traps.
+pub(super) fn log_warnings(warnings: &Warnings) {
     /// Warnings logged at most: a file that was generated may have thousands of one kind.
     const LOGGED: usize = 16;
-    let mtu = |port: &PortConfig| Some(devices.handle.link(&port.attached_interface()).ok()?.mtu);
-    let warnings = config.check(mtu)?;
     warnings.lines().take(LOGGED).for_each(|warning| tracing::warn!("{warning}"));
     if let more @ 1.. = warnings.count().saturating_sub(LOGGED) {
         tracing::warn!("{more} warnings more; onbeat run --check tells all");
     }
-    Ok(())
 }

@@ -6,59 +6,74 @@ use onbeat_netdev::XdpMode;
 use super::assembly::Node;
 use super::engine::Engine;
 use super::error::{Error, Result};
+use super::events::About;
 use super::mode::{self, Ability};
 use super::port;
-use crate::config::{Backend, Config, Mode as WantedMode, PortConfig};
+use super::setup::Layout;
+use crate::config::{Backend, Mode as WantedMode, PortConfig};
+use crate::control::{PortMode, What};
 
 impl Node {
     /// Now that all ports run their programs, drivers show what they take: ports whose frames would
     /// be lost in native mode leave it. Only before there are streams, which know where ports are.
-    pub(super) fn settle(&mut self, config: &Config) -> Result<()> {
+    pub(super) fn settle(&mut self, layout: &Layout) -> Result<()> {
         // A port that leaves native mode may take no frames of others any more: they follow.
-        for _ in 0..config.ports.len() {
-            let Some((index, _)) = self.disappointed(config)? else { break };
-            self.plane.detach(&config.ports[index].name)?;
-            self.attach(config, index, false, false)?;
+        for _ in 0..layout.ports.len() {
+            let mut changed = false;
+            for index in 0..layout.ports.len() {
+                if self.disappointment(layout, index)?.is_some() {
+                    self.plane.detach(&layout.ports[index].name)?;
+                    self.attach(layout, index, false, false)?;
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
+            }
         }
         Ok(())
     }
 
-    /// Where streams are there already, says what [`Node::settle`] would change.
-    pub(super) fn tell_disappointed(&self, config: &Config) -> Result<()> {
-        if let Some((index, why)) = self.disappointed(config)? {
-            let (node, port) = (&config.node.name, &config.ports[index].name);
-            tracing::error!("port {port:?}: frames are lost: {why}; {}", mode::start_again(node));
+    /// Where streams are there already, tells what [`Node::settle`] would change.
+    pub(super) fn tell_disappointed(&mut self, layout: &Layout) -> Result<()> {
+        for index in 0..layout.ports.len() {
+            let why = self.disappointment(layout, index)?;
+            let why = why.map(|why| format!("{why}; {}", mode::start_again(&layout.node)));
+            let port = &layout.ports[index].name;
+            if self.frames_lost.get(port) == why.as_ref() {
+                continue;
+            }
+            let about = About { port: Some(port), ..About::default() };
+            self.events.tell(&about, What::FramesLost { why: why.clone() });
+            match why {
+                Some(why) => self.frames_lost.insert(port.clone(), why),
+                None => self.frames_lost.remove(port),
+            };
         }
         Ok(())
     }
 
-    /// A port that runs natively and hoped for what did not come true.
-    fn disappointed(&self, config: &Config) -> Result<Option<(usize, String)>> {
+    /// Why a port that runs natively loses frames: it hoped for what did not come true.
+    fn disappointment(&self, layout: &Layout, index: usize) -> Result<Option<String>> {
+        let port = &layout.ports[index];
         if !self.plane.is_in_kernel() {
             return Ok(None);
         }
-        for (index, port) in config.ports.iter().enumerate() {
-            let native = |ability: &Ability| ability.running == Some(XdpMode::Native);
-            let Some(ability) = self.ability(port)?.filter(native) else { continue };
-            let egress = self.egress(config, index)?;
-            let (_, why) = mode::choose(&config.node.name, port, &ability, &egress, false);
-            if let Some(why) = why {
-                return Ok(Some((index, why)));
-            }
-        }
-        Ok(None)
+        let native = |ability: &Ability| ability.running == Some(XdpMode::Native);
+        let Some(ability) = self.ability(port)?.filter(native) else { return Ok(None) };
+        let egress = self.egress(layout, index)?;
+        Ok(mode::choose(&layout.node, port, &ability, &egress, false).1)
     }
 
     /// The ports that frames received by port number `index` leave by, and what they can do; one
     /// whose interface is away will be looked at when it is back.
     fn egress<'a>(
         &self,
-        config: &'a Config,
+        layout: &'a Layout,
         index: usize,
     ) -> Result<Vec<(&'a PortConfig, Ability)>> {
         let mut egress = Vec::new();
-        for to in egress_ports(config, index) {
-            let to = &config.ports[to];
+        for to in layout.egress(index) {
             egress.extend(self.ability(to)?.map(|ability| (to, ability)));
         }
         Ok(egress)
@@ -73,26 +88,26 @@ impl Node {
         }
     }
 
-    /// Attaches port number `index` of `config`; with `hope` ([`mode::choose`]) where ports that its
+    /// Attaches port number `index` of `layout`; with `hope` ([`mode::choose`]) where ports that its
     /// frames leave by are attached only later.
     pub(super) fn attach(
         &mut self,
-        config: &Config,
+        layout: &Layout,
         index: usize,
         replace: bool,
         hope: bool,
     ) -> Result<()> {
         let Engine::User(plane) = &mut self.plane else {
-            return self.attach_program(config, index, replace, hope);
+            return self.attach_program(layout, index, replace, hope);
         };
-        let port = &config.ports[index];
+        let port = &layout.ports[index];
         let of_port = |source| Error::Port { port: port.name.clone(), source };
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
         self.not_native.remove(&port.name);
         if port.backend == Backend::Packet {
             return plane.attach_packet(&port.name, &link);
         }
-        let (node, ability) = (&config.node.name, self.devices.ability(&link.name)?);
+        let (node, ability) = (&layout.node, self.devices.ability(&link.name)?);
         let (wanted, mut why) = mode::choose(node, port, &ability, &[], false);
         match plane.attach_xsk(&port::spec(port, &link, wanted), replace) {
             // Before 6.3 a driver's ability shows only when it is asked to do it.
@@ -113,16 +128,16 @@ impl Node {
 
     fn attach_program(
         &mut self,
-        config: &Config,
+        layout: &Layout,
         index: usize,
         replace: bool,
         hope: bool,
     ) -> Result<()> {
-        let (node, port) = (config.node.name.as_str(), &config.ports[index]);
+        let (node, port) = (layout.node.as_str(), &layout.ports[index]);
         let of_port = |source| Error::Port { port: port.name.clone(), source };
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
         let ability = self.devices.ability(&link.name)?;
-        let egress = self.egress(config, index)?;
+        let egress = self.egress(layout, index)?;
         let (chosen, mut why) = mode::choose(node, port, &ability, &egress, hope);
         // Where the mode was left open a program keeps the one that it has: frames go on over a
         // start of the daemon, which another mode would interrupt.
@@ -148,32 +163,27 @@ impl Node {
         if generic && chosen == Mode::Native {
             why.get_or_insert_with(|| mode::from_before(node));
         }
-        self.not_native.remove(&port.name);
+        let about = About { port: Some(&port.name), ..About::default() };
+        let before = self.not_native.remove(&port.name);
         match why {
             Some(why) if generic => {
-                tracing::warn!("port {:?}: XDP in generic mode: {why}", port.name);
-                self.not_native.insert(port.name.clone(), why);
+                self.not_native.insert(port.name.clone(), why.clone());
+                if before.as_ref() != Some(&why) {
+                    let mode = PortMode::Generic;
+                    self.events.tell(&about, What::PortMode { mode, why: Some(why) });
+                }
             }
             Some(why) => tracing::warn!(
                 "port {:?}: XDP stays in native mode, in which an earlier start attached it, \
                  although {why}",
                 port.name
             ),
+            None if before.is_some() => {
+                let mode = if generic { PortMode::Generic } else { PortMode::Native };
+                self.events.tell(&about, What::PortMode { mode, why: None });
+            }
             None => {}
         }
         Ok(())
     }
-}
-
-/// Ports that frames received by port number `index` leave by.
-fn egress_ports(config: &Config, index: usize) -> Vec<usize> {
-    let mut ports: Vec<usize> = config
-        .streams
-        .iter()
-        .filter(|s| s.members.iter().any(|member| usize::from(member.port.0) == index))
-        .flat_map(|stream| stream.egress.iter().map(|egress| usize::from(egress.port.0)))
-        .collect();
-    ports.sort_unstable();
-    ports.dedup();
-    ports
 }

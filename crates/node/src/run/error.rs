@@ -66,6 +66,12 @@ pub enum Error {
         /// The port.
         port: String,
     },
+    /// A stream that is not there.
+    #[error("the node has no stream {stream:?}; onbeat show lists those there are")]
+    NoStream {
+        /// Its name.
+        stream: String,
+    },
     /// More ports at once than a data plane has room for.
     #[error("more than {most} ports, those before this change among them; remove some first")]
     Ports {

@@ -1,65 +1,53 @@
-//! Latent error detection (7.4.4) of the streams that ask for it.
+//! Latent error detection (7.4.4) of a stream that asks for it.
 
-use super::clock::monotonic_ns;
-use super::engine::Engine;
-use super::error::Result;
 use onbeat_frer::counters::Counters;
 use onbeat_frer::latent::Latent;
 use onbeat_frer::spec::LatentErrorDetection;
+
+use crate::control::What;
 
 /// The detection of one stream.
 #[derive(Debug)]
 pub(super) struct Detection {
     pub(super) config: LatentErrorDetection,
-    latent: Latent,
+    /// From the first look on.
+    latent: Option<Latent>,
     /// Latent errors signalled.
     pub(super) errors: u64,
 }
 
-fn counted(plane: &Engine, stream: &str) -> Result<Option<Counters>> {
-    let reading = plane.read_stream(stream)?;
-    Ok(reading.and_then(|reading| reading.recovery).map(|recovery| recovery.counters))
-}
-
 impl Detection {
-    /// Starts from what the stream's recovery function has counted by now.
-    pub(super) fn start(
-        plane: &Engine,
-        stream: &str,
-        config: LatentErrorDetection,
-    ) -> Result<Option<Self>> {
-        let counters = counted(plane, stream)?.unwrap_or_default();
-        // The configuration was checked when it was read.
-        let latent = Latent::new(&config, monotonic_ns(), &counters).ok();
-        Ok(latent.map(|latent| Self { config, latent, errors: 0 }))
+    pub(super) fn new(config: LatentErrorDetection) -> Self {
+        Self { config, latent: None, errors: 0 }
     }
 
     /// When to look next.
-    pub(super) fn next_deadline_ns(&self) -> u64 {
-        self.latent.next_deadline()
+    pub(super) fn next_deadline_ns(&self) -> Option<u64> {
+        self.latent.as_ref().map(Latent::next_deadline)
     }
 
     /// 10.8.10: how often the base difference was taken anew.
     pub(super) fn base_resets(&self) -> u64 {
-        self.latent.counters().latent_error_resets
+        self.latent.as_ref().map_or(0, |latent| latent.counters().latent_error_resets)
     }
 
-    /// Looks, where it is time.
-    pub(super) fn poll(&mut self, plane: &Engine, stream: &str) -> Result<()> {
-        let now = monotonic_ns();
-        if now < self.latent.next_deadline() {
-            return Ok(());
+    /// Looks at what the stream's recovery function has counted; tells what begins or ends.
+    pub(super) fn look(&mut self, now_ns: u64, counted: &Counters) -> Option<What> {
+        let Some(latent) = &mut self.latent else {
+            // The configuration was checked when it was read.
+            self.latent = Latent::new(&self.config, now_ns, counted).ok();
+            return None;
+        };
+        let before = latent.is_active();
+        let signal = latent.poll(now_ns, counted);
+        self.errors += u64::from(signal.is_some());
+        match (before, signal) {
+            (false, Some(error)) => {
+                let (difference, allowed) = (error.difference, error.allowed);
+                Some(What::LatentError { difference, allowed })
+            }
+            (true, _) if !latent.is_active() => Some(What::LatentErrorEnded),
+            _ => None,
         }
-        let Some(counters) = counted(plane, stream)? else { return Ok(()) };
-        if let Some(error) = self.latent.poll(now, &counters) {
-            self.errors += 1;
-            tracing::warn!(
-                "stream {stream:?}: latent error: {} replicas missing, {} allowed, over {} paths",
-                error.difference,
-                error.allowed,
-                self.config.paths
-            );
-        }
-        Ok(())
     }
 }

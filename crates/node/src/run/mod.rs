@@ -7,15 +7,19 @@
 mod assembly;
 mod attach;
 mod bpffs;
+mod change;
 mod clock;
 mod down;
 mod engine;
 mod error;
+mod events;
 mod journal;
 mod latent;
 mod mode;
 mod port;
+mod setup;
 mod status;
+mod watch;
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -25,10 +29,11 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use onbeat_frer_xdp::Changes;
 use onbeat_netdev::Monitor;
 
-use crate::config::{Backend, Config};
-use crate::control::{Request, Response, Server};
+use crate::config::{Backend, Config, How};
+use crate::control::{Reply, Request, Response, Server};
 use crate::notify::Notifier;
 use assembly::Node;
 pub use down::down;
@@ -71,8 +76,8 @@ pub fn run(file: &Path, options: Options) -> Result<()> {
     let mut monitor = Monitor::open()?;
     let mut node = Node::start(file, config, options)?;
     let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
-    let ready = format!("{} streams on {}", node.config.streams.len(), port_list(&node));
-    tracing::info!("node {:?} runs: {ready}", node.config.node.name);
+    let ready = format!("{} streams on {}", node.setup.streams.len(), port_list(&node));
+    tracing::info!("node {:?} runs: {ready}", node.setup.node.name);
     say(notifier.ready(&ready));
 
     let end = serve(&mut node, &mut server, &signals, &mut monitor, &notifier)?;
@@ -81,7 +86,7 @@ pub fn run(file: &Path, options: Options) -> Result<()> {
     match end {
         End::Leave => {
             if node.plane.is_in_kernel() {
-                let name = &node.config.node.name;
+                let name = &node.setup.node.name;
                 tracing::info!("the data plane goes on; onbeat down {name} ends it");
             }
             Ok(())
@@ -131,7 +136,7 @@ fn serve(
 ) -> Result<End> {
     let now = Instant::now();
     let mut timers = Timers {
-        sweep: node.sweep_interval().map(|interval| now + interval),
+        sweep: node.sweep.map(|interval| now + interval),
         watchdog: notifier.watchdog().map(|interval| now + interval),
     };
     loop {
@@ -149,16 +154,25 @@ fn serve(
             let outcome = do_reload(node);
             say(notifier.ready(&outcome.unwrap_or_else(|error| error)));
         }
-        let mut end = None;
-        server.step(Instant::now(), |request| answer(node, request, &mut end));
-        if let Some(end) = end {
-            return Ok(end);
-        }
         while let Some(event) = monitor.next_event()? {
             node.device_event(&event);
         }
         housekeeping(node, &mut timers, notifier);
+        if let Some(end) = serve_clients(node, server) {
+            return Ok(end);
+        }
     }
+}
+
+/// Serves clients, and again those who wait for what others ask for now.
+fn serve_clients(node: &mut Node, server: &mut Server) -> Option<End> {
+    let mut end = None;
+    let mut told = None;
+    while end.is_none() && told != Some(node.events.last()) {
+        told = Some(node.events.last());
+        server.step(Instant::now(), |request| answer(node, request, &mut end));
+    }
+    end
 }
 
 /// Until something happens, or is due.
@@ -176,11 +190,14 @@ fn wait(
     fds.extend(server.fds().map(|(fd, flags)| PollFd::new(fd, flags)));
     let now = Instant::now();
     let clock_ns = clock::monotonic_ns();
-    let latent = node
-        .latent
-        .values()
-        .map(|l| now + Duration::from_nanos(l.next_deadline_ns().saturating_sub(clock_ns)));
-    let due = latent.chain(timers.sweep).chain(timers.watchdog).chain(server.next_deadline()).min();
+    let look = node.watcher.next_deadline_ns();
+    let look = look.map(|due| now + Duration::from_nanos(due.saturating_sub(clock_ns)));
+    let due = look
+        .into_iter()
+        .chain(timers.sweep)
+        .chain(timers.watchdog)
+        .chain(server.next_deadline())
+        .min();
     let timeout = due.map_or(PollTimeout::NONE, |due| {
         // Rounded up: waking too early would only mean waking twice.
         let ms = due.saturating_duration_since(now).as_micros().div_ceil(1000);
@@ -196,7 +213,7 @@ fn housekeeping(node: &mut Node, timers: &mut Timers, notifier: &Notifier) {
     let now = Instant::now();
     if timers.sweep.is_none_or(|due| due <= now) {
         // A reload may have brought the first time-out, or taken the last.
-        timers.sweep = node.sweep_interval().map(|interval| now + interval);
+        timers.sweep = node.sweep.map(|interval| now + interval);
         if timers.sweep.is_some() {
             node.plane.expire().unwrap_or_else(|error| tracing::error!("time-outs: {error}"));
         }
@@ -205,16 +222,12 @@ fn housekeeping(node: &mut Node, timers: &mut Timers, notifier: &Notifier) {
         say(notifier.alive());
         timers.watchdog = notifier.watchdog().map(|interval| now + interval);
     }
-    for (stream, detection) in &mut node.latent {
-        if let Err(error) = detection.poll(&node.plane, stream) {
-            tracing::error!("stream {stream:?}: latent error detection: {error}");
-        }
-    }
+    node.look().unwrap_or_else(|error| tracing::error!("streams cannot be read: {error}"));
 }
 
 fn do_reload(node: &mut Node) -> std::result::Result<String, String> {
     match node.reload() {
-        Ok(()) => Ok(format!("{} streams on {}", node.config.streams.len(), port_list(node))),
+        Ok(()) => Ok(format!("{} streams on {}", node.setup.streams.len(), port_list(node))),
         Err(error) => {
             tracing::error!("not reloaded, the node goes on as it was: {error}");
             Err(error.to_string())
@@ -222,34 +235,58 @@ fn do_reload(node: &mut Node) -> std::result::Result<String, String> {
     }
 }
 
-fn answer(node: &mut Node, request: Request, end: &mut Option<End>) -> Response {
+fn answer(node: &mut Node, request: &Request, end: &mut Option<End>) -> Reply {
+    let done = |message| Response::Done { message };
     let failed = |error: Error| Response::Error { message: error.to_string() };
-    match request {
+    Reply::Now(match request {
         Request::Ping => {
-            Response::Pong { node: node.config.node.name.clone(), pid: std::process::id() }
+            Response::Pong { node: node.setup.node.name.clone(), pid: std::process::id() }
         }
         Request::Show => match status::read(node) {
             Ok(status) => Response::Status { status: Box::new(status) },
             Err(error) => failed(error),
         },
-        Request::Reset { stream } => match node.plane.reset(&stream) {
-            Ok(true) => Response::Done { message: format!("stream {stream:?} is reset") },
+        Request::Events { since, wait } => {
+            let (events, missed) = node.events.since(since.as_ref());
+            let nothing = events.is_empty() && missed == 0;
+            let response = Response::Events { events, missed, last: node.events.last() };
+            if *wait && nothing {
+                return Reply::Later(response);
+            }
+            response
+        }
+        Request::Reset { stream } => match node.reset(stream) {
+            Ok(true) => done(format!("stream {stream:?} is reset")),
             Ok(false) => {
                 let names: Vec<_> =
-                    node.config.streams.iter().take(8).map(|s| s.name.as_str()).collect();
+                    node.setup.streams.iter().take(8).map(|s| s.name.as_str()).collect();
                 let message = format!("no stream {stream:?}; streams here: {}", names.join(", "));
                 Response::Error { message }
             }
             Err(error) => failed(error),
         },
+        Request::AddStreams { text, file } => {
+            node.put(How::Add, text, file).map_or_else(failed, |made| done(changed(&made)))
+        }
+        Request::ChangeStreams { text, file } => {
+            node.put(How::Change, text, file).map_or_else(failed, |made| done(changed(&made)))
+        }
+        Request::RemoveStreams { streams } => {
+            node.remove_streams(streams).map_or_else(failed, |made| done(changed(&made)))
+        }
         Request::Reload => match do_reload(node) {
-            Ok(message) => Response::Done { message },
+            Ok(message) => done(message),
             Err(message) => Response::Error { message },
         },
         Request::Stop => {
             *end = Some(End::Remove);
-            let name = &node.config.node.name;
-            Response::Done { message: format!("node {name:?} is taken down") }
+            done(format!("node {:?} is taken down", node.setup.node.name))
         }
-    }
+    })
+}
+
+/// What a change of single streams did.
+fn changed(changes: &Changes) -> String {
+    let Changes { added, changed, removed, kept } = changes;
+    format!("streams: {added} added, {changed} changed, {removed} removed, {kept} kept")
 }

@@ -8,6 +8,7 @@ use super::error::{Error, Result};
 use super::journal::Journal;
 use super::mode::Ability;
 use crate::config::{PortConfig, Promiscuous};
+use crate::control;
 
 /// The tools that work on interfaces.
 #[derive(Debug)]
@@ -106,6 +107,16 @@ impl Devices {
             }
             Err(error) => tracing::warn!("{interface}: {name} stays: {error}"),
         }
+    }
+
+    /// The MTU of a port's interface, where it is there.
+    pub(super) fn mtu(&self, port: &PortConfig) -> Option<u32> {
+        Some(self.handle.link(&port.attached_interface()).ok()?.mtu)
+    }
+
+    /// Whether frames can go through a port's interface.
+    pub(super) fn presence(&self, port: &PortConfig) -> control::Link {
+        control::Link::of(self.handle.link(&port.attached_interface()).ok().as_ref())
     }
 
     /// What an interface's driver can do; where the kernel does not say (before 6.3), the attach

@@ -2,7 +2,7 @@
 
 use onbeat_frer::counters::{Counters, PortCounters, StreamCounters};
 use onbeat_frer::reading::{RecoveryReading, StreamReading};
-use onbeat_frer::spec::{Identification, PortId, Stream};
+use onbeat_frer::spec::{Identification, Stream};
 use onbeat_frer_user::Copies;
 use onbeat_frer_xdp::Mode;
 use onbeat_netdev as netdev;
@@ -10,6 +10,7 @@ use onbeat_netdev as netdev;
 use super::assembly::Node;
 use super::engine::By;
 use super::error::Result;
+use crate::config::PortConfig;
 use crate::control::{
     EgressStatus, GenerationStatus, Link, MemberStatus, NodeStatus, PortMode, PortStatus,
     RecoveryStatus, StreamStatus,
@@ -18,34 +19,40 @@ use crate::control::{
 /// Reads everything.
 pub(super) fn read(node: &Node) -> Result<NodeStatus> {
     node.plane.expire()?;
-    let mut readings = Vec::new();
-    for stream in &node.config.streams {
+    let setup = &node.setup;
+    let mut sums = vec![Sums::default(); setup.ports.len()];
+    let mut streams = Vec::with_capacity(setup.streams.len());
+    for stream in setup.streams.iter() {
         if let Some(reading) = node.plane.read_stream(&stream.name)? {
-            readings.push((stream, reading));
+            add_to_ports(&mut sums, stream, &reading);
+            streams.push(of_stream(node, stream, &reading));
         }
     }
-    let streams = readings.iter().map(|(stream, reading)| of_stream(node, stream, reading));
+    let attached = node.plane.ports();
     Ok(NodeStatus {
-        node: node.config.node.name.clone(),
+        node: setup.node.name.clone(),
         pid: std::process::id(),
         uptime_s: node.started.elapsed().as_secs(),
-        data_plane: node.config.node.backend.to_string(),
-        streams: streams.collect(),
-        ports: (0..node.config.ports.len())
-            .map(|index| of_port(node, index, &readings))
+        data_plane: setup.node.backend.to_string(),
+        streams,
+        ports: (setup.ports.iter().zip(sums))
+            .map(|(port, sums)| of_port(node, port, &attached, sums.port_counters()))
             .collect::<Result<_>>()?,
     })
 }
 
 fn of_stream(node: &Node, stream: &Stream, reading: &StreamReading) -> StreamStatus {
-    let name = |port| node.config.port(port).name.clone();
+    let name = |port| node.setup.port(port).name.clone();
     let members = stream.members.iter().zip(&reading.members);
-    let latent = node.latent.get(&stream.name);
+    let watcher = &node.watcher;
+    let latent = watcher.latent(&stream.name);
     StreamStatus {
         name: stream.name.clone(),
         members: members
-            .map(|(member, reading)| MemberStatus {
+            .enumerate()
+            .map(|(number, (member, reading))| MemberStatus {
                 port: name(member.port),
+                lost: watcher.is_lost(&stream.name, number),
                 identification: type_name(&member.identification).to_string(),
                 input_packets: reading.input,
                 individual: reading.individual.map(|r| of_recovery(&r, 0, 0)),
@@ -87,15 +94,17 @@ fn type_name(identification: &Identification) -> &'static str {
     }
 }
 
-fn of_port(node: &Node, index: usize, readings: &[(&Stream, StreamReading)]) -> Result<PortStatus> {
-    let config = &node.config.ports[index];
-    let id = PortId(index as u8);
+fn of_port(
+    node: &Node,
+    config: &PortConfig,
+    attached: &[(String, u32, &'static str)],
+    sums: PortCounters,
+) -> Result<PortStatus> {
     let interface = config.attached_interface();
     let link = node.devices.handle.link(&interface).ok();
-    let sums = port_sums(id, readings);
-    let attached = node.plane.ports().into_iter().find(|(name, _, _)| *name == config.name);
+    let attached = attached.iter().find(|(name, _, _)| *name == config.name);
     let there = match (&link, attached) {
-        (Some(link), Some((_, ifindex, _))) if link.index == ifindex => Some(link),
+        (Some(link), Some((_, ifindex, _))) if link.index == *ifindex => Some(link),
         _ => None,
     };
     // As the kernel has it.
@@ -113,17 +122,15 @@ fn of_port(node: &Node, index: usize, readings: &[(&Stream, StreamReading)]) -> 
     };
     let generic = matches!(mode, PortMode::Generic | PortMode::XskGeneric);
     let not_native = node.not_native.get(&config.name).filter(|_| generic);
+    let frames_lost = node.frames_lost.get(&config.name).filter(|_| mode != PortMode::Detached);
     Ok(PortStatus {
         name: config.name.clone(),
         interface,
         ifindex: link.as_ref().map_or(0, |link| link.index),
         mode,
         not_native: not_native.cloned(),
-        link: match &link {
-            Some(link) if link.up && link.carrier => Link::Up,
-            Some(_) => Link::Down,
-            None => Link::Missing,
-        },
+        frames_lost: frames_lost.cloned(),
+        link: Link::of(link.as_ref()),
         input_packets: sums.input_packets,
         output_packets: sums.output_packets,
         passed: sums.passed,
@@ -132,25 +139,36 @@ fn of_port(node: &Node, index: usize, readings: &[(&Stream, StreamReading)]) -> 
     })
 }
 
-/// The port's sums over its streams (9.3, 10.9). A sequence recovery function stands over all
-/// ports of its stream: it is counted at each port by which its packets leave.
-fn port_sums(id: PortId, readings: &[(&Stream, StreamReading)]) -> PortCounters {
-    let (mut traffic, mut last, mut before) = (Vec::new(), Vec::new(), Vec::new());
-    for (stream, reading) in readings {
-        for (member, counted) in stream.members.iter().zip(&reading.members) {
-            if member.port != id {
-                continue;
-            }
-            traffic.push(StreamCounters { input_packets: counted.input, output_packets: 0 });
-            if let Some(individual) = counted.individual {
-                let list = if stream.recover.is_some() { &mut before } else { &mut last };
-                list.push(individual.counters);
-            }
-        }
-        if stream.egress.iter().any(|egress| egress.port == id) {
-            traffic.push(StreamCounters { input_packets: 0, output_packets: reading.output });
-            last.extend(reading.recovery.map(|recovery| recovery.counters));
+/// What a port's sums are over (9.3, 10.9).
+#[derive(Debug, Clone, Default)]
+struct Sums {
+    traffic: StreamCounters,
+    last: Counters,
+    before: Counters,
+}
+
+impl Sums {
+    fn port_counters(&self) -> PortCounters {
+        PortCounters::sum([self.traffic], [self.last], [self.before])
+    }
+}
+
+/// Adds a stream to the sums of its ports. A sequence recovery function stands over all ports of its
+/// stream: it is counted at each port by which its packets leave.
+fn add_to_ports(sums: &mut [Sums], stream: &Stream, reading: &StreamReading) {
+    for (member, counted) in stream.members.iter().zip(&reading.members) {
+        let port = &mut sums[usize::from(member.port.0)];
+        port.traffic.input_packets += counted.input;
+        if let Some(individual) = counted.individual {
+            let function = if stream.recover.is_some() { &mut port.before } else { &mut port.last };
+            *function += individual.counters;
         }
     }
-    PortCounters::sum(traffic, last, before)
+    for egress in &stream.egress {
+        let port = &mut sums[usize::from(egress.port.0)];
+        port.traffic.output_packets += reading.output;
+        if let Some(recovery) = reading.recovery {
+            port.last += recovery.counters;
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 mod user;
 
+use std::rc::Rc;
+
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::Stream;
 use onbeat_frer_xdp::{Changes, Plane};
@@ -40,6 +42,21 @@ impl Engine {
         match self {
             Self::Xdp(plane) => Ok(plane.apply(names, streams)?),
             Self::User(plane) => plane.apply(names, streams),
+        }
+    }
+
+    /// Takes the streams `gone` away and makes `streams` what they say, in a time that goes by these
+    /// alone. All is as before where it fails. `all` are the streams afterwards.
+    pub(super) fn change(
+        &mut self,
+        names: &[String],
+        gone: &[&str],
+        streams: &[Stream],
+        all: impl FnOnce() -> Vec<Stream>,
+    ) -> Result<Changes> {
+        match self {
+            Self::Xdp(plane) => Ok(plane.apply(names, &all())?),
+            Self::User(plane) => plane.change(names, gone, streams),
         }
     }
 
@@ -86,6 +103,17 @@ impl Engine {
         match self {
             Self::Xdp(plane) => Ok(plane.read_stream(name)?),
             Self::User(plane) => plane.read_stream(name),
+        }
+    }
+
+    /// The counters of some streams; `None` where there is no such stream.
+    pub(super) fn read_streams(&self, names: &[Rc<str>]) -> Result<Vec<Option<StreamReading>>> {
+        match self {
+            Self::Xdp(plane) => {
+                let readings = names.iter().map(|name| plane.read_stream(name));
+                Ok(readings.collect::<std::result::Result<_, _>>()?)
+            }
+            Self::User(plane) => plane.read_streams(names),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::rc::Rc;
 
 use onbeat_frer::identify::Table;
 use onbeat_frer::plane::Plane;
@@ -210,6 +211,38 @@ impl UserPlane {
         Ok(changes)
     }
 
+    pub(super) fn change(
+        &mut self,
+        names: &[String],
+        gone: &[&str],
+        streams: &[Stream],
+    ) -> Result<Changes> {
+        let streams = streams.iter().map(|stream| self.placed(names, stream));
+        let streams = streams.collect::<Result<Vec<_>>>()?;
+        let there = |stream: &&Stream| self.streams.contains_key(&stream.name);
+        let changed = streams.iter().filter(there).count();
+        let (added, removed) = (streams.len() - changed, gone.len());
+        let kept = self.streams.len() - changed - removed;
+        if self.xsk.is_some() {
+            let mut all = self.streams.clone();
+            gone.iter().for_each(|name| _ = all.remove(*name));
+            all.extend(streams.iter().map(|stream| (stream.name.clone(), stream.clone())));
+            let (ports, all): (_, Vec<Stream>) = (self.names(), all.into_values().collect());
+            self.xsk.iter_mut().try_for_each(|xsk| xsk.steering.apply(&ports, &all).map(drop))?;
+        }
+        let (new, names) = (streams.clone(), gone.iter().map(|name| (*name).to_owned()));
+        let names: Vec<String> = names.collect();
+        let applied = self.run(move |inside| {
+            inside.plane.set_all(&new)?;
+            names.iter().for_each(|name| _ = inside.plane.remove(name));
+            Ok(())
+        })?;
+        applied.map_err(|refusal| Error::Refused { refusal })?;
+        gone.iter().for_each(|name| _ = self.streams.remove(*name));
+        self.streams.extend(streams.into_iter().map(|stream| (stream.name.clone(), stream)));
+        Ok(Changes { added, changed, removed, kept })
+    }
+
     /// The stream with the places of its ports for their numbers.
     fn placed(&self, names: &[String], stream: &Stream) -> Result<Stream> {
         let place = |port: PortId| {
@@ -233,6 +266,14 @@ impl UserPlane {
     pub(super) fn read_stream(&self, name: &str) -> Result<Option<StreamReading>> {
         let name = name.to_owned();
         self.run(move |inside| inside.plane.read(&name, inside.now_ns))
+    }
+
+    /// At once, so that the thread is asked but once.
+    pub(super) fn read_streams(&self, names: &[Rc<str>]) -> Result<Vec<Option<StreamReading>>> {
+        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        self.run(move |inside| {
+            names.iter().map(|name| inside.plane.read(name, inside.now_ns)).collect()
+        })
     }
 
     pub(super) fn unmatched(&self, port: &str) -> Result<u64> {

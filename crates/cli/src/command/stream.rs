@@ -1,0 +1,160 @@
+//! `onbeat stream`
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use onbeat_node::control::Request;
+
+use crate::exit::{Failure, Result};
+use crate::node;
+
+/// Add, change or remove streams of a running node, one by one
+///
+/// Frames of other streams are not touched, and the work does not depend on how many there are. The
+/// node's file is neither read nor written: its next reload, or the node's next start, make all
+/// streams what the file says.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat stream add axis-9.toml
+  onbeat stream remove axis-9 --node bridge
+
+Exit code: 0 it is done, 2 no node answers, or all streams are as before.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Add(Add),
+    Change(Change),
+    Remove(Remove),
+}
+
+/// Add streams
+///
+/// The file holds [[stream]] tables, as the node's own file does; its faults are told as there. All
+/// of them are added, or none.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat stream add axis-9.toml
+  sed s/axis-1/axis-9/ axis-1.toml | onbeat stream add -
+
+Exit code: 0 they are added, 2 no node answers, or all streams are as before.")]
+struct Add {
+    #[command(flatten)]
+    streams: Streams,
+}
+
+/// Change streams
+///
+/// As add, for streams that are there by their names. Counters and sequence state go on where the
+/// new parameters leave them their meaning.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat stream change axis-9.toml
+  onbeat stream change axis-9.toml --node bridge
+
+Exit code: 0 they are changed, 2 no node answers, or all streams are as before.")]
+struct Change {
+    #[command(flatten)]
+    streams: Streams,
+}
+
+/// Remove streams
+///
+/// Their frames are of no stream from then on. All of them are removed, or none.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat stream remove axis-9
+  onbeat stream remove axis-8 axis-9 --node bridge
+
+Exit code: 0 they are removed, 2 no node answers, or it has no such stream.")]
+struct Remove {
+    /// Names of the streams
+    #[arg(required = true, value_name = "STREAM")]
+    streams: Vec<String>,
+    /// Name of the node, or path of its control socket; without it, the only node that runs
+    #[arg(long)]
+    node: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Streams {
+    /// File of [[stream]] tables; -: standard input
+    file: PathBuf,
+    /// Name of the node, or path of its control socket; without it, the only node that runs
+    #[arg(long)]
+    node: Option<String>,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        match self.action {
+            Action::Add(Add { streams }) => {
+                streams.order("add", |text, file| Request::AddStreams { text, file })
+            }
+            Action::Change(Change { streams }) => {
+                streams.order("change", |text, file| Request::ChangeStreams { text, file })
+            }
+            Action::Remove(Remove { streams, node }) => {
+                let command = format!("onbeat stream remove {} --node", streams.join(" "));
+                node::order(node.as_deref(), &command, &Request::RemoveStreams { streams })
+            }
+        }
+    }
+}
+
+impl Streams {
+    fn order(self, what: &str, request: impl FnOnce(String, String) -> Request) -> Result {
+        let (text, name) = read(&self.file)?;
+        let command = format!("onbeat stream {what} {} --node", self.file.display());
+        node::order(self.node.as_deref(), &command, &request(text, name))
+    }
+}
+
+/// A text, and what to call it.
+fn read(file: &Path) -> Result<(String, String)> {
+    let (read, name) = if file == Path::new("-") {
+        let mut text = String::new();
+        (std::io::stdin().read_to_string(&mut text).map(|_| text), "standard input".to_owned())
+    } else {
+        (std::fs::read_to_string(file), file.display().to_string())
+    };
+    match read {
+        Ok(text) => Ok((text, name)),
+        Err(error) => Err(Failure::new(format!("{name} cannot be read: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn takes_a_file_or_names_and_a_node() {
+        let Ok(Command::Stream(Arguments { action })) = parse("stream add a.toml --node b") else {
+            panic!()
+        };
+        let Action::Add(Add { streams }) = action else { panic!() };
+        assert_eq!((streams.file.to_str(), streams.node.as_deref()), (Some("a.toml"), Some("b")));
+        let Ok(Command::Stream(Arguments { action })) = parse("stream remove x y") else {
+            panic!()
+        };
+        let Action::Remove(remove) = action else { panic!() };
+        assert_eq!((remove.streams, remove.node), (vec!["x".to_owned(), "y".into()], None));
+        assert!(parse("stream remove").is_err() && parse("stream change").is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let message = format!("{:?}", read(Path::new("/nowhere/axis.toml")).unwrap_err());
+        assert!(message.contains("/nowhere/axis.toml cannot be read"), "{message}");
+    }
+}

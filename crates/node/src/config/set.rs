@@ -1,0 +1,230 @@
+//! A node's streams while it runs: by name, in their order, and whose frames are whose.
+
+use std::collections::{BTreeMap, HashMap};
+
+use onbeat_frer::identify::{MemberRef, Table};
+use onbeat_frer::spec::Stream;
+
+/// Which members take which frames, by port: one look-up tells a conflict, however many there are.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Taken(Vec<Table>);
+
+impl Taken {
+    /// Gives a member of the stream at `place` its frames.
+    ///
+    /// # Errors
+    /// The member that has them; nothing has changed then.
+    pub(super) fn insert(
+        &mut self,
+        stream: &Stream,
+        place: usize,
+        member: usize,
+    ) -> Result<(), MemberRef> {
+        let parameters = &stream.members[member];
+        let port = usize::from(parameters.port.0);
+        if self.0.len() <= port {
+            self.0.resize_with(port + 1, Table::default);
+        }
+        self.0[port].insert(&parameters.identification, MemberRef { stream: place, member })
+    }
+
+    /// Takes the frames of a stream's first `members` away.
+    fn remove(&mut self, stream: &Stream, members: usize) {
+        for member in &stream.members[..members] {
+            self.0[usize::from(member.port.0)].remove(&member.identification);
+        }
+    }
+}
+
+/// Streams, each name once, no frame of two of them.
+#[derive(Debug, Clone, Default)]
+pub struct StreamSet {
+    /// In their order. A stream that changes keeps its place, a new one comes last.
+    streams: BTreeMap<u32, Stream>,
+    places: HashMap<String, u32>,
+    taken: Taken,
+}
+
+/// What streams were before they were exchanged: by name, and none where there was none.
+pub type Before = Vec<(String, Option<Stream>)>;
+
+/// A member whose frames are another stream's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Conflict {
+    /// Which of the streams given.
+    pub(super) stream: usize,
+    pub(super) member: usize,
+    /// The stream that has the frames.
+    pub(super) other: String,
+}
+
+impl StreamSet {
+    /// Streams of which no two take the same frames, as `taken` tells by their number.
+    pub(super) fn new(streams: Vec<Stream>, taken: Taken) -> Self {
+        let numbered = || (0u32..).zip(&streams);
+        let places = numbered().map(|(place, stream)| (stream.name.clone(), place)).collect();
+        Self { places, taken, streams: (0..).zip(streams).collect() }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.values()
+    }
+
+    /// A stream by its name.
+    pub fn get(&self, name: &str) -> Option<&Stream> {
+        self.streams.get(self.places.get(name)?)
+    }
+
+    /// Takes a stream away.
+    pub fn remove(&mut self, name: &str) -> Option<Stream> {
+        let stream = self.streams.remove(&self.places.remove(name)?)?;
+        self.taken.remove(&stream, stream.members.len());
+        Some(stream)
+    }
+
+    /// Puts streams in the place of those of the same names, or beside them; what one gives up
+    /// another may take. Each name is there once.
+    ///
+    /// # Errors
+    /// A conflict with a stream that stays; nothing has changed then.
+    pub(super) fn exchange(&mut self, new: &[Stream]) -> Result<Before, Conflict> {
+        let mut next = self.streams.last_key_value().map_or(0, |(last, _)| last + 1);
+        let place = |stream: &Stream| {
+            self.places.get(&stream.name).copied().unwrap_or_else(|| {
+                next += 1;
+                next - 1
+            })
+        };
+        let places: Vec<u32> = new.iter().map(place).collect();
+        for before in places.iter().filter_map(|place| self.streams.get(place)) {
+            self.taken.remove(before, before.members.len());
+        }
+        self.take(new, &places)?;
+        let put = |(stream, place): (&Stream, u32)| {
+            self.places.insert(stream.name.clone(), place);
+            (stream.name.clone(), self.streams.insert(place, stream.clone()))
+        };
+        Ok(new.iter().zip(places).map(put).collect())
+    }
+
+    /// Takes the frames of streams at these places, those before having given up theirs.
+    fn take(&mut self, new: &[Stream], places: &[u32]) -> Result<(), Conflict> {
+        for (number, (stream, &place)) in new.iter().zip(places).enumerate() {
+            for member in 0..stream.members.len() {
+                let Err(at) = self.taken.insert(stream, place as usize, member) else { continue };
+                self.taken.remove(stream, member);
+                new[..number].iter().for_each(|new| self.taken.remove(new, new.members.len()));
+                for place in places {
+                    let Some(before) = self.streams.get(place) else { continue };
+                    for member in 0..before.members.len() {
+                        let back = self.taken.insert(before, *place as usize, member);
+                        debug_assert!(back.is_ok(), "it was there before");
+                    }
+                }
+                let of_new = places.iter().position(|place| *place as usize == at.stream);
+                let other = match of_new {
+                    Some(number) => Some(&new[number]),
+                    None => self.streams.get(&(at.stream as u32)),
+                };
+                let other = other.map_or_else(String::new, |other| other.name.clone());
+                return Err(Conflict { stream: number, member, other });
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes an exchange.
+    pub fn put_back(&mut self, before: Before) {
+        let (mut streams, mut new) = (Vec::new(), Vec::new());
+        for (name, before) in before {
+            match before {
+                Some(stream) => streams.push(stream),
+                None => new.push(name),
+            }
+        }
+        for name in new {
+            self.remove(&name);
+        }
+        let back = self.exchange(&streams);
+        debug_assert!(back.is_ok(), "they were there before");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    /// Streams by their names, each with the last octet of its address.
+    fn streams(named: &[(&str, u8)]) -> Vec<Stream> {
+        let stream = |(name, octet): &(&str, u8)| {
+            format!(
+                "[[stream]]\nname = \"{name}\"\nmember = [{{ port = \"a\", identify = {{ type = \
+                 \"null\", destination = \"01:00:5e:00:00:{octet:02x}\" }} }}]\n\
+                 egress = [{{ port = \"b\" }}]\n"
+            )
+        };
+        let text: String = named.iter().map(stream).collect();
+        let ports =
+            "port = [{ name = \"a\", interface = \"x\" }, { name = \"b\", interface = \"y\" }]";
+        Config::parse(&format!("{ports}\n{text}"), "a.toml").unwrap().streams
+    }
+
+    fn set(named: &[(&str, u8)]) -> StreamSet {
+        let mut set = StreamSet::default();
+        set.exchange(&streams(named)).unwrap();
+        set
+    }
+
+    fn names(set: &StreamSet) -> Vec<&str> {
+        set.iter().map(|stream| stream.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_stream_that_changes_keeps_its_place_and_a_new_one_comes_last() {
+        let mut set = set(&[("x", 1), ("y", 2), ("z", 3)]);
+        set.exchange(&streams(&[("y", 7), ("w", 4)])).unwrap();
+        assert_eq!(names(&set), ["x", "y", "z", "w"]);
+        assert_eq!(set.get("y"), Some(&streams(&[("y", 7)])[0]));
+        assert_eq!(set.remove("x").unwrap().name, "x");
+        assert_eq!((set.remove("x"), set.get("x"), set.len()), (None, None, 3));
+        // What was given up is free.
+        set.exchange(&streams(&[("v", 1), ("u", 2)])).unwrap();
+        assert_eq!(names(&set), ["y", "z", "w", "v", "u"]);
+    }
+
+    #[test]
+    fn a_conflict_changes_nothing_and_names_both() {
+        let mut set = set(&[("x", 1), ("y", 2)]);
+        let error = set.exchange(&streams(&[("w", 4), ("v", 2)])).unwrap_err();
+        assert_eq!(error, Conflict { stream: 1, member: 0, other: "y".into() });
+        let error = set.exchange(&streams(&[("x", 5), ("w", 2)])).unwrap_err();
+        assert_eq!(error, Conflict { stream: 1, member: 0, other: "y".into() });
+        assert_eq!(names(&set), ["x", "y"]);
+        // 4 and 5 are free, and 1 is not.
+        assert!(set.exchange(&streams(&[("a", 4), ("b", 5)])).is_ok());
+        assert!(set.exchange(&streams(&[("c", 1)])).is_err());
+    }
+
+    #[test]
+    fn what_one_gives_up_another_takes_and_it_can_be_undone() {
+        let mut set = set(&[("x", 1), ("y", 2)]);
+        let before = set.exchange(&streams(&[("x", 2), ("y", 1), ("z", 3)])).unwrap();
+        assert_eq!(names(&set), ["x", "y", "z"]);
+        set.put_back(before);
+        assert_eq!(names(&set), ["x", "y"]);
+        assert!(set.exchange(&streams(&[("w", 1)])).is_err());
+        assert_eq!(set.exchange(&streams(&[("w", 3)])), Ok(vec![("w".into(), None)]));
+    }
+}

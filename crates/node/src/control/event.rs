@@ -1,0 +1,231 @@
+//! What happened on a node, as `show --events` prints it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Link, PortMode};
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Runs from 1 with each start of the daemon, without a gap.
+    pub number: u64,
+    /// When it was noticed: RFC 3339, UTC, in microseconds.
+    pub time: String,
+    /// The same on CLOCK_MONOTONIC, in nanoseconds.
+    pub monotonic_ns: u64,
+    /// The stream it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
+    /// The port it is about; of a member stream, that which receives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<String>,
+    /// The member of the stream, counted from 0 in the order of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<usize>,
+    /// What it is.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum What {
+    /// The daemon runs; what was told before was told by an earlier one.
+    Started,
+    /// A function of a stream was reset.
+    Reset {
+        /// Which.
+        function: Function,
+        /// By what.
+        cause: Cause,
+        /// How often since this was last told.
+        count: u64,
+    },
+    /// Latent error detection (7.4.4) signals.
+    LatentError {
+        /// Replicas that are missing; negative: that are too many.
+        difference: i64,
+        /// How many may be.
+        allowed: u32,
+    },
+    /// It has not signalled for a whole reset period.
+    LatentErrorEnded,
+    /// A member no longer contributes, while others do.
+    PathLoss {
+        /// What the stream has passed without it.
+        packets: u64,
+    },
+    /// It contributes again.
+    PathBack {
+        /// What the stream had passed without it.
+        packets: u64,
+    },
+    /// A recovery function discards rogue packets.
+    RogueFlood {
+        /// Which.
+        function: Function,
+        /// So far.
+        packets: u64,
+    },
+    /// No more of them come.
+    RogueFloodEnded {
+        /// Which.
+        function: Function,
+        /// In all.
+        packets: u64,
+    },
+    /// No frame can go through a port's interface.
+    PortAway {
+        /// Why.
+        link: Link,
+        /// The interface.
+        interface: String,
+    },
+    /// Frames can again.
+    PortBack {
+        /// The interface.
+        interface: String,
+    },
+    /// A port that was to find its mode by itself is not in native mode, or is again.
+    PortMode {
+        /// How it runs now.
+        mode: PortMode,
+        /// Why, and the way out; none: all is well again.
+        why: Option<String>,
+    },
+    /// Frames that come in by a port are lost.
+    FramesLost {
+        /// Why, and the way out; none: all is well again.
+        why: Option<String>,
+    },
+    /// Streams were added, changed or removed one by one.
+    Streams {
+        /// New ones.
+        added: usize,
+        /// Those that are otherwise now.
+        changed: usize,
+        /// Those that are gone.
+        removed: usize,
+    },
+}
+
+/// A function of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Function {
+    /// Sequence generation (7.4.1).
+    Generation,
+    /// Sequence recovery (7.4.2).
+    Sequence,
+    /// Individual recovery (7.5).
+    Individual,
+}
+
+/// Why a function was reset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// No packet came within its reset time-out.
+    TimeOut,
+    /// Somebody asked for it.
+    Request,
+}
+
+impl What {
+    /// Whether somebody should look after it, so that it is logged as a warning.
+    pub fn is_bad(&self) -> bool {
+        match self {
+            Self::LatentError { .. }
+            | Self::PathLoss { .. }
+            | Self::RogueFlood { .. }
+            | Self::PortAway { .. } => true,
+            Self::PortMode { why, .. } | Self::FramesLost { why } => why.is_some(),
+            Self::Started
+            | Self::Reset { .. }
+            | Self::LatentErrorEnded
+            | Self::PathBack { .. }
+            | Self::RogueFloodEnded { .. }
+            | Self::PortBack { .. }
+            | Self::Streams { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    /// What happened where, without number and time.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(stream) = &self.stream {
+            write!(f, "stream {stream:?}: ")?;
+        }
+        match (&self.port, self.member) {
+            (Some(port), Some(member)) => write!(f, "member {member} (port {port:?}): ")?,
+            (Some(port), None) => write!(f, "port {port:?}: ")?,
+            (None, _) => {}
+        }
+        self.what.fmt(f)
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started => f.write_str("the daemon has started"),
+            Self::Reset { function, cause, count } => {
+                write!(f, "{function} was reset {cause}")?;
+                if *count > 1 { write!(f, ", {count} times") } else { Ok(()) }
+            }
+            Self::LatentError { difference, allowed } => {
+                write!(f, "latent error: {difference} replicas missing, {allowed} allowed")
+            }
+            Self::LatentErrorEnded => f.write_str("latent error: ended"),
+            Self::PathLoss { packets } => {
+                write!(f, "path lost: {packets} packets passed without it")
+            }
+            Self::PathBack { packets } => {
+                write!(f, "path back, after {packets} packets without it")
+            }
+            Self::RogueFlood { function, packets } => {
+                write!(f, "{function} discards rogue packets: {packets} so far")
+            }
+            Self::RogueFloodEnded { function, packets } => {
+                write!(f, "{function}: no more rogue packets, after {packets}")
+            }
+            Self::PortAway { link, interface } => {
+                let what = if *link == Link::Missing { "gone" } else { "down" };
+                write!(f, "interface {interface} is {what}")
+            }
+            Self::PortBack { interface } => write!(f, "interface {interface} is back"),
+            Self::PortMode { mode, why } => {
+                write!(f, "XDP in {mode} mode")?;
+                why.iter().try_for_each(|why| write!(f, ": {why}"))
+            }
+            Self::FramesLost { why: Some(why) } => write!(f, "frames are lost: {why}"),
+            Self::FramesLost { why: None } => f.write_str("frames are no longer lost"),
+            Self::Streams { added, changed, removed } => {
+                write!(f, "streams: {added} added, {changed} changed, {removed} removed")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Generation => "sequence generation",
+            Self::Sequence => "sequence recovery",
+            Self::Individual => "individual recovery",
+        })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TimeOut => "by its time-out",
+            Self::Request => "on request",
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! Streams that are added, changed and removed one by one, without the file. The next reload of the
+//! file, and the next start, make all streams what the file says.
+
+use onbeat_frer_xdp::Changes;
+
+use super::assembly::{Node, log_warnings, sweep_interval};
+use super::error::{Error, Result};
+use super::events::About;
+use super::setup::names;
+use crate::config::{Addition, How};
+use crate::control::What;
+
+impl Node {
+    /// Adds or changes streams: `[[stream]]` tables, whose faults call the text `file`. All or none.
+    pub(super) fn put(&mut self, how: How, text: &str, file: &str) -> Result<Changes> {
+        let setup = &mut self.setup;
+        let room = (setup.streams.len(), setup.node.max_streams);
+        let addition = Addition::parse(text, file, how, &setup.ports, room)?;
+        let warnings = addition.check(&setup.ports, |port| self.devices.mtu(port))?;
+        let before = addition.enter(&mut setup.streams, &setup.ports)?;
+        let all = || setup.streams.iter().cloned().collect();
+        let changed = self.plane.change(&names(&setup.ports), &[], &addition.streams, all);
+        let changes = match changed {
+            Ok(changes) => changes,
+            Err(error) => {
+                self.setup.streams.put_back(before);
+                return Err(error);
+            }
+        };
+        log_warnings(&warnings);
+        for stream in &addition.streams {
+            self.watcher.set(stream);
+            let sweep = [self.sweep, sweep_interval(stream)];
+            self.sweep = sweep.into_iter().flatten().min();
+        }
+        self.changed(addition.streams.iter().map(|stream| stream.name.as_str()), changes);
+        // Frames may go on to ports that cannot take them as they come in.
+        if self.setup.connect(&addition.streams) {
+            let layout = self.setup.layout();
+            self.tell_disappointed(&layout)?;
+        }
+        Ok(changes)
+    }
+
+    /// Takes streams away: all of them, or none.
+    ///
+    /// # Errors
+    /// There is no stream of one of the names.
+    pub(super) fn remove_streams(&mut self, gone: &[String]) -> Result<Changes> {
+        let streams = &mut self.setup.streams;
+        let mut before = Vec::new();
+        for name in gone {
+            let Some(stream) = streams.remove(name) else {
+                let stream = name.clone();
+                streams.put_back(before);
+                return Err(Error::NoStream { stream });
+            };
+            before.push((name.clone(), Some(stream)));
+        }
+        let all = || streams.iter().cloned().collect();
+        let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
+        match self.plane.change(&names(&self.setup.ports), &gone, &[], all) {
+            Ok(changes) => {
+                gone.iter().for_each(|name| self.watcher.remove(name));
+                self.changed(gone.iter().copied(), changes);
+                Ok(changes)
+            }
+            Err(error) => {
+                self.setup.streams.put_back(before);
+                Err(error)
+            }
+        }
+    }
+
+    fn changed<'a>(&mut self, mut names: impl ExactSizeIterator<Item = &'a str>, changes: Changes) {
+        let Changes { added, changed, removed, .. } = changes;
+        let stream = if names.len() == 1 { names.next() } else { None };
+        let about = About { stream, ..About::default() };
+        self.events.tell(&about, What::Streams { added, changed, removed });
+    }
+}

@@ -1,0 +1,137 @@
+//! What happened on this node: kept for who asks, and logged.
+
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+use onbeat_report::rfc3339_us;
+
+use super::clock::monotonic_ns;
+use crate::control::{Event, Since, What};
+
+/// What an event is about.
+#[derive(Debug, Default)]
+pub(super) struct About<'a> {
+    pub(super) stream: Option<&'a str>,
+    pub(super) port: Option<&'a str>,
+    pub(super) member: Option<usize>,
+}
+
+/// The last events, each with its number.
+#[derive(Debug)]
+pub(super) struct Events {
+    kept: VecDeque<Event>,
+    /// How many are kept at most.
+    keep: usize,
+    /// Number of the last one.
+    last: u64,
+}
+
+impl Events {
+    pub(super) fn new(keep: usize) -> Self {
+        Self { kept: VecDeque::new(), keep, last: 0 }
+    }
+
+    /// Keeps so many from now on.
+    pub(super) fn set_keep(&mut self, keep: usize) {
+        self.keep = keep;
+        let excess = self.kept.len().saturating_sub(keep);
+        self.kept.drain(..excess);
+    }
+
+    /// Number of the last event; 0: none yet.
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// Notes and logs what happens now.
+    pub(super) fn tell(&mut self, about: &About<'_>, what: What) {
+        self.last += 1;
+        let event = Event {
+            number: self.last,
+            time: rfc3339_us(SystemTime::now()),
+            monotonic_ns: monotonic_ns(),
+            stream: about.stream.map(str::to_owned),
+            port: about.port.map(str::to_owned),
+            member: about.member,
+            what,
+        };
+        if event.what.is_bad() {
+            tracing::warn!("{event}");
+        } else {
+            tracing::info!("{event}");
+        }
+        if self.kept.len() == self.keep {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(event);
+    }
+
+    /// Those kept from then on, and how many there were before them that are no longer kept; by
+    /// time, that may have been among them.
+    pub(super) fn since(&self, since: Option<&Since>) -> (Vec<Event>, u64) {
+        let gone = self.last - self.kept.len() as u64;
+        match since {
+            None => (self.kept.iter().cloned().collect(), 0),
+            Some(Since::Number(number)) => {
+                // A number that is not reached yet was of an earlier daemon: all is new.
+                let number = if *number > self.last { 0 } else { *number };
+                let known = number.saturating_sub(gone) as usize;
+                (self.kept.iter().skip(known).cloned().collect(), gone.saturating_sub(number))
+            }
+            Some(Since::Time(time)) => {
+                // All are in UTC and as long, so that texts compare as times do.
+                let time = time.trim_end_matches('Z');
+                let events: Vec<_> =
+                    self.kept.iter().filter(|event| event.time.as_str() >= time).cloned().collect();
+                let missed = if events.len() == self.kept.len() { gone } else { 0 };
+                (events, missed)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(count: u64, keep: usize) -> Events {
+        let mut events = Events::new(keep);
+        (0..count).for_each(|_| events.tell(&About::default(), What::Started));
+        events
+    }
+
+    fn numbers(events: &Events, since: Option<Since>) -> (Vec<u64>, u64) {
+        let (events, missed) = events.since(since.as_ref());
+        (events.iter().map(|event| event.number).collect(), missed)
+    }
+
+    #[test]
+    fn who_asks_again_misses_none_or_is_told_how_many() {
+        let events = events(10, 4);
+        let since = |number| numbers(&events, Some(Since::Number(number)));
+        assert_eq!(numbers(&events, None), (vec![7, 8, 9, 10], 0));
+        assert_eq!(since(0), (vec![7, 8, 9, 10], 6));
+        assert_eq!(since(5), (vec![7, 8, 9, 10], 1));
+        assert_eq!(since(6), (vec![7, 8, 9, 10], 0));
+        assert_eq!(since(9), (vec![10], 0));
+        assert_eq!(since(10), (vec![], 0));
+        assert_eq!(since(11), (vec![7, 8, 9, 10], 6), "the daemon has started anew");
+    }
+
+    #[test]
+    fn a_time_or_its_beginning_tells_from_when_on() {
+        let mut events = events(3, 4);
+        for (event, second) in events.kept.iter_mut().zip(["01.500000", "02.000000", "02.000001"]) {
+            event.time = format!("2025-01-31T12:00:{second}Z");
+        }
+        let since = |time: &str| numbers(&events, Some(Since::Time(time.into()))).0;
+        assert_eq!(since("2025-01-31T12:00:02Z"), [2, 3]);
+        assert_eq!(since("2025-01-31T12:00:02.000001Z"), [3]);
+        assert_eq!(since("2025-01-31"), [1, 2, 3]);
+        assert_eq!(since("2025-02"), [0; 0]);
+        assert_eq!(numbers(&events, Some(Since::Time("2025".into()))).1, 0);
+        events.set_keep(2);
+        assert_eq!(numbers(&events, Some(Since::Time("2025".into()))), (vec![2, 3], 1));
+        assert_eq!(numbers(&events, Some(Since::Time("2025-01-31T12:00:02.000001".into()))).1, 0);
+    }
+}

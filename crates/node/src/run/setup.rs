@@ -1,0 +1,88 @@
+//! What a node runs, and how its ports are connected by streams.
+
+use onbeat_frer::spec::{PortId, Stream};
+
+use crate::config::{Config, NodeConfig, PortConfig, StreamSet};
+
+/// What a node runs: its file, and the changes since that were made one by one.
+#[derive(Debug)]
+pub(super) struct Setup {
+    pub(super) node: NodeConfig,
+    /// A [`PortId`] is an index here.
+    pub(super) ports: Vec<PortConfig>,
+    pub(super) streams: StreamSet,
+    /// By port that receives: the set of ports that some stream, be it of the past, leaves by.
+    connected: Vec<u64>,
+}
+
+impl From<Config> for Setup {
+    fn from(config: Config) -> Self {
+        let (node, ports, streams) = config.into_parts();
+        let connected = connections(ports.len(), streams.iter());
+        Self { node, ports, streams, connected }
+    }
+}
+
+impl Setup {
+    pub(super) fn port(&self, id: PortId) -> &PortConfig {
+        &self.ports[usize::from(id.0)]
+    }
+
+    /// Notes where frames of these streams go; whether frames of none went there before.
+    pub(super) fn connect(&mut self, streams: &[Stream]) -> bool {
+        let mut new = false;
+        for (known, set) in self.connected.iter_mut().zip(connections(self.ports.len(), streams)) {
+            new |= set & !*known != 0;
+            *known |= set;
+        }
+        new
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        Layout::new(&self.node, &self.ports, self.streams.iter())
+    }
+}
+
+/// Names of ports, by the number that streams know them by.
+pub(super) fn names(ports: &[PortConfig]) -> Vec<String> {
+    ports.iter().map(|port| port.name.clone()).collect()
+}
+
+/// By port that receives, of so many: the set of those that streams leave by.
+fn connections<'a>(ports: usize, streams: impl IntoIterator<Item = &'a Stream>) -> Vec<u64> {
+    let mut connections = vec![0; ports];
+    for stream in streams {
+        let set = stream.egress.iter().fold(0, |set, egress| set | 1 << egress.port.0);
+        for member in &stream.members {
+            connections[usize::from(member.port.0)] |= set;
+        }
+    }
+    connections
+}
+
+/// The ports of a node, and which of them frames go on to.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Name of the node.
+    pub(super) node: String,
+    pub(super) ports: Vec<PortConfig>,
+    /// By port that receives: the set of those that its streams leave by.
+    egress: Vec<u64>,
+}
+
+impl Layout {
+    pub(super) fn new<'a>(
+        node: &NodeConfig,
+        ports: &[PortConfig],
+        streams: impl IntoIterator<Item = &'a Stream>,
+    ) -> Self {
+        let egress = connections(ports.len(), streams);
+        Self { node: node.name.clone(), ports: ports.to_vec(), egress }
+    }
+
+    /// Ports that frames received by port number `index` leave by.
+    pub(super) fn egress(&self, index: usize) -> impl Iterator<Item = &PortConfig> {
+        let set = self.egress[index];
+        self.ports.iter().enumerate().filter(move |(n, _)| set & 1 << n != 0).map(|(_, port)| port)
+    }
+}

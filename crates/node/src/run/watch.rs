@@ -1,0 +1,225 @@
+//! Looks at streams in turn, and tells what happened to them.
+//!
+//! Each has its turn once an interval. What all of them take at once is bounded: the data plane is
+//! asked for a few streams at a time, with a pause after, so that nobody at the control socket waits
+//! for the rest. Where there are more than fit into the interval it becomes longer.
+
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use onbeat_frer::reading::StreamReading;
+use onbeat_frer::spec::Stream;
+use onbeat_frer::watch::{self, Watch};
+
+use super::engine::Engine;
+use super::error::Result;
+use super::events::{About, Events};
+use super::latent::Detection;
+use super::setup::Setup;
+use crate::config::{EventsConfig, PortConfig, StreamSet};
+use crate::control::{Cause, Function, What};
+
+/// Streams that are looked at in one go.
+const SLICE: usize = 128;
+
+/// And the pause after them: 12,800 streams a second at most.
+const PAUSE_NS: u64 = 10_000_000;
+
+/// The watch over a node's streams.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    config: EventsConfig,
+    streams: HashMap<Rc<str>, Watched>,
+    /// Whose turn is when; each of `streams` once.
+    due: BTreeSet<(u64, Rc<str>)>,
+    pause_until_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    due_ns: u64,
+    /// From the first look on.
+    watch: Option<Watch>,
+    latent: Option<Detection>,
+}
+
+impl Watcher {
+    pub(super) fn new(config: EventsConfig) -> Self {
+        Self { config, streams: HashMap::new(), due: BTreeSet::new(), pause_until_ns: 0 }
+    }
+
+    /// Watches these streams from now on. Those that are what they were go on.
+    pub(super) fn update(&mut self, config: EventsConfig, before: &StreamSet, now: &StreamSet) {
+        self.config = config;
+        let stays =
+            |name: &str| now.get(name).is_some_and(|stream| before.get(name) == Some(stream));
+        let gone: Vec<_> =
+            self.streams.keys().filter(|name| now.get(name).is_none()).cloned().collect();
+        gone.iter().for_each(|name| self.remove(name));
+        let new: Vec<_> = now.iter().filter(|stream| !stays(&stream.name)).collect();
+        new.into_iter().for_each(|stream| self.set(stream));
+    }
+
+    /// Watches a stream that is new, or not what it was.
+    pub(super) fn set(&mut self, stream: &Stream) {
+        let before = self.take(&stream.name);
+        if !Watch::is_needed(stream) {
+            return;
+        }
+        let latent = stream.recover.and_then(|recover| recover.latent).map(|config| {
+            let before = before.and_then(|before| before.latent);
+            before.filter(|before| before.config == config).unwrap_or(Detection::new(config))
+        });
+        let name: Rc<str> = stream.name.as_str().into();
+        // Its first turn, from which on it is watched, is the next.
+        self.due.insert((0, Rc::clone(&name)));
+        self.streams.insert(name, Watched { latent, ..Watched::default() });
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.take(name);
+    }
+
+    fn take(&mut self, name: &str) -> Option<Watched> {
+        let (name, watched) = self.streams.remove_entry(name)?;
+        self.due.remove(&(watched.due_ns, name));
+        Some(watched)
+    }
+
+    /// A stream's latent error detection.
+    pub(super) fn latent(&self, stream: &str) -> Option<&Detection> {
+        self.streams.get(stream)?.latent.as_ref()
+    }
+
+    /// Whether a member of a stream no longer contributes.
+    pub(super) fn is_lost(&self, stream: &str, member: usize) -> bool {
+        let watch = self.streams.get(stream).and_then(|watched| watched.watch.as_ref());
+        watch.is_some_and(|watch| watch.is_lost(member))
+    }
+
+    /// When to look next, by CLOCK_MONOTONIC.
+    pub(super) fn next_deadline_ns(&self) -> Option<u64> {
+        Some(self.due.first()?.0.max(self.pause_until_ns))
+    }
+
+    /// Looks at the streams whose turn it is.
+    pub(super) fn look(
+        &mut self,
+        now_ns: u64,
+        plane: &Engine,
+        setup: &Setup,
+        events: &mut Events,
+    ) -> Result<()> {
+        if self.next_deadline_ns().is_none_or(|due| due > now_ns) {
+            return Ok(());
+        }
+        self.pause_until_ns = now_ns + PAUSE_NS;
+        let mut names: Vec<Rc<str>> = Vec::new();
+        while self.due.first().is_some_and(|(due, _)| *due <= now_ns && names.len() < SLICE) {
+            names.extend(self.due.pop_first().map(|(_, name)| name));
+        }
+        let (readings, read) = match plane.read_streams(&names) {
+            Ok(readings) => (readings, Ok(())),
+            Err(error) => (vec![None; names.len()], Err(error)),
+        };
+        let interval_ns = self.config.interval.as_nanos() as u64;
+        for (name, reading) in names.into_iter().zip(readings) {
+            let Some(watched) = self.streams.get_mut(&name) else { continue };
+            watched.due_ns = now_ns + interval_ns;
+            if let (Some(reading), Some(stream)) = (reading, setup.streams.get(&name)) {
+                let mut teller = Teller { events, ports: &setup.ports, stream };
+                watched.look(&self.config, now_ns, &reading, watch::Cause::TimeOut, &mut teller);
+            }
+            let latent = watched.latent.as_ref().and_then(Detection::next_deadline_ns);
+            watched.due_ns = latent.map_or(watched.due_ns, |due| due.min(watched.due_ns));
+            self.due.insert((watched.due_ns, name));
+        }
+        read
+    }
+
+    /// Tells that a stream was reset on request, from what it had counted `before` and `after`.
+    pub(super) fn reset(
+        &mut self,
+        now_ns: u64,
+        [before, after]: [&StreamReading; 2],
+        teller: &mut Teller<'_>,
+    ) {
+        // Generators reset on request alone, so that a stream that only has one is not watched.
+        let mut other = Watched::default();
+        let watched = self.streams.get_mut(teller.stream.name.as_str()).unwrap_or(&mut other);
+        watched.look(&self.config, now_ns, before, watch::Cause::TimeOut, teller);
+        watched.look(&self.config, now_ns, after, watch::Cause::Request, teller);
+    }
+}
+
+impl Watched {
+    fn look(
+        &mut self,
+        config: &EventsConfig,
+        now_ns: u64,
+        reading: &StreamReading,
+        cause: watch::Cause,
+        teller: &mut Teller<'_>,
+    ) {
+        let watch = self.watch.get_or_insert_with(|| Watch::new(reading));
+        watch.look(&config.rules, now_ns, reading, cause, |event| teller.tell(event));
+        if let (Some(latent), Some(recovery)) = (&mut self.latent, &reading.recovery) {
+            let what = latent.look(now_ns, &recovery.counters);
+            what.into_iter().for_each(|what| teller.tell_of(None, what));
+        }
+    }
+}
+
+/// Tells what happens to a stream.
+pub(super) struct Teller<'a> {
+    pub(super) events: &'a mut Events,
+    pub(super) ports: &'a [PortConfig],
+    pub(super) stream: &'a Stream,
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, event: watch::Event) {
+        let (member, what) = match event {
+            watch::Event::Reset { function, cause, count } => {
+                let cause = match cause {
+                    watch::Cause::TimeOut => Cause::TimeOut,
+                    watch::Cause::Request => Cause::Request,
+                };
+                let (member, function) = named(function);
+                (member, What::Reset { function, cause, count })
+            }
+            watch::Event::PathLoss { member, packets } => {
+                (Some(member), What::PathLoss { packets })
+            }
+            watch::Event::PathBack { member, packets } => {
+                (Some(member), What::PathBack { packets })
+            }
+            watch::Event::RogueFlood { function, packets } => {
+                let (member, function) = named(function);
+                (member, What::RogueFlood { function, packets })
+            }
+            watch::Event::RogueFloodEnded { function, packets } => {
+                let (member, function) = named(function);
+                (member, What::RogueFloodEnded { function, packets })
+            }
+        };
+        self.tell_of(member, what);
+    }
+
+    fn tell_of(&mut self, member: Option<usize>, what: What) {
+        let port = member.and_then(|member| {
+            let port = self.stream.members.get(member)?.port;
+            Some(self.ports.get(usize::from(port.0))?.name.as_str())
+        });
+        self.events.tell(&About { stream: Some(&self.stream.name), port, member }, what);
+    }
+}
+
+/// A function, and the member it is of.
+fn named(function: watch::Function) -> (Option<usize>, Function) {
+    match function {
+        watch::Function::Generation => (None, Function::Generation),
+        watch::Function::Sequence => (None, Function::Sequence),
+        watch::Function::Individual(member) => (Some(member), Function::Individual),
+    }
+}
