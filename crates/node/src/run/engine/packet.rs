@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 
-use onbeat_frer::identify::Table;
-use onbeat_frer::plane::Plane;
+use onbeat_frer::identify::Conflict;
+use onbeat_frer::plane::{Plane, Refusal};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
 use onbeat_frer_user::{Forwarder, Inside, Poll, Port};
@@ -78,9 +78,6 @@ impl PacketPlane {
     }
 
     pub(super) fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes> {
-        for port in 0..names.len() as u8 {
-            Table::new(streams, PortId(port)).map_err(onbeat_frer_xdp::Error::from)?;
-        }
         let streams = streams.iter().map(|stream| self.placed(names, stream));
         let streams = streams.collect::<Result<Vec<_>>>()?;
         let wanted: BTreeSet<&str> = streams.iter().map(|stream| stream.name.as_str()).collect();
@@ -100,13 +97,21 @@ impl PacketPlane {
             new.push(stream.clone());
         }
         let applied = self.run(move |inside| {
-            gone.iter().for_each(|name| _ = inside.plane.remove(name));
-            inside.plane.set_all(&new)
+            let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
+            inside.plane.change(&gone, &new)
         })?;
-        // Conflicts were looked for, and recovery functions when the file was read.
-        applied.map_err(|refusal| Error::Refused { refusal })?;
+        applied.map_err(|refusal| self.refused(names, refusal))?;
         self.streams = streams.into_iter().map(|stream| (stream.name.clone(), stream)).collect();
         Ok(changes)
+    }
+
+    /// The plane's refusal, with the numbers of ports for their places.
+    fn refused(&self, names: &[String], refusal: Refusal) -> Error {
+        let Refusal::Conflict(conflict) = refusal else { return Error::Refused { refusal } };
+        let place = |name: &String| self.ports.get(name).map(|opened| opened.place);
+        let number = names.iter().position(|name| place(name) == Some(conflict.port));
+        let port = number.map_or(conflict.port, |number| PortId(number as u8));
+        onbeat_frer_xdp::Error::from(Conflict { port, ..conflict }).into()
     }
 
     /// The stream with the places of its ports for their numbers.
