@@ -4,14 +4,15 @@
  * file at build time; nothing here is written twice.
  *
  * A frame's way through these tables:
- *   ip_streams / mask_streams / l2_index (key: port, shape, fields)  ->  slot of a struct
- * frer_member functions.individual, functions.recovery  ->  struct frer_recovery
- *   functions.generator                       ->  struct frer_generator
- *   functions.split                           ->  struct frer_split -> port, or group of ports
+ *   l2_index / ip_streams / mask_streams (key: port, shape, fields)  ->  one word, `found`:
+ *     member       ->  struct frer_member: counters; individual recovery; struct frer_split
+ *     state        ->  struct frer_generator or struct frer_recovery
+ *   struct frer_split                          ->  port, or group of ports
  *
- * Nothing that a live entry refers to is ever changed in place: the loader writes new slots,
- * switches the referring entry by one store, and frees the old slots once no program can still
- * look at them. Counters and sequence state are the exception: only the programs write those.
+ * A member's functions are exchanged by one store: of `found`, or of the word of struct frer_member
+ * that names split and individual recovery. Nothing else that a live entry refers to is changed in
+ * place, and what nothing refers to any more is used anew only when no program can still look at
+ * it. Counters and sequence state are the exception: only the programs write those.
  */
 #ifndef ONBEAT_ABI_FRER_H
 #define ONBEAT_ABI_FRER_H
@@ -21,7 +22,7 @@
 
 /* Raised whenever a table's layout or meaning changes: state of another version is not taken over.
  */
-#define FRER_ABI_VERSION 3
+#define FRER_ABI_VERSION 4
 
 #define FRER_MAX_PORTS	   64
 #define FRER_MAX_QUEUES	   256 /* of a port that AF_XDP sockets receive by */
@@ -29,8 +30,9 @@
 #define FRER_MAX_MASKS	   8
 #define FRER_HISTORY_WORDS 16
 #define FRER_MAX_HISTORY   1024
+#define FRER_SHAPE_SETS	   4
 
-/* "No such function" in the slots of struct frer_member. */
+/* "No such function" in struct frer_member. */
 #define FRER_NONE 0xffffffffU
 
 /*
@@ -54,12 +56,16 @@ enum frer_vlan_class {
 #define FRER_SHAPE_SPORT  0x0100
 #define FRER_SHAPE_DPORT  0x0200
 
-/* In two words, which is how it is put together, hashed and compared. */
+/* As it is put together, hashed and compared. */
 struct frer_l2_key {
-	__u64 address;	  /* MAC address, its first octet lowest; above it, 16 bits of VID */
-	__u32 shape_port; /* shape; above it, 16 bits of port */
-	__u32 zero;
+	__u64 address;	  /* MAC address, its first octet lowest; above it, VID | FRER_KEY */
+	__u16 shape_port; /* shape; above it, 8 bits of port */
+	__u16 zero[3];
 };
+
+/* Set in the upper 16 bits of the address of every key: no key's address is 0 or FRER_LEAVING. */
+#define FRER_KEY     0x8000
+#define FRER_LEAVING 1
 
 struct frer_ip_key {
 	__u16 shape;
@@ -114,53 +120,67 @@ enum frer_tag_action {
 };
 
 /*
- * Which member has a layer 2 key: a hash table with lines of eight entries. A key stands in the
- * first of its two lines that had room for it. Entry: above, its fingerprint, which is the hash's
- * lower half and once in a line; below, the member's slot + 1. 0: free.
+ * What a frame is found to be, in one word: above, FRER_FOUND and, of a layer 2 key, shape and
+ * port; then 24 bits, the member's slot; then two bits, the kind of function whose state most
+ * frames of the member touch, and 22 bits, that function's slot. 0: of no stream.
  */
-#define FRER_INDEX_ENTRIES 8
-#define FRER_INDEX_FACTOR  0x9e3779b97f4a7c15ULL
-#define FRER_INDEX_SECOND  12 /* the second line is told by the hash from this bit on */
+#define FRER_FOUND	  0x8000
+#define FRER_FOUND_KEY	  48
+#define FRER_FOUND_MEMBER 24
+#define FRER_FOUND_KIND	  22
+#define FRER_MEMBER_MASK  0xffffff
+#define FRER_STATE_MASK	  0x3fffff
 
-struct frer_index_line {
-	__u64 entry[FRER_INDEX_ENTRIES];
-};
-
-/* Slots, or FRER_NONE. */
-struct frer_functions {
-	__u32 generator;
-	__u32 individual;
-	__u32 recovery;
-	__u32 split;
+enum frer_state {
+	FRER_STATE_NONE,
+	FRER_STATE_GENERATOR,
+	FRER_STATE_RECOVERY,
 };
 
 /*
- * What becomes of frames that are found by one key: a cache line. The loader writes the functions
- * that are not active, then makes them active: no frame ever sees half of them. The last word is
- * written last: without it the entry is no member's.
+ * The index of layer 2 keys: lines of four entries. A key stands in one of three lines. The first
+ * is told by its address, so that the members of a stream at several ports share a line, and so
+ * that addresses that count up fill lines one after the other; the others, in the part behind the
+ * first third of the index, by a hash of all of it.
+ *
+ * An entry that leaves has `found` 0 and the address FRER_LEAVING, until no program can have read
+ * its address before: none ever combines the address of one key with what another one finds.
  */
+#define FRER_INDEX_ENTRIES 4
+#define FRER_INDEX_FACTOR  0x9e3779b97f4a7c15ULL
+
+struct frer_index_entry {
+	__u64 address;
+	__u64 found;
+};
+
+struct frer_index_line {
+	struct frer_index_entry entry[FRER_INDEX_ENTRIES];
+};
+
+/* What becomes of frames that are found by one key, beside their function of `found`. */
 struct frer_member {
-	struct frer_functions functions[2];
-	__u64 input;   /* 9.2.1 */
-	__u64 dropped; /* of these: eliminated, or with an R-TAG that is cut off */
-	__u64 address; /* of its layer 2 key */
-	__u32 shape_port;
-	__u32 active;
+	__u64 input;	 /* 9.2.1 */
+	__u64 dropped;	 /* of these: eliminated, or with an R-TAG that is cut off */
+	__u64 functions; /* slot of its split; above it, that of its individual recovery */
+	__u64 owner;	 /* 0: the slot is free */
 };
 
 /* What a packet does not need to know of the member in the same slot. */
 struct frer_member_record {
-	__u64 owner;
 	__u64 stream;	   /* owner of the stream it is a member of */
 	__u64 enc_errored; /* 10.8.11 */
 	__u64 retired;	   /* frames that the stream sent of members it no longer has */
+	__u64 zero;
 };
 
 struct frer_generator {
-	__u64 next;   /* the low 16 bits are GenSeqNum */
-	__u64 resets; /* 10.8.2 */
+	__u64 next; /* the low 16 bits are GenSeqNum */
+};
+
+struct frer_generator_record {
 	__u64 owner;
-	__u64 unused; /* two to a cache line: what a packet touches should fit into a cache */
+	__u64 resets; /* 10.8.2 */
 };
 
 #define FRER_RECOVERY_MATCH	 0x01
@@ -176,20 +196,7 @@ struct frer_recovery_config {
 	__u16 zero;
 };
 
-/* Those that most packets leave alone; passed and discarded stand in struct frer_recovery. */
-struct frer_recovery_counters {
-	__u64 out_of_order;	 /* 10.8.3 */
-	__u64 rogue;		 /* 10.8.4 */
-	__u64 lost;		 /* 10.8.7 */
-	__u64 tagless;		 /* 10.8.8 */
-	__u64 resets;		 /* 10.8.9 */
-	__u64 lost_before_first; /* of lost: numbers from before the first packet after a reset */
-};
-
-/*
- * Ordered by how often a packet touches it: with a history of up to 64 numbers the usual packet
- * stays within the first cache line.
- */
+/* A cache line: with a history of up to 64 numbers the usual packet stays within. */
 struct frer_recovery {
 	struct bpf_spin_lock lock;
 	__u16 recov_seq_num;
@@ -200,12 +207,24 @@ struct frer_recovery {
 	__u16 born;   /* history positions since the first packet after a reset */
 	__u16 unborn; /* positions before it that are still 0 */
 	__u32 zero;
-	__u64 passed;			   /* 10.8.5 */
-	__u64 discarded;		   /* 10.8.6 */
+	__u64 passed;	 /* 10.8.5 */
+	__u64 discarded; /* 10.8.6 */
+	__u64
+	    history; /* number n stands at bit n mod 64; where the ring is longer, in the record */
+};
+
+/* What most packets leave alone of the recovery function in the same slot, whose lock it is under.
+ */
+struct frer_recovery_record {
 	__u64 history[FRER_HISTORY_WORDS]; /* number n stands at bit n mod ring */
-	struct frer_recovery_counters counters;
+	__u64 out_of_order;		   /* 10.8.3 */
+	__u64 rogue;			   /* 10.8.4 */
+	__u64 lost;			   /* 10.8.7 */
+	__u64 tagless;			   /* 10.8.8 */
+	__u64 resets;			   /* 10.8.9 */
+	__u64 lost_before_first; /* of lost: numbers from before the first packet after a reset */
 	__u64 owner;
-	__u64 unused[10]; /* an odd number of cache lines: first lines spread over all sets */
+	__u64 zero;
 };
 
 #define FRER_SPLIT_REWRITE  0x01 /* `up` or `rewrite` is to be done before replication */
@@ -256,14 +275,14 @@ struct frer_shapes {
 };
 
 /*
- * The one element of the node table. The loader writes the set of shapes that is not active, then
- * makes it active: no frame ever sees half a list.
+ * The one element of the node table. The loader writes a set of shapes that no program looks at,
+ * then makes it active: no frame ever sees half a list.
  */
 struct frer_node {
 	__u64 test_now_ns; /* the clock of programs loaded for tests */
 	__u32 active;
 	__u32 abi_version;
-	struct frer_shapes shapes[2];
+	struct frer_shapes shapes[FRER_SHAPE_SETS];
 };
 
 /* Input of the control program, one at a time. */

@@ -14,48 +14,58 @@ const volatile bool test_clock;
 /* A global function: the verifier looks at it once, and not for each slot of a sweep. */
 __noinline int expire(__u32 slot, __u64 now)
 {
-	struct frer_recovery *r = bpf_map_lookup_elem(&recoveries, &slot);
+	struct recovery f;
 
-	if (!r)
+	if (!find_recovery(slot, &f))
 		return false;
-	bpf_spin_lock(&r->lock);
-	if (timer_expired(r, now))
-		recovery_reset(r);
-	bpf_spin_unlock(&r->lock);
+	bpf_spin_lock(&f.r->lock);
+	if (timer_expired(f.r, now))
+		recovery_reset(&f);
+	bpf_spin_unlock(&f.r->lock);
 	return true;
 }
 
 static __always_inline void reset(__u32 slot, __u64 now)
 {
-	struct frer_recovery *r = bpf_map_lookup_elem(&recoveries, &slot);
+	struct recovery f;
 
-	if (!r)
+	if (!find_recovery(slot, &f))
 		return;
-	bpf_spin_lock(&r->lock);
+	bpf_spin_lock(&f.r->lock);
 	/* A time-out that nobody has looked at yet came first. */
-	if (timer_expired(r, now))
-		recovery_reset(r);
-	recovery_reset(r);
-	bpf_spin_unlock(&r->lock);
+	if (timer_expired(f.r, now))
+		recovery_reset(&f);
+	recovery_reset(&f);
+	bpf_spin_unlock(&f.r->lock);
 }
 
 static __always_inline void configure(__u32 slot, const struct frer_recovery_config *config)
 {
-	struct frer_recovery *r = bpf_map_lookup_elem(&recoveries, &slot);
+	struct recovery f;
 
-	if (!r)
+	if (!find_recovery(slot, &f))
 		return;
-	bpf_spin_lock(&r->lock);
-	r->config = *config;
-	recovery_reset(r);
-	bpf_spin_unlock(&r->lock);
+	bpf_spin_lock(&f.r->lock);
+	f.r->config = *config;
+	recovery_reset(&f);
+	bpf_spin_unlock(&f.r->lock);
+}
+
+static __always_inline void reset_generator(__u32 slot)
+{
+	struct frer_generator *g = bpf_map_lookup_elem(&generators, &slot);
+	struct frer_generator_record *record = bpf_map_lookup_elem(&generator_records, &slot);
+
+	if (!g || !record)
+		return;
+	__sync_lock_test_and_set(&g->next, 0);
+	count(&record->resets);
 }
 
 SEC("xdp")
 int frer_control(struct xdp_md *ctx)
 {
 	struct frer_request *q = (void *)(long)ctx->data;
-	struct frer_generator *g;
 	struct frer_node *nd;
 	__u32 zero = 0, slot;
 	__u64 now;
@@ -78,11 +88,7 @@ int frer_control(struct xdp_md *ctx)
 		reset(slot, now);
 		return XDP_PASS;
 	case FRER_OP_RESET_GENERATOR:
-		g = bpf_map_lookup_elem(&generators, &slot);
-		if (g) {
-			__sync_lock_test_and_set(&g->next, 0);
-			count(&g->resets);
-		}
+		reset_generator(slot);
 		return XDP_PASS;
 	case FRER_OP_CONFIGURE: {
 		struct frer_recovery_config config = q->config;

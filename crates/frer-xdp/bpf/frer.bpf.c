@@ -26,11 +26,6 @@ static __always_inline __u64 now_ns(void)
 	return n ? n->test_now_ns : 0;
 }
 
-static __always_inline bool passes(__u32 slot, const struct headers *h, __u64 now)
-{
-	return slot == FRER_NONE || recover(slot, h->tag == TAG_R, h->sequence, now);
-}
-
 /* An R-TAG that is cut off cannot be read: 10.8.11. */
 static __always_inline void count_truncated(__u32 slot)
 {
@@ -40,31 +35,61 @@ static __always_inline void count_truncated(__u32 slot)
 		count(&record->enc_errored);
 }
 
-static __always_inline int protect(struct xdp_md *ctx, __u32 slot, struct headers *h)
+/* Individual recovery of the member, then sequence recovery of the stream. */
+static __always_inline bool passes(__u32 individual, const struct recovery *sequence,
+				   const struct headers *h)
 {
+	__u64 now = now_ns();
+	struct recovery f;
+
+	if (individual != FRER_NONE && find_recovery(individual, &f) &&
+	    !recover(&f, h->tag == TAG_R, h->sequence, now))
+		return false;
+	return !sequence->r || recover(sequence, h->tag == TAG_R, h->sequence, now);
+}
+
+static __always_inline int protect(struct xdp_md *ctx, __u64 found, struct headers *h)
+{
+	__u32 slot = found >> FRER_FOUND_MEMBER & FRER_MEMBER_MASK;
+	__u32 kind = found >> FRER_FOUND_KIND & 3, state = found & FRER_STATE_MASK;
 	struct frer_member *member = bpf_map_lookup_elem(&members, &slot);
-	struct frer_functions *functions;
+	struct frer_generator *generator = NULL;
+	struct recovery sequence = {};
+	__u64 functions;
 	bool pass = true;
 
 	if (!member)
 		return XDP_DROP;
+	/*
+	 * Where many streams are in use, none of these lines is in a cache near. An atomic addition
+	 * waits for its line and lets no later access begin: have both lines on their way before.
+	 */
+	functions = READ_ONCE(member->functions);
+	if (kind == FRER_STATE_RECOVERY) {
+		if (!find_recovery(state, &sequence))
+			return XDP_DROP;
+		READ_ONCE(sequence.r->recov_seq_num);
+	} else if (kind == FRER_STATE_GENERATOR) {
+		generator = bpf_map_lookup_elem(&generators, &state);
+		if (!generator)
+			return XDP_DROP;
+		READ_ONCE(generator->next);
+	}
+
 	count(&member->input);
-	functions = &member->functions[member->active & 1];
 	if (h->tag == TAG_TRUNCATED) {
 		count_truncated(slot);
 		pass = false;
-	} else if (functions->individual != FRER_NONE || functions->recovery != FRER_NONE) {
-		__u64 now = now_ns();
-
-		pass = passes(functions->individual, h, now) && passes(functions->recovery, h, now);
+	} else if (sequence.r || functions >> 32 != FRER_NONE) {
+		pass = passes(functions >> 32, &sequence, h);
 	}
 	if (!pass) {
 		count(&member->dropped);
 		return XDP_DROP;
 	}
-	if (functions->generator != FRER_NONE)
-		generate(functions->generator, h);
-	return replicate(ctx, functions->split, h, port);
+	if (generator)
+		generate(generator, h);
+	return replicate(ctx, functions, h, port);
 }
 
 SEC("xdp")
@@ -72,13 +97,14 @@ int frer_ingress(struct xdp_md *ctx)
 {
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
 	struct headers h;
-	__u32 slot, msdu;
+	__u64 found;
+	__u32 msdu;
 
 	if (!parse_headers(&c, &h))
 		return unmatched(port);
 	msdu = ADDRESSES + h.vlans * sizeof(struct vlan_tag);
-	slot = identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port);
-	return slot == FRER_NONE ? unmatched(port) : protect(ctx, slot, &h);
+	found = identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port);
+	return found ? protect(ctx, found, &h) : unmatched(port);
 }
 
 SEC("xdp/devmap")

@@ -8,14 +8,9 @@
 
 /* A frame that has no number draws the next one; on several CPUs at once each number is drawn once.
  */
-static __always_inline void generate(__u32 slot, struct headers *h)
+static __always_inline void generate(struct frer_generator *generator, struct headers *h)
 {
-	struct frer_generator *generator;
-
 	if (h->tag != TAG_NONE)
-		return;
-	generator = bpf_map_lookup_elem(&generators, &slot);
-	if (!generator)
 		return;
 	h->sequence = __sync_fetch_and_add(&generator->next, 1);
 	h->tag = TAG_GENERATED;

@@ -6,7 +6,7 @@
 #include "maps.h"
 #include "parse_ip.h"
 
-/* Lines of the index, which are a power of two, less one. */
+/* Lines of the first third of the index, which are a power of two, less one. */
 const volatile __u32 index_mask;
 
 /*
@@ -32,56 +32,57 @@ static __always_inline int key_vid(__u16 shape, __u16 vid)
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	       "keys and hashes are made of a frame's octets as this byte order reads them");
 
-/*
- * The member with this layer 2 key, among the entries of one line of the index. The loader puts no
- * two entries with the same fingerprint into a line.
- */
-static __always_inline __u32 find_in_line(__u32 line, __u32 fingerprint, __u64 address,
-					  __u32 shape_port)
+/* What is found under this layer 2 key among the entries of one line of the index. */
+static __always_inline __u64 find_in_line(__u32 line, __u64 address, __u64 found_key)
 {
 	struct frer_index_line *entries = bpf_map_lookup_elem(&l2_index, &line);
-	struct frer_member *member;
-	__u32 slot = FRER_NONE;
 
 	if (!entries)
-		return FRER_NONE;
+		return 0;
 #pragma unroll
 	for (int i = 0; i < FRER_INDEX_ENTRIES; i++) {
-		__u64 entry = entries->entry[i];
+		__u64 found = READ_ONCE(entries->entry[i].found);
 
-		if (entry >> 32 == fingerprint) {
-			slot = (__u32)entry - 1;
-			break;
-		}
+		if (READ_ONCE(entries->entry[i].address) == address &&
+		    found >> FRER_FOUND_KEY == found_key)
+			return found;
 	}
-	member = bpf_map_lookup_elem(&members, &slot);
-	if (member && member->address == address && member->shape_port == shape_port)
-		return slot;
-	return FRER_NONE;
+	return 0;
 }
 
-static __always_inline __u32 find_l2(const __u32 *mac, __u16 frame_vid, __u32 shape, __u32 port)
+/* The line for an address: the last three octets count lines of two addresses. */
+static __always_inline __u32 first_line(__u64 address)
+{
+	__u32 number = (__u32)(__builtin_bswap64(address) >> 16);
+	__u64 rest = (address & 0xffffff) | address >> 48 << 24;
+
+	return ((number & 0xffffff) >> 1) + (rest * FRER_INDEX_FACTOR >> 32);
+}
+
+static __always_inline __u64 find_l2(const __u32 *mac, __u16 frame_vid, __u32 shape, __u32 port)
 {
 	int vid = key_vid(shape, frame_vid);
-	__u32 shape_port = shape | port << 16;
-	__u64 address, hash;
-	__u32 slot;
+	__u64 found_key = shape | port << 8 | FRER_FOUND;
+	__u32 rest = 2 * index_mask + 1;
+	__u64 address, hash, found;
 
 	if (vid < 0)
-		return FRER_NONE;
+		return 0;
 	if (shape & FRER_SHAPE_SOURCE)
 		address = mac[1] >> 16 | (__u64)mac[2] << 16;
 	else
 		address = mac[0] | (__u64)(mac[1] & 0xffff) << 32;
-	address |= (__u64)vid << 48;
-	hash = address ^ shape_port * FRER_INDEX_FACTOR;
+	address |= (__u64)(vid | FRER_KEY) << 48;
+	found = find_in_line(first_line(address) & index_mask, address, found_key);
+	if (found)
+		return found;
+	hash = address ^ found_key * FRER_INDEX_FACTOR;
 	hash = (hash ^ hash >> 32) * FRER_INDEX_FACTOR;
-	hash = (hash ^ hash >> 32) * FRER_INDEX_FACTOR | 1; /* a free entry is 0 */
-	slot = find_in_line((hash >> 32) & index_mask, hash, address, shape_port);
-	if (slot != FRER_NONE)
-		return slot;
-	return find_in_line(((__u32)hash >> FRER_INDEX_SECOND) & index_mask, hash, address,
-			    shape_port);
+	hash = (hash ^ hash >> 32) * FRER_INDEX_FACTOR;
+	found = find_in_line(index_mask + 1 + ((hash >> 32) & rest), address, found_key);
+	if (found)
+		return found;
+	return find_in_line(index_mask + 1 + ((__u32)hash & rest), address, found_key);
 }
 
 /*
@@ -89,19 +90,19 @@ static __always_inline __u32 find_l2(const __u32 *mac, __u16 frame_vid, __u32 sh
  * every way through its caller, of which a list of shapes has many.
  */
 
-__noinline __u32 find_ip(const struct ip_fields *ip, __u32 shape, __u32 frame_vid, __u32 port)
+__noinline __u64 find_ip(const struct ip_fields *ip, __u32 shape, __u32 frame_vid, __u32 port)
 {
 	struct frer_ip_key key;
-	__u32 *slot;
+	__u64 *found;
 	int vid;
 
 	if (!ip)
-		return FRER_NONE;
+		return 0;
 	vid = key_vid(shape, frame_vid);
 	if (vid < 0)
-		return FRER_NONE;
+		return 0;
 	if ((shape & (FRER_SHAPE_SPORT | FRER_SHAPE_DPORT)) && !ip->has_ports)
-		return FRER_NONE;
+		return 0;
 	__builtin_memset(&key, 0, sizeof(key));
 	key.shape = shape;
 	key.vid = vid;
@@ -119,8 +120,8 @@ __noinline __u32 find_ip(const struct ip_fields *ip, __u32 shape, __u32 frame_vi
 		key.sport = ip->sport;
 	if (shape & FRER_SHAPE_DPORT)
 		key.dport = ip->dport;
-	slot = bpf_map_lookup_elem(&ip_streams, &key);
-	return slot ? *slot : FRER_NONE;
+	found = bpf_map_lookup_elem(&ip_streams, &key);
+	return found ? READ_ONCE(*found) : 0;
 }
 
 /* The frame's IP fields; its IP header follows the first `payload` octets. */
@@ -136,45 +137,46 @@ __noinline int read_ip(struct xdp_md *ctx, __u32 ethertype, __u32 payload, struc
 	return parse_ip(&c, ethertype, bpf_xdp_get_buff_len(ctx) - payload, ip);
 }
 
-__noinline __u32 identify_ip(struct xdp_md *ctx, __u32 ethertype, __u32 payload, __u32 vid,
+__noinline __u64 identify_ip(struct xdp_md *ctx, __u32 ethertype, __u32 payload, __u32 vid,
 			     __u32 port)
 {
 	struct ip_fields ip = {};
 	struct frer_shapes *n;
 	struct frer_node *nd;
-	__u32 zero = 0, slot;
+	__u32 zero = 0;
+	__u64 found;
 
 	nd = bpf_map_lookup_elem(&node, &zero);
 	if (!nd || !read_ip(ctx, ethertype, payload, &ip))
-		return FRER_NONE;
-	n = &nd->shapes[nd->active & 1];
+		return 0;
+	n = &nd->shapes[nd->active % FRER_SHAPE_SETS];
 	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->ip_count; i++) {
-		slot = find_ip(&ip, n->ip[i], vid, port);
-		if (slot != FRER_NONE)
-			return slot;
+		found = find_ip(&ip, n->ip[i], vid, port);
+		if (found)
+			return found;
 	}
-	return FRER_NONE;
+	return 0;
 }
 
 /* Among the members with the masks in place `index` of the node's list; the MSDU begins at `msdu`.
  */
-__noinline __u32 find_mask(struct xdp_md *ctx, __u32 index, __u32 msdu, __u32 port)
+__noinline __u64 find_mask(struct xdp_md *ctx, __u32 index, __u32 msdu, __u32 port)
 {
 	struct frer_mask_key key = {.port = port};
-	__u64 *octets = (__u64 *)key.octets, *mask;
+	__u64 *octets = (__u64 *)key.octets, *mask, *found;
 	struct frer_mask *m;
 	struct frer_node *nd;
-	__u32 zero = 0, *slot, length;
+	__u32 zero = 0, length;
 
 	nd = bpf_map_lookup_elem(&node, &zero);
 	if (!nd || index >= FRER_MAX_MASKS)
-		return FRER_NONE;
-	m = &nd->shapes[nd->active & 1].masks[index];
+		return 0;
+	m = &nd->shapes[nd->active % FRER_SHAPE_SETS].masks[index];
 	mask = (__u64 *)m->octets;
 	length = m->msdu_length;
 	key.mask = m->id;
 	if (bpf_xdp_load_bytes(ctx, 0, key.octets, ADDRESSES))
-		return FRER_NONE;
+		return 0;
 	if (length) {
 		/*
 		 * The loader sees to it that there is no more. From the comparison alone the
@@ -182,62 +184,63 @@ __noinline __u32 find_mask(struct xdp_md *ctx, __u32 index, __u32 msdu, __u32 po
 		 */
 		length = ((length - 1) & (FRER_MASK_MSDU - 1)) + 1;
 		if (bpf_xdp_load_bytes(ctx, msdu, key.octets + ADDRESSES, length))
-			return FRER_NONE;
+			return 0;
 	}
 	for (int i = 0; i < FRER_MASK_LEN / 8; i++)
 		octets[i] &= mask[i];
-	slot = bpf_map_lookup_elem(&mask_streams, &key);
-	return slot ? *slot : FRER_NONE;
+	found = bpf_map_lookup_elem(&mask_streams, &key);
+	return found ? READ_ONCE(*found) : 0;
 }
 
-__noinline __u32 identify_masked(struct xdp_md *ctx, __u32 count, __u32 msdu, __u32 port)
+__noinline __u64 identify_masked(struct xdp_md *ctx, __u32 count, __u32 msdu, __u32 port)
 {
-	__u32 slot;
+	__u64 found;
 
 	for (__u32 i = 0; i < FRER_MAX_MASKS && i < count; i++) {
-		slot = find_mask(ctx, i, msdu, port);
-		if (slot != FRER_NONE)
-			return slot;
+		found = find_mask(ctx, i, msdu, port);
+		if (found)
+			return found;
 	}
-	return FRER_NONE;
+	return 0;
 }
 
 /*
- * The slot of the member that the frame is of, or FRER_NONE. A frame is only looked into as far as
- * the node's streams ask for. Of `offsets` the lower half tells where the payload begins, the upper
+ * What the frame is found to be (abi/frer.h), or 0. A frame is only looked into as far as the
+ * node's streams ask for. Of `offsets` the lower half tells where the payload begins, the upper
  * half where the MSDU does.
  */
-__noinline __u32 identify(struct xdp_md *ctx, __u32 ethertype, __u32 offsets, __u32 vid, __u32 port)
+__noinline __u64 identify(struct xdp_md *ctx, __u32 ethertype, __u32 offsets, __u32 vid, __u32 port)
 {
 	struct cursor c = {(void *)(long)ctx->data, (void *)(long)ctx->data_end};
 	struct frer_shapes *n;
 	struct frer_node *nd;
-	__u32 zero = 0, slot;
+	__u32 zero = 0;
+	__u64 found;
 	__u32 *mac;
 
 	nd = bpf_map_lookup_elem(&node, &zero);
 	if (!nd)
-		return FRER_NONE;
-	n = &nd->shapes[nd->active & 1];
+		return 0;
+	n = &nd->shapes[nd->active % FRER_SHAPE_SETS];
 	if (n->ip_count) {
-		slot = identify_ip(ctx, ethertype, offsets & 0xffff, vid, port);
-		if (slot != FRER_NONE)
-			return slot;
+		found = identify_ip(ctx, ethertype, offsets & 0xffff, vid, port);
+		if (found)
+			return found;
 	}
 	if (n->mask_count) {
-		slot = identify_masked(ctx, n->mask_count, offsets >> 16, port);
-		if (slot != FRER_NONE)
-			return slot;
+		found = identify_masked(ctx, n->mask_count, offsets >> 16, port);
+		if (found)
+			return found;
 	}
 	mac = take(&c, ADDRESSES);
 	if (!mac)
-		return FRER_NONE;
+		return 0;
 	for (__u32 i = 0; i < FRER_MAX_SHAPES && i < n->l2_count; i++) {
-		slot = find_l2(mac, vid, n->l2[i], port);
-		if (slot != FRER_NONE)
-			return slot;
+		found = find_l2(mac, vid, n->l2[i], port);
+		if (found)
+			return found;
 	}
-	return FRER_NONE;
+	return 0;
 }
 
 #endif

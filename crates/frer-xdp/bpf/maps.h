@@ -22,20 +22,22 @@
 
 /*
  * Arrays that can be mapped into memory begin on a page, so that an entry of 64 octets is one cache
- * line and not a part of two. The loader does map the index and the members, to change one word of
- * an entry at a time.
+ * line and not a part of two. The loader does map those without a lock, to change one word of an
+ * entry at a time.
  */
 #define LINES BPF_F_MMAPABLE
 
 TABLE(BPF_MAP_TYPE_ARRAY, node, __u32, struct frer_node, 0);
 TABLE(BPF_MAP_TYPE_ARRAY, port_counters, __u32, struct frer_port_counters, 0);
 TABLE(BPF_MAP_TYPE_ARRAY, l2_index, __u32, struct frer_index_line, LINES);
-TABLE(BPF_MAP_TYPE_HASH, ip_streams, struct frer_ip_key, __u32, 0);
-TABLE(BPF_MAP_TYPE_HASH, mask_streams, struct frer_mask_key, __u32, BPF_F_NO_PREALLOC);
+TABLE(BPF_MAP_TYPE_HASH, ip_streams, struct frer_ip_key, __u64, 0);
+TABLE(BPF_MAP_TYPE_HASH, mask_streams, struct frer_mask_key, __u64, BPF_F_NO_PREALLOC);
 TABLE(BPF_MAP_TYPE_ARRAY, members, __u32, struct frer_member, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, member_records, __u32, struct frer_member_record, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, generators, __u32, struct frer_generator, LINES);
+TABLE(BPF_MAP_TYPE_ARRAY, generator_records, __u32, struct frer_generator_record, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, recoveries, __u32, struct frer_recovery, LINES);
+TABLE(BPF_MAP_TYPE_ARRAY, recovery_records, __u32, struct frer_recovery_record, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, splits, __u32, struct frer_split, LINES);
 TABLE(BPF_MAP_TYPE_ARRAY, egresses, __u32, struct frer_egress, 0);
 
@@ -60,6 +62,9 @@ static __always_inline void count(__u64 *counter)
 {
 	__sync_fetch_and_add(counter, 1);
 }
+
+/* Reads once, here: neither later nor again. */
+#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 
 static __always_inline struct frer_port_counters *port_counters_of(__u32 port)
 {

@@ -3,8 +3,9 @@
  * The base recovery function (802.1CB 7.4.3): individual and sequence recovery are instances of it.
  *
  * The history is a ring: number n stands at bit n mod ring, so that the usual step of one number
- * writes one bit instead of shifting all. The reset timer is a time stamp: whoever looks first,
- * the next packet or the control program's sweep, finds that it ran out, and resets.
+ * writes one bit instead of shifting all. A ring of 64 stands in the function's cache line, a
+ * longer one in its record. The reset timer is a time stamp: whoever looks first, the next packet
+ * or the control program's sweep, finds that it ran out, and resets.
  */
 #ifndef ONBEAT_RECOVER_H
 #define ONBEAT_RECOVER_H
@@ -14,11 +15,26 @@
 /* A bit range of up to 1,023 bits touches at most 17 words. */
 #define RANGE_WORDS (FRER_HISTORY_WORDS + 1)
 
-static __always_inline __u64 *history_word(struct frer_recovery *r, __u32 number)
-{
-	__u32 bit = number & (r->config.ring - 1);
+/* A recovery function; both parts are under the lock of the first. */
+struct recovery {
+	struct frer_recovery *r;
+	struct frer_recovery_record *record;
+};
 
-	return &r->history[(bit / 64) & (FRER_HISTORY_WORDS - 1)];
+static __always_inline bool find_recovery(__u32 slot, struct recovery *f)
+{
+	f->r = bpf_map_lookup_elem(&recoveries, &slot);
+	f->record = bpf_map_lookup_elem(&recovery_records, &slot);
+	return f->r && f->record;
+}
+
+static __always_inline __u64 *history_word(const struct recovery *f, __u32 number)
+{
+	__u32 bit = number & (f->r->config.ring - 1);
+
+	if (f->r->config.ring <= 64)
+		return &f->r->history;
+	return &f->record->history[(bit / 64) & (FRER_HISTORY_WORDS - 1)];
 }
 
 static __always_inline __u64 history_bit(__u32 number)
@@ -31,7 +47,7 @@ static __always_inline __u64 history_bit(__u32 number)
  * `clear` says so. Written so that each turn has one way on and one way out: the verifier walks
  * them all.
  */
-static __always_inline __u32 history_range(struct frer_recovery *r, __u32 number, __u32 count,
+static __always_inline __u32 history_range(const struct recovery *f, __u32 number, __u32 count,
 					   bool clear)
 {
 	__u32 first = number & 63;
@@ -40,7 +56,7 @@ static __always_inline __u32 history_range(struct frer_recovery *r, __u32 number
 	__u32 ones = 0;
 
 	for (__u32 i = 0; i < RANGE_WORDS; i++) {
-		__u64 *word = history_word(r, number + i * 64);
+		__u64 *word = history_word(f, number + i * 64);
 		bool last = end <= (i + 1) * 64;
 
 		if (last)
@@ -56,16 +72,19 @@ static __always_inline __u32 history_range(struct frer_recovery *r, __u32 number
 }
 
 /* 7.4.3.3 */
-static __always_inline void recovery_reset(struct frer_recovery *r)
+static __always_inline void recovery_reset(const struct recovery *f)
 {
+	struct frer_recovery *r = f->r;
+
 	r->recov_seq_num = 0xffff;
+	r->history = 0;
 	for (int i = 0; i < FRER_HISTORY_WORDS; i++)
-		r->history[i] = 0;
+		f->record->history[i] = 0;
 	r->take_any = 1;
 	r->running = 0;
 	r->born = 0;
 	r->unborn = 0;
-	r->counters.resets++;
+	f->record->resets++;
 }
 
 static __always_inline void timer_restart(struct frer_recovery *r, __u64 now)
@@ -83,44 +102,45 @@ static __always_inline bool timer_expired(const struct frer_recovery *r, __u64 n
 	       (__s64)(now - r->restarted_ns) >= (__s64)r->config.timeout_ns;
 }
 
-static __always_inline bool vector_recovery(struct frer_recovery *r, __u16 sequence)
+static __always_inline bool vector_recovery(const struct recovery *f, __u16 sequence)
 {
+	struct frer_recovery *r = f->r;
 	__s32 delta = (__s16)(sequence - r->recov_seq_num);
 	__s32 length = r->config.history_length;
 	__u32 lost;
 
 	if (delta >= length || delta <= -length) {
-		r->counters.rogue++;
+		f->record->rogue++;
 		return false;
 	}
 	if (delta <= 0) {
-		__u64 *word = history_word(r, sequence);
+		__u64 *word = history_word(f, sequence);
 
 		if (*word & history_bit(sequence))
 			return false;
 		*word |= history_bit(sequence);
 		if (r->unborn && -delta >= r->born)
 			r->unborn--;
-		r->counters.out_of_order++;
+		f->record->out_of_order++;
 		return true;
 	}
 	if (delta == 1) {
 		__u32 falls = (__u16)(sequence - length);
 
-		lost = !(*history_word(r, falls) & history_bit(falls));
+		lost = !(*history_word(f, falls) & history_bit(falls));
 	} else {
 		__u16 falls = r->recov_seq_num - length + 1;
 
-		r->counters.out_of_order++;
-		lost = delta - history_range(r, falls, delta, false);
-		history_range(r, (__u16)(r->recov_seq_num + 1), delta, true);
+		f->record->out_of_order++;
+		lost = delta - history_range(f, falls, delta, false);
+		history_range(f, (__u16)(r->recov_seq_num + 1), delta, true);
 	}
-	*history_word(r, sequence) |= history_bit(sequence);
-	r->counters.lost += lost;
+	*history_word(f, sequence) |= history_bit(sequence);
+	f->record->lost += lost;
 	if (r->unborn) {
 		__u32 before = lost < r->unborn ? lost : r->unborn;
 
-		r->counters.lost_before_first += before;
+		f->record->lost_before_first += before;
 		r->unborn -= before;
 		r->born = r->born + delta < length ? r->born + delta : length;
 	}
@@ -128,24 +148,27 @@ static __always_inline bool vector_recovery(struct frer_recovery *r, __u16 seque
 	return true;
 }
 
-static __always_inline bool match_recovery(struct frer_recovery *r, __u16 sequence)
+static __always_inline bool match_recovery(const struct recovery *f, __u16 sequence)
 {
+	struct frer_recovery *r = f->r;
 	__s32 delta = (__s16)(sequence - r->recov_seq_num);
 
 	if (delta == 0)
 		return false;
 	if (delta != 1)
-		r->counters.out_of_order++;
+		f->record->out_of_order++;
 	r->recov_seq_num = sequence;
 	return true;
 }
 
-static __always_inline bool take_first(struct frer_recovery *r, __u16 sequence)
+static __always_inline bool take_first(const struct recovery *f, __u16 sequence)
 {
+	struct frer_recovery *r = f->r;
+
 	r->take_any = 0;
 	r->recov_seq_num = sequence;
 	if (!(r->config.flags & FRER_RECOVERY_MATCH)) {
-		*history_word(r, sequence) |= history_bit(sequence);
+		*history_word(f, sequence) |= history_bit(sequence);
 		r->born = 1;
 		r->unborn = r->config.history_length - 1;
 	}
@@ -153,26 +176,25 @@ static __always_inline bool take_first(struct frer_recovery *r, __u16 sequence)
 }
 
 /* True: the packet passes. */
-static __always_inline bool recover(__u32 slot, bool has_sequence, __u16 sequence, __u64 now)
+static __always_inline bool recover(const struct recovery *f, bool has_sequence, __u16 sequence,
+				    __u64 now)
 {
-	struct frer_recovery *r = bpf_map_lookup_elem(&recoveries, &slot);
+	struct frer_recovery *r = f->r;
 	bool pass;
 
-	if (!r)
-		return true;
 	bpf_spin_lock(&r->lock);
 	if (timer_expired(r, now))
-		recovery_reset(r);
+		recovery_reset(f);
 	if (!has_sequence) {
-		r->counters.tagless++;
+		f->record->tagless++;
 		pass = r->config.flags & FRER_RECOVERY_TAKE_NOSEQ;
 	} else {
 		if (r->take_any)
-			pass = take_first(r, sequence);
+			pass = take_first(f, sequence);
 		else if (r->config.flags & FRER_RECOVERY_MATCH)
-			pass = match_recovery(r, sequence);
+			pass = match_recovery(f, sequence);
 		else
-			pass = vector_recovery(r, sequence);
+			pass = vector_recovery(f, sequence);
 		if (!pass)
 			r->discarded++;
 	}

@@ -26,7 +26,7 @@ int frer_steer(struct xdp_md *ctx)
 	if (!parse_headers(&c, &h))
 		return unmatched(port);
 	msdu = ADDRESSES + h.vlans * sizeof(struct vlan_tag);
-	if (identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port) == FRER_NONE)
+	if (!identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port))
 		return unmatched(port);
 	/* Nobody else is to forward a stream's frame, be there a socket or not. */
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_DROP);

@@ -56,12 +56,13 @@ plain!(
     frer_ip_key,
     frer_mask,
     frer_mask_key,
-    frer_functions,
     frer_index_line,
     frer_member,
     frer_member_record,
     frer_generator,
+    frer_generator_record,
     frer_recovery,
+    frer_recovery_record,
     frer_recovery_config,
     frer_split,
     frer_egress,
@@ -71,6 +72,8 @@ plain!(
     bpf_devmap_val,
 );
 
+// SAFETY: integers.
+unsafe impl Plain for u64 {}
 // SAFETY: integers.
 unsafe impl Plain for u32 {}
 // SAFETY: integers.

@@ -1,7 +1,7 @@
 //! Streams as table entries: pure, so that what the kernel will be told can be tested without one.
 
-use std::cmp::Reverse;
-use std::hash::{DefaultHasher, Hasher};
+use std::cmp::{Ordering, Reverse};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, IpMatch, MaskAndMatch, NextProtocol, Recovery, Rewrite,
@@ -10,7 +10,7 @@ use onbeat_frer::spec::{
 
 use crate::abi::constants as c;
 use crate::abi::{
-    frer_egress, frer_ip_key, frer_l2_key, frer_mask, frer_mask_key, frer_recovery_config,
+    Plain, frer_egress, frer_ip_key, frer_l2_key, frer_mask, frer_mask_key, frer_recovery_config,
     frer_rewrite,
 };
 use onbeat_wire::MacAddress;
@@ -27,7 +27,7 @@ pub enum Key {
 }
 
 /// What a frame is looked up by: once for each that is in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A shape of layer 2.
     L2(u16),
@@ -41,7 +41,7 @@ impl Key {
     /// The kind of identification that it is of.
     pub fn kind(&self) -> Kind {
         match self {
-            Key::L2(key) => Kind::L2(key.shape_port as u16),
+            Key::L2(key) => Kind::L2(key.shape_port & 0xff),
             Key::Ip(key) => Kind::Ip(key.shape),
             Key::Mask(key) => Kind::Mask(key.mask),
         }
@@ -50,21 +50,105 @@ impl Key {
     /// The VLAN id in it; 0: none.
     pub fn vid(&self) -> u16 {
         match self {
-            Key::L2(key) => (key.address >> 48) as u16,
+            Key::L2(key) => (key.address >> 48) as u16 & !(c::KEY as u16),
             Key::Ip(key) => key.vid,
             Key::Mask(_) => 0,
         }
     }
 
-    /// Its octets, to compare and to order.
-    pub fn octets(&self) -> Vec<u8> {
-        use crate::abi::Plain;
+    /// Its octets, which are as many as no other kind of key has.
+    fn octets(&self) -> &[u8] {
         match self {
-            Key::L2(key) => key.as_bytes().to_vec(),
-            Key::Ip(key) => key.as_bytes().to_vec(),
-            Key::Mask(key) => key.as_bytes().to_vec(),
+            Key::L2(key) => key.as_bytes(),
+            Key::Ip(key) => key.as_bytes(),
+            Key::Mask(key) => key.as_bytes(),
         }
     }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.octets() == other.octets()
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(self.octets());
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.octets().cmp(other.octets())
+    }
+}
+
+/// The function whose state most frames of a member touch, by its slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Neither of these.
+    None,
+    /// Sequence generation.
+    Generator(u32),
+    /// Sequence recovery.
+    Recovery(u32),
+}
+
+/// What a frame is found to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Slot of the member.
+    pub member: u32,
+    /// The member's state.
+    pub state: State,
+}
+
+impl Found {
+    /// The kernel's form, of a frame that is found under `key`.
+    pub fn word(self, key: &Key) -> u64 {
+        let (kind, slot) = match self.state {
+            State::None => (c::STATE_NONE, 0),
+            State::Generator(slot) => (c::STATE_GENERATOR, slot),
+            State::Recovery(slot) => (c::STATE_RECOVERY, slot),
+        };
+        assert!(self.member <= c::MEMBER_MASK && slot <= c::STATE_MASK, "{self:?}");
+        let above = match key {
+            Key::L2(key) => found_key(key),
+            Key::Ip(_) | Key::Mask(_) => u64::from(c::FOUND),
+        };
+        above << c::FOUND_KEY
+            | u64::from(self.member) << c::FOUND_MEMBER
+            | u64::from(kind) << c::FOUND_KIND
+            | u64::from(slot)
+    }
+
+    /// From the kernel's form; `None`: of no stream.
+    pub fn read(word: u64) -> Option<Self> {
+        if word == 0 {
+            return None;
+        }
+        let slot = word as u32 & c::STATE_MASK;
+        let state = match word as u32 >> c::FOUND_KIND & 3 {
+            c::STATE_GENERATOR => State::Generator(slot),
+            c::STATE_RECOVERY => State::Recovery(slot),
+            _ => State::None,
+        };
+        Some(Self { member: (word >> c::FOUND_MEMBER) as u32 & c::MEMBER_MASK, state })
+    }
+}
+
+/// What stands above in the word that frames with this key find.
+pub fn found_key(key: &frer_l2_key) -> u64 {
+    u64::from(c::FOUND) | u64::from(key.shape_port)
 }
 
 /// Class and VID of a VLAN requirement. `Tagged::All` with a VID matches frames without a tag too,
@@ -134,11 +218,12 @@ pub fn mask_rank(mask: &frer_mask) -> Reverse<(u32, Vec<u8>)> {
 }
 
 fn l2_key(shape: u32, vid: u16, mac: [u8; 6], port: u8) -> frer_l2_key {
-    let [a, b, c, d, e, f] = mac;
+    let [o0, o1, o2, o3, o4, o5] = mac;
+    let above = u64::from(vid) | u64::from(c::KEY);
     frer_l2_key {
-        address: u64::from_le_bytes([a, b, c, d, e, f, 0, 0]) | u64::from(vid) << 48,
-        shape_port: shape | u32::from(port) << 16,
-        zero: 0,
+        address: u64::from_le_bytes([o0, o1, o2, o3, o4, o5, 0, 0]) | above << 48,
+        shape_port: shape as u16 | u16::from(port) << 8,
+        zero: [0; 3],
     }
 }
 

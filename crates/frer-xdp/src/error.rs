@@ -33,6 +33,12 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// A thread cannot be had.
+    #[error("cannot start the thread that waits for programs: {source}")]
+    Thread {
+        /// The answer.
+        source: io::Error,
+    },
     /// A file operation on the pin directory.
     #[error("cannot {what} {path}: {source}", path = .path.display())]
     Pin {

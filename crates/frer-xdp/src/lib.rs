@@ -17,5 +17,5 @@ mod table;
 
 pub use error::{Error, Result};
 pub use link::Mode;
-pub use plane::{Changes, Options, Plane, PortSpec, Running};
+pub use plane::{Changes, Memory, Options, Plane, PortSpec, Running};
 pub use steering::Steering;

@@ -79,18 +79,23 @@ const SOCKETS: &str = "sockets";
 fn entries(map: &str, purpose: Purpose, streams: u32) -> u32 {
     match map {
         // Their functions are elsewhere.
-        "recoveries" | "generators" | "egresses" if purpose == Purpose::Steer => 1,
+        "recoveries" | "recovery_records" | "generators" | "generator_records" | "egresses"
+            if purpose == Purpose::Steer =>
+        {
+            1
+        }
         "splits" if purpose == Purpose::Steer => 2 * c::MAX_PORTS,
         "node" => 1,
         "port_counters" | "egress_ports" => c::MAX_PORTS,
-        // Two members a stream; each of them, and the stream, with a recovery function.
-        "recoveries" => 3 * streams,
-        "generators" => streams,
+        // Two members a stream; each of them, and the stream, with a recovery function. A third more
+        // than streams can have: what a change leaves is used anew only later.
+        "recoveries" | "recovery_records" => 4 * streams,
+        "generators" | "generator_records" => 2 * streams,
         // A change of every stream at once needs the old and the new.
         "members" | "member_records" | "ip_streams" | "mask_streams" => 4 * streams,
         "splits" => 2 * streams,
-        // Lines of eight entries.
-        "l2_index" => streams.next_power_of_two(),
+        // Lines of four entries: the first third as many as streams, so that it is dense.
+        "l2_index" => 3 * streams.next_power_of_two(),
         // And the one that nobody sends by.
         "groups" => (2 * streams).max(64) + 1,
         // Each split has its own, where replicas differ.
@@ -171,10 +176,20 @@ impl Maps {
         Ok(())
     }
 
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &MapHandle> {
+        self.maps.values()
+    }
+
     /// A second handle on a table.
     pub(crate) fn handle(&self, name: &str) -> Result<MapHandle> {
         let map = self.maps.get(name).expect("every table is made by the first load");
         MapHandle::try_from(map).context(|| format!("hold table {name}"))
+    }
+
+    /// What the number of a line in the first third of the index is cut to.
+    fn index_mask(&self) -> Result<u32> {
+        Ok(self.handle("l2_index")?.max_entries() / 3 - 1)
     }
 
     /// Makes the tables that are not there yet.
@@ -237,7 +252,7 @@ impl Instance {
         if maps.purpose == Purpose::Steer {
             return Self::load_steering(maps, port);
         }
-        let index_mask = maps.handle("l2_index")?.max_entries() - 1;
+        let index_mask = maps.index_mask()?;
         let mut rodata = [0; size_of::<rodata>()];
         rodata[offset_of!(rodata, port)] = port;
         rodata[offset_of!(rodata, test_clock)] = test_clock.into();
@@ -249,7 +264,7 @@ impl Instance {
     fn load_steering(maps: &mut Maps, port: u8) -> Result<Self> {
         use steer_skeleton::types::rodata;
 
-        let index_mask = maps.handle("l2_index")?.max_entries() - 1;
+        let index_mask = maps.index_mask()?;
         let mut rodata = [0; size_of::<rodata>()];
         rodata[offset_of!(rodata, port)] = port;
         rodata[offset_of!(rodata, index_mask)..][..4].copy_from_slice(&index_mask.to_ne_bytes());

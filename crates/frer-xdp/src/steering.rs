@@ -65,6 +65,28 @@ impl Steering {
         self.0.apply(names, &streams)
     }
 
+    /// Has frames of the streams named in `gone` no longer be handed over, and those of `streams`, as
+    /// [`Plane::change`] does.
+    ///
+    /// # Errors
+    /// As [`Steering::apply`].
+    pub fn change(
+        &mut self,
+        names: &[String],
+        gone: &[&str],
+        streams: &[Stream],
+    ) -> Result<Changes> {
+        let mut gone = gone.to_vec();
+        let mut new = Vec::new();
+        for stream in streams {
+            match self.identified(names, stream) {
+                Some(stream) => new.push(stream),
+                None => gone.push(&stream.name),
+            }
+        }
+        self.0.change(names, &gone, &new)
+    }
+
     /// Frames of no stream that came in at a port.
     ///
     /// # Errors

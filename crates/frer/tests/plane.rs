@@ -169,24 +169,50 @@ fn a_stream_that_cannot_be_had_changes_nothing() {
 #[test]
 fn streams_changed_at_once_may_exchange_what_they_match() {
     let mut plane = Plane::new(3);
-    plane.set_all(&[talker("first", 1), talker("second", 2)]).unwrap();
+    plane.change(&[], &[talker("first", 1), talker("second", 2)]).unwrap();
     for _ in 0..3 {
         plane.frame(PortId(0), 0, &frame(1, None));
     }
     assert!(plane.set(&talker("first", 2)).is_err());
-    plane.set_all(&[talker("first", 2), talker("second", 1), talker("third", 3)]).unwrap();
+    plane.change(&[], &[talker("first", 2), talker("second", 1), talker("third", 3)]).unwrap();
     // The generator is the stream's, wherever its frames come from.
     let replicas = sent(plane.frame(PortId(0), 0, &frame(2, None))).unwrap();
     assert_eq!(replicas[0].1, frame(2, Some(3)));
 
     let refused = [talker("first", 1), talker("second", 2), talker("fourth", 3)];
-    let Err(Refusal::Conflict(conflict)) = plane.set_all(&refused) else { panic!() };
+    let Err(Refusal::Conflict(conflict)) = plane.change(&[], &refused) else { panic!() };
     assert_eq!((conflict.first.as_str(), conflict.second.as_str()), ("third", "fourth"));
     assert_eq!(plane.len(), 3);
     let replicas = sent(plane.frame(PortId(0), 0, &frame(2, None))).unwrap();
     assert_eq!(replicas[0].1, frame(2, Some(4)));
     let read = plane.read("second", 0).unwrap();
     assert_eq!(read.members[0].input, 0);
+}
+
+#[test]
+fn streams_go_and_come_at_once_or_not_at_all() {
+    let mut plane = Plane::new(3);
+    plane.change(&[], &[talker("first", 1), talker("second", 2), talker("third", 3)]).unwrap();
+    plane.frame(PortId(0), 0, &frame(3, None));
+    let counted = |plane: &mut Plane, name: &str| plane.read(name, 0).map(|read| read.output);
+
+    // One of these matches what "third" does: none of it happens.
+    let refused = [talker("new", 1), talker("other", 3)];
+    assert!(plane.change(&["first", "second"], &refused).is_err());
+    assert_eq!((plane.len(), counted(&mut plane, "new")), (3, None));
+    for destination in 1..=3 {
+        assert!(sent(plane.frame(PortId(0), 0, &frame(destination, None))).is_some());
+    }
+
+    // What goes leaves its frames to what comes; who stands in both changes; others mean nothing.
+    let new = [talker("new", 1), talker("third", 2)];
+    plane.change(&["first", "second", "third", "nobody"], &new).unwrap();
+    assert_eq!(plane.len(), 2);
+    assert!(sent(plane.frame(PortId(0), 0, &frame(1, None))).is_some());
+    assert!(matches!(plane.frame(PortId(0), 0, &frame(3, None)), Fate::Unmatched));
+    assert_eq!((counted(&mut plane, "new"), counted(&mut plane, "third")), (Some(1), Some(2)));
+    plane.change(&["new", "third"], &[]).unwrap();
+    assert!(plane.is_empty());
 }
 
 #[test]

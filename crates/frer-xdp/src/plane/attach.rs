@@ -1,15 +1,13 @@
 //! Ports: programs on interfaces, and where replicas leave.
 
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::libbpf_sys as sys;
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use onbeat_frer::spec::MAX_PORTS;
 
+use super::groups::egress_port;
 use super::{Plane, Port, PortSpec, Running};
-use crate::abi::{Plain, bpf_devmap_val};
 use crate::error::{Context, Error, Result};
 use crate::link::{self, Link, Mode};
 use crate::programs::Instance;
@@ -69,9 +67,8 @@ impl Plane {
 
     /// Writes the sets of ports that hold a port anew.
     fn rewrite_groups(&self, slot: u8) -> Result<()> {
-        let groups = self.groups.iter().filter(|((ports, _), _)| ports & (1 << slot) != 0);
-        for (key, group) in groups {
-            self.write_group(*key, *group)?;
+        for (set, group) in self.groups.with_port(slot) {
+            self.write_group(set, group)?;
         }
         Ok(())
     }
@@ -184,7 +181,8 @@ impl Plane {
         if let Some(path) = self.link_path(slot, name) {
             take_off(&path)?;
         }
-        self.forget_splits_by(slot);
+        self.splits.forget_port(slot);
+        self.groups.forget_port(slot);
         Ok(())
     }
 
@@ -194,7 +192,7 @@ impl Plane {
     }
 
     /// Of a port whose frames are steered: sockets by receive queue.
-    pub(crate) fn sockets(&self, name: &str) -> Result<MapHandle> {
+    pub(crate) fn sockets(&self, name: &str) -> Result<libbpf_rs::MapHandle> {
         self.ports[name].programs.sockets()
     }
 
@@ -206,37 +204,6 @@ impl Plane {
     /// Names of ports whose links are pinned, attached by this process or an earlier one.
     pub fn pinned_ports(&self) -> Vec<String> {
         self.pinned_links().into_iter().map(|(_, name)| name).collect()
-    }
-
-    /// Writes the ports of a group: a new inner map, put in place of the one there at once.
-    pub(super) fn write_group(&self, (ports, egresses): (u64, bool), slot: u32) -> Result<()> {
-        // Native mode leaves a port that is off out by itself, and takes it again the moment it is
-        // on: nobody must wait for this process.
-        let leaves_out = self.ports.values().all(|port| port.mode == Mode::Native);
-        let of_group = |port: &&Port| (port.up || leaves_out) && ports & (1 << port.slot) != 0;
-        let members: Vec<&Port> = self.ports.values().filter(of_group).collect();
-        let group = new_group(members.len().max(1) as u32)?;
-        for (index, port) in members.into_iter().enumerate() {
-            let program = egresses.then(|| port.programs.egress());
-            let value = egress_port(port.ifindex, program.as_ref().map(|p| p.as_fd().as_raw_fd()));
-            group
-                .update((index as u32).as_bytes(), value.as_bytes(), MapFlags::ANY)
-                .context(|| "fill a group of egress ports".to_string())?;
-        }
-        self.put_group(slot, &group)
-    }
-
-    fn put_group(&self, slot: u32, group: &MapHandle) -> Result<()> {
-        self.tables
-            .groups
-            .update(slot.as_bytes(), group.as_fd().as_raw_fd().as_bytes(), MapFlags::ANY)
-            .context(|| "write a group of egress ports".to_string())
-    }
-
-    /// Waits until every run of a program that began before has ended. The kernel does that when a
-    /// map in a map of maps is exchanged, for callers to know that no program uses the old one.
-    pub(super) fn wait_for_programs(&self) -> Result<()> {
-        self.put_group(self.group_capacity(), &new_group(1)?)
     }
 
     /// Removes a node's programs and tables, of whichever process: what its directory holds.
@@ -254,23 +221,6 @@ impl Plane {
             _ => Ok(()),
         }
     }
-}
-
-fn new_group(ports: u32) -> Result<MapHandle> {
-    let options = sys::bpf_map_create_opts {
-        sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
-        ..Default::default()
-    };
-    let value_size = size_of::<bpf_devmap_val>() as u32;
-    MapHandle::create(MapType::Devmap, Some("frer_group"), 4, value_size, ports, &options)
-        .context(|| "make a group of egress ports".to_string())
-}
-
-/// An entry of a device map: an interface, and a program for frames on their way there.
-fn egress_port(ifindex: u32, program: Option<i32>) -> bpf_devmap_val {
-    let mut value = bpf_devmap_val { ifindex, ..Default::default() };
-    value.bpf_prog.fd = program.unwrap_or(-1);
-    value
 }
 
 fn pinned_links(directory: &Path) -> Vec<(u8, String)> {

@@ -1,201 +1,185 @@
-//! The hash table of layer 2 keys that programs look members up in (abi/frer.h: l2_index).
+//! The index of layer 2 keys (abi/frer.h: l2_index).
 //!
-//! An entry is one word, written at once: a program finds a key or does not, whatever else changes
-//! at that moment. Entries are never moved.
+//! What frames with a key find is one word, written at once: a program finds it or does not,
+//! whatever else changes at that moment. Entries are never moved.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::constants as c;
 use crate::abi::frer_l2_key;
+use crate::compile::found_key;
 
 const ENTRIES: usize = c::INDEX_ENTRIES as usize;
 
-/// Where a key may stand, and how its entries are told from others.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    lines: [usize; 2],
-    fingerprint: u32,
-}
+/// Words of a line.
+const WORDS: usize = 2 * ENTRIES;
 
-impl Place {
-    /// As bpf/identify.h computes it.
-    fn of(key: &frer_l2_key, mask: usize) -> Self {
-        let mix = |hash: u64| (hash ^ hash >> 32).wrapping_mul(c::INDEX_FACTOR);
-        let port = u64::from(key.shape_port).wrapping_mul(c::INDEX_FACTOR);
-        let hash = mix(mix(key.address ^ port)) | 1;
-        let fingerprint = hash as u32;
-        let second = fingerprint >> c::INDEX_SECOND;
-        Self { lines: [(hash >> 32) as usize & mask, second as usize & mask], fingerprint }
-    }
+/// Number of an entry.
+pub(super) type Place = u32;
 
-    fn entry(&self, slot: u32) -> u64 {
-        u64::from(self.fingerprint) << 32 | u64::from(slot + 1)
-    }
-}
-
-/// The slot that an entry refers to.
-fn slot(entry: u64) -> Option<u32> {
-    (entry as u32).checked_sub(1)
+/// Where a key may stand, as bpf/identify.h computes it.
+fn lines(key: &frer_l2_key, mask: usize) -> [usize; 3] {
+    let number = (key.address.swap_bytes() >> 16) & 0xff_ffff;
+    let rest = (key.address & 0xff_ffff) | key.address >> 48 << 24;
+    let first = (number >> 1).wrapping_add(rest.wrapping_mul(c::INDEX_FACTOR) >> 32);
+    let mix = |hash: u64| (hash ^ hash >> 32).wrapping_mul(c::INDEX_FACTOR);
+    let hash = mix(mix(key.address ^ found_key(key).wrapping_mul(c::INDEX_FACTOR)));
+    let behind = |hash: u64| mask + 1 + (hash as usize & (2 * mask + 1));
+    [first as usize & mask, behind(hash >> 32), behind(hash & 0xffff_ffff)]
 }
 
 /// The index, in memory that programs read.
 #[derive(Debug)]
 pub(super) struct Index<'a> {
-    lines: &'a [AtomicU64],
+    words: &'a [AtomicU64],
+    /// Lines of the first third less one.
     mask: usize,
 }
 
 impl<'a> Index<'a> {
-    /// `words`: of all lines, a power of two of them.
+    /// `words`: of three times as many lines as a power of two.
     pub(super) fn new(words: &'a [AtomicU64]) -> Self {
-        let lines = words.len() / ENTRIES;
-        assert!(lines.is_power_of_two() && words.len() % ENTRIES == 0, "{} words", words.len());
-        Self { lines: words, mask: lines - 1 }
+        let third = words.len() / WORDS / 3;
+        assert!(third.is_power_of_two() && words.len() == 3 * third * WORDS, "{}", words.len());
+        Self { words, mask: third - 1 }
     }
 
-    fn line(&self, line: usize) -> &'a [AtomicU64] {
-        &self.lines[line * ENTRIES..][..ENTRIES]
+    fn address(&self, place: Place) -> &'a AtomicU64 {
+        &self.words[2 * place as usize]
     }
 
-    fn candidates(&self, place: &Place) -> impl Iterator<Item = &'a AtomicU64> {
-        let [first, second] = place.lines;
-        self.line(first).iter().chain(if second == first { &[] } else { self.line(second) })
+    fn found(&self, place: Place) -> &'a AtomicU64 {
+        &self.words[2 * place as usize + 1]
     }
 
-    fn swap(&self, key: &frer_l2_key, from: impl Fn(&Place) -> u64, to: impl Fn(&Place) -> u64) {
-        let place = Place::of(key, self.mask);
-        let wanted = from(&place);
-        let found = self.candidates(&place).find(|entry| entry.load(Ordering::Relaxed) == wanted);
-        if let Some(entry) = found {
-            // What the entry refers to was written before.
-            entry.store(to(&place), Ordering::Release);
-        }
+    fn line(line: usize) -> impl Iterator<Item = Place> {
+        (0..ENTRIES).map(move |entry| (line * ENTRIES + entry) as Place)
     }
 
-    /// Makes programs find `slot` under `key`; false: there is no room.
+    fn is_free(&self, place: Place) -> bool {
+        self.address(place).load(Ordering::Relaxed) == 0
+    }
+
+    /// Takes a free entry for a key, under which programs do not find anything yet; `None`: there
+    /// is no room.
     ///
-    /// The first of its lines is the one that programs look at first. It takes what comes until it
-    /// is rather full; with four keys to a line, of hundreds of thousands none finds both full.
-    pub(super) fn insert(&self, key: &frer_l2_key, slot: u32) -> bool {
-        const RATHER_FULL: usize = 5;
-        let place = Place::of(key, self.mask);
-        let [first, second] = place.lines.map(|line| self.line(line));
-        let entries = |line: &'a [AtomicU64]| line.iter().map(|e| e.load(Ordering::Relaxed));
-        let used = |line| entries(line).filter(|entry| *entry != 0).count();
-        let full = |line| {
-            // Programs take the first entry with the fingerprint they look for.
-            used(line) == ENTRIES || entries(line).any(|e| (e >> 32) as u32 == place.fingerprint)
-        };
-        let roomy = used(first) < RATHER_FULL || used(first) <= used(second);
-        let line = if !full(first) && (roomy || full(second)) { first } else { second };
-        if full(line) {
-            return false;
-        }
-        let free = line.iter().find(|entry| entry.load(Ordering::Relaxed) == 0);
-        if let Some(entry) = free {
-            entry.store(place.entry(slot), Ordering::Release);
-        }
-        free.is_some()
+    /// The second and third line take what the first has no room for. With one key to a line on
+    /// average, of millions none finds both full.
+    pub(super) fn insert(&self, key: &frer_l2_key) -> Option<Place> {
+        let [first, others @ ..] = lines(key, self.mask);
+        let free = |line| Self::line(line).filter(|place| self.is_free(*place));
+        let emptier = others.into_iter().max_by_key(|line| free(*line).count());
+        let place = free(first).chain(emptier.into_iter().flat_map(free)).next()?;
+        self.address(place).store(key.address, Ordering::Release);
+        Some(place)
     }
 
-    /// Makes programs find `slot` under `key` where they found `before`.
-    pub(super) fn replace(&self, key: &frer_l2_key, before: u32, slot: u32) {
-        self.swap(key, |place| place.entry(before), |place| place.entry(slot));
+    /// Where frames with this key find something.
+    pub(super) fn find(&self, key: &frer_l2_key) -> Option<Place> {
+        let places = lines(key, self.mask).into_iter().flat_map(Self::line);
+        let mut places = places.filter(|place| {
+            self.found(*place).load(Ordering::Relaxed) >> c::FOUND_KEY == found_key(key)
+        });
+        places.find(|place| self.address(*place).load(Ordering::Relaxed) == key.address)
     }
 
-    /// Makes programs no longer find `slot` under `key`.
-    pub(super) fn remove(&self, key: &frer_l2_key, slot: u32) {
-        self.swap(key, |place| place.entry(slot), |_| 0);
+    /// What frames with the key of an entry find from now on.
+    pub(super) fn set(&self, place: Place, found: u64) {
+        // What it refers to was written before.
+        self.found(place).store(found, Ordering::Release);
     }
 
-    /// Removes the entry of `slot`, whatever its key.
-    pub(super) fn release(&self, slot: u32) {
-        let of_slot = |entry: &&AtomicU64| self::slot(entry.load(Ordering::Relaxed)) == Some(slot);
-        if let Some(entry) = self.lines.iter().find(of_slot) {
-            entry.store(0, Ordering::Release);
-        }
+    /// From now on no frame finds an entry.
+    pub(super) fn leave(&self, place: Place) {
+        self.found(place).store(0, Ordering::Release);
+        self.address(place).store(c::LEAVING.into(), Ordering::Release);
     }
 
-    /// Slots of all keys.
-    pub(super) fn slots(&self) -> impl Iterator<Item = u32> {
-        self.lines.iter().filter_map(|entry| slot(entry.load(Ordering::Relaxed)))
+    /// An entry that left can be taken: no program can have read its address before it did.
+    pub(super) fn free(&self, place: Place) {
+        debug_assert_eq!(self.found(place).load(Ordering::Relaxed), 0);
+        self.address(place).store(0, Ordering::Release);
+    }
+
+    /// All that are not free, with address and what frames find.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (Place, u64, u64)> + use<'a> {
+        let entries = self.words.chunks_exact(2).zip(0..);
+        let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let entries = entries.map(move |(entry, place)| (place, read(&entry[0]), read(&entry[1])));
+        entries.filter(|(_, address, _)| *address != 0)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::HashSet;
 
     use super::*;
 
-    /// Group addresses that count up, of two kinds, on several ports: what real configurations have.
-    fn key(number: u64) -> frer_l2_key {
-        let [low, high, port, ..] = (number / 2).to_le_bytes();
-        frer_l2_key {
-            address: u64::from_le_bytes([0x01, 0, 0x5e, 0, high, low, 10, 0]),
-            shape_port: (u32::from(port) << 16) | ((number % 2) as u32 * c::SHAPE_SOURCE),
-            zero: 0,
-        }
+    /// Group addresses that count up, on some ports each.
+    fn key(number: u64, ports: u64) -> frer_l2_key {
+        let [low, high, more, ..] = (number / ports).to_le_bytes();
+        let address = u64::from_le_bytes([0x01, 0, 0x5e, more, high, low, 10, 0x80]);
+        frer_l2_key { address, shape_port: ((number % ports) as u16) << 8, zero: [0; 3] }
     }
 
-    fn words(lines: usize) -> Vec<AtomicU64> {
-        (0..lines * ENTRIES).map(|_| AtomicU64::new(0)).collect()
+    fn words(third: usize) -> Vec<AtomicU64> {
+        (0..3 * third * WORDS).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    fn word(key: &frer_l2_key) -> u64 {
+        found_key(key) << c::FOUND_KEY | 1
     }
 
     #[test]
     fn a_key_is_where_programs_look_for_it() {
-        // As full as the loader may make it: four keys to a line.
-        const LINES: usize = 1 << 16;
-        let words = words(LINES);
-        let index = Index::new(&words);
-        let mut expected = BTreeMap::new();
-        for number in 0..4 * LINES as u64 {
-            assert!(index.insert(&key(number), number as u32), "key {number} finds room");
-            expected.insert(number, number as u32);
-        }
-        for number in (0..4 * LINES as u64).step_by(3) {
-            index.remove(&key(number), number as u32);
-            expected.remove(&number);
-        }
-        for number in (1..4 * LINES as u64).step_by(3) {
-            index.replace(&key(number), number as u32, 1_000_000 + number as u32);
-            expected.insert(number, 1_000_000 + number as u32);
-        }
-        let slots: BTreeSet<u32> = index.slots().collect();
-        assert_eq!(slots, expected.values().copied().collect());
-        for (number, slot) in expected {
-            let place = Place::of(&key(number), index.mask);
-            let wanted = place.entry(slot);
-            let found = index.candidates(&place).any(|e| e.load(Ordering::Relaxed) == wanted);
-            assert!(found, "key {number}");
+        const THIRD: usize = 1 << 14;
+        // As many keys as the loader may have, of streams with few members; and with many, as many as
+        // it has but in the midst of a change.
+        for (ports, to_a_line) in [(1, 4), (2, 4), (3, 4), (64, 2)] {
+            let words = words(THIRD);
+            let index = Index::new(&words);
+            let keys = to_a_line * THIRD;
+            for number in 0..keys as u64 {
+                let key = key(number, ports);
+                let place = index.insert(&key).unwrap_or_else(|| panic!("{number} of {ports}"));
+                assert_eq!(index.find(&key), None);
+                index.set(place, word(&key));
+                assert_eq!(index.find(&key), Some(place));
+                assert!(lines(&key, index.mask).contains(&(place as usize / ENTRIES)));
+            }
+            let places: HashSet<Place> = index.entries().map(|(place, ..)| place).collect();
+            assert_eq!(places.len(), keys);
         }
     }
 
     #[test]
-    fn no_line_has_a_fingerprint_twice() {
-        let words = words(2);
+    fn addresses_that_count_up_fill_lines() {
+        let words = words(1 << 10);
         let index = Index::new(&words);
-        let wanted = key(1);
-        // The same key again stands for another one with the same hash.
-        let lines = Place::of(&wanted, index.mask).lines;
-        let room = if lines[0] == lines[1] { 1 } else { 2 };
-        for slot in 0..room {
-            assert!(index.insert(&wanted, slot));
+        for number in 0..64 {
+            index.insert(&key(number, 2)).unwrap();
         }
-        assert!(!index.insert(&wanted, room));
-        for line in lines {
-            let entries = index.line(line).iter().map(|entry| entry.load(Ordering::Relaxed));
-            assert_eq!(entries.filter(|entry| *entry != 0).count(), 1);
-        }
+        let lines: HashSet<usize> =
+            index.entries().map(|(place, ..)| place as usize / ENTRIES).collect();
+        assert_eq!(lines.len(), 64 / ENTRIES);
     }
 
     #[test]
-    fn a_full_line_is_told() {
+    fn an_entry_that_left_is_taken_only_once_it_is_free() {
         let words = words(1);
         let index = Index::new(&words);
-        assert!((0..8).all(|number| index.insert(&key(number), number as u32)));
-        assert!(!index.insert(&key(8), 8));
-        index.release(3);
-        assert!(index.insert(&key(8), 8));
+        let mut taken = Vec::new();
+        while let Some(place) = index.insert(&key(taken.len() as u64, 1)) {
+            index.set(place, word(&key(taken.len() as u64, 1)));
+            taken.push(place);
+        }
+        assert!(taken.len() >= 2 * ENTRIES, "{}", taken.len());
+        let full = key(taken.len() as u64, 1);
+        index.leave(taken[0]);
+        assert_eq!(index.find(&key(0, 1)), None);
+        assert_eq!(index.insert(&full), None);
+        index.free(taken[0]);
+        assert_eq!(index.insert(&full), Some(taken[0]));
     }
 }

@@ -1,20 +1,28 @@
 //! The data plane of one node: ports with programs on them, streams as table entries.
 //!
-//! The tables are the truth. A daemon that starts reads what is there, a daemon that reloads
-//! compares with what is there, and both then do the same: write new slots, switch the entries
-//! that refer to them, free what nothing refers to any more.
+//! The tables are the truth. A daemon that starts reads what is there, a daemon that reloads or
+//! changes one stream compares with what is there, and all then do the same: write new slots, switch
+//! the entries that refer to them, and leave what nothing refers to any more to be free later.
 
-mod apply;
 mod attach;
+mod change;
+mod claims;
+mod entries;
+mod grace;
+mod groups;
 mod index;
-mod members;
+mod memory;
 mod owned;
 mod read;
+mod retire;
+mod shapes;
 mod splits;
 mod testing;
+mod wanted;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapHandle};
 use nix::time::ClockId;
@@ -22,17 +30,23 @@ use onbeat_frer::spec::Stream;
 
 use crate::abi::constants as c;
 use crate::abi::*;
-use crate::compile::Key;
+use crate::compile::{Key, State};
 use crate::error::{Error, Result};
 use crate::link::{Link, Mode};
 use crate::mapped::Mapped;
 use crate::programs::{Control, Instance, Maps, Purpose};
 use crate::slots::Slots;
 use crate::table::Table;
+use claims::Claims;
+use entries::{Does, Entry, Held};
+use grace::{Grace, Moment};
+use groups::Groups;
 use index::Index;
-use members::{Live, Retired};
+pub use memory::Memory;
 use owned::Owned;
-use splits::Split;
+use retire::Retiree;
+use shapes::Shapes;
+use splits::Splits;
 
 /// How a data plane is opened.
 #[derive(Debug, Clone)]
@@ -89,19 +103,28 @@ struct Applied {
     stream: Stream,
     /// Slot of each port that `stream` names, in the order of its members and egress ports.
     port_slots: Vec<u8>,
-    /// Of the stream itself.
+    /// Of the stream itself, and of its functions.
     owner: u64,
-    generator: u32,
-    recovery: u32,
+    generator: Option<u64>,
+    recovery: Option<u64>,
+    state: State,
     members: Vec<AppliedMember>,
 }
 
 #[derive(Debug)]
 struct AppliedMember {
     owner: u64,
+    individual: Option<u64>,
     keys: Vec<Key>,
-    /// What frames go by that are found under one of these keys, unless an earlier stream has it.
-    functions: frer_functions,
+    /// What becomes of frames that are found under one of these keys, unless another member has it.
+    does: Does,
+}
+
+impl Applied {
+    /// Owners of its recovery functions.
+    fn recoveries(&self) -> impl Iterator<Item = u64> {
+        self.recovery.into_iter().chain(self.members.iter().filter_map(|m| m.individual))
+    }
 }
 
 #[derive(Debug)]
@@ -109,25 +132,67 @@ struct Tables {
     node: Table<u32, frer_node>,
     port_counters: Table<u32, frer_port_counters>,
     l2_index: Mapped<frer_index_line>,
-    ip: Table<frer_ip_key, u32>,
-    masks: Table<frer_mask_key, u32>,
+    ip: Table<frer_ip_key, u64>,
+    masks: Table<frer_mask_key, u64>,
     members: Mapped<frer_member>,
     records: Mapped<frer_member_record>,
-    generators: Table<u32, frer_generator>,
+    generators: Mapped<frer_generator>,
+    generator_records: Mapped<frer_generator_record>,
     recoveries: Table<u32, frer_recovery>,
-    splits: Table<u32, frer_split>,
+    recovery_records: Mapped<frer_recovery_record>,
+    splits: Mapped<frer_split>,
     egresses: Table<u32, frer_egress>,
     egress_ports: Table<u32, bpf_devmap_val>,
     groups: MapHandle,
 }
 
+/// The word of a function's record that tells its owner.
+const GENERATOR_OWNER: usize = std::mem::offset_of!(frer_generator_record, owner) / 8;
+const RECOVERY_OWNER: usize = std::mem::offset_of!(frer_recovery_record, owner) / 8;
+
 impl Tables {
+    fn open(maps: &Maps) -> Result<Self> {
+        Ok(Self {
+            node: Table::new(maps.handle("node")?),
+            port_counters: Table::new(maps.handle("port_counters")?),
+            l2_index: Mapped::new(&maps.handle("l2_index")?)?,
+            ip: Table::new(maps.handle("ip_streams")?),
+            masks: Table::new(maps.handle("mask_streams")?),
+            members: Mapped::new(&maps.handle("members")?)?,
+            records: Mapped::new(&maps.handle("member_records")?)?,
+            generators: Mapped::new(&maps.handle("generators")?)?,
+            generator_records: Mapped::new(&maps.handle("generator_records")?)?,
+            recoveries: Table::new(maps.handle("recoveries")?),
+            recovery_records: Mapped::new(&maps.handle("recovery_records")?)?,
+            splits: Mapped::new(&maps.handle("splits")?)?,
+            egresses: Table::new(maps.handle("egresses")?),
+            egress_ports: Table::new(maps.handle("egress_ports")?),
+            groups: maps.handle("groups")?,
+        })
+    }
+
     fn l2(&self) -> Index<'_> {
         Index::new(self.l2_index.words())
     }
+
+    /// A recovery function has no owner any more; programs may still count in it.
+    fn disown_recovery(&self, slot: u32) {
+        self.recovery_records.entry(slot)[RECOVERY_OWNER].store(0, Ordering::Relaxed);
+    }
 }
 
-/// What one [`Plane::apply`] did.
+/// Slots with an owner, which stands in this word of their records.
+fn owners<V: Plain>(
+    records: &Mapped<V>,
+    word: usize,
+    fresh: bool,
+) -> impl Iterator<Item = (u64, u32)> {
+    let slots = 0..if fresh { 0 } else { records.capacity() };
+    let owner = move |slot| (records.entry(slot)[word].load(Ordering::Relaxed), slot);
+    slots.map(owner).filter(|(owner, _)| *owner != 0)
+}
+
+/// What one [`Plane::apply`] or [`Plane::change`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Changes {
     /// Streams that are new.
@@ -151,20 +216,26 @@ pub struct Plane {
     tables: Tables,
     control: Control,
     ports: BTreeMap<String, Port>,
-    streams: BTreeMap<String, Applied>,
-    /// What frames are found by, by the octets of their keys.
-    live: BTreeMap<Vec<u8>, Live>,
-    /// Masks that keys of these refer to, by their id.
-    masks: BTreeMap<u64, frer_mask>,
+    /// Streams by their numbers, and numbers by name.
+    streams: Vec<Option<Applied>>,
+    free_numbers: Vec<usize>,
+    names: HashMap<String, usize>,
+    claims: Claims,
+    /// What frames are found by.
+    entries: HashMap<Key, Entry>,
+    /// Where streams count, by owner.
+    held: HashMap<u64, Vec<Held>>,
     members: Slots,
     generators: Owned,
     recoveries: Owned,
-    /// Splits that this process wrote, by what they say.
-    splits: BTreeMap<Vec<u8>, Split>,
-    /// Groups that the programs loaded by this process send by.
-    groups: BTreeMap<(u64, bool), u32>,
-    /// What the last change left, and programs may still look at.
-    retired: Option<Retired>,
+    splits: Splits,
+    groups: Groups,
+    shapes: Shapes,
+    /// What changes left, and programs may still look at: not free before the moment it has with it.
+    retired: VecDeque<(Moment, Retiree)>,
+    grace: Grace,
+    /// What an earlier process left is known to be a stream's, or taken away.
+    swept: bool,
 }
 
 impl Plane {
@@ -198,56 +269,71 @@ impl Plane {
         let mut maps = Maps::open(tables_directory.as_deref(), purpose, options.max_streams)?;
         maps.create()?;
         let control = Control::load(&mut maps, options.test_clock)?;
-        let tables = Tables {
-            node: Table::new(maps.handle("node")?),
-            port_counters: Table::new(maps.handle("port_counters")?),
-            l2_index: Mapped::new(&maps.handle("l2_index")?)?,
-            ip: Table::new(maps.handle("ip_streams")?),
-            masks: Table::new(maps.handle("mask_streams")?),
-            members: Mapped::new(&maps.handle("members")?)?,
-            records: Mapped::new(&maps.handle("member_records")?)?,
-            generators: Table::new(maps.handle("generators")?),
-            recoveries: Table::new(maps.handle("recoveries")?),
-            splits: Table::new(maps.handle("splits")?),
-            egresses: Table::new(maps.handle("egresses")?),
-            egress_ports: Table::new(maps.handle("egress_ports")?),
-            groups: maps.handle("groups")?,
-        };
+        let tables = Tables::open(&maps)?;
         let mut node = tables.node.get(&0)?.unwrap_or_default();
-        if node.abi_version == 0 {
+        let fresh = node.abi_version == 0;
+        if fresh {
             node.abi_version = c::ABI_VERSION;
             tables.node.set(&0, &node)?;
         } else if node.abi_version != c::ABI_VERSION {
             return Err(maps.incompatible());
         }
 
-        let found = members::read(&tables)?;
-        // Where no entry refers to any function, none has an owner: nothing need be read.
-        let fresh = found.live.is_empty();
-        let generators = Owned::read(&tables.generators, fresh, |g| g.owner)?;
-        let recoveries = Owned::read(&tables.recoveries, fresh, |r| r.owner)?;
-        let retired = (!found.retired.is_empty()).then(|| Retired {
-            members: found.retired,
-            generators: generators.owners().collect(),
-            recoveries: recoveries.owners().collect(),
-        });
+        Self::take_over(options, maps, tables, control, &node, fresh)
+    }
+
+    /// A plane with what there is in its tables.
+    fn take_over(
+        options: &Options,
+        maps: Maps,
+        tables: Tables,
+        control: Control,
+        node: &frer_node,
+        fresh: bool,
+    ) -> Result<Self> {
+        // The last group is one that nobody sends by.
+        let groups = tables.groups.max_entries() - 1;
+        let grace = Grace::start(maps.handle("groups")?, groups)?;
+        if !fresh {
+            // What another process freed is free.
+            grace.wait(grace.now())?;
+        }
+        let read = entries::read(&tables, fresh)?;
+        let split = |entry: &Entry| (entry.does.split, tables.splits.get(entry.does.split));
+        let splits = Splits::new(tables.splits.capacity(), read.entries.values().map(split));
+        let generators = owners(&tables.generator_records, GENERATOR_OWNER, fresh);
+        let recoveries = owners(&tables.recovery_records, RECOVERY_OWNER, fresh);
+        let most = |capacity: u32, of: u32| (capacity, capacity / (of + 1) * of);
+        let (capacity, most_generators) = most(tables.generators.capacity(), 1);
+        let generators = Owned::new(capacity, most_generators, generators);
+        let (capacity, most_recoveries) = most(tables.recoveries.capacity(), 3);
+        let recoveries = Owned::new(capacity, most_recoveries, recoveries);
+        let groups = Groups::new(groups, splits.groups());
+        let shapes = Shapes::new(node, read.entries.keys().map(Key::kind));
+        let now = grace.now();
         Ok(Self {
             directory: options.directory.clone(),
             test_clock: options.test_clock,
             tick_ns: if options.test_clock { 0 } else { tick_ns() },
             maps,
-            tables,
             control,
             ports: BTreeMap::new(),
-            streams: BTreeMap::new(),
-            live: found.live,
-            masks: masks(&node),
-            members: found.slots,
-            retired,
+            streams: Vec::new(),
+            free_numbers: Vec::new(),
+            names: HashMap::new(),
+            claims: Claims::default(),
+            entries: read.entries,
+            held: read.held,
+            members: read.slots,
             generators,
             recoveries,
-            splits: BTreeMap::new(),
-            groups: BTreeMap::new(),
+            splits,
+            groups,
+            shapes,
+            retired: read.left.into_iter().map(|left| (now, left)).collect(),
+            grace,
+            swept: fresh,
+            tables,
         })
     }
 
@@ -257,12 +343,62 @@ impl Plane {
     /// # Errors
     /// What this data plane cannot do, or has no room for; nothing has changed then.
     pub fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes> {
-        apply::apply(self, names, streams)
+        let wanted: HashSet<&str> = streams.iter().map(|stream| stream.name.as_str()).collect();
+        let gone: Vec<String> =
+            self.names.keys().filter(|name| !wanted.contains(name.as_str())).cloned().collect();
+        let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
+        let changes = change::change(self, names, &gone, streams)?;
+        self.sweep()?;
+        Ok(changes)
     }
 
-    /// Sets of egress ports there is room for: all but the last, which nobody sends by.
-    fn group_capacity(&self) -> u32 {
-        self.tables.groups.max_entries() - 1
+    /// Has the streams named in `gone` go and `streams` come, or change where they are there, all or
+    /// none, without losing a frame of any other: in a time that does not depend on how many these
+    /// are, and without waiting for programs that run. Each name stands in `streams` once; one that
+    /// stands in both changes. Names in `gone` of which there is no stream mean nothing.
+    ///
+    /// Port number `n` of the streams is the attached port `names[n]`.
+    ///
+    /// # Errors
+    /// As [`Plane::apply`].
+    pub fn change(
+        &mut self,
+        names: &[String],
+        gone: &[&str],
+        streams: &[Stream],
+    ) -> Result<Changes> {
+        change::change(self, names, gone, streams)
+    }
+
+    /// Takes away what an earlier process left and no stream came to claim.
+    fn sweep(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.swept, true) {
+            return Ok(());
+        }
+        let mut left = Vec::new();
+        let strays = self.entries.keys().filter(|key| !self.claims.has(key));
+        for key in strays.copied().collect::<Vec<_>>() {
+            self.lose(&key, &mut left)?;
+        }
+        let streams = || self.streams.iter().flatten();
+        let generators = streams().filter_map(|stream| stream.generator).collect();
+        let generators = self.generators.others(&generators);
+        let recoveries = streams().flat_map(Applied::recoveries).collect();
+        let recoveries = self.recoveries.others(&recoveries);
+        self.leave_functions(generators, recoveries, &mut left);
+        (0..self.streams.len()).for_each(|number| self.disown_members(number));
+        let streams: HashSet<u64> =
+            self.streams.iter().flatten().map(|stream| stream.owner).collect();
+        let gone = self.held.keys().filter(|owner| !streams.contains(owner));
+        for owner in gone.copied().collect::<Vec<_>>() {
+            self.disown(owner);
+        }
+        self.retire(left);
+        Ok(())
+    }
+
+    fn stream(&self, number: usize) -> &Applied {
+        self.streams[number].as_ref().expect("the number of a stream")
     }
 
     /// Resets recovery functions whose time ran out without a packet.
@@ -287,12 +423,6 @@ impl Plane {
         node.test_now_ns = now_ns;
         self.tables.node.set(&0, &node)
     }
-}
-
-/// The masks that a node uses.
-fn masks(node: &frer_node) -> BTreeMap<u64, frer_mask> {
-    let shapes = &node.shapes[node.active as usize & 1];
-    shapes.masks.iter().take(shapes.mask_count as usize).map(|mask| (mask.id, *mask)).collect()
 }
 
 /// Resolution of CLOCK_MONOTONIC_COARSE, which the programs read: to read the precise clock for each

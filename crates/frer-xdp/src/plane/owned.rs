@@ -1,84 +1,67 @@
 //! Slots of functions that keep their state while their stream stays, over reloads and restarts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crate::abi::Plain;
-use crate::error::Result;
 use crate::slots::Slots;
-use crate::table::Table;
 
 /// Slots of one table by who owns them.
 #[derive(Debug)]
 pub(super) struct Owned {
     slots: Slots,
-    by_owner: BTreeMap<u64, u32>,
+    by_owner: HashMap<u64, u32>,
+    /// Most that streams may have; the table has more slots, for those that were left and are not
+    /// free yet.
+    most: usize,
 }
 
 impl Owned {
-    /// Reads from a table who owns what; a table of a fresh node is known to be empty.
-    pub(super) fn read<V: Plain>(
-        table: &Table<u32, V>,
-        fresh: bool,
-        owner: impl Fn(&V) -> u64,
-    ) -> Result<Self> {
-        let mut by_owner = BTreeMap::new();
-        for slot in 0..if fresh { 0 } else { table.capacity() } {
-            match table.get(&slot)?.map(|value| owner(&value)) {
-                Some(0) | None => {}
-                Some(owner) => {
-                    by_owner.insert(owner, slot);
-                }
-            }
-        }
+    /// `owners`: of each slot of the table that is not free.
+    pub(super) fn new(capacity: u32, most: u32, owners: impl Iterator<Item = (u64, u32)>) -> Self {
+        let by_owner: HashMap<u64, u32> = owners.collect();
         let used: BTreeSet<u32> = by_owner.values().copied().collect();
-        Ok(Self { slots: Slots::new(table.capacity(), &used), by_owner })
+        Self { slots: Slots::new(capacity, &used), by_owner, most: most as usize }
     }
 
-    /// How many owners have no slot yet, against how many slots are free.
-    pub(super) fn missing(&self, owners: impl Iterator<Item = u64>) -> (usize, usize) {
-        let missing = owners.filter(|owner| !self.by_owner.contains_key(owner)).count();
-        (missing, self.slots.capacity() as usize - self.by_owner.len())
+    /// The slot that an owner has.
+    pub(super) fn get(&self, owner: u64) -> Option<u32> {
+        self.by_owner.get(&owner).copied()
     }
 
-    /// The slot of `owner`, and whether it was just given to it. `None`: the table is full.
-    pub(super) fn slot(&mut self, owner: u64) -> Option<(u32, bool)> {
-        if let Some(&slot) = self.by_owner.get(&owner) {
-            return Some((slot, false));
-        }
+    /// Whether there would be more than streams may have.
+    pub(super) fn too_many(&self, gone: usize, new: usize) -> bool {
+        self.by_owner.len() + new > self.most + gone
+    }
+
+    /// A slot for an owner that has none; `None`: all are in use.
+    pub(super) fn take(&mut self, owner: u64) -> Option<u32> {
         let slot = self.slots.take()?;
-        self.by_owner.insert(owner, slot);
-        Some((slot, true))
+        let before = self.by_owner.insert(owner, slot);
+        debug_assert_eq!(before, None, "owner {owner:#x} has a slot");
+        Some(slot)
     }
 
-    /// Who owns a slot.
-    pub(super) fn owners(&self) -> impl Iterator<Item = u64> {
-        self.by_owner.keys().copied()
+    /// From now on an owner has no slot; the one it had is not free yet.
+    pub(super) fn leave(&mut self, owner: u64) -> Option<u32> {
+        self.by_owner.remove(&owner)
     }
 
-    /// Frees the slots of all others; tells them.
-    pub(super) fn retain(&mut self, owners: &BTreeSet<u64>) -> Vec<u32> {
-        let gone: Vec<_> = self
-            .by_owner
-            .iter()
-            .filter(|(owner, _)| !owners.contains(owner))
-            .map(|(o, s)| (*o, *s))
-            .collect();
-        gone.into_iter()
-            .map(|(owner, slot)| {
-                self.by_owner.remove(&owner);
-                self.slots.give(slot);
-                slot
-            })
-            .collect()
+    /// A slot that was left is free.
+    pub(super) fn free(&mut self, slot: u32) {
+        self.slots.give(slot);
     }
 
-    /// One past the highest slot in use.
+    /// Owners that are not among these.
+    pub(super) fn others(&self, owners: &HashSet<u64>) -> Vec<u64> {
+        self.by_owner.keys().copied().filter(|owner| !owners.contains(owner)).collect()
+    }
+
+    /// One past the highest slot that was ever in use.
     pub(super) fn bound(&self) -> u32 {
         self.slots.bound()
     }
 
-    /// Slots there are in all.
-    pub(super) fn capacity(&self) -> u32 {
-        self.slots.capacity()
+    /// Most that streams may have.
+    pub(super) fn most(&self) -> u32 {
+        self.most as u32
     }
 }

@@ -3,9 +3,10 @@
 use onbeat_frer::counters::Counters;
 use onbeat_frer::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
 
-use super::Plane;
+use super::{Applied, Plane};
 use crate::abi::constants as c;
 use crate::abi::{frer_port_counters, frer_request};
+use crate::compile::State;
 use crate::error::Result;
 
 impl Plane {
@@ -14,50 +15,57 @@ impl Plane {
     /// # Errors
     /// What the kernel refuses.
     pub fn read_stream(&self, name: &str) -> Result<Option<StreamReading>> {
-        let Some(stream) = self.streams.get(name) else { return Ok(None) };
+        let Some(stream) = self.applied(name) else { return Ok(None) };
+        let held = self.held.get(&stream.owner).map_or(&[][..], Vec::as_slice);
         let mut members = Vec::new();
-        let mut output = self.retired_output(stream.owner);
         for member in &stream.members {
             let (mut input, mut enc_errored) = (0, 0);
-            for slot in self.slots_of(member.owner, &member.keys) {
-                input += self.tables.members.get(slot).input;
-                enc_errored += self.tables.records.get(slot).enc_errored;
-                output += self.tables.output(slot);
+            for held in held.iter().filter(|held| held.owner == member.owner) {
+                input += self.tables.members.get(held.slot).input;
+                enc_errored += self.tables.records.get(held.slot).enc_errored;
             }
-            let individual = self.read_recovery(member.functions.individual)?;
+            let individual = match member.does.individual {
+                c::NONE => None,
+                slot => Some(self.read_recovery(slot)?),
+            };
             members.push(MemberReading { input, enc_errored, individual });
         }
-        let generation = match stream.generator {
-            c::NONE => None,
-            slot => {
-                let generator = self.tables.generators.get(&slot)?.unwrap_or_default();
-                Some(GenerationReading { next: generator.next as u16, resets: generator.resets })
+        let output = held.iter().map(|held| self.tables.output(held.slot)).sum();
+        let (mut generation, mut recovery) = (None, None);
+        match stream.state {
+            State::None => {}
+            State::Generator(slot) => {
+                let next = self.tables.generators.get(slot).next as u16;
+                let resets = self.tables.generator_records.get(slot).resets;
+                generation = Some(GenerationReading { next, resets });
             }
-        };
-        let recovery = self.read_recovery(stream.recovery)?;
+            State::Recovery(slot) => recovery = Some(self.read_recovery(slot)?),
+        }
         Ok(Some(StreamReading { members, generation, recovery, output }))
     }
 
-    fn read_recovery(&self, slot: u32) -> Result<Option<RecoveryReading>> {
-        if slot == c::NONE {
-            return Ok(None);
-        }
+    pub(super) fn applied(&self, name: &str) -> Option<&Applied> {
+        self.names.get(name).map(|number| self.stream(*number))
+    }
+
+    fn read_recovery(&self, slot: u32) -> Result<RecoveryReading> {
+        let record = self.tables.recovery_records.get(slot);
         let r = self.tables.recoveries.get_locked(&slot)?.unwrap_or_default();
-        Ok(Some(RecoveryReading {
+        Ok(RecoveryReading {
             counters: Counters {
-                out_of_order: r.counters.out_of_order,
-                rogue: r.counters.rogue,
+                out_of_order: record.out_of_order,
+                rogue: record.rogue,
                 passed: r.passed,
                 discarded: r.discarded,
-                lost: r.counters.lost,
-                tagless: r.counters.tagless,
-                resets: r.counters.resets,
-                lost_before_first: r.counters.lost_before_first,
+                lost: record.lost,
+                tagless: record.tagless,
+                resets: record.resets,
+                lost_before_first: record.lost_before_first,
                 ..Default::default()
             },
             recov_seq_num: r.recov_seq_num,
             take_any: r.take_any != 0,
-        }))
+        })
     }
 
     /// What a port's programs did with frames that no stream counts.
@@ -77,15 +85,16 @@ impl Plane {
     /// # Errors
     /// What the kernel refuses.
     pub fn reset(&self, name: &str) -> Result<bool> {
-        let Some(stream) = self.streams.get(name) else { return Ok(false) };
-        let individual = stream.members.iter().map(|member| member.functions.individual);
-        for slot in individual.chain([stream.recovery]).filter(|slot| *slot != c::NONE) {
-            let op = c::OP_RESET_RECOVERY;
-            self.control.run(&frer_request { op, slot, ..Default::default() })?;
+        let Some(stream) = self.applied(name) else { return Ok(false) };
+        let run = |op, slot| self.control.run(&frer_request { op, slot, ..Default::default() });
+        let individual = stream.members.iter().map(|member| member.does.individual);
+        for slot in individual.filter(|slot| *slot != c::NONE) {
+            run(c::OP_RESET_RECOVERY, slot)?;
         }
-        if stream.generator != c::NONE {
-            let (op, slot) = (c::OP_RESET_GENERATOR, stream.generator);
-            self.control.run(&frer_request { op, slot, ..Default::default() })?;
+        match stream.state {
+            State::None => {}
+            State::Generator(slot) => run(c::OP_RESET_GENERATOR, slot)?,
+            State::Recovery(slot) => run(c::OP_RESET_RECOVERY, slot)?,
         }
         Ok(true)
     }

@@ -1,65 +1,87 @@
-//! How frames leave: splits, shared by all streams that leave alike, and the groups of ports that
-//! they send by.
+//! How frames leave: splits, shared by all streams that leave alike.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 use onbeat_frer::spec::{MAX_EGRESS, Rewrite};
 
-use super::Plane;
+use super::groups::Set;
+use super::{Plane, Retiree};
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{self, Replication};
 use crate::error::{Error, Result};
 use crate::slots::Slots;
 
-/// A split that was written.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Split {
-    pub(super) slot: u32,
+/// Splits that entries refer to.
+#[derive(Debug)]
+pub(super) struct Splits {
+    slots: Slots,
+    /// Those that this process wrote, by what they say.
+    by_content: HashMap<Vec<u8>, u32>,
+    in_use: HashMap<u32, Split>,
+}
+
+#[derive(Debug)]
+struct Split {
+    /// How many entries refer to it.
+    entries: usize,
     /// The set of its egress ports.
     ports: u64,
-    group: Option<(u64, bool)>,
+    /// Slot of the group that it sends by.
+    group: Option<u32>,
+    content: Option<Vec<u8>>,
 }
 
-/// Slots that the entries in use leave free.
-#[derive(Debug)]
-pub(super) struct Free {
-    splits: Slots,
-    groups: Slots,
-}
-
-impl Free {
-    pub(super) fn read(plane: &Plane) -> Result<Self> {
-        let splits: BTreeSet<u32> = used(plane);
-        let mut groups: BTreeSet<u32> = plane.groups.values().copied().collect();
-        for slot in &splits {
-            let split = plane.tables.splits.get(slot)?.unwrap_or_default();
-            if split.count > 1 {
-                groups.insert(split.group);
-            }
+impl Splits {
+    /// `found`: slots that entries refer to, once for each, and what stands there.
+    pub(super) fn new(capacity: u32, found: impl Iterator<Item = (u32, frer_split)>) -> Self {
+        let mut in_use: HashMap<u32, Split> = HashMap::new();
+        for (slot, split) in found {
+            let group = (split.count > 1).then_some(split.group);
+            let new = || Split { entries: 0, ports: split.ports, group, content: None };
+            in_use.entry(slot).or_insert_with(new).entries += 1;
         }
-        Ok(Self {
-            splits: Slots::new(plane.tables.splits.capacity(), &splits),
-            groups: Slots::new(plane.group_capacity(), &groups),
-        })
+        let used = in_use.keys().copied().collect();
+        Self { slots: Slots::new(capacity, &used), by_content: HashMap::new(), in_use }
+    }
+
+    /// Groups that splits send by.
+    pub(super) fn groups(&self) -> impl Iterator<Item = u32> {
+        self.in_use.values().filter_map(|split| split.group)
+    }
+
+    /// One more entry refers to a split.
+    pub(super) fn refer(&mut self, slot: u32) {
+        if let Some(split) = self.in_use.get_mut(&slot) {
+            split.entries += 1;
+        }
+    }
+
+    /// A slot that was left is free.
+    pub(super) fn free(&mut self, slot: u32) {
+        self.slots.give(slot);
+    }
+
+    /// Later streams get splits of their own in place of those with this port.
+    pub(super) fn forget_port(&mut self, port: u8) {
+        let Self { by_content, in_use, .. } = self;
+        by_content.retain(|_, slot| in_use[slot].ports & (1 << port) == 0);
     }
 }
 
-/// Splits that live entries refer to.
-fn used(plane: &Plane) -> BTreeSet<u32> {
-    plane.live.values().map(|live| live.functions.split).collect()
+fn full(stream: &str, what: &'static str, capacity: u32) -> Error {
+    Error::Full { stream: stream.to_string(), what, capacity }
 }
 
-/// The split that does this, written where there is none yet. Nothing refers to a new one: where it
-/// is not used after all, the next change finds its slot free.
+/// The slot of a split, written where there is none yet: then it stands in `new`, and no entry
+/// refers to it.
 pub(super) fn split(
     plane: &mut Plane,
     stream: &str,
     replication: &Replication,
     up: &Rewrite,
-    free: &mut Free,
+    new: &mut Vec<u32>,
 ) -> Result<u32> {
-    let full = |what, capacity| Error::Full { stream: stream.to_string(), what, capacity };
     let mut split = frer_split {
         ports: replication.ports.iter().fold(0, |set, port| set | 1 << port),
         count: replication.ports.len() as u8,
@@ -81,48 +103,70 @@ pub(super) fn split(
         (0..replication.egresses.len()).map(|index| replication.egress(index)).collect();
     let mut content = split.as_bytes().to_vec();
     content.extend(egresses.iter().flat_map(|egress| egress.as_bytes().to_vec()));
-    if let Some(split) = plane.splits.get(&content) {
-        return Ok(split.slot);
+    if let Some(slot) = plane.splits.by_content.get(&content) {
+        return Ok(*slot);
     }
 
-    let slot = free.splits.take().ok_or_else(|| full("splits", free.splits.capacity()))?;
+    let capacity = plane.splits.slots.capacity();
+    let slot = plane.take(|plane| plane.splits.slots.take())?;
+    let slot = slot.ok_or_else(|| full(stream, "splits", capacity))?;
+    // From here on it is in use, so that whoever undoes this gives it back.
+    let note = Split { entries: 0, ports: split.ports, group: None, content: None };
+    plane.splits.in_use.insert(slot, note);
+    new.push(slot);
     if !egresses.is_empty() {
         split.egress = slot * MAX_EGRESS as u32;
         for (slot, egress) in (split.egress..).zip(&egresses) {
             plane.tables.egresses.set(&slot, egress)?;
         }
     }
-    let group = (split.count > 1).then_some((split.ports, !egresses.is_empty()));
-    if let Some(key) = group {
-        split.group = match plane.groups.get(&key) {
-            Some(&group) => group,
-            None => {
-                let capacity = free.groups.capacity();
-                let group =
-                    free.groups.take().ok_or_else(|| full("sets of egress ports", capacity))?;
-                plane.write_group(key, group)?;
-                plane.groups.insert(key, group);
-                group
-            }
-        };
+    if split.count > 1 {
+        let set = Set { ports: split.ports, egresses: !egresses.is_empty() };
+        let capacity = plane.groups.capacity();
+        let group = plane.group(set)?;
+        let group = group.ok_or_else(|| full(stream, "sets of egress ports", capacity))?;
+        split.group = group;
+        plane.groups.refer(group);
+        plane.splits.in_use.get_mut(&slot).expect("noted above").group = Some(group);
     }
-    plane.tables.splits.set(&slot, &split)?;
-    plane.splits.insert(content, Split { slot, ports: split.ports, group });
+    plane.tables.splits.set(slot, &split);
+    plane.splits.by_content.insert(content.clone(), slot);
+    plane.splits.in_use.get_mut(&slot).expect("noted above").content = Some(content);
     Ok(slot)
 }
 
 impl Plane {
-    /// Forgets splits and groups that no live entry refers to.
-    pub(super) fn forget_unused_splits(&mut self) {
-        let used = used(self);
-        self.splits.retain(|_, split| used.contains(&split.slot));
-        let groups: BTreeSet<_> = self.splits.values().filter_map(|split| split.group).collect();
-        self.groups.retain(|key, _| groups.contains(key));
+    /// One entry fewer refers to a split; what nothing refers to any more is left.
+    pub(super) fn unrefer_split(&mut self, slot: u32, left: &mut Vec<Retiree>) {
+        let Some(split) = self.splits.in_use.get_mut(&slot) else { return };
+        split.entries -= 1;
+        if split.entries == 0 {
+            self.leave_split(slot, left);
+        }
     }
 
-    /// Forgets splits and groups with a port that is gone.
-    pub(super) fn forget_splits_by(&mut self, port: u8) {
-        self.splits.retain(|_, split| split.ports & (1 << port) == 0);
-        self.groups.retain(|(ports, _), _| ports & (1 << port) == 0);
+    /// Leaves splits among these that no entry came to refer to.
+    pub(super) fn leave_unused_splits(&mut self, slots: &[u32], left: &mut Vec<Retiree>) {
+        for &slot in slots {
+            if self.splits.in_use.get(&slot).is_some_and(|split| split.entries == 0) {
+                self.leave_split(slot, left);
+            }
+        }
+    }
+
+    fn leave_split(&mut self, slot: u32, left: &mut Vec<Retiree>) {
+        let Some(split) = self.splits.in_use.remove(&slot) else { return };
+        if let Some(content) = split.content {
+            // It may have been forgotten, and another been written for it.
+            if self.splits.by_content.get(&content) == Some(&slot) {
+                self.splits.by_content.remove(&content);
+            }
+        }
+        left.push(Retiree::Split(slot));
+        if let Some(group) = split.group {
+            if self.groups.unrefer(group) {
+                left.push(Retiree::Group(group));
+            }
+        }
     }
 }

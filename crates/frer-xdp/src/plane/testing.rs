@@ -6,6 +6,7 @@ use onbeat_frer::counters::Counters;
 
 use super::Plane;
 use crate::abi::constants as c;
+use crate::compile::State;
 use crate::error::Result;
 
 impl Plane {
@@ -38,21 +39,25 @@ impl Plane {
         member: Option<usize>,
         more: &Counters,
     ) -> Result<()> {
-        let applied = &self.streams[stream];
-        let slot = match member {
-            Some(index) => applied.members[index].functions.individual,
-            None => applied.recovery,
+        let applied = self.applied(stream).expect("a stream of this name");
+        let slot = match (member, applied.state) {
+            (Some(index), _) => applied.members[index].does.individual,
+            (None, State::Recovery(slot)) => slot,
+            (None, _) => c::NONE,
         };
         assert_ne!(slot, c::NONE, "no such recovery function");
         let mut recovery = self.tables.recoveries.get_locked(&slot)?.expect("a slot of the table");
-        recovery.counters.out_of_order += more.out_of_order;
-        recovery.counters.rogue += more.rogue;
         recovery.passed += more.passed;
         recovery.discarded += more.discarded;
-        recovery.counters.lost += more.lost;
-        recovery.counters.tagless += more.tagless;
-        recovery.counters.resets += more.resets;
-        recovery.counters.lost_before_first += more.lost_before_first;
-        self.tables.recoveries.set(&slot, &recovery)
+        self.tables.recoveries.set(&slot, &recovery)?;
+        let mut record = self.tables.recovery_records.get(slot);
+        record.out_of_order += more.out_of_order;
+        record.rogue += more.rogue;
+        record.lost += more.lost;
+        record.tagless += more.tagless;
+        record.resets += more.resets;
+        record.lost_before_first += more.lost_before_first;
+        self.tables.recovery_records.set(slot, &record);
+        Ok(())
     }
 }

@@ -80,39 +80,46 @@ fn conflict() {
     }
 }
 
-/// The index tells keys apart by 31 bits of a hash, and then looks at the whole key. These addresses
-/// have the same hash, found by trying; frames of one are not the other's.
+/// Addresses and ports that share a line of the index, and more of them than one line has room for.
 #[test]
-fn an_address_with_the_hash_of_another() {
+fn keys_that_crowd_in_the_index() {
     const VID: u16 = 10;
-    const ALIKE: [[u8; 6]; 2] = [[2, 0, 0, 0, 0x17, 0x0b], [2, 0, 0, 0, 0xb7, 0x99]];
+    const KEYS: u8 = 24;
     if !can_run() {
         return;
     }
-    // So small that all keys stand in one line.
-    let mut node = Node::new(1, 1);
-    let member = |address| Member {
-        port: PortId(0),
+    // So small that all keys begin in one of eight lines.
+    let ports = 3;
+    let mut node = Node::new(ports, 8);
+    let address = |key: u8| MacAddress([2, 0, 0, 0, 0, key / 3]);
+    let member = |key: u8| Member {
+        port: PortId(key % 3),
         identification: Identification::Null {
-            destination: MacAddress(address),
+            destination: address(key),
             vlan: VlanMatch { tagged: Tagged::Tagged, vlan: VID },
         },
         individual: None,
     };
-    let verdict = |node: &Node, address: [u8; 6]| {
+    let name = |key: u8| format!("stream{key}");
+    let some = |first: u8| (0..KEYS).filter(move |key| key % 2 == first % 2);
+    let ingress: Vec<_> = (0..ports).map(|port| node.ingress(port)).collect();
+    let verdict = |key: u8| {
         let mut frame = frame(VID, None);
-        frame[..6].copy_from_slice(&address);
-        node.ingress(0).verdict(&frame)
+        frame[..6].copy_from_slice(&address(key).0);
+        ingress[usize::from(key % 3)].verdict(&frame)
     };
-    for (ours, other) in [(ALIKE[0], ALIKE[1]), (ALIKE[1], ALIKE[0])] {
-        node.apply(&[]);
-        node.apply(&[stream("ours", vec![member(ours)], None)]);
-        assert_eq!(verdict(&node, ours), XDP_REDIRECT);
-        assert_eq!(verdict(&node, other), XDP_PASS);
+    for round in 0..6 {
+        let streams: Vec<Stream> =
+            some(round).map(|key| stream(&name(key), vec![member(key)], None)).collect();
+        node.apply(&streams);
+        for key in 0..KEYS {
+            let here = key % 2 == round % 2;
+            let expected = if here { XDP_REDIRECT } else { XDP_PASS };
+            assert_eq!(verdict(key), expected, "key {key}, round {round}");
+            assert_eq!(here, node.plane.read_stream(&name(key)).unwrap().is_some());
+        }
+        for key in some(round) {
+            assert_eq!(node.read(&name(key)).members[0].input, 1, "key {key}, round {round}");
+        }
     }
-    // That they have the same hash shows where both are wanted and a line has room for one.
-    let both = ALIKE.map(member).to_vec();
-    let error = node.plane.apply(&node.names, &[stream("ours", both, None)]).expect_err("no room");
-    assert!(matches!(error, Error::Full { .. }), "{error}");
-    assert_eq!(verdict(&node, ALIKE[1]), XDP_REDIRECT);
 }

@@ -11,6 +11,7 @@ mod harness;
 mod identify_vectors;
 mod recover_vectors;
 mod restart;
+mod scale;
 mod verifier;
 
 #[allow(dead_code, reason = "not every runner looks at every field")]

@@ -11,7 +11,7 @@ use onbeat_frer_xdp::{Error, Options, Plane};
 use crate::harness::{
     Node, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member, stream, talker,
 };
-use private_bpffs::with_private_bpffs;
+pub(crate) use private_bpffs::with_private_bpffs;
 
 const PORTS: usize = 2;
 const MAX_STREAMS: u32 = 16;

@@ -97,18 +97,19 @@ impl Plane {
     /// # Panics
     /// Where a member names a port that the node does not have.
     pub fn set(&mut self, stream: &Stream) -> Result<(), Refusal> {
-        self.set_all(core::slice::from_ref(stream))
+        self.change(&[], core::slice::from_ref(stream))
     }
 
-    /// As [`Plane::set`], with several streams at once: what one gives up, another may take. Each
-    /// name stands there once.
+    /// Takes the streams named in `gone` away and sets `streams`, all or none, as [`Plane::set`]
+    /// does: what one gives up, another may take. Each name stands in `streams` once; one that
+    /// stands in both changes. Names in `gone` of which there is no stream mean nothing.
     ///
     /// # Errors
     /// Nothing has changed then.
     ///
     /// # Panics
     /// As [`Plane::set`].
-    pub fn set_all(&mut self, streams: &[Stream]) -> Result<(), Refusal> {
+    pub fn change(&mut self, gone: &[&str], streams: &[Stream]) -> Result<(), Refusal> {
         let state = |stream: &Stream| {
             let place = self.names.get(&stream.name).copied();
             let before = place.and_then(|place| self.streams[place].as_ref());
@@ -117,38 +118,50 @@ impl Plane {
         let states = streams.iter().map(state).collect::<Result<Vec<_>, _>>()?;
         let places: Vec<_> =
             states.iter().map(|(place, _)| place.unwrap_or_else(|| self.place())).collect();
-        let before: Vec<_> = places.iter().map(|place| self.streams[*place].take()).collect();
-        for before in before.iter().flatten() {
-            self.unlist(before.spec());
+        let mut before: Vec<_> =
+            places.iter().map(|place| (*place, self.streams[*place].take())).collect();
+        // Those that change have left their places by now.
+        let gone: Vec<_> = gone
+            .iter()
+            .filter_map(|name| self.names.get(*name).copied())
+            .filter_map(|place| Some((place, self.streams[place].take()?)))
+            .collect();
+        let gone_places: Vec<_> = gone.iter().map(|(place, _)| *place).collect();
+        before.extend(gone.into_iter().map(|(place, state)| (place, Some(state))));
+        for (_, before) in &before {
+            before.iter().for_each(|before| self.unlist(before.spec()));
         }
         for (n, (place, (_, state))) in places.iter().zip(states).enumerate() {
             if let Err(conflict) = self.list(state.spec(), *place) {
-                self.put_back(&places, &places[..n], before);
+                self.put_back(&places[..n], before);
                 return Err(Refusal::Conflict(conflict));
             }
             self.streams[*place] = Some(state);
         }
+        let names = before.iter().skip(places.len()).filter_map(|(_, state)| state.as_ref());
+        names.for_each(|state| _ = self.names.remove(&state.spec().name));
+        self.free.extend(gone_places);
         for (stream, place) in streams.iter().zip(places) {
             self.names.entry_ref(&stream.name).or_insert(place);
         }
         Ok(())
     }
 
-    /// Has in these places what was there, where some are listed by now.
-    fn put_back(&mut self, places: &[usize], listed: &[usize], before: Vec<Option<State>>) {
+    /// Has in its place again what was there before, where some are listed by now.
+    fn put_back(&mut self, listed: &[usize], before: Vec<(usize, Option<State>)>) {
         for place in listed {
             if let Some(state) = self.streams[*place].take() {
                 self.unlist(state.spec());
             }
         }
-        for (place, before) in places.iter().zip(before) {
+        for (place, before) in before {
             match before {
                 Some(before) => {
-                    let listed = self.list(before.spec(), *place);
+                    let listed = self.list(before.spec(), place);
                     debug_assert!(listed.is_ok(), "it was there before");
-                    self.streams[*place] = Some(before);
+                    self.streams[place] = Some(before);
                 }
-                None => self.free.push(*place),
+                None => self.free.push(place),
             }
         }
     }

@@ -18,8 +18,7 @@ impl Node {
         let addition = Addition::parse(text, file, how, &setup.ports, room)?;
         let warnings = addition.check(&setup.ports, |port| self.devices.mtu(port))?;
         let before = addition.enter(&mut setup.streams, &setup.ports)?;
-        let all = || setup.streams.iter().cloned().collect();
-        let changed = self.plane.change(&names(&setup.ports), &[], &addition.streams, all);
+        let changed = self.plane.change(&names(&setup.ports), &[], &addition.streams);
         let changes = match changed {
             Ok(changes) => changes,
             Err(error) => {
@@ -57,9 +56,8 @@ impl Node {
             };
             before.push((name.clone(), Some(stream)));
         }
-        let all = || streams.iter().cloned().collect();
         let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
-        match self.plane.change(&names(&self.setup.ports), &gone, &[], all) {
+        match self.plane.change(&names(&self.setup.ports), &gone, &[]) {
             Ok(changes) => {
                 gone.iter().for_each(|name| self.watcher.remove(name));
                 self.changed(gone.iter().copied(), changes);

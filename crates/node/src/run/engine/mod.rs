@@ -46,16 +46,15 @@ impl Engine {
     }
 
     /// Takes the streams `gone` away and makes `streams` what they say, in a time that goes by these
-    /// alone. All is as before where it fails. `all` are the streams afterwards.
+    /// alone. All is as before where it fails.
     pub(super) fn change(
         &mut self,
         names: &[String],
         gone: &[&str],
         streams: &[Stream],
-        all: impl FnOnce() -> Vec<Stream>,
     ) -> Result<Changes> {
         match self {
-            Self::Xdp(plane) => Ok(plane.apply(names, &all())?),
+            Self::Xdp(plane) => Ok(plane.change(names, gone, streams)?),
             Self::User(plane) => plane.change(names, gone, streams),
         }
     }

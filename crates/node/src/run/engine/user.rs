@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::rc::Rc;
 
-use onbeat_frer::identify::Table;
-use onbeat_frer::plane::Plane;
+use onbeat_frer::identify::Conflict;
+use onbeat_frer::plane::{Plane, Refusal};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
 use onbeat_frer_user::{Copies, Forwarder, Inside, Port};
@@ -175,9 +175,6 @@ impl UserPlane {
     }
 
     pub(super) fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes> {
-        for port in 0..names.len() as u8 {
-            Table::new(streams, PortId(port)).map_err(onbeat_frer_xdp::Error::from)?;
-        }
         let streams = streams.iter().map(|stream| self.placed(names, stream));
         let streams = streams.collect::<Result<Vec<_>>>()?;
         let wanted: BTreeSet<&str> = streams.iter().map(|stream| stream.name.as_str()).collect();
@@ -201,12 +198,8 @@ impl UserPlane {
         if let Some(xsk) = &mut self.xsk {
             xsk.steering.apply(&ports, &streams)?;
         }
-        let applied = self.run(move |inside| {
-            gone.iter().for_each(|name| _ = inside.plane.remove(name));
-            inside.plane.set_all(&new)
-        })?;
-        // Conflicts were looked for, and recovery functions when the file was read.
-        applied.map_err(|refusal| Error::Refused { refusal })?;
+        let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
+        self.make_so(names, &gone, &new)?;
         self.streams = streams.into_iter().map(|stream| (stream.name.clone(), stream)).collect();
         Ok(changes)
     }
@@ -223,24 +216,34 @@ impl UserPlane {
         let changed = streams.iter().filter(there).count();
         let (added, removed) = (streams.len() - changed, gone.len());
         let kept = self.streams.len() - changed - removed;
-        if self.xsk.is_some() {
-            let mut all = self.streams.clone();
-            gone.iter().for_each(|name| _ = all.remove(*name));
-            all.extend(streams.iter().map(|stream| (stream.name.clone(), stream.clone())));
-            let (ports, all): (_, Vec<Stream>) = (self.names(), all.into_values().collect());
-            self.xsk.iter_mut().try_for_each(|xsk| xsk.steering.apply(&ports, &all).map(drop))?;
+        let ports = self.names();
+        if let Some(xsk) = &mut self.xsk {
+            xsk.steering.change(&ports, gone, &streams)?;
         }
-        let (new, names) = (streams.clone(), gone.iter().map(|name| (*name).to_owned()));
-        let names: Vec<String> = names.collect();
-        let applied = self.run(move |inside| {
-            inside.plane.set_all(&new)?;
-            names.iter().for_each(|name| _ = inside.plane.remove(name));
-            Ok(())
-        })?;
-        applied.map_err(|refusal| Error::Refused { refusal })?;
+        self.make_so(names, gone, &streams)?;
         gone.iter().for_each(|name| _ = self.streams.remove(*name));
         self.streams.extend(streams.into_iter().map(|stream| (stream.name.clone(), stream)));
         Ok(Changes { added, changed, removed, kept })
+    }
+
+    /// Has the thread change streams.
+    fn make_so(&self, names: &[String], gone: &[&str], streams: &[Stream]) -> Result<()> {
+        let gone: Vec<String> = gone.iter().map(|name| (*name).to_owned()).collect();
+        let streams = streams.to_vec();
+        let made = self.run(move |inside| {
+            let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
+            inside.plane.change(&gone, &streams)
+        })?;
+        made.map_err(|refusal| self.refused(names, refusal))
+    }
+
+    /// The plane's refusal, with the numbers of ports for their places.
+    fn refused(&self, names: &[String], refusal: Refusal) -> Error {
+        let Refusal::Conflict(conflict) = refusal else { return Error::Refused { refusal } };
+        let place = |name: &String| self.ports.get(name).map(|opened| opened.place);
+        let number = names.iter().position(|name| place(name) == Some(conflict.port));
+        let port = number.map_or(conflict.port, |number| PortId(number as u8));
+        onbeat_frer_xdp::Error::from(Conflict { port, ..conflict }).into()
     }
 
     /// The stream with the places of its ports for their numbers.

@@ -1,0 +1,220 @@
+//! The sets of egress ports that frames leave by.
+//!
+//! A group is a device map in a map of maps. To exchange one makes the kernel wait for programs, and
+//! the caller with it; to fill one that stands there already does not. So a few empty groups of
+//! each size are kept ready (grace.rs), and what a change needs beyond is exchanged all at once.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::{AsFd, AsRawFd};
+
+use libbpf_rs::libbpf_sys as sys;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use onbeat_frer::spec::MAX_EGRESS;
+
+use super::{Plane, Port};
+use crate::abi::{Plain, bpf_devmap_val};
+use crate::error::{Context, Result};
+use crate::link::Mode;
+use crate::slots::Slots;
+
+/// A set of egress ports, by their slots; with a program on each replica, or without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Set {
+    pub(super) ports: u64,
+    pub(super) egresses: bool,
+}
+
+/// A group and its slot.
+pub(super) type Placed = (u32, MapHandle);
+
+/// Groups that splits send by.
+#[derive(Debug)]
+pub(super) struct Groups {
+    slots: Slots,
+    /// Those that the programs loaded by this process send by.
+    by_set: HashMap<Set, u32>,
+    /// How many splits send by each.
+    splits: HashMap<u32, usize>,
+    /// Empty ones in their places, by how many ports they have room for.
+    ready: BTreeMap<usize, Vec<Placed>>,
+    /// How many of these are on their way there.
+    coming: usize,
+    /// Filled ones that are not in their places yet.
+    waiting: Vec<Placed>,
+}
+
+/// How many empty groups of each size are kept ready.
+const READY: usize = 4;
+
+impl Groups {
+    /// `found`: slots that splits send by, once for each.
+    pub(super) fn new(capacity: u32, found: impl Iterator<Item = u32>) -> Self {
+        let mut splits = HashMap::new();
+        found.for_each(|group| *splits.entry(group).or_insert(0) += 1);
+        let used = splits.keys().copied().collect();
+        let slots = Slots::new(capacity, &used);
+        let (by_set, ready) = (HashMap::new(), BTreeMap::new());
+        Self { slots, by_set, splits, ready, coming: 0, waiting: Vec::new() }
+    }
+
+    pub(super) fn capacity(&self) -> u32 {
+        self.slots.capacity()
+    }
+
+    /// One more split sends by a group.
+    pub(super) fn refer(&mut self, group: u32) {
+        *self.splits.entry(group).or_insert(0) += 1;
+    }
+
+    /// One split fewer sends by a group; true: it was the last.
+    pub(super) fn unrefer(&mut self, group: u32) -> bool {
+        let Some(splits) = self.splits.get_mut(&group) else { return false };
+        *splits -= 1;
+        if *splits > 0 {
+            return false;
+        }
+        self.splits.remove(&group);
+        self.by_set.retain(|_, slot| *slot != group);
+        self.waiting.retain(|(slot, _)| *slot != group);
+        true
+    }
+
+    /// A slot that was left is free.
+    pub(super) fn free(&mut self, group: u32) {
+        self.slots.give(group);
+    }
+
+    /// Later streams get groups of their own in place of those with this port.
+    pub(super) fn forget_port(&mut self, port: u8) {
+        self.by_set.retain(|set, _| set.ports & (1 << port) == 0);
+    }
+
+    /// Groups of this process with a port.
+    pub(super) fn with_port(&self, port: u8) -> Vec<(Set, u32)> {
+        let groups = self.by_set.iter().filter(|(set, _)| set.ports & (1 << port) != 0);
+        groups.map(|(set, slot)| (*set, *slot)).collect()
+    }
+}
+
+impl Plane {
+    /// The slot of the group with these ports; `None`: there is no room. A new one may have to be
+    /// put in its place yet, by [`Plane::put_groups`].
+    pub(super) fn group(&mut self, set: Set) -> Result<Option<u32>> {
+        if let Some(&group) = self.groups.by_set.get(&set) {
+            return Ok(Some(group));
+        }
+        let size = self.members_of(set).len();
+        let ready = self.groups.ready.get_mut(&size).and_then(Vec::pop);
+        let slot = match ready {
+            Some((slot, map)) => {
+                self.fill(&map, set)?;
+                slot
+            }
+            None => {
+                let Some(slot) = self.take(|plane| plane.groups.slots.take())? else {
+                    return Ok(None);
+                };
+                let map = new_group(size)?;
+                self.fill(&map, set)?;
+                self.groups.waiting.push((slot, map));
+                slot
+            }
+        };
+        self.groups.by_set.insert(set, slot);
+        Ok(Some(slot))
+    }
+
+    /// Puts new groups in their places.
+    pub(super) fn put_groups(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.groups.waiting) {
+            waiting if waiting.is_empty() => Ok(()),
+            waiting => put(&self.tables.groups, &waiting),
+        }
+    }
+
+    /// Sees to it that empty groups are ready for later.
+    pub(super) fn keep_groups_ready(&mut self) -> Result<()> {
+        let placed = self.grace.placed();
+        self.groups.coming -= placed.len();
+        for (slot, map) in placed {
+            let size = map.max_entries() as usize;
+            self.groups.ready.entry(size).or_default().push((slot, map));
+        }
+        if self.groups.coming > 0 || self.groups.by_set.is_empty() {
+            return Ok(());
+        }
+        let mut new = Vec::new();
+        for size in 2..=self.ports.len().min(MAX_EGRESS) {
+            let there = self.groups.ready.get(&size).map_or(0, Vec::len);
+            for _ in there..READY {
+                // Where there is no room left, none is kept.
+                let Some(slot) = self.groups.slots.take() else { break };
+                new.push((slot, new_group(size)?));
+            }
+        }
+        if !new.is_empty() {
+            self.groups.coming = new.len();
+            self.grace.put(new);
+        }
+        Ok(())
+    }
+
+    /// Writes the ports of a group that may be in use: a new map, put in place of the one there at
+    /// once.
+    pub(super) fn write_group(&self, set: Set, slot: u32) -> Result<()> {
+        let map = new_group(self.members_of(set).len())?;
+        self.fill(&map, set)?;
+        self.tables
+            .groups
+            .update(slot.as_bytes(), map.as_fd().as_raw_fd().as_bytes(), MapFlags::ANY)
+            .context(|| "write a group of egress ports".to_string())
+    }
+
+    fn members_of(&self, set: Set) -> Vec<&Port> {
+        // Native mode leaves a port that is off out by itself, and takes it again the moment it is
+        // on: nobody must wait for this process.
+        let leaves_out = self.ports.values().all(|port| port.mode == Mode::Native);
+        let of_group = |port: &&Port| (port.up || leaves_out) && set.ports & (1 << port.slot) != 0;
+        self.ports.values().filter(of_group).collect()
+    }
+
+    fn fill(&self, map: &MapHandle, set: Set) -> Result<()> {
+        for (index, port) in self.members_of(set).into_iter().enumerate() {
+            let program = set.egresses.then(|| port.programs.egress());
+            let value = egress_port(port.ifindex, program.as_ref().map(|p| p.as_fd().as_raw_fd()));
+            map.update((index as u32).as_bytes(), value.as_bytes(), MapFlags::ANY)
+                .context(|| "fill a group of egress ports".to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts groups in their places, all of them within one wait for programs.
+pub(super) fn put(table: &MapHandle, groups: &[Placed]) -> Result<()> {
+    let slots: Vec<u8> = groups.iter().flat_map(|(slot, _)| slot.to_ne_bytes()).collect();
+    let maps = groups.iter().flat_map(|(_, map)| map.as_fd().as_raw_fd().to_ne_bytes());
+    let maps: Vec<u8> = maps.collect();
+    let count = groups.len() as u32;
+    table
+        .update_batch(&slots, &maps, count, MapFlags::ANY, MapFlags::ANY)
+        .context(|| format!("write {count} groups of egress ports"))
+}
+
+/// An empty group with room for so many ports.
+pub(super) fn new_group(ports: usize) -> Result<MapHandle> {
+    let options = sys::bpf_map_create_opts {
+        sz: size_of::<sys::bpf_map_create_opts>() as sys::size_t,
+        ..Default::default()
+    };
+    let value_size = size_of::<bpf_devmap_val>() as u32;
+    let entries = ports.max(1) as u32;
+    MapHandle::create(MapType::Devmap, Some("frer_group"), 4, value_size, entries, &options)
+        .context(|| "make a group of egress ports".to_string())
+}
+
+/// An entry of a device map: an interface, and a program for frames on their way there.
+pub(super) fn egress_port(ifindex: u32, program: Option<i32>) -> bpf_devmap_val {
+    let mut value = bpf_devmap_val { ifindex, ..Default::default() };
+    value.bpf_prog.fd = program.unwrap_or(-1);
+    value
+}

@@ -1,0 +1,300 @@
+//! As many streams as a node may have, of all kinds of identification, that come and go under
+//! traffic: others notice nothing.
+
+mod crash;
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use onbeat_frer::spec::{
+    Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId, Stream, Tagged,
+    VlanAction, VlanMatch,
+};
+use onbeat_frer_xdp::{Changes, Error};
+use onbeat_wire::MacAddress;
+
+use super::restart::VECTOR;
+use crate::harness::{
+    Node, Program, Random, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, frame, member, stream, talker,
+};
+
+const SEED: u64 = 0x5ca1e;
+const PORTS: u32 = 64;
+const STREAMS: u32 = 65_536;
+
+/// Stream number `index` of many: three of five are told by address, one by IP, one by a mask.
+fn mixed(index: u32) -> Stream {
+    let name = format!("stream{index}");
+    let port = PortId((index % PORTS) as u8);
+    let [_, _, high, low] = (index / PORTS).to_be_bytes();
+    let destination = MacAddress([0x01, 0, 0x5e, index as u8 / 7, high, low]);
+    let vlan = VlanMatch { tagged: Tagged::All, vlan: 0 };
+    let member = |identification| vec![Member { port, identification, individual: None }];
+    match index / PORTS % 5 {
+        0..3 => talker(&name, member(Identification::Null { destination, vlan })),
+        3 => {
+            let ip_destination = [239, 0, high, low].into();
+            let next_protocol = NextProtocol::None;
+            let (ip_source, dscp) = (None, None);
+            let ip = IpMatch { destination, vlan, ip_source, ip_destination, dscp, next_protocol };
+            stream(&name, member(Identification::Ip(ip)), None)
+        }
+        _ => {
+            let mask = MaskAndMatch {
+                destination_mask: MacAddress([0xff; 6]),
+                destination_match: destination,
+                source_mask: MacAddress([0; 6]),
+                source_match: MacAddress([0; 6]),
+                msdu_mask: vec![0xff, 0xff],
+                msdu_match: vec![0x88, 0xb5],
+            };
+            let recovery = onbeat_frer::spec::Recovery { take_no_sequence: true, ..VECTOR };
+            stream(&name, member(Identification::MaskAndMatch(mask)), Some(recovery))
+        }
+    }
+}
+
+/// A frame of that stream.
+fn frame_of(index: u32) -> Vec<u8> {
+    let (destination, ip) = match &mixed(index).members[0].identification {
+        Identification::Null { destination, .. } => (*destination, None),
+        Identification::Ip(ip) => (ip.destination, Some(ip.ip_destination)),
+        Identification::MaskAndMatch(mask) => (mask.destination_match, None),
+        other => unreachable!("{other:?}"),
+    };
+    let head = [&destination.0[..], &[2, 0, 0, 0, 0, 0x0a]].concat();
+    match ip {
+        Some(std::net::IpAddr::V4(ip)) => {
+            let header = [0x45, 0, 0, 24, 0, 0, 0, 0, 64, 253, 0, 0, 10, 0, 0, 1];
+            [&head[..], &[8, 0], &header, &ip.octets(), &[1, 2, 3, 4]].concat()
+        }
+        _ => [&head[..], &[0x88, 0xb5, 1, 2, 3, 4]].concat(),
+    }
+}
+
+fn ingresses(node: &Node) -> Vec<Program> {
+    (0..node.names.len()).map(|port| node.ingress(port)).collect()
+}
+
+fn input(node: &Node, index: u32) -> u64 {
+    node.read(&format!("stream{index}")).members[0].input
+}
+
+#[test]
+fn sixty_five_thousand_streams_under_traffic() {
+    if !can_run() {
+        return;
+    }
+    const CHANGES: u32 = 3_000;
+    const RELOADED: u32 = 10_000;
+    let mut node = Node::new(PORTS as usize, STREAMS);
+    let all: Vec<Stream> = (0..STREAMS).map(mixed).collect();
+    node.apply(&all);
+    let ports = ingresses(&node);
+    let find_all = |node: &Node, before: u64| {
+        for index in 0..STREAMS {
+            let verdict = ports[(index % PORTS) as usize].verdict(&frame_of(index));
+            assert_eq!(verdict, XDP_REDIRECT, "stream {index}");
+        }
+        for index in 0..STREAMS {
+            assert_eq!(input(node, index), before + 1, "stream {index}");
+        }
+    };
+    find_all(&node, 0);
+
+    // Streams of the first tenth have traffic, the others come and go.
+    let steady = STREAMS / 10;
+    let ended = AtomicBool::new(false);
+    let begun = Barrier::new(3);
+    let names = node.names.clone();
+    let sent: Vec<Vec<u64>> = thread::scope(|scope| {
+        let traffic = |first: u32| {
+            let (ended, begun, ports) = (&ended, &begun, &ports);
+            scope.spawn(move || {
+                let frames: Vec<_> =
+                    (first..steady).step_by(2).map(|index| (index, frame_of(index))).collect();
+                let mut sent = vec![0; steady as usize];
+                begun.wait();
+                while !ended.load(Ordering::Relaxed) {
+                    for (index, frame) in &frames {
+                        let verdict = ports[(index % PORTS) as usize].verdict(frame);
+                        assert_eq!(verdict, XDP_REDIRECT, "stream {index} while others change");
+                        sent[*index as usize] += 1;
+                    }
+                }
+                sent
+            })
+        };
+        let threads = [traffic(0), traffic(1)];
+        begun.wait();
+        let _stop = Stop(&ended);
+        let mut random = Random(SEED);
+        for _ in 0..CHANGES {
+            let index = steady + random.below((STREAMS - steady).into()) as u32;
+            let name = format!("stream{index}");
+            let mut changed = mixed(index);
+            changed.egress[0].rewrite.priority = Some(random.below(8) as u8);
+            let mut change = |gone: &[&str], streams: &[Stream]| {
+                node.plane.change(&names, gone, streams).expect("a change that fits")
+            };
+            assert_eq!(change(&[], &[changed]).changed, 1);
+            assert_eq!(change(&[&name], &[]).removed, 1);
+            assert_eq!(change(&[], &[mixed(index)]).added, 1);
+        }
+        let mut reloaded = all.clone();
+        for stream in &mut reloaded[steady as usize..][..RELOADED as usize] {
+            stream.egress[0].rewrite.priority = Some(7);
+        }
+        let changes = node.plane.apply(&names, &reloaded).expect("a reload that fits");
+        let kept = (STREAMS - RELOADED) as usize;
+        let changed = RELOADED as usize;
+        assert_eq!(changes, Changes { kept, changed, ..Changes::default() });
+        ended.store(true, Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().expect("a thread of the test")).collect()
+    });
+    let mut numbers = 0;
+    for index in 0..steady {
+        let sent: u64 = sent.iter().map(|by| by[index as usize]).sum();
+        let reading = node.read(&format!("stream{index}"));
+        assert_eq!((reading.members[0].input, reading.output), (1 + sent, 1 + sent), "{index}");
+        if let Some(generation) = reading.generation {
+            assert_eq!((generation.next, generation.resets), ((1 + sent) as u16, 1), "{index}");
+            numbers += sent;
+        }
+    }
+    assert!(numbers > 0);
+    node.apply(&[]);
+    node.apply(&all);
+    find_all(&node, 0);
+}
+
+/// Has threads end where the test does not.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Runs `change` over and over while `check` looks at what becomes of frames.
+fn while_frames_flow(mut change: impl FnMut(u32), check: impl Fn() + Sync) {
+    const CHANGES: u32 = 2_000;
+    let (ended, begun) = (AtomicBool::new(false), Barrier::new(2));
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            begun.wait();
+            while !ended.load(Ordering::Relaxed) {
+                check();
+            }
+        });
+        begun.wait();
+        let stop = Stop(&ended);
+        (0..CHANGES).for_each(&mut change);
+        drop(stop);
+        thread.join().expect("frames as they should be");
+    });
+}
+
+/// Between a form that numbers frames and one that does not: each frame is of one or the other.
+#[test]
+fn no_frame_sees_half_a_change() {
+    if !can_run() {
+        return;
+    }
+    const VIDS: [u16; 2] = [100, 200];
+    let form = |round: u32| {
+        let members = vec![member(0, 10, None)];
+        let mut form = match round % 2 {
+            0 => talker("stream", members),
+            _ => stream("stream", members, None),
+        };
+        form.egress[0].rewrite.vlan = VlanAction::Set(VIDS[round as usize % 2]);
+        form
+    };
+    let mut node = Node::new(1, 4);
+    node.apply(&[form(0)]);
+    let (ingress, names) = (node.ingress(0), node.names.clone());
+    let sent = std::sync::atomic::AtomicU64::new(0);
+    while_frames_flow(
+        |round| {
+            node.plane.change(&names, &[], &[form(round + 1)]).expect("a change that fits");
+        },
+        || {
+            let run = ingress.run(&[], &frame(10, None));
+            assert_eq!(run.verdict, XDP_REDIRECT);
+            sent.fetch_add(1, Ordering::Relaxed);
+            let vid = u16::from_be_bytes([run.frame[14], run.frame[15]]);
+            let numbered = run.frame[16..18] == [0xf1, 0xc1];
+            let whole = [(VIDS[0], true), (VIDS[1], false)];
+            assert!(whole.contains(&(vid, numbered)), "{:02x?}", run.frame);
+        },
+    );
+    // What was counted by one form goes on in the other.
+    let reading = node.read("stream");
+    let sent = sent.into_inner();
+    assert_eq!((reading.members[0].input, reading.output), (sent, sent));
+}
+
+/// Streams that come where another went, in the same lines of the index.
+#[test]
+fn no_frame_is_taken_by_what_comes_in_its_place() {
+    if !can_run() {
+        return;
+    }
+    let mut node = Node::new(1, 1);
+    let (ingress, names) = (node.ingress(0), node.names.clone());
+    let new = |round: u32| stream("new", vec![member(0, 100 + (round % 3_000) as u16, None)], None);
+    while_frames_flow(
+        |round| {
+            let old = stream("old", vec![member(0, 10, None)], None);
+            node.plane.change(&names, &["new"], &[old]).expect("a change that fits");
+            node.plane.change(&names, &["old"], &[new(round)]).expect("a change that fits");
+            assert_eq!(node.read("new").members[0].input, 0, "round {round}");
+        },
+        || {
+            let verdict = ingress.verdict(&frame(10, None));
+            assert!([XDP_REDIRECT, XDP_PASS].contains(&verdict), "{verdict}");
+        },
+    );
+}
+
+/// A change that goes only half its way goes none of it.
+#[test]
+fn a_refused_change_changes_nothing() {
+    if !can_run() {
+        return;
+    }
+    let mut node = Node::new(2, 4);
+    let streams = ["a", "b"].map(|name| {
+        let vid = 10 + u16::from(name.as_bytes()[0]);
+        stream(name, vec![member(0, vid, Some(VECTOR))], Some(VECTOR))
+    });
+    node.apply(&streams);
+    let vid = |stream: &Stream| match stream.members[0].identification {
+        Identification::Null { vlan, .. } => vlan.vlan,
+        _ => unreachable!("these have no other"),
+    };
+    let (ingress, names) = (node.ingress(0), node.names.clone());
+    for stream in &streams {
+        assert_eq!(ingress.verdict(&frame(vid(stream), Some(1))), XDP_REDIRECT);
+    }
+    let before = streams.clone().map(|stream| node.read(&stream.name));
+    // "a" may go and "c" come, but "d" wants what "b" has.
+    let c = stream("c", vec![member(0, vid(&streams[0]), None)], Some(VECTOR));
+    let d = stream("d", vec![member(1, 7, None), member(0, vid(&streams[1]), None)], None);
+    let error = node.plane.change(&names, &["a"], &[c.clone(), d]).expect_err("a conflict");
+    let Error::Conflict(conflict) = error else { panic!("{error}") };
+    assert_eq!((conflict.first.as_str(), conflict.second.as_str()), ("b", "d"));
+    assert_eq!(conflict.port, PortId(0));
+    assert_eq!(streams.clone().map(|stream| node.read(&stream.name)), before);
+    assert_eq!(ingress.verdict(&frame(vid(&streams[0]), Some(1))), XDP_DROP);
+
+    // Without "d" it can be had, and begins anew.
+    let changes = node.plane.change(&names, &["a", "nobody"], &[c]).expect("a change that fits");
+    assert_eq!(changes, Changes { added: 1, removed: 1, ..Changes::default() });
+    assert_eq!(ingress.verdict(&frame(vid(&streams[0]), Some(1))), XDP_REDIRECT);
+    assert_eq!(ingress.verdict(&frame(vid(&streams[1]), Some(1))), XDP_DROP);
+    assert!(node.plane.read_stream("a").unwrap().is_none());
+}
