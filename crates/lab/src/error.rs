@@ -17,6 +17,9 @@ pub enum Error {
     /// A real-time port.
     #[error(transparent)]
     Port(#[from] onbeat_link::Error),
+    /// A setting for real time.
+    #[error(transparent)]
+    Realtime(#[from] onbeat_realtime::Error),
     /// A system call or file.
     #[error("cannot {operation}: {source}")]
     Io {

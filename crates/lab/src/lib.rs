@@ -14,11 +14,14 @@
 
 pub mod bench;
 pub mod clock;
+mod cpus;
 mod error;
 pub mod fault;
 pub mod interrupt;
 pub mod load;
+mod programs;
 mod random;
+mod rounds;
 pub mod scenario;
 pub mod shell;
 pub mod topology;

@@ -139,6 +139,43 @@ fn ip_addresses_are_usable_at_once() {
 }
 
 #[test]
+fn a_route_leads_to_what_is_behind_a_neighbour() {
+    if !runs() {
+        return;
+    }
+    let Cable { left, right } = Cable::new();
+    for (near, far, beyond) in [
+        ("192.0.2.1", "192.0.2.2", "198.51.100.1"),
+        ("2001:db8::1", "2001:db8::2", "2001:db8:1::1"),
+    ] {
+        let [near, far, beyond] = [near, far, beyond].map(|text| text.parse().unwrap());
+        let (prefix, host) = if std::net::IpAddr::is_ipv4(&near) { (24, 32) } else { (64, 128) };
+        left.add_address("l0", near, prefix).unwrap();
+        right.add_address("r0", far, prefix).unwrap();
+        right.add_address("r0", beyond, host).unwrap();
+        let bind = |address| move || std::net::UdpSocket::bind((address, 0)).unwrap();
+        let sender = left.namespace().run(bind(near)).unwrap();
+        let receiver = right.namespace().run(bind(beyond)).unwrap();
+        receiver.set_read_timeout(Some(BOUND)).unwrap();
+        let to = receiver.local_addr().unwrap();
+        assert!(sender.send_to(b"hello", to).is_err(), "there is no way yet");
+        left.add_route("l0", beyond, host, far).unwrap();
+        sender.send_to(b"hello", to).unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(receiver.recv_from(&mut buffer).unwrap().0, 5);
+        let again = left.add_route("l0", beyond, host, far).unwrap_err();
+        assert_eq!(again.errno(), Some(Errno::EEXIST), "{again}");
+    }
+    let (there, via) = ("198.51.100.9".parse().unwrap(), "203.0.113.1".parse().unwrap());
+    let error = left.add_route("l0", there, 32, via).unwrap_err();
+    assert!(
+        error.to_string().contains("add a route to 198.51.100.9/32 via 203.0.113.1"),
+        "{error}"
+    );
+    assert!(left.add_route("l7", there, 32, via).unwrap_err().is_not_found());
+}
+
+#[test]
 fn ipv6_is_turned_off_for_one_device() {
     if !runs() {
         return;

@@ -164,8 +164,10 @@ struct Host {
     root: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct CpuTimes {
+/// What the time of all CPUs went to since the host was started, in ticks of the kernel; or in a part
+/// of that time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuTimes {
     total: u64,
     idle: u64,
     steal: u64,
@@ -178,6 +180,23 @@ struct CpuShares {
 }
 
 impl CpuTimes {
+    /// Until now; `None` where the host does not tell.
+    pub fn now() -> Option<Self> {
+        Host { root: "/".into() }.cpu_times()
+    }
+
+    /// Adds the time from one moment to another.
+    pub fn add(&mut self, from: Self, to: Self) {
+        self.total += to.total.saturating_sub(from.total);
+        self.idle += to.idle.saturating_sub(from.idle);
+        self.steal += to.steal.saturating_sub(from.steal);
+    }
+
+    /// Share of it that the hypervisor took, in percent; `None` in less than a tick.
+    pub fn steal_percent(self) -> Option<f64> {
+        self.shares_since(Self::default()).map(|shares| shares.steal_percent)
+    }
+
     /// `None` in less than a tick, when there is nothing to share.
     fn shares_since(self, from: Self) -> Option<CpuShares> {
         let total = self.total.checked_sub(from.total).filter(|ticks| *ticks > 0)? as f64;
@@ -423,6 +442,16 @@ mod tests {
     fn no_ticks_no_shares() {
         let times = CpuTimes { total: 10, idle: 5, steal: 1 };
         assert!(times.shares_since(times).is_none());
+        assert_eq!(CpuTimes::default().steal_percent(), None);
+    }
+
+    #[test]
+    fn parts_of_a_run_add_up() {
+        let mut sum = CpuTimes::default();
+        let times = |total, steal| CpuTimes { total, idle: 0, steal };
+        sum.add(times(100, 10), times(150, 10));
+        sum.add(times(200, 20), times(250, 30));
+        assert_eq!(sum.steal_percent(), Some(10.0));
     }
 
     #[test]

@@ -41,7 +41,7 @@ mod svg;
 mod timestamp;
 mod view;
 
-pub use conditions::Conditions;
+pub use conditions::{Conditions, CpuTimes};
 pub use distribution::Recorder;
 pub use figure::{
     Cell, Column, Counters, Distribution, Figure, Loss, Measurement, Phase, PhaseState, Ratio,

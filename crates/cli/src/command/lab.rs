@@ -95,6 +95,7 @@ Examples:
   onbeat lab run link-failure
   onbeat lab run link-failure --rate 10000 --size 256 --seconds 2 --html report.html
   onbeat lab run flapping --cuts 1000 --seed 7 --json > flapping.json
+  onbeat lab run rtt --probes 10000 --html rtt.html
 
 Exit code: 0 every check holds, 1 a check failed, 2 it could not run (it needs root).")]
 struct Run {
@@ -130,6 +131,9 @@ struct Run {
     /// How often a link is cut, in scenarios that cut it again and again
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     cuts: Option<u32>,
+    /// Round trips that are measured of each row under each load, in the scenarios named rtt
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    probes: Option<u64>,
 }
 
 impl Run {
@@ -147,6 +151,7 @@ impl Run {
             size: self.size,
             seconds: self.seconds,
             cuts: self.cuts,
+            probes: self.probes,
             ..Options::new(this_program()?)
         };
         let outcome = scenario::run(&self.name, &options)?;
@@ -179,22 +184,23 @@ mod tests {
     #[test]
     fn a_run_takes_what_the_scenario_otherwise_chooses() {
         let run = parse_run(
-            "flapping --json --html a.html -q --seed 7 --rate 10000 --size 256 --seconds 0.5 --cuts 9",
+            "flapping --json --html a.html -q --seed 7 --rate 10000 --size 256 --seconds 0.5 --cuts 9 \
+             --probes 50",
         );
         let run = run.unwrap();
         assert_eq!(run.name, "flapping");
         assert!(run.json && run.quiet);
         assert_eq!(run.html.unwrap().to_str(), Some("a.html"));
         assert_eq!((run.seed, run.rate, run.size), (7, Some(10_000), Some(256)));
-        assert_eq!((run.seconds, run.cuts), (Some(0.5), Some(9)));
+        assert_eq!((run.seconds, run.cuts, run.probes), (Some(0.5), Some(9), Some(50)));
         let run = parse_run("flapping").unwrap();
         assert_eq!((run.seed, run.rate, run.size), (1, None, None));
-        assert_eq!((run.seconds, run.cuts), (None, None));
+        assert_eq!((run.seconds, run.cuts, run.probes), (None, None, None));
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
-        for line in ["", "no-such", "flapping --rate 0", "flapping --cuts 0", "flapping --size x"] {
+        for line in ["", "no-such", "flapping --rate 0", "flapping --cuts 0", "rtt --probes 0"] {
             assert!(parse_run(line).is_err(), "{line}");
         }
         let error = parse_run("link-failur").unwrap_err().to_string();

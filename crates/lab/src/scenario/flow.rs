@@ -1,16 +1,18 @@
 //! A stream between two hosts.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use onbeat_wire::{MacAddress, VlanTag};
 
-use crate::clock::{SECOND, now_ns};
 use crate::interrupt::wait_until;
-use crate::traffic::{Delivery, Expect, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport};
+use crate::traffic::{
+    Delivery, Expect, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport, settle,
+};
 use crate::{Result, World};
 
 /// Priority of the streams' frames.
-const PCP: u8 = 6;
+pub(super) const PCP: u8 = 6;
 
 /// A stream between two hosts, each with one interface "eth0".
 #[derive(Debug, Clone)]
@@ -43,9 +45,7 @@ pub(super) struct Flowed {
 
 impl Flow {
     pub(super) fn start(world: &World, spec: &FlowSpec) -> Result<Self> {
-        // Every flow of a process has its own number: late frames of one before it are foreign.
-        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
-        let stream = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let stream = next_stream();
         let vlans = vec![VlanTag { pcp: PCP, ..VlanTag::new(spec.vlan) }];
         let expect = Expect { stream, vlans: vlans.clone() };
         let sink = Sink::start(world.namespace(spec.to)?, "eth0", &[expect])?;
@@ -92,37 +92,27 @@ impl Flow {
     /// Stops sending.
     fn stop(self) -> Result<Stopped> {
         let sent = self.source.stop()?;
-        Ok(Stopped { name: self.name, stream: self.stream, sent, sink: self.sink })
+        Ok(Stopped { name: self.name, sent, sink: self.sink })
     }
+}
+
+/// A number for a stream. Each of a process has its own: late frames of one before it are foreign.
+pub(super) fn next_stream() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// It is no longer sent; frames may be on their way.
 struct Stopped {
     name: &'static str,
-    stream: u32,
     sent: SourceReport,
     sink: Sink,
 }
 
 impl Stopped {
-    /// Waits until nothing is on its way any more, and compares.
     fn finish(self) -> Result<Flowed> {
-        /// Nothing arrives for that long: nothing is on its way. Frames wait for a CPU, and no
-        /// longer than other threads do.
-        const QUIET_NS: u64 = SECOND / 2;
-        const BOUND: Duration = Duration::from_secs(30);
-        let (mut delivered, mut since) = (0, now_ns());
-        wait_until(BOUND, || {
-            let now = self.sink.delivered(self.stream);
-            if now != delivered {
-                (delivered, since) = (now, now_ns());
-            }
-            self.sink.complete_below(self.stream) >= self.sent.sent || now_ns() - since > QUIET_NS
-        })?;
-        let mut report = self.sink.stop()?;
-        let record = report.take(self.stream)?;
-        let changed = report.corrupted + record.wrong_vlan + record.sequence_tagged;
-        Ok(Flowed { name: self.name, delivery: Delivery::new(self.sent, record), changed })
+        let settled = settle(self.sent, self.sink)?;
+        Ok(Flowed { name: self.name, delivery: settled.delivery, changed: settled.changed })
     }
 }
 

@@ -44,7 +44,7 @@ fn with(algorithm: &str) -> Topology {
         _ => TwoPaths::vector(1000).recover,
     };
     let clean = Some(Impairment::default());
-    TwoPaths { recover, impairments: [clean, clean], bridged: false }.topology()
+    TwoPaths { recover, impairments: [clean, clean], ..TwoPaths::vector(1000) }.topology()
 }
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {

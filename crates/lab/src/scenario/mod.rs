@@ -13,6 +13,7 @@ mod outage;
 mod phase;
 mod probe;
 mod restart;
+mod rtt;
 mod stage;
 mod two_paths;
 mod unmatched;
@@ -52,6 +53,8 @@ pub struct Options {
     pub seconds: Option<f64>,
     /// How often a link is cut, where it is cut again and again.
     pub cuts: Option<u32>,
+    /// Round trips that are measured of each row, under each load.
+    pub probes: Option<u64>,
 }
 
 impl Options {
@@ -70,6 +73,7 @@ impl Options {
             size: None,
             seconds: None,
             cuts: None,
+            probes: None,
         }
     }
 }
@@ -127,6 +131,30 @@ const SCENARIOS: &[Scenario] = &[
         summary: "{clean, cut, loss, reorder, duplicate, delay} on a path x {vector, match} recovery",
         network: matrix::network,
         play: matrix::play,
+    },
+    Scenario {
+        name: "rtt-idle",
+        summary: "round trips by each data plane, on an idle machine",
+        network: rtt::network,
+        play: rtt::play_idle,
+    },
+    Scenario {
+        name: "rtt-loaded",
+        summary: "round trips by each data plane, with CPU stressors on the nodes' cores",
+        network: rtt::network,
+        play: rtt::play_loaded,
+    },
+    Scenario {
+        name: "rtt-background",
+        summary: "round trips by each data plane, with 10 UDP senders through the same nodes and paths",
+        network: rtt::network,
+        play: rtt::play_background,
+    },
+    Scenario {
+        name: "rtt",
+        summary: "the three of them in one, side by side as in figures 7, 8 and 9 of the paper",
+        network: rtt::network,
+        play: rtt::play_all,
     },
 ];
 

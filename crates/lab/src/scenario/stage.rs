@@ -40,8 +40,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Draws the network, builds it, and starts its nodes.
-    pub(super) fn open(&mut self, topology: &Topology) -> Result<World> {
+    /// Draws the network, unless one is drawn already.
+    pub(super) fn draw(&mut self, topology: &Topology) {
         let drawing = topology.drawing();
         if !self.figures.iter().any(|(name, _)| name == "topology") {
             if !self.options.quiet {
@@ -52,20 +52,29 @@ impl<'a> Stage<'a> {
             }
             self.figure("topology", drawing);
         }
-        let name = self.name;
-        self.progress.update(|| format!("{name}: building the network"));
+    }
+
+    /// Draws the network, builds it, and starts its nodes.
+    pub(super) fn open(&mut self, topology: &Topology) -> Result<World> {
+        self.draw(topology);
+        self.tell_line("building the network");
         let mut world = World::build(topology)?;
         world.set_backend(self.options.backend);
         world.start_all(&self.options.onbeat_bin)?;
-        self.look_at_ports(&world)?;
+        let nodes = topology.nodes.iter().map(|node| node.name.as_str());
+        self.look_at_ports(&world, nodes)?;
         Ok(world)
     }
 
-    /// Driver and mode, for the conditions.
-    fn look_at_ports(&mut self, world: &World) -> Result<()> {
+    /// Driver and mode of these nodes, for the conditions.
+    pub(super) fn look_at_ports<'n>(
+        &mut self,
+        world: &World,
+        nodes: impl Iterator<Item = &'n str>,
+    ) -> Result<()> {
         let mut modes: Vec<&str> = Vec::new();
-        for node in &world.topology().nodes {
-            for port in world.status(&node.name)?.ports {
+        for node in nodes {
+            for port in world.status(node)?.ports {
                 let mode = match port.mode {
                     PortMode::Native => "xdp-native",
                     PortMode::Generic => "xdp-generic",
@@ -79,7 +88,7 @@ impl<'a> Stage<'a> {
                     modes.push(mode);
                 }
                 if self.driver.is_none() {
-                    let ethtool = Ethtool::in_namespace(world.namespace(&node.name)?)?;
+                    let ethtool = Ethtool::in_namespace(world.namespace(node)?)?;
                     self.driver = Some(ethtool.driver(&port.interface)?.name);
                 }
             }
@@ -122,6 +131,12 @@ impl<'a> Stage<'a> {
             });
         }
         Ok((seconds * SECOND as f64) as u64)
+    }
+
+    /// The live line, where nothing flows yet.
+    pub(super) fn tell_line(&mut self, what: &str) {
+        let name = self.name;
+        self.progress.update(|| format!("{name}: {what}"));
     }
 
     /// Lets frames flow for a while, and tells how they do.

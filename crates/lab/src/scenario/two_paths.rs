@@ -19,7 +19,7 @@ use crate::fault::Impairment;
 use crate::{Result, Topology, World};
 
 pub(super) const THERE: MacAddress = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x00, 0x01]);
-const BACK: MacAddress = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x00, 0x02]);
+pub(super) const BACK: MacAddress = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x00, 0x02]);
 pub(super) const VLAN: u16 = 10;
 
 /// What differs between scenarios.
@@ -31,6 +31,8 @@ pub(super) struct TwoPaths {
     pub(super) impairments: [Option<Impairment>; 2],
     /// Frames of no stream go over path1, by a Linux bridge in each node.
     pub(super) bridged: bool,
+    /// The `node` tables of a and b; empty: all as it is by default.
+    pub(super) node: [String; 2],
 }
 
 impl TwoPaths {
@@ -39,7 +41,7 @@ impl TwoPaths {
         let recover = format!(
             "{{ algorithm = \"vector\", history-length = 1024, reset-timeout-ms = {reset_timeout_ms} }}"
         );
-        Self { recover, impairments: [None, None], bridged: false }
+        Self { recover, impairments: [None, None], bridged: false, node: Default::default() }
     }
 
     pub(super) fn topology(&self) -> Topology {
@@ -48,8 +50,9 @@ impl TwoPaths {
         let mut network = Topology::default();
         network.stream("there", Colour::Blue).stream("back", Colour::Orange);
         network.host("talker", 0, 0);
-        network.node("a", 1, 0, self.config("there", "back")).bridge(bridge);
-        network.node("b", 2, 0, self.config("back", "there")).bridge(bridge);
+        let [a, b] = &self.node;
+        network.node("a", 1, 0, self.config(a, "there", "back")).bridge(bridge);
+        network.node("b", 2, 0, self.config(b, "back", "there")).bridge(bridge);
         network.host("listener", 3, 0);
         network.link("access", "talker:eth0", "a:host").carries(both);
         for (path, impairment) in ["path1", "path2"].into_iter().zip(self.impairments) {
@@ -63,13 +66,14 @@ impl TwoPaths {
     }
 
     /// The configuration of the node that replicates stream `out` and recovers stream `home`.
-    fn config(&self, out: &str, home: &str) -> String {
+    fn config(&self, node: &str, out: &str, home: &str) -> String {
         let address = |stream: &str| if stream == "there" { THERE } else { BACK };
         let (away, arriving, recover) = (address(out), address(home), &self.recover);
         // Each path has a VLAN of its own, so that the translation is under test as well. The
         // R-TAG takes 6 octets more than a host's frames have.
         format!(
             r#"
+{node}
 [[port]]
 name = "host"
 interface = "host"
@@ -189,6 +193,7 @@ mod tests {
                     recover: recover.clone(),
                     impairments: [None, Some(Impairment::default())],
                     bridged,
+                    node: ["[node]\nmax-streams = 16".into(), String::new()],
                 };
                 let topology = network.topology().checked().unwrap();
                 for node in &topology.nodes {

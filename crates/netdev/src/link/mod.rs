@@ -16,6 +16,7 @@ use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
     address::{AddressAttribute, AddressHeaderFlags, AddressMessage},
     link::{LinkAttribute, LinkExtentMask, LinkMessage},
+    route::{RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType},
 };
 use nix::errno::Errno;
 
@@ -123,10 +124,7 @@ impl Handle {
         let mut message = AddressMessage::default();
         message.header.index = self.index(name)?;
         message.header.prefix_len = prefix;
-        message.header.family = match address {
-            IpAddr::V4(_) => AddressFamily::Inet,
-            IpAddr::V6(_) => AddressFamily::Inet6,
-        };
+        message.header.family = family(address);
         if address.is_ipv6() {
             message.header.flags = AddressHeaderFlags::Nodad;
         }
@@ -136,6 +134,36 @@ impl Handle {
             .change(&RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
             .map_err(|failure| {
                 self.explain(failure, &format!("add address {address}/{prefix}"), name)
+            })
+    }
+
+    /// Leads what is for `destination`/`prefix` through the device to its neighbour `via`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; or the kernel's refusal, for example of a neighbour that none of the
+    /// device's addresses reaches.
+    pub fn add_route(
+        &self,
+        name: &str,
+        destination: IpAddr,
+        prefix: u8,
+        via: IpAddr,
+    ) -> Result<()> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(destination);
+        message.header.destination_prefix_length = prefix;
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Static;
+        message.header.scope = RouteScope::Universe;
+        message.header.kind = RouteType::Unicast;
+        message.attributes.push(RouteAttribute::Destination(destination.into()));
+        message.attributes.push(RouteAttribute::Gateway(via.into()));
+        message.attributes.push(RouteAttribute::Oif(self.index(name)?));
+        self.rtnl
+            .change(&RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+            .map_err(|failure| {
+                let operation = format!("add a route to {destination}/{prefix} via {via}");
+                self.explain(failure, &operation, name)
             })
     }
 
@@ -214,5 +242,12 @@ impl Handle {
         }
         let names = self.links().map(|links| links.into_iter().map(|link| link.name).collect());
         Error::NotFound { name: name.to_owned(), available: names.unwrap_or_default() }
+    }
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    match address {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
     }
 }

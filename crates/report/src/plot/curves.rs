@@ -4,11 +4,10 @@
 use std::fmt::Write;
 
 use super::scale::Scale;
-use super::{Area, WIDTH, legend, legend_height, tick_label};
+use super::{Area, WIDTH, class_of_series, legend, legend_height, tick_label};
 use crate::figure::{Distribution, DistributionSeries};
 use crate::format;
 use crate::svg::{Anchor, Svg, short};
-use crate::topology::Colour;
 
 const HEIGHT: f64 = 360.0;
 
@@ -18,11 +17,11 @@ const LOGARITHMIC_FROM: f64 = 20.0;
 /// Draws distributions.
 pub fn distribution(figure: &Distribution, title: &str) -> String {
     let area = Area { left: 88.0, top: 12.0, right: WIDTH - 24.0, bottom: HEIGHT - 50.0 };
-    let entries: Vec<(Colour, String)> = figure
+    let entries: Vec<(String, String)> = figure
         .series
         .iter()
         .enumerate()
-        .map(|(index, series)| (Colour::of_series(index), legend_text(series, &figure.unit)))
+        .map(|(index, series)| (class_of_series(index), legend_text(series, &figure.unit)))
         .collect();
     let mut svg = Svg::new(WIDTH, HEIGHT + legend_height(area, &entries), title);
 
@@ -40,7 +39,7 @@ pub fn distribution(figure: &Distribution, title: &str) -> String {
     );
 
     for (index, series) in figure.series.iter().enumerate() {
-        let class = Colour::of_series(index).class();
+        let class = class_of_series(index);
         let points = curve(series, &x, &y);
         let mut path = String::new();
         for (position, point) in points.iter().enumerate() {

@@ -67,15 +67,22 @@ fn tick_label(value: f64, unit: &str) -> String {
     }
 }
 
-/// Lines of colour and name below a plot, as many beside each other as fit. Returns their height.
-fn legend(svg: &mut Svg, area: Area, top: f64, entries: &[(Colour, String)]) -> f64 {
+/// What the series with this index looks like: where colours repeat, lines are dashed and dots faint.
+fn class_of_series(index: usize) -> String {
+    let colour = Colour::of_series(index).class();
+    if index < Colour::ALL.len() { colour.into() } else { format!("{colour} again") }
+}
+
+/// Lines and names below a plot, as many beside each other as fit: class and name of each. Returns
+/// their height.
+fn legend(svg: &mut Svg, area: Area, top: f64, entries: &[(String, String)]) -> f64 {
     let (mut x, mut y) = (area.left, top);
-    for (colour, name) in entries {
+    for (class, name) in entries {
         let entry_width = 34.0 + LETTER * width(name) as f64;
         if x > area.left && x + entry_width > area.right {
             (x, y) = (area.left, y + LEGEND_LINE);
         }
-        svg.line(&format!("curve {}", colour.class()), (x, y - 4.0), (x + 18.0, y - 4.0));
+        svg.line(&format!("curve {class}"), (x, y - 4.0), (x + 18.0, y - 4.0));
         svg.text("small", (x + 24.0, y), Anchor::Start, name);
         x += entry_width + 16.0;
     }
@@ -83,7 +90,7 @@ fn legend(svg: &mut Svg, area: Area, top: f64, entries: &[(Colour, String)]) -> 
 }
 
 /// Height of the legend that [`legend`] will draw.
-fn legend_height(area: Area, entries: &[(Colour, String)]) -> f64 {
+fn legend_height(area: Area, entries: &[(String, String)]) -> f64 {
     legend(&mut Svg::new(0.0, 0.0, ""), area, 0.0, entries)
 }
 
@@ -92,6 +99,12 @@ const LEGEND_LINE: f64 = 20.0;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn series_can_be_told_apart_where_colours_repeat() {
+        let classes: Vec<String> = (0..2 * Colour::ALL.len()).map(class_of_series).collect();
+        assert!((1..classes.len()).all(|place| !classes[..place].contains(&classes[place])));
+    }
 
     #[test]
     fn tick_labels_have_no_idle_zeros() {

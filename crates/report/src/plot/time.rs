@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::scale::Scale;
-use super::{Area, LETTER, WIDTH, legend, legend_height, tick_label};
+use super::{Area, LETTER, WIDTH, class_of_series, legend, legend_height, tick_label};
 use crate::figure::{PhaseState, Series, TimeSeries};
 use crate::format;
 use crate::svg::{Anchor, Svg, short};
 use crate::table::width;
-use crate::topology::Colour;
 
 const HEIGHT: f64 = 320.0;
 /// The strip below the plot in which losses are marked.
@@ -21,11 +20,11 @@ const LOGARITHMIC_FROM: f64 = 20.0;
 /// Draws values over time.
 pub fn time_series(figure: &TimeSeries, title: &str) -> String {
     let area = Area { left: 76.0, top: 28.0, right: WIDTH - 16.0, bottom: HEIGHT - 68.0 };
-    let entries: Vec<(Colour, String)> = figure
+    let entries: Vec<(String, String)> = figure
         .series
         .iter()
         .enumerate()
-        .map(|(index, series)| (Colour::of_series(index), series.name.clone()))
+        .map(|(index, series)| (class_of_series(index), series.name.clone()))
         .collect();
     let with_legend = entries.len() > 1;
     let more = if with_legend { legend_height(area, &entries) } else { 0.0 };
@@ -44,7 +43,7 @@ pub fn time_series(figure: &TimeSeries, title: &str) -> String {
         "time [s]",
     );
     for (index, series) in figure.series.iter().enumerate() {
-        let class = format!("dots {}", Colour::of_series(index).class());
+        let class = format!("dots {}", class_of_series(index));
         svg.path(&class, &dots(series, area, &x, &y));
     }
     draw_losses(&mut svg, figure, area, &x);

@@ -43,7 +43,7 @@ use self::rig::Rig;
 use self::round::{Cycles, Row};
 use crate::clock::now_ns;
 use crate::load::Hackbench;
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result, interrupt, rounds};
 
 /// Room for the stamps of what is sent beyond the plan, so that it shows.
 const SPARE_STAMPS: u64 = 64;
@@ -131,7 +131,7 @@ fn open(
 ) -> Result<(Vec<Row>, Vec<(&'static Backend, Option<String>)>)> {
     let most = options.periods.iter().flat_map(|period| {
         let warm_up = plan::warm_up(period.as_nanos() as u64);
-        plan::rounds(options.cycles, options.rounds).into_iter().map(move |n| n + warm_up)
+        rounds::split(options.cycles, options.rounds).into_iter().map(move |n| n + warm_up)
     });
     let stamps = (most.max().unwrap_or(0) + SPARE_STAMPS) as u32;
     let (mut rows, mut states) = (Vec::new(), Vec::new());
@@ -170,7 +170,8 @@ impl Schedule {
     fn new(options: &Options, rows: &[Row]) -> Self {
         let spins: Vec<bool> = rows.iter().map(|row| row.backend.spins).collect();
         let mut turns = Vec::new();
-        for (round, counted) in plan::rounds(options.cycles, options.rounds).into_iter().enumerate()
+        for (round, counted) in
+            rounds::split(options.cycles, options.rounds).into_iter().enumerate()
         {
             for &load in &options.loads {
                 let mut parts = Vec::new();
@@ -221,8 +222,7 @@ struct Remaining {
 impl Remaining {
     /// In words; `since_ns` of the current round are over.
     fn left(&self, since_ns: u64) -> String {
-        let seconds = self.planned_ns.saturating_sub(since_ns) / crate::clock::SECOND;
-        format!("{} min {:02} s", seconds / 60, seconds % 60)
+        rounds::in_words(self.planned_ns.saturating_sub(since_ns))
     }
 }
 

@@ -3,13 +3,9 @@
 use std::io;
 use std::thread;
 
-use nix::sched::{CpuSet, sched_getaffinity};
-use nix::unistd::Pid;
 use onbeat_realtime::{DmaLatency, LockedMemory, Profile, Realtime, Scheduling};
 
-use crate::{Error, Result};
-
-const THIS_THREAD: Pid = Pid::from_raw(0);
+use crate::{Error, Result, cpus};
 
 /// CPUs and priority of the nodes' threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,22 +17,15 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// `cpus`: of the managing and of the controlled node; else the first and the last one there
+    /// `wanted`: of the managing and of the controlled node; else the first and the last one there
     /// are. A `priority` of 0 is none.
-    pub(super) fn choose(cpus: Option<(usize, usize)>, priority: u8) -> Result<Self> {
-        let allowed = sched_getaffinity(THIS_THREAD)
-            .map_err(|errno| Error::io("ask which CPUs may be used", errno))?;
-        let list: Vec<usize> =
-            (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false)).collect();
-        let ends = (list.first().copied().unwrap_or(0), list.last().copied().unwrap_or(0));
-        let (mn_cpu, cn_cpu) = cpus.unwrap_or(ends);
-        for cpu in [mn_cpu, cn_cpu] {
-            if !list.contains(&cpu) {
-                let list: Vec<String> = list.iter().map(ToString::to_string).collect();
-                let reason = format!("CPUs that may be used: {}", list.join(", "));
-                return Err(Error::Option { option: "cpus", value: cpu.to_string(), reason });
-            }
-        }
+    pub(super) fn choose(wanted: Option<(usize, usize)>, priority: u8) -> Result<Self> {
+        let usable = cpus::usable()?;
+        let ends =
+            [usable.first(), usable.last()].map(|cpu| cpu.map_or(0, |cpu| usize::from(*cpu)));
+        let (mn_cpu, cn_cpu) = wanted.unwrap_or(ends.into());
+        cpus::check("cpus", mn_cpu, &usable)?;
+        cpus::check("cpus", cn_cpu, &usable)?;
         let place = Self { mn_cpu, cn_cpu, priority: (priority > 0).then_some(priority) };
         // Refused now rather than in the middle.
         let tried = thread::scope(|scope| scope.spawn(|| place.take(mn_cpu).map(drop)).join());

@@ -35,12 +35,6 @@ impl Plan {
     }
 }
 
-/// Cycles of each round: their sum is `cycles`.
-pub(super) fn rounds(cycles: u64, rounds: u32) -> Vec<u64> {
-    let rounds = u64::from(rounds).min(cycles).max(1);
-    (0..rounds).map(|round| cycles / rounds + u64::from(round < cycles % rounds)).collect()
-}
-
 /// Cycles before those that count: caches warm, memory in its place.
 pub(super) fn warm_up(period_ns: u64) -> u64 {
     (50_000_000 / period_ns).clamp(10, 200)
@@ -71,10 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn no_cycle_is_lost_to_rounding() {
-        assert_eq!(rounds(10, 3), [4, 3, 3]);
-        assert_eq!(rounds(2, 10), [1, 1]);
-        assert_eq!(rounds(100_000, 10), [10_000; 10]);
+    fn caches_are_warm_after_a_while() {
         assert_eq!((warm_up(5_000_000), warm_up(1_000_000), warm_up(250_000)), (10, 50, 200));
     }
 }

@@ -2,12 +2,12 @@
 
 use std::mem::offset_of;
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
-use onbeat_netdev::{Handle, XdpMode};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use onbeat_netdev::Handle;
 
-use super::super::programs::{Aligned, failed};
 use super::frames::{FRAME_LEN, Frame};
-use crate::{Error, Result};
+use crate::Result;
+use crate::programs::{Aligned, Programs, failed, number};
 
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o")));
 
@@ -46,7 +46,7 @@ pub(super) struct Passed {
 /// One rig's programs, loaded.
 #[derive(Debug)]
 pub(super) struct Wire {
-    object: Object,
+    programs: Programs,
     expected: [Frame; 2],
     links: Vec<Link>,
 }
@@ -60,33 +60,28 @@ impl Wire {
         response: Frame,
         stamps: u32,
     ) -> Result<Self> {
-        let sized = |mut object: OpenObject| {
+        let size = |object: &mut OpenObject| {
             for mut map in object.maps_mut() {
                 if ["requests", "responses"].iter().any(|name| map.name() == *name) {
                     map.set_max_entries(stamps)?;
                 }
             }
-            Ok(object)
+            Ok(())
         };
-        let object = ObjectBuilder::default()
-            .open_memory(&OBJECT.0)
-            .and_then(sized)
-            .and_then(OpenObject::load)
-            .map_err(failed("load the programs of the wire"))?;
-        let mut wire = Self { object, expected: [request, response], links: Vec::new() };
-        wire.lead("to_mn", handle, to_mn)?;
-        wire.lead("to_cn", handle, to_cn)?;
-        for (program, interface) in [("request", to_mn), ("response", to_cn)] {
-            let link = wire.attach(program, handle, interface)?;
-            wire.links.push(link);
-        }
+        let mut programs = Programs::load_sized(&OBJECT.0, "the wire", size)?;
+        programs.lead("to_mn", 0, handle, to_mn)?;
+        programs.lead("to_cn", 0, handle, to_cn)?;
+        let links = [("request", to_mn), ("response", to_cn)]
+            .map(|(program, interface)| programs.attach(program, handle, interface));
+        let links = links.into_iter().collect::<Result<_>>()?;
+        let mut wire = Self { programs, expected: [request, response], links };
         wire.begin()?;
         Ok(wire)
     }
 
     /// Answers every frame in the driver of this interface.
     pub(super) fn reflect(&mut self, handle: &Handle, interface: &str) -> Result<()> {
-        let link = self.attach("reflect", handle, interface)?;
+        let link = self.programs.attach("reflect", handle, interface)?;
         self.links.push(link);
         Ok(())
     }
@@ -100,18 +95,12 @@ impl Wire {
         let octets = unsafe {
             std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of_val(&state))
         };
-        self.map(".bss")
-            .update(&0_u32.to_ne_bytes(), octets, MapFlags::ANY)
-            .map_err(failed("set up the wire"))
+        self.programs.set_state(octets)
     }
 
     /// What passed: requests, responses.
     pub(super) fn passed(&mut self) -> Result<[Passed; 2]> {
-        let octets = self
-            .map(".bss")
-            .lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(failed("read the wire"))?
-            .unwrap_or_default();
+        let octets = self.programs.state()?;
         Ok([offset_of!(wire_state, request), offset_of!(wire_state, response)].map(|at| {
             let counter = |offset: usize| number(&octets[at + offset..]);
             Passed {
@@ -130,7 +119,7 @@ impl Wire {
     }
 
     fn read(&mut self, map: &str, count: u64) -> Result<Vec<u64>> {
-        let map = self.map(map);
+        let map = self.programs.map(map);
         let stamp = |index: u64| {
             let found = map.lookup(&(index as u32).to_ne_bytes(), MapFlags::ANY);
             let octets = found.map_err(failed("read the stamps of the wire"))?;
@@ -138,43 +127,4 @@ impl Wire {
         };
         (0..count).map(stamp).collect()
     }
-
-    fn program(&mut self, name: &str) -> ProgramMut<'_> {
-        self.object.progs_mut().find(|program| program.name() == name).expect("the object holds it")
-    }
-
-    fn map(&mut self, name: &str) -> MapMut<'_> {
-        let named = |map: &MapMut<'_>| map.name().to_string_lossy().ends_with(name);
-        self.object.maps_mut().find(named).expect("the object holds it")
-    }
-
-    /// Puts a program on an interface, in native mode.
-    fn attach(&mut self, name: &str, handle: &Handle, interface: &str) -> Result<Link> {
-        let index = handle.index(interface)? as i32;
-        let link = handle.namespace().run(|| {
-            let attached = self.program(name).attach_xdp(index);
-            attached.map_err(failed(format!("put an XDP program on {interface}")))
-        })??;
-        // Where nothing is said of the mode, the kernel may choose the generic one.
-        if handle.link(interface)?.xdp.iter().any(|xdp| xdp.mode == XdpMode::Native) {
-            Ok(link)
-        } else {
-            Err(Error::Invalid(format!("{interface} runs no XDP in native mode")))
-        }
-    }
-
-    /// Says where a redirect leads.
-    fn lead(&mut self, map: &str, handle: &Handle, interface: &str) -> Result<()> {
-        let index = handle.index(interface)?;
-        // The index is looked up in the namespace of the thread that writes it.
-        handle.namespace().run(|| {
-            self.map(map)
-                .update(&0_u32.to_ne_bytes(), &index.to_ne_bytes(), MapFlags::ANY)
-                .map_err(failed(format!("lead a redirect to {interface}")))
-        })?
-    }
-}
-
-fn number(octets: &[u8]) -> u64 {
-    octets.first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets))
 }

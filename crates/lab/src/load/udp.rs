@@ -1,0 +1,238 @@
+//! Load on the network: senders of UDP datagrams, each at a rate of its own, and who receives them.
+//!
+//! A sender wakes up every millisecond and sends what is due by then, as iperf3 does by default
+//! (its `--pacing-timer`); what it is late with, it makes up for.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use onbeat_netdev::Namespace;
+
+use crate::clock::{SECOND, now_ns, sleep_until};
+use crate::{Error, Result, interrupt};
+
+/// Between two wake-ups of a sender.
+const PACE_NS: u64 = 1_000_000;
+/// How late a receiver may notice that it is to stop.
+const LOOK: Duration = Duration::from_millis(20);
+/// Within this time the first datagram of each sender has arrived, address resolution included.
+const BOUND: Duration = Duration::from_secs(10);
+
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UdpSpec {
+    /// How many senders, each with a socket and a thread of its own.
+    pub senders: usize,
+    /// Bits of payload that each sends per second.
+    pub bits_per_second: u64,
+    /// Octets of payload of a datagram.
+    pub payload_octets: usize,
+}
+
+impl UdpSpec {
+    /// Ten senders of 100 Mbit/s each (the XDP FRER paper, 5.3), in datagrams of iperf's size.
+    pub const PAPER: UdpSpec =
+        UdpSpec { senders: 10, bits_per_second: 100_000_000, payload_octets: 1470 };
+
+    /// Datagrams that a sender has sent after so many nanoseconds.
+    fn due(&self, after_ns: u64) -> u64 {
+        let bits = u128::from(after_ns) * u128::from(self.bits_per_second) / u128::from(SECOND);
+        (bits / (8 * self.payload_octets.max(1) as u128)) as u64
+    }
+}
+
+/// Senders and receivers, until this is stopped or dropped.
+#[derive(Debug)]
+pub struct UdpLoad {
+    shared: Arc<Shared>,
+    start_ns: u64,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    sent: AtomicU64,
+    refused: AtomicU64,
+    /// By receiver.
+    received: Vec<AtomicU64>,
+}
+
+/// What was sent and what arrived.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct UdpReport {
+    /// Datagrams that the kernel took.
+    pub sent: u64,
+    /// Datagrams that it refused, for want of room.
+    pub refused: u64,
+    /// Datagrams that a receiver got.
+    pub received: u64,
+    /// For how long they were sent, in seconds.
+    pub seconds: f64,
+}
+
+impl UdpReport {
+    /// Adds what was sent at another time.
+    pub fn add(&mut self, other: UdpReport) {
+        self.sent += other.sent;
+        self.refused += other.refused;
+        self.received += other.received;
+        self.seconds += other.seconds;
+    }
+
+    /// Bits of payload per second of so many datagrams, of `spec`'s size; `None` in no time.
+    #[must_use]
+    pub fn bits_per_second(&self, datagrams: u64, spec: UdpSpec) -> Option<f64> {
+        let bits = datagrams as f64 * 8.0 * spec.payload_octets as f64;
+        (self.seconds > 0.0).then_some(bits / self.seconds)
+    }
+}
+
+impl UdpLoad {
+    /// Begins to send from a namespace to these addresses of another one, in turn, and returns once
+    /// each has received something. All threads run where the calling one does.
+    ///
+    /// # Errors
+    /// Where a socket cannot be opened, or nothing arrives; [`Error::Interrupted`].
+    pub fn start(
+        from: &Namespace,
+        to: &Namespace,
+        addresses: &[IpAddr],
+        spec: UdpSpec,
+    ) -> Result<Self> {
+        let received = addresses.iter().map(|_| AtomicU64::new(0)).collect();
+        let shared = Arc::new(Shared { received, ..Shared::default() });
+        let mut load = Self { shared, start_ns: now_ns(), threads: Vec::new() };
+        let mut targets = Vec::with_capacity(addresses.len());
+        for (place, address) in addresses.iter().enumerate() {
+            let opening = |error| Error::io(format!("receive datagrams at {address}"), error);
+            let socket = to.run(|| UdpSocket::bind((*address, 0)))?.map_err(opening)?;
+            socket.set_read_timeout(Some(LOOK)).map_err(opening)?;
+            targets.push(socket.local_addr().map_err(opening)?);
+            let shared = Arc::clone(&load.shared);
+            load.add("lab-udp-sink", move || receive(&socket, &shared, place))?;
+        }
+        for target in targets.iter().cycle().take(spec.senders) {
+            let connect = || {
+                let socket = UdpSocket::bind(("0.0.0.0", 0))?;
+                socket.connect(target).map(|()| socket)
+            };
+            let socket = from.run(connect)?;
+            let socket =
+                socket.map_err(|error| Error::io(format!("send datagrams to {target}"), error))?;
+            let shared = Arc::clone(&load.shared);
+            load.add("lab-udp-source", move || send(&socket, &shared, spec))?;
+        }
+        load.start_ns = now_ns();
+        let flows = || load.shared.received.iter().all(|count| count.load(Ordering::Relaxed) > 0);
+        if interrupt::wait_until(BOUND, flows)? {
+            return Ok(load);
+        }
+        let what = "the arrival of background datagrams at every receiver".into();
+        Err(Error::Timeout { what, seconds: BOUND.as_secs_f64() })
+    }
+
+    fn add(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = thread::Builder::new().name(name.into()).spawn(run);
+        self.threads.push(thread.map_err(|error| Error::io("start a thread for load", error))?);
+        Ok(())
+    }
+
+    /// Stops sending, and says what became of it. What is on its way then is not received.
+    #[must_use]
+    pub fn stop(mut self) -> UdpReport {
+        self.end();
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        UdpReport {
+            sent: count(&self.shared.sent),
+            refused: count(&self.shared.refused),
+            received: self.shared.received.iter().map(count).sum(),
+            seconds: (now_ns() - self.start_ns) as f64 / SECOND as f64,
+        }
+    }
+
+    fn end(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // Neither a sender nor a receiver can fail.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for UdpLoad {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn send(socket: &UdpSocket, shared: &Shared, spec: UdpSpec) {
+    let payload = vec![0x5a; spec.payload_octets];
+    let start_ns = now_ns();
+    let mut sent = 0;
+    while !shared.stop.load(Ordering::Relaxed) {
+        let now = now_ns();
+        let due = spec.due(now - start_ns);
+        // Looks up in between, so that a machine that cannot keep up ends nevertheless.
+        let batch = due.saturating_sub(sent).min(64);
+        for _ in 0..batch {
+            match socket.send(&payload) {
+                Ok(_) => &shared.sent,
+                Err(_) => &shared.refused,
+            }
+            .fetch_add(1, Ordering::Relaxed);
+        }
+        sent += batch;
+        if sent == due {
+            sleep_until(now + PACE_NS);
+        }
+    }
+}
+
+fn receive(socket: &UdpSocket, shared: &Shared, place: usize) {
+    // What does not fit is cut off: only the number counts.
+    let mut octets = [0; 8];
+    while !shared.stop.load(Ordering::Relaxed) {
+        match socket.recv(&mut octets) {
+            Ok(_) => _ = shared.received[place].fetch_add(1, Ordering::Relaxed),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            // An interface that was taken away: nothing will come any more.
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_senders_schedule_is_its_rate() {
+        let spec = UdpSpec::PAPER;
+        assert_eq!(spec.due(SECOND), 8503, "100 Mbit/s of 11,760 bits each");
+        assert_eq!(spec.due(117_600), 1);
+        assert_eq!(spec.due(117_599), 0);
+        assert_eq!(spec.due(3600 * SECOND), 30_612_244, "an hour later nothing has drifted");
+    }
+
+    #[test]
+    fn datagrams_flow_from_every_sender_to_every_address() {
+        let here = Namespace::current().unwrap();
+        let addresses = ["127.0.0.1", "127.0.0.2"].map(|text| text.parse().unwrap());
+        let spec = UdpSpec { senders: 4, bits_per_second: 1_000_000, payload_octets: 100 };
+        let load = UdpLoad::start(&here, &here, &addresses, spec).unwrap();
+        let report = load.stop();
+        assert!(report.received >= 2 && report.sent >= report.received, "{report:?}");
+        assert_eq!(report.refused, 0);
+        assert!(report.bits_per_second(report.received, spec).unwrap() > 0.0);
+        assert_eq!(UdpReport::default().bits_per_second(1, spec), None);
+        let mut sum = report;
+        sum.add(report);
+        assert_eq!((sum.sent, sum.seconds), (2 * report.sent, 2.0 * report.seconds));
+    }
+}

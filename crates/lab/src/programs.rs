@@ -1,0 +1,109 @@
+//! BPF programs of benches and scenarios, loaded from an object file.
+
+use std::io;
+
+use libbpf_rs::{Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
+use onbeat_netdev::{Handle, XdpMode};
+
+use crate::{Error, Result};
+
+/// Octets in memory aligned as ELF wants them.
+#[repr(align(8))]
+pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
+
+/// The programs of an object file, loaded.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    object: Object,
+}
+
+/// From libbpf's error to ours, with what was being done.
+pub(crate) fn failed(operation: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Error {
+    // The alternate form tells the kernel's reason behind libbpf's.
+    |error| Error::io(operation, io::Error::other(format!("{error:#}")))
+}
+
+impl Programs {
+    /// Loads an object; `of` says whose programs these are.
+    pub(crate) fn load(object: &[u8], of: &str) -> Result<Self> {
+        Self::load_sized(object, of, |_| Ok(()))
+    }
+
+    /// As [`Programs::load`]; `size` sets the sizes of maps first.
+    pub(crate) fn load_sized(
+        object: &[u8],
+        of: &str,
+        size: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+    ) -> Result<Self> {
+        let sized = |mut object: OpenObject| size(&mut object).map(|()| object);
+        let object = ObjectBuilder::default()
+            .open_memory(object)
+            .and_then(sized)
+            .and_then(OpenObject::load)
+            .map_err(failed(format!("load the programs of {of}")))?;
+        Ok(Self { object })
+    }
+
+    pub(crate) fn program(&mut self, name: &str) -> ProgramMut<'_> {
+        self.object.progs_mut().find(|program| program.name() == name).expect("the object holds it")
+    }
+
+    pub(crate) fn map(&mut self, name: &str) -> MapMut<'_> {
+        // The kernel shortens names of sections from the left.
+        let named = |map: &MapMut<'_>| map.name().to_string_lossy().ends_with(name);
+        self.object.maps_mut().find(named).expect("the object holds it")
+    }
+
+    /// Puts a program on an interface, in native mode.
+    pub(crate) fn attach(&mut self, name: &str, handle: &Handle, interface: &str) -> Result<Link> {
+        let index = handle.index(interface)? as i32;
+        let link = handle.namespace().run(|| {
+            let attached = self.program(name).attach_xdp(index);
+            attached.map_err(failed(format!("put an XDP program on {interface}")))
+        })??;
+        // Where nothing is said of the mode, the kernel may choose the generic one.
+        if handle.link(interface)?.xdp.iter().any(|xdp| xdp.mode == XdpMode::Native) {
+            Ok(link)
+        } else {
+            Err(Error::Invalid(format!("{interface} runs no XDP in native mode")))
+        }
+    }
+
+    /// Says where a redirect leads.
+    pub(crate) fn lead(
+        &mut self,
+        map: &str,
+        key: u32,
+        handle: &Handle,
+        interface: &str,
+    ) -> Result<()> {
+        let index = handle.index(interface)?;
+        // The index is looked up in the namespace of the thread that writes it.
+        handle.namespace().run(|| {
+            self.map(map)
+                .update(&key.to_ne_bytes(), &index.to_ne_bytes(), MapFlags::ANY)
+                .map_err(failed(format!("lead a redirect to {interface}")))
+        })?
+    }
+
+    /// Writes the programs' global variables, all of them.
+    pub(crate) fn set_state(&mut self, octets: &[u8]) -> Result<()> {
+        self.map(".bss")
+            .update(&0_u32.to_ne_bytes(), octets, MapFlags::ANY)
+            .map_err(failed("write the variables of the programs"))
+    }
+
+    /// The programs' global variables.
+    pub(crate) fn state(&mut self) -> Result<Vec<u8>> {
+        let octets = self
+            .map(".bss")
+            .lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(failed("read the variables of the programs"))?;
+        Ok(octets.unwrap_or_default())
+    }
+}
+
+/// The number that octets of a map begin with.
+pub(crate) fn number(octets: &[u8]) -> u64 {
+    octets.first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets))
+}

@@ -1,0 +1,104 @@
+//! Background traffic through a row's nodes: datagrams that the network stacks of both nodes route,
+//! one half by each path. They are of no stream.
+//!
+//! ```text
+//!                             .5  path1  .6
+//!   talker .1 --- .2 a             198.51.100.x            b .1 --- .2, .3 listener
+//!         192.0.2.x           .9  path2  .10                   203.0.113.x
+//! ```
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+
+use onbeat_netdev::Handle;
+
+use super::row::Row;
+use crate::load::{UdpLoad, UdpSpec};
+use crate::{Error, Result, World};
+
+/// A network of documentation (RFC 5737).
+#[derive(Clone, Copy)]
+enum Net {
+    Talker,
+    Paths,
+    Listener,
+}
+
+impl Net {
+    fn address(self, host: u8) -> IpAddr {
+        let [a, b, c] = match self {
+            Net::Talker => [192, 0, 2],
+            Net::Paths => [198, 51, 100],
+            Net::Listener => [203, 0, 113],
+        };
+        Ipv4Addr::new(a, b, c, host).into()
+    }
+}
+
+/// Where, on which interface, in which network, which host, and how long the prefix is.
+const ADDRESSES: [(&str, &str, Net, u8, u8); 9] = [
+    ("talker", "eth0", Net::Talker, 1, 24),
+    ("a", "host", Net::Talker, 2, 24),
+    ("a", "path1", Net::Paths, 5, 30),
+    ("b", "path1", Net::Paths, 6, 30),
+    ("a", "path2", Net::Paths, 9, 30),
+    ("b", "path2", Net::Paths, 10, 30),
+    ("b", "host", Net::Listener, 1, 24),
+    ("listener", "eth0", Net::Listener, 2, 24),
+    ("listener", "eth0", Net::Listener, 3, 24),
+];
+
+struct Route {
+    at: (&'static str, &'static str),
+    to: (Net, u8, u8),
+    via: (Net, u8),
+}
+
+/// To the listener by both paths, to the talker by the first.
+const ROUTES: [Route; 5] = [
+    Route { at: ("talker", "eth0"), to: (Net::Listener, 0, 24), via: (Net::Talker, 2) },
+    Route { at: ("a", "path1"), to: (Net::Listener, 2, 32), via: (Net::Paths, 6) },
+    Route { at: ("a", "path2"), to: (Net::Listener, 3, 32), via: (Net::Paths, 10) },
+    Route { at: ("b", "path1"), to: (Net::Talker, 0, 24), via: (Net::Paths, 5) },
+    Route { at: ("listener", "eth0"), to: (Net::Talker, 0, 24), via: (Net::Listener, 1) },
+];
+
+/// Gives a row's hosts and nodes what it takes to route.
+pub(super) fn prepare(world: &World, row: &Row) -> Result<()> {
+    for (station, interface, net, host, prefix) in ADDRESSES {
+        let handle = world.handle(&row.station(station))?;
+        handle.add_address(interface, net.address(host), prefix)?;
+    }
+    for Route { at: (station, interface), to: (net, host, prefix), via: (near, neighbour) } in
+        ROUTES
+    {
+        let handle = world.handle(&row.station(station))?;
+        handle.add_route(interface, net.address(host), prefix, near.address(neighbour))?;
+    }
+    for node in ["a", "b"] {
+        forward(world.handle(&row.station(node))?)?;
+    }
+    Ok(())
+}
+
+fn forward(handle: &Handle) -> Result<()> {
+    let set = |path: &str, value: &str| {
+        fs::write(path, value).map_err(|error| Error::io(format!("write {value} to {path}"), error))
+    };
+    // /proc/sys/net shows the namespace of the thread that opens it.
+    handle.namespace().run(|| {
+        set("/proc/sys/net/ipv4/ip_forward", "1")?;
+        // Answers would come by path1 only, and the kernel distrusts what comes another way.
+        for interface in ["all", "path1", "path2"] {
+            set(&format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter"), "0")?;
+        }
+        Ok(())
+    })?
+}
+
+/// Begins to send through a row's nodes, from where this thread runs.
+pub(super) fn start(world: &World, row: &Row) -> Result<UdpLoad> {
+    let (talker, listener) = (row.station("talker"), row.station("listener"));
+    let targets = [2, 3].map(|host| Net::Listener.address(host));
+    UdpLoad::start(world.namespace(&talker)?, world.namespace(&listener)?, &targets, UdpSpec::PAPER)
+}

@@ -1,0 +1,264 @@
+//! From what was found to checks and figures.
+
+use onbeat_report::figure::DistributionSeries;
+use onbeat_report::{
+    Cell, Check, Column, Counters, Distribution, Loss, Measurement, Recorder, TimeSeries,
+};
+
+use super::Load;
+use super::case::Case;
+use super::place::Place;
+use super::row::{REDIRECT, Row};
+use super::schedule::Schedule;
+use crate::load::UdpSpec;
+use crate::scenario::stage::Stage;
+
+/// A figure of the paper: what it shows, and which rows under which loads.
+type PaperFigure = (&'static str, &'static [(&'static str, Load)]);
+
+const PAPER: [PaperFigure; 3] = [
+    (
+        "figure 7: user space at normal and real-time priority",
+        &[
+            ("packet", Load::Idle),
+            ("packet", Load::Stress),
+            ("packet, real-time", Load::Idle),
+            ("packet, real-time", Load::Stress),
+        ],
+    ),
+    (
+        "figure 8: XDP and user space on an idle and a loaded CPU",
+        &[
+            ("XDP", Load::Idle),
+            ("XDP", Load::Stress),
+            ("packet, real-time", Load::Idle),
+            ("packet, real-time", Load::Stress),
+        ],
+    ),
+    (
+        "figure 9: XDP under background traffic",
+        &[
+            ("XDP", Load::Idle),
+            ("XDP", Load::Background),
+            ("XDP, threaded NAPI", Load::Background),
+            ("XDP, threaded NAPI, real-time", Load::Background),
+        ],
+    ),
+];
+
+pub(super) fn fill(
+    stage: &mut Stage<'_>,
+    rows: &[(Row, Option<String>)],
+    cases: &[Case],
+    schedule: &Schedule,
+    place: &Place,
+) {
+    let loads = Load::ALL.into_iter().filter(|load| cases.iter().any(|case| case.load == *load));
+    let loads: Vec<Load> = loads.collect();
+    for load in &loads {
+        checks(stage, *load, &of(cases, *load).collect::<Vec<_>>());
+    }
+    stage.figure("rows", states(rows));
+    if loads.len() == Load::ALL.len() {
+        for (title, curves) in PAPER {
+            stage.figure(format!("round trip as in the paper, {title}"), paper(cases, curves));
+        }
+    }
+    distributions(stage, "round trip", &loads, cases, |case| &case.actual);
+    added(stage, &loads, cases);
+    stage.figure("probes", probes(cases));
+    let from_due = "round trip from when a probe was due";
+    distributions(stage, from_due, &loads, cases, |case| &case.intended);
+    for load in &loads {
+        let name = format!("round trip over time, {}", load.name());
+        stage.figure(name, over_time(of(cases, *load)));
+    }
+    notes(stage, &loads, schedule, place);
+}
+
+fn of(cases: &[Case], load: Load) -> impl Iterator<Item = &Case> {
+    cases.iter().filter(move |case| case.load == load)
+}
+
+/// What must hold on any machine. Background traffic may take more room than there is: then probes
+/// are lost, which is told and no failure.
+fn checks(stage: &mut Stage<'_>, load: Load, cases: &[&Case]) {
+    let sum = |count: fn(&Case) -> u64| cases.iter().map(|case| count(case)).sum::<u64>();
+    let mut eq = |name: &str, value: u64| {
+        let name = format!("{}: {name}", load.name());
+        stage.check(Check::eq(name, value, 0_u64, "probes"));
+    };
+    if load != Load::Background {
+        eq("lost", sum(|case| case.lost));
+    }
+    eq("duplicated", sum(|case| case.duplicated));
+    eq("changed on the way (octets, VLAN tag, R-TAG left)", sum(|case| case.changed));
+    let fewest = cases.iter().map(|case| case.sent - case.lost).min().unwrap_or(0);
+    let name = format!("{}: came back, of the row with the fewest", load.name());
+    stage.check(Check::min(name, fewest, 1_u64, "probes"));
+}
+
+fn states(rows: &[(Row, Option<String>)]) -> Counters {
+    let mut table = Counters::new(["row", "what it is", "state"]);
+    for (row, why_not) in rows {
+        let state = why_not.as_ref().map_or("measured".into(), |why| format!("not here: {why}"));
+        table.row([row.name.into(), row.summary.into(), state]);
+    }
+    table
+}
+
+/// Curves of several loads in one figure; rows that could not be had are left out.
+fn paper(cases: &[Case], curves: &[(&str, Load)]) -> Distribution {
+    let mut figure = Recorder::new().figure();
+    figure.series = curves
+        .iter()
+        .filter_map(|(row, load)| {
+            let case = of(cases, *load).find(|case| case.row.name == *row)?;
+            let series = case.actual.figure().series.pop()?;
+            Some(DistributionSeries { name: format!("{row}, {}", load.name()), ..series })
+        })
+        .collect();
+    figure
+}
+
+fn distributions(
+    stage: &mut Stage<'_>,
+    what: &str,
+    loads: &[Load],
+    cases: &[Case],
+    recorder: fn(&Case) -> &Recorder,
+) {
+    for load in loads {
+        let mut all = Recorder::new();
+        of(cases, *load).for_each(|case| all.merge(recorder(case)));
+        stage.figure(format!("{what}, {}", load.name()), all.figure());
+    }
+}
+
+/// Beside the reference.
+fn added(stage: &mut Stage<'_>, loads: &[Load], cases: &[Case]) {
+    for load in loads {
+        let median = |case: &Case| case.actual.figure().series.first()?.p50;
+        let reference = of(cases, *load).find(|case| case.row.name == REDIRECT).and_then(median);
+        for case in of(cases, *load).filter(|case| case.row.name != REDIRECT) {
+            let (Some(reference), Some(median)) = (reference, median(case)) else { continue };
+            let name =
+                format!("added to the median round trip: {}, {}", case.row.name, load.name());
+            stage.figure(name, Measurement::new("ns", median as f64 - reference as f64));
+        }
+    }
+}
+
+fn probes(cases: &[Case]) -> Counters {
+    let mut table = Counters::new([
+        Column::from("load"),
+        "row".into(),
+        "sent".into(),
+        "lost".into(),
+        "duplicated".into(),
+        "reordered".into(),
+        ("sent late at most", "ns").into(),
+        ("steal meanwhile", "%").into(),
+        ("background sent", "Mbit/s").into(),
+        ("background received", "Mbit/s").into(),
+    ]);
+    for case in cases {
+        let report = &case.background;
+        let megabits = |datagrams| match report.bits_per_second(datagrams, UdpSpec::PAPER) {
+            Some(rate) => Cell::from((rate / 1e5).round() / 10.0),
+            None => "".into(),
+        };
+        table.row([
+            Cell::from(case.load.name()),
+            case.row.name.into(),
+            case.sent.into(),
+            case.lost.into(),
+            case.duplicated.into(),
+            case.reordered.into(),
+            case.latest_ns.into(),
+            case.cpu
+                .steal_percent()
+                .map_or("".into(), |share| ((share * 10.0).round() / 10.0).into()),
+            megabits(report.sent),
+            megabits(report.received),
+        ]);
+    }
+    table
+}
+
+fn over_time<'a>(cases: impl Iterator<Item = &'a Case>) -> TimeSeries {
+    let mut series = TimeSeries::new("ns");
+    let mut losses: Vec<Loss> = Vec::new();
+    for case in cases {
+        series = series.series(case.row.name, case.over_time.clone());
+        losses.extend(&case.losses);
+    }
+    losses.sort_by(|a, b| a.from_s.total_cmp(&b.from_s));
+    series.losses(losses)
+}
+
+fn notes(stage: &mut Stage<'_>, loads: &[Load], schedule: &Schedule, place: &Place) {
+    let (size, rate) = (stage.size(), stage.rate(1000));
+    stage.note(format!(
+        "Probes of {size} octets, {rate} per second, each row in turn in {} rounds; {} before those \
+         that count in each. A round trip is from just before the probe is handed to the talker's \
+         kernel to the time stamp of that kernel when it is back. The listener answers by an XDP \
+         program, in softirq, as a kernel answers a ping.",
+        schedule.rounds,
+        schedule.warm_up(),
+    ));
+    stage.note(format!(
+        "\"{REDIRECT}\" is the same chain, answering program and crossings of veth included: what a \
+         row has beyond it is what its data plane adds."
+    ));
+    stage.note(
+        "From when a probe was due: what kept the sender waiting is in it. Probes that could not be \
+         sent in time were sent late and not left out."
+            .to_owned(),
+    );
+    if loads.contains(&Load::Stress) {
+        stage.note(
+            "CPU stressors: on each CPU of a node one thread that counts, one that streams through \
+             24 MiB and one that adds cubes of 8 MiB, at normal priority."
+                .to_owned(),
+        );
+    }
+    if loads.contains(&Load::Background) {
+        let UdpSpec { senders, bits_per_second, payload_octets } = UdpSpec::PAPER;
+        stage.note(format!(
+            "UDP background: {senders} senders of {} Mbit/s each in datagrams of {payload_octets} \
+             octets, from the talker to the listener, one half by each path. They are of no stream: \
+             the network stacks of the nodes route them, whatever moves the streams. A user-space \
+             data plane sees a copy of each.",
+            bits_per_second / 1_000_000
+        ));
+    }
+    stage.note(place.note());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::ROWS;
+    use super::*;
+
+    #[test]
+    fn the_papers_figures_name_rows_that_there_are() {
+        for (_, curves) in PAPER {
+            for (name, load) in curves {
+                assert!(ROWS.iter().any(|row| row.name == *name && row.is_for(*load)), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_not_there_is_no_curve() {
+        let row = |name: &str| *ROWS.iter().find(|row| row.name == name).unwrap();
+        let mut xdp = Case::new(row("XDP"), Load::Idle);
+        let phase = xdp.actual.phase("XDP");
+        xdp.actual.record(phase, 5000);
+        let figure = paper(&[xdp], PAPER[1].1);
+        let names: Vec<&str> = figure.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["XDP, idle"]);
+        assert_eq!(figure.unit, "ns");
+    }
+}

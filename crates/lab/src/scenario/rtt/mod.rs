@@ -1,0 +1,199 @@
+//! Round trips of single probes through two nodes and two paths, as the paper "Lightweight
+//! Implementation of Per-packet Service Protection in eBPF/XDP" measures them (5.3, figures 7 to 9):
+//! on an idle machine, with CPU stressors on the nodes' cores, with background traffic through the
+//! same nodes.
+//!
+//! ```text
+//!                      path1
+//!   talker --- a ================== b --- listener        once for each row
+//!                      path2
+//!   sends, takes                          answers (XDP)
+//! ```
+//!
+//! `row` is the table of what is compared, `rig` builds it, `schedule` says who is measured when,
+//! `place` which CPU does what; `programs`, `napi` and `background` are parts of a row; `case` holds
+//! what came of it, and `figures` makes the result.
+
+mod background;
+mod case;
+mod figures;
+mod napi;
+mod place;
+mod programs;
+mod rig;
+mod row;
+mod schedule;
+
+use std::time::Duration;
+
+use onbeat_report::CpuTimes;
+use onbeat_wire::VlanTag;
+
+use self::case::Case;
+use self::place::Place;
+use self::rig::Rig;
+use self::row::Row;
+use self::schedule::{Block, Schedule};
+use super::flow::{PCP, next_stream};
+use super::stage::Stage;
+use super::two_paths::{THERE, TwoPaths, VLAN};
+use crate::clock::now_ns;
+use crate::load::{Stress, Stressor};
+use crate::traffic::{
+    Expect, FrameSpec, Rate, Settled, Sink, Source, SourceConfig, sent_all, settle,
+};
+use crate::{Error, Result, Topology, interrupt, rounds};
+
+/// What else the machine does while probes are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Load {
+    Idle,
+    /// CPU stressors on the nodes' cores.
+    Stress,
+    /// UDP through the nodes.
+    Background,
+}
+
+impl Load {
+    const ALL: [Load; 3] = [Load::Idle, Load::Stress, Load::Background];
+
+    /// As figures name it.
+    fn name(self) -> &'static str {
+        match self {
+            Load::Idle => "idle",
+            Load::Stress => "CPU stressors",
+            Load::Background => "UDP background",
+        }
+    }
+}
+
+/// The network of one row.
+pub(super) fn network() -> Topology {
+    TwoPaths::vector(1000).topology()
+}
+
+pub(super) fn play_idle(stage: &mut Stage<'_>) -> Result<()> {
+    play(stage, &[Load::Idle])
+}
+
+pub(super) fn play_loaded(stage: &mut Stage<'_>) -> Result<()> {
+    play(stage, &[Load::Stress])
+}
+
+pub(super) fn play_background(stage: &mut Stage<'_>) -> Result<()> {
+    play(stage, &[Load::Background])
+}
+
+pub(super) fn play_all(stage: &mut Stage<'_>) -> Result<()> {
+    play(stage, &Load::ALL)
+}
+
+fn play(stage: &mut Stage<'_>, loads: &[Load]) -> Result<()> {
+    const MOST: u64 = 1_000_000;
+    let probes = stage.options.probes.unwrap_or(10_000);
+    if !(1..=MOST).contains(&probes) {
+        let reason = format!("use 1 to {MOST}");
+        return Err(Error::Option { option: "probes", value: probes.to_string(), reason });
+    }
+    let place = Place::choose()?;
+    stage.draw(&network());
+    let _hosts = place.with_hosts()?;
+    let rig = Rig::build(stage, loads, &place)?;
+    let rows: Vec<Row> = rig.present().collect();
+    let of_load = |load| (0..rows.len()).filter(|row| rows[*row].is_for(load)).collect();
+    let schedule = Schedule::new(loads, of_load, probes, stage.rate(1000));
+    let mut cases: Vec<Case> = loads
+        .iter()
+        .flat_map(|load| rows.iter().map(move |row| Case::new(*row, *load)))
+        .filter(|case| case.row.is_for(case.load))
+        .collect();
+    Run { stage, rig: &rig, place: &place, schedule: &schedule, left_ns: 0, start_ns: now_ns() }
+        .all(&rows, &mut cases)?;
+    figures::fill(stage, &rig.rows, &cases, &schedule, &place);
+    Ok(())
+}
+
+/// A measurement as it goes on.
+struct Run<'r, 's> {
+    stage: &'r mut Stage<'s>,
+    rig: &'r Rig,
+    place: &'r Place,
+    schedule: &'r Schedule,
+    left_ns: u64,
+    start_ns: u64,
+}
+
+impl Run<'_, '_> {
+    fn all(&mut self, rows: &[Row], cases: &mut [Case]) -> Result<()> {
+        self.left_ns = self.schedule.duration_ns();
+        let announced = format!("this takes about {}", rounds::in_words(self.left_ns));
+        self.stage.progress.line(&announced);
+        for block in &self.schedule.blocks {
+            let stressed = block.load == Load::Stress;
+            let _stress =
+                stressed.then(|| Stress::start(&self.place.nodes(), &Stressor::ALL)).transpose()?;
+            for &row in &block.rows {
+                interrupt::check()?;
+                let row = rows[row];
+                let of = |case: &&mut Case| (case.row, case.load) == (row, block.load);
+                let case = cases.iter_mut().find(of).expect("there is one for each");
+                self.turn(block, case)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A row's turn in a round.
+    fn turn(&mut self, block: &Block, case: &mut Case) -> Result<()> {
+        let world = &self.rig.world;
+        let background = (block.load == Load::Background)
+            .then(|| background::start(world, &case.row))
+            .transpose()?;
+        let before = CpuTimes::now();
+        let settled = self.probes(block, &case.row)?;
+        if let (Some(before), Some(now)) = (before, CpuTimes::now()) {
+            case.cpu.add(before, now);
+        }
+        if let Some(background) = background {
+            case.background.add(background.stop());
+        }
+        case.add(&settled, self.schedule.warm_up(), self.start_ns);
+        self.left_ns = self.left_ns.saturating_sub(self.schedule.turn_ns(block));
+        Ok(())
+    }
+
+    fn probes(&mut self, block: &Block, row: &Row) -> Result<Settled> {
+        let talker = self.rig.world.handle(&row.station("talker"))?;
+        let vlans = vec![VlanTag { pcp: PCP, ..VlanTag::new(VLAN) }];
+        let stream = next_stream();
+        let expect = Expect { stream, vlans: vlans.clone() };
+        let sink = Sink::start(talker.namespace(), "eth0", &[expect])?;
+        let probes = self.schedule.warm_up() + block.probes;
+        let config = SourceConfig {
+            stream,
+            frame: FrameSpec {
+                destination: THERE,
+                source: talker.link("eth0")?.mac.unwrap_or_default(),
+                vlans,
+                size: self.stage.size(),
+            },
+            rate: Rate::PerSecond(self.stage.rate(1000)),
+            limit: Some(probes),
+            spin: Duration::ZERO,
+        };
+        let source = {
+            let _interrupt = self.place.as_interrupt()?;
+            Source::start(talker.namespace(), "eth0", config)?
+        };
+        let (round, all) = (block.round + 1, self.schedule.rounds);
+        let (load, begun, left_ns) = (block.load.name(), now_ns(), self.left_ns);
+        let progress = &mut self.stage.progress;
+        let sent = sent_all(source, self.schedule.turn_ns(block), || {
+            progress.update(|| {
+                let left = rounds::in_words(left_ns.saturating_sub(now_ns() - begun));
+                format!("round {round} of {all}, {load}, {}: {left} left", row.name)
+            });
+        })?;
+        settle(sent, sink)
+    }
+}

@@ -1,0 +1,99 @@
+//! Which CPU does what.
+
+use onbeat_realtime::{CpuSet, Profile, Realtime, Scheduling};
+
+use crate::{Result, cpus};
+
+/// Of the thread that sends probes: it is in the place of an interface's interrupt, which nothing
+/// keeps waiting.
+const PROBER: Scheduling = Scheduling::Fifo(80);
+
+/// Which CPU does what. What a frame causes in softirq happens on the CPU that sent it: probes are
+/// sent from the CPU of node a, so that it is on the nodes' CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Background traffic, whoever receives, and this program.
+    pub(super) hosts: CpuSet,
+    /// Node a.
+    pub(super) a: u16,
+    /// Node b.
+    pub(super) b: u16,
+}
+
+impl Place {
+    /// Of the CPUs that may be used.
+    pub(super) fn choose() -> Result<Self> {
+        Ok(Self::among(&cpus::usable()?))
+    }
+
+    /// A CPU for each node and the rest for the hosts, as far as there are so many. `usable` are
+    /// ascending, and at least one: the first has the most to do besides.
+    fn among(usable: &[u16]) -> Self {
+        let set = |cpus: &[u16]| cpus.iter().copied().collect();
+        match *usable {
+            [ref hosts @ .., b, a] if !hosts.is_empty() => Self { hosts: set(hosts), a, b },
+            [host, node] => Self { hosts: set(&[host]), a: node, b: node },
+            _ => {
+                let only = usable.first().copied().unwrap_or(0);
+                Self { hosts: set(&[only]), a: only, b: only }
+            }
+        }
+    }
+
+    /// The CPUs of both nodes.
+    pub(super) fn nodes(&self) -> CpuSet {
+        [self.a, self.b].into_iter().collect()
+    }
+
+    /// Keeps this thread, and the threads it starts meanwhile, where the hosts are.
+    pub(super) fn with_hosts(&self) -> Result<Realtime> {
+        Ok(Profile::default().on_cpus(self.hosts.clone()).enter()?)
+    }
+
+    /// Makes this thread, and the threads it starts meanwhile, send as an interface of node a would
+    /// bring frames in.
+    pub(super) fn as_interrupt(&self) -> Result<Realtime> {
+        let cpu = [self.a].into_iter().collect();
+        Ok(Profile::default().on_cpus(cpu).scheduled(PROBER).enter()?)
+    }
+
+    /// In words.
+    pub(super) fn note(&self) -> String {
+        let nodes = if self.a == self.b {
+            format!("Both nodes on CPU {}", self.a)
+        } else {
+            format!("Node a on CPU {}, node b on CPU {}", self.a, self.b)
+        };
+        let shared = if self.nodes().contains_all(&self.hosts) {
+            " There is no other CPU, so that both disturb each other."
+        } else {
+            ""
+        };
+        format!(
+            "{nodes}; the hosts, with the background traffic and what receives, on CPU {}.{shared} \
+             On a veth, what a frame causes in softirq happens on the CPU that sent it: probes are \
+             sent from node a's CPU, by a thread at {PROBER}, which stands for the interrupt of a \
+             NIC.",
+            self.hosts
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_and_hosts_are_apart_as_far_as_can_be() {
+        let among = |usable: &[u16]| {
+            let Place { hosts, a, b } = Place::among(usable);
+            (hosts.to_string(), a, b)
+        };
+        assert_eq!(among(&[3]), ("3".into(), 3, 3));
+        assert_eq!(among(&[0, 1]), ("0".into(), 1, 1));
+        assert_eq!(among(&[0, 1, 2]), ("0".into(), 2, 1));
+        assert_eq!(among(&[0, 1, 4, 5]), ("0-1".into(), 5, 4));
+        assert!(Place::among(&[3]).note().contains("no other CPU"));
+        assert!(!Place::among(&[0, 1]).note().contains("no other CPU"));
+    }
+}

@@ -1,0 +1,41 @@
+//! The programs of `bpf/rtt.bpf.c`: who answers probes, and nodes that redirect.
+
+use libbpf_rs::Link;
+
+use super::row::Row;
+use crate::programs::{Aligned, Programs};
+use crate::scenario::two_paths::BACK;
+use crate::{Result, World};
+
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/rtt.bpf.o")));
+
+fn load() -> Result<Programs> {
+    Programs::load(&OBJECT.0, "the round trips")
+}
+
+/// Has the listener of a row answer every probe, until the result is dropped.
+pub(super) fn answer(world: &World, row: &Row) -> Result<Link> {
+    let mut programs = load()?;
+    let mut state = programs.state()?;
+    state[..BACK.0.len()].copy_from_slice(&BACK.0);
+    programs.set_state(&state)?;
+    programs.attach("answer", world.handle(&row.station("listener"))?, "eth0")
+}
+
+/// Has the nodes of a row redirect, until the result is dropped.
+pub(super) fn redirect(world: &World, row: &Row) -> Result<Vec<Link>> {
+    let mut links = Vec::new();
+    for node in ["a", "b"] {
+        let handle = world.handle(&row.station(node))?;
+        let mut programs = load()?;
+        programs.lead("to_paths", 0, handle, "path1")?;
+        programs.lead("to_paths", 1, handle, "path2")?;
+        programs.lead("to_host", 0, handle, "host")?;
+        for (program, interface) in
+            [("replicate", "host"), ("deliver", "path1"), ("eliminate", "path2")]
+        {
+            links.push(programs.attach(program, handle, interface)?);
+        }
+    }
+    Ok(links)
+}

@@ -1,0 +1,92 @@
+//! The rows, ready to be measured: each has hosts, nodes and paths of its own, so that nothing has to
+//! be taken down between two measurements.
+
+use libbpf_rs::Link;
+use onbeat_node::config::Backend;
+
+use super::place::Place;
+use super::row::{Napi, Plane, REDIRECT, ROWS, Row};
+use super::{Load, background, napi, programs};
+use crate::scenario::stage::Stage;
+use crate::{Error, Result, Topology, World};
+
+/// Interfaces of a node.
+const INTERFACES: [&str; 3] = ["host", "path1", "path2"];
+
+/// The rows, ready to be measured.
+pub(super) struct Rig {
+    // Dropped before the interfaces that they are on.
+    links: Vec<Link>,
+    pub(super) world: World,
+    /// Every row that was asked for, and why not where it could not be had.
+    pub(super) rows: Vec<(Row, Option<String>)>,
+}
+
+impl Rig {
+    /// Builds what is measured under these loads.
+    pub(super) fn build(stage: &mut Stage<'_>, loads: &[Load], place: &Place) -> Result<Self> {
+        let only = stage.options.backend;
+        let wanted = |row: &&Row| row.runs_on(only) && loads.iter().any(|load| row.is_for(*load));
+        let rows: Vec<Row> = ROWS.iter().filter(wanted).copied().collect();
+        let mut network = Topology::default();
+        for row in &rows {
+            let Topology { hosts, nodes, links, .. } = row.topology(place);
+            network.hosts.extend(hosts);
+            network.nodes.extend(nodes);
+            network.links.extend(links);
+        }
+        stage.tell_line("building the network");
+        let mut rig = Self { links: Vec::new(), world: World::build(&network)?, rows: Vec::new() };
+        for row in rows {
+            stage.tell_line(&format!("starting {}", row.name));
+            let opened = rig.open(stage, &row, loads, place);
+            let why_not = match opened {
+                Ok(()) => None,
+                // Without a reference nothing is worth measuring.
+                Err(error) if row.name == REDIRECT => return Err(error),
+                Err(error @ Error::Interrupted) => return Err(error),
+                Err(error) => Some(error.to_string().replace('\n', " ")),
+            };
+            rig.rows.push((row, why_not));
+        }
+        let nodes = rig.present().filter(|row| row.plane != Plane::Redirect);
+        let nodes: Vec<String> =
+            nodes.flat_map(|row| ["a", "b"].map(|node| row.station(node))).collect();
+        stage.look_at_ports(&rig.world, nodes.iter().map(String::as_str))?;
+        Ok(rig)
+    }
+
+    /// The rows that can be measured.
+    pub(super) fn present(&self) -> impl Iterator<Item = Row> {
+        self.rows.iter().filter(|(_, why_not)| why_not.is_none()).map(|(row, _)| *row)
+    }
+
+    fn open(&mut self, stage: &Stage<'_>, row: &Row, loads: &[Load], place: &Place) -> Result<()> {
+        if let Plane::Frer { backend, .. } = row.plane {
+            let mut known = Backend::ALL.iter().map(|(name, _)| *name);
+            if !known.clone().any(|name| name == backend) {
+                let known = known.by_ref().map(str::to_owned).collect();
+                return Err(Error::Unknown { what: "back end", name: backend.into(), known });
+            }
+        }
+        match row.plane {
+            Plane::Redirect => self.links.extend(programs::redirect(&self.world, row)?),
+            Plane::Frer { napi, .. } => {
+                for node in ["a", "b"] {
+                    self.world.start(&row.station(node), &stage.options.onbeat_bin)?;
+                }
+                if let Napi::Threaded { realtime } = napi {
+                    for (node, cpu) in [("a", place.a), ("b", place.b)] {
+                        let namespace = self.world.namespace(&row.station(node))?;
+                        napi::thread(namespace, &INTERFACES, cpu, realtime)?;
+                    }
+                }
+            }
+        }
+        self.links.push(programs::answer(&self.world, row)?);
+        if loads.contains(&Load::Background) {
+            background::prepare(&self.world, row)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! Who is measured when. Pure.
+
+use super::Load;
+use crate::clock::SECOND;
+use crate::rounds;
+
+/// Rounds of a measurement, where there are probes enough.
+const ROUNDS: u32 = 10;
+/// Probes of a round at least: fewer are not worth the change.
+const LEAST: u64 = 100;
+/// Around a row's turn in a round, at most: load begins, the last probe comes back, threads end.
+const AROUND_NS: u64 = 150_000_000;
+
+/// Under one load in one round: the rows one after another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Block {
+    /// From 0.
+    pub(super) round: u32,
+    pub(super) load: Load,
+    /// Rows, as places in the list of rows.
+    pub(super) rows: Vec<usize>,
+    /// Probes of each row that count.
+    pub(super) probes: u64,
+}
+
+/// All blocks, in their order.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    pub(super) blocks: Vec<Block>,
+    pub(super) rounds: u32,
+    rate: u64,
+}
+
+impl Schedule {
+    /// So many probes of each row under each load, at so many a second. `rows` says which rows
+    /// there are under a load.
+    pub(super) fn new(
+        loads: &[Load],
+        rows: impl Fn(Load) -> Vec<usize>,
+        probes: u64,
+        rate: u64,
+    ) -> Self {
+        let most = u32::try_from(probes / LEAST).unwrap_or(ROUNDS);
+        let shares = rounds::split(probes, ROUNDS.min(most).max(1));
+        let mut blocks = Vec::new();
+        for (round, &probes) in shares.iter().enumerate() {
+            for &load in loads {
+                let mut rows = rows(load);
+                // None is always behind the same.
+                let first = round % rows.len().max(1);
+                rows.rotate_left(first);
+                blocks.push(Block { round: round as u32, load, rows, probes });
+            }
+        }
+        Self { blocks, rounds: shares.len() as u32, rate }
+    }
+
+    /// Probes of a row's turn before those that count: caches are warm then, and queues in their
+    /// place.
+    pub(super) fn warm_up(&self) -> u64 {
+        (self.rate / 20).clamp(10, 1000)
+    }
+
+    /// How long a row's turn takes.
+    pub(super) fn turn_ns(&self, block: &Block) -> u64 {
+        let probes = u128::from(block.probes + self.warm_up());
+        (probes * u128::from(SECOND) / u128::from(self.rate)) as u64 + AROUND_NS
+    }
+
+    /// How long all of it takes.
+    pub(super) fn duration_ns(&self) -> u64 {
+        self.blocks.iter().map(|block| self.turn_ns(block) * block.rows.len() as u64).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schedule(loads: &[Load], probes: u64) -> Schedule {
+        let rows = |load| if load == Load::Idle { vec![0, 1, 2] } else { vec![0, 1, 2, 3] };
+        Schedule::new(loads, rows, probes, 1000)
+    }
+
+    #[test]
+    fn rounds_have_all_loads_and_begin_with_another_row() {
+        let all = schedule(&Load::ALL, 10_000);
+        assert_eq!((all.rounds, all.blocks.len()), (10, 30));
+        let of = |place: usize| (all.blocks[place].load, all.blocks[place].rows.clone());
+        assert_eq!(of(0), (Load::Idle, vec![0, 1, 2]));
+        assert_eq!(of(1), (Load::Stress, vec![0, 1, 2, 3]));
+        assert_eq!(of(3), (Load::Idle, vec![1, 2, 0]));
+        assert_eq!(of(5), (Load::Background, vec![1, 2, 3, 0]));
+        let probes: u64 =
+            all.blocks.iter().filter(|b| b.load == Load::Idle).map(|b| b.probes).sum();
+        assert_eq!(probes, 10_000);
+    }
+
+    #[test]
+    fn few_probes_are_few_rounds() {
+        let rounds = |probes| schedule(&[Load::Idle], probes).rounds;
+        assert_eq!([1, 99, 100, 250, 1000, 5000].map(rounds), [1, 1, 1, 2, 10, 10]);
+    }
+
+    #[test]
+    fn the_duration_is_known_before() {
+        let idle = schedule(&[Load::Idle], 10_000);
+        assert_eq!(idle.warm_up(), 50);
+        // 10 rounds of 3 rows of 1,050 probes.
+        assert_eq!(idle.duration_ns(), 30 * (1_050_000_000 + AROUND_NS));
+    }
+}

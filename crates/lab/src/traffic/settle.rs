@@ -1,0 +1,63 @@
+//! The end of a measurement: everything is sent, and has arrived or is lost.
+
+use std::time::Duration;
+
+use super::delivery::Delivery;
+use super::sink::Sink;
+use super::source::{Source, SourceReport};
+use crate::clock::{SECOND, now_ns};
+use crate::interrupt::{pause_until, wait_until};
+use crate::{Error, Result};
+
+/// What became of a stream, and what its frames were like.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) delivery: Delivery,
+    /// Frames that arrived other than they were sent: octets, VLAN tag, or a sequence tag left.
+    pub(crate) changed: u64,
+}
+
+/// Waits until a source has sent as many frames as it shall, which should take `planned_ns`;
+/// `tick` is called now and then.
+pub(crate) fn sent_all(
+    source: Source,
+    planned_ns: u64,
+    mut tick: impl FnMut(),
+) -> Result<SourceReport> {
+    /// Between two looks.
+    const LOOK_NS: u64 = 20_000_000;
+    // A source that gets a quarter of the CPU time it asks for is no measurement.
+    let bound_ns = 4 * planned_ns + 5 * SECOND;
+    let begun = now_ns();
+    while !source.is_finished() {
+        let now = now_ns();
+        if now - begun > bound_ns {
+            return Err(Error::Invalid(format!(
+                "the source did not get the CPU time to send its frames within {} s",
+                bound_ns / SECOND
+            )));
+        }
+        pause_until(now + LOOK_NS, &mut tick)?;
+    }
+    source.stop()
+}
+
+/// Waits until nothing of a stream is on its way any more, and compares.
+pub(crate) fn settle(sent: SourceReport, sink: Sink) -> Result<Settled> {
+    /// Nothing arrives for that long: nothing is on its way. Frames wait for a CPU, and no longer
+    /// than other threads do.
+    const QUIET_NS: u64 = SECOND / 2;
+    const BOUND: Duration = Duration::from_secs(30);
+    let (mut delivered, mut since) = (0, now_ns());
+    wait_until(BOUND, || {
+        let now = sink.delivered(sent.stream);
+        if now != delivered {
+            (delivered, since) = (now, now_ns());
+        }
+        sink.complete_below(sent.stream) >= sent.sent || now_ns() - since > QUIET_NS
+    })?;
+    let mut report = sink.stop()?;
+    let record = report.take(sent.stream)?;
+    let changed = report.corrupted + record.wrong_vlan + record.sequence_tagged;
+    Ok(Settled { delivery: Delivery::new(sent, record), changed })
+}
