@@ -95,6 +95,7 @@ Examples:
   onbeat lab run link-failure
   onbeat lab run link-failure --rate 10000 --size 256 --seconds 2 --html report.html
   onbeat lab run flapping --cuts 1000 --seed 7 --json > flapping.json
+  onbeat lab run chaos --minutes 10 --seed 7 --backend packet
 
 Exit code: 0 every check holds, 1 a check failed, 2 it could not run (it needs root).")]
 struct Run {
@@ -130,6 +131,12 @@ struct Run {
     /// How often a link is cut, in scenarios that cut it again and again
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     cuts: Option<u32>,
+    /// For how many minutes "chaos" makes and disturbs networks; without it, one
+    #[arg(long, value_name = "NUMBER")]
+    minutes: Option<f64>,
+    /// Where "chaos" writes what it captured of networks in which a rule was broken
+    #[arg(long, value_name = "DIRECTORY", default_value = "onbeat-chaos")]
+    captures: PathBuf,
 }
 
 impl Run {
@@ -147,6 +154,8 @@ impl Run {
             size: self.size,
             seconds: self.seconds,
             cuts: self.cuts,
+            minutes: self.minutes,
+            captures: self.captures,
             ..Options::new(this_program()?)
         };
         let outcome = scenario::run(&self.name, &options)?;

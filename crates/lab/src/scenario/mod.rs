@@ -3,6 +3,7 @@
 //! A scenario is one file. To add one: write it, and add its line to `SCENARIOS`.
 
 mod both_links;
+pub mod chaos;
 mod figures;
 mod flapping;
 mod flow;
@@ -52,6 +53,10 @@ pub struct Options {
     pub seconds: Option<f64>,
     /// How often a link is cut, where it is cut again and again.
     pub cuts: Option<u32>,
+    /// How long networks are made and disturbed, in minutes.
+    pub minutes: Option<f64>,
+    /// Where to write what was captured where a rule was broken.
+    pub captures: PathBuf,
 }
 
 impl Options {
@@ -70,6 +75,8 @@ impl Options {
             size: None,
             seconds: None,
             cuts: None,
+            minutes: None,
+            captures: "onbeat-chaos".into(),
         }
     }
 }
@@ -127,6 +134,12 @@ const SCENARIOS: &[Scenario] = &[
         summary: "{clean, cut, loss, reorder, duplicate, delay} on a path x {vector, match} recovery",
         network: matrix::network,
         play: matrix::play,
+    },
+    Scenario {
+        name: "chaos",
+        summary: "random networks, streams and faults; every frame is judged by captures alone",
+        network: chaos::network,
+        play: chaos::play,
     },
 ];
 

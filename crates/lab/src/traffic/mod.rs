@@ -20,4 +20,5 @@ pub use receiver::{Received, Receiver};
 pub use record::StreamRecord;
 pub use sink::{Expect, Sink, SinkReport};
 pub use source::{Rate, Source, SourceConfig, SourceReport};
+pub(crate) use stamp::filled;
 pub use stamp::{ETHERTYPE, STAMP_LEN, Stamp, StampError};
