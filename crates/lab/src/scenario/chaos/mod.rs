@@ -27,13 +27,15 @@ mod trial;
 
 use std::collections::BTreeMap;
 
-use onbeat_report::{Cell, Check, Counters, Measurement};
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome};
 
 use self::check::{Rule, Tally};
 use self::plan::Plan;
 use self::trial::Trial;
+use super::Options;
 use super::stage::Stage;
 use crate::clock::{SECOND, now_ns};
+use crate::interrupt::Guard;
 use crate::random::Random;
 use crate::{Error, Result, Topology};
 
@@ -74,6 +76,29 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     }
     sum.report(stage);
     Ok(())
+}
+
+/// Plays one network without faults whose listeners' nodes eliminate nothing, though the checker is
+/// told that they do: what it must find.
+///
+/// # Errors
+/// Where the network cannot be built or captured.
+pub fn without_elimination(options: &Options) -> Result<Outcome> {
+    const LIFE_MS: u64 = 3000;
+    let _signals = Guard::install();
+    let mut stage = Stage::new("chaos", options);
+    let plan = Plan { life_ms: LIFE_MS, ..Plan::draw(seeds(options.seed).next()) };
+    let mut configured = trial::as_planned(&plan);
+    for (number, stream) in plan.streams.iter().enumerate() {
+        if let Some(function) = &mut configured[plan.edge(stream.east)][number] {
+            function.recover = None;
+        }
+    }
+    let mut sum = Sum::default();
+    let trial = trial::run(&mut stage, plan, &configured, Vec::new(), u64::MAX)?;
+    sum.add(&mut stage, &trial)?;
+    sum.report(&mut stage);
+    Ok(stage.finish())
 }
 
 /// What all networks came to.

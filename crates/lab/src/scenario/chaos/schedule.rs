@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::plan::{Plan, draw_recover};
-use super::spec::Function;
+use super::spec::{Function, Recover};
 use crate::fault::{Direction, Impairment};
 use crate::random::Random;
 
@@ -101,9 +101,10 @@ impl fmt::Display for Action {
             }
             Action::Change { node, stream, function: Some(function), .. } => write!(
                 f,
-                "n{node} has s{stream} with members {:?}, egress {:?}, {:?}",
+                "n{node} has s{stream} with members {:?}, egress {:?} (numbered {:?}), {:?}",
                 function.members,
                 function.egress.iter().map(|egress| egress.port).collect::<Vec<_>>(),
+                function.egress.iter().map(|egress| egress.look.numbered).collect::<Vec<_>>(),
                 function.recover
             ),
             Action::Rate { stream, rate, .. } => write!(f, "s{stream} at {rate} frames/s"),
@@ -236,10 +237,16 @@ impl Drawing<'_> {
         let stream = there[self.below(there.len())];
         let Some(usual) = &self.plan.streams[stream].functions[node] else { return };
         let mut changed = usual.clone();
-        let function = match self.below(4) {
+        // A copy without a number that is taken is no copy of anything.
+        let functions = || self.plan.streams[stream].functions.iter().flatten();
+        let taken = functions().filter_map(|function| function.recover);
+        let numbers_are_needed = !taken.clone().any(|recover| recover.take_no_sequence);
+        let function = match self.below(5) {
             0 => None,
             1 if usual.recover.is_some() => {
-                changed.recover = Some(draw_recover(&mut self.random));
+                let take_no_sequence = usual.recover.is_some_and(|recover| recover.take_no_sequence);
+                let drawn = draw_recover(&mut self.random);
+                changed.recover = Some(Recover { take_no_sequence, ..drawn });
                 Some(changed)
             }
             2 if usual.egress.len() > 1 => {
@@ -248,6 +255,12 @@ impl Drawing<'_> {
             }
             3 if usual.members.len() > 1 => {
                 changed.members.remove(self.below(usual.members.len()));
+                Some(changed)
+            }
+            4 if usual.egress.len() > 1 && numbers_are_needed => {
+                // A path strips the numbers.
+                let place = self.below(usual.egress.len());
+                changed.egress[place].look.numbered = false;
                 Some(changed)
             }
             _ => return,

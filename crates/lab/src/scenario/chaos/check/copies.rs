@@ -5,8 +5,13 @@ use std::collections::HashMap;
 use super::super::spec::{Era, Function, Span};
 use super::{Case, Place, Sighting};
 
-/// What the longest time through a node is taken for, beside twice what was seen.
-const GRACE_NS: u64 = 20_000_000;
+/// A frame whose way through a node nobody saw took no longer than twice the longest way that was
+/// seen at about that time, and this.
+const GRACE_NS: u64 = 1_000_000;
+/// "About that time": two of these before and after.
+const SLOT_NS: u64 = 50_000_000;
+/// Ways that must have been seen there; else those of all times count.
+const ENOUGH: usize = 20;
 
 /// A copy of a frame that entered.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +21,8 @@ pub(super) struct In {
     pub(super) at: u64,
     /// By then the node had worked on it.
     pub(super) until: u64,
+    /// By then what came of it had left.
+    pub(super) gone: u64,
     pub(super) number: Option<u16>,
     /// The era that it was surely worked on in.
     pub(super) era: Option<usize>,
@@ -41,7 +48,8 @@ pub(super) struct Out {
 
 /// What passed a node.
 pub(super) struct Passing {
-    ins: Vec<(Sighting, u64)>,
+    /// Each with the time by which the node had worked on it, and by which what came of it had left.
+    ins: Vec<(Sighting, u64, u64)>,
     outs: Vec<Sighting>,
     pub(super) latency_ns: u64,
 }
@@ -50,7 +58,7 @@ pub(super) struct Passing {
 pub(super) struct Element {
     pub(super) ins: Vec<In>,
     pub(super) outs: Vec<Out>,
-    /// A frame is worked on within that time.
+    /// Every frame is worked on within that time.
     pub(super) bound_ns: u64,
     /// Copies that came where the node does not have the stream, by port.
     pub(super) unmatched: Vec<In>,
@@ -65,36 +73,41 @@ impl Passing {
         for sighting in &ins {
             came.entry((sighting.stream, sighting.sequence)).or_default().push(sighting.at);
         }
-        let mut latency_ns = 0;
+        let mut ways = Ways::default();
         let mut first_out: HashMap<(usize, u64), u64> = HashMap::new();
         for out in &outs {
             let key = (out.stream, out.sequence);
             let first = first_out.entry(key).or_insert(out.at);
             *first = out.at.min(*first);
             let latest = came.get(&key).into_iter().flatten().filter(|at| **at <= out.at).max();
-            latency_ns = latency_ns.max(latest.map_or(0, |at| out.at - at));
+            if let Some(at) = latest {
+                ways.add(*at, out.at - at);
+            }
         }
-        let bound_ns = 2 * latency_ns + GRACE_NS;
-        // A port hands frames over in order: that a frame which came once has left tells that all
-        // before it had been worked on.
+        // A port hands frames over in order: that a frame has left of which only one copy had come
+        // tells that all before that copy had been worked on.
         let mut evidence = vec![u64::MAX; case.nodes[node].1.len()];
-        let mut until = vec![0; ins.len()];
+        let mut until = vec![(0, 0); ins.len()];
         for (place, sighting) in ins.iter().enumerate().rev() {
             let key = (sighting.stream, sighting.sequence);
-            if let (Some([_]), Some(out)) = (came.get(&key).map(Vec::as_slice), first_out.get(&key))
-            {
-                let known = &mut evidence[sighting.port];
-                *known = (*known).min(*out);
+            if let (Some(came), Some(out)) = (came.get(&key), first_out.get(&key)) {
+                let mut before = came.iter().filter(|at| **at <= *out);
+                if before.next() == Some(&sighting.at) && before.next().is_none() {
+                    let known = &mut evidence[sighting.port];
+                    *known = (*known).min(*out);
+                }
             }
-            until[place] = evidence[sighting.port].clamp(sighting.at, sighting.at + bound_ns);
+            let gone = sighting.at + ways.bound(sighting.at);
+            until[place] = (evidence[sighting.port].clamp(sighting.at, gone), gone);
         }
-        Self { ins: ins.into_iter().zip(until).collect(), outs, latency_ns }
+        let ins = ins.into_iter().zip(until).map(|(copy, (until, gone))| (copy, until, gone));
+        Self { ins: ins.collect(), outs, latency_ns: ways.longest_ns }
     }
 
     pub(super) fn element(&self, place: Place<'_>) -> Element {
         let bound_ns = 2 * self.latency_ns + GRACE_NS;
         let (mut ins, mut unmatched) = (Vec::new(), Vec::new());
-        for (sighting, until) in self.ins.iter().filter(|(s, _)| s.stream == place.stream) {
+        for (sighting, until, gone) in self.ins.iter().filter(|(s, ..)| s.stream == place.stream) {
             let span = Span { from: sighting.at, to: *until };
             let (era, possible) = (place.surely(span), place.possibly(span));
             let member = |function: &Function| function.members.contains(&sighting.port);
@@ -105,6 +118,7 @@ impl Passing {
                 port: sighting.port,
                 at: sighting.at,
                 until: *until,
+                gone: *gone,
                 number: sighting.number,
                 era,
                 sure,
@@ -121,6 +135,31 @@ impl Passing {
         ins.sort_by_key(|copy| (copy.sequence, copy.at));
         outs.sort_by_key(|out| (out.sequence, out.at));
         Element { ins, outs, bound_ns, unmatched }
+    }
+}
+
+/// How long frames took that were seen to come and to leave.
+#[derive(Default)]
+struct Ways {
+    longest_ns: u64,
+    /// By slot: the longest, and how many.
+    slots: HashMap<u64, (u64, usize)>,
+}
+
+impl Ways {
+    fn add(&mut self, at: u64, way_ns: u64) {
+        self.longest_ns = self.longest_ns.max(way_ns);
+        let slot = self.slots.entry(at / SLOT_NS).or_default();
+        *slot = (slot.0.max(way_ns), slot.1 + 1);
+    }
+
+    /// The longest way that a frame can have taken which came then.
+    fn bound(&self, at: u64) -> u64 {
+        let slot = at / SLOT_NS;
+        let near = (slot.saturating_sub(2)..=slot + 2).filter_map(|slot| self.slots.get(&slot));
+        let (longest, seen) =
+            near.fold((0, 0), |(most, seen), slot| (slot.0.max(most), slot.1 + seen));
+        2 * if seen < ENOUGH { self.longest_ns } else { longest } + GRACE_NS
     }
 }
 

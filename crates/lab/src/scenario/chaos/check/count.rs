@@ -88,13 +88,17 @@ pub(super) struct Through {
 impl Through {
     pub(super) fn new(place: Place<'_>, element: &Element, window: &Window) -> Self {
         // Counters began at 0 when the stream came last, or the data plane.
-        let resets = place.resets(|_, _| true);
-        let since = resets.iter().copied().max_by_key(|span| span.to).unwrap_or_default();
+        let since = place.last_reset(|_, _| true);
         let function = place.eras().last().and_then(|era| era.function.clone());
         let members = function.as_ref().map_or(&[][..], |function| &function.members);
         let of_port = |port: usize| element.ins.iter().filter(move |copy| copy.port == port);
-        let inputs =
-            members.iter().map(|port| (*port, Range::count(of_port(*port), since))).collect();
+        let inputs = members.iter().map(|port| {
+            // A member's counter is as old as the member.
+            let has = |function: &Function| function.members.contains(port);
+            let came = place.last_reset(|before, after| has(before) == has(after));
+            (*port, Range::count(of_port(*port), came))
+        });
+        let inputs = inputs.collect();
         let ports = place.case.nodes[place.node].1.len();
         // Counted by the port, which no stream's coming or going begins anew.
         let began = place.planes_end();
@@ -159,6 +163,10 @@ impl Range {
 }
 
 impl Place<'_> {
+    fn last_reset(&self, keeps: impl Fn(&Function, &Function) -> bool) -> Span {
+        self.resets(keeps).into_iter().max_by_key(|span| span.to).unwrap_or_default()
+    }
+
     /// When the node's data plane began anew last.
     fn planes_end(&self) -> Span {
         let taken = self.case.disturbances.iter();

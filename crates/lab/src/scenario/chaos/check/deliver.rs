@@ -7,7 +7,7 @@ use super::{Place, Rule, Verdict};
 
 pub(super) fn check(place: Place<'_>, element: &Element, window: &Window, verdict: &mut Verdict) {
     for (sequence, came, left) in element.frames() {
-        let frame = Frame { place, element, window, sequence, came, left };
+        let frame = Frame { place, window, sequence, came, left };
         frame.origin(verdict);
         frame.delivery(verdict);
     }
@@ -28,7 +28,6 @@ fn copies_of(element: &Element, sequence: u64) -> Vec<usize> {
 
 struct Frame<'a> {
     place: Place<'a>,
-    element: &'a Element,
     window: &'a Window,
     sequence: u64,
     came: &'a [In],
@@ -101,11 +100,10 @@ impl Frame<'_> {
         let look = &egress.look;
         let number = match (look.numbered, seen.number) {
             (false, number) => number.is_none(),
-            (true, None) => false,
             // A number that came with it stays; one that is given is looked at elsewhere.
-            (true, Some(number)) => before.iter().any(|copy| match copy.number {
-                Some(came) => came == number,
-                None => function.generate,
+            (true, number) => before.iter().any(|copy| match copy.number {
+                Some(came) => number == Some(came),
+                None => number.is_some() == function.generate,
             }),
         };
         number && (seen.destination, seen.vlan) == (look.destination, look.vlan)
@@ -224,8 +222,7 @@ impl Frame<'_> {
     /// Whether the port may have been away when the frame should have left.
     fn is_excused(&self, port: usize) -> bool {
         self.came.iter().any(|copy| {
-            let span = Span { from: copy.at, to: copy.at + self.element.bound_ns };
-            self.place.is_away(port, span)
+            self.place.is_away(port, Span { from: copy.at, to: copy.gone })
         })
     }
 

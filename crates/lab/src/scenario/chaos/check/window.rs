@@ -72,7 +72,8 @@ impl Window {
 
     /// Takes note of a frame that left, or that may have been accepted all the same.
     fn add(&mut self, place: Place<'_>, sequence: u64, came: &[In], left: &[Out]) {
-        let Some((first, number)) = came.iter().find_map(|copy| Some((copy, copy.number?))) else {
+        let came: Vec<&In> = came.iter().filter(|copy| copy.number.is_some()).collect();
+        let Some((first, number)) = came.iter().find_map(|copy| Some((*copy, copy.number?))) else {
             return;
         };
         let recover = |copy: &In| {
@@ -81,8 +82,8 @@ impl Window {
         };
         let times = exits(left);
         if times.is_empty() {
-            let away = |copy: &In| {
-                let span = Span { from: copy.at, to: copy.at + self.bound_ns };
+            let away = |copy: &&In| {
+                let span = Span { from: copy.at, to: copy.gone };
                 let function = copy.era.and_then(|era| place.eras()[era].function.as_ref());
                 function.is_none_or(|f| f.egress.iter().all(|e| place.is_away(e.port, span)))
             };
@@ -95,8 +96,8 @@ impl Window {
             // The copy that was accepted is none that came too long before, nor one that an earlier
             // exit needs.
             let recent = came.iter().find(|copy| copy.at + self.bound_ns >= to);
-            let turned = came.get(turn).unwrap_or(first);
-            let copy = recent.filter(|copy| copy.at > turned.at).unwrap_or(turned);
+            let turned = came.get(turn).copied().unwrap_or(first);
+            let copy = recent.copied().filter(|copy| copy.at > turned.at).unwrap_or(turned);
             let Some(recover) = recover(copy) else { continue };
             let span = Span { from: copy.at.min(to), to };
             let accepted =
@@ -115,17 +116,22 @@ impl Window {
                 resets += u32::from(self.may_reset(&before, &now));
                 sure += u32::from(self.must_reset(before.span.to, now.span.from, &before.recover));
             }
+            let anew = before.is_none_or(|before| self.may_reset(&before, &now));
+            let earlier = place.checked_sub(1).map_or(&[][..], |before| &self.newest[before]);
             let mut newest: Vec<u16> = match now.recover.history {
-                Some(history) => before
+                Some(history) => earlier
                     .iter()
-                    .flat_map(|_| &self.newest[place - 1])
                     .filter(|known| inside(now.number, **known, history))
                     .map(|known| if distance(now.number, *known) > 0 { now.number } else { *known })
                     .collect(),
-                None => Vec::new(),
+                None => vec![now.number],
             };
-            let anew = before.is_none_or(|before| self.may_reset(&before, &now));
-            if anew || newest.is_empty() {
+            if anew {
+                newest.push(now.number);
+            } else if newest.is_empty() {
+                // It should not have been accepted, or left later than the next one: those that
+                // follow are not blamed for it.
+                newest.extend(earlier);
                 newest.push(now.number);
             }
             newest.sort_unstable();
