@@ -35,9 +35,11 @@ fn no_rule_is_broken(backend: &str) {
     assert!(ran.code != 2, "{ran:?}");
     let result: Value = serde_json::from_str(&ran.out).expect("a result");
     assert_eq!((ran.code, &result["ok"]), (0, &true.into()), "{}", result["notes"]);
-    let judged = result["checks"].as_array().expect("checks").iter().find(|check| {
-        check["name"] == "frames judged"
-    });
+    let judged = result["checks"]
+        .as_array()
+        .expect("checks")
+        .iter()
+        .find(|check| check["name"] == "frames judged");
     assert!(judged.is_some_and(|check| check["value"].as_u64() > Some(1000)), "{judged:?}");
     if can_validate() {
         validate(&ran.out);
@@ -66,8 +68,12 @@ fn nodes_that_eliminate_nothing_are_found_out() {
         Options { quiet: true, json: true, captures: directory.clone(), ..Options::new(program()) };
     let outcome = chaos::without_elimination(&options).expect("it runs");
     assert!(!outcome.ok());
-    let failed: Vec<&str> =
-        outcome.checks.iter().filter(|check| !check.ok()).map(|check| check.name.as_str()).collect();
+    let failed: Vec<&str> = outcome
+        .checks
+        .iter()
+        .filter(|check| !check.ok())
+        .map(|check| check.name.as_str())
+        .collect();
     assert!(failed.contains(&"duplicates delivered"), "{failed:?}");
     assert!(!failed.contains(&"networks that prove nothing"), "{:?}", outcome.notes);
     // What happened is told, and what was captured kept.

@@ -134,7 +134,9 @@ impl Actor<'_> {
                 self.world.daemon(&self.plan.nodes[*node].name)?.reload(&text)?;
                 self.world.set_config(&self.plan.nodes[*node].name, text)?;
             }
-            Action::Rate { stream, rate, .. } => self.rates[*stream].store(*rate, Ordering::Release),
+            Action::Rate { stream, rate, .. } => {
+                self.rates[*stream].store(*rate, Ordering::Release)
+            }
         }
         Ok(())
     }
@@ -197,9 +199,8 @@ impl Actor<'_> {
 
     /// It is over.
     fn calm(&mut self, befallen: Option<(usize, Option<usize>)>, to: u64) {
-        let open = |d: &&mut Disturbance| {
-            Some((d.node, d.port)) == befallen && d.span.to == u64::MAX
-        };
+        let open =
+            |d: &&mut Disturbance| Some((d.node, d.port)) == befallen && d.span.to == u64::MAX;
         if let Some(disturbance) = self.log.disturbances.iter_mut().rev().find(open) {
             disturbance.span.to = to;
         }

@@ -21,13 +21,7 @@ pub(super) fn text(plan: &Plan, node: usize, functions: &[Option<Function>]) -> 
     text
 }
 
-fn write_stream(
-    text: &mut String,
-    plan: &Plan,
-    node: usize,
-    stream: &Stream,
-    function: &Function,
-) {
+fn write_stream(text: &mut String, plan: &Plan, node: usize, stream: &Stream, function: &Function) {
     let ports = &plan.nodes[node].ports;
     // Writing to a String cannot fail.
     let _ = writeln!(text, "\n[[stream]]\nname = {:?}\nmember = [", stream.name);

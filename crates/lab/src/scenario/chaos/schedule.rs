@@ -229,8 +229,10 @@ impl Drawing<'_> {
     /// A stream of a node changes for a while.
     fn change(&mut self, node: usize, now: u64, until: u64) {
         let streams = self.plan.streams.iter().enumerate();
-        let there: Vec<usize> =
-            streams.filter(|(_, stream)| stream.functions[node].is_some()).map(|(n, _)| n).collect();
+        let there: Vec<usize> = streams
+            .filter(|(_, stream)| stream.functions[node].is_some())
+            .map(|(n, _)| n)
+            .collect();
         if there.is_empty() {
             return;
         }
@@ -244,7 +246,8 @@ impl Drawing<'_> {
         let function = match self.below(5) {
             0 => None,
             1 if usual.recover.is_some() => {
-                let take_no_sequence = usual.recover.is_some_and(|recover| recover.take_no_sequence);
+                let take_no_sequence =
+                    usual.recover.is_some_and(|recover| recover.take_no_sequence);
                 let drawn = draw_recover(&mut self.random);
                 changed.recover = Some(Recover { take_no_sequence, ..drawn });
                 Some(changed)

@@ -10,9 +10,7 @@ use onbeat_node::control::{NodeStatus, StreamStatus};
 
 use super::super::stage::Stage;
 use super::act::{Actor, Log, host, topology};
-use super::check::{
-    Case, Counted, CountedRecovery, CountedStream, Sighting, Verdict, check,
-};
+use super::check::{Case, Counted, CountedRecovery, CountedStream, Sighting, Verdict, check};
 use super::decode::Decoded;
 use super::plan::{Node, Plan};
 use super::schedule::Step;

@@ -105,8 +105,10 @@ impl Through {
         let unmatched = (0..ports).map(|port| {
             let never = element.unmatched.iter().filter(|copy| copy.port == port);
             let mut range = Range::count_settled(place, never, began);
-            let maybe = of_port(port).filter(|copy| place.had_not(copy));
-            range.most += maybe.filter(|copy| copy.until >= began.from).count() as u64;
+            // A data plane that begins may have its ports before it has its streams.
+            let starting = |copy: &In| copy.at <= began.to || place.had_not(copy);
+            let maybe = of_port(port).filter(|copy| copy.until >= began.from && starting(copy));
+            range.most += maybe.count() as u64;
             range
         });
         let numbered = |copy: &&In| copy.number.is_some();
@@ -131,7 +133,8 @@ impl Through {
         for copy in element.ins.iter().filter(|copy| copy.until >= since.from) {
             let function = copy.era.and_then(|era| place.eras()[era].function.as_ref());
             let recover = function.and_then(|function| function.recover);
-            let (Some(recover), Some(number)) = (recover.or_else(|| place.any_recover()), copy.number)
+            let (Some(recover), Some(number)) =
+                (recover.or_else(|| place.any_recover()), copy.number)
             else {
                 continue;
             };

@@ -121,7 +121,8 @@ impl Frame<'_> {
                 let first = kinds.next();
                 kinds.all(|kind| Some(kind) == first)
             };
-            let Some(recover) = sure.first().and_then(|copy| self.function(copy)).map(|f| f.recover)
+            let Some(recover) =
+                sure.first().and_then(|copy| self.function(copy)).map(|f| f.recover)
             else {
                 continue;
             };
@@ -174,16 +175,20 @@ impl Frame<'_> {
             );
             self.violate(Rule::Once, port, text, verdict);
         }
+        if !left.is_empty() && self.came.iter().all(|copy| copy.number.is_none()) {
+            let text = format!("frame {} without a number was accepted", self.sequence);
+            self.violate(Rule::Window, port, text, verdict);
+        }
         let bound: Vec<&&In> = sure.iter().filter(|copy| self.leads_to(copy, port)).collect();
-        if bound.is_empty() {
+        // A copy that came when the port was none of the stream's may have been the one that was
+        // accepted.
+        let maybe_before =
+            |copy: &In| copy.era.is_none() || copy.sure && !self.leads_to(copy, port);
+        if bound.is_empty() || left.is_empty() && self.came.iter().any(maybe_before) {
             return;
         }
         verdict.tally.judged += 1;
         if !left.is_empty() {
-            if self.came.iter().all(|copy| copy.number.is_none()) {
-                let text = format!("frame {} without a number was accepted", self.sequence);
-                self.violate(Rule::Window, port, text, verdict);
-            }
             verdict.tally.delivered += 1;
             return;
         }
@@ -221,9 +226,7 @@ impl Frame<'_> {
 
     /// Whether the port may have been away when the frame should have left.
     fn is_excused(&self, port: usize) -> bool {
-        self.came.iter().any(|copy| {
-            self.place.is_away(port, Span { from: copy.at, to: copy.gone })
-        })
+        self.came.iter().any(|copy| self.place.is_away(port, Span { from: copy.at, to: copy.gone }))
     }
 
     fn violate(&self, rule: Rule, port: usize, text: String, verdict: &mut Verdict) {

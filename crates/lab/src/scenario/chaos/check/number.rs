@@ -43,7 +43,7 @@ pub(super) fn check(place: Place<'_>, element: &Element, verdict: &mut Verdict) 
             verdict.violate(place, Rule::Numbers, None, copy.at, (text, frames()));
         }
         verdict.tally.numbered += 1;
-        verdict.tally.wrapped += u64::from(number == 0 && next.begun());
+        verdict.tally.wrapped += u64::from(number == 0 && next.begun && next.follows(0));
         if let Err(expected) = next.seen(number) {
             let text = format!("frame {} has number {number}; {expected}", copy.sequence);
             verdict.violate(place, Rule::Numbers, None, copy.at, (text, frames()));
@@ -75,8 +75,9 @@ struct Next {
 }
 
 impl Next {
-    fn begun(&self) -> bool {
-        self.begun
+    /// Whether a number is one that may come next, but for a new beginning.
+    fn follows(&self, number: u16) -> bool {
+        (self.least..=self.most).contains(&number.wrapping_sub(self.number))
     }
 
     fn maybe_anew(&mut self) {
@@ -90,8 +91,7 @@ impl Next {
     }
 
     fn seen(&mut self, number: u16) -> Result<(), String> {
-        let ahead = number.wrapping_sub(self.number);
-        let in_line = (self.least..=self.most).contains(&ahead);
+        let in_line = self.follows(number);
         let anew = self.anew.is_some_and(|most| number <= most);
         let expected = format!(
             "the next is {} to {}",

@@ -35,12 +35,7 @@ fn eliminator(history: Option<u16>) -> Function {
 /// One way in, two paths out.
 fn generator() -> Function {
     let egress = |port| Egress { port, look: look(true) };
-    Function {
-        members: vec![0],
-        generate: true,
-        recover: None,
-        egress: vec![egress(1), egress(2)],
-    }
+    Function { members: vec![0], generate: true, recover: None, egress: vec![egress(1), egress(2)] }
 }
 
 /// One way in, one path out.
@@ -322,11 +317,8 @@ fn a_time_out_makes_the_function_take_anything_and_must_come() {
 
 #[test]
 fn what_an_interface_took_is_excused_and_nothing_before_or_after() {
-    for (frame, rules) in [
-        (150, &[][..]),
-        (90, &[Rule::Delivered][..]),
-        (230, &[Rule::Delivered]),
-    ] {
+    for (frame, rules) in [(150, &[][..]), (90, &[Rule::Delivered][..]), (230, &[Rule::Delivered])]
+    {
         let mut trace = Trace::generated(0).uncounted();
         trace.disturb(Some(1), 140 * PERIOD, 160 * PERIOD);
         trace.remove(1, false, frame);
@@ -491,6 +483,27 @@ fn a_stream_that_is_taken_away_is_not_waited_for() {
     gone.case.sightings.pop();
     gone.remove(0, false, 350);
     gone.breaks(&[Rule::Delivered]);
+}
+
+#[test]
+fn a_frame_that_was_accepted_before_its_port_came_is_not_waited_for_there() {
+    // Frame 100 by the first path alone, then path 2 leads out as well, then its second copy comes.
+    let mut trace = Trace::eliminated(Some(64)).uncounted();
+    trace.case.sightings.retain(|sighting| sighting.sequence <= 100);
+    let eras = &mut trace.case.eras[0][0];
+    let mut function = eliminator(Some(64));
+    function.members = vec![1];
+    function.egress.push(Egress { port: 2, look: look(true) });
+    let at = BEGIN + 100 * PERIOD;
+    let begins = Span { from: at + 10 * MS, to: at + 20 * MS };
+    eras.push(Era { begins, function: Some(function), step: Some(0) });
+    let late = 100 * PERIOD + 40 * MS;
+    trace.add(late, 1, true, 100, Some(100));
+    trace.breaks(&[]);
+    // One that came after that has to leave there.
+    trace.add(late + MS, 1, true, 101, Some(101));
+    trace.add(late + MS + LATENCY, 0, false, 101, None);
+    trace.breaks(&[Rule::Delivered]);
 }
 
 /// The plainest vector recovery: a list of what was accepted.

@@ -100,8 +100,7 @@ impl Window {
             let copy = recent.copied().filter(|copy| copy.at > turned.at).unwrap_or(turned);
             let Some(recover) = recover(copy) else { continue };
             let span = Span { from: copy.at.min(to), to };
-            let accepted =
-                Accepted { number, sequence, span, recover, resets: 0, sure_resets: 0 };
+            let accepted = Accepted { number, sequence, span, recover, resets: 0, sure_resets: 0 };
             self.accepted.push(accepted);
         }
     }
