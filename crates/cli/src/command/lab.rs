@@ -96,6 +96,7 @@ Examples:
   onbeat lab run link-failure --rate 10000 --size 256 --seconds 2 --html report.html
   onbeat lab run flapping --cuts 1000 --seed 7 --json > flapping.json
   onbeat lab run rtt --probes 10000 --html rtt.html
+  onbeat lab run chaos --minutes 10 --seed 7 --backend packet
 
 Exit code: 0 every check holds, 1 a check failed, 2 it could not run (it needs root).")]
 struct Run {
@@ -134,6 +135,12 @@ struct Run {
     /// Round trips that are measured of each row under each load, in the scenarios named rtt
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     probes: Option<u64>,
+    /// For how many minutes "chaos" makes and disturbs networks; without it, one
+    #[arg(long, value_name = "NUMBER")]
+    minutes: Option<f64>,
+    /// Where "chaos" writes what it captured of networks in which a rule was broken
+    #[arg(long, value_name = "DIRECTORY", default_value = "onbeat-chaos")]
+    captures: PathBuf,
 }
 
 impl Run {
@@ -152,6 +159,8 @@ impl Run {
             seconds: self.seconds,
             cuts: self.cuts,
             probes: self.probes,
+            minutes: self.minutes,
+            captures: self.captures,
             ..Options::new(this_program()?)
         };
         let outcome = scenario::run(&self.name, &options)?;

@@ -17,19 +17,27 @@ pub struct Impairment {
     /// What a frame is delayed by at most beyond that, in microseconds. The wire keeps the order
     /// of frames nevertheless.
     pub jitter_us: u64,
-    /// Probability that a frame is held back until up to [`MAX_HELD`] later ones have overtaken it.
+    /// Probability that a frame is held back until later ones have overtaken it.
     pub reorder: f64,
+    /// How many later frames overtake one that is held back, at most; 0: [`MAX_HELD`].
+    pub overtaken: u16,
     /// The same seed, the same fates.
     pub seed: u64,
 }
 
-/// Later frames that may overtake one that is held back.
-pub const MAX_HELD: u8 = 3;
+/// Later frames that may overtake one that is held back, unless [`Impairment::overtaken`] says more.
+pub const MAX_HELD: u16 = 3;
 
 /// Longest delay, in microseconds.
 const MAX_DELAY_US: u64 = 10_000_000;
 
 impl Impairment {
+    /// Later frames that may overtake one that is held back.
+    #[must_use]
+    pub fn max_held(&self) -> u16 {
+        if self.overtaken == 0 { MAX_HELD } else { self.overtaken }
+    }
+
     /// What is out of range.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
@@ -52,7 +60,7 @@ pub struct Fate {
     /// By how much it is delayed, in nanoseconds.
     pub delay_ns: u64,
     /// How many later frames overtake it.
-    pub held: u8,
+    pub held: u16,
 }
 
 /// Deals out fates, one after the other.
@@ -77,7 +85,7 @@ impl Model {
         let (lost, twice, held) =
             (self.random.chance(loss), self.random.chance(duplicate), self.random.chance(reorder));
         let jitter_ns = self.random.below(jitter_us * 1000 + 1);
-        let overtaken = 1 + self.random.below(u64::from(MAX_HELD)) as u8;
+        let overtaken = 1 + self.random.below(u64::from(self.impairment.max_held())) as u16;
         Fate {
             copies: if lost { 0 } else { 1 + u8::from(twice) },
             delay_ns: delay_us * 1000 + jitter_ns,
@@ -107,6 +115,10 @@ mod tests {
         assert!((0..1000).all(|_| twice.next_fate().copies == 2));
         let mut held = Model::new(Impairment { reorder: 1.0, ..Default::default() });
         assert!((0..1000).all(|_| (1..=MAX_HELD).contains(&held.next_fate().held)));
+        let far = Impairment { reorder: 1.0, overtaken: 500, ..Default::default() };
+        let mut far = Model::new(far);
+        let most = (0..1000).map(|_| far.next_fate().held).max();
+        assert!(most.is_some_and(|most| (MAX_HELD + 1..=500).contains(&most)));
     }
 
     #[test]

@@ -2,15 +2,18 @@
 
 use std::collections::VecDeque;
 
-use super::{Impairment, Model};
+use super::{Impairment, MAX_HELD, Model};
 
-/// Longest time that a frame is held back for others to overtake it.
+/// Longest time that a frame is held back for [`MAX_HELD`] others to overtake it;
+/// for more of them, so much longer, [`MAX_HOLD_NS`] at most.
 const HOLD_NS: u64 = 50_000_000;
+const MAX_HOLD_NS: u64 = 500_000_000;
 
 /// One direction of a wire.
 #[derive(Debug)]
 pub(super) struct Line {
     model: Model,
+    hold_ns: u64,
     /// When due, in order.
     queue: VecDeque<(u64, Vec<u8>)>,
     held: Vec<Held>,
@@ -24,7 +27,7 @@ pub(super) struct Line {
 #[derive(Debug)]
 struct Held {
     /// Frames that have yet to overtake it.
-    remaining: u8,
+    remaining: u16,
     until_ns: u64,
     copies: u8,
     octets: Vec<u8>,
@@ -34,6 +37,7 @@ impl Line {
     pub(super) fn new(impairment: Impairment) -> Self {
         Self {
             model: Model::new(impairment),
+            hold_ns: hold_ns(&impairment),
             queue: VecDeque::new(),
             held: Vec::new(),
             last_due_ns: 0,
@@ -46,6 +50,7 @@ impl Line {
     /// From the next frame on. What is on its way stays so.
     pub(super) fn set(&mut self, impairment: Impairment) {
         self.model = Model::new(impairment);
+        self.hold_ns = hold_ns(&impairment);
     }
 
     /// Takes a frame that came in at `arrival_ns`.
@@ -60,7 +65,7 @@ impl Line {
             self.reordered += 1;
             self.held.push(Held {
                 remaining: fate.held,
-                until_ns: arrival_ns + HOLD_NS,
+                until_ns: arrival_ns + self.hold_ns,
                 copies: fate.copies,
                 octets: octets.to_vec(),
             });
@@ -116,10 +121,13 @@ impl Line {
     }
 }
 
+fn hold_ns(impairment: &Impairment) -> u64 {
+    (HOLD_NS * u64::from(impairment.max_held()) / u64::from(MAX_HELD)).clamp(HOLD_NS, MAX_HOLD_NS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::MAX_HELD;
     use proptest::prelude::*;
 
     fn drain(line: &mut Line, now_ns: u64) -> Vec<u16> {
@@ -165,7 +173,7 @@ mod tests {
             loss in 0.0..0.5_f64, duplicate in 0.0..0.5_f64, reorder in 0.0..0.5_f64,
             delay_us in 0..100_u64, jitter_us in 0..100_u64, seed: u64,
         ) -> Impairment {
-            Impairment { loss, duplicate, delay_us, jitter_us, reorder, seed }
+            Impairment { loss, duplicate, delay_us, jitter_us, reorder, seed, ..Default::default() }
         }
     }
 

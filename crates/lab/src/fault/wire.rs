@@ -37,7 +37,7 @@ pub struct Wire {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// Holds the interfaces in the middle.
-    _namespace: Namespace,
+    namespace: Namespace,
 }
 
 /// What a direction of a wire did to frames.
@@ -80,14 +80,17 @@ struct Half {
 }
 
 impl Wire {
-    /// Begins to relay between two interfaces of a namespace.
+    /// Begins to relay between two interfaces of a namespace; `tapped`: other sockets there see
+    /// what it sends.
     pub(crate) fn start(
         handle: &Handle,
         interfaces: [&str; 2],
         impairment: Impairment,
+        tapped: bool,
     ) -> Result<Self> {
         let namespace = handle.namespace();
-        let open = |name| PacketSocket::receiver(namespace, name).map(Receiver::new);
+        let socket = if tapped { PacketSocket::visible } else { PacketSocket::receiver };
+        let open = |name| socket(namespace, name).map(Receiver::new);
         let receivers = [open(interfaces[0])?, open(interfaces[1])?];
         let shared = Arc::new(Shared::default());
         let relay = Relay {
@@ -101,7 +104,7 @@ impl Wire {
             .name("lab-wire".into())
             .spawn(move || relay.run())
             .map_err(|error| Error::io("start a thread for a wire", error))?;
-        let wire = Self { shared, thread: Some(thread), _namespace: namespace.clone() };
+        let wire = Self { shared, thread: Some(thread), namespace: namespace.clone() };
         wire.set(impairment);
         Ok(wire)
     }
@@ -118,6 +121,12 @@ impl Wire {
         let half = &self.shared.directions[direction as usize];
         *half.impairment.lock().unwrap_or_else(PoisonError::into_inner) = impairment;
         half.changed.store(true, Ordering::Release);
+    }
+
+    /// Where its own interfaces are.
+    #[must_use]
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
     }
 
     /// What a direction did so far.

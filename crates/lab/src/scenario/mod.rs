@@ -3,6 +3,7 @@
 //! A scenario is one file. To add one: write it, and add its line to `SCENARIOS`.
 
 mod both_links;
+pub mod chaos;
 mod figures;
 mod flapping;
 mod flow;
@@ -55,6 +56,10 @@ pub struct Options {
     pub cuts: Option<u32>,
     /// Round trips that are measured of each row, under each load.
     pub probes: Option<u64>,
+    /// How long networks are made and disturbed, in minutes.
+    pub minutes: Option<f64>,
+    /// Where to write what was captured where a rule was broken.
+    pub captures: PathBuf,
 }
 
 impl Options {
@@ -74,6 +79,8 @@ impl Options {
             seconds: None,
             cuts: None,
             probes: None,
+            minutes: None,
+            captures: "onbeat-chaos".into(),
         }
     }
 }
@@ -155,6 +162,12 @@ const SCENARIOS: &[Scenario] = &[
         summary: "the three of them in one, side by side as in figures 7, 8 and 9 of the paper",
         network: rtt::network,
         play: rtt::play_all,
+    },
+    Scenario {
+        name: "chaos",
+        summary: "random networks, streams and faults; every frame is judged by captures alone",
+        network: chaos::network,
+        play: chaos::play,
     },
 ];
 

@@ -115,6 +115,10 @@ pub struct Link {
     pub ends: [End; 2],
     /// What it does to frames, in each direction.
     pub impairment: Option<Impairment>,
+    /// Whether packet sockets on the wire's own interfaces see what it sends, not only what it
+    /// receives. A frame that it has to offer again is then seen again.
+    #[serde(default)]
+    pub tapped: bool,
     /// Streams it carries, for the drawing.
     #[serde(default)]
     pub streams: Vec<String>,
@@ -240,7 +244,13 @@ impl Topology {
     pub fn link(&mut self, name: &str, a: &str, b: &str) -> &mut Self {
         let end = |text: &str| text.parse().unwrap_or_else(|error| panic!("{error}"));
         let ends = [end(a), end(b)];
-        self.links.push(Link { name: name.into(), ends, impairment: None, streams: Vec::new() });
+        self.links.push(Link {
+            name: name.into(),
+            ends,
+            impairment: None,
+            tapped: false,
+            streams: Vec::new(),
+        });
         self
     }
 
@@ -248,6 +258,15 @@ impl Topology {
     pub fn impaired(&mut self, impairment: Impairment) -> &mut Self {
         if let Some(link) = self.links.last_mut() {
             link.impairment = Some(impairment);
+        }
+        self
+    }
+
+    /// Makes the link added last a wire that packet sockets can watch ([`Link::tapped`]).
+    pub fn tapped(&mut self) -> &mut Self {
+        if let Some(link) = self.links.last_mut() {
+            link.tapped = true;
+            link.impairment.get_or_insert_default();
         }
         self
     }
@@ -341,6 +360,7 @@ mod tests {
             delay_us: 300,
             jitter_us: 20,
             reorder: 0.125,
+            overtaken: 0,
             seed: 9,
         });
         built.stream("red", Colour::Red);

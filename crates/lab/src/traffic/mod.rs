@@ -22,4 +22,5 @@ pub use record::StreamRecord;
 pub(crate) use settle::{Settled, sent_all, settle};
 pub use sink::{Expect, Sink, SinkReport};
 pub use source::{Rate, Source, SourceConfig, SourceReport};
+pub(crate) use stamp::filled;
 pub use stamp::{ETHERTYPE, STAMP_LEN, Stamp, StampError};

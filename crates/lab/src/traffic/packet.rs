@@ -34,16 +34,50 @@ impl PacketSocket {
         Ok(socket)
     }
 
+    /// As [`PacketSocket::sender`], through the queueing discipline: taps see what it sends.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::sender`].
+    pub fn visible_sender(namespace: &Namespace, interface: &str) -> Result<Self> {
+        Self::open(namespace, interface, 0)
+    }
+
     /// A socket that receives every frame that comes in, stamps it, and can send as well.
     ///
     /// # Errors
     /// As [`PacketSocket::sender`].
     pub fn receiver(namespace: &Namespace, interface: &str) -> Result<Self> {
+        Self::stamping(namespace, interface, true, true)
+    }
+
+    /// As [`PacketSocket::receiver`], and taps see what it sends.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::sender`].
+    pub fn visible(namespace: &Namespace, interface: &str) -> Result<Self> {
+        Self::stamping(namespace, interface, true, false)
+    }
+
+    /// A socket that sees every frame that comes in and every one that is sent through the
+    /// queueing discipline, and stamps both.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::sender`].
+    pub fn tap(namespace: &Namespace, interface: &str) -> Result<Self> {
+        Self::stamping(namespace, interface, false, false)
+    }
+
+    fn stamping(
+        namespace: &Namespace,
+        interface: &str,
+        incoming_only: bool,
+        around_qdisc: bool,
+    ) -> Result<Self> {
         let socket = Self::open(namespace, interface, libc::ETH_P_ALL)?;
         let options = [
-            (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1),
+            (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, around_qdisc.into()),
             // Else the socket would see what it and others send here.
-            (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1),
+            (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, incoming_only.into()),
             // The kernel takes the outer VLAN tag out of the frame, and tells it on the side.
             (libc::SOL_PACKET, libc::PACKET_AUXDATA, 1),
             (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1),

@@ -43,6 +43,8 @@ pub struct Received<'a> {
     pub realtime_ns: Option<u64>,
     /// It is longer than any frame, and cut.
     pub truncated: bool,
+    /// It was sent here, not received.
+    pub outgoing: bool,
 }
 
 impl Receiver {
@@ -82,7 +84,13 @@ impl Receiver {
         let mut parts: [libc::iovec; BATCH] = unsafe { zeroed() };
         // SAFETY: as above.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
-        for ((part, message), slot) in parts.iter_mut().zip(&mut messages).zip(&mut self.slots) {
+        // SAFETY: and so is sockaddr_ll.
+        let mut from: [libc::sockaddr_ll; BATCH] = unsafe { zeroed() };
+        for (((part, message), from), slot) in
+            parts.iter_mut().zip(&mut messages).zip(&mut from).zip(&mut self.slots)
+        {
+            message.msg_hdr.msg_name = ptr::from_mut(from).cast();
+            message.msg_hdr.msg_namelen = size_of::<libc::sockaddr_ll>() as u32;
             part.iov_base = slot.octets[TAG_LEN..].as_mut_ptr().cast();
             part.iov_len = ROOM;
             message.msg_hdr.msg_iov = part;
@@ -90,8 +98,8 @@ impl Receiver {
             message.msg_hdr.msg_control = slot.control.as_mut_ptr().cast();
             message.msg_hdr.msg_controllen = CONTROL as _;
         }
-        // SAFETY: each header points to an iovec and a control buffer of the lengths given, which
-        // live through the call.
+        // SAFETY: each header points to an iovec, an address and a control buffer of the lengths
+        // given, which live through the call.
         let received = unsafe {
             libc::recvmmsg(
                 self.socket.as_fd().as_raw_fd(),
@@ -109,7 +117,7 @@ impl Receiver {
             };
         }
         let received = received as usize;
-        for (message, slot) in messages[..received].iter().zip(&mut self.slots) {
+        for ((message, from), slot) in messages[..received].iter().zip(&from).zip(&mut self.slots) {
             let aside = read_control(&message.msg_hdr);
             let start = aside.vlan.map_or(TAG_LEN, |tag| {
                 slot.octets.copy_within(TAG_LEN..TAG_LEN + ADDRESSES_LEN, 0);
@@ -120,6 +128,7 @@ impl Receiver {
                 octets: &slot.octets[start..TAG_LEN + message.msg_len as usize],
                 realtime_ns: aside.realtime_ns,
                 truncated: message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+                outgoing: from.sll_pkttype == libc::PACKET_OUTGOING,
             });
         }
         Ok(received)

@@ -88,6 +88,11 @@ pub(super) fn pattern() -> &'static [u8] {
     })
 }
 
+/// What stands in a payload of `len` octets, [`MAX_PAYLOAD`] at most, before its stamp is written.
+pub(crate) fn filled(len: usize) -> &'static [u8] {
+    &pattern()[..len]
+}
+
 fn number(octets: &[u8]) -> u64 {
     octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet))
 }

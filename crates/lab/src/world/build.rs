@@ -17,7 +17,7 @@ const NODE_MTU: u32 = 1600;
 const HOST_MTU: u32 = 1500;
 
 /// Interfaces of a wire, in a namespace between the two ends of its link.
-const WIRE_ENDS: [&str; 2] = ["first", "second"];
+pub(super) const WIRE_ENDS: [&str; 2] = ["first", "second"];
 
 pub(super) fn world(topology: Topology) -> Result<World> {
     let mounts = Mounts::enter()?;
@@ -47,6 +47,7 @@ pub(super) fn world(topology: Topology) -> Result<World> {
         backend: None,
         daemons: BTreeMap::new(),
         wires,
+        unplugged: BTreeMap::new(),
         stations,
         topology,
         _mounts: mounts,
@@ -71,12 +72,8 @@ fn build_link(
     link: &Link,
     number: usize,
 ) -> Result<Option<Wire>> {
-    let [first, second] = &link.ends;
-    let between_nodes = topology.is_node(&first.station) && topology.is_node(&second.station);
-    let mtu = if between_nodes { NODE_MTU } else { HOST_MTU };
     let at = |index: usize| {
-        let end = &link.ends[index];
-        (&stations[&end.station], VethEnd::new(&end.interface).mtu(mtu).mac(address(number, index)))
+        (&stations[&link.ends[index].station], link_end(topology, link, number, index))
     };
     let Some(impairment) = link.impairment else {
         pair(at(0), at(1))?;
@@ -86,15 +83,39 @@ fn build_link(
         return Ok(None);
     };
     let middle = quiet_namespace()?;
-    for (index, name) in WIRE_ENDS.into_iter().enumerate() {
-        pair(at(index), (&middle, VethEnd::new(name).mtu(mtu)))?;
-        settle(&stations[&link.ends[index].station], &link.ends[index].interface)?;
-        settle(&middle, name)?;
+    for index in 0..2 {
+        wire_end(topology, stations, (link, number), index, &middle)?;
     }
     for name in WIRE_ENDS {
         middle.wait_carrier(name, BOUND)?;
     }
-    Wire::start(&middle, WIRE_ENDS, impairment).map(Some)
+    Wire::start(&middle, WIRE_ENDS, impairment, link.tapped).map(Some)
+}
+
+/// The veth pair between one end of a link and its wire.
+pub(super) fn wire_end(
+    topology: &Topology,
+    stations: &BTreeMap<String, Handle>,
+    (link, number): (&Link, usize),
+    index: usize,
+    middle: &Handle,
+) -> Result<()> {
+    let (end, name) = (&link.ends[index], WIRE_ENDS[index]);
+    let station = &stations[&end.station];
+    let inner = VethEnd::new(name).mtu(mtu(topology, link));
+    pair((station, link_end(topology, link, number, index)), (middle, inner))?;
+    settle(station, &end.interface)?;
+    settle(middle, name)
+}
+
+fn link_end(topology: &Topology, link: &Link, number: usize, index: usize) -> VethEnd {
+    let end = VethEnd::new(&link.ends[index].interface);
+    end.mtu(mtu(topology, link)).mac(address(number, index))
+}
+
+fn mtu(topology: &Topology, link: &Link) -> u32 {
+    let between_nodes = link.ends.iter().all(|end| topology.is_node(&end.station));
+    if between_nodes { NODE_MTU } else { HOST_MTU }
 }
 
 /// One queue for each direction: frames keep their order whichever CPU moves them.

@@ -3,6 +3,7 @@
 mod build;
 mod daemon;
 mod mounts;
+mod plug;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,6 +34,8 @@ pub struct World {
     // Dropped in this order: who uses the interfaces goes before them.
     daemons: BTreeMap<String, Daemon>,
     wires: BTreeMap<String, Wire>,
+    /// Namespaces of wires that are taken away, by link.
+    unplugged: BTreeMap<String, Handle>,
     stations: BTreeMap<String, Handle>,
     topology: Topology,
     backend: Option<Backend>,
@@ -48,6 +51,14 @@ pub enum Ends {
     First,
     /// The second end.
     Second,
+}
+
+impl Ends {
+    /// The first end (0) or the second.
+    #[must_use]
+    pub fn one(end: usize) -> Self {
+        if end == 0 { Self::First } else { Self::Second }
+    }
 }
 
 impl World {
@@ -162,17 +173,38 @@ impl World {
         self.backend = backend;
     }
 
+    /// The data plane that nodes are started with; `None`: as their configuration says.
+    #[must_use]
+    pub fn backend(&self) -> Option<Backend> {
+        self.backend
+    }
+
+    /// Gives a node another configuration for the next time that it is started.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`].
+    pub fn set_config(&mut self, node: &str, text: String) -> Result<()> {
+        let known = self.topology.nodes.iter_mut().find(|known| known.name == node);
+        let Some(known) = known else { return Err(self.unknown_node(node)) };
+        (known.config, known.config_text) = (None, Some(text));
+        Ok(())
+    }
+
+    fn unknown_node(&self, node: &str) -> Error {
+        Error::Unknown {
+            what: "node",
+            name: node.into(),
+            known: self.topology.nodes.iter().map(|node| node.name.clone()).collect(),
+        }
+    }
+
     /// Starts a node with `program`, which is `onbeat`, and waits until it is ready.
     ///
     /// # Errors
     /// Where its configuration is faulty, or it ends or is not ready in time.
     pub fn start(&mut self, node: &str, program: &Path) -> Result<()> {
         let description = self.topology.nodes.iter().find(|known| known.name == node);
-        let description = description.ok_or_else(|| Error::Unknown {
-            what: "node",
-            name: node.into(),
-            known: self.topology.nodes.iter().map(|node| node.name.clone()).collect(),
-        })?;
+        let description = description.ok_or_else(|| self.unknown_node(node))?;
         let daemon = Daemon::start(description, self.namespace(node)?, program, self.backend)?;
         self.daemons.insert(node.into(), daemon);
         Ok(())

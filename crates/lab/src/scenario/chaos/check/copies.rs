@@ -1,0 +1,219 @@
+//! What entered a node and what left it, by stream; and by when it had been worked on.
+
+use std::collections::HashMap;
+
+use super::super::spec::{Era, Function, Span};
+use super::{Case, Place, Sighting};
+
+/// A frame whose way through a node nobody saw took no longer than twice the longest way that was
+/// seen at about that time, and this.
+const GRACE_NS: u64 = 1_000_000;
+/// "About that time": two of these before and after.
+const SLOT_NS: u64 = 50_000_000;
+/// Ways that must have been seen there; else those of all times count.
+const ENOUGH: usize = 20;
+
+/// A copy of a frame that entered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct In {
+    pub(super) sequence: u64,
+    pub(super) port: usize,
+    pub(super) at: u64,
+    /// By then the node had worked on it.
+    pub(super) until: u64,
+    /// By then what came of it had left.
+    pub(super) gone: u64,
+    pub(super) number: Option<u16>,
+    /// The era that it was surely worked on in.
+    pub(super) era: Option<usize>,
+    /// It surely came to the stream's functions.
+    pub(super) sure: bool,
+    pub(super) index: usize,
+}
+
+impl In {
+    pub(super) fn span(&self) -> Span {
+        Span { from: self.at, to: self.until }
+    }
+}
+
+/// A copy of a frame that left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Out {
+    pub(super) sequence: u64,
+    pub(super) port: usize,
+    pub(super) at: u64,
+    pub(super) sighting: Sighting,
+}
+
+/// What passed a node.
+pub(super) struct Passing {
+    /// Each with the time by which the node had worked on it, and by which what came of it had left.
+    ins: Vec<(Sighting, u64, u64)>,
+    outs: Vec<Sighting>,
+    pub(super) latency_ns: u64,
+}
+
+/// What passed a node of one stream, each by frame and then by time.
+pub(super) struct Element {
+    pub(super) ins: Vec<In>,
+    pub(super) outs: Vec<Out>,
+    /// Every frame is worked on within that time.
+    pub(super) bound_ns: u64,
+    /// Copies that came where the node does not have the stream, by port.
+    pub(super) unmatched: Vec<In>,
+}
+
+impl Passing {
+    pub(super) fn new(case: &Case, node: usize) -> Self {
+        let here = || case.sightings.iter().filter(|sighting| sighting.node == node).copied();
+        let ins: Vec<Sighting> = here().filter(|sighting| sighting.entering).collect();
+        let outs: Vec<Sighting> = here().filter(|sighting| !sighting.entering).collect();
+        let mut came: HashMap<(usize, u64), Vec<u64>> = HashMap::new();
+        for sighting in &ins {
+            came.entry((sighting.stream, sighting.sequence)).or_default().push(sighting.at);
+        }
+        let mut ways = Ways::default();
+        let mut first_out: HashMap<(usize, u64), u64> = HashMap::new();
+        for out in &outs {
+            let key = (out.stream, out.sequence);
+            let first = first_out.entry(key).or_insert(out.at);
+            *first = out.at.min(*first);
+            let latest = came.get(&key).into_iter().flatten().filter(|at| **at <= out.at).max();
+            if let Some(at) = latest {
+                ways.add(*at, out.at - at);
+            }
+        }
+        // A port hands frames over in order: that a frame has left of which only one copy had come
+        // tells that all before that copy had been worked on.
+        let mut evidence = vec![u64::MAX; case.nodes[node].1.len()];
+        let mut until = vec![(0, 0); ins.len()];
+        for (place, sighting) in ins.iter().enumerate().rev() {
+            let key = (sighting.stream, sighting.sequence);
+            if let (Some(came), Some(out)) = (came.get(&key), first_out.get(&key)) {
+                let mut before = came.iter().filter(|at| **at <= *out);
+                if before.next() == Some(&sighting.at) && before.next().is_none() {
+                    let known = &mut evidence[sighting.port];
+                    *known = (*known).min(*out);
+                }
+            }
+            let gone = sighting.at + ways.bound(sighting.at);
+            until[place] = (evidence[sighting.port].clamp(sighting.at, gone), gone);
+        }
+        let ins = ins.into_iter().zip(until).map(|(copy, (until, gone))| (copy, until, gone));
+        Self { ins: ins.collect(), outs, latency_ns: ways.longest_ns }
+    }
+
+    pub(super) fn element(&self, place: Place<'_>) -> Element {
+        let bound_ns = 2 * self.latency_ns + GRACE_NS;
+        let (mut ins, mut unmatched) = (Vec::new(), Vec::new());
+        for (sighting, until, gone) in self.ins.iter().filter(|(s, ..)| s.stream == place.stream) {
+            let span = Span { from: sighting.at, to: *until };
+            let (era, possible) = (place.surely(span), place.possibly(span));
+            let member = |function: &Function| function.members.contains(&sighting.port);
+            let sure = era.and_then(|era| place.eras()[era].function.as_ref()).is_some_and(member)
+                && !place.is_away(sighting.port, span);
+            let copy = In {
+                sequence: sighting.sequence,
+                port: sighting.port,
+                at: sighting.at,
+                until: *until,
+                gone: *gone,
+                number: sighting.number,
+                era,
+                sure,
+                index: sighting.index,
+            };
+            let known = possible.iter().filter_map(|era| era.function.as_ref()).any(member);
+            if known { ins.push(copy) } else { unmatched.push(copy) }
+        }
+        let of_stream = self.outs.iter().filter(|out| out.stream == place.stream);
+        let mut outs: Vec<Out> = of_stream
+            .map(|out| Out { sequence: out.sequence, port: out.port, at: out.at, sighting: *out })
+            .collect();
+        // Stable: copies of a frame stay in the order of their ports' captures.
+        ins.sort_by_key(|copy| (copy.sequence, copy.at));
+        outs.sort_by_key(|out| (out.sequence, out.at));
+        Element { ins, outs, bound_ns, unmatched }
+    }
+}
+
+/// How long frames took that were seen to come and to leave.
+#[derive(Default)]
+struct Ways {
+    longest_ns: u64,
+    /// By slot: the longest, and how many.
+    slots: HashMap<u64, (u64, usize)>,
+}
+
+impl Ways {
+    fn add(&mut self, at: u64, way_ns: u64) {
+        self.longest_ns = self.longest_ns.max(way_ns);
+        let slot = self.slots.entry(at / SLOT_NS).or_default();
+        *slot = (slot.0.max(way_ns), slot.1 + 1);
+    }
+
+    /// The longest way that a frame can have taken which came then.
+    fn bound(&self, at: u64) -> u64 {
+        let slot = at / SLOT_NS;
+        let near = (slot.saturating_sub(2)..=slot + 2).filter_map(|slot| self.slots.get(&slot));
+        let (longest, seen) =
+            near.fold((0, 0), |(most, seen), slot| (slot.0.max(most), slot.1 + seen));
+        2 * if seen < ENOUGH { self.longest_ns } else { longest } + GRACE_NS
+    }
+}
+
+impl Element {
+    /// Frame by frame: its copies that entered, and those that left.
+    pub(super) fn frames(&self) -> impl Iterator<Item = (u64, &[In], &[Out])> {
+        let (mut ins, mut outs) = (&self.ins[..], &self.outs[..]);
+        std::iter::from_fn(move || {
+            let next = ins.first().map(|copy| copy.sequence);
+            let sequence = next.into_iter().chain(outs.first().map(|out| out.sequence)).min()?;
+            let (came, rest) = ins.split_at(ins.partition_point(|i| i.sequence == sequence));
+            ins = rest;
+            let (left, rest) = outs.split_at(outs.partition_point(|o| o.sequence == sequence));
+            outs = rest;
+            Some((sequence, came, left))
+        })
+    }
+}
+
+impl<'a> Place<'a> {
+    /// The era that is in force during all of a span.
+    pub(super) fn surely(&self, span: Span) -> Option<usize> {
+        let eras = self.eras();
+        let era = eras.iter().rposition(|era| era.begins.to <= span.from)?;
+        let next = eras.get(era + 1);
+        next.is_none_or(|next| next.begins.from > span.to).then_some(era)
+    }
+
+    /// Those that may be in force within a span.
+    pub(super) fn possibly(&self, span: Span) -> &'a [Era] {
+        let eras: &'a [Era] = &self.case.eras[self.node][self.stream];
+        let first = eras.iter().rposition(|era| era.begins.to <= span.from).unwrap_or(0);
+        let end = eras.iter().rposition(|era| era.begins.from <= span.to).unwrap_or(0);
+        &eras[first..=end.max(first)]
+    }
+
+    /// Whether the port, or the node's data plane, may have been away within a span.
+    pub(super) fn is_away(&self, port: usize, span: Span) -> bool {
+        self.case.disturbances.iter().any(|disturbance| {
+            disturbance.node == self.node
+                && disturbance.port.is_none_or(|other| other == port)
+                && disturbance.span.meets(span)
+        })
+    }
+
+    /// When the functions may have begun anew: what they do was changed so that they had to, the
+    /// stream was taken away, or the data plane was.
+    pub(super) fn resets(&self, keeps: impl Fn(&Function, &Function) -> bool) -> Vec<Span> {
+        let changes = self.eras().windows(2).filter(|eras| {
+            !matches!((&eras[0].function, &eras[1].function), (Some(a), Some(b)) if keeps(a, b))
+        });
+        let changes = changes.map(|eras| eras[1].begins);
+        let taken = self.case.disturbances.iter();
+        let taken = taken.filter(|taken| taken.node == self.node && taken.port.is_none());
+        changes.chain(taken.map(|taken| taken.span)).collect()
+    }
+}

@@ -1,0 +1,259 @@
+//! What a node counts against what was captured.
+//!
+//! A counter has to be what was captured, to the frame, where nothing was taken from the node since
+//! it began at 0. Where something was, it has to lie between what surely was counted and what may
+//! have been.
+
+use super::super::spec::{Function, Span};
+use super::copies::{Element, In};
+use super::window::Window;
+use super::{Case, Place, Rule, Verdict};
+
+/// What a node counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counted {
+    /// By stream; `None`: the node says it has no such stream.
+    pub streams: Vec<Option<CountedStream>>,
+    /// By port: frames of no stream.
+    pub unmatched: Vec<u64>,
+    /// By port: sums over streams of packets that came in.
+    pub inputs: Vec<u64>,
+}
+
+/// What it counted of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CountedStream {
+    /// Port and 9.2.1 InputPackets of each member.
+    pub inputs: Vec<(usize, u64)>,
+    /// Port and 9.2.2 OutputPackets of each egress.
+    pub outputs: Vec<(usize, u64)>,
+    /// Of its sequence recovery.
+    pub recovery: Option<CountedRecovery>,
+    /// GenSeqNum of its generator.
+    pub next_number: Option<u16>,
+}
+
+/// What a recovery function counted (10.8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CountedRecovery {
+    /// Accepted.
+    pub passed: u64,
+    /// Discarded, rogue ones among them.
+    pub discarded: u64,
+    /// Outside of the history.
+    pub rogue: u64,
+    /// Without a number.
+    pub tagless: u64,
+}
+
+/// At least and at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Range {
+    least: u64,
+    most: u64,
+}
+
+impl Range {
+    fn exactly(value: u64) -> Self {
+        Self { least: value, most: value }
+    }
+
+    fn add(&mut self, other: Range) {
+        self.least += other.least;
+        self.most += other.most;
+    }
+
+    fn count<'a>(copies: impl Iterator<Item = &'a In>, since: Span) -> Self {
+        let mut range = Self::default();
+        for copy in copies {
+            range.least += u64::from(copy.sure && copy.at >= since.to);
+            range.most += u64::from(copy.until >= since.from);
+        }
+        range
+    }
+}
+
+/// What must have been counted of a stream.
+pub(super) struct Through {
+    inputs: Vec<(usize, Range)>,
+    accepted: Range,
+    discarded: Range,
+    rogue: Range,
+    tagless: Range,
+    /// By port: copies that came where the node did not have the stream.
+    unmatched: Vec<Range>,
+    function: Option<Function>,
+}
+
+impl Through {
+    pub(super) fn new(place: Place<'_>, element: &Element, window: &Window) -> Self {
+        // Counters began at 0 when the stream came last, or the data plane.
+        let since = place.last_reset(|_, _| true);
+        let function = place.eras().last().and_then(|era| era.function.clone());
+        let members = function.as_ref().map_or(&[][..], |function| &function.members);
+        let of_port = |port: usize| element.ins.iter().filter(move |copy| copy.port == port);
+        let inputs = members.iter().map(|port| {
+            // A member's counter is as old as the member.
+            let has = |function: &Function| function.members.contains(port);
+            let came = place.last_reset(|before, after| has(before) == has(after));
+            (*port, Range::count(of_port(*port), came))
+        });
+        let inputs = inputs.collect();
+        let ports = place.case.nodes[place.node].1.len();
+        // Counted by the port, which no stream's coming or going begins anew.
+        let began = place.planes_end();
+        let unmatched = (0..ports).map(|port| {
+            let never = element.unmatched.iter().filter(|copy| copy.port == port);
+            let mut range = Range::count_settled(place, never, began);
+            // A data plane that begins may have its ports before it has its streams.
+            let starting = |copy: &In| copy.at <= began.to || place.had_not(copy);
+            let maybe = of_port(port).filter(|copy| copy.until >= began.from && starting(copy));
+            range.most += maybe.count() as u64;
+            range
+        });
+        let numbered = |copy: &&In| copy.number.is_some();
+        let all = Range::count(element.ins.iter().filter(numbered), since);
+        let tagless = Range::count(element.ins.iter().filter(|copy| !numbered(copy)), since);
+        let recover = function.as_ref().and_then(|function| function.recover);
+        let mut accepted = match recover {
+            Some(_) => {
+                let (least, most) = window.count(since);
+                Range { least, most }
+            }
+            None => Range::count(element.ins.iter(), since),
+        };
+        let discarded = Range {
+            least: all.least.saturating_sub(accepted.most),
+            most: all.most.saturating_sub(accepted.least),
+        };
+        if recover.is_some_and(|recover| recover.take_no_sequence) {
+            accepted.add(tagless);
+        }
+        let mut rogue = Range::default();
+        for copy in element.ins.iter().filter(|copy| copy.until >= since.from) {
+            let function = copy.era.and_then(|era| place.eras()[era].function.as_ref());
+            let recover = function.and_then(|function| function.recover);
+            let (Some(recover), Some(number)) =
+                (recover.or_else(|| place.any_recover()), copy.number)
+            else {
+                continue;
+            };
+            let Some(history) = recover.history else { continue };
+            let (surely, possibly) = window.is_rogue(copy, number, history);
+            rogue.least += u64::from(surely && copy.sure && copy.at >= since.to);
+            rogue.most += u64::from(possibly || !copy.sure);
+        }
+        let unmatched = unmatched.collect();
+        Self { inputs, accepted, discarded, rogue, tagless, unmatched, function }
+    }
+}
+
+impl Range {
+    /// Copies that surely came where the node did not have their stream.
+    fn count_settled<'a>(
+        place: Place<'_>,
+        copies: impl Iterator<Item = &'a In>,
+        since: Span,
+    ) -> Self {
+        let mut range = Self::default();
+        for copy in copies {
+            let settled = !place.is_away(copy.port, copy.span()) && copy.at >= since.to;
+            range.least += u64::from(settled);
+            range.most += u64::from(copy.until >= since.from);
+        }
+        range
+    }
+}
+
+impl Place<'_> {
+    fn last_reset(&self, keeps: impl Fn(&Function, &Function) -> bool) -> Span {
+        self.resets(keeps).into_iter().max_by_key(|span| span.to).unwrap_or_default()
+    }
+
+    /// When the node's data plane began anew last.
+    fn planes_end(&self) -> Span {
+        let taken = self.case.disturbances.iter();
+        let taken = taken.filter(|taken| taken.node == self.node && taken.port.is_none());
+        taken.map(|taken| taken.span).max_by_key(|span| span.to).unwrap_or_default()
+    }
+
+    /// Whether the node may have not had the stream at the copy's port when it came.
+    fn had_not(&self, copy: &In) -> bool {
+        self.possibly(copy.span()).iter().any(|era| {
+            era.function.as_ref().is_none_or(|function| !function.members.contains(&copy.port))
+        })
+    }
+
+    fn any_recover(&self) -> Option<super::super::spec::Recover> {
+        let functions = self.eras().iter().filter_map(|era| era.function.as_ref());
+        functions.filter_map(|function| function.recover).next_back()
+    }
+}
+
+pub(super) fn check(case: &Case, node: usize, through: &[Through], verdict: &mut Verdict) {
+    let Some(counted) = &case.counted[node] else { return };
+    let ports = &case.nodes[node].1;
+    let mut unmatched: Vec<Range> =
+        case.foreign[node].iter().map(|count| Range::exactly(*count)).collect();
+    for (stream, through) in through.iter().enumerate() {
+        let place = Place { case, node, stream };
+        for (sum, more) in unmatched.iter_mut().zip(&through.unmatched) {
+            sum.add(*more);
+        }
+        let mut compare = |what: String, value: u64, range: Range| {
+            hold(place, &what, value, range, verdict);
+        };
+        let counted = counted.streams[stream].as_ref();
+        let (counted, function) = match (counted, &through.function) {
+            (Some(counted), Some(function)) => (counted, function),
+            (None, None) => continue,
+            (counted, _) => {
+                let had = u64::from(counted.is_some());
+                compare("streams of that name".into(), had, Range::exactly(1 - had));
+                continue;
+            }
+        };
+        for (port, range) in &through.inputs {
+            let found = counted.inputs.iter().find(|(other, _)| other == port);
+            let value = found.map_or(0, |(_, value)| *value);
+            compare(format!("packets that came by {}", ports[*port]), value, *range);
+        }
+        for egress in &function.egress {
+            let found = counted.outputs.iter().find(|(other, _)| *other == egress.port);
+            let value = found.map_or(0, |(_, value)| *value);
+            let what = format!("packets that left by {}", ports[egress.port]);
+            compare(what, value, through.accepted);
+        }
+        if let (Some(recovery), Some(_)) = (&counted.recovery, function.recover) {
+            compare("packets passed".into(), recovery.passed, through.accepted);
+            compare("packets discarded".into(), recovery.discarded, through.discarded);
+            compare("rogue packets".into(), recovery.rogue, through.rogue);
+            compare("packets without a number".into(), recovery.tagless, through.tagless);
+        }
+    }
+    let place = Place { case, node, stream: 0 };
+    for (port, range) in unmatched.into_iter().enumerate() {
+        let what = format!("packets of no stream at {}", ports[port]);
+        hold(place, &what, counted.unmatched[port], range, verdict);
+    }
+    for (port, name) in ports.iter().enumerate() {
+        let members = counted.streams.iter().flatten().flat_map(|stream| &stream.inputs);
+        let sum = members.filter(|(other, _)| *other == port).map(|(_, value)| value).sum();
+        let what = format!("packets of all streams that came by {name}");
+        hold(place, &what, counted.inputs[port], Range::exactly(sum), verdict);
+    }
+}
+
+fn hold(place: Place<'_>, what: &str, value: u64, range: Range, verdict: &mut Verdict) {
+    verdict.tally.counters += 1;
+    verdict.tally.exact += u64::from(range.least == range.most);
+    if (range.least..=range.most).contains(&value) {
+        return;
+    }
+    let wanted = match range.least == range.most {
+        true => range.least.to_string(),
+        false => format!("{} to {}", range.least, range.most),
+    };
+    let text = format!("{what}: counted {value}, captured {wanted}");
+    verdict.violate(place, Rule::Counters, None, 0, (text, Vec::new()));
+}

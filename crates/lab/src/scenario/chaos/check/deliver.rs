@@ -1,0 +1,242 @@
+//! Frame by frame: whether it left where, and as often as, and as it had to.
+
+use super::super::spec::{Egress, Era, Function, Recover, Span};
+use super::copies::{Element, In, Out};
+use super::window::Window;
+use super::{Place, Rule, Verdict};
+
+pub(super) fn check(place: Place<'_>, element: &Element, window: &Window, verdict: &mut Verdict) {
+    for (sequence, came, left) in element.frames() {
+        let frame = Frame { place, window, sequence, came, left };
+        frame.origin(verdict);
+        frame.delivery(verdict);
+    }
+    let wrong: Vec<_> = window.wrongly_accepted().collect();
+    for (sequence, at, text) in wrong {
+        let frames = copies_of(element, sequence);
+        let text = format!("frame {sequence}, {text}");
+        verdict.violate(place, Rule::Window, None, at, (text, frames));
+    }
+}
+
+/// All captured copies of a frame.
+fn copies_of(element: &Element, sequence: u64) -> Vec<usize> {
+    let came = element.ins.iter().filter(|copy| copy.sequence == sequence).map(|copy| copy.index);
+    let left = element.outs.iter().filter(|out| out.sequence == sequence);
+    came.chain(left.map(|out| out.sighting.index)).collect()
+}
+
+struct Frame<'a> {
+    place: Place<'a>,
+    window: &'a Window,
+    sequence: u64,
+    came: &'a [In],
+    left: &'a [Out],
+}
+
+impl Frame<'_> {
+    fn copies(&self) -> Vec<usize> {
+        let came = self.came.iter().map(|copy| copy.index);
+        came.chain(self.left.iter().map(|out| out.sighting.index)).collect()
+    }
+
+    fn function(&self, copy: &In) -> Option<&Function> {
+        self.place.eras()[copy.era?].function.as_ref()
+    }
+
+    /// What leaves has come, leaves where it shall, and looks as it shall.
+    fn origin(&self, verdict: &mut Verdict) {
+        for out in self.left {
+            let before: Vec<&In> = self.came.iter().filter(|copy| copy.at <= out.at).collect();
+            let Some(first) = before.first() else {
+                let text = format!("frame {} left and had not come", self.sequence);
+                verdict.violate(
+                    self.place,
+                    Rule::Ghost,
+                    Some(out.port),
+                    out.at,
+                    (text, self.copies()),
+                );
+                continue;
+            };
+            let span = Span { from: first.at, to: out.at };
+            let functions = || self.place.possibly(span).iter().filter_map(|e| e.function.as_ref());
+            let egress = |function: &Function| -> Option<Egress> {
+                function.egress.iter().find(|egress| egress.port == out.port).copied()
+            };
+            if !functions().any(|function| egress(function).is_some()) {
+                let text = format!("frame {} left by a port that is none of its", self.sequence);
+                verdict.violate(
+                    self.place,
+                    Rule::Ghost,
+                    Some(out.port),
+                    out.at,
+                    (text, self.copies()),
+                );
+                continue;
+            }
+            let fits = |function: &Function| {
+                egress(function).is_some_and(|egress| self.looks(function, &egress, out, &before))
+            };
+            if !functions().any(fits) {
+                let seen = &out.sighting;
+                let text = format!(
+                    "frame {} left to {} with VLAN {:?} and number {:?}; it came with number {:?}",
+                    self.sequence, seen.destination, seen.vlan, seen.number, first.number
+                );
+                verdict.violate(
+                    self.place,
+                    Rule::Look,
+                    Some(out.port),
+                    out.at,
+                    (text, self.copies()),
+                );
+            }
+        }
+    }
+
+    fn looks(&self, function: &Function, egress: &Egress, out: &Out, before: &[&In]) -> bool {
+        let seen = &out.sighting;
+        let look = &egress.look;
+        let number = match (look.numbered, seen.number) {
+            (false, number) => number.is_none(),
+            // A number that came with it stays; one that is given is looked at elsewhere.
+            (true, number) => before.iter().any(|copy| match copy.number {
+                Some(came) => number == Some(came),
+                None => number.is_some() == function.generate,
+            }),
+        };
+        number && (seen.destination, seen.vlan) == (look.destination, look.vlan)
+    }
+
+    /// It leaves as often as it must and may.
+    fn delivery(&self, verdict: &mut Verdict) {
+        let sure: Vec<&In> = self.came.iter().filter(|copy| copy.sure).collect();
+        let (Some(first), Some(last)) = (self.came.first(), self.came.last()) else { return };
+        let eras = self.place.possibly(Span { from: first.at, to: last.until });
+        for port in ports(eras) {
+            let left: Vec<&Out> = self.left.iter().filter(|out| out.port == port).collect();
+            let all_alike = |key: fn(&Function) -> Option<Recover>| {
+                let mut kinds = eras.iter().map(|era| era.function.as_ref().map(key));
+                let first = kinds.next();
+                kinds.all(|kind| Some(kind) == first)
+            };
+            let Some(recover) =
+                sure.first().and_then(|copy| self.function(copy)).map(|f| f.recover)
+            else {
+                continue;
+            };
+            match recover {
+                Some(recover) if first.number.is_some() || !recover.take_no_sequence => {
+                    self.recovered(port, &sure, &left, verdict);
+                }
+                _ if all_alike(|function| function.recover) => {
+                    self.forwarded(port, &sure, &left, verdict);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Without recovery each copy leaves.
+    fn forwarded(&self, port: usize, sure: &[&In], left: &[&Out], verdict: &mut Verdict) {
+        let bound = sure.iter().filter(|copy| self.leads_to(copy, port)).count();
+        let most = self.came.len();
+        verdict.tally.judged += bound as u64;
+        verdict.tally.delivered += left.len().min(bound) as u64;
+        if left.len() < bound {
+            if self.is_excused(port) {
+                verdict.tally.excused += (bound - left.len()) as u64;
+                return;
+            }
+            let text = format!(
+                "of {bound} copies of frame {} that came, {} left",
+                self.sequence,
+                left.len()
+            );
+            self.violate(Rule::Delivered, port, text, verdict);
+        } else if left.len() > most {
+            let text =
+                format!("frame {} came {most} times and left {} times", self.sequence, left.len());
+            self.violate(Rule::Once, port, text, verdict);
+        }
+    }
+
+    fn recovered(&self, port: usize, sure: &[&In], left: &[&Out], verdict: &mut Verdict) {
+        for pair in left.windows(2) {
+            if self.window.may_repeat(self.sequence, pair[0].at, pair[1].at) {
+                verdict.tally.repeated += 1;
+                continue;
+            }
+            let text = format!(
+                "frame {} left again {} us after it had left",
+                self.sequence,
+                (pair[1].at - pair[0].at) / 1000
+            );
+            self.violate(Rule::Once, port, text, verdict);
+        }
+        if !left.is_empty() && self.came.iter().all(|copy| copy.number.is_none()) {
+            let text = format!("frame {} without a number was accepted", self.sequence);
+            self.violate(Rule::Window, port, text, verdict);
+        }
+        let bound: Vec<&&In> = sure.iter().filter(|copy| self.leads_to(copy, port)).collect();
+        // A copy that came when the port was none of the stream's may have been the one that was
+        // accepted.
+        let maybe_before =
+            |copy: &In| copy.era.is_none() || copy.sure && !self.leads_to(copy, port);
+        if bound.is_empty() || left.is_empty() && self.came.iter().any(maybe_before) {
+            return;
+        }
+        verdict.tally.judged += 1;
+        if !left.is_empty() {
+            verdict.tally.delivered += 1;
+            return;
+        }
+        let unexcused = bound.iter().find(|copy| {
+            let recover = self.function(copy).and_then(|function| function.recover);
+            match (copy.number, recover) {
+                (Some(number), Some(recover)) => {
+                    self.window.may_discard(copy, number, &recover).is_none()
+                }
+                (None, Some(recover)) => recover.take_no_sequence,
+                (_, None) => true,
+            }
+        });
+        match unexcused {
+            None => verdict.tally.outside += 1,
+            Some(_) if self.is_excused(port) => verdict.tally.excused += 1,
+            Some(copy) => {
+                let number = copy.number.map_or("none".into(), |number| number.to_string());
+                let entered = &self.place.case.nodes[self.place.node].1[copy.port];
+                let elsewhere = if self.left.is_empty() { "" } else { ", though by another port" };
+                let text = format!(
+                    "frame {}, number {number}, came by {entered}, was within the history, and did \
+                     not leave{elsewhere}",
+                    self.sequence
+                );
+                self.violate(Rule::Delivered, port, text, verdict);
+            }
+        }
+    }
+
+    /// Whether the function that surely had the copy sends it out by the port.
+    fn leads_to(&self, copy: &In, port: usize) -> bool {
+        self.function(copy).is_some_and(|f| f.egress.iter().any(|egress| egress.port == port))
+    }
+
+    /// Whether the port may have been away when the frame should have left.
+    fn is_excused(&self, port: usize) -> bool {
+        self.came.iter().any(|copy| self.place.is_away(port, Span { from: copy.at, to: copy.gone }))
+    }
+
+    fn violate(&self, rule: Rule, port: usize, text: String, verdict: &mut Verdict) {
+        let at = self.came.first().map_or(0, |copy| copy.at);
+        verdict.violate(self.place, rule, Some(port), at, (text, self.copies()));
+    }
+}
+
+/// The egress ports of these eras.
+fn ports(eras: &[Era]) -> std::collections::BTreeSet<usize> {
+    let functions = eras.iter().filter_map(|era| era.function.as_ref());
+    functions.flat_map(|function| &function.egress).map(|egress| egress.port).collect()
+}

@@ -1,0 +1,105 @@
+//! The numbers that a generator gives (802.1CB 7.4.1).
+//!
+//! Frames come to a generator by one port, in an order that is known: they have to be numbered one
+//! after the other. A frame that nobody saw leave may have a number, and surely has where it surely
+//! came.
+
+use std::collections::HashMap;
+
+use super::super::spec::{Function, Span};
+use super::copies::{Element, In};
+use super::{Place, Rule, Verdict};
+
+pub(super) fn check(place: Place<'_>, element: &Element, verdict: &mut Verdict) {
+    let generates = |function: &Function| function.generate;
+    let functions = || place.eras().iter().filter_map(|era| era.function.as_ref());
+    if !functions().any(generates) {
+        return;
+    }
+    let mut given: HashMap<u64, Vec<(u16, usize)>> = HashMap::new();
+    for out in &element.outs {
+        if let Some(number) = out.sighting.number {
+            given.entry(out.sequence).or_default().push((number, out.sighting.index));
+        }
+    }
+    let resets = place.resets(|before, after| before.generate == after.generate);
+    let mut copies: Vec<&In> = element.ins.iter().filter(|copy| copy.number.is_none()).collect();
+    copies.sort_by_key(|copy| copy.at);
+    let mut next = Next::default();
+    let mut last_at = 0;
+    for copy in copies {
+        let numbers = given.get(&copy.sequence).map_or(&[][..], Vec::as_slice);
+        if resets.iter().any(|reset| reset.meets(Span { from: last_at, to: copy.until })) {
+            next.maybe_anew();
+        }
+        last_at = copy.at;
+        let Some(&(number, _)) = numbers.first() else {
+            next.unseen(copy.sure);
+            continue;
+        };
+        let frames = || numbers.iter().map(|(_, index)| *index).chain([copy.index]).collect();
+        if numbers.iter().any(|(other, _)| *other != number) {
+            let text = format!("the replicas of frame {} have several numbers", copy.sequence);
+            verdict.violate(place, Rule::Numbers, None, copy.at, (text, frames()));
+        }
+        verdict.tally.numbered += 1;
+        verdict.tally.wrapped += u64::from(number == 0 && next.begun && next.follows(0));
+        if let Err(expected) = next.seen(number) {
+            let text = format!("frame {} has number {number}; {expected}", copy.sequence);
+            verdict.violate(place, Rule::Numbers, None, copy.at, (text, frames()));
+        }
+    }
+    let counted = place.case.counted[place.node].as_ref();
+    let counted = counted.and_then(|counted| counted.streams[place.stream].as_ref());
+    let Some(number) = counted.and_then(|counted| counted.next_number) else { return };
+    if resets.iter().any(|reset| reset.to >= last_at) {
+        next.maybe_anew();
+    }
+    verdict.tally.counters += 1;
+    verdict.tally.exact += 1;
+    if let Err(expected) = next.seen(number) {
+        let text = format!("GenSeqNum is {number} at the end; {expected}");
+        verdict.violate(place, Rule::Counters, None, 0, (text, Vec::new()));
+    }
+}
+
+/// What the next number may be: from `number + least` to `number + most`, or as many after 0 as
+/// the frames since the generator may have begun anew.
+#[derive(Debug, Default)]
+struct Next {
+    number: u16,
+    least: u16,
+    most: u16,
+    anew: Option<u16>,
+    begun: bool,
+}
+
+impl Next {
+    /// Whether a number is one that may come next, but for a new beginning.
+    fn follows(&self, number: u16) -> bool {
+        (self.least..=self.most).contains(&number.wrapping_sub(self.number))
+    }
+
+    fn maybe_anew(&mut self) {
+        self.anew = Some(0);
+    }
+
+    fn unseen(&mut self, surely: bool) {
+        self.most = self.most.saturating_add(1);
+        self.least += u16::from(surely);
+        self.anew = self.anew.map(|most| most.saturating_add(1));
+    }
+
+    fn seen(&mut self, number: u16) -> Result<(), String> {
+        let in_line = self.follows(number);
+        let anew = self.anew.is_some_and(|most| number <= most);
+        let expected = format!(
+            "the next is {} to {}",
+            self.number.wrapping_add(self.least),
+            self.number.wrapping_add(self.most)
+        );
+        // Whatever it was, the next one follows it.
+        *self = Self { number: number.wrapping_add(1), begun: true, ..Self::default() };
+        if in_line || anew { Ok(()) } else { Err(expected) }
+    }
+}

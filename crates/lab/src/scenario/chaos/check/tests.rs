@@ -1,0 +1,575 @@
+//! Each rule, broken: a trace that is as it must be, changed in one place.
+
+use proptest::prelude::*;
+
+use super::super::spec::{Egress, Function, Look, Recover, Span};
+use super::*;
+
+const MS: u64 = 1_000_000;
+/// From entering to leaving.
+const LATENCY: u64 = MS / 20;
+/// Between frames.
+const PERIOD: u64 = MS;
+const FRAMES: u64 = 400;
+const GROUP: MacAddress = MacAddress([1, 0, 0x5e, 0, 0, 1]);
+const BEGIN: u64 = 1_000 * MS;
+
+fn look(numbered: bool) -> Look {
+    Look { destination: GROUP, vlan: Some(10), numbered }
+}
+
+fn recover(history: Option<u16>) -> Recover {
+    Recover { history, timeout_ms: 200, take_no_sequence: false }
+}
+
+/// Two paths in, one way out.
+fn eliminator(history: Option<u16>) -> Function {
+    Function {
+        members: vec![1, 2],
+        generate: false,
+        recover: Some(recover(history)),
+        egress: vec![Egress { port: 0, look: look(false) }],
+    }
+}
+
+/// One way in, two paths out.
+fn generator() -> Function {
+    let egress = |port| Egress { port, look: look(true) };
+    Function { members: vec![0], generate: true, recover: None, egress: vec![egress(1), egress(2)] }
+}
+
+/// One way in, one path out.
+fn relay() -> Function {
+    let egress = vec![Egress { port: 1, look: look(false) }];
+    Function { members: vec![0], generate: false, recover: None, egress }
+}
+
+/// A node with a host and two paths, and one stream.
+struct Trace {
+    case: Case,
+}
+
+impl Trace {
+    fn new(function: Function) -> Self {
+        let ports = ["host", "path1", "path2"].map(Into::into).to_vec();
+        let era = Era { begins: Span::default(), function: Some(function), step: None };
+        let case = Case {
+            nodes: vec![("n".into(), ports)],
+            streams: vec!["s".into()],
+            eras: vec![vec![vec![era]]],
+            foreign: vec![vec![0; 3]],
+            counted: vec![None],
+            ..Case::default()
+        };
+        Self { case }
+    }
+
+    fn add(&mut self, at: u64, port: usize, entering: bool, sequence: u64, number: Option<u16>) {
+        let index = self.case.sightings.len();
+        self.case.sightings.push(Sighting {
+            at: BEGIN + at,
+            node: 0,
+            port,
+            entering,
+            stream: 0,
+            sequence,
+            number,
+            destination: GROUP,
+            vlan: Some(10),
+            index,
+        });
+    }
+
+    /// Every frame by both paths, the second one late; the first copy leaves.
+    fn eliminated(history: Option<u16>) -> Self {
+        let mut trace = Self::new(eliminator(history));
+        for sequence in 0..FRAMES {
+            let (at, number) = (sequence * PERIOD, Some(sequence as u16));
+            trace.add(at, 1, true, sequence, number);
+            trace.add(at + LATENCY, 0, false, sequence, None);
+            trace.add(at + PERIOD / 2, 2, true, sequence, number);
+        }
+        trace.case.counted = vec![Some(Counted {
+            streams: vec![Some(CountedStream {
+                inputs: vec![(1, FRAMES), (2, FRAMES)],
+                outputs: vec![(0, FRAMES)],
+                recovery: Some(CountedRecovery {
+                    passed: FRAMES,
+                    discarded: FRAMES,
+                    rogue: 0,
+                    tagless: 0,
+                }),
+                next_number: None,
+            })],
+            unmatched: vec![0; 3],
+            inputs: vec![0, FRAMES, FRAMES],
+        })];
+        trace
+    }
+
+    /// Every frame is numbered from `first` on and leaves by both paths.
+    fn generated(first: u16) -> Self {
+        let mut trace = Self::new(generator());
+        for sequence in 0..FRAMES {
+            let (at, number) = (sequence * PERIOD, first.wrapping_add(sequence as u16));
+            trace.add(at, 0, true, sequence, None);
+            trace.add(at + LATENCY, 1, false, sequence, Some(number));
+            trace.add(at + LATENCY, 2, false, sequence, Some(number));
+        }
+        trace.case.counted = vec![Some(Counted {
+            streams: vec![Some(CountedStream {
+                inputs: vec![(0, FRAMES)],
+                outputs: vec![(1, FRAMES), (2, FRAMES)],
+                recovery: None,
+                next_number: Some(first.wrapping_add(FRAMES as u16)),
+            })],
+            unmatched: vec![0; 3],
+            inputs: vec![FRAMES, 0, 0],
+        })];
+        trace
+    }
+
+    /// The sighting of a frame at a port.
+    fn find(&self, port: usize, entering: bool, sequence: u64) -> usize {
+        let wanted = (port, entering, sequence);
+        let all = &self.case.sightings;
+        all.iter().position(|s| (s.port, s.entering, s.sequence) == wanted).unwrap()
+    }
+
+    fn remove(&mut self, port: usize, entering: bool, sequence: u64) -> Sighting {
+        let place = self.find(port, entering, sequence);
+        self.case.sightings.remove(place)
+    }
+
+    fn frame(&mut self, port: usize, entering: bool, sequence: u64) -> &mut Sighting {
+        let place = self.find(port, entering, sequence);
+        &mut self.case.sightings[place]
+    }
+
+    fn disturb(&mut self, port: Option<usize>, from: u64, to: u64) {
+        let span = Span { from: BEGIN + from, to: BEGIN + to };
+        self.case.disturbances.push(Disturbance { node: 0, port, span, step: 0 });
+    }
+
+    /// Captured in the order of time.
+    fn sorted(mut self) -> Self {
+        self.case.sightings.sort_by_key(|sighting| sighting.at);
+        for (index, sighting) in self.case.sightings.iter_mut().enumerate() {
+            sighting.index = index;
+        }
+        self
+    }
+
+    /// Counters that were not asked for.
+    fn uncounted(mut self) -> Self {
+        self.case.counted = vec![None];
+        self
+    }
+
+    fn rules(&self) -> Vec<Rule> {
+        check(&self.case).violations.iter().map(|violation| violation.rule).collect()
+    }
+
+    #[track_caller]
+    fn breaks(&self, rules: &[Rule]) {
+        let verdict = check(&self.case);
+        assert_eq!(self.rules(), rules, "{:#?}", verdict.violations);
+    }
+}
+
+#[test]
+fn what_is_as_it_must_be_breaks_no_rule() {
+    for history in [Some(2), Some(64), None] {
+        let trace = Trace::eliminated(history);
+        trace.breaks(&[]);
+        let tally = check(&trace.case).tally;
+        assert_eq!((tally.judged, tally.delivered, tally.excused), (FRAMES, FRAMES, 0));
+        assert_eq!((tally.counters, tally.exact), (13, 13));
+        assert_eq!(tally.latency_ns, LATENCY);
+    }
+    let trace = Trace::generated(65_400);
+    let tally = check(&trace.case).tally;
+    assert_eq!((tally.numbered, tally.wrapped, tally.judged), (FRAMES, 1, 2 * FRAMES));
+}
+
+#[test]
+fn a_generator_begins_at_0() {
+    Trace::generated(0).breaks(&[]);
+    Trace::generated(1).breaks(&[Rule::Numbers]);
+}
+
+#[test]
+fn a_frame_that_does_not_leave_is_missed() {
+    for history in [Some(3), Some(64), None] {
+        let mut trace = Trace::eliminated(history).uncounted();
+        trace.remove(0, false, 77);
+        trace.breaks(&[Rule::Delivered]);
+        let verdict = check(&trace.case);
+        let violation = &verdict.violations[0];
+        assert_eq!((violation.node.as_str(), violation.port.as_deref()), ("n", Some("host")));
+        assert_eq!((violation.at, violation.frames.len()), (BEGIN + 77 * PERIOD, 2));
+        assert!(violation.text.contains("frame 77, number 77"), "{violation}");
+    }
+    // With the shortest history the next one could not have been accepted, either.
+    let mut trace = Trace::eliminated(Some(2)).uncounted();
+    trace.remove(0, false, 77);
+    trace.breaks(&[Rule::Delivered, Rule::Window]);
+}
+
+#[test]
+fn a_replica_that_does_not_leave_is_missed() {
+    let mut trace = Trace::generated(0).uncounted();
+    trace.remove(2, false, 77);
+    trace.breaks(&[Rule::Delivered]);
+}
+
+#[test]
+fn a_frame_that_was_lost_on_one_path_must_leave_all_the_same() {
+    let mut trace = Trace::eliminated(Some(16)).uncounted();
+    trace.remove(1, true, 50);
+    trace.frame(0, false, 50).at += PERIOD / 2;
+    trace.breaks(&[]);
+    trace.remove(0, false, 50);
+    trace.breaks(&[Rule::Delivered]);
+}
+
+#[test]
+fn a_frame_behind_the_history_may_be_discarded_and_not_accepted() {
+    let late = |lag: u64, leaves: bool| {
+        let mut trace = Trace::eliminated(Some(8)).uncounted();
+        trace.remove(1, true, 100);
+        trace.remove(0, false, 100);
+        let copy = trace.frame(2, true, 100);
+        copy.at += lag * PERIOD;
+        let at = copy.at - BEGIN;
+        if leaves {
+            trace.add(at + LATENCY, 0, false, 100, None);
+        }
+        trace.sorted()
+    };
+    late(3, true).breaks(&[]);
+    late(3, false).breaks(&[Rule::Delivered]);
+    late(30, false).breaks(&[]);
+    assert_eq!(check(&late(30, false).case).tally.outside, 1);
+    late(30, true).breaks(&[Rule::Window]);
+}
+
+#[test]
+fn a_frame_that_leaves_twice_is_found() {
+    let mut trace = Trace::eliminated(Some(16)).uncounted();
+    trace.add(90 * PERIOD + PERIOD / 2 + LATENCY, 0, false, 90, None);
+    trace.sorted().breaks(&[Rule::Once]);
+    let mut trace = Trace::generated(0).uncounted();
+    trace.add(90 * PERIOD + 2 * LATENCY, 2, false, 90, Some(90));
+    trace.sorted().breaks(&[Rule::Once]);
+}
+
+#[test]
+fn match_recovery_repeats_only_what_is_not_the_last() {
+    // The copies come after another frame was accepted.
+    let mut trace = Trace::eliminated(None).uncounted();
+    for sequence in 100..200 {
+        let copy = trace.frame(2, true, sequence);
+        copy.at += 5 * PERIOD;
+        let at = copy.at - BEGIN;
+        trace.add(at + LATENCY, 0, false, sequence, None);
+    }
+    let trace = trace.sorted();
+    trace.breaks(&[]);
+    assert_eq!(check(&trace.case).tally.repeated, 100);
+    // Here it was the last.
+    let mut trace = Trace::eliminated(None).uncounted();
+    trace.add(90 * PERIOD + PERIOD / 2 + LATENCY, 0, false, 90, None);
+    trace.sorted().breaks(&[Rule::Once]);
+}
+
+#[test]
+fn a_time_out_makes_the_function_take_anything_and_must_come() {
+    // A pause longer than the time-out; then frame 10 again.
+    let paused = |pause: u64, leaves: bool| {
+        let mut trace = Trace::eliminated(Some(16)).uncounted();
+        trace.case.sightings.retain(|sighting| sighting.sequence <= 100);
+        let at = 100 * PERIOD + pause;
+        trace.add(at, 1, true, 10, Some(10));
+        if leaves {
+            trace.add(at + LATENCY, 0, false, 10, None);
+        }
+        trace
+    };
+    paused(300 * MS, true).breaks(&[]);
+    paused(100 * MS, false).breaks(&[]);
+    paused(100 * MS, true).breaks(&[Rule::Once, Rule::Window]);
+    // A new frame, far ahead: rogue before the time-out, and not after it.
+    let ahead = |pause: u64, leaves: bool| {
+        let mut trace = Trace::eliminated(Some(16)).uncounted();
+        trace.case.sightings.retain(|sighting| sighting.sequence <= 100);
+        let at = 100 * PERIOD + pause;
+        trace.add(at, 1, true, 300, Some(300));
+        if leaves {
+            trace.add(at + LATENCY, 0, false, 300, None);
+        }
+        trace
+    };
+    ahead(100 * MS, false).breaks(&[]);
+    ahead(300 * MS, true).breaks(&[]);
+    ahead(300 * MS, false).breaks(&[Rule::Delivered]);
+}
+
+#[test]
+fn what_an_interface_took_is_excused_and_nothing_before_or_after() {
+    for (frame, rules) in [(150, &[][..]), (90, &[Rule::Delivered][..]), (230, &[Rule::Delivered])]
+    {
+        let mut trace = Trace::generated(0).uncounted();
+        trace.disturb(Some(1), 140 * PERIOD, 160 * PERIOD);
+        trace.remove(1, false, frame);
+        trace.breaks(rules);
+        // The other port was there.
+        let mut trace = Trace::generated(0).uncounted();
+        trace.disturb(Some(1), 140 * PERIOD, 160 * PERIOD);
+        trace.remove(2, false, frame);
+        trace.breaks(&[Rule::Delivered]);
+    }
+}
+
+#[test]
+fn a_frame_out_of_nowhere_is_found() {
+    let mut trace = Trace::generated(0).uncounted();
+    trace.add(50 * PERIOD + PERIOD / 3, 1, false, 5000, Some(51));
+    trace.breaks(&[Rule::Ghost]);
+    let mut trace = Trace::generated(0).uncounted();
+    trace.add(50 * PERIOD + LATENCY, 0, false, 50, None);
+    trace.breaks(&[Rule::Ghost]);
+    // It left before it came.
+    let mut trace = Trace::new(relay());
+    trace.add(0, 1, false, 0, None);
+    trace.add(PERIOD, 0, true, 0, None);
+    trace.breaks(&[Rule::Ghost]);
+}
+
+#[test]
+fn a_frame_that_looks_otherwise_is_found() {
+    let changes: [fn(&mut Sighting); 3] = [
+        |frame| frame.vlan = Some(11),
+        |frame| frame.vlan = None,
+        |frame| frame.destination = MacAddress([9; 6]),
+    ];
+    for change in changes {
+        let mut trace = Trace::eliminated(Some(16));
+        change(trace.frame(0, false, 33));
+        trace.breaks(&[Rule::Look]);
+    }
+    let mut trace = Trace::eliminated(Some(16));
+    trace.frame(0, false, 33).number = Some(33);
+    trace.breaks(&[Rule::Look]);
+    let mut trace = Trace::generated(0).uncounted();
+    trace.frame(1, false, 33).number = None;
+    trace.breaks(&[Rule::Look]);
+    let trace = Trace { case: Case { corrupted: 1, ..Trace::generated(0).case } };
+    trace.breaks(&[Rule::Look]);
+}
+
+#[test]
+fn a_number_that_is_left_out_or_given_twice_is_found() {
+    // From frame 60 on all are one too far.
+    let mut trace = Trace::generated(0).uncounted();
+    for frame in trace.case.sightings.iter_mut().filter(|frame| frame.sequence >= 60) {
+        frame.number = frame.number.map(|number| number + 1);
+    }
+    trace.breaks(&[Rule::Numbers]);
+    let mut trace = Trace::generated(0).uncounted();
+    for port in [1, 2] {
+        trace.frame(port, false, 60).number = Some(59);
+    }
+    trace.breaks(&[Rule::Numbers, Rule::Numbers]);
+    // Replicas of one frame.
+    let mut trace = Trace::generated(0).uncounted();
+    trace.frame(2, false, 60).number = Some(61);
+    trace.breaks(&[Rule::Numbers]);
+}
+
+#[test]
+fn a_frame_that_nobody_saw_leave_has_a_number_nevertheless() {
+    let mut trace = Trace::generated(0).uncounted();
+    trace.disturb(Some(1), 60 * PERIOD, 60 * PERIOD + MS);
+    trace.disturb(Some(2), 60 * PERIOD, 60 * PERIOD + MS);
+    trace.remove(1, false, 60);
+    trace.remove(2, false, 60);
+    trace.breaks(&[]);
+    // Had it none, the next one's would be too low.
+    for frame in trace.case.sightings.iter_mut().filter(|frame| frame.sequence > 60) {
+        frame.number = frame.number.map(|number| number - 1);
+    }
+    trace.breaks(&[Rule::Numbers]);
+}
+
+#[test]
+fn frames_of_one_port_that_change_their_order_are_found() {
+    let mut trace = Trace::new(relay());
+    for sequence in 0..20 {
+        trace.add(sequence * PERIOD, 0, true, sequence, None);
+    }
+    for sequence in [0, 1, 2, 4, 3, 5, 6] {
+        trace.add(20 * PERIOD, 1, false, sequence, None);
+    }
+    for sequence in 7..20 {
+        trace.add(20 * PERIOD, 1, false, sequence, None);
+    }
+    trace.breaks(&[Rule::Order]);
+}
+
+#[test]
+fn frames_of_two_ports_may_change_their_order() {
+    let mut trace = Trace::eliminated(Some(16)).uncounted();
+    // Frame 40 came by the second path alone, and late.
+    trace.remove(1, true, 40);
+    trace.remove(0, false, 40);
+    trace.frame(2, true, 40).at += 2 * PERIOD;
+    trace.add(42 * PERIOD + PERIOD / 2 + LATENCY, 0, false, 40, None);
+    trace.sorted().breaks(&[]);
+}
+
+#[test]
+fn counters_that_are_one_off_are_found() {
+    let changes: [fn(&mut Counted); 7] = [
+        |counted| stream(counted).inputs[0].1 += 1,
+        |counted| stream(counted).outputs[0].1 -= 1,
+        |counted| recovery(counted).passed += 1,
+        |counted| recovery(counted).discarded -= 1,
+        |counted| recovery(counted).rogue += 1,
+        |counted| recovery(counted).tagless += 1,
+        |counted| counted.unmatched[1] += 1,
+    ];
+    for change in changes {
+        let mut trace = Trace::eliminated(Some(16));
+        change(trace.case.counted[0].as_mut().unwrap());
+        let rules = trace.rules();
+        assert!(rules.iter().all(|rule| *rule == Rule::Counters) && !rules.is_empty());
+    }
+    let mut trace = Trace::generated(7);
+    trace.case.sightings.iter_mut().for_each(|s| s.number = s.number.map(|n| n - 7));
+    trace.breaks(&[Rule::Counters]);
+    let mut trace = Trace::eliminated(Some(16));
+    trace.case.counted[0].as_mut().unwrap().streams[0] = None;
+    // And what its ports say is no sum of what its streams say.
+    trace.breaks(&[Rule::Counters; 3]);
+    let mut trace = Trace::eliminated(Some(16));
+    trace.case.foreign[0][2] = 3;
+    trace.breaks(&[Rule::Counters]);
+}
+
+fn stream(counted: &mut Counted) -> &mut CountedStream {
+    counted.streams[0].as_mut().unwrap()
+}
+
+fn recovery(counted: &mut Counted) -> &mut CountedRecovery {
+    stream(counted).recovery.as_mut().unwrap()
+}
+
+#[test]
+fn a_stream_that_is_taken_away_is_not_waited_for() {
+    let mut trace = Trace::eliminated(Some(16)).uncounted();
+    let change = |at: u64| Span { from: BEGIN + at * PERIOD, to: BEGIN + at * PERIOD + 5 * MS };
+    let eras = &mut trace.case.eras[0][0];
+    let function = eras[0].function.clone();
+    eras.push(Era { begins: change(200), function: None, step: Some(0) });
+    eras.push(Era { begins: change(300), function, step: Some(1) });
+    let mut gone = Trace { case: trace.case.clone() };
+    gone.case.sightings.retain(|s| s.entering || !(202..302).contains(&s.sequence));
+    gone.breaks(&[]);
+    // One slips through; one is missing after it came back.
+    let slipped = trace.remove(0, false, 250);
+    gone.case.sightings.push(slipped);
+    gone.breaks(&[Rule::Ghost]);
+    gone.case.sightings.pop();
+    gone.remove(0, false, 350);
+    gone.breaks(&[Rule::Delivered]);
+}
+
+#[test]
+fn a_frame_that_was_accepted_before_its_port_came_is_not_waited_for_there() {
+    // Frame 100 by the first path alone, then path 2 leads out as well, then its second copy comes.
+    let mut trace = Trace::eliminated(Some(64)).uncounted();
+    trace.case.sightings.retain(|sighting| sighting.sequence <= 100);
+    let eras = &mut trace.case.eras[0][0];
+    let mut function = eliminator(Some(64));
+    function.members = vec![1];
+    function.egress.push(Egress { port: 2, look: look(true) });
+    let at = BEGIN + 100 * PERIOD;
+    let begins = Span { from: at + 10 * MS, to: at + 20 * MS };
+    eras.push(Era { begins, function: Some(function), step: Some(0) });
+    let late = 100 * PERIOD + 40 * MS;
+    trace.add(late, 1, true, 100, Some(100));
+    trace.breaks(&[]);
+    // One that came after that has to leave there.
+    trace.add(late + MS, 1, true, 101, Some(101));
+    trace.add(late + MS + LATENCY, 0, false, 101, None);
+    trace.breaks(&[Rule::Delivered]);
+}
+
+/// The plainest vector recovery: a list of what was accepted.
+struct Plain {
+    history: u16,
+    newest: Option<u16>,
+    accepted: Vec<u16>,
+}
+
+impl Plain {
+    fn packet(&mut self, number: u16) -> bool {
+        let Some(newest) = self.newest else {
+            (self.newest, self.accepted) = (Some(number), vec![number]);
+            return true;
+        };
+        let ahead = window::distance(number, newest);
+        if ahead.abs() >= i32::from(self.history) || self.accepted.contains(&number) {
+            return false;
+        }
+        self.accepted.push(number);
+        if ahead > 0 {
+            self.newest = Some(number);
+        }
+        true
+    }
+}
+
+proptest! {
+    /// A node that does what it must is never blamed, whatever paths do to frames and in whichever
+    /// order it works on those that are there.
+    #[test]
+    fn a_node_that_is_right_is_never_blamed(
+        history in prop::sample::select(vec![2_u16, 5, 16, 100]),
+        first: u16,
+        paths in prop::collection::vec((0.0..1.0_f64, 0..40_u64, 0..3_u8), 2 * 150),
+        delays in prop::collection::vec(1..2_000_000_u64, 300),
+    ) {
+        let mut trace = Trace::new(eliminator(Some(history)));
+        let mut arrivals = Vec::new();
+        for sequence in 0..150_u64 {
+            for port in [1, 2] {
+                let (lost, lag, copies) = paths[2 * sequence as usize + port - 1];
+                let copies = if lost < 0.2 { 0 } else { 1 + u64::from(copies == 2) };
+                for copy in 0..copies {
+                    let at = sequence * PERIOD + lag * PERIOD / 4 + copy * 10;
+                    arrivals.push((at, port, sequence, first.wrapping_add(sequence as u16)));
+                }
+            }
+        }
+        arrivals.sort_unstable();
+        // Each port is worked on in order, at any time after the frame came.
+        let mut worked: [u64; 3] = [0; 3];
+        let mut work = Vec::new();
+        for (turn, (at, port, sequence, number)) in arrivals.iter().enumerate() {
+            trace.add(*at, *port, true, *sequence, Some(*number));
+            worked[*port] = worked[*port].max(at + delays[turn % delays.len()]);
+            work.push((worked[*port], turn, *sequence, *number));
+        }
+        work.sort_unstable();
+        let mut function = Plain { history, newest: None, accepted: Vec::new() };
+        for (at, _, sequence, number) in work {
+            if function.packet(number) {
+                trace.add(at, 0, false, sequence, None);
+            }
+        }
+        let verdict = check(&trace.case);
+        prop_assert!(verdict.violations.is_empty(), "{:#?}", verdict.violations);
+    }
+}

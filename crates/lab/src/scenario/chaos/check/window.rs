@@ -1,0 +1,313 @@
+//! What a recovery function may know at a time, from what was seen to be accepted.
+//!
+//! Of two frames that came in by different ports at about the same time nobody outside can tell
+//! which the function saw first. So there is not one RecovSeqNum at a time, but candidates for it:
+//! a decision is right where it is right for one of them.
+
+use std::collections::HashMap;
+
+use super::super::spec::{Function, Recover, Span};
+use super::Place;
+use super::copies::{Element, In, Out};
+
+/// How exactly data planes see time-outs: the coarse clock of the kernel, and the way of a frame.
+pub(super) const TIMEOUT_SLACK_NS: u64 = 30_000_000;
+const MS: u64 = 1_000_000;
+
+/// A frame that a recovery function accepted.
+#[derive(Debug, Clone, Copy)]
+struct Accepted {
+    number: u16,
+    sequence: u64,
+    /// It came, and it had left.
+    span: Span,
+    recover: Recover,
+    /// How many times the function may have begun anew up to here.
+    resets: u32,
+    /// How many times it surely has.
+    sure_resets: u32,
+}
+
+/// The function's past.
+pub(super) struct Window {
+    /// In the order in which they left.
+    accepted: Vec<Accepted>,
+    /// After each: what RecovSeqNum may be.
+    newest: Vec<Vec<u16>>,
+    /// Frames that may have been accepted and not been seen to leave, in the order of their coming.
+    unseen: Vec<(u16, Span)>,
+    by_number: HashMap<u16, Vec<usize>>,
+    resets: Vec<Span>,
+    bound_ns: u64,
+}
+
+/// Signed distance of 16-bit numbers.
+pub(super) fn distance(a: u16, b: u16) -> i32 {
+    i32::from(a.wrapping_sub(b).cast_signed())
+}
+
+fn inside(number: u16, newest: u16, history: u16) -> bool {
+    distance(number, newest).abs() < i32::from(history)
+}
+
+impl Window {
+    pub(super) fn new(place: Place<'_>, element: &Element) -> Self {
+        let resets = place.resets(|a: &Function, b: &Function| a.recover == b.recover);
+        let mut window = Self {
+            accepted: Vec::new(),
+            newest: Vec::new(),
+            unseen: Vec::new(),
+            by_number: HashMap::new(),
+            resets,
+            bound_ns: element.bound_ns,
+        };
+        for (sequence, came, left) in element.frames() {
+            window.add(place, sequence, came, left);
+        }
+        window.accepted.sort_by_key(|accepted| accepted.span.to);
+        window.unseen.sort_by_key(|(_, span)| span.from);
+        window.fold();
+        window
+    }
+
+    /// Takes note of a frame that left, or that may have been accepted all the same.
+    fn add(&mut self, place: Place<'_>, sequence: u64, came: &[In], left: &[Out]) {
+        let came: Vec<&In> = came.iter().filter(|copy| copy.number.is_some()).collect();
+        let Some((first, number)) = came.iter().find_map(|copy| Some((*copy, copy.number?))) else {
+            return;
+        };
+        let recover = |copy: &In| {
+            let functions = place.possibly(copy.span()).iter().filter_map(|e| e.function.as_ref());
+            functions.filter_map(|function| function.recover).next_back()
+        };
+        let times = exits(left);
+        if times.is_empty() {
+            let away = |copy: &&In| {
+                let span = Span { from: copy.at, to: copy.gone };
+                let function = copy.era.and_then(|era| place.eras()[era].function.as_ref());
+                function.is_none_or(|f| f.egress.iter().all(|e| place.is_away(e.port, span)))
+            };
+            if came.iter().any(away) {
+                let to = came.iter().map(|copy| copy.until).max().unwrap_or(first.until);
+                self.unseen.push((number, Span { from: first.at, to }));
+            }
+        }
+        for (turn, to) in times.into_iter().enumerate() {
+            // The copy that was accepted is none that came too long before, nor one that an earlier
+            // exit needs.
+            let recent = came.iter().find(|copy| copy.at + self.bound_ns >= to);
+            let turned = came.get(turn).copied().unwrap_or(first);
+            let copy = recent.copied().filter(|copy| copy.at > turned.at).unwrap_or(turned);
+            let Some(recover) = recover(copy) else { continue };
+            let span = Span { from: copy.at.min(to), to };
+            let accepted = Accepted { number, sequence, span, recover, resets: 0, sure_resets: 0 };
+            self.accepted.push(accepted);
+        }
+    }
+
+    /// What RecovSeqNum may be after each accepted frame, and when the function began anew.
+    fn fold(&mut self) {
+        let (mut resets, mut sure) = (0, 0);
+        for place in 0..self.accepted.len() {
+            let now = self.accepted[place];
+            let before = place.checked_sub(1).map(|before| self.accepted[before]);
+            if let Some(before) = before {
+                resets += u32::from(self.may_reset(&before, &now));
+                sure += u32::from(self.must_reset(before.span.to, now.span.from, &before.recover));
+            }
+            let anew = before.is_none_or(|before| self.may_reset(&before, &now));
+            let earlier = place.checked_sub(1).map_or(&[][..], |before| &self.newest[before]);
+            let mut newest: Vec<u16> = match now.recover.history {
+                Some(history) => earlier
+                    .iter()
+                    .filter(|known| inside(now.number, **known, history))
+                    .map(|known| if distance(now.number, *known) > 0 { now.number } else { *known })
+                    .collect(),
+                None => vec![now.number],
+            };
+            if anew {
+                newest.push(now.number);
+            } else if newest.is_empty() {
+                // It should not have been accepted, or left later than the next one: those that
+                // follow are not blamed for it.
+                newest.extend(earlier);
+                newest.push(now.number);
+            }
+            newest.sort_unstable();
+            newest.dedup();
+            self.newest.push(newest);
+            self.by_number.entry(now.number).or_default().push(place);
+            let accepted = &mut self.accepted[place];
+            (accepted.resets, accepted.sure_resets) = (resets, sure);
+        }
+    }
+
+    /// Whether the function may have begun anew between two accepted frames.
+    fn may_reset(&self, before: &Accepted, after: &Accepted) -> bool {
+        let between = Span { from: before.span.from, to: after.span.to };
+        let timeout_ns = u64::from(before.recover.timeout_ms.min(after.recover.timeout_ms)) * MS;
+        let waited = between.to.saturating_sub(between.from) + TIMEOUT_SLACK_NS;
+        timeout_ns != 0 && waited >= timeout_ns
+            || self.resets.iter().any(|reset| reset.meets(between))
+    }
+
+    /// Whether its time surely ran out, where nothing was accepted in between.
+    fn must_reset(&self, from: u64, to: u64, recover: &Recover) -> bool {
+        let timeout_ns = u64::from(recover.timeout_ms) * MS;
+        timeout_ns != 0
+            && to.saturating_sub(from) >= timeout_ns + TIMEOUT_SLACK_NS
+            && !self.unseen_within(Span { from, to })
+    }
+
+    fn unseen_within(&self, span: Span) -> bool {
+        let end = self.unseen.partition_point(|(_, seen)| seen.from <= span.to);
+        self.unseen[..end].iter().rev().any(|(_, seen)| seen.meets(span))
+    }
+
+    /// What RecovSeqNum may be within a span; the frame of number `except` aside. None: the
+    /// function takes any number.
+    fn candidates(&self, span: Span, except: Option<usize>) -> Vec<u16> {
+        let begin = self.accepted.partition_point(|accepted| accepted.span.to <= span.from);
+        let base = self.accepted[..begin].len().checked_sub(1);
+        let mut found = base.map_or_else(Vec::new, |base| self.newest[base].clone());
+        // In which order those left that came close to the last one tells nothing.
+        let since = base.map_or(0, |base| self.accepted[base].span.from);
+        let overlaps = |accepted: &&Accepted| accepted.span.to >= since;
+        let recent = self.accepted[..begin].iter().rev().take_while(overlaps);
+        let is_match = |accepted: &&Accepted| accepted.recover.history.is_none();
+        found.extend(recent.filter(is_match).map(|accepted| accepted.number));
+        for (place, accepted) in self.accepted.iter().enumerate().skip(begin) {
+            if accepted.span.to > span.to + self.bound_ns {
+                break;
+            }
+            if accepted.span.from <= span.to && Some(place) != except {
+                found.push(accepted.number);
+            }
+        }
+        let end = self.unseen.partition_point(|(_, seen)| seen.from <= span.to);
+        let unseen = self.unseen[..end].iter().rev().take_while(|(_, seen)| seen.to >= since);
+        found.extend(unseen.map(|(number, _)| *number));
+        found
+    }
+
+    /// Why the function may discard a copy with number `number`; `None`: it must accept it.
+    pub(super) fn may_discard(&self, copy: &In, number: u16, recover: &Recover) -> Option<()> {
+        if self.is_fresh(copy, recover) {
+            return None;
+        }
+        let candidates = self.candidates(copy.span(), None);
+        let excused = match recover.history {
+            Some(history) => {
+                candidates.iter().any(|newest| !inside(number, *newest, history))
+                    || self.collides(copy, number, history)
+            }
+            None => candidates.contains(&number),
+        };
+        excused.then_some(())
+    }
+
+    /// Whether a copy is outside of the history: surely, possibly.
+    pub(super) fn is_rogue(&self, copy: &In, number: u16, history: u16) -> (bool, bool) {
+        let candidates = self.candidates(copy.span(), None);
+        let out = |newest: &u16| !inside(number, *newest, history);
+        let surely = !candidates.is_empty() && candidates.iter().all(out);
+        // The very frame may have been the first after a reset.
+        (surely && !candidates.contains(&number), candidates.iter().any(out))
+    }
+
+    /// Whether the function surely takes any number: it has begun, or its time has run out.
+    fn is_fresh(&self, copy: &In, recover: &Recover) -> bool {
+        let timeout_ns = u64::from(recover.timeout_ms) * MS + TIMEOUT_SLACK_NS;
+        let limit = match recover.timeout_ms {
+            0 => 0,
+            _ => copy.at.saturating_sub(timeout_ns),
+        };
+        let since = self.accepted.partition_point(|accepted| accepted.span.to <= limit);
+        let late = self.accepted[since..].iter();
+        let mut late = late.take_while(|a| a.span.to <= copy.until + self.bound_ns);
+        !late.any(|accepted| accepted.span.from <= copy.until)
+            && !self.unseen_within(Span { from: limit, to: copy.until })
+    }
+
+    /// Whether another frame of the same number may still be in the history: its talker's
+    /// generator began anew.
+    fn collides(&self, copy: &In, number: u16, history: u16) -> bool {
+        let now = self.accepted.partition_point(|accepted| accepted.span.to <= copy.at);
+        let fresh = now.checked_sub(1).map_or(0, |last| self.accepted[last].sure_resets);
+        let same = self.by_number.get(&number).into_iter().flatten();
+        same.rev().any(|place| {
+            let other = &self.accepted[*place];
+            other.sequence != copy.sequence
+                && other.span.from <= copy.until
+                && now.saturating_sub(*place) <= 2 * usize::from(history)
+                && other.sure_resets >= fresh
+        })
+    }
+
+    /// Whether a frame may leave a second time: a reset lies in between, or match recovery had
+    /// another one meanwhile.
+    pub(super) fn may_repeat(&self, sequence: u64, first: u64, again: u64) -> bool {
+        let find = |to: u64| {
+            let begin = self.accepted.partition_point(|accepted| accepted.span.to < to);
+            let here = self.accepted[begin..].iter().position(|a| a.sequence == sequence);
+            here.map(|offset| begin + offset)
+        };
+        let (Some(first), Some(again)) = (find(first), find(again)) else { return true };
+        let (one, other) = (&self.accepted[first], &self.accepted[again]);
+        if one.resets != other.resets {
+            return true;
+        }
+        if other.recover.history.is_some() {
+            return false;
+        }
+        let span = Span { from: one.span.to.min(other.span.from), to: other.span.to };
+        self.candidates(span, Some(again)).iter().any(|last| *last != other.number)
+    }
+
+    /// Accepted frames that were outside of the history whatever came first: sequence and time.
+    pub(super) fn wrongly_accepted(&self) -> impl Iterator<Item = (u64, u64, String)> + '_ {
+        self.accepted.iter().enumerate().filter_map(|(place, accepted)| {
+            let history = accepted.recover.history?;
+            let before = &self.accepted[place.checked_sub(1)?];
+            if self.may_reset(before, accepted) {
+                return None;
+            }
+            let candidates = self.candidates(accepted.span, Some(place));
+            let fits = |newest: &u16| inside(accepted.number, *newest, history);
+            if candidates.is_empty() || candidates.iter().any(fits) {
+                return None;
+            }
+            let text = format!(
+                "number {} with a history of {history} after {candidates:?}",
+                accepted.number
+            );
+            Some((accepted.sequence, accepted.span.to, text))
+        })
+    }
+
+    /// How many frames were accepted since a time within a span, at least and at most.
+    pub(super) fn count(&self, since: Span) -> (u64, u64) {
+        let within = |span: &Span| span.from >= since.to;
+        let maybe = |span: &Span| span.to >= since.from;
+        let seen = || self.accepted.iter().map(|accepted| &accepted.span);
+        let unseen = self.unseen.iter().filter(|(_, span)| maybe(span)).count();
+        let least = seen().filter(|span| within(span)).count();
+        let most = seen().filter(|span| maybe(span)).count() + unseen;
+        (least as u64, most as u64)
+    }
+}
+
+/// When each copy left: the first port that it left by counts.
+fn exits(left: &[Out]) -> Vec<u64> {
+    let mut by_port: HashMap<usize, usize> = HashMap::new();
+    let mut times: Vec<u64> = Vec::new();
+    // By time, so that the first of each turn comes first.
+    for out in left {
+        let turn = by_port.entry(out.port).or_default();
+        if *turn == times.len() {
+            times.push(out.at);
+        }
+        *turn += 1;
+    }
+    times
+}

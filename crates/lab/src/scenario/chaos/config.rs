@@ -1,0 +1,129 @@
+//! From what a node must do to its configuration file.
+
+use std::fmt::Write;
+
+use onbeat_wire::MacAddress;
+
+use super::plan::{At, Kind, Plan, Stream};
+use super::spec::{Function, Look, Recover};
+
+/// The file of a node that does this with each stream.
+pub(super) fn text(plan: &Plan, node: usize, functions: &[Option<Function>]) -> String {
+    let mut text = String::new();
+    for port in &plan.nodes[node].ports {
+        let _ = writeln!(text, "[[port]]\nname = {0:?}\ninterface = {0:?}", port.name);
+    }
+    for (stream, function) in plan.streams.iter().zip(functions) {
+        if let Some(function) = function {
+            write_stream(&mut text, plan, node, stream, function);
+        }
+    }
+    text
+}
+
+fn write_stream(text: &mut String, plan: &Plan, node: usize, stream: &Stream, function: &Function) {
+    let ports = &plan.nodes[node].ports;
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "\n[[stream]]\nname = {:?}\nmember = [", stream.name);
+    let last = node == plan.edge(stream.east);
+    for member in &function.members {
+        let port = &ports[*member];
+        let look = match port.at {
+            At::Host => stream.look,
+            At::Link(link) => stream.looks[&link],
+        };
+        let identify = identification(stream, look, last);
+        let _ = writeln!(text, "  {{ port = {:?}, identify = {identify} }},", port.name);
+    }
+    let _ = writeln!(text, "]");
+    if function.generate {
+        let _ = writeln!(text, "generate = true");
+    }
+    if let Some(recover) = &function.recover {
+        let _ = writeln!(text, "recover = {}", recovery(recover));
+    }
+    let _ = writeln!(text, "egress = [");
+    for egress in &function.egress {
+        let port = &ports[egress.port];
+        let tag = match (egress.look.numbered, function.generate) {
+            (true, true) => "r-tag",
+            (true, false) => "keep",
+            (false, _) => "none",
+        };
+        let _ = write!(text, "  {{ port = {:?}, tag = {tag:?}", port.name);
+        // What active identification has rewritten on the way in is as it shall be.
+        let active = stream.kind == Kind::Active;
+        if let Some(vlan) = egress.look.vlan.filter(|_| !(active && last)) {
+            let _ = write!(text, ", vlan = {vlan}");
+        }
+        if active && matches!(port.at, At::Link(_)) {
+            let _ = write!(text, ", destination = \"{}\"", egress.look.destination);
+        }
+        let _ = writeln!(text, " }},");
+    }
+    let _ = writeln!(text, "]");
+}
+
+fn identification(stream: &Stream, look: Look, last: bool) -> String {
+    let vlan = look.vlan.map_or(String::new(), |vlan| format!(", vlan = {vlan}"));
+    let destination = look.destination;
+    match stream.kind {
+        Kind::Active if last => {
+            let up = stream.look;
+            format!(
+                "{{ type = \"active\", down = {{ destination = \"{destination}\"{vlan} }}, \
+                 up = {{ destination = \"{}\", vlan = {} }} }}",
+                up.destination,
+                up.vlan.unwrap_or_default(),
+            )
+        }
+        Kind::Null | Kind::Active => {
+            format!("{{ type = \"null\", destination = \"{destination}\"{vlan} }}")
+        }
+        Kind::Source => format!("{{ type = \"source\", source = \"{}\"{vlan} }}", stream.source),
+        Kind::Ip => format!(
+            "{{ type = \"ip\", destination = \"{destination}\"{vlan}, ip-destination = \"{}\", \
+             protocol = \"udp\", destination-port = {UDP_PORT} }}",
+            stream.group
+        ),
+        Kind::Mask => format!(
+            "{{ type = \"mask\", destination-mask = \"{}\", destination-match = \"{destination}\" }}",
+            MacAddress([0xff; 6])
+        ),
+    }
+}
+
+/// Destination port of the frames of streams that are known by IP.
+pub(super) const UDP_PORT: u16 = 5000;
+
+fn recovery(recover: &Recover) -> String {
+    let algorithm = match recover.history {
+        Some(length) => format!("algorithm = \"vector\", history-length = {length}"),
+        None => "algorithm = \"match\"".into(),
+    };
+    format!(
+        "{{ {algorithm}, reset-timeout-ms = {}, take-no-sequence = {} }}",
+        recover.timeout_ms, recover.take_no_sequence
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_node::config::Config;
+
+    #[test]
+    fn every_node_of_every_network_has_a_configuration() {
+        for seed in 0..200 {
+            let plan = Plan::draw(seed);
+            for node in 0..plan.nodes.len() {
+                let functions: Vec<_> =
+                    plan.streams.iter().map(|stream| stream.functions[node].clone()).collect();
+                let text = text(&plan, node, &functions);
+                let config = Config::parse(&text, "x.toml");
+                let config = config.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"));
+                assert_eq!(config.streams.len(), functions.iter().flatten().count());
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Random networks under random faults, and a checker that believes nothing but captured frames.
+//!
+//! ```text
+//!   seed --> plan (nodes, links, streams) --> schedule (cuts, loss, kills, reloads, ...)
+//!              |                                 |
+//!            world <--- talk, act ---------------'
+//!              |
+//!            tap (every port, outside of the nodes) --> check --> violations
+//! ```
+//!
+//! The same seed makes the same networks and the same schedules. What a node may lose because the
+//! schedule took something from it is told by when exactly it did ([`act`]), and nothing else is
+//! excused.
+
+mod act;
+pub mod check;
+mod config;
+mod decode;
+mod pcapng;
+mod plan;
+mod schedule;
+pub mod spec;
+mod story;
+mod talk;
+mod tap;
+mod trial;
+
+use std::collections::BTreeMap;
+
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome};
+
+use self::check::{Rule, Tally};
+use self::plan::Plan;
+use self::trial::Trial;
+use super::Options;
+use super::stage::Stage;
+use crate::clock::{SECOND, now_ns};
+use crate::interrupt::Guard;
+use crate::random::Random;
+use crate::{Error, Result, Topology};
+
+const DEFAULT_MINUTES: f64 = 1.0;
+const LONGEST_MINUTES: f64 = 24.0 * 60.0;
+/// Violations that are told one by one.
+const TOLD: usize = 10;
+
+/// The first network of seed 1.
+pub(super) fn network() -> Topology {
+    let plan = Plan::draw(seeds(1).next());
+    let configured = trial::as_planned(&plan);
+    act::topology(&plan, &configured)
+}
+
+fn seeds(seed: u64) -> Random {
+    Random::new(seed)
+}
+
+pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
+    let minutes = stage.options.minutes.unwrap_or(DEFAULT_MINUTES);
+    if !(0.05..=LONGEST_MINUTES).contains(&minutes) {
+        return Err(Error::Option {
+            option: "minutes",
+            value: minutes.to_string(),
+            reason: format!("chaos lasts 0.05 to {LONGEST_MINUTES} minutes"),
+        });
+    }
+    let end_ns = now_ns() + (minutes * 60.0 * SECOND as f64) as u64;
+    let mut seeds = seeds(stage.options.seed);
+    let mut sum = Sum::default();
+    while now_ns() < end_ns {
+        let plan = Plan::draw(seeds.next());
+        let configured = trial::as_planned(&plan);
+        let steps = schedule::draw(&plan);
+        let trial = trial::run(stage, plan, &configured, steps, end_ns)?;
+        sum.add(stage, &trial)?;
+    }
+    sum.report(stage);
+    Ok(())
+}
+
+/// Plays one network without faults whose listeners' nodes eliminate nothing, though the checker is
+/// told that they do: what it must find.
+///
+/// # Errors
+/// Where the network cannot be built or captured.
+pub fn without_elimination(options: &Options) -> Result<Outcome> {
+    const LIFE_MS: u64 = 3000;
+    let _signals = Guard::install();
+    let mut stage = Stage::new("chaos", options);
+    let plan = Plan { life_ms: LIFE_MS, ..Plan::draw(seeds(options.seed).next()) };
+    let mut configured = trial::as_planned(&plan);
+    for (number, stream) in plan.streams.iter().enumerate() {
+        if let Some(function) = &mut configured[plan.edge(stream.east)][number] {
+            function.recover = None;
+        }
+    }
+    let mut sum = Sum::default();
+    let trial = trial::run(&mut stage, plan, &configured, Vec::new(), u64::MAX)?;
+    sum.add(&mut stage, &trial)?;
+    sum.report(&mut stage);
+    Ok(stage.finish())
+}
+
+/// What all networks came to.
+#[derive(Default)]
+struct Sum {
+    networks: u64,
+    inconclusive: u64,
+    broken: BTreeMap<Rule, u64>,
+    tally: Tally,
+    faults: BTreeMap<&'static str, u64>,
+    frames: u64,
+    rows: Vec<Vec<Cell>>,
+    told: usize,
+}
+
+impl Sum {
+    fn add(&mut self, stage: &mut Stage<'_>, trial: &Trial) -> Result<()> {
+        let (plan, verdict) = (&trial.plan, &trial.verdict);
+        self.networks += 1;
+        self.frames += trial.captured.frames.len() as u64;
+        for (number, _) in &trial.log.done {
+            let action = &trial.steps[*number].action;
+            if !action.ends() {
+                *self.faults.entry(action.object().0).or_default() += 1;
+            }
+        }
+        self.tally.add(&verdict.tally);
+        self.rows.push(vec![
+            format!("{:#018x}", plan.seed).into(),
+            (plan.nodes.len() as u64).into(),
+            (plan.links.len() as u64).into(),
+            (plan.streams.len() as u64).into(),
+            (trial.log.done.len() as u64).into(),
+            (trial.captured.frames.len() as u64).into(),
+            verdict.tally.judged.into(),
+            verdict.tally.excused.into(),
+            (verdict.violations.len() as u64).into(),
+        ]);
+        if !trial.inconclusive.is_empty() {
+            self.inconclusive += 1;
+            let why = trial.inconclusive.join("; ");
+            stage.note(format!("network {:#x} proves nothing: {why}", plan.seed));
+            return Ok(());
+        }
+        for violation in &verdict.violations {
+            *self.broken.entry(violation.rule).or_default() += 1;
+        }
+        if verdict.violations.is_empty() {
+            return Ok(());
+        }
+        let directory = story::keep(&stage.options.captures, stage.options.seed, trial)?;
+        stage.note(format!("network {:#x}: captures in {}", plan.seed, directory.display()));
+        for violation in verdict.violations.iter().take(TOLD.saturating_sub(self.told)) {
+            stage.note(story::violation(trial, violation));
+            self.told += 1;
+        }
+        Ok(())
+    }
+
+    fn report(self, stage: &mut Stage<'_>) {
+        for rule in Rule::ALL {
+            let broken = self.broken.get(&rule).copied().unwrap_or(0);
+            stage.check(Check::eq(rule.violation(), broken, 0_u64, ""));
+        }
+        stage.check(Check::eq("networks that prove nothing", self.inconclusive, 0_u64, ""));
+        stage.check(Check::min("networks", self.networks, 1_u64, ""));
+        stage.check(Check::min("frames judged", self.tally.judged, 1_u64, "frames"));
+        let mut faults = Counters::new(["befallen", "times"]);
+        for (object, times) in self.faults {
+            faults.row([Cell::from(object), times.into()]);
+        }
+        stage.figure("faults", faults);
+        let tally = self.tally;
+        let mut judged = Counters::new(["what", "count"]);
+        for (what, count) in [
+            ("frames captured", self.frames),
+            ("frames judged", tally.judged),
+            ("delivered", tally.delivered),
+            ("discarded, outside of the history", tally.outside),
+            ("excused by a fault", tally.excused),
+            ("repeated, as match recovery and resets allow", tally.repeated),
+            ("numbers given", tally.numbered),
+            ("times that numbers came round", tally.wrapped),
+            ("counters compared", tally.counters),
+            ("counters met to the frame", tally.exact),
+        ] {
+            judged.row([Cell::from(what), count.into()]);
+        }
+        stage.figure("judged", judged);
+        stage.figure("longest way through a node", Measurement::new("ns", tally.latency_ns));
+        let mut networks = Counters::new([
+            "network",
+            "nodes",
+            "links",
+            "streams",
+            "steps",
+            "captured",
+            "judged",
+            "excused",
+            "violations",
+        ]);
+        for row in self.rows {
+            networks.row(row);
+        }
+        stage.figure("networks", networks);
+    }
+}

@@ -1,0 +1,190 @@
+//! The talkers: one thread sends all streams of a host.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use onbeat_netdev::Namespace;
+use onbeat_wire::{EtherType, VlanTag, ipv4, rtag, udp};
+
+use super::config::UDP_PORT;
+use super::plan::{Kind, Stream};
+use crate::clock::{SECOND, now_ns, sleep_until};
+use crate::traffic::{ETHERTYPE, PacketSocket, Stamp, filled};
+use crate::{Error, Result};
+
+const PCP: u8 = 6;
+/// How often a talker looks whether it shall end or send at another rate.
+const LOOK_NS: u64 = 10_000_000;
+
+/// A host that sends.
+pub(super) struct Talker {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<u64>>,
+}
+
+/// Frames per second of each stream.
+pub(super) type Rates = Arc<Vec<AtomicU64>>;
+
+impl Talker {
+    /// Sends the streams that go in a direction from a host's interface.
+    pub(super) fn start(
+        namespace: &Namespace,
+        interface: &str,
+        streams: &[Stream],
+        east: bool,
+        rates: &Rates,
+    ) -> Result<Self> {
+        let socket = PacketSocket::visible_sender(namespace, interface)?;
+        let mut own = Vec::new();
+        for (id, stream) in streams.iter().enumerate().filter(|(_, stream)| stream.east == east) {
+            own.push(Line::new(id, stream)?);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let (rates, stopped) = (Arc::clone(rates), Arc::clone(&stop));
+        let thread = thread::Builder::new()
+            .name("lab-talker".into())
+            .spawn(move || talk(&socket, &mut own, &rates, &stopped))
+            .map_err(|error| Error::io("start a thread for a talker", error))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+
+    /// Stops; how many frames its interface did not take.
+    pub(super) fn stop(mut self) -> u64 {
+        self.end()
+    }
+
+    fn end(&mut self) -> u64 {
+        self.stop.store(true, Ordering::Release);
+        let ended = self.thread.take().map(JoinHandle::join);
+        ended.map_or(0, |result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl Drop for Talker {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn talk(socket: &PacketSocket, lines: &mut [Line], rates: &Rates, stop: &AtomicBool) -> u64 {
+    let mut refused = 0;
+    while !stop.load(Ordering::Acquire) {
+        let now = now_ns();
+        let mut next = now + LOOK_NS;
+        for line in &mut *lines {
+            let rate = rates[line.id].load(Ordering::Acquire);
+            let Some(period) = SECOND.checked_div(rate) else { continue };
+            // Who was paused or late begins anew: what is due at once is a batch at most.
+            line.due_ns = line.due_ns.clamp(now.saturating_sub(16 * period), now + period);
+            while line.due_ns <= now {
+                line.due_ns += period;
+                refused += u64::from(line.send(socket).is_err());
+            }
+            next = next.min(line.due_ns);
+        }
+        sleep_until(next);
+    }
+    refused
+}
+
+/// A stream on its way out.
+struct Line {
+    id: usize,
+    frame: Vec<u8>,
+    /// Where the R-TAG's number stands, and the number of the first frame.
+    number: Option<(usize, u16)>,
+    payload: usize,
+    sequence: u64,
+    due_ns: u64,
+}
+
+impl Line {
+    fn new(id: usize, stream: &Stream) -> Result<Self> {
+        let mut frame = Vec::with_capacity(stream.size);
+        frame.extend(stream.look.destination.0);
+        frame.extend(stream.source.0);
+        if let Some(vlan) = stream.look.vlan {
+            let mut tag = [0; 4];
+            VlanTag { pcp: PCP, ..VlanTag::new(vlan) }.emit(&mut tag).map_err(frame_error)?;
+            frame.extend(tag);
+        }
+        let number = match stream.numbered_from {
+            Some(first) => {
+                let mut tag = [0; rtag::TAG_LEN];
+                rtag::Repr { sequence: first }.emit(&mut tag).map_err(frame_error)?;
+                frame.extend(tag);
+                Some((frame.len() - 2, first))
+            }
+            None => None,
+        };
+        if stream.kind == Kind::Ip {
+            frame.extend(EtherType::IPV4.to_octets());
+            let source = Ipv4Addr::new(192, 0, 2, 1);
+            let headers = ipv4::HEADER_LEN + udp::HEADER_LEN;
+            let data = stream.size - frame.len() - headers;
+            let mut packet = vec![0; headers];
+            let datagram = (udp::HEADER_LEN + data) as u16;
+            ipv4::Repr::new(source, stream.group, datagram)
+                .emit(&mut packet)
+                .map_err(frame_error)?;
+            let ports = onbeat_wire::Ports { source: UDP_PORT, destination: UDP_PORT };
+            udp::Repr { ports, payload_len: data as u16 }
+                .emit(&mut packet[ipv4::HEADER_LEN..])
+                .map_err(frame_error)?;
+            frame.extend(packet);
+        } else {
+            frame.extend(EtherType(ETHERTYPE).to_octets());
+        }
+        let payload = frame.len();
+        frame.extend(filled(stream.size - payload));
+        Ok(Self { id, frame, number, payload, sequence: 0, due_ns: 0 })
+    }
+
+    fn send(&mut self, socket: &PacketSocket) -> io::Result<()> {
+        if let Some((at, first)) = self.number {
+            let number = first.wrapping_add(self.sequence as u16);
+            self.frame[at..at + 2].copy_from_slice(&number.to_be_bytes());
+        }
+        let now = now_ns();
+        let (stream, sequence) = (self.id as u32, self.sequence);
+        Stamp { stream, sequence, intended_ns: now, actual_ns: now }
+            .emit(&mut self.frame[self.payload..]);
+        self.sequence += 1;
+        socket.send(&self.frame)
+    }
+}
+
+fn frame_error(error: onbeat_wire::EmitError) -> Error {
+    Error::Frame(error.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::decode::{Decoded, decode};
+    use super::super::plan::Plan;
+    use super::*;
+
+    /// What a talker writes, the checker reads.
+    #[test]
+    fn every_frame_is_read_back() {
+        for seed in 0..100 {
+            for (id, stream) in Plan::draw(seed).streams.iter().enumerate() {
+                let line = Line::new(id, stream).unwrap();
+                let mut frame = line.frame.clone();
+                let stamp = Stamp { stream: 3, sequence: 9, intended_ns: 1, actual_ns: 2 };
+                stamp.emit(&mut frame[line.payload..]);
+                assert_eq!(frame.len(), stream.size);
+                let Decoded::Seen(seen) = decode(&frame) else { panic!("{stream:?}") };
+                assert_eq!((seen.stream, seen.sequence), (3, 9));
+                assert_eq!(seen.number, stream.numbered_from);
+                let look = (seen.destination, seen.vlan);
+                assert_eq!(look, (stream.look.destination, stream.look.vlan));
+                *frame.last_mut().unwrap() ^= 1;
+                assert_eq!(decode(&frame), Decoded::Corrupted);
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! One network: built, disturbed, captured, judged.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use onbeat_node::control::{NodeStatus, StreamStatus};
+
+use super::super::stage::Stage;
+use super::act::{Actor, Log, host, topology};
+use super::check::{Case, Counted, CountedRecovery, CountedStream, Sighting, Verdict, check};
+use super::decode::Decoded;
+use super::plan::{Node, Plan};
+use super::schedule::Step;
+use super::spec::Function;
+use super::talk::{Rates, Talker};
+use super::tap::{Captured, Taps};
+use crate::clock::{SECOND, now_ns};
+use crate::fault::Direction;
+use crate::interrupt::{pause_until, wait_until};
+use crate::{Result, World};
+
+/// Nothing was captured for so long: nothing is on its way. A wire holds frames for half a second
+/// at most.
+const QUIET_NS: u64 = 700_000_000;
+const BOUND: Duration = Duration::from_secs(30);
+
+/// What became of a network.
+pub(super) struct Trial {
+    pub(super) plan: Plan,
+    pub(super) steps: Vec<Step>,
+    pub(super) log: Log,
+    pub(super) captured: Captured,
+    /// What makes the captures tell less than everything; empty: nothing.
+    pub(super) inconclusive: Vec<String>,
+    pub(super) verdict: Verdict,
+}
+
+/// What nodes are configured for instead of what the plan says, by node and stream.
+pub(super) type Configured = Vec<Vec<Option<Function>>>;
+
+/// What the plan says.
+pub(super) fn as_planned(plan: &Plan) -> Configured {
+    let nodes = 0..plan.nodes.len();
+    nodes.map(|node| plan.streams.iter().map(|s| s.functions[node].clone()).collect()).collect()
+}
+
+/// Runs a network for its life, or until CLOCK_MONOTONIC shows `end_ns`.
+pub(super) fn run(
+    stage: &mut Stage<'_>,
+    plan: Plan,
+    configured: &Configured,
+    steps: Vec<Step>,
+    end_ns: u64,
+) -> Result<Trial> {
+    let program: PathBuf = stage.options.onbeat_bin.clone();
+    let mut world = stage.open(&topology(&plan, configured))?;
+    let taps = Taps::start()?;
+    let rates: Rates =
+        Arc::new(plan.streams.iter().map(|stream| AtomicU64::new(stream.rate)).collect());
+    let log = Log::new(&plan);
+    let mut actor = Actor {
+        plan: &plan,
+        world: &mut world,
+        taps: &taps,
+        rates: &rates,
+        program: &program,
+        log,
+    };
+    actor.tap_all()?;
+    let mut talkers = Vec::new();
+    for east in [true, false] {
+        // Who talks to the east is in the west.
+        let namespace = actor.world.namespace(host(!east))?;
+        talkers.push(Talker::start(namespace, "eth0", &plan.streams, east, &rates)?);
+    }
+    let start_ns = now_ns();
+    let mut tell = |what: &str| {
+        let frames = taps.frames();
+        stage.progress.update(|| {
+            format!("chaos: network {:#x}: {what}; {frames} frames captured", plan.seed)
+        });
+    };
+    let life_ns = (start_ns + plan.life_ms * 1_000_000).min(end_ns.max(start_ns + SECOND));
+    let mut open = BTreeSet::new();
+    for (number, step) in steps.iter().enumerate() {
+        let due = start_ns + step.at_ms * 1_000_000;
+        // Where there is less time, what has begun is brought to its end, and nothing else begins.
+        let object = step.action.object();
+        let acts = match step.action.ends() {
+            true => open.remove(&object),
+            false => due <= life_ns && (open.insert(object) || object.0 == "rate"),
+        };
+        if !acts {
+            continue;
+        }
+        let what = step.action.to_string();
+        pause_until(due.min(life_ns), || tell(&what))?;
+        actor.act(number, step)?;
+    }
+    pause_until(life_ns, || tell("no more faults"))?;
+    let refused: u64 = talkers.into_iter().map(Talker::stop).sum();
+    wait_until(BOUND, || now_ns() - taps.last_ns() > QUIET_NS)?;
+    let log = actor.log;
+    let statuses: Vec<NodeStatus> = stage.statuses(&world)?;
+    let inconclusive = doubts(&world, refused)?;
+    drop(world);
+    let captured = taps.stop();
+    Ok(judge(plan, steps, log, captured, &statuses, inconclusive))
+}
+
+fn doubts(world: &World, refused: u64) -> Result<Vec<String>> {
+    let mut doubts = Vec::new();
+    if refused > 0 {
+        doubts.push(format!("the hosts' interfaces did not take {refused} frames"));
+    }
+    for (link, wire) in world.wires() {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let lost = wire.counters(direction).overrun;
+            if lost > 0 {
+                doubts.push(format!("the wire of link {link} had no room for {lost} frames"));
+            }
+        }
+    }
+    Ok(doubts)
+}
+
+/// Hands everything to the checker.
+pub(super) fn judge(
+    plan: Plan,
+    steps: Vec<Step>,
+    log: Log,
+    captured: Captured,
+    statuses: &[NodeStatus],
+    mut inconclusive: Vec<String>,
+) -> Trial {
+    if captured.missed > 0 {
+        inconclusive.push(format!("the captures missed {} frames", captured.missed));
+    }
+    let mut foreign: Vec<Vec<u64>> =
+        plan.nodes.iter().map(|node| vec![0; node.ports.len()]).collect();
+    let mut sightings = Vec::with_capacity(captured.frames.len());
+    let mut corrupted = 0;
+    for (index, frame) in captured.frames.iter().enumerate() {
+        let point = frame.point;
+        match frame.what {
+            Decoded::Seen(seen) if (seen.stream as usize) < plan.streams.len() => {
+                sightings.push(Sighting {
+                    at: frame.at,
+                    node: point.node,
+                    port: point.port,
+                    entering: frame.entering,
+                    stream: seen.stream as usize,
+                    sequence: seen.sequence,
+                    number: seen.number,
+                    destination: seen.destination,
+                    vlan: seen.vlan,
+                    index,
+                });
+            }
+            Decoded::Corrupted => corrupted += 1,
+            Decoded::Foreign | Decoded::Seen(_) if frame.entering => {
+                foreign[point.node][point.port] += 1;
+            }
+            Decoded::Foreign | Decoded::Seen(_) => {}
+        }
+    }
+    let names = |node: &Node| {
+        (node.name.clone(), node.ports.iter().map(|port| port.name.clone()).collect())
+    };
+    let counted = plan.nodes.iter().map(|node| {
+        let status = statuses.iter().find(|status| status.node == node.name);
+        status.map(|status| counted(&plan, node, status))
+    });
+    let case = Case {
+        nodes: plan.nodes.iter().map(names).collect(),
+        streams: plan.streams.iter().map(|stream| stream.name.clone()).collect(),
+        eras: log.eras.clone(),
+        disturbances: log.disturbances.clone(),
+        sightings,
+        corrupted,
+        foreign,
+        counted: counted.collect(),
+    };
+    let verdict = check(&case);
+    Trial { plan, steps, log, captured, inconclusive, verdict }
+}
+
+/// What a node says, by numbers instead of names.
+fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> Counted {
+    let place = |name: &str| node.ports.iter().position(|port| port.name == name);
+    let by_port = |value: fn(&onbeat_node::control::PortStatus) -> u64| {
+        let of = |name: &str| status.ports.iter().find(|port| port.name == name).map_or(0, value);
+        node.ports.iter().map(|port| of(&port.name)).collect()
+    };
+    let stream = |stream: &StreamStatus| CountedStream {
+        inputs: stream
+            .members
+            .iter()
+            .filter_map(|member| Some((place(&member.port)?, member.input_packets)))
+            .collect(),
+        outputs: stream
+            .egress
+            .iter()
+            .filter_map(|egress| Some((place(&egress.port)?, egress.output_packets)))
+            .collect(),
+        recovery: stream.recovery.as_ref().map(|recovery| CountedRecovery {
+            passed: recovery.passed,
+            discarded: recovery.discarded,
+            rogue: recovery.rogue,
+            tagless: recovery.tagless,
+        }),
+        next_number: stream.generation.as_ref().map(|generation| generation.gen_seq_num),
+    };
+    let find = |name: &str| status.streams.iter().find(|other| other.name == name).map(stream);
+    Counted {
+        streams: plan.streams.iter().map(|stream| find(&stream.name)).collect(),
+        unmatched: by_port(|port| port.unmatched),
+        inputs: by_port(|port| port.input_packets),
+    }
+}
+
+impl Trial {
+    /// The step of the schedule that was done last before a time, with its number.
+    pub(super) fn step_at(&self, at: u64) -> Option<(usize, &Step)> {
+        let done = self.log.done.iter().rposition(|(_, span)| span.from <= at)?;
+        let number = self.log.done[done].0;
+        Some((number, &self.steps[number]))
+    }
+}

@@ -1,0 +1,93 @@
+//! Interfaces that go and come back, and carrier that is lost, on links with a wire.
+
+use onbeat_netdev::{Handle, Namespace};
+
+use super::build::{WIRE_ENDS, wire_end};
+use super::{BOUND, World};
+use crate::fault::{Impairment, Wire};
+use crate::{Error, Result};
+
+impl World {
+    /// The inner interface of a wire at an end of its link (0 or 1), and where it is: what the
+    /// station sends comes in there, and what it receives goes out.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] where the link has no wire.
+    pub fn wire_end(&self, link: &str, end: usize) -> Result<(&Namespace, &'static str)> {
+        let namespace = match self.unplugged.get(link) {
+            Some(middle) => middle.namespace(),
+            None => self.wire(link)?.namespace(),
+        };
+        Ok((namespace, WIRE_ENDS[end]))
+    }
+
+    /// Takes the carrier from an end of a link, whose interface stays turned on.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] where the link has no wire; what the kernel says.
+    pub fn drop_carrier(&self, link: &str, end: usize) -> Result<()> {
+        let (namespace, name) = self.wire_end(link, end)?;
+        Ok(Handle::in_namespace(namespace)?.set_down(name)?)
+    }
+
+    /// Gives the carrier back, and waits until it is there.
+    ///
+    /// # Errors
+    /// As [`World::drop_carrier`].
+    pub fn raise_carrier(&self, link: &str, end: usize) -> Result<()> {
+        let (namespace, name) = self.wire_end(link, end)?;
+        Handle::in_namespace(namespace)?.set_up(name)?;
+        let end = &self.link(link)?.ends[end];
+        self.handle(&end.station)?.wait_carrier(&end.interface, BOUND)?;
+        Ok(())
+    }
+
+    /// Removes the interface at an end of a link. The wire ends.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] where the link has no wire; what the kernel says.
+    pub fn unplug(&mut self, link: &str, end: usize) -> Result<()> {
+        let middle = Handle::in_namespace(self.wire(link)?.namespace())?;
+        self.wires.remove(link);
+        self.unplugged.insert(link.into(), middle);
+        let end = &self.link(link)?.ends[end];
+        Ok(self.handle(&end.station)?.delete(&end.interface)?)
+    }
+
+    /// Makes the interface that was removed again. The wire carries nothing yet
+    /// ([`World::connect`]).
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] where nothing was removed; what the kernel says.
+    pub fn plug(&mut self, link: &str, end: usize) -> Result<()> {
+        let place = self.topology.links.iter().position(|known| known.name == link);
+        let number = place.unwrap_or_default();
+        let known = self.link(link)?;
+        let middle = self.middle(link)?;
+        wire_end(&self.topology, &self.stations, (known, number), end, middle)?;
+        middle.wait_carrier(WIRE_ENDS[end], BOUND)?;
+        let station = &known.ends[end];
+        self.handle(&station.station)?.wait_carrier(&station.interface, BOUND)?;
+        Ok(())
+    }
+
+    /// Begins to carry frames again, after [`World::plug`].
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] where nothing was removed; no socket can be opened.
+    pub fn connect(&mut self, link: &str, impairment: Impairment) -> Result<()> {
+        let tapped = self.link(link)?.tapped;
+        let wire = Wire::start(self.middle(link)?, WIRE_ENDS, impairment, tapped)?;
+        self.unplugged.remove(link);
+        self.wires.insert(link.into(), wire);
+        Ok(())
+    }
+
+    fn middle(&self, link: &str) -> Result<&Handle> {
+        self.unplugged.get(link).ok_or_else(|| Error::Unknown {
+            what: "link that was unplugged",
+            name: link.into(),
+            known: self.unplugged.keys().cloned().collect(),
+        })
+    }
+}
