@@ -5,10 +5,14 @@ use std::thread;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use onbeat_frer::spec::{Algorithm, Recovery};
+use onbeat_frer::spec::{Algorithm, Recovery, SequenceTag};
 use onbeat_netdev::testing::require_that;
 
 use crate::harness::{Node, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker};
+
+/// Equal frames in a row: more than a time slice of a busy machine's scheduler, so that CPUs meet.
+const STORM: u32 = 1_000_000;
+const STORMS: u16 = 5;
 
 const VID: u16 = 10;
 const NUMBERS: usize = 65_536;
@@ -129,4 +133,47 @@ fn each_number_passes_once_on_several_cpus() {
     assert_eq!((counters.rogue, counters.lost), (0, counters.lost_before_first));
     let input: u64 = node.read("listener").members.iter().map(|member| member.input).sum();
     assert_eq!(input, sent);
+}
+
+/// Without an atomic addition some numbers are drawn twice and counted once.
+#[test]
+fn a_storm_draws_as_many_numbers_as_it_has_frames() {
+    let Some(cpus) = cpus() else { return };
+    let mut node = Node::new(cpus.len(), 4);
+    let members = (0..cpus.len() as u8).map(|port| member(port, VID, None)).collect();
+    let mut stream = talker("talker", members);
+    // Frames leave as they came, so that each of a row can be given a number.
+    stream.egress[0].tag = SequenceTag::Remove;
+    node.apply(&[stream]);
+    for round in 1..=STORMS {
+        on_each(&cpus, |index| node.ingress(index).verdict_on(&frame(VID, None), STORM));
+        let sent = u64::from(round) * cpus.len() as u64 * u64::from(STORM);
+        let reading = node.read("talker");
+        assert_eq!(reading.generation.unwrap().next, sent as u16, "storm {round}");
+        assert_eq!(reading.output, sent, "storm {round}");
+    }
+}
+
+/// Without the lock a number passes twice now and then, and much that is discarded is not counted.
+#[test]
+fn a_number_of_a_storm_passes_once_and_all_frames_count() {
+    let Some(cpus) = cpus() else { return };
+    let recovery = Recovery {
+        algorithm: Algorithm::Vector { history_length: 64 },
+        reset_timeout_ms: 0,
+        take_no_sequence: false,
+        latent: None,
+    };
+    let mut node = Node::new(cpus.len(), 8);
+    let members = (0..cpus.len() as u8).map(|port| member(port, VID, None)).collect();
+    node.apply(&[stream("listener", members, Some(recovery))]);
+    for number in 0..STORMS {
+        on_each(&cpus, |index| node.ingress(index).verdict_on(&frame(VID, Some(number)), STORM));
+        let passed = u64::from(number) + 1;
+        let sent = passed * cpus.len() as u64 * u64::from(STORM);
+        let reading = node.read("listener");
+        let counters = reading.recovery.unwrap().counters;
+        assert_eq!((counters.passed, counters.discarded), (passed, sent - passed), "{number}");
+        assert_eq!(reading.output, passed);
+    }
 }

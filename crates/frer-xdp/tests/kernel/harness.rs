@@ -93,11 +93,17 @@ pub(crate) struct Run {
 impl Program {
     /// The verdict on a frame.
     pub(crate) fn verdict(&self, frame: &[u8]) -> u32 {
+        self.verdict_on(frame, 1)
+    }
+
+    /// The verdict on the last of so many equal frames, which follow each other as fast as can be.
+    /// A program that changes the frame is given it as it left it.
+    pub(crate) fn verdict_on(&self, frame: &[u8], times: u32) -> u32 {
         let mut options = sys::bpf_test_run_opts {
             sz: size_of::<sys::bpf_test_run_opts>() as sys::size_t,
             data_in: frame.as_ptr().cast(),
             data_size_in: frame.len() as u32,
-            repeat: 1,
+            repeat: times as i32,
             ..Default::default()
         };
         self.call(&mut options);

@@ -17,6 +17,8 @@ mod verifier;
 #[allow(dead_code, reason = "not every runner looks at every field")]
 #[path = "../../../frer/tests/common/identify.rs"]
 mod identify_cases;
+#[path = "../common/mixed.rs"]
+mod mixed;
 #[allow(dead_code, reason = "not every runner looks at every field")]
 #[path = "../../../frer/tests/common/recover.rs"]
 mod recover_cases;

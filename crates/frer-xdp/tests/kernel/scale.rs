@@ -7,71 +7,16 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use onbeat_frer::spec::{
-    Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId, Stream, Tagged,
-    VlanAction, VlanMatch,
-};
+use onbeat_frer::spec::{Identification, PortId, Stream, VlanAction};
 use onbeat_frer_xdp::{Changes, Error};
-use onbeat_wire::MacAddress;
 
 use super::restart::VECTOR;
 use crate::harness::{
     Node, Program, Random, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, frame, member, stream, talker,
 };
+use crate::mixed::{self, PORTS, STREAMS};
 
 const SEED: u64 = 0x5ca1e;
-const PORTS: u32 = 64;
-const STREAMS: u32 = 65_536;
-
-/// Stream number `index` of many: three of five are told by address, one by IP, one by a mask.
-fn mixed(index: u32) -> Stream {
-    let name = format!("stream{index}");
-    let port = PortId((index % PORTS) as u8);
-    let [_, _, high, low] = (index / PORTS).to_be_bytes();
-    let destination = MacAddress([0x01, 0, 0x5e, index as u8 / 7, high, low]);
-    let vlan = VlanMatch { tagged: Tagged::All, vlan: 0 };
-    let member = |identification| vec![Member { port, identification, individual: None }];
-    match index / PORTS % 5 {
-        0..3 => talker(&name, member(Identification::Null { destination, vlan })),
-        3 => {
-            let ip_destination = [239, 0, high, low].into();
-            let next_protocol = NextProtocol::None;
-            let (ip_source, dscp) = (None, None);
-            let ip = IpMatch { destination, vlan, ip_source, ip_destination, dscp, next_protocol };
-            stream(&name, member(Identification::Ip(ip)), None)
-        }
-        _ => {
-            let mask = MaskAndMatch {
-                destination_mask: MacAddress([0xff; 6]),
-                destination_match: destination,
-                source_mask: MacAddress([0; 6]),
-                source_match: MacAddress([0; 6]),
-                msdu_mask: vec![0xff, 0xff],
-                msdu_match: vec![0x88, 0xb5],
-            };
-            let recovery = onbeat_frer::spec::Recovery { take_no_sequence: true, ..VECTOR };
-            stream(&name, member(Identification::MaskAndMatch(mask)), Some(recovery))
-        }
-    }
-}
-
-/// A frame of that stream.
-fn frame_of(index: u32) -> Vec<u8> {
-    let (destination, ip) = match &mixed(index).members[0].identification {
-        Identification::Null { destination, .. } => (*destination, None),
-        Identification::Ip(ip) => (ip.destination, Some(ip.ip_destination)),
-        Identification::MaskAndMatch(mask) => (mask.destination_match, None),
-        other => unreachable!("{other:?}"),
-    };
-    let head = [&destination.0[..], &[2, 0, 0, 0, 0, 0x0a]].concat();
-    match ip {
-        Some(std::net::IpAddr::V4(ip)) => {
-            let header = [0x45, 0, 0, 24, 0, 0, 0, 0, 64, 253, 0, 0, 10, 0, 0, 1];
-            [&head[..], &[8, 0], &header, &ip.octets(), &[1, 2, 3, 4]].concat()
-        }
-        _ => [&head[..], &[0x88, 0xb5, 1, 2, 3, 4]].concat(),
-    }
-}
 
 fn ingresses(node: &Node) -> Vec<Program> {
     (0..node.names.len()).map(|port| node.ingress(port)).collect()
@@ -89,12 +34,12 @@ fn sixty_five_thousand_streams_under_traffic() {
     const CHANGES: u32 = 3_000;
     const RELOADED: u32 = 10_000;
     let mut node = Node::new(PORTS as usize, STREAMS);
-    let all: Vec<Stream> = (0..STREAMS).map(mixed).collect();
+    let all: Vec<Stream> = (0..STREAMS).map(mixed::stream).collect();
     node.apply(&all);
     let ports = ingresses(&node);
     let find_all = |node: &Node, before: u64| {
         for index in 0..STREAMS {
-            let verdict = ports[(index % PORTS) as usize].verdict(&frame_of(index));
+            let verdict = ports[mixed::port(index)].verdict(&mixed::frame(index));
             assert_eq!(verdict, XDP_REDIRECT, "stream {index}");
         }
         for index in 0..STREAMS {
@@ -113,12 +58,12 @@ fn sixty_five_thousand_streams_under_traffic() {
             let (ended, begun, ports) = (&ended, &begun, &ports);
             scope.spawn(move || {
                 let frames: Vec<_> =
-                    (first..steady).step_by(2).map(|index| (index, frame_of(index))).collect();
+                    (first..steady).step_by(2).map(|index| (index, mixed::frame(index))).collect();
                 let mut sent = vec![0; steady as usize];
                 begun.wait();
                 while !ended.load(Ordering::Relaxed) {
                     for (index, frame) in &frames {
-                        let verdict = ports[(index % PORTS) as usize].verdict(frame);
+                        let verdict = ports[mixed::port(*index)].verdict(frame);
                         assert_eq!(verdict, XDP_REDIRECT, "stream {index} while others change");
                         sent[*index as usize] += 1;
                     }
@@ -133,14 +78,14 @@ fn sixty_five_thousand_streams_under_traffic() {
         for _ in 0..CHANGES {
             let index = steady + random.below((STREAMS - steady).into()) as u32;
             let name = format!("stream{index}");
-            let mut changed = mixed(index);
+            let mut changed = mixed::stream(index);
             changed.egress[0].rewrite.priority = Some(random.below(8) as u8);
             let mut change = |gone: &[&str], streams: &[Stream]| {
                 node.plane.change(&names, gone, streams).expect("a change that fits")
             };
             assert_eq!(change(&[], &[changed]).changed, 1);
             assert_eq!(change(&[&name], &[]).removed, 1);
-            assert_eq!(change(&[], &[mixed(index)]).added, 1);
+            assert_eq!(change(&[], &[mixed::stream(index)]).added, 1);
         }
         let mut reloaded = all.clone();
         for stream in &mut reloaded[steady as usize..][..RELOADED as usize] {
