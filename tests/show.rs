@@ -165,8 +165,10 @@ fn check_json() {
     let printed = run(&["show", "a", "--json"]);
     assert_eq!((printed.code, printed.err.as_str()), (0, ""));
     let json: Value = serde_json::from_str(&printed.out).expect("JSON");
-    assert_keys(&json, &["node", "pid", "uptime_s", "data_plane", "ports", "streams"]);
+    assert_keys(&json, &["node", "pid", "uptime_s", "data_plane", "memory", "ports", "streams"]);
     assert_eq!((&json["node"], &json["data_plane"]), (&"a".into(), &"xdp".into()));
+    assert_keys(&json["memory"], &["streams", "octets", "octets_per_stream"]);
+    assert_eq!(json["memory"]["streams"], 4096);
     let ports = [
         // port, 9.3.1, 9.3.2, 10.9.1, 10.9.2, unmatched
         ("host", [50, 120, 120, 82, 0]),

@@ -10,7 +10,7 @@
 //!   is silent, over all paths alike, loses no path, and a stream of one packet a second has as
 //!   many chances as a fast one. The member is back with as many packets of its own, unless it is
 //!   lost again between them. A loss is told within the longer of `path_ns` and the time that
-//!   `path_packets` take, and two looks more.
+//!   `path_packets` take, and three looks more.
 //! * **Rogue flood.** It begins with [`Rules::rogue_packets`] rogue packets of a function that come
 //!   without a pause of [`Rules::rogue_quiet_ns`], and ends with such a pause.
 //! * **Resets.** Those that were asked for are told at once; time-outs, which a stream slower than

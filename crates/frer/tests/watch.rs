@@ -327,7 +327,7 @@ proptest! {
         paths[lost].cut = Some((from, to));
         let times = sent(gap_ns, &[], to + enough as usize);
         let told = play(&times, &paths);
-        let slack = 400 * MS + 2 * LOOK + gap_ns;
+        let slack = 400 * MS + 3 * LOOK;
         let bound = rules.path_ns.max(rules.path_packets * gap_ns) + slack;
         prop_assert_eq!(told.len(), 2, "{:?}", told);
         let (at, Event::PathLoss { member, .. }) = told[0] else {

@@ -41,7 +41,7 @@ enum Action {
 #[command(after_help = "\
 Examples:
   onbeat stream add axis-9.toml
-  sed s/axis-1/axis-9/ axis-1.toml | onbeat stream add -
+  onbeat stream add - --node bridge
 
 Exit code: 0 they are added, 2 no node answers, or all streams are as before.")]
 struct Add {

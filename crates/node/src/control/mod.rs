@@ -20,8 +20,8 @@ pub use client::{Client, ClientError, DIRECTORY, discover};
 pub use event::{Cause, Event, Function, What};
 pub use server::{BindError, Reply, Server, WAIT};
 pub use status::{
-    EgressStatus, GenerationStatus, Link, MemberStatus, NodeStatus, PortMode, PortStatus,
-    RecoveryStatus, StreamStatus,
+    EgressStatus, GenerationStatus, Link, MemberStatus, MemoryStatus, NodeStatus, PortMode,
+    PortStatus, RecoveryStatus, StreamStatus,
 };
 pub use table::{node_table, stream_detail};
 

@@ -16,10 +16,24 @@ pub struct NodeStatus {
     pub uptime_s: u64,
     /// What moves the frames, unless a port says else: `xdp`, `packet` or `xsk`.
     pub data_plane: String,
+    /// What its tables for streams take, where they are made for so many from the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryStatus>,
     /// Its ports, in the order of the configuration.
     pub ports: Vec<PortStatus>,
     /// Its streams, in the order of the configuration.
     pub streams: Vec<StreamStatus>,
+}
+
+/// Memory of a data plane in the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryStatus {
+    /// Streams that there is room for.
+    pub streams: u32,
+    /// Octets of all tables.
+    pub octets: u64,
+    /// Octets for each stream that there is room for.
+    pub octets_per_stream: u64,
 }
 
 /// How a data plane is attached to an interface.

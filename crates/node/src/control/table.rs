@@ -46,6 +46,15 @@ pub fn node_table(status: &NodeStatus) -> String {
         );
     }
     text += &ports.render();
+    if let Some(memory) = &status.memory {
+        let [octets, each] = [memory.octets, memory.octets_per_stream].map(grouped);
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "\ntables {octets} octets: room for {} streams, {each} octets each",
+            grouped(memory.streams.into())
+        );
+    }
     for port in &status.ports {
         if let Some(why) = &port.not_native {
             // Writing to a String cannot fail.
@@ -217,7 +226,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::super::status::{
-        EgressStatus, GenerationStatus, MemberStatus, PortMode, PortStatus,
+        EgressStatus, GenerationStatus, MemberStatus, MemoryStatus, PortMode, PortStatus,
     };
     use super::*;
 
@@ -234,6 +243,11 @@ mod tests {
             pid: 42,
             uptime_s: 90_061,
             data_plane: "xdp".into(),
+            memory: Some(MemoryStatus {
+                streams: 4096,
+                octets: 9_999_999,
+                octets_per_stream: 2441,
+            }),
             ports: vec![PortStatus {
                 name: "path1".into(),
                 interface: "eth1".into(),
@@ -279,6 +293,8 @@ node a  pid 42  up 1d 01:01:01  data plane xdp  streams 2
 
 PORT   INTERFACE  MODE    LINK  INPUT  OUTPUT  PASSED  DISCARD  UNMATCHED
 path1  eth1       native  up    1,000       0       0        0          7
+
+tables 9,999,999 octets: room for 4,096 streams, 2,441 octets each
 
 STREAM  FUNCTION  INPUT     PASSED  DISCARDED  ROGUE  LOST  OUT-OF-ORDER  TAGLESS  RESETS  OUTPUT
 there   generate  1,000          -          -      -     -             -        -       -   1,000

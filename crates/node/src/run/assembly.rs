@@ -234,23 +234,27 @@ impl Node {
 
     /// An interface came, changed or went.
     pub(super) fn device_event(&mut self, event: &LinkEvent) {
-        let ports = match event {
-            LinkEvent::Removed { name, .. } => self.port_of(name).into_iter().collect(),
+        let ports: Vec<usize> = match event {
+            LinkEvent::Removed { name, .. } => {
+                let port = self.port_of(name);
+                // Though there may be another one of the name by now.
+                port.iter().for_each(|port| self.tell_presence(*port, Link::Missing));
+                port.into_iter().collect()
+            }
             LinkEvent::Added(link) | LinkEvent::Changed(link) => {
                 self.port_of(&link.name).into_iter().collect()
             }
-            LinkEvent::Lost => (0..self.setup.ports.len()).collect::<Vec<_>>(),
+            LinkEvent::Lost => (0..self.setup.ports.len()).collect(),
         };
         for port in ports {
             self.follow(port);
-            self.tell_presence(port);
+            self.tell_presence(port, self.devices.presence(&self.setup.ports[port]));
         }
     }
 
-    /// Tells whether the interface of port number `index` went away or came back.
-    fn tell_presence(&mut self, index: usize) {
+    /// Tells that the interface of port number `index` went away or came back, where it did.
+    fn tell_presence(&mut self, index: usize, link: Link) {
         let port = &self.setup.ports[index];
-        let link = self.devices.presence(port);
         let before = self.presence.insert(port.name.clone(), link);
         if before == Some(link) {
             return;

@@ -11,8 +11,12 @@ use crate::config::{Addition, How};
 use crate::control::What;
 
 impl Node {
-    /// Adds or changes streams: `[[stream]]` tables, whose faults call the text `file`. All or none.
-    pub(super) fn put(&mut self, how: How, text: &str, file: &str) -> Result<Changes> {
+    /// Adds or changes streams: `[[stream]]` tables, whose faults call the text `file`: all of them, or
+    /// none.
+    ///
+    /// # Errors
+    /// A fault of the text, a conflict with streams that stay, what the data plane has no room for.
+    pub(super) fn put(&mut self, how: How, text: &str, file: &str) -> Result<What> {
         let setup = &mut self.setup;
         let room = (setup.streams.len(), setup.node.max_streams);
         let addition = Addition::parse(text, file, how, &setup.ports, room)?;
@@ -32,20 +36,21 @@ impl Node {
             let sweep = [self.sweep, sweep_interval(stream)];
             self.sweep = sweep.into_iter().flatten().min();
         }
-        self.changed(addition.streams.iter().map(|stream| stream.name.as_str()), changes);
+        let what =
+            self.changed(addition.streams.iter().map(|stream| stream.name.as_str()), changes);
         // Frames may go on to ports that cannot take them as they come in.
         if self.setup.connect(&addition.streams) {
             let layout = self.setup.layout();
             self.tell_disappointed(&layout)?;
         }
-        Ok(changes)
+        Ok(what)
     }
 
     /// Takes streams away: all of them, or none.
     ///
     /// # Errors
     /// There is no stream of one of the names.
-    pub(super) fn remove_streams(&mut self, gone: &[String]) -> Result<Changes> {
+    pub(super) fn remove_streams(&mut self, gone: &[String]) -> Result<What> {
         let streams = &mut self.setup.streams;
         let mut before = Vec::new();
         for name in gone {
@@ -60,8 +65,7 @@ impl Node {
         match self.plane.change(&names(&self.setup.ports), &gone, &[]) {
             Ok(changes) => {
                 gone.iter().for_each(|name| self.watcher.remove(name));
-                self.changed(gone.iter().copied(), changes);
-                Ok(changes)
+                Ok(self.changed(gone.iter().copied(), changes))
             }
             Err(error) => {
                 self.setup.streams.put_back(before);
@@ -70,10 +74,17 @@ impl Node {
         }
     }
 
-    fn changed<'a>(&mut self, mut names: impl ExactSizeIterator<Item = &'a str>, changes: Changes) {
+    /// Tells what was done, and to whom where it was one.
+    fn changed<'a>(
+        &mut self,
+        mut names: impl ExactSizeIterator<Item = &'a str>,
+        changes: Changes,
+    ) -> What {
         let Changes { added, changed, removed, .. } = changes;
         let stream = if names.len() == 1 { names.next() } else { None };
         let about = About { stream, ..About::default() };
-        self.events.tell(&about, What::Streams { added, changed, removed });
+        let what = What::Streams { added, changed, removed };
+        self.events.tell(&about, what.clone());
+        what
     }
 }

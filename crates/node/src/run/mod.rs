@@ -29,7 +29,6 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use onbeat_frer_xdp::Changes;
 use onbeat_netdev::Monitor;
 
 use crate::config::{Backend, Config, How};
@@ -266,13 +265,13 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<End>) -> Reply {
             Err(error) => failed(error),
         },
         Request::AddStreams { text, file } => {
-            node.put(How::Add, text, file).map_or_else(failed, |made| done(changed(&made)))
+            node.put(How::Add, text, file).map_or_else(failed, |made| done(made.to_string()))
         }
         Request::ChangeStreams { text, file } => {
-            node.put(How::Change, text, file).map_or_else(failed, |made| done(changed(&made)))
+            node.put(How::Change, text, file).map_or_else(failed, |made| done(made.to_string()))
         }
         Request::RemoveStreams { streams } => {
-            node.remove_streams(streams).map_or_else(failed, |made| done(changed(&made)))
+            node.remove_streams(streams).map_or_else(failed, |made| done(made.to_string()))
         }
         Request::Reload => match do_reload(node) {
             Ok(message) => done(message),
@@ -283,10 +282,4 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<End>) -> Reply {
             done(format!("node {:?} is taken down", node.setup.node.name))
         }
     })
-}
-
-/// What a change of single streams did.
-fn changed(changes: &Changes) -> String {
-    let Changes { added, changed, removed, kept } = changes;
-    format!("streams: {added} added, {changed} changed, {removed} removed, {kept} kept")
 }

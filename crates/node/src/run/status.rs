@@ -12,8 +12,8 @@ use super::engine::By;
 use super::error::Result;
 use crate::config::PortConfig;
 use crate::control::{
-    EgressStatus, GenerationStatus, Link, MemberStatus, NodeStatus, PortMode, PortStatus,
-    RecoveryStatus, StreamStatus,
+    EgressStatus, GenerationStatus, Link, MemberStatus, MemoryStatus, NodeStatus, PortMode,
+    PortStatus, RecoveryStatus, StreamStatus,
 };
 
 /// Reads everything.
@@ -33,6 +33,11 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
         node: setup.node.name.clone(),
         pid: std::process::id(),
         uptime_s: node.started.elapsed().as_secs(),
+        memory: node.plane.memory()?.map(|memory| MemoryStatus {
+            streams: memory.streams,
+            octets: memory.octets,
+            octets_per_stream: memory.octets_per_stream(),
+        }),
         data_plane: setup.node.backend.to_string(),
         streams,
         ports: (setup.ports.iter().zip(sums))

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::Stream;
-use onbeat_frer_xdp::{Changes, Plane};
+use onbeat_frer_xdp::{Changes, Memory, Plane};
 
 use super::error::Result;
 pub(super) use user::{By, UserPlane};
@@ -113,6 +113,15 @@ impl Engine {
                 Ok(readings.collect::<std::result::Result<_, _>>()?)
             }
             Self::User(plane) => plane.read_streams(names),
+        }
+    }
+
+    /// What the tables for streams take, where they are made for so many from the start.
+    pub(super) fn memory(&self) -> Result<Option<Memory>> {
+        match self {
+            Self::Xdp(plane) => Ok(Some(plane.memory()?)),
+            // Each stream takes its own as it comes.
+            Self::User(_) => Ok(None),
         }
     }
 
