@@ -201,6 +201,13 @@ fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> Counted {
             .iter()
             .filter_map(|member| Some((place(&member.port)?, member.input_packets)))
             .collect(),
+        individual: stream
+            .members
+            .iter()
+            .filter_map(|member| {
+                Some((place(&member.port)?, member.individual.as_ref()?.discarded))
+            })
+            .collect(),
         outputs: stream
             .egress
             .iter()

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::spec::{Era, Function, Span};
+use super::member::{Member, Passes};
 use super::{Case, Place, Sighting};
 
 /// A frame whose way through a node nobody saw took no longer than twice the longest way that was
@@ -56,7 +57,10 @@ pub(super) struct Passing {
 
 /// What passed a node of one stream, each by frame and then by time.
 pub(super) struct Element {
+    /// Copies that came to the functions behind individual recovery.
     pub(super) ins: Vec<In>,
+    /// All that came, in the order of their coming, and whether they went on.
+    pub(super) came: Vec<(In, Passes)>,
     pub(super) outs: Vec<Out>,
     /// Every frame is worked on within that time.
     pub(super) bound_ns: u64,
@@ -106,7 +110,9 @@ impl Passing {
 
     pub(super) fn element(&self, place: Place<'_>) -> Element {
         let bound_ns = 2 * self.latency_ns + GRACE_NS;
-        let (mut ins, mut unmatched) = (Vec::new(), Vec::new());
+        let (mut came, mut unmatched) = (Vec::new(), Vec::new());
+        let ports = place.case.nodes[place.node].1.len();
+        let mut members: Vec<Member> = (0..ports).map(|_| Member::new(place)).collect();
         for (sighting, until, gone) in self.ins.iter().filter(|(s, ..)| s.stream == place.stream) {
             let span = Span { from: sighting.at, to: *until };
             let (era, possible) = (place.surely(span), place.possibly(span));
@@ -125,8 +131,18 @@ impl Passing {
                 index: sighting.index,
             };
             let known = possible.iter().filter_map(|era| era.function.as_ref()).any(member);
-            if known { ins.push(copy) } else { unmatched.push(copy) }
+            if known {
+                came.push((copy, members[copy.port].copy(place, &copy)));
+            } else {
+                unmatched.push(copy);
+            }
         }
+        let reaches = |(copy, passes): &(In, Passes)| match passes {
+            Passes::Surely => Some(*copy),
+            Passes::Maybe => Some(In { sure: false, ..*copy }),
+            Passes::Not => None,
+        };
+        let mut ins: Vec<In> = came.iter().filter_map(reaches).collect();
         let of_stream = self.outs.iter().filter(|out| out.stream == place.stream);
         let mut outs: Vec<Out> = of_stream
             .map(|out| Out { sequence: out.sequence, port: out.port, at: out.at, sighting: *out })
@@ -134,7 +150,7 @@ impl Passing {
         // Stable: copies of a frame stay in the order of their ports' captures.
         ins.sort_by_key(|copy| (copy.sequence, copy.at));
         outs.sort_by_key(|out| (out.sequence, out.at));
-        Element { ins, outs, bound_ns, unmatched }
+        Element { ins, came, outs, bound_ns, unmatched }
     }
 }
 

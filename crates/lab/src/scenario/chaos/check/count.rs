@@ -6,6 +6,7 @@
 
 use super::super::spec::{Function, Span};
 use super::copies::{Element, In};
+use super::member::Passes;
 use super::window::Window;
 use super::{Case, Place, Rule, Verdict};
 
@@ -25,6 +26,8 @@ pub struct Counted {
 pub struct CountedStream {
     /// Port and 9.2.1 InputPackets of each member.
     pub inputs: Vec<(usize, u64)>,
+    /// Port and what individual recovery discarded, of each member that has it.
+    pub individual: Vec<(usize, u64)>,
     /// Port and 9.2.2 OutputPackets of each egress.
     pub outputs: Vec<(usize, u64)>,
     /// Of its sequence recovery.
@@ -76,6 +79,7 @@ impl Range {
 /// What must have been counted of a stream.
 pub(super) struct Through {
     inputs: Vec<(usize, Range)>,
+    individual: Vec<(usize, Range)>,
     accepted: Range,
     discarded: Range,
     rogue: Range,
@@ -91,14 +95,24 @@ impl Through {
         let since = place.last_reset(|_, _| true);
         let function = place.eras().last().and_then(|era| era.function.clone());
         let members = function.as_ref().map_or(&[][..], |function| &function.members);
-        let of_port = |port: usize| element.ins.iter().filter(move |copy| copy.port == port);
+        let came = || element.came.iter();
+        let of_port =
+            |port: usize| came().map(|(copy, _)| copy).filter(move |copy| copy.port == port);
         let inputs = members.iter().map(|port| {
             // A member's counter is as old as the member.
             let has = |function: &Function| function.members.contains(port);
-            let came = place.last_reset(|before, after| has(before) == has(after));
-            (*port, Range::count(of_port(*port), came))
+            let since = place.last_reset(|before, after| has(before) == has(after));
+            let mut discarded = Range::default();
+            for (copy, passes) in came().filter(|(copy, _)| copy.port == *port) {
+                if copy.number.is_some() && copy.until >= since.from {
+                    let surely = *passes == Passes::Not && copy.sure && copy.at >= since.to;
+                    discarded.least += u64::from(surely);
+                    discarded.most += u64::from(*passes != Passes::Surely);
+                }
+            }
+            ((*port, Range::count(of_port(*port), since)), (*port, discarded))
         });
-        let inputs = inputs.collect();
+        let (inputs, individual) = inputs.unzip();
         let ports = place.case.nodes[place.node].1.len();
         // Counted by the port, which no stream's coming or going begins anew.
         let began = place.planes_end();
@@ -144,7 +158,7 @@ impl Through {
             rogue.most += u64::from(possibly || !copy.sure);
         }
         let unmatched = unmatched.collect();
-        Self { inputs, accepted, discarded, rogue, tagless, unmatched, function }
+        Self { inputs, individual, accepted, discarded, rogue, tagless, unmatched, function }
     }
 }
 
@@ -217,6 +231,14 @@ pub(super) fn check(case: &Case, node: usize, through: &[Through], verdict: &mut
             let found = counted.inputs.iter().find(|(other, _)| other == port);
             let value = found.map_or(0, |(_, value)| *value);
             compare(format!("packets that came by {}", ports[*port]), value, *range);
+        }
+        for (port, range) in &through.individual {
+            let found = counted.individual.iter().find(|(other, _)| other == port);
+            if let (Some((_, value)), Some(_)) = (found, function.individual_ms) {
+                let what =
+                    format!("packets that individual recovery discarded at {}", ports[*port]);
+                compare(what, *value, *range);
+            }
         }
         for egress in &function.egress {
             let found = counted.outputs.iter().find(|(other, _)| *other == egress.port);

@@ -26,6 +26,7 @@ fn recover(history: Option<u16>) -> Recover {
 fn eliminator(history: Option<u16>) -> Function {
     Function {
         members: vec![1, 2],
+        individual_ms: None,
         generate: false,
         recover: Some(recover(history)),
         egress: vec![Egress { port: 0, look: look(false) }],
@@ -35,13 +36,19 @@ fn eliminator(history: Option<u16>) -> Function {
 /// One way in, two paths out.
 fn generator() -> Function {
     let egress = |port| Egress { port, look: look(true) };
-    Function { members: vec![0], generate: true, recover: None, egress: vec![egress(1), egress(2)] }
+    Function {
+        members: vec![0],
+        individual_ms: None,
+        generate: true,
+        recover: None,
+        egress: vec![egress(1), egress(2)],
+    }
 }
 
 /// One way in, one path out.
 fn relay() -> Function {
     let egress = vec![Egress { port: 1, look: look(false) }];
-    Function { members: vec![0], generate: false, recover: None, egress }
+    Function { members: vec![0], individual_ms: None, generate: false, recover: None, egress }
 }
 
 /// A node with a host and two paths, and one stream.
@@ -92,6 +99,7 @@ impl Trace {
         trace.case.counted = vec![Some(Counted {
             streams: vec![Some(CountedStream {
                 inputs: vec![(1, FRAMES), (2, FRAMES)],
+                individual: Vec::new(),
                 outputs: vec![(0, FRAMES)],
                 recovery: Some(CountedRecovery {
                     passed: FRAMES,
@@ -119,6 +127,7 @@ impl Trace {
         trace.case.counted = vec![Some(Counted {
             streams: vec![Some(CountedStream {
                 inputs: vec![(0, FRAMES)],
+                individual: Vec::new(),
                 outputs: vec![(1, FRAMES), (2, FRAMES)],
                 recovery: None,
                 next_number: Some(first.wrapping_add(FRAMES as u16)),
@@ -503,6 +512,40 @@ fn a_frame_that_was_accepted_before_its_port_came_is_not_waited_for_there() {
     // One that came after that has to leave there.
     trace.add(late + MS, 1, true, 101, Some(101));
     trace.add(late + MS + LATENCY, 0, false, 101, None);
+    trace.breaks(&[Rule::Delivered]);
+}
+
+#[test]
+fn what_individual_recovery_discards_does_not_go_on() {
+    let twice = |leaves: bool| {
+        let mut function = relay();
+        function.individual_ms = Some(500);
+        let mut trace = Trace::new(function);
+        for sequence in 0..100 {
+            let (at, number) = (sequence * PERIOD, Some(sequence as u16));
+            trace.add(at, 0, true, sequence, number);
+            trace.add(at + 1000, 0, true, sequence, number);
+            trace.add(at + LATENCY, 1, false, sequence, None);
+            if leaves && sequence == 60 {
+                trace.add(at + LATENCY + 1, 1, false, sequence, None);
+            }
+        }
+        let individual = vec![(0, 100)];
+        let inputs = vec![(0, 200)];
+        let outputs = vec![(1, 100)];
+        let stream = CountedStream { inputs, individual, outputs, ..CountedStream::default() };
+        let (unmatched, inputs) = (vec![0; 3], vec![200, 0, 0]);
+        trace.case.counted = vec![Some(Counted { streams: vec![Some(stream)], unmatched, inputs })];
+        trace
+    };
+    twice(false).breaks(&[]);
+    twice(true).uncounted().breaks(&[Rule::Once]);
+    let mut trace = twice(false);
+    stream(trace.case.counted[0].as_mut().unwrap()).individual[0].1 -= 1;
+    trace.breaks(&[Rule::Counters]);
+    // After a time-out it takes the same number again.
+    let mut trace = twice(false).uncounted();
+    trace.add(100 * PERIOD + 900 * MS, 0, true, 99, Some(99));
     trace.breaks(&[Rule::Delivered]);
 }
 

@@ -190,20 +190,20 @@ impl Window {
         found
     }
 
-    /// Why the function may discard a copy with number `number`; `None`: it must accept it.
-    pub(super) fn may_discard(&self, copy: &In, number: u16, recover: &Recover) -> Option<()> {
+    /// Whether the function may discard a copy with number `number`, of a frame that it has not
+    /// accepted.
+    pub(super) fn may_discard(&self, copy: &In, number: u16, recover: &Recover) -> bool {
         if self.is_fresh(copy, recover) {
-            return None;
+            return false;
         }
         let candidates = self.candidates(copy.span(), None);
-        let excused = match recover.history {
+        match recover.history {
             Some(history) => {
                 candidates.iter().any(|newest| !inside(number, *newest, history))
                     || self.collides(copy, number, history)
             }
             None => candidates.contains(&number),
-        };
-        excused.then_some(())
+        }
     }
 
     /// Whether a copy is outside of the history: surely, possibly.
