@@ -43,7 +43,7 @@ pub(super) struct Window {
 
 /// Signed distance of 16-bit numbers.
 pub(super) fn distance(a: u16, b: u16) -> i32 {
-    i32::from(a.wrapping_sub(b).cast_signed())
+    i32::from(a.wrapping_sub(b) as i16)
 }
 
 fn inside(number: u16, newest: u16, history: u16) -> bool {
