@@ -9,7 +9,7 @@ use std::time::Duration;
 use onbeat_node::control::{NodeStatus, StreamStatus};
 
 use super::super::stage::Stage;
-use super::act::{Actor, Log, host, topology};
+use super::act::{self, Actor, Log, host, topology};
 use super::check::{Case, Counted, CountedRecovery, CountedStream, Sighting, Verdict, check};
 use super::decode::Decoded;
 use super::plan::{Node, Plan};
@@ -18,7 +18,6 @@ use super::spec::Function;
 use super::talk::{Rates, Talker};
 use super::tap::{Captured, Taps};
 use crate::clock::{SECOND, now_ns};
-use crate::fault::Direction;
 use crate::interrupt::{pause_until, wait_until};
 use crate::{Result, World};
 
@@ -105,26 +104,23 @@ pub(super) fn run(
     wait_until(BOUND, || now_ns() - taps.last_ns() > QUIET_NS)?;
     let log = actor.log;
     let statuses: Vec<NodeStatus> = stage.statuses(&world)?;
-    let inconclusive = doubts(&world, refused)?;
+    let inconclusive = doubts(&world, refused, log.overrun);
     drop(world);
     let captured = taps.stop();
     Ok(judge(plan, steps, log, captured, &statuses, inconclusive))
 }
 
-fn doubts(world: &World, refused: u64) -> Result<Vec<String>> {
+/// What was captured and did not pass.
+fn doubts(world: &World, refused: u64, overrun: u64) -> Vec<String> {
     let mut doubts = Vec::new();
     if refused > 0 {
         doubts.push(format!("the hosts' interfaces did not take {refused} frames"));
     }
-    for (link, wire) in world.wires() {
-        for direction in [Direction::Forward, Direction::Backward] {
-            let lost = wire.counters(direction).overrun;
-            if lost > 0 {
-                doubts.push(format!("the wire of link {link} had no room for {lost} frames"));
-            }
-        }
+    let overrun = overrun + world.wires().map(|(_, wire)| act::overrun(wire)).sum::<u64>();
+    if overrun > 0 {
+        doubts.push(format!("wires had no room for {overrun} frames"));
     }
-    Ok(doubts)
+    doubts
 }
 
 /// Hands everything to the checker.
