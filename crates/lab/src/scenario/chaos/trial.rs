@@ -101,13 +101,37 @@ pub(super) fn run(
     }
     pause_until(life_ns, || tell("no more faults"))?;
     let refused: u64 = talkers.into_iter().map(Talker::stop).sum();
-    wait_until(BOUND, || now_ns() - taps.last_ns() > QUIET_NS)?;
     let log = actor.log;
-    let statuses: Vec<NodeStatus> = stage.statuses(&world)?;
-    let inconclusive = doubts(&world, refused, log.overrun);
+    let mut inconclusive = doubts(&world, refused, log.overrun);
+    let (statuses, settled) = settled_statuses(stage, &world, &taps)?;
+    if !settled {
+        inconclusive.push(format!("frames still flowed {} s after the last", BOUND.as_secs()));
+    }
     drop(world);
     let captured = taps.stop();
     Ok(judge(plan, steps, log, captured, &statuses, inconclusive))
+}
+
+/// What nodes count when nothing flows any more, and whether that came about.
+fn settled_statuses(
+    stage: &Stage<'_>,
+    world: &World,
+    taps: &Taps,
+) -> Result<(Vec<NodeStatus>, bool)> {
+    let end_ns = now_ns() + BOUND.as_nanos() as u64;
+    let quiet = || wait_until(BOUND, || taps.quiet_ns() > QUIET_NS);
+    quiet()?;
+    loop {
+        let frames = taps.frames();
+        let statuses = stage.statuses(world)?;
+        // A node without CPU may have held frames while it was quiet, and counted them since.
+        let from_ns = now_ns();
+        pause_until(from_ns + QUIET_NS, || ())?;
+        let settled = quiet()? && taps.frames() == frames;
+        if settled || now_ns() > end_ns {
+            return Ok((statuses, settled));
+        }
+    }
 }
 
 /// What was captured and did not pass.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::spec::{Era, Function, Span};
+use super::super::spec::{Disturbance, Era, Function, Span};
 use super::member::{Member, Passes};
 use super::{Case, Place, Sighting};
 
@@ -52,6 +52,8 @@ pub(super) struct Passing {
     /// Each with the time by which the node had worked on it, and by which what came of it had left.
     ins: Vec<(Sighting, u64, u64)>,
     outs: Vec<Sighting>,
+    /// What was taken from the node.
+    pub(super) taken: Vec<Disturbance>,
     pub(super) latency_ns: u64,
 }
 
@@ -105,7 +107,9 @@ impl Passing {
             until[place] = (evidence[sighting.port].clamp(sighting.at, gone), gone);
         }
         let ins = ins.into_iter().zip(until).map(|(copy, (until, gone))| (copy, until, gone));
-        Self { ins: ins.collect(), outs, latency_ns: ways.longest_ns }
+        let taken = case.disturbances.iter().filter(|taken| taken.node == node);
+        let taken = taken.map(|taken| with_stall(taken, &outs)).collect();
+        Self { ins: ins.collect(), outs, taken, latency_ns: ways.longest_ns }
     }
 
     pub(super) fn element(&self, place: Place<'_>) -> Element {
@@ -152,6 +156,17 @@ impl Passing {
         outs.sort_by_key(|out| (out.sequence, out.at));
         Element { ins, came, outs, bound_ns, unmatched }
     }
+}
+
+/// A data plane that ends may have had no CPU for a while, so that it took with it what had waited
+/// since the last frame left.
+fn with_stall(taken: &Disturbance, outs: &[Sighting]) -> Disturbance {
+    let mut taken = taken.clone();
+    if taken.port.is_none() {
+        let before = outs.iter().map(|out| out.at).filter(|at| *at < taken.span.from);
+        taken.span.from = before.max().unwrap_or(taken.span.from);
+    }
+    taken
 }
 
 /// How long frames took that were seen to come and to leave.
@@ -214,11 +229,9 @@ impl<'a> Place<'a> {
 
     /// Whether the port, or the node's data plane, may have been away within a span.
     pub(super) fn is_away(&self, port: usize, span: Span) -> bool {
-        self.case.disturbances.iter().any(|disturbance| {
-            disturbance.node == self.node
-                && disturbance.port.is_none_or(|other| other == port)
-                && disturbance.span.meets(span)
-        })
+        self.taken
+            .iter()
+            .any(|taken| taken.port.is_none_or(|other| other == port) && taken.span.meets(span))
     }
 
     /// When the functions may have begun anew: what they do was changed so that they had to, the
@@ -228,8 +241,7 @@ impl<'a> Place<'a> {
             !matches!((&eras[0].function, &eras[1].function), (Some(a), Some(b)) if keeps(a, b))
         });
         let changes = changes.map(|eras| eras[1].begins);
-        let taken = self.case.disturbances.iter();
-        let taken = taken.filter(|taken| taken.node == self.node && taken.port.is_none());
+        let taken = self.taken.iter().filter(|taken| taken.port.is_none());
         changes.chain(taken.map(|taken| taken.span)).collect()
     }
 }

@@ -8,7 +8,7 @@ use super::super::spec::{Function, Span};
 use super::copies::{Element, In};
 use super::member::Passes;
 use super::window::Window;
-use super::{Case, Place, Rule, Verdict};
+use super::{Place, Rule, Verdict};
 
 /// What a node counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -186,8 +186,7 @@ impl Place<'_> {
 
     /// When the node's data plane began anew last.
     fn planes_end(&self) -> Span {
-        let taken = self.case.disturbances.iter();
-        let taken = taken.filter(|taken| taken.node == self.node && taken.port.is_none());
+        let taken = self.taken.iter().filter(|taken| taken.port.is_none());
         taken.map(|taken| taken.span).max_by_key(|span| span.to).unwrap_or_default()
     }
 
@@ -204,13 +203,14 @@ impl Place<'_> {
     }
 }
 
-pub(super) fn check(case: &Case, node: usize, through: &[Through], verdict: &mut Verdict) {
+pub(super) fn check(any: Place<'_>, through: &[Through], verdict: &mut Verdict) {
+    let Place { case, node, .. } = any;
     let Some(counted) = &case.counted[node] else { return };
     let ports = &case.nodes[node].1;
     let mut unmatched: Vec<Range> =
         case.foreign[node].iter().map(|count| Range::exactly(*count)).collect();
     for (stream, through) in through.iter().enumerate() {
-        let place = Place { case, node, stream };
+        let place = Place { stream, ..any };
         for (sum, more) in unmatched.iter_mut().zip(&through.unmatched) {
             sum.add(*more);
         }
@@ -253,16 +253,15 @@ pub(super) fn check(case: &Case, node: usize, through: &[Through], verdict: &mut
             compare("packets without a number".into(), recovery.tagless, through.tagless);
         }
     }
-    let place = Place { case, node, stream: 0 };
     for (port, range) in unmatched.into_iter().enumerate() {
         let what = format!("packets of no stream at {}", ports[port]);
-        hold(place, &what, counted.unmatched[port], range, verdict);
+        hold(any, &what, counted.unmatched[port], range, verdict);
     }
     for (port, name) in ports.iter().enumerate() {
         let members = counted.streams.iter().flatten().flat_map(|stream| &stream.inputs);
         let sum = members.filter(|(other, _)| *other == port).map(|(_, value)| value).sum();
         let what = format!("packets of all streams that came by {name}");
-        hold(place, &what, counted.inputs[port], Range::exactly(sum), verdict);
+        hold(any, &what, counted.inputs[port], Range::exactly(sum), verdict);
     }
 }
 

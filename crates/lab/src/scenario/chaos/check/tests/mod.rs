@@ -296,6 +296,24 @@ fn recovery(counted: &mut Counted) -> &mut CountedRecovery {
     stream(counted).recovery.as_mut().unwrap()
 }
 
+/// What waited when a data plane was ended went with it; what came before the last frame that left
+/// did not.
+#[test]
+fn a_plane_that_had_no_time_before_it_ended_is_excused() {
+    let mut trace = Trace::generated(0).uncounted();
+    trace.disturb(None, 200 * PERIOD, 250 * PERIOD);
+    trace.case.sightings.retain(|s| s.entering || !(150..=250).contains(&s.sequence));
+    for sighting in &mut trace.case.sightings {
+        // It began anew.
+        sighting.number = sighting.number.map(|n| if n > 250 { n - 251 } else { n });
+    }
+    trace.breaks(&[]);
+    for port in [1, 2] {
+        trace.remove(port, false, 120);
+    }
+    trace.breaks(&[Rule::Delivered, Rule::Delivered]);
+}
+
 #[test]
 fn a_stream_that_is_taken_away_is_not_waited_for() {
     let mut trace = Trace::eliminated(Some(16)).uncounted();
