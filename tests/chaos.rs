@@ -57,6 +57,11 @@ fn packet() {
 }
 
 #[test]
+fn xsk() {
+    no_rule_is_broken("xsk");
+}
+
+#[test]
 fn nodes_that_eliminate_nothing_are_found_out() {
     if !can_run() {
         return;

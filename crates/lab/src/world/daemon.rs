@@ -21,7 +21,7 @@ use crate::topology::Node;
 use crate::{Error, Result};
 
 /// How long a node may take to be ready or to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Octets of a message of sd_notify at most.
 const MESSAGE: usize = 4096;

@@ -14,7 +14,7 @@ use super::spec::{Disturbance, Era, Function, Span};
 use super::talk::Rates;
 use super::tap::{Point, Taps};
 use crate::clock::{now_ns, realtime_offset_ns};
-use crate::fault::Impairment;
+use crate::fault::{Direction, Impairment, Wire};
 use crate::interrupt::wait_until;
 use crate::{Error, Result, World};
 
@@ -40,6 +40,8 @@ pub(super) struct Log {
     pub(super) disturbances: Vec<Disturbance>,
     /// Steps that were done, by number.
     pub(super) done: Vec<(usize, Span)>,
+    /// Frames that wires which were taken away had no room for.
+    pub(super) overrun: u64,
 }
 
 impl Log {
@@ -50,7 +52,7 @@ impl Log {
         let eras = (0..plan.nodes.len())
             .map(|node| plan.streams.iter().map(|stream| begin(&stream.functions[node])).collect())
             .collect();
-        Self { eras, disturbances: Vec::new(), done: Vec::new() }
+        Self { eras, disturbances: Vec::new(), done: Vec::new(), overrun: 0 }
     }
 
     /// What a node does now, by stream.
@@ -113,7 +115,11 @@ impl Actor<'_> {
                 self.world.cut(name(*link), crate::world::Ends::one(*end))?;
             }
             Action::Turn { link, on: true, .. } => self.world.restore(name(*link))?,
-            Action::Remove { link, end } => self.world.unplug(name(*link), *end)?,
+            Action::Remove { link, end } => {
+                // The wire's counters go with it.
+                self.log.overrun += overrun(self.world.wire(name(*link))?);
+                self.world.unplug(name(*link), *end)?;
+            }
             Action::Return { link, end } => {
                 self.world.plug(name(*link), *end)?;
                 self.tap(*link, *end)?;
@@ -205,6 +211,12 @@ impl Actor<'_> {
             disturbance.span.to = to;
         }
     }
+}
+
+/// Frames that a wire had no room for.
+pub(super) fn overrun(wire: &Wire) -> u64 {
+    let of = |direction| wire.counters(direction).overrun;
+    of(Direction::Forward) + of(Direction::Backward)
 }
 
 /// The name of the host in the west or east.

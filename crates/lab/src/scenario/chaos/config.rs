@@ -33,7 +33,14 @@ fn write_stream(text: &mut String, plan: &Plan, node: usize, stream: &Stream, fu
             At::Link(link) => stream.looks[&link],
         };
         let identify = identification(stream, look, last);
-        let _ = writeln!(text, "  {{ port = {:?}, identify = {identify} }},", port.name);
+        let _ = write!(text, "  {{ port = {:?}, identify = {identify}", port.name);
+        if let Some(timeout_ms) = function.individual_ms {
+            let _ = write!(
+                text,
+                ", individual = {{ algorithm = \"match\", reset-timeout-ms = {timeout_ms} }}"
+            );
+        }
+        let _ = writeln!(text, " }},");
     }
     let _ = writeln!(text, "]");
     if function.generate {

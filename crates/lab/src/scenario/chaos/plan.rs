@@ -201,8 +201,10 @@ impl Plan {
         let meets = members.len() > 1;
         let recovers = last || !first && random.chance(if meets { 0.8 } else { 0.15 });
         let recover = recovers.then(|| draw_recover(random));
+        let individual = recover.is_some() && random.chance(0.25);
+        let individual_ms = individual.then(|| 200 + random.below(2000) as u32);
         let generate = first && stream.numbered_from.is_none();
-        Some(Function { members, generate, recover, egress })
+        Some(Function { members, individual_ms, generate, recover, egress })
     }
 
     /// Frames that pass over links per second, and over those of hosts.

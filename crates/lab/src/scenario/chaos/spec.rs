@@ -39,6 +39,9 @@ pub struct Egress {
 pub struct Function {
     /// Numbers of the ports that it comes in by.
     pub members: Vec<usize>,
+    /// Each member has individual recovery, by the match algorithm, with this
+    /// frerSeqRcvyResetMSec: copies with the number of the one before them are discarded.
+    pub individual_ms: Option<u32>,
     /// Frames without a number get one.
     pub generate: bool,
     /// Sequence recovery.

@@ -71,7 +71,9 @@ pub(super) struct Taps {
 struct Shared {
     stop: AtomicBool,
     added: Mutex<Vec<(Point, Receiver)>>,
-    last_ns: AtomicU64,
+    /// When a frame was found last, and when one was last looked for.
+    found_ns: AtomicU64,
+    looked_ns: AtomicU64,
     frames: AtomicU64,
 }
 
@@ -93,9 +95,11 @@ impl Taps {
         Ok(())
     }
 
-    /// When the last frame was seen (CLOCK_MONOTONIC, ns).
-    pub(super) fn last_ns(&self) -> u64 {
-        self.shared.last_ns.load(Ordering::Acquire)
+    /// For how long frames have been looked for and not found, in ns. It does not grow while the
+    /// captures get no CPU.
+    pub(super) fn quiet_ns(&self) -> u64 {
+        let looked = self.shared.looked_ns.load(Ordering::Acquire);
+        looked.saturating_sub(self.shared.found_ns.load(Ordering::Acquire))
     }
 
     /// Frames seen so far.
@@ -136,15 +140,16 @@ fn capture(shared: &Shared) -> Captured {
             // That a signal ends the wait is no matter.
             let _ = poll(&mut fds, PollTimeout::from(LOOK_MS));
         }
-        let before = captured.frames.len();
+        let (before, looked) = (captured.frames.len(), now_ns());
         for (point, tap) in &mut taps {
             captured.missed += drain(*point, tap, &mut captured.frames, &mut captured.octets);
         }
         let count = captured.frames.len() - before;
         if count > 0 {
-            shared.last_ns.store(now_ns(), Ordering::Release);
+            shared.found_ns.store(looked, Ordering::Release);
             shared.frames.fetch_add(count as u64, Ordering::AcqRel);
         }
+        shared.looked_ns.store(looked, Ordering::Release);
     }
     // Times are compared with one another: a clock that was set makes them worthless.
     const STEP_NS: u64 = 1_000_000;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use onbeat_node::control::{NodeStatus, StreamStatus};
 
 use super::super::stage::Stage;
-use super::act::{Actor, Log, host, topology};
+use super::act::{self, Actor, Log, host, topology};
 use super::check::{Case, Counted, CountedRecovery, CountedStream, Sighting, Verdict, check};
 use super::decode::Decoded;
 use super::plan::{Node, Plan};
@@ -18,7 +18,6 @@ use super::spec::Function;
 use super::talk::{Rates, Talker};
 use super::tap::{Captured, Taps};
 use crate::clock::{SECOND, now_ns};
-use crate::fault::Direction;
 use crate::interrupt::{pause_until, wait_until};
 use crate::{Result, World};
 
@@ -102,29 +101,50 @@ pub(super) fn run(
     }
     pause_until(life_ns, || tell("no more faults"))?;
     let refused: u64 = talkers.into_iter().map(Talker::stop).sum();
-    wait_until(BOUND, || now_ns() - taps.last_ns() > QUIET_NS)?;
     let log = actor.log;
-    let statuses: Vec<NodeStatus> = stage.statuses(&world)?;
-    let inconclusive = doubts(&world, refused)?;
+    let mut inconclusive = doubts(&world, refused, log.overrun);
+    let (statuses, settled) = settled_statuses(stage, &world, &taps)?;
+    if !settled {
+        inconclusive.push(format!("frames still flowed {} s after the last", BOUND.as_secs()));
+    }
     drop(world);
     let captured = taps.stop();
     Ok(judge(plan, steps, log, captured, &statuses, inconclusive))
 }
 
-fn doubts(world: &World, refused: u64) -> Result<Vec<String>> {
+/// What nodes count when nothing flows any more, and whether that came about.
+fn settled_statuses(
+    stage: &Stage<'_>,
+    world: &World,
+    taps: &Taps,
+) -> Result<(Vec<NodeStatus>, bool)> {
+    let end_ns = now_ns() + BOUND.as_nanos() as u64;
+    let quiet = || wait_until(BOUND, || taps.quiet_ns() > QUIET_NS);
+    quiet()?;
+    loop {
+        let frames = taps.frames();
+        let statuses = stage.statuses(world)?;
+        // A node without CPU may have held frames while it was quiet, and counted them since.
+        let from_ns = now_ns();
+        pause_until(from_ns + QUIET_NS, || ())?;
+        let settled = quiet()? && taps.frames() == frames;
+        if settled || now_ns() > end_ns {
+            return Ok((statuses, settled));
+        }
+    }
+}
+
+/// What was captured and did not pass.
+fn doubts(world: &World, refused: u64, overrun: u64) -> Vec<String> {
     let mut doubts = Vec::new();
     if refused > 0 {
         doubts.push(format!("the hosts' interfaces did not take {refused} frames"));
     }
-    for (link, wire) in world.wires() {
-        for direction in [Direction::Forward, Direction::Backward] {
-            let lost = wire.counters(direction).overrun;
-            if lost > 0 {
-                doubts.push(format!("the wire of link {link} had no room for {lost} frames"));
-            }
-        }
+    let overrun = overrun + world.wires().map(|(_, wire)| act::overrun(wire)).sum::<u64>();
+    if overrun > 0 {
+        doubts.push(format!("wires had no room for {overrun} frames"));
     }
-    Ok(doubts)
+    doubts
 }
 
 /// Hands everything to the checker.
@@ -200,6 +220,13 @@ fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> Counted {
             .members
             .iter()
             .filter_map(|member| Some((place(&member.port)?, member.input_packets)))
+            .collect(),
+        individual: stream
+            .members
+            .iter()
+            .filter_map(|member| {
+                Some((place(&member.port)?, member.individual.as_ref()?.discarded))
+            })
             .collect(),
         outputs: stream
             .egress

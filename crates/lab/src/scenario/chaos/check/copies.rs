@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::spec::{Era, Function, Span};
+use super::super::spec::{Disturbance, Era, Function, Span};
+use super::member::{Member, Passes};
 use super::{Case, Place, Sighting};
 
 /// A frame whose way through a node nobody saw took no longer than twice the longest way that was
@@ -51,12 +52,17 @@ pub(super) struct Passing {
     /// Each with the time by which the node had worked on it, and by which what came of it had left.
     ins: Vec<(Sighting, u64, u64)>,
     outs: Vec<Sighting>,
+    /// What was taken from the node.
+    pub(super) taken: Vec<Disturbance>,
     pub(super) latency_ns: u64,
 }
 
 /// What passed a node of one stream, each by frame and then by time.
 pub(super) struct Element {
+    /// Copies that came to the functions behind individual recovery.
     pub(super) ins: Vec<In>,
+    /// All that came, in the order of their coming, and whether they went on.
+    pub(super) came: Vec<(In, Passes)>,
     pub(super) outs: Vec<Out>,
     /// Every frame is worked on within that time.
     pub(super) bound_ns: u64,
@@ -101,12 +107,16 @@ impl Passing {
             until[place] = (evidence[sighting.port].clamp(sighting.at, gone), gone);
         }
         let ins = ins.into_iter().zip(until).map(|(copy, (until, gone))| (copy, until, gone));
-        Self { ins: ins.collect(), outs, latency_ns: ways.longest_ns }
+        let taken = case.disturbances.iter().filter(|taken| taken.node == node);
+        let taken = taken.map(|taken| with_stall(taken, &outs)).collect();
+        Self { ins: ins.collect(), outs, taken, latency_ns: ways.longest_ns }
     }
 
     pub(super) fn element(&self, place: Place<'_>) -> Element {
         let bound_ns = 2 * self.latency_ns + GRACE_NS;
-        let (mut ins, mut unmatched) = (Vec::new(), Vec::new());
+        let (mut came, mut unmatched) = (Vec::new(), Vec::new());
+        let ports = place.case.nodes[place.node].1.len();
+        let mut members: Vec<Member> = (0..ports).map(|_| Member::new(place)).collect();
         for (sighting, until, gone) in self.ins.iter().filter(|(s, ..)| s.stream == place.stream) {
             let span = Span { from: sighting.at, to: *until };
             let (era, possible) = (place.surely(span), place.possibly(span));
@@ -125,8 +135,18 @@ impl Passing {
                 index: sighting.index,
             };
             let known = possible.iter().filter_map(|era| era.function.as_ref()).any(member);
-            if known { ins.push(copy) } else { unmatched.push(copy) }
+            if known {
+                came.push((copy, members[copy.port].copy(place, &copy)));
+            } else {
+                unmatched.push(copy);
+            }
         }
+        let reaches = |(copy, passes): &(In, Passes)| match passes {
+            Passes::Surely => Some(*copy),
+            Passes::Maybe => Some(In { sure: false, ..*copy }),
+            Passes::Not => None,
+        };
+        let mut ins: Vec<In> = came.iter().filter_map(reaches).collect();
         let of_stream = self.outs.iter().filter(|out| out.stream == place.stream);
         let mut outs: Vec<Out> = of_stream
             .map(|out| Out { sequence: out.sequence, port: out.port, at: out.at, sighting: *out })
@@ -134,8 +154,19 @@ impl Passing {
         // Stable: copies of a frame stay in the order of their ports' captures.
         ins.sort_by_key(|copy| (copy.sequence, copy.at));
         outs.sort_by_key(|out| (out.sequence, out.at));
-        Element { ins, outs, bound_ns, unmatched }
+        Element { ins, came, outs, bound_ns, unmatched }
     }
+}
+
+/// A data plane that ends may have had no CPU for a while, so that it took with it what had waited
+/// since the last frame left.
+fn with_stall(taken: &Disturbance, outs: &[Sighting]) -> Disturbance {
+    let mut taken = taken.clone();
+    if taken.port.is_none() {
+        let before = outs.iter().map(|out| out.at).filter(|at| *at < taken.span.from);
+        taken.span.from = before.max().unwrap_or(taken.span.from);
+    }
+    taken
 }
 
 /// How long frames took that were seen to come and to leave.
@@ -198,11 +229,9 @@ impl<'a> Place<'a> {
 
     /// Whether the port, or the node's data plane, may have been away within a span.
     pub(super) fn is_away(&self, port: usize, span: Span) -> bool {
-        self.case.disturbances.iter().any(|disturbance| {
-            disturbance.node == self.node
-                && disturbance.port.is_none_or(|other| other == port)
-                && disturbance.span.meets(span)
-        })
+        self.taken
+            .iter()
+            .any(|taken| taken.port.is_none_or(|other| other == port) && taken.span.meets(span))
     }
 
     /// When the functions may have begun anew: what they do was changed so that they had to, the
@@ -212,8 +241,7 @@ impl<'a> Place<'a> {
             !matches!((&eras[0].function, &eras[1].function), (Some(a), Some(b)) if keeps(a, b))
         });
         let changes = changes.map(|eras| eras[1].begins);
-        let taken = self.case.disturbances.iter();
-        let taken = taken.filter(|taken| taken.node == self.node && taken.port.is_none());
+        let taken = self.taken.iter().filter(|taken| taken.port.is_none());
         changes.chain(taken.map(|taken| taken.span)).collect()
     }
 }

@@ -6,8 +6,9 @@
 
 use super::super::spec::{Function, Span};
 use super::copies::{Element, In};
+use super::member::Passes;
 use super::window::Window;
-use super::{Case, Place, Rule, Verdict};
+use super::{Place, Rule, Verdict};
 
 /// What a node counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,6 +26,8 @@ pub struct Counted {
 pub struct CountedStream {
     /// Port and 9.2.1 InputPackets of each member.
     pub inputs: Vec<(usize, u64)>,
+    /// Port and what individual recovery discarded, of each member that has it.
+    pub individual: Vec<(usize, u64)>,
     /// Port and 9.2.2 OutputPackets of each egress.
     pub outputs: Vec<(usize, u64)>,
     /// Of its sequence recovery.
@@ -76,6 +79,7 @@ impl Range {
 /// What must have been counted of a stream.
 pub(super) struct Through {
     inputs: Vec<(usize, Range)>,
+    individual: Vec<(usize, Range)>,
     accepted: Range,
     discarded: Range,
     rogue: Range,
@@ -91,14 +95,24 @@ impl Through {
         let since = place.last_reset(|_, _| true);
         let function = place.eras().last().and_then(|era| era.function.clone());
         let members = function.as_ref().map_or(&[][..], |function| &function.members);
-        let of_port = |port: usize| element.ins.iter().filter(move |copy| copy.port == port);
+        let came = || element.came.iter();
+        let of_port =
+            |port: usize| came().map(|(copy, _)| copy).filter(move |copy| copy.port == port);
         let inputs = members.iter().map(|port| {
             // A member's counter is as old as the member.
             let has = |function: &Function| function.members.contains(port);
-            let came = place.last_reset(|before, after| has(before) == has(after));
-            (*port, Range::count(of_port(*port), came))
+            let since = place.last_reset(|before, after| has(before) == has(after));
+            let mut discarded = Range::default();
+            for (copy, passes) in came().filter(|(copy, _)| copy.port == *port) {
+                if copy.number.is_some() && copy.until >= since.from {
+                    let surely = *passes == Passes::Not && copy.sure && copy.at >= since.to;
+                    discarded.least += u64::from(surely);
+                    discarded.most += u64::from(*passes != Passes::Surely);
+                }
+            }
+            ((*port, Range::count(of_port(*port), since)), (*port, discarded))
         });
-        let inputs = inputs.collect();
+        let (inputs, individual) = inputs.unzip();
         let ports = place.case.nodes[place.node].1.len();
         // Counted by the port, which no stream's coming or going begins anew.
         let began = place.planes_end();
@@ -144,7 +158,7 @@ impl Through {
             rogue.most += u64::from(possibly || !copy.sure);
         }
         let unmatched = unmatched.collect();
-        Self { inputs, accepted, discarded, rogue, tagless, unmatched, function }
+        Self { inputs, individual, accepted, discarded, rogue, tagless, unmatched, function }
     }
 }
 
@@ -172,8 +186,7 @@ impl Place<'_> {
 
     /// When the node's data plane began anew last.
     fn planes_end(&self) -> Span {
-        let taken = self.case.disturbances.iter();
-        let taken = taken.filter(|taken| taken.node == self.node && taken.port.is_none());
+        let taken = self.taken.iter().filter(|taken| taken.port.is_none());
         taken.map(|taken| taken.span).max_by_key(|span| span.to).unwrap_or_default()
     }
 
@@ -190,13 +203,14 @@ impl Place<'_> {
     }
 }
 
-pub(super) fn check(case: &Case, node: usize, through: &[Through], verdict: &mut Verdict) {
+pub(super) fn check(any: Place<'_>, through: &[Through], verdict: &mut Verdict) {
+    let Place { case, node, .. } = any;
     let Some(counted) = &case.counted[node] else { return };
     let ports = &case.nodes[node].1;
     let mut unmatched: Vec<Range> =
         case.foreign[node].iter().map(|count| Range::exactly(*count)).collect();
     for (stream, through) in through.iter().enumerate() {
-        let place = Place { case, node, stream };
+        let place = Place { stream, ..any };
         for (sum, more) in unmatched.iter_mut().zip(&through.unmatched) {
             sum.add(*more);
         }
@@ -218,6 +232,14 @@ pub(super) fn check(case: &Case, node: usize, through: &[Through], verdict: &mut
             let value = found.map_or(0, |(_, value)| *value);
             compare(format!("packets that came by {}", ports[*port]), value, *range);
         }
+        for (port, range) in &through.individual {
+            let found = counted.individual.iter().find(|(other, _)| other == port);
+            if let (Some((_, value)), Some(_)) = (found, function.individual_ms) {
+                let what =
+                    format!("packets that individual recovery discarded at {}", ports[*port]);
+                compare(what, *value, *range);
+            }
+        }
         for egress in &function.egress {
             let found = counted.outputs.iter().find(|(other, _)| *other == egress.port);
             let value = found.map_or(0, |(_, value)| *value);
@@ -231,16 +253,15 @@ pub(super) fn check(case: &Case, node: usize, through: &[Through], verdict: &mut
             compare("packets without a number".into(), recovery.tagless, through.tagless);
         }
     }
-    let place = Place { case, node, stream: 0 };
     for (port, range) in unmatched.into_iter().enumerate() {
         let what = format!("packets of no stream at {}", ports[port]);
-        hold(place, &what, counted.unmatched[port], range, verdict);
+        hold(any, &what, counted.unmatched[port], range, verdict);
     }
     for (port, name) in ports.iter().enumerate() {
         let members = counted.streams.iter().flatten().flat_map(|stream| &stream.inputs);
         let sum = members.filter(|(other, _)| *other == port).map(|(_, value)| value).sum();
         let what = format!("packets of all streams that came by {name}");
-        hold(place, &what, counted.inputs[port], Range::exactly(sum), verdict);
+        hold(any, &what, counted.inputs[port], Range::exactly(sum), verdict);
     }
 }
 

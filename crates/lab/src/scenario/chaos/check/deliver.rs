@@ -140,24 +140,18 @@ impl Frame<'_> {
 
     /// Without recovery each copy leaves.
     fn forwarded(&self, port: usize, sure: &[&In], left: &[&Out], verdict: &mut Verdict) {
-        let bound = sure.iter().filter(|copy| self.leads_to(copy, port)).count();
-        let most = self.came.len();
-        verdict.tally.judged += bound as u64;
-        verdict.tally.delivered += left.len().min(bound) as u64;
-        if left.len() < bound {
-            if self.is_excused(port) {
-                verdict.tally.excused += (bound - left.len()) as u64;
-                return;
-            }
-            let text = format!(
-                "of {bound} copies of frame {} that came, {} left",
-                self.sequence,
-                left.len()
-            );
-            self.violate(Rule::Delivered, port, text, verdict);
-        } else if left.len() > most {
+        let wanted = || sure.iter().filter(|copy| self.leads_to(copy, port));
+        let bound = wanted().filter(|copy| !self.was_away(copy, port)).count();
+        verdict.tally.judged += wanted().count() as u64;
+        verdict.tally.delivered += left.len().min(wanted().count()) as u64;
+        verdict.tally.excused += wanted().count().saturating_sub(left.len().max(bound)) as u64;
+        let (came, left) = (self.came.len(), left.len());
+        if left < bound {
             let text =
-                format!("frame {} came {most} times and left {} times", self.sequence, left.len());
+                format!("of {bound} copies of frame {} that came, {left} left", self.sequence);
+            self.violate(Rule::Delivered, port, text, verdict);
+        } else if left > came {
+            let text = format!("frame {} came {came} times and left {left} times", self.sequence);
             self.violate(Rule::Once, port, text, verdict);
         }
     }
@@ -192,31 +186,37 @@ impl Frame<'_> {
             verdict.tally.delivered += 1;
             return;
         }
-        let unexcused = bound.iter().find(|copy| {
+        let must_leave = |copy: &&&&In| {
             let recover = self.function(copy).and_then(|function| function.recover);
             match (copy.number, recover) {
-                (Some(number), Some(recover)) => {
-                    self.window.may_discard(copy, number, &recover).is_none()
-                }
+                (Some(number), Some(recover)) => !self.window.may_discard(copy, number, &recover),
                 (None, Some(recover)) => recover.take_no_sequence,
                 (_, None) => true,
             }
-        });
-        match unexcused {
-            None => verdict.tally.outside += 1,
-            Some(_) if self.is_excused(port) => verdict.tally.excused += 1,
-            Some(copy) => {
-                let number = copy.number.map_or("none".into(), |number| number.to_string());
-                let entered = &self.place.case.nodes[self.place.node].1[copy.port];
-                let elsewhere = if self.left.is_empty() { "" } else { ", though by another port" };
-                let text = format!(
-                    "frame {}, number {number}, came by {entered}, was within the history, and did \
-                     not leave{elsewhere}",
-                    self.sequence
-                );
-                self.violate(Rule::Delivered, port, text, verdict);
-            }
+        };
+        let mut due = bound.iter().filter(must_leave).peekable();
+        if due.peek().is_none() {
+            verdict.tally.outside += 1;
+            return;
         }
+        // One that was accepted while the port was away makes duplicates of those that came later.
+        let excused = |copy: &&&&In| {
+            let mut before = self.came.iter().filter(|other| other.at <= copy.until);
+            before.any(|other| self.was_away(other, port))
+        };
+        let Some(copy) = due.find(|copy| !excused(copy)) else {
+            verdict.tally.excused += 1;
+            return;
+        };
+        let number = copy.number.map_or("none".into(), |number| number.to_string());
+        let entered = &self.place.case.nodes[self.place.node].1[copy.port];
+        let elsewhere = if self.left.is_empty() { "" } else { ", though by another port" };
+        let text = format!(
+            "frame {}, number {number}, came by {entered}, was within the history, and did not \
+             leave{elsewhere}",
+            self.sequence
+        );
+        self.violate(Rule::Delivered, port, text, verdict);
     }
 
     /// Whether the function that surely had the copy sends it out by the port.
@@ -224,9 +224,9 @@ impl Frame<'_> {
         self.function(copy).is_some_and(|f| f.egress.iter().any(|egress| egress.port == port))
     }
 
-    /// Whether the port may have been away when the frame should have left.
-    fn is_excused(&self, port: usize) -> bool {
-        self.came.iter().any(|copy| self.place.is_away(port, Span { from: copy.at, to: copy.gone }))
+    /// Whether the port may have been away when the copy should have left.
+    fn was_away(&self, copy: &In, port: usize) -> bool {
+        self.place.is_away(port, Span { from: copy.at, to: copy.gone })
     }
 
     fn violate(&self, rule: Rule, port: usize, text: String, verdict: &mut Verdict) {

@@ -18,6 +18,7 @@
 mod copies;
 mod count;
 mod deliver;
+mod member;
 mod number;
 mod order;
 #[cfg(test)]
@@ -235,6 +236,8 @@ struct Place<'a> {
     case: &'a Case,
     node: usize,
     stream: usize,
+    /// What was taken from the node.
+    taken: &'a [Disturbance],
 }
 
 impl Place<'_> {
@@ -260,10 +263,11 @@ pub fn check(case: &Case) -> Verdict {
     }
     for node in 0..case.nodes.len() {
         let passing = copies::Passing::new(case, node);
+        let taken = &passing.taken;
         verdict.tally.latency_ns = verdict.tally.latency_ns.max(passing.latency_ns);
         let mut through = Vec::new();
         for stream in 0..case.streams.len() {
-            let place = Place { case, node, stream };
+            let place = Place { case, node, stream, taken };
             let element = passing.element(place);
             let window = window::Window::new(place, &element);
             deliver::check(place, &element, &window, &mut verdict);
@@ -271,7 +275,7 @@ pub fn check(case: &Case) -> Verdict {
             order::check(place, &element, &mut verdict);
             through.push(count::Through::new(place, &element, &window));
         }
-        count::check(case, node, &through, &mut verdict);
+        count::check(Place { case, node, stream: 0, taken }, &through, &mut verdict);
     }
     verdict
 }

@@ -22,6 +22,8 @@ struct Accepted {
     /// It came, and it had left.
     span: Span,
     recover: Recover,
+    /// That was surely the function then.
+    sure: bool,
     /// How many times the function may have begun anew up to here.
     resets: u32,
     /// How many times it surely has.
@@ -43,7 +45,7 @@ pub(super) struct Window {
 
 /// Signed distance of 16-bit numbers.
 pub(super) fn distance(a: u16, b: u16) -> i32 {
-    i32::from(a.wrapping_sub(b).cast_signed())
+    i32::from(a.wrapping_sub(b) as i16)
 }
 
 fn inside(number: u16, newest: u16, history: u16) -> bool {
@@ -76,9 +78,9 @@ impl Window {
         let Some((first, number)) = came.iter().find_map(|copy| Some((*copy, copy.number?))) else {
             return;
         };
-        let recover = |copy: &In| {
-            let functions = place.possibly(copy.span()).iter().filter_map(|e| e.function.as_ref());
-            functions.filter_map(|function| function.recover).next_back()
+        let recovers = |span: Span| {
+            let functions = place.possibly(span).iter().filter_map(|era| era.function.as_ref());
+            functions.filter_map(|function| function.recover)
         };
         let times = exits(left);
         if times.is_empty() {
@@ -98,10 +100,18 @@ impl Window {
             let recent = came.iter().find(|copy| copy.at + self.bound_ns >= to);
             let turned = came.get(turn).copied().unwrap_or(first);
             let copy = recent.copied().filter(|copy| copy.at > turned.at).unwrap_or(turned);
-            let Some(recover) = recover(copy) else { continue };
             let span = Span { from: copy.at.min(to), to };
-            let accepted = Accepted { number, sequence, span, recover, resets: 0, sure_resets: 0 };
-            self.accepted.push(accepted);
+            let Some(recover) = recovers(span).next_back() else { continue };
+            let sure = recovers(span).all(|other| other == recover);
+            self.accepted.push(Accepted {
+                number,
+                sequence,
+                span,
+                recover,
+                sure,
+                resets: 0,
+                sure_resets: 0,
+            });
         }
     }
 
@@ -190,20 +200,20 @@ impl Window {
         found
     }
 
-    /// Why the function may discard a copy with number `number`; `None`: it must accept it.
-    pub(super) fn may_discard(&self, copy: &In, number: u16, recover: &Recover) -> Option<()> {
+    /// Whether the function may discard a copy with number `number`, of a frame that it has not
+    /// accepted.
+    pub(super) fn may_discard(&self, copy: &In, number: u16, recover: &Recover) -> bool {
         if self.is_fresh(copy, recover) {
-            return None;
+            return false;
         }
         let candidates = self.candidates(copy.span(), None);
-        let excused = match recover.history {
+        match recover.history {
             Some(history) => {
                 candidates.iter().any(|newest| !inside(number, *newest, history))
                     || self.collides(copy, number, history)
             }
             None => candidates.contains(&number),
-        };
-        excused.then_some(())
+        }
     }
 
     /// Whether a copy is outside of the history: surely, possibly.
@@ -254,7 +264,7 @@ impl Window {
         };
         let (Some(first), Some(again)) = (find(first), find(again)) else { return true };
         let (one, other) = (&self.accepted[first], &self.accepted[again]);
-        if one.resets != other.resets {
+        if one.resets != other.resets || !(one.sure && other.sure) {
             return true;
         }
         if other.recover.history.is_some() {
@@ -269,7 +279,7 @@ impl Window {
         self.accepted.iter().enumerate().filter_map(|(place, accepted)| {
             let history = accepted.recover.history?;
             let before = &self.accepted[place.checked_sub(1)?];
-            if self.may_reset(before, accepted) {
+            if !accepted.sure || self.may_reset(before, accepted) {
                 return None;
             }
             let candidates = self.candidates(accepted.span, Some(place));
