@@ -13,10 +13,7 @@ use onbeat_wire::edit::Edited;
 
 use crate::control::{self, Control, Inside, Requests};
 use crate::port::{Input, Output, PacketInput, XskInput};
-use crate::{Error, Result};
-
-/// Frames of one port before those of the next.
-const BATCH: usize = 64;
+use crate::{BATCH, Error, Result};
 
 /// Rounds without a frame after which a busy thread looks for control requests again: they then
 /// wait for some microseconds.
