@@ -30,9 +30,6 @@ pub use error::{Error, Result};
 pub use forwarder::{Forwarder, Poll};
 pub use port::{Copies, Port};
 
-/// Frames of one port, or of one queue of it, before those of the next.
-pub const BATCH: usize = 64;
-
 /// Frames that came in by a queue over AF_XDP and were not looked at, at most.
 pub const QUEUE_FRAMES: u32 = 2048;
 

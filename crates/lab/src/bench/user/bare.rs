@@ -8,9 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use libbpf_rs::Link;
-use onbeat_frer_user::{BATCH, QUEUE_FRAMES};
+use onbeat_frer_user::QUEUE_FRAMES;
 use onbeat_link::raw::{
-    PacketReceiver, PacketSender, Pool, Umem, XskReceiver, XskSender, XskSocket,
+    BATCH, PacketReceiver, PacketSender, Pool, Umem, XskReceiver, XskSender, XskSocket,
 };
 use onbeat_netdev::Handle;
 use onbeat_node::config::Backend;
@@ -166,11 +166,11 @@ impl Forward for Packet {
     fn round(&mut self) -> usize {
         let mut frames = 0;
         for (receiver, routes) in self.receivers.iter_mut().zip(&self.routes) {
-            for _ in 0..BATCH {
-                let Some(frame) = receiver.frame() else { break };
-                frames += 1;
-                routes.iter().for_each(|to| self.senders[*to].push(&[], frame.octets()));
+            let came = receiver.frames();
+            for octets in came.iter().flatten() {
+                routes.iter().for_each(|to| self.senders[*to].push(&[], octets));
             }
+            frames += came.len();
         }
         if frames > 0 {
             self.senders.iter_mut().for_each(PacketSender::flush);
