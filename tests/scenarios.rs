@@ -133,11 +133,9 @@ fn matrix() {
 }
 
 /// What does not go through the kernel's programs: the same checks hold for nodes that forward
-/// themselves. Not "unmatched", whose nodes have a bridge for frames of no stream: it would get
-/// those of streams as well; nor "restart": these nodes' data plane ends with their process.
-#[test]
-fn nodes_in_user_space() {
-    let packet = ["--backend", "packet"];
+/// themselves. Not "restart": these nodes' data plane ends with their process.
+fn in_user_space(backend: &str, mode: &str) -> bool {
+    let backend = ["--backend", backend];
     for (name, options) in [
         ("link-failure", ["--seconds", "0.4"]),
         ("both-links", ["--seconds", "0.3"]),
@@ -145,15 +143,30 @@ fn nodes_in_user_space() {
         ("ladder", ["--seconds", "0.3"]),
         ("matrix", ["--seconds", "0.2"]),
     ] {
-        let Some(result) = holds(name, &[packet, options].concat(), &[]) else {
-            return;
+        let Some(result) = holds(name, &[backend, options].concat(), &[]) else {
+            return false;
         };
-        let modes = &result["conditions"]["mode"];
-        assert_eq!(modes, "packet", "{name}");
+        assert_eq!(&result["conditions"]["mode"], mode, "{name}");
     }
+    true
+}
+
+#[test]
+fn nodes_by_packet_sockets() {
+    if !in_user_space("packet", "packet") {
+        return;
+    }
+    // Whose nodes have a bridge for frames of no stream: it would get those of streams as well.
     let ran = run(&["lab", "run", "unmatched", "--quiet", "--backend", "packet"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.err.contains("nomaster"), "{}", ran.err);
+}
+
+#[test]
+fn nodes_by_af_xdp() {
+    if in_user_space("xsk", "xsk-copy") {
+        holds("unmatched", &["--seconds", "0.3", "--backend", "xsk"], &[]);
+    }
 }
 
 #[test]

@@ -6,17 +6,14 @@ use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
 use nix::time::{ClockId, clock_gettime};
-use onbeat_frer::plane::{Fate, Plane};
+use onbeat_frer::plane::{Fate, Identity, Plane};
 use onbeat_frer::spec::PortId;
-use onbeat_link::raw::Pool;
+use onbeat_link::raw::{BATCH, Pool};
 use onbeat_wire::edit::Edited;
 
 use crate::control::{self, Control, Inside, Requests};
 use crate::port::{Input, Output, PacketInput, XskInput};
 use crate::{Error, Result};
-
-/// Frames of one port before those of the next.
-const BATCH: usize = 64;
 
 /// Rounds without a frame after which a busy thread looks for control requests again: they then
 /// wait for some microseconds.
@@ -179,16 +176,23 @@ fn copies(
     outputs: &mut [Option<Output>],
     mut pool: Option<&mut Pool>,
 ) -> usize {
-    let mut forward = |octets: &[u8]| {
-        let Fate::Sent(replicas) = plane.frame(port, now_ns, octets) else { return };
+    let frames = input.frames();
+    let mut identities = [Identity::default(); BATCH];
+    for (identity, octets) in identities.iter_mut().zip(frames.iter()) {
+        *identity = octets.map_or_else(Identity::default, |octets| plane.identify(port, octets));
+    }
+    for (identity, octets) in identities.into_iter().zip(frames.iter()) {
+        // None of a frame that is not there in full can be sent.
+        let Some(octets) = octets else { continue };
+        let Fate::Sent(replicas) = plane.decide(port, identity, now_ns, octets) else { continue };
         for replica in replicas {
             // A port that is away takes nothing.
             let Some(output) = output(outputs, replica.port) else { continue };
             let parts = replica.parts();
             output.push(&parts.head, parts.rest, pool.as_deref_mut());
         }
-    };
-    (0..BATCH).take_while(|_| input.take(&mut forward)).count()
+    }
+    frames.len()
 }
 
 /// Forwards frames in memory that is shared with the kernel: the last replica is the frame itself.
@@ -203,13 +207,20 @@ fn originals(
 ) -> usize {
     let mut frames = 0;
     for queue in 0..input.queues() {
-        let before = frames;
-        while frames < before + BATCH {
-            let Some(mut frame) = input.frame(queue, pool) else { break };
-            frames += 1;
-            let octets = input.umem.octets(&frame);
+        input.take(queue, pool);
+        let XskInput { batch, umem, .. } = &mut *input;
+        if batch.is_empty() {
+            continue;
+        }
+        frames += batch.len();
+        let mut identities = [Identity::default(); BATCH];
+        for (identity, frame) in identities.iter_mut().zip(batch.iter()) {
+            *identity = plane.identify(port, umem.octets(frame));
+        }
+        for (mut frame, identity) in batch.drain(..).zip(identities) {
+            let octets = umem.octets(&frame);
             let mut last = None;
-            if let Fate::Sent(replicas) = plane.frame(port, now_ns, octets) {
+            if let Fate::Sent(replicas) = plane.decide(port, identity, now_ns, octets) {
                 for replica in replicas {
                     if output(outputs, replica.port).is_none() {
                         continue;
@@ -227,14 +238,12 @@ fn originals(
                 }
                 Some((Edited { head, rest }, Output::Xsk(sender))) => {
                     let replaced = octets.len() - rest.len();
-                    input.umem.replace_head(&mut frame, replaced, &head);
+                    umem.replace_head(&mut frame, replaced, &head);
                     sender.push(frame, pool);
                 }
             }
         }
-        if frames > before {
-            input.refill(queue, pool, level);
-        }
+        input.refill(queue, pool, level);
     }
     frames
 }

@@ -3,7 +3,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use onbeat_link::raw::{
-    Closed, Frame, PacketReceiver, PacketSender, Pool, Umem, XskReceiver, XskSender, XskSocket,
+    BATCH, Closed, Frame, Frames, PacketReceiver, PacketSender, Pool, Umem, XskReceiver, XskSender,
+    XskSocket,
 };
 use onbeat_netdev::{Handle, Namespace};
 
@@ -74,7 +75,8 @@ impl Port {
             output.get_or_insert(sender);
         }
         let output = output.expect("an interface has a queue");
-        let input = XskInput { receivers, umem: umem.clone(), copies, closed, received: 0 };
+        let (batch, umem) = (Vec::with_capacity(BATCH), umem.clone());
+        let input = XskInput { receivers, batch, umem, copies, closed, received: 0 };
         Ok(Self { input: Input::Xsk(input), output: Output::Xsk(output) })
     }
 
@@ -117,6 +119,8 @@ pub(crate) struct PacketInput {
 #[derive(Debug)]
 pub(crate) struct XskInput {
     receivers: Vec<XskReceiver>,
+    /// Frames that are at hand: kept, so that it takes no memory.
+    pub(crate) batch: Vec<Frame>,
     pub(crate) umem: Umem,
     copies: Copies,
     /// Of each socket, what is to be known once it is closed.
@@ -125,16 +129,12 @@ pub(crate) struct XskInput {
 }
 
 impl PacketInput {
-    /// Gives the oldest frame that came to `take`; false where there is none.
-    pub(crate) fn take(&mut self, take: impl FnOnce(&[u8])) -> bool {
-        let Some(frame) = self.receiver.frame() else { return false };
-        self.received += 1;
-        match frame.is_complete() {
-            true => take(frame.octets()),
-            // Merged by the NIC or the kernel, or longer than the MTU: none of it can be sent.
-            false => self.too_long += 1,
-        }
-        true
+    /// The oldest frames that came.
+    pub(crate) fn frames(&mut self) -> Frames<'_> {
+        let frames = self.receiver.frames();
+        self.received += frames.len() as u64;
+        self.too_long += frames.iter().filter(Option::is_none).count() as u64;
+        frames
     }
 }
 
@@ -144,11 +144,11 @@ impl XskInput {
         self.receivers.len()
     }
 
-    /// The oldest frame that came in by a queue.
-    pub(crate) fn frame(&mut self, queue: usize, pool: &mut Pool) -> Option<Frame> {
-        let frame = self.receivers[queue].frame(pool)?;
-        self.received += 1;
-        Some(frame)
+    /// Takes the oldest frames that came in by a queue, [`BATCH`] at most.
+    pub(crate) fn take(&mut self, queue: usize, pool: &mut Pool) {
+        let frames = std::iter::from_fn(|| self.receivers[queue].frame(pool));
+        self.batch.extend(frames.take(BATCH));
+        self.received += self.batch.len() as u64;
     }
 
     /// Gives a queue room for frames to come.

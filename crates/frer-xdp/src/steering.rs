@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags, ProgramMut};
 use onbeat_frer::spec::{Egress, Identification, Member, Rewrite, SequenceTag, Stream};
 
 use crate::error::{Context, Result};
@@ -93,6 +93,18 @@ impl Steering {
     /// What the kernel refuses.
     pub fn unmatched(&self, port: &str) -> Result<u64> {
         Ok(self.0.read_port(port)?.unmatched)
+    }
+
+    /// As [`Plane::attach_for_test`].
+    #[doc(hidden)]
+    pub fn attach_for_test(&mut self, port: &PortSpec) -> Result<()> {
+        self.0.attach_for_test(port)
+    }
+
+    /// The program of a port.
+    #[doc(hidden)]
+    pub fn program(&self, port: &str) -> Option<ProgramMut<'_>> {
+        self.0.ingress(port)
     }
 
     /// What is needed of a stream to know its frames.

@@ -10,13 +10,15 @@ use crate::counters::Counters;
 pub struct Generate {
     /// GenSeqNum: the number of the next packet.
     gen_seq_num: u16,
-    counters: Counters,
+    /// SeqGenResets. Not a set of counters: of many streams' generators what a packet touches should
+    /// fit into a cache.
+    resets: u64,
 }
 
 impl Generate {
     /// A function at BEGIN, which counts as its first reset (7.4.1.3).
     pub fn new() -> Self {
-        let mut generate = Self { gen_seq_num: 0, counters: Counters::default() };
+        let mut generate = Self { gen_seq_num: 0, resets: 0 };
         generate.reset();
         generate
     }
@@ -24,7 +26,7 @@ impl Generate {
     /// Starts over at 0 (frerSeqGenReset, 10.3).
     pub fn reset(&mut self) {
         self.gen_seq_num = 0;
-        self.counters.seq_gen_resets += 1;
+        self.resets += 1;
     }
 
     /// The number of the packet at hand.
@@ -36,8 +38,8 @@ impl Generate {
     }
 
     /// What the function counted: `seq_gen_resets`.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    pub fn counters(&self) -> Counters {
+        Counters { seq_gen_resets: self.resets, ..Counters::default() }
     }
 }
 

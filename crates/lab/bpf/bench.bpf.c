@@ -116,4 +116,19 @@ int discard(struct xdp_md *ctx)
 	return XDP_DROP;
 }
 
+/* By index of the interface: of one queue each. */
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u32);
+} to_sockets SEC(".maps");
+
+/* On a port of a bare forwarder over AF_XDP. */
+SEC("xdp")
+int to_socket(struct xdp_md *ctx)
+{
+	return bpf_redirect_map(&to_sockets, ctx->ingress_ifindex, XDP_DROP);
+}
+
 char _license[] SEC("license") = "Dual BSD/GPL";

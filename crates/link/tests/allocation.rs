@@ -11,7 +11,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use common::{BOUND, Cable, raw_socket, xdp};
-use onbeat_link::testing::{ETHER_TYPE, PassProgram, Peer, frame};
+use onbeat_link::testing::{ETHER_TYPE, PassProgram, frame};
 use onbeat_link::{Filter, PacketOptions, PacketPort, Port, XdpPort, XskPort};
 use onbeat_netdev::testing::{Feature, require_all};
 
@@ -62,7 +62,7 @@ fn no_frame_takes_memory() {
 }
 
 fn with(port: &mut dyn Port, cable: &Cable) {
-    let mut peer = raw_socket(&cable.far, "f0");
+    let peer = raw_socket(&cable.far, "f0");
     let mac = port.mac_address();
     let (sent, answer, request) =
         (frame(mac, mac, &[1; 46]), frame(mac, mac, &[2; 46]), frame(mac, mac, &[3; 46]));

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use common::{BOUND, Cable, raw_socket};
 use nix::ifaddrs::getifaddrs;
-use onbeat_link::testing::{ETHER_TYPE, Peer, conformance, frame};
+use onbeat_link::testing::{ETHER_TYPE, conformance, frame};
 use onbeat_link::{
     Claim, Error, Feature as Has, Outcome, PacketOptions, PacketPort, Port, Stamp, StampSource,
 };
@@ -168,7 +168,7 @@ fn a_nic_stamps_by_its_own_clock() {
     let inside = Handle::in_namespace(claim.namespace()).unwrap();
     inside.wait_carrier("p0", BOUND).unwrap();
     cable.far.wait_carrier("f0", BOUND).unwrap();
-    let mut peer = raw_socket(&cable.far, "f0");
+    let peer = raw_socket(&cable.far, "f0");
     let mac = port.mac_address();
     let slot = port.allocate(60).unwrap();
     port.update(slot, &frame(mac, mac, b"out")).unwrap();

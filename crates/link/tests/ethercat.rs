@@ -30,7 +30,6 @@ use ethercrab::subdevice_group::Op;
 use ethercrab::{
     DefaultLock, MainDevice, MainDeviceConfig, PduLoop, PduStorage, SubDeviceGroup, Timeouts,
 };
-use onbeat_link::testing::Peer;
 use onbeat_link::{PacketOptions, PacketPort, Port, XdpOptions, XdpPort, XskPort};
 use onbeat_netdev::testing::RawSocket;
 use onbeat_netdev::testing::{Feature as Needs, require_all};
@@ -54,7 +53,7 @@ struct Devices {
 
 impl Devices {
     fn start(cable: &Cable, count: usize) -> Self {
-        let mut socket = RawSocket::open_for(&cable.far, "f0", ETHER_TYPE.0);
+        let socket = RawSocket::open_for(&cable.far, "f0", ETHER_TYPE.0);
         let mut segment = Segment::new(count);
         let answer = Arc::new(AtomicBool::new(true));
         let end = Arc::new(AtomicBool::new(false));
@@ -233,7 +232,7 @@ fn what_others_put_on_the_wire_ends_nothing() {
     let cable = Cable::new();
     let mut port = packet(&cable);
     let _devices = Devices::start(&cable, 1);
-    let mut other = RawSocket::open_for(&cable.far, "f0", ETHER_TYPE.0);
+    let other = RawSocket::open_for(&cable.far, "f0", ETHER_TYPE.0);
     let storage = Storage::new();
     let (tx, rx, pdus) = storage.try_split().unwrap();
     let main = main_device(pdus, BOUND);

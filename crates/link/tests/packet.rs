@@ -8,7 +8,7 @@
 mod common;
 
 use common::{BOUND, Cable, raw_socket};
-use onbeat_link::testing::{ETHER_TYPE, Peer, conformance, frame};
+use onbeat_link::testing::{ETHER_TYPE, conformance, frame};
 use onbeat_link::{
     Capability, Cause, Clock, Feature, Outcome, PacketOptions, PacketPort, Port, StampSource,
 };
@@ -65,7 +65,7 @@ fn a_full_ring_drops_counts_and_recovers() {
         return;
     }
     let cable = Cable::new();
-    let (mut port, mut peer) = open(&cable, PacketOptions { receive_buffers: 4, ..options() });
+    let (mut port, peer) = open(&cable, PacketOptions { receive_buffers: 4, ..options() });
     let mac = port.mac_address();
     let mut held = Vec::new();
     let mut sent = 0_u64;

@@ -10,7 +10,7 @@ mod common;
 use std::env;
 
 use common::{BOUND, Cable, raw_socket};
-use onbeat_link::testing::{ETHER_TYPE, Peer, conformance, frame};
+use onbeat_link::testing::{ETHER_TYPE, conformance, frame};
 use onbeat_link::{
     Capability, Cause, Clock, Error, Feature, Outcome, PacketOptions, PacketPort, Port,
     StampSource, Time, TxtimeOptions,
@@ -166,7 +166,7 @@ fn frames_leave_in_order_and_not_before_their_time() {
     let Some(cable) = cable(ETF) else { return };
     let far_ahead = TxtimeOptions { ahead_ns: 10_000 * MILLISECOND, ..ahead() };
     let mut port = open(&cable, &far_ahead).unwrap();
-    let mut peer = raw_socket(&cable.far, "f0");
+    let peer = raw_socket(&cable.far, "f0");
     let mac = port.mac_address();
     let slot = port.allocate(60).unwrap();
     let numbered = |i: u64| frame(PEER, mac, &i.to_be_bytes());
@@ -224,7 +224,7 @@ fn tai_offset() -> u64 {
 fn a_launch_that_comes_too_late_is_told() {
     let Some(cable) = cable(ETF) else { return };
     let mut port = open(&cable, &ahead()).unwrap();
-    let mut peer = raw_socket(&cable.far, "f0");
+    let peer = raw_socket(&cable.far, "f0");
     let mac = port.mac_address();
     let (late, marker) = (port.allocate(60).unwrap(), port.allocate(60).unwrap());
     port.update(late, &frame(PEER, mac, b"late")).unwrap();
@@ -250,7 +250,7 @@ fn what_was_handed_over_leaves_without_this_process_and_for_all_it_does() {
     let Some(cable) = cable(ETF) else { return };
     let far_ahead = TxtimeOptions { ahead_ns: 200 * MILLISECOND, ..ahead() };
     let mut port = open(&cable, &far_ahead).unwrap();
-    let mut peer = raw_socket(&cable.far, "f0");
+    let peer = raw_socket(&cable.far, "f0");
     let mac = port.mac_address();
     let (cyclic, last) = (port.allocate(60).unwrap(), port.allocate(60).unwrap());
     let [old, new, marker] = [&b"old"[..], b"new", b"last"].map(|text| frame(PEER, mac, text));

@@ -124,7 +124,7 @@ fn what_it_shares_with_xsk_it_does_as_well() {
 #[test]
 fn it_answers_while_this_process_does_nothing() {
     let Some(bench) = Bench::new() else { return };
-    let (mut port, mut peer) = bench.open(options());
+    let (mut port, peer) = bench.open(options());
     let mac = port.mac_address();
     let (meant, filter) = request(mac, 1);
     let answer = frame(mac, mac, &[7; 200]);
@@ -164,7 +164,7 @@ fn next_frame_only(port: &mut XdpPort) -> onbeat_link::Received {
 #[test]
 fn answers_are_of_any_length() {
     let Some(bench) = Bench::new() else { return };
-    let (mut port, mut peer) = bench.open(options());
+    let (mut port, peer) = bench.open(options());
     let mac = port.mac_address();
     let slot = port.allocate(1514).unwrap();
     let shortest = frame(mac, mac, &[]);
@@ -197,7 +197,7 @@ fn answers_are_of_any_length() {
 #[test]
 fn a_tagged_frame_is_answered_and_told_without_its_tag() {
     let Some(bench) = Bench::new() else { return };
-    let (mut port, mut peer) = bench.open(options());
+    let (mut port, peer) = bench.open(options());
     let mac = port.mac_address();
     let (meant, filter) = request(mac, 1);
     let answer = frame(mac, mac, b"answer");
@@ -215,7 +215,7 @@ fn a_tagged_frame_is_answered_and_told_without_its_tag() {
 #[test]
 fn the_oldest_of_many_responses_answers() {
     let Some(bench) = Bench::new() else { return };
-    let (mut port, mut peer) = bench.open(XdpOptions { responses: 128, slots: 128, ..options() });
+    let (mut port, peer) = bench.open(XdpOptions { responses: 128, slots: 128, ..options() });
     let mac = port.mac_address();
     let mut responses = Vec::new();
     for kind in 0..128_u8 {
@@ -223,7 +223,7 @@ fn the_oldest_of_many_responses_answers() {
         let slot = filled(&mut port, &frame(mac, mac, &[kind; 60]));
         responses.push(port.respond(request(mac, kind / 2).1, slot).unwrap());
     }
-    let mut ask = |port: &mut XdpPort, kind: u8| {
+    let ask = |port: &mut XdpPort, kind: u8| {
         peer.send(&request(mac, kind).0);
         let answer = peer.receive(BOUND).expect("an answer")[14];
         let received = next_frame(port);
@@ -240,7 +240,7 @@ fn the_oldest_of_many_responses_answers() {
 #[test]
 fn a_process_that_does_not_listen_is_told_what_it_missed() {
     let Some(bench) = Bench::new() else { return };
-    let (mut port, mut peer) = bench.open(XdpOptions { receive_buffers: 4, ..options() });
+    let (mut port, peer) = bench.open(XdpOptions { receive_buffers: 4, ..options() });
     let mac = port.mac_address();
     let (meant, filter) = request(mac, 1);
     let slot = filled(&mut port, &frame(mac, mac, &[7; 60]));
@@ -345,8 +345,7 @@ fn an_update_is_never_seen_half_done() {
 #[test]
 fn responses_that_come_and_go_disturb_no_other() {
     let Some(bench) = Bench::with_two_cpus() else { return };
-    let (mut port, mut peer) =
-        bench.open(XdpOptions { confirm: false, responses: 128, ..options() });
+    let (mut port, peer) = bench.open(XdpOptions { confirm: false, responses: 128, ..options() });
     let mac = port.mac_address();
     let (meant, filter) = request(mac, 1);
     let (steady, other) = (frame(mac, mac, &[1; 60]), frame(mac, mac, &[2; 60]));

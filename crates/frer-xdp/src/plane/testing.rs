@@ -18,6 +18,11 @@ impl Plane {
         Some((port.programs.ingress(), port.programs.egress_test()))
     }
 
+    /// The program on a port's interface.
+    pub(crate) fn ingress(&self, name: &str) -> Option<ProgramMut<'_>> {
+        Some(self.ports.get(name)?.programs.ingress())
+    }
+
     /// The control program.
     #[doc(hidden)]
     pub fn control_program(&self) -> ProgramMut<'_> {

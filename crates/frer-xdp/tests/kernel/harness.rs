@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use libbpf_rs::ProgramMut;
 use libbpf_rs::libbpf_sys as sys;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
@@ -64,13 +65,13 @@ impl Node {
     /// What runs on frames that come in at a port.
     pub(crate) fn ingress(&self, port: usize) -> Program {
         let (ingress, _) = self.plane.programs(&self.names[port]).expect("an attached port");
-        Program(ingress.as_fd().try_clone_to_owned().expect("a descriptor"))
+        Program::of(&ingress)
     }
 
     /// What runs on replicas that leave by a port.
     pub(crate) fn egress(&self, port: usize) -> Program {
         let (_, egress) = self.plane.programs(&self.names[port]).expect("an attached port");
-        Program(egress.as_fd().try_clone_to_owned().expect("a descriptor"))
+        Program::of(&egress)
     }
 
     pub(crate) fn read(&self, stream: &str) -> StreamReading {
@@ -91,6 +92,11 @@ pub(crate) struct Run {
 }
 
 impl Program {
+    /// A loaded one.
+    pub(crate) fn of(program: &ProgramMut<'_>) -> Self {
+        Self(program.as_fd().try_clone_to_owned().expect("a descriptor"))
+    }
+
     /// The verdict on a frame.
     pub(crate) fn verdict(&self, frame: &[u8]) -> u32 {
         self.verdict_on(frame, 1)

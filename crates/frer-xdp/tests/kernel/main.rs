@@ -12,6 +12,7 @@ mod identify_vectors;
 mod recover_vectors;
 mod restart;
 mod scale;
+mod steering;
 mod verifier;
 
 #[allow(dead_code, reason = "not every runner looks at every field")]

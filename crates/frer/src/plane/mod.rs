@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use onbeat_wire::{Frame, SequenceTag};
 
+use self::replica::Splits;
 pub use self::replica::{Replica, Replicas};
 use self::stream::State;
 use crate::identify::{Conflict, Fields, MemberRef, Table};
@@ -43,6 +44,10 @@ pub enum Fate<'a> {
     /// It leaves by these ports.
     Sent(Replicas<'a>),
 }
+
+/// Whose a frame is, as [`Plane::identify`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Identity(Option<MemberRef>);
 
 /// Why a stream cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +78,7 @@ pub struct Plane {
     streams: Vec<Option<State>>,
     free: Vec<usize>,
     names: HashMap<String, usize>,
+    splits: Splits,
 }
 
 impl Plane {
@@ -84,6 +90,7 @@ impl Plane {
             streams: Vec::new(),
             free: Vec::new(),
             names: HashMap::new(),
+            splits: Splits::default(),
         }
     }
 
@@ -110,10 +117,11 @@ impl Plane {
     /// # Panics
     /// As [`Plane::set`].
     pub fn change(&mut self, gone: &[&str], streams: &[Stream]) -> Result<(), Refusal> {
+        let Self { names, streams: states, splits, .. } = self;
         let state = |stream: &Stream| {
-            let place = self.names.get(&stream.name).copied();
-            let before = place.and_then(|place| self.streams[place].as_ref());
-            Ok((place, State::new(stream, before).map_err(Refusal::Recovery)?))
+            let place = names.get(&stream.name).copied();
+            let before = place.and_then(|place| states[place].as_ref());
+            Ok((place, State::new(stream, before, splits).map_err(Refusal::Recovery)?))
         };
         let states = streams.iter().map(state).collect::<Result<Vec<_>, _>>()?;
         let places: Vec<_> =
@@ -191,15 +199,43 @@ impl Plane {
     /// # Panics
     /// Where the node does not have the port.
     pub fn frame<'a>(&'a mut self, port: PortId, now_ns: u64, octets: &'a [u8]) -> Fate<'a> {
-        let frame = Frame::parse(octets);
-        let at = match &frame {
-            Ok(frame) => self.lookup(port, &Fields::from(frame)),
+        let identity = self.identify(port, octets);
+        self.decide(port, identity, now_ns, octets)
+    }
+
+    /// Whose a frame is that came in at `port`. To identify several frames before the first is decided
+    /// on lets the processor fetch what they need at the same time, where there are more streams than
+    /// its caches hold.
+    ///
+    /// # Panics
+    /// Where the node does not have the port.
+    pub fn identify(&self, port: PortId, octets: &[u8]) -> Identity {
+        let at = match Frame::parse(octets) {
+            Ok(frame) => self.lookup(port, &Fields::from(&frame)),
             Err(_) => self.identify_truncated(port, octets),
         };
-        let Some(at) = at else {
+        if let Some(at) = at {
+            self.streams[at.stream].iter().for_each(|state| state.prefetch(at.member));
+        }
+        Identity(at)
+    }
+
+    /// As [`Plane::frame`], of a frame that was identified; streams must not have changed since.
+    ///
+    /// # Panics
+    /// Where they have, and it was of one that is gone.
+    pub fn decide<'a>(
+        &'a mut self,
+        port: PortId,
+        identity: Identity,
+        now_ns: u64,
+        octets: &'a [u8],
+    ) -> Fate<'a> {
+        let Identity(Some(at)) = identity else {
             self.unmatched[usize::from(port.0)] += 1;
             return Fate::Unmatched;
         };
+        let frame = Frame::parse(octets);
         let state = self.streams[at.stream].as_mut().expect("a member that is listed is there");
         match frame {
             Ok(frame) => state.frame(at.member, now_ns, frame).map_or(Fate::Dropped, Fate::Sent),

@@ -1,5 +1,8 @@
 //! What leaves: which port, and how the frame looks there.
 
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::slice;
 
 use onbeat_wire::Frame;
@@ -8,7 +11,7 @@ use onbeat_wire::edit::{self, Edit, EditError, Edited, RTagAction, edit_all, edi
 use crate::spec::{Egress, PortId, Rewrite, SequenceTag, VlanAction};
 
 /// An egress port of a stream, made ready.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outgoing {
     pub(super) port: PortId,
     /// A number that was drawn is written here.
@@ -27,6 +30,31 @@ impl Outgoing {
             push: egress.tag == SequenceTag::RTag,
             edit: Edit { rtag, ..rewrite(&egress.rewrite) },
         }
+    }
+}
+
+/// The ways to leave that streams have in common, so that frames of many find them in the cache.
+#[derive(Debug, Default)]
+pub(super) struct Splits {
+    /// The last ones that were asked for.
+    recent: VecDeque<Arc<[Outgoing]>>,
+}
+
+impl Splits {
+    /// More are not looked for: streams by the thousand leave in a few ways.
+    const KNOWN: usize = 32;
+
+    /// The egress ports, lowest first.
+    pub(super) fn of(&mut self, egress: &[Egress]) -> Arc<[Outgoing]> {
+        let mut outgoing: Vec<_> = egress.iter().map(Outgoing::new).collect();
+        outgoing.sort_by_key(|outgoing| outgoing.port);
+        if let Some(known) = self.recent.iter().find(|known| ***known == *outgoing) {
+            return known.clone();
+        }
+        let split: Arc<[Outgoing]> = outgoing.into();
+        self.recent.truncate(Self::KNOWN - 1);
+        self.recent.push_front(split.clone());
+        split
     }
 }
 

@@ -1,12 +1,14 @@
 //! One stream: its functions, what they count, and how its replicas look.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::hint::black_box;
 
 use onbeat_wire::edit::Edit;
 use onbeat_wire::{Frame, SequenceTag};
 
-use super::replica::{Outgoing, Replicas, rewrite};
+use super::replica::{Outgoing, Replicas, Splits, rewrite};
 use super::up;
 use crate::generate::Generate;
 use crate::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
@@ -20,7 +22,7 @@ pub(super) struct State {
     generate: Option<Generate>,
     sequence: Option<Box<Recover>>,
     members: Vec<Member>,
-    egress: Vec<Outgoing>,
+    egress: Arc<[Outgoing]>,
     output: u64,
     spec: Box<Stream>,
 }
@@ -36,7 +38,11 @@ struct Member {
 
 impl State {
     /// A stream at BEGIN, or what `before` becomes.
-    pub(super) fn new(spec: &Stream, before: Option<&State>) -> Result<Self, RecoveryError> {
+    pub(super) fn new(
+        spec: &Stream,
+        before: Option<&State>,
+        splits: &mut Splits,
+    ) -> Result<Self, RecoveryError> {
         let sequence = recover(
             spec.recover.as_ref(),
             Role::Sequence,
@@ -68,14 +74,22 @@ impl State {
             })
         });
         let members = members.collect::<Result<_, _>>()?;
-        let mut egress: Vec<_> = spec.egress.iter().map(Outgoing::new).collect();
-        egress.sort_by_key(|outgoing| outgoing.port);
+        let egress = splits.of(&spec.egress);
         let output = before.map_or(0, |before| before.output);
         Ok(Self { generate, sequence, members, egress, output, spec: Box::new(spec.clone()) })
     }
 
     pub(super) fn spec(&self) -> &Stream {
         &self.spec
+    }
+
+    /// Reads what a frame of a member will need, and waits for none of it.
+    pub(super) fn prefetch(&self, member: usize) {
+        black_box(self.output);
+        black_box(self.members[member].input);
+        if let Some(sequence) = &self.sequence {
+            black_box(sequence.recov_seq_num());
+        }
     }
 
     /// The replicas of a frame of a member, unless it ends here.

@@ -53,6 +53,8 @@ pub(super) struct Chain {
     pub(super) b_paths: [Interface; 2],
     pub(super) b: Interface,
     pub(super) listener: Interface,
+    /// Nodes are threads, which the source must let go on.
+    pub(super) of_threads: bool,
     /// Frames that the source has sent into the chain, ever.
     pub(super) sent: u64,
     /// Frames that sinks received from it.
@@ -71,12 +73,13 @@ pub(super) struct Dropped {
 }
 
 impl Chain {
-    /// Builds chain `number`.
-    pub(super) fn build(stations: &Stations, number: usize) -> Result<Self> {
+    /// Builds chain `number`, whose interfaces poll where `polls` says so: a veth takes what XDP
+    /// redirects to it only where its other end does.
+    pub(super) fn build(stations: &Stations, number: usize, polls: bool) -> Result<Self> {
         let Stations { talker, a, b, listener } = stations;
         let name = |role: &str| format!("{role}.{number}");
         let link = |from: (&Handle, &str), to: (&Handle, &str), mtu| {
-            pair(from.0, &name(from.1), to.0, &name(to.1), mtu)
+            pair(from.0, &name(from.1), to.0, &name(to.1), mtu, polls)
         };
         let (t0, a0) = link((talker, "t"), (a, "a"), HOST_MTU)?;
         let (a1, b1) = link((a, "path1"), (b, "path1"), PATH_MTU)?;
@@ -89,9 +92,15 @@ impl Chain {
             b_paths: [b1, b2],
             b: b0,
             listener: l0,
+            of_threads: false,
             sent: 0,
             received: 0,
         })
+    }
+
+    /// One whose nodes are threads on the CPU of the source.
+    pub(super) fn of_threads(self) -> Self {
+        Self { of_threads: true, ..self }
     }
 
     /// What was dropped since the chain was built.
@@ -114,6 +123,7 @@ fn pair(
     peer: &Handle,
     peer_name: &str,
     mtu: u32,
+    polls: bool,
 ) -> Result<(Interface, Interface)> {
     handle.create_veth(
         &VethEnd::new(name).mtu(mtu).queues(1, 1),
@@ -121,9 +131,8 @@ fn pair(
     )?;
     for (handle, name) in [(handle, name), (peer, peer_name)] {
         let ethtool = Ethtool::in_namespace(handle.namespace())?;
-        // A veth takes what XDP redirects to it only where its other end polls, which GRO makes it
-        // do. A frame with a checksum still to be made would leave XDP unmade.
-        ethtool.set_features(name, &[("gro", true), ("tx", false)])?;
+        // GRO makes a veth poll. A frame with a checksum still to be made would leave XDP unmade.
+        ethtool.set_features(name, &[("gro", polls), ("tx", false)])?;
         // What IPv6 sends by itself would be counted as ours.
         handle.set_ipv6(name, false)?;
         handle.set_up(name)?;

@@ -23,12 +23,15 @@ mod talker;
 #[cfg(test)]
 mod tests;
 mod throughput;
+mod user;
 
 use std::time::Duration;
 
-use onbeat_report::{Outcome, Progress};
+use onbeat_node::config::Backend;
+use onbeat_report::{Outcome, Progress, Run};
 
-use crate::{Error, Result};
+use self::cpu::Cpus;
+use crate::{Error, Result, interrupt};
 
 /// Where the frames come from whose throughput is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,8 @@ impl Source {
 /// How a bench is run.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// What moves the frames, each measured beside its own limit.
+    pub backends: Vec<Backend>,
     /// Where frames come from, each measured by itself.
     pub sources: Vec<Source>,
     /// Numbers of streams to measure with.
@@ -77,6 +82,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            backends: vec![Backend::Xdp],
             sources: vec![Source::Socket, Source::Kernel],
             streams: vec![1, 100, 4096],
             frame_octets: 200,
@@ -95,6 +101,9 @@ impl Options {
     fn check(&self) -> Result<()> {
         let refuse =
             |option, value: String, reason: String| Err(Error::Option { option, value, reason });
+        if self.backends.is_empty() {
+            return refuse("backends", "(none)".into(), "say at least one back end".into());
+        }
         if self.sources.is_empty() {
             return refuse("sources", "(none)".into(), "say at least one source".into());
         }
@@ -132,12 +141,32 @@ impl Options {
     }
 }
 
-/// Runs the bench `frer`: FRER in XDP beside plain XDP redirect.
+/// Runs the bench `frer`: FRER in XDP beside plain XDP redirect, FRER in user space beside bare
+/// forwarders over the same sockets.
 ///
 /// # Errors
 /// Where an option cannot be used, or the kernel or its privileges do not allow it;
 /// [`Error::Interrupted`]. Whatever was made is gone then.
 pub fn run_frer(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     options.check()?;
-    frer::run(options, progress)
+    let _guard = interrupt::Guard::install();
+    let run = Run::begin("frer");
+    let cpus = Cpus::choose(options.cpu)?;
+    let in_kernel = options.backends.contains(&Backend::Xdp);
+    let found = in_kernel.then(|| frer::measure(options, cpus, progress)).transpose()?;
+    let in_user_space = options.backends.iter().filter(|backend| backend.is_user_space());
+    let in_user_space = in_user_space
+        .map(|&backend| user::measure(options, cpus, backend, progress))
+        .collect::<Result<Vec<_>>>()?;
+    progress.clear();
+    let mut outcome = run.finish();
+    outcome.conditions.driver = Some("veth".into());
+    let modes = found.as_ref().map(|_| "xdp-native").into_iter();
+    let modes: Vec<&str> = modes.chain(in_user_space.iter().map(user::Found::mode)).collect();
+    outcome.conditions.mode = Some(modes.join(", "));
+    if let Some(found) = &found {
+        frer::fill(&mut outcome, options, &cpus, found);
+    }
+    in_user_space.iter().for_each(|found| user::fill(&mut outcome, options, &cpus, found));
+    Ok(outcome)
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, ProgramMut};
@@ -107,6 +107,15 @@ impl Programs {
                 .update(&key.to_ne_bytes(), &interface.index.to_ne_bytes(), MapFlags::ANY)
                 .map_err(failed(format!("lead a redirect to {}", interface.name)))
         })?
+    }
+
+    /// Has all frames that come in by an interface go to a socket, where the program `to_socket` runs
+    /// on it. For one namespace: its interfaces are told apart by their indices.
+    pub(super) fn deliver(&mut self, interface: &Interface, socket: BorrowedFd<'_>) -> Result<()> {
+        let (key, value) = (interface.index.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
+        self.map("to_sockets")
+            .update(&key, &value, MapFlags::ANY)
+            .map_err(failed(format!("hand {} to a socket", interface.name)))
     }
 
     /// Makes the source send frames of `streams` streams by `interface`, and counts from 0.

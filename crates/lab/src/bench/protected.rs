@@ -2,6 +2,7 @@
 
 use std::io;
 
+use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
     Algorithm, Egress, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
 };
@@ -58,50 +59,37 @@ impl Protected {
         paths: usize,
         streams: u32,
     ) -> Result<Self> {
-        let to_b = (0..paths).map(|path| egress(path_port(path), SequenceTag::RTag)).collect();
-        let generate = stream(|name, identification| Stream {
-            name,
-            members: vec![Member { port: HOST, identification, individual: None }],
-            generate: true,
-            recover: None,
-            egress: Vec::clone(&to_b),
-        });
-        let recover = stream(|name, identification| Stream {
-            name,
-            members: (0..paths)
-                .map(|path| Member {
-                    port: path_port(path),
-                    identification: identification.clone(),
-                    individual: None,
-                })
-                .collect(),
-            generate: false,
-            recover: Some(Recovery {
-                algorithm: Algorithm::Vector { history_length: HISTORY_LENGTH },
-                reset_timeout_ms: RESET_TIMEOUT_MS,
-                take_no_sequence: false,
-                latent: None,
-            }),
-            egress: vec![egress(HOST, SequenceTag::Remove)],
-        });
+        let [generate, recover] = configuration(paths, streams);
         let a_ports = [[&chain.a].as_slice(), &chain.a_paths.each_ref()[..paths]].concat();
         let b_ports = [[&chain.b].as_slice(), &chain.b_paths.each_ref()[..paths]].concat();
-        let a = node("A", &stations.a, &a_ports, &(0..streams).map(generate).collect::<Vec<_>>())?;
-        let b = node("B", &stations.b, &b_ports, &(0..streams).map(recover).collect::<Vec<_>>())?;
+        let a = node("A", &stations.a, &a_ports, &generate)?;
+        let b = node("B", &stations.b, &b_ports, &recover)?;
         Ok(Self { chain, paths, streams, a, b })
     }
 
     /// What the nodes counted so far.
     pub(super) fn counted(&self) -> Result<Counted> {
-        let mut sum = Counted::default();
-        for number in 0..self.streams {
-            let read = |plane: &Plane, node| {
-                plane
-                    .read_stream(&stream_name(number))
-                    .map_err(failed(format!("read stream {number} of node {node}")))?
-                    .ok_or_else(|| Error::Invalid(format!("node {node} lost stream {number}")))
+        Counted::sum(self.streams, |node, stream| {
+            let plane = if node == 0 { &self.a } else { &self.b };
+            plane.read_stream(stream).map_err(failed(format!("read stream {stream:?}")))
+        })
+    }
+}
+
+impl Counted {
+    /// Of all streams, as `read` tells of each on node A (0) and B (1).
+    pub(super) fn sum(
+        streams: u32,
+        read: impl Fn(usize, &str) -> Result<Option<StreamReading>>,
+    ) -> Result<Self> {
+        let mut sum = Self::default();
+        for number in 0..streams {
+            let name = stream_name(number);
+            let read = |node| {
+                read(node, &name)?
+                    .ok_or_else(|| Error::Invalid(format!("a node lost stream {number}")))
             };
-            let (a, b) = (read(&self.a, "A")?, read(&self.b, "B")?);
+            let (a, b) = (read(0)?, read(1)?);
             sum.a_input += a.members.iter().map(|member| member.input).sum::<u64>();
             sum.a_output += a.output;
             sum.b_input += b.members.iter().map(|member| member.input).sum::<u64>();
@@ -113,6 +101,37 @@ impl Protected {
         }
         Ok(sum)
     }
+}
+
+/// The streams of node A, which numbers and replicates, and of B, which eliminates.
+pub(super) fn configuration(paths: usize, streams: u32) -> [Vec<Stream>; 2] {
+    let to_b: Vec<_> = (0..paths).map(|path| egress(path_port(path), SequenceTag::RTag)).collect();
+    let generate = stream(|name, identification| Stream {
+        name,
+        members: vec![Member { port: HOST, identification, individual: None }],
+        generate: true,
+        recover: None,
+        egress: Vec::clone(&to_b),
+    });
+    let recover = stream(|name, identification| Stream {
+        name,
+        members: (0..paths)
+            .map(|path| Member {
+                port: path_port(path),
+                identification: identification.clone(),
+                individual: None,
+            })
+            .collect(),
+        generate: false,
+        recover: Some(Recovery {
+            algorithm: Algorithm::Vector { history_length: HISTORY_LENGTH },
+            reset_timeout_ms: RESET_TIMEOUT_MS,
+            take_no_sequence: false,
+            latent: None,
+        }),
+        egress: vec![egress(HOST, SequenceTag::Remove)],
+    });
+    [(0..streams).map(generate).collect(), (0..streams).map(recover).collect()]
 }
 
 fn stream_name(number: u32) -> String {

@@ -1,6 +1,7 @@
 //! An end system that sends as most do: by a packet socket.
 
 use std::io;
+use std::thread;
 
 use onbeat_netdev::Namespace;
 
@@ -19,6 +20,8 @@ pub(super) struct Talker {
     headers: Vec<[u8; frames::HEADER_LEN]>,
     payload: Vec<u8>,
     streams: u32,
+    /// Others of the same priority on this CPU go on after each system call.
+    takes_turns: bool,
     /// Stream of the next frame.
     next: u32,
     sent: u64,
@@ -37,9 +40,15 @@ impl Talker {
             headers: vec![frames::header(); BATCH],
             payload: vec![0; octets - frames::HEADER_LEN],
             streams,
+            takes_turns: false,
             next: 0,
             sent: 0,
         })
+    }
+
+    /// Has it let others of the same priority on its CPU go on after each system call.
+    pub(super) fn taking_turns(self, takes_turns: bool) -> Self {
+        Self { takes_turns, ..self }
     }
 
     /// Sends `frames` frames; how many nanoseconds a frame took.
@@ -59,6 +68,9 @@ impl Talker {
             self.next = (self.next + offered as u32) % self.streams;
             self.sent += offered as u64;
             left -= offered;
+            if self.takes_turns {
+                thread::yield_now();
+            }
         }
         Ok((now_ns() - begin_ns) as f64 / f64::from(frames))
     }
@@ -117,7 +129,7 @@ mod tests {
             return;
         }
         let stations = Stations::new().unwrap();
-        let chain = Chain::build(&stations, 0).unwrap();
+        let chain = Chain::build(&stations, 0, true).unwrap();
         let socket = PacketSocket::receiver(stations.a.namespace(), &chain.a.name).unwrap();
         let mut receiver = Receiver::new(socket);
         let mut talker =
@@ -150,7 +162,7 @@ mod tests {
             return;
         }
         let stations = Stations::new().unwrap();
-        let chain = Chain::build(&stations, 0).unwrap();
+        let chain = Chain::build(&stations, 0, true).unwrap();
         // Without carrier the interface has room for nothing.
         stations.a.set_down(&chain.a.name).unwrap();
         let mut talker = Talker::open(stations.talker.namespace(), &chain.talker, 3, 64).unwrap();

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_node::config::Backend;
 use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Figure, Outcome};
 
@@ -19,6 +20,7 @@ fn what_cannot_be_measured_is_refused() {
         "streams 65537 cannot be used here: use 1 to 65536"
     );
     for options in [
+        Options { backends: vec![], ..default() },
         Options { sources: vec![], ..default() },
         Options { streams: vec![], ..default() },
         Options { streams: vec![0], ..default() },
@@ -94,4 +96,40 @@ fn a_short_run_yields_a_whole_outcome() {
     let json = serde_json::to_string(&outcome).unwrap();
     let back: Outcome = serde_json::from_str(&json).unwrap();
     assert_eq!((back.checks, back.figures.len()), (outcome.checks, outcome.figures.len()));
+}
+
+#[test]
+fn user_space_is_measured_beside_bare_forwarders() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let options = Options {
+        backends: vec![Backend::Packet, Backend::Xsk],
+        streams: vec![1, 70],
+        rounds: 2,
+        slice: Duration::from_millis(1),
+        ..Options::default()
+    };
+    let outcome = run_frer(&options, &mut silent()).unwrap();
+    assert!(outcome.ok(), "{:#?}", outcome.checks);
+    assert_eq!(outcome.checks.len(), 8);
+    for check in &outcome.checks {
+        assert!(check.value.as_f64() > 0.0, "nothing was counted: {check:?}");
+    }
+    for backend in ["packet", "xsk"] {
+        for paths in ["one path", "two paths"] {
+            let of = |streams: &str| format!("{backend}: FRER, {paths}, {streams}");
+            let many = format!("{backend}: 70 streams beside 1, {paths}");
+            for name in [of("1 stream"), of("70 streams"), many] {
+                let Some(Figure::Ratio(ratio)) = outcome.figures.get(&name) else {
+                    panic!("{name}")
+                };
+                assert!(ratio.ratio.as_f64() > 0.0, "{name}: {ratio:?}");
+            }
+        }
+        let name = format!("{backend}: time of a frame");
+        let Some(Figure::Counters(times)) = outcome.figures.get(&name) else { panic!("{name}") };
+        assert_eq!(times.rows.len(), 8, "{times:?}");
+    }
+    assert_eq!(outcome.conditions.mode.as_deref(), Some("packet, xsk-copy"));
 }

@@ -85,7 +85,8 @@ impl Bed<'_> {
         let mut sender = match source {
             Source::Socket => {
                 let talker = stations.talker.namespace();
-                Sender::Socket(Talker::open(talker, &chain.talker, streams, options.frame_octets)?)
+                let opened = Talker::open(talker, &chain.talker, streams, options.frame_octets)?;
+                Sender::Socket(opened.taking_turns(chain.of_threads))
             }
             Source::Kernel => {
                 programs.aim(&chain.talker, streams)?;

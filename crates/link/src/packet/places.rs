@@ -71,10 +71,12 @@ impl Places {
         unsafe { self.at(index).cast::<tpacket2_hdr>().read() }
     }
 
-    /// Where in the place the frame begins, and how many of its octets are there. The kernel puts
-    /// frames into their places; that they end there is made sure all the same.
-    pub(crate) fn extent(&self, header: &tpacket2_hdr) -> (usize, usize) {
-        let start = usize::from(header.tp_mac).clamp(size_of::<tpacket2_hdr>(), self.size);
+    /// Where in the place the frame begins, `reserve` octets behind the header or more, and how many
+    /// of its octets are there. The kernel puts frames into their places; that they lie there is made
+    /// sure all the same.
+    pub(crate) fn extent(&self, header: &tpacket2_hdr, reserve: usize) -> (usize, usize) {
+        let first = size_of::<tpacket2_hdr>() + reserve;
+        let start = usize::from(header.tp_mac).clamp(first, self.size);
         (start, (header.tp_snaplen as usize).min(self.size - start))
     }
 

@@ -145,7 +145,7 @@ impl Ring {
     /// The frame at a place that [`Ring::arrived`] or [`Ring::receive`] told.
     pub(super) fn octets(&self, buffer: u32) -> &[u8] {
         let header = self.places.header(buffer as usize);
-        let (start, len) = self.places.extent(&header);
+        let (start, len) = self.places.extent(&header, 0);
         // SAFETY: the octets lie in the place, which the kernel does not touch until its status
         // says so; `release` says so, and takes the ring mutably.
         unsafe { slice::from_raw_parts(self.places.at(buffer as usize).add(start), len) }

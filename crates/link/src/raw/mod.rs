@@ -16,9 +16,12 @@ mod xsk;
 
 use std::os::fd::{AsFd, AsRawFd};
 
-pub use packet::{Arrived, PacketReceiver, PacketSender};
+pub use packet::{Frames, PacketReceiver, PacketSender};
 pub use umem::{Frame, Pool, Umem};
 pub use xsk::{Closed, XskReceiver, XskSender, XskSocket};
+
+/// Frames that are received, or sent, at a time.
+pub const BATCH: usize = 64;
 
 /// Octets of an Ethernet header with two VLAN tags: what a frame may have in front of as many as the
 /// MTU tells.

@@ -5,19 +5,16 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use libc::{TP_STATUS_COPY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, tpacket2_hdr};
+use libc::{TP_STATUS_COPY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID};
 use onbeat_netdev::{Handle, Namespace};
 
-use super::{HEADERS, make_room};
+use super::{BATCH, HEADERS, make_room};
 use crate::Result;
 use crate::error::failed;
 use crate::packet::{Places, Socket};
 
 const TAG: usize = 4;
 const ADDRESSES: usize = 12;
-
-/// Frames of one system call at most.
-const BATCH: usize = 64;
 
 /// All frames that come in at an interface, as copies: the network stack gets them as well.
 #[derive(Debug)]
@@ -27,8 +24,18 @@ pub struct PacketReceiver {
     places: Places,
     /// The place that the next frame comes to.
     next: usize,
+    /// Of frames that are looked at.
+    extents: [Extent; BATCH],
     drops: u64,
     socket: Socket,
+}
+
+/// Where in its place a frame is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extent {
+    start: u32,
+    len: u32,
+    complete: bool,
 }
 
 impl PacketReceiver {
@@ -51,41 +58,49 @@ impl PacketReceiver {
         let opened = namespace.run(open)?;
         let (socket, places) =
             opened.map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
-        Ok(Self { interface: interface.to_owned(), places, next: 0, drops: 0, socket })
+        let (interface, extents) = (interface.to_owned(), [Extent::default(); BATCH]);
+        Ok(Self { interface, places, next: 0, extents, drops: 0, socket })
     }
 
-    /// The oldest frame that came, with its VLAN tags; `None`: there is none. Its place is the
+    /// The oldest frames that came, [`BATCH`] at most, with their VLAN tags. Their places are the
     /// kernel's again when it is dropped.
-    pub fn frame(&mut self) -> Option<Arrived<'_>> {
-        if !self.places.is_filled(self.next) {
-            return None;
+    pub fn frames(&mut self) -> Frames<'_> {
+        let mut count = 0;
+        while count < BATCH.min(self.places.count()) && self.places.is_filled(self.index(count)) {
+            self.extents[count] = self.look_at(self.index(count));
+            count += 1;
         }
-        let index = self.next;
-        self.next = if index + 1 == self.places.count() { 0 } else { index + 1 };
+        Frames { receiver: self, count }
+    }
+
+    /// The place of the frame number `ahead` of those that come next.
+    fn index(&self, ahead: usize) -> usize {
+        let index = self.next + ahead;
+        if index < self.places.count() { index } else { index - self.places.count() }
+    }
+
+    /// Where in its place a frame is, with its VLAN tag, which is put back to where it stood.
+    fn look_at(&self, index: usize) -> Extent {
         let header = self.places.header(index);
         let has = |flag| header.tp_status & flag != 0;
-        let (start, len) = self.places.extent(&header);
-        let start = start.max(size_of::<tpacket2_hdr>() + TAG);
+        let (start, len) = self.places.extent(&header, TAG);
         let complete = len == header.tp_len as usize && !has(TP_STATUS_COPY);
-        // SAFETY: the octets lie in the place, behind the header, and the kernel does not touch
-        // them until `release` says so, which `Arrived` does when nothing refers to them any more.
+        if !has(TP_STATUS_VLAN_VALID) || len < ADDRESSES {
+            return Extent { start: start as u32, len: len as u32, complete };
+        }
+        let tpid = match has(TP_STATUS_VLAN_TPID_VALID) {
+            true => header.tp_vlan_tpid,
+            false => libc::ETH_P_8021Q as u16,
+        };
+        // SAFETY: the octets lie in the place, behind the header; the kernel does not touch them
+        // until the place is released, and nobody else refers to them before `frames` returns.
         let octets = unsafe {
-            std::slice::from_raw_parts_mut(self.places.at(index).add(start - TAG), len + TAG)
+            std::slice::from_raw_parts_mut(self.places.at(index).add(start - TAG), TAG + ADDRESSES)
         };
-        let octets = if has(TP_STATUS_VLAN_VALID) && len >= ADDRESSES {
-            let tpid = match has(TP_STATUS_VLAN_TPID_VALID) {
-                true => header.tp_vlan_tpid,
-                false => libc::ETH_P_8021Q as u16,
-            };
-            octets.copy_within(TAG..TAG + ADDRESSES, 0);
-            octets[ADDRESSES..ADDRESSES + 2].copy_from_slice(&tpid.to_be_bytes());
-            octets[ADDRESSES + 2..ADDRESSES + TAG]
-                .copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
-            &*octets
-        } else {
-            &octets[TAG..]
-        };
-        Some(Arrived { octets, complete, places: &self.places, index })
+        octets.copy_within(TAG.., 0);
+        octets[ADDRESSES..ADDRESSES + 2].copy_from_slice(&tpid.to_be_bytes());
+        octets[ADDRESSES + 2..].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
+        Extent { start: (start - TAG) as u32, len: (len + TAG) as u32, complete }
     }
 
     /// Frames that the ring had no room for, since it was opened.
@@ -112,33 +127,48 @@ impl AsFd for PacketReceiver {
     }
 }
 
-/// A frame in its place, which goes back to the kernel with this.
+/// Frames in their places, which go back to the kernel with this.
 #[derive(Debug)]
-pub struct Arrived<'a> {
-    octets: &'a [u8],
-    complete: bool,
-    places: &'a Places,
-    index: usize,
+pub struct Frames<'a> {
+    receiver: &'a mut PacketReceiver,
+    count: usize,
 }
 
-impl Arrived<'_> {
-    /// The frame with its VLAN tags, without FCS.
+impl Frames<'_> {
+    /// How many.
     #[must_use]
-    pub fn octets(&self) -> &[u8] {
-        self.octets
+    pub fn len(&self) -> usize {
+        self.count
     }
 
-    /// Whether all of it is there. What is not was merged by the NIC or the kernel, or is longer
-    /// than the MTU.
+    /// Whether none came.
     #[must_use]
-    pub fn is_complete(&self) -> bool {
-        self.complete
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The octets of each, without FCS; `None` where not all of them are there: the frame was merged
+    /// by the NIC or the kernel, or is longer than the MTU.
+    pub fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        let PacketReceiver { places, extents, .. } = &*self.receiver;
+        extents[..self.count].iter().enumerate().map(|(ahead, extent)| {
+            let place = places.at(self.receiver.index(ahead));
+            // SAFETY: the octets lie in the place, as `look_at` saw, and the kernel does not touch
+            // them until it is released, which is when nothing refers to this any more.
+            let octets = unsafe {
+                std::slice::from_raw_parts(place.add(extent.start as usize), extent.len as usize)
+            };
+            extent.complete.then_some(octets)
+        })
     }
 }
 
-impl Drop for Arrived<'_> {
+impl Drop for Frames<'_> {
     fn drop(&mut self) {
-        self.places.release(self.index);
+        for ahead in 0..self.count {
+            self.receiver.places.release(self.receiver.index(ahead));
+        }
+        self.receiver.next = self.receiver.index(self.count);
     }
 }
 

@@ -307,7 +307,7 @@ impl XskSender {
                 // The driver works on the ring when it likes.
                 None if self.zero_copy => break,
                 // The driver's queue refused a frame, which is out of the ring.
-                Some(Some(libc::EBUSY)) => refused += 1,
+                Some(Some(libc::EBUSY)) if refused < self.waiting => refused += 1,
                 None | Some(Some(libc::EAGAIN | libc::ENOBUFS)) if left < before => {}
                 None | Some(Some(libc::EAGAIN | libc::ENOBUFS)) => tries -= 1,
                 // The interface is off, or gone.

@@ -4,7 +4,7 @@ use onbeat_link::testing::{ETHER_TYPE, Peer, frame};
 use onbeat_link::{Cause, Outcome, Port, Received, StampSource, XdpOptions};
 use onbeat_netdev::Handle;
 
-use super::{BOUND, Cable, RawSocket};
+use super::{BOUND, Cable, RawSocket, raw_socket};
 
 pub(crate) fn options() -> XdpOptions {
     XdpOptions { ether_types: vec![ETHER_TYPE], ..XdpOptions::default() }
@@ -74,7 +74,7 @@ pub(crate) fn link_that_goes_down_is_told_and_survived(cable: &Cable, port: &mut
     cable.near.wait_carrier("p0", BOUND).unwrap();
     cable.far.wait_carrier("f0", BOUND).unwrap();
 
-    let mut peer = RawSocket::open(&cable.far, "f0");
+    let peer = raw_socket(&cable.far, "f0");
     port.update(slot, &frame(mac, mac, b"again")).unwrap();
     for _ in 0..300 {
         port.send(slot).unwrap();
@@ -110,8 +110,8 @@ pub(crate) fn the_stack_gets_what_is_not_the_ports(
     port: &mut dyn Port,
     peer: &mut RawSocket,
 ) {
-    let mut stack = RawSocket::open_for(near, "p0", 0x88b6);
-    let mut same_type = RawSocket::open(near, "p0");
+    let stack = RawSocket::open_for(near, "p0", 0x88b6);
+    let same_type = raw_socket(near, "p0");
     let mac = port.mac_address();
     let mut other = frame(mac, mac, b"of another protocol");
     other[12..14].copy_from_slice(&[0x88, 0xb6]);

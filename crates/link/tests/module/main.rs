@@ -20,7 +20,7 @@ use std::sync::Once;
 
 use common::{BOUND, Cable, raw_socket};
 use machine::module;
-use onbeat_link::testing::{ETHER_TYPE, Peer, conformance, frame};
+use onbeat_link::testing::{ETHER_TYPE, conformance, frame};
 use onbeat_link::{
     Capability, Cause, Clock, Error, Feature, ModuleOptions, ModulePort, Outcome, Port, Transmit,
 };
@@ -102,7 +102,7 @@ fn every_ether_type_may_be_claimed() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
     let claims = ModuleOptions { ether_types: Vec::new(), ..options(Transmit::Direct) };
-    let (mut port, mut peer) = open(&cable, claims);
+    let (mut port, peer) = open(&cable, claims);
     let mac = port.mac_address();
     // An EtherType, and the length of an IEEE 802.3 frame.
     for kind in [[0x12, 0x34], [0, 46]] {
@@ -155,7 +155,7 @@ fn a_launch_that_no_clock_keeps_is_refused() {
 fn a_response_is_for_this_station_only() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
-    let (mut port, mut peer) = open(&cable, options(Transmit::Direct));
+    let (mut port, peer) = open(&cable, options(Transmit::Direct));
     cable.near.set_promiscuous("p0", true).unwrap();
     let mac = port.mac_address();
     let group = onbeat_wire::MacAddress([0x01, 0x11, 0x1e, 0, 0, 0x03]);
@@ -214,7 +214,7 @@ fn frames_that_did_not_leave_are_told() {
         cable.near.set_up("p0").unwrap();
         cable.near.wait_carrier("p0", BOUND).unwrap();
         cable.far.wait_carrier("f0", BOUND).unwrap();
-        let mut peer = raw_socket(&cable.far, "f0");
+        let peer = raw_socket(&cable.far, "f0");
         port.send(slot).unwrap();
         assert_eq!(peer.receive(BOUND).unwrap(), frame(mac, mac, b"still here"));
         assert_eq!(port.diagnostics().unwrap().send_failures, 3);

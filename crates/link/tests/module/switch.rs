@@ -17,7 +17,7 @@ fn what_is_not_claimed_passes() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
     for switch in [true, false] {
-        let (mut port, mut peer) = open(&cable, beside(switch));
+        let (mut port, peer) = open(&cable, beside(switch));
         let name = if switch {
             let name = switch_of(&cable, &port);
             assert!(name.starts_with("ob"), "{name}");
@@ -32,7 +32,7 @@ fn what_is_not_claimed_passes() {
             "p0".to_owned()
         };
         let mac = port.mac_address();
-        let mut host = raw_socket(&cable.near, &name);
+        let host = raw_socket(&cable.near, &name);
         peer.send(&frame(mac, mac, b"to the host"));
         assert_eq!(host.receive(BOUND).unwrap(), frame(mac, mac, b"to the host"));
         host.send(&frame(mac, mac, b"from the host"));

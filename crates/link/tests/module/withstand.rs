@@ -39,7 +39,7 @@ impl Traffic {
         };
         let stamped = PacketPort::open(cable.far.namespace(), "f0", nothing).unwrap();
         let over = Arc::new(AtomicBool::new(false));
-        let mut peer = raw_socket(&cable.far, "f0");
+        let peer = raw_socket(&cable.far, "f0");
         let to = cable.near.link("p0").unwrap().mac.unwrap();
         let stop = Arc::clone(&over);
         let (flows, wait) = mpsc::channel();
@@ -154,7 +154,7 @@ fn the_interface_changes_under_it() {
         assert_eq!(code, libc::EMSGSIZE);
         assert!(detail.contains("longer than the interface's MTU"), "{detail}");
         cable.near.set_mtu("p0", 1500).unwrap();
-        let mut peer = raw_socket(&cable.far, "f0");
+        let peer = raw_socket(&cable.far, "f0");
         assert!(peer.receive(BOUND).is_some(), "the cycle goes on");
     }
 }

@@ -1,19 +1,24 @@
 //! `onbeat bench frer`
 
 use onbeat_lab::bench::{self, Options, Source};
+use onbeat_node::config::Backend;
 
 use super::Shown;
+use crate::args::backend;
 use crate::exit::Result;
 
-/// FRER in XDP beside plain XDP redirection of the same frames
+/// FRER beside plain forwarding of the same frames
 ///
-/// Over the same interfaces, in frames per second and nanoseconds per frame, and one-way delay with
+/// Each data plane is held against the least that can be done by the same means in the same run: FRER
+/// in XDP against XDP redirection, FRER in user space against a bare forwarder over the same packet
+/// or AF_XDP sockets. In frames per second and nanoseconds per frame, and for XDP one-way delay with
 /// and without FRER, on an idle machine and with a CPU hog on the same core.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat bench frer
   onbeat bench frer --json > frer.json
+  onbeat bench frer --backend xdp,packet,xsk --streams 1,10000,65536 --json > frer.json
   onbeat bench frer --streams 1,4096 --rounds 7 --html frer.html
   onbeat bench frer --source socket --streams 1 --rounds 3
 
@@ -22,8 +27,13 @@ needs root).")]
 pub(super) struct Frer {
     #[command(flatten)]
     shown: Shown,
+    /// What moves the frames, each beside its own limit: programs in the kernel (xdp), threads over
+    /// packet sockets (packet) or AF_XDP sockets (xsk)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = backend)]
+    #[arg(default_value = "xdp")]
+    backend: Vec<Backend>,
     /// What sends the frames whose throughput is measured: a talker's packet socket, as in an end
-    /// system, or its kernel, at the least cost there is
+    /// system, or its kernel, at the least cost there is; for FRER in user space always the socket
     #[arg(long, value_name = "SOURCE", default_value = "both")]
     #[arg(value_parser = ["socket", "kernel", "both"])]
     source: String,
@@ -48,6 +58,7 @@ impl Frer {
     pub(super) fn execute(self) -> Result {
         let usual = Options::default();
         let options = Options {
+            backends: self.backend,
             sources: match self.source.as_str() {
                 "socket" => vec![Source::Socket],
                 "kernel" => vec![Source::Kernel],

@@ -5,7 +5,7 @@ mod figures;
 use std::os::fd::AsFd;
 
 use libbpf_rs::Link;
-use onbeat_report::{Distribution, Outcome, Progress, Run};
+use onbeat_report::{Distribution, Outcome, Progress};
 
 use super::chain::{Chain, Dropped, Stations};
 use super::cost::{Runs, Statistics};
@@ -63,7 +63,7 @@ struct Cost {
 
 /// All that was found.
 #[derive(Debug)]
-struct Found {
+pub(super) struct Found {
     sources: Vec<Alone>,
     cases: Vec<Case>,
     /// Of frames from this source.
@@ -77,29 +77,22 @@ struct Found {
     undisturbed: bool,
 }
 
-pub(super) fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
-    let _guard = interrupt::Guard::install();
-    let run = Run::begin("frer");
-    let cpus = Cpus::choose(options.cpu)?;
-    let found = measure(options, cpus, progress)?;
-    progress.clear();
-    let mut outcome = run.finish();
-    outcome.conditions.driver = Some("veth".into());
-    outcome.conditions.mode = Some("xdp-native".into());
-    figures::fill(&mut outcome, options, &cpus, &found);
-    Ok(outcome)
+/// Enters what was found.
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
+    figures::fill(outcome, options, cpus, found);
 }
 
-fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) -> Result<Found> {
+pub(super) fn measure(options: &Options, cpus: Cpus, progress: &mut Progress) -> Result<Found> {
     let stations = Stations::new()?;
     let mut programs = Programs::load()?;
-    let mut redirects = Redirects::start(&stations, Chain::build(&stations, 0)?, &mut programs)?;
+    let mut redirects =
+        Redirects::start(&stations, Chain::build(&stations, 0, true)?, &mut programs)?;
     let mut protected = Vec::new();
     for &streams in &options.streams {
         for paths in [1, 2] {
             interrupt::check()?;
             progress.update(|| format!("starting FRER: {}", title(paths, streams)));
-            let chain = Chain::build(&stations, 1 + protected.len())?;
+            let chain = Chain::build(&stations, 1 + protected.len(), true)?;
             protected.push(Protected::start(&stations, chain, paths, streams)?);
         }
     }

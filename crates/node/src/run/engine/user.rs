@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use onbeat_frer::identify::Conflict;
@@ -127,10 +128,18 @@ impl UserPlane {
         steering.attach(spec, replace)?;
         // Zero copy is the driver's, and needs the program there.
         let copy = spec.mode == Mode::Generic;
-        let port =
-            Port::xsk(&Namespace::current()?, &spec.interface, umem, copy, |queue, socket| {
-                Ok::<_, Error>(steering.deliver(&spec.name, queue, socket)?)
-            })?;
+        let deliver = |queue, socket: BorrowedFd<'_>| -> Result<()> {
+            Ok(steering.deliver(&spec.name, queue, socket)?)
+        };
+        let opened = Port::xsk(&Namespace::current()?, &spec.interface, umem, copy, deliver);
+        // Without sockets its program would keep frames from everybody.
+        let port = match opened {
+            Ok(port) => port,
+            Err(error) => {
+                steering.detach(&spec.name)?;
+                return Err(error);
+            }
+        };
         let by = By::Xsk(spec.mode, port.copies().unwrap_or(Copies::Made));
         self.open(&spec.name, Opened { place, index: spec.ifindex, by }, port)
     }
@@ -193,7 +202,7 @@ impl UserPlane {
             }
             new.push(stream.clone());
         }
-        // Before the thread knows new streams, so that a refusal leaves all as it was.
+        // First what may be refused for want of room, and can be taken back without a loss.
         let ports = self.names();
         if let Some(xsk) = &mut self.xsk {
             xsk.steering.apply(&ports, &streams)?;
@@ -227,14 +236,22 @@ impl UserPlane {
     }
 
     /// Has the thread change streams.
-    fn make_so(&self, names: &[String], gone: &[&str], streams: &[Stream]) -> Result<()> {
+    ///
+    /// # Errors
+    /// A refusal: what was steered before is steered again.
+    fn make_so(&mut self, names: &[String], gone: &[&str], streams: &[Stream]) -> Result<()> {
         let gone: Vec<String> = gone.iter().map(|name| (*name).to_owned()).collect();
         let streams = streams.to_vec();
         let made = self.run(move |inside| {
             let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
             inside.plane.change(&gone, &streams)
         })?;
-        made.map_err(|refusal| self.refused(names, refusal))
+        let Err(refusal) = made else { return Ok(()) };
+        let (ports, before) = (self.names(), self.streams.values().cloned().collect::<Vec<_>>());
+        if let Some(xsk) = &mut self.xsk {
+            xsk.steering.apply(&ports, &before)?;
+        }
+        Err(self.refused(names, refusal))
     }
 
     /// The plane's refusal, with the numbers of ports for their places.

@@ -1,0 +1,108 @@
+//! Steering hands over the frames that a plane takes, and no other.
+
+use onbeat_frer::plane::Fate;
+use onbeat_frer::spec::{Identification, Member, PortId, Stream};
+use onbeat_frer_xdp::{Mode, PortSpec, Steering};
+use onbeat_netdev::testing::{Feature, require};
+
+use crate::frames::random;
+use crate::harness::{Program, Random, XDP_DROP, XDP_PASS, stream, user_space};
+use crate::identify_cases::{MemberCase, hex, identification, vectors};
+
+const SEED: u64 = 0x57ee_1cb;
+const PORTS: usize = 3;
+const WORLDS: u64 = 60;
+const FRAMES: u64 = 500;
+
+/// One without sockets: what it would hand over, it drops.
+struct Bench {
+    steering: Steering,
+    names: Vec<String>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let mut steering = Steering::open(64).expect("tables");
+        let names: Vec<String> = (0..PORTS).map(|port| format!("port{port}")).collect();
+        for name in &names {
+            let spec = PortSpec {
+                name: name.clone(),
+                interface: "lo".into(),
+                ifindex: 1,
+                mode: Mode::Native,
+                running: vec![],
+            };
+            steering.attach_for_test(&spec).expect("a program");
+        }
+        Self { steering, names }
+    }
+
+    fn apply(&mut self, streams: &[Stream]) {
+        self.steering.apply(&[], &[]).expect("no streams");
+        self.steering.apply(&self.names, streams).expect("streams there is room for");
+    }
+
+    fn program(&self, port: usize) -> Program {
+        Program::of(&self.steering.program(&self.names[port]).expect("an attached port"))
+    }
+}
+
+#[test]
+fn what_the_plane_takes_is_handed_over() {
+    if !require(Feature::Root) {
+        return;
+    }
+    let mut bench = Bench::new();
+    let mut random = Random(SEED);
+    let (mut taken, mut passed) = (0u64, 0u64);
+    for world in 0..WORLDS {
+        let streams = random::streams(&mut random, PORTS as u8);
+        bench.apply(&streams);
+        let mut plane = user_space(&streams, PORTS);
+        let programs: Vec<Program> = (0..PORTS).map(|port| bench.program(port)).collect();
+        for number in 0..FRAMES {
+            let mut octets = random::frame(&mut random);
+            if random.one_in(4) {
+                octets.truncate(14 + random.below(octets.len() as u64 - 13) as usize);
+            }
+            let port = random.below(PORTS as u64) as usize;
+            let expected = match plane.frame(PortId(port as u8), 1, &octets) {
+                Fate::Unmatched => XDP_PASS,
+                Fate::Dropped | Fate::Sent(_) => XDP_DROP,
+            };
+            let run = programs[port].run(&[], &octets);
+            let context = format!("seed {SEED:#x}, world {world}, frame {number}: {octets:02x?}");
+            assert_eq!((run.verdict, run.meta.len()), (expected, 0), "{context}");
+            assert_eq!(run.frame, octets, "{context}");
+            *if expected == XDP_DROP { &mut taken } else { &mut passed } += 1;
+        }
+    }
+    let counted = bench.names.iter().map(|name| bench.steering.unmatched(name).expect("readable"));
+    assert_eq!(counted.sum::<u64>(), passed);
+    assert!(taken > 1_000 && passed > 1_000, "{taken} of streams, {passed} of none");
+}
+
+#[test]
+fn identification_is_that_of_the_vectors() {
+    if !require(Feature::Root) {
+        return;
+    }
+    let vectors = vectors();
+    let mut bench = Bench::new();
+    for case in &vectors.identify {
+        let member = |(index, case): (usize, &MemberCase)| {
+            let identification: Identification = identification(case);
+            let member = Member { port: PortId(1), identification, individual: None };
+            stream(&format!("stream{index}"), vec![member], None)
+        };
+        bench.apply(&case.members.iter().enumerate().map(member).collect::<Vec<_>>());
+        let (program, elsewhere) = (bench.program(1), bench.program(2));
+        for (name, expected) in &case.expect {
+            let octets = hex(&vectors.frames[name]);
+            let verdict = if *expected < 0 { XDP_PASS } else { XDP_DROP };
+            let context = format!("identify {} ({}): frame {name}", case.number, case.name);
+            assert_eq!(program.verdict(&octets), verdict, "{context}");
+            assert_eq!(elsewhere.verdict(&octets), XDP_PASS, "{context}, elsewhere");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The limit: threads that send every frame on, by the same sockets and in the same batches as FRER,
+//! and look at none.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use libbpf_rs::Link;
+use onbeat_frer_user::QUEUE_FRAMES;
+use onbeat_link::raw::{
+    BATCH, PacketReceiver, PacketSender, Pool, Umem, XskReceiver, XskSender, XskSocket,
+};
+use onbeat_netdev::Handle;
+use onbeat_node::config::Backend;
+
+use super::super::chain::{Chain, Dropped, Interface, Stations};
+use super::super::cpu::Cpus;
+use super::super::programs::Programs;
+use super::super::protected::Counted;
+use super::{Account, Nodes};
+use crate::{Error, Result};
+
+/// Places in a ring for copies of frames, as FRER's ports have them.
+const FRAMES: usize = 8192;
+
+/// How soon a thread sees that it is to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Where frames go that come in by each port.
+type Routes = Vec<Vec<usize>>;
+
+/// A chain of two bare forwarders.
+#[derive(Debug)]
+pub(super) struct Bare {
+    chain: Chain,
+    paths: usize,
+    zero_copy: bool,
+    // Before the programs, which hold the sockets' places.
+    _threads: [Thread; 2],
+    _attached: Vec<(Programs, Vec<Link>)>,
+}
+
+impl Bare {
+    pub(super) fn start(
+        stations: &Stations,
+        chain: Chain,
+        paths: usize,
+        backend: Backend,
+        cpus: Cpus,
+    ) -> Result<Self> {
+        let a = [[&chain.a].as_slice(), &chain.a_paths.each_ref()[..paths]].concat();
+        let b = [[&chain.b].as_slice(), &chain.b_paths.each_ref()[..paths]].concat();
+        let mut to_paths: Routes = vec![Vec::new(); 1 + paths];
+        to_paths[0] = (1..=paths).collect();
+        // What comes by path 2 are the copies that FRER would eliminate.
+        let mut to_listener: Routes = vec![Vec::new(); 1 + paths];
+        to_listener[1] = vec![0];
+        let mut attached = Vec::new();
+        let mut zero_copy = backend == Backend::Xsk;
+        let mut start = |handle: &Handle, interfaces: &[&Interface], routes: Routes| {
+            if backend == Backend::Xsk {
+                let mut programs = Programs::load()?;
+                let (forwarder, links) = Xsk::open(handle, interfaces, routes, &mut programs)?;
+                zero_copy &= forwarder.zero_copy;
+                attached.push((programs, links));
+                Thread::start(forwarder, cpus)
+            } else {
+                Thread::start(Packet::open(handle, interfaces, routes)?, cpus)
+            }
+        };
+        let threads = [start(&stations.a, &a, to_paths)?, start(&stations.b, &b, to_listener)?];
+        Ok(Self { chain, paths, zero_copy, _threads: threads, _attached: attached })
+    }
+}
+
+impl Nodes for Bare {
+    fn chain(&mut self) -> &mut Chain {
+        &mut self.chain
+    }
+
+    fn zero_copy(&self) -> bool {
+        self.zero_copy
+    }
+
+    fn account(&self, dropped: Dropped) -> Result<Account> {
+        let Chain { sent, received, .. } = self.chain;
+        let (paths, counted) = (self.paths, Counted::default());
+        Ok(Account { paths, streams: 0, sent, received, dropped, counted })
+    }
+}
+
+/// What a thread does again and again.
+trait Forward: Send + 'static {
+    /// Sends on up to a batch of each port; how many frames those were.
+    fn round(&mut self) -> usize;
+
+    /// What is to be waited for.
+    fn fds(&self) -> Vec<libc::pollfd>;
+}
+
+#[derive(Debug)]
+struct Thread {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    fn start(mut forward: impl Forward, cpus: Cpus) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let run = move || {
+            let Ok(_pinned) = cpus.pin() else { return };
+            Cpus::go_first();
+            let mut fds = forward.fds();
+            while !stopped.load(Ordering::Relaxed) {
+                while forward.round() > 0 {}
+                // SAFETY: as many entries as told, which live through the call. That it ends early
+                // does no harm.
+                unsafe {
+                    libc::poll(fds.as_mut_ptr(), fds.len() as _, LOOK.as_millis() as libc::c_int)
+                };
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("bare".into())
+            .spawn(run)
+            .map_err(|error| Error::io("start a bare forwarder", error))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn entry(fd: &impl AsFd) -> libc::pollfd {
+    libc::pollfd { fd: fd.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 }
+}
+
+struct Packet {
+    receivers: Vec<PacketReceiver>,
+    senders: Vec<PacketSender>,
+    routes: Routes,
+}
+
+impl Packet {
+    fn open(handle: &Handle, interfaces: &[&Interface], routes: Routes) -> Result<Self> {
+        let namespace = handle.namespace();
+        let (mut receivers, mut senders) = (Vec::new(), Vec::new());
+        for Interface { name, .. } in interfaces {
+            receivers.push(PacketReceiver::open(namespace, name, FRAMES)?);
+            senders.push(PacketSender::open(namespace, name)?);
+        }
+        Ok(Self { receivers, senders, routes })
+    }
+}
+
+impl Forward for Packet {
+    fn round(&mut self) -> usize {
+        let mut frames = 0;
+        for (receiver, routes) in self.receivers.iter_mut().zip(&self.routes) {
+            let came = receiver.frames();
+            for octets in came.iter().flatten() {
+                routes.iter().for_each(|to| self.senders[*to].push(&[], octets));
+            }
+            frames += came.len();
+        }
+        if frames > 0 {
+            self.senders.iter_mut().for_each(PacketSender::flush);
+        }
+        frames
+    }
+
+    fn fds(&self) -> Vec<libc::pollfd> {
+        self.receivers.iter().map(entry).collect()
+    }
+}
+
+struct Xsk {
+    receivers: Vec<XskReceiver>,
+    senders: Vec<XskSender>,
+    umem: Umem,
+    pool: Pool,
+    routes: Routes,
+    zero_copy: bool,
+}
+
+impl Xsk {
+    fn open(
+        handle: &Handle,
+        interfaces: &[&Interface],
+        routes: Routes,
+        programs: &mut Programs,
+    ) -> Result<(Self, Vec<Link>)> {
+        let (umem, pool) = Umem::new((FRAMES * interfaces.len()) as u32)
+            .map_err(|error| Error::io("take memory for frames", error))?;
+        let (mut receivers, mut senders, mut links) = (Vec::new(), Vec::new(), Vec::new());
+        let mut zero_copy = true;
+        for interface in interfaces {
+            links.push(programs.attach("to_socket", handle, interface)?);
+            let (namespace, name) = (handle.namespace(), &interface.name);
+            let socket = XskSocket::open(namespace, name, 0, &umem, QUEUE_FRAMES, false)?;
+            programs.deliver(interface, socket.as_fd())?;
+            zero_copy &= socket.zero_copy();
+            let (receiver, sender) = socket.split();
+            receivers.push(receiver);
+            senders.push(sender);
+        }
+        let mut xsk = Self { receivers, senders, umem, pool, routes, zero_copy };
+        for receiver in &mut xsk.receivers {
+            receiver.refill(&mut xsk.pool, QUEUE_FRAMES);
+        }
+        Ok((xsk, links))
+    }
+}
+
+impl Forward for Xsk {
+    fn round(&mut self) -> usize {
+        let Self { receivers, senders, umem, pool, routes, .. } = self;
+        let mut frames = 0;
+        for (receiver, routes) in receivers.iter_mut().zip(routes) {
+            let before = frames;
+            while frames < before + BATCH {
+                let Some(frame) = receiver.frame(pool) else { break };
+                frames += 1;
+                let Some((last, others)) = routes.split_last() else {
+                    pool.give(frame);
+                    continue;
+                };
+                for to in others {
+                    senders[*to].push_copy(&[], umem.octets(&frame), pool);
+                }
+                senders[*last].push(frame, pool);
+            }
+            if frames > before {
+                receiver.refill(pool, QUEUE_FRAMES);
+            }
+        }
+        if frames > 0 {
+            senders.iter_mut().for_each(|sender| sender.flush(pool));
+        }
+        frames
+    }
+
+    fn fds(&self) -> Vec<libc::pollfd> {
+        self.receivers.iter().map(entry).collect()
+    }
+}

@@ -1,0 +1,171 @@
+//! From what was found to checks and figures.
+
+use onbeat_node::config::Backend;
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
+
+use super::super::Options;
+use super::super::cpu::Cpus;
+use super::{Account, Case, Found, title};
+use crate::traffic::BATCH;
+
+const RATE: &str = "frames/s";
+
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
+    let backend = found.backend;
+    checks(outcome, found);
+    for case in &found.cases {
+        let title = title(case.paths, case.streams);
+        let limit = format!("{}, {}", limit(backend), paths(case.paths));
+        outcome.figure(format!("{backend}: {title}"), Ratio::of_runs(RATE, &case.pairs, limit));
+    }
+    let fewest = found.cases.iter().map(|case| case.streams).min().unwrap_or(1);
+    for case in found.cases.iter().filter(|case| case.streams > fewest) {
+        let of_fewest = |few: &&Case| few.paths == case.paths && few.streams == fewest;
+        let Some(few) = found.cases.iter().find(of_fewest) else { continue };
+        let pairs: Vec<_> = rates(case).zip(rates(few)).collect();
+        let name =
+            format!("{backend}: {} streams beside {fewest}, {}", case.streams, paths(case.paths));
+        outcome.figure(name, Ratio::of_runs(RATE, &pairs, title(case.paths, fewest)));
+    }
+    outcome.figure(format!("{backend}: time of a frame"), times(found));
+    outcome.figure(format!("{backend}: frames of the throughput runs"), accounts(found));
+    notes(outcome, options, cpus, found);
+}
+
+/// What FRER is held against.
+fn limit(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Xsk => "bare AF_XDP forwarder",
+        _ => "bare AF_PACKET ring forwarder",
+    }
+}
+
+fn paths(paths: usize) -> &'static str {
+    if paths == 1 { "one path" } else { "two paths" }
+}
+
+/// FRER's frames per second, by round.
+fn rates(case: &Case) -> impl Iterator<Item = f64> {
+    case.pairs.iter().map(|pair| pair.0)
+}
+
+fn checks(outcome: &mut Outcome, found: &Found) {
+    let backend = found.backend;
+    let sum = |of: fn(&Account) -> u64| found.protected.iter().map(of).sum::<u64>();
+    let mut eq = |name: &str, value: u64, limit: u64| {
+        outcome.check(Check::eq(format!("{backend}: {name}"), value, limit, "frames"));
+    };
+    eq(
+        "numbered on A or counted as dropped before",
+        sum(|account| account.counted.a_input + account.dropped.to_a),
+        sum(|account| account.sent),
+    );
+    eq(
+        "copies that reached B or counted as dropped on the paths",
+        sum(|account| account.counted.b_input + account.dropped.on_path.iter().sum::<u64>()),
+        sum(|account| account.counted.a_output * account.paths as u64),
+    );
+    eq(
+        "copies that B passed or eliminated",
+        sum(|account| account.counted.passed + account.counted.discarded),
+        sum(|account| account.counted.b_input),
+    );
+    eq(
+        "delivered or counted as dropped behind B",
+        sum(|account| account.received + account.dropped.to_listener),
+        sum(|account| account.counted.passed),
+    );
+}
+
+fn times(found: &Found) -> Counters {
+    let mut table = Counters::new([
+        ("chain", ""),
+        ("throughput", RATE),
+        ("median", "ns"),
+        ("shortest", "ns"),
+        ("longest", "ns"),
+    ]);
+    let mut row = |name: String, rates: &[f64]| {
+        let mut times: Vec<f64> = rates.iter().map(|rate| 1e9 / rate).collect();
+        times.sort_by(f64::total_cmp);
+        let end = |end: Option<&f64>| Cell::from(end.copied().unwrap_or(f64::NAN));
+        table.row([
+            name.into(),
+            Cell::from(Measurement::of_runs(RATE, rates).value),
+            Cell::from(Measurement::of_runs("ns", &times).value),
+            end(times.first()),
+            end(times.last()),
+        ]);
+    };
+    for case in &found.cases {
+        let limits: Vec<f64> = case.pairs.iter().map(|pair| pair.1).collect();
+        let bare =
+            format!("{}, {}, {} streams", limit(found.backend), paths(case.paths), case.streams);
+        row(bare, &limits);
+        row(title(case.paths, case.streams), &rates(case).collect::<Vec<_>>());
+    }
+    table
+}
+
+fn accounts(found: &Found) -> Counters {
+    let mut table = Counters::new([
+        "chain",
+        "sent",
+        "delivered",
+        "lost",
+        "dropped to A",
+        "dropped on path 1",
+        "dropped on path 2",
+        "dropped to listener",
+        "eliminated",
+    ]);
+    let mut row = |name: String, account: &Account| {
+        let lost = account.sent.saturating_sub(account.received);
+        table.row([
+            Cell::from(name),
+            account.sent.into(),
+            account.received.into(),
+            lost.into(),
+            account.dropped.to_a.into(),
+            account.dropped.on_path[0].into(),
+            account.dropped.on_path[1].into(),
+            account.dropped.to_listener.into(),
+            account.counted.discarded.into(),
+        ]);
+    };
+    for account in &found.bare {
+        row(format!("{}, {}", limit(found.backend), paths(account.paths)), account);
+    }
+    for account in &found.protected {
+        row(title(account.paths, account.streams), account);
+    }
+    table
+}
+
+fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
+    let backend = found.backend;
+    outcome.note(format!(
+        "{backend}: frames of {} octets from a talker's packet socket. The source, both nodes, which \
+         are a thread each, and all that the kernel does for them are on CPU {}, at one real-time \
+         priority: the source sends {BATCH} frames and lets the nodes go on until they have no more. \
+         So a frame's time is the sum of what it costs, the source's part and the sink's included.",
+        options.frame_octets, cpus.measured
+    ));
+    outcome.note(match backend {
+        Backend::Xsk => format!(
+            "{backend}: the limit has the same AF_XDP sockets and batches, and the same frames in \
+             place; its XDP program hands over every frame, and nobody looks at any. With two paths \
+             A copies each frame once, and B drops what comes by path 2."
+        ),
+        _ => format!(
+            "{backend}: the limit has the same rings, batches and copies, and looks at no frame. With \
+             two paths A sends each frame twice, and B drops what comes by path 2."
+        ),
+    });
+    if !found.undisturbed {
+        outcome.note(format!(
+            "{backend}: without real-time priority, which was refused: other work on the machine is in \
+             it, and the source does not wait for the nodes."
+        ));
+    }
+}

@@ -1,0 +1,195 @@
+//! Nodes A and B with FRER.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use onbeat_frer::plane::Plane;
+use onbeat_frer::spec::{PortId, Stream};
+use onbeat_frer_user::{Copies, Forwarder, Poll, Port, Traffic};
+use onbeat_frer_xdp::{Mode, PortSpec, Steering};
+use onbeat_link::raw::Umem;
+use onbeat_netdev::Handle;
+use onbeat_node::config::Backend;
+
+use super::super::chain::{Chain, Dropped, Interface, Stations};
+use super::super::cpu::Cpus;
+use super::super::protected::{Counted, configuration};
+use super::{Account, Nodes};
+use crate::{Error, Result};
+
+/// Frames that a port by packet sockets has room for, as a node's.
+const FRAMES: usize = 8192;
+
+/// A chain with FRER in two threads.
+#[derive(Debug)]
+pub(super) struct Protected {
+    chain: Chain,
+    /// Paths in use, 1 or 2.
+    pub(super) paths: usize,
+    /// Streams configured.
+    pub(super) streams: u32,
+    nodes: [Node; 2],
+}
+
+#[derive(Debug)]
+struct Node {
+    forwarder: Option<Forwarder>,
+    zero_copy: bool,
+    ports: usize,
+    _steering: Option<Steering>,
+}
+
+impl Protected {
+    pub(super) fn start(
+        stations: &Stations,
+        chain: Chain,
+        paths: usize,
+        streams: u32,
+        backend: Backend,
+        cpus: Cpus,
+    ) -> Result<Self> {
+        let [generate, recover] = configuration(paths, streams);
+        let a = [[&chain.a].as_slice(), &chain.a_paths.each_ref()[..paths]].concat();
+        let b = [[&chain.b].as_slice(), &chain.b_paths.each_ref()[..paths]].concat();
+        let a = Node::start(&stations.a, &a, &generate, backend, cpus)?;
+        let b = Node::start(&stations.b, &b, &recover, backend, cpus)?;
+        Ok(Self { chain, paths, streams, nodes: [a, b] })
+    }
+}
+
+impl Nodes for Protected {
+    fn chain(&mut self) -> &mut Chain {
+        &mut self.chain
+    }
+
+    fn zero_copy(&self) -> bool {
+        self.nodes.iter().all(|node| node.zero_copy)
+    }
+
+    fn account(&self, mut dropped: Dropped) -> Result<Account> {
+        let counted = Counted::sum(self.streams, |node, stream| {
+            let stream = stream.to_owned();
+            self.nodes[node].run(move |inside| inside.plane.read(&stream, inside.now_ns))
+        })?;
+        dropped.to_a += self.nodes[0].traffic(0)?.no_room;
+        for (path, dropped) in dropped.on_path[..self.paths].iter_mut().enumerate() {
+            *dropped += self.nodes[1].traffic(1 + path)?.no_room;
+        }
+        let Chain { sent, received, .. } = self.chain;
+        let (paths, streams) = (self.paths, self.streams);
+        Ok(Account { paths, streams, sent, received, dropped, counted })
+    }
+}
+
+impl Node {
+    fn start(
+        handle: &Handle,
+        interfaces: &[&Interface],
+        streams: &[Stream],
+        backend: Backend,
+        cpus: Cpus,
+    ) -> Result<Self> {
+        let mut plane = Plane::new(interfaces.len());
+        plane.set_all(streams).map_err(|refusal| Error::Invalid(refusal.to_string()))?;
+        let prepare = move || {
+            let pinned = cpus.pin().map_err(io::Error::other)?;
+            Cpus::go_first();
+            Ok(pinned)
+        };
+        let forwarder = Forwarder::start(plane, Poll::Sleep, prepare).map_err(failed)?;
+        let mut node = Self {
+            forwarder: Some(forwarder),
+            zero_copy: false,
+            ports: interfaces.len(),
+            _steering: None,
+        };
+        match backend {
+            Backend::Xsk => node.open_xsk(handle, interfaces, streams)?,
+            _ => node.open_packet(handle, interfaces)?,
+        }
+        Ok(node)
+    }
+
+    fn open_packet(&self, handle: &Handle, interfaces: &[&Interface]) -> Result<()> {
+        for (number, interface) in interfaces.iter().enumerate() {
+            let port = Port::packet(handle.namespace(), &interface.name, FRAMES);
+            self.set_port(number, port.map_err(failed)?)?;
+        }
+        Ok(())
+    }
+
+    fn open_xsk(
+        &mut self,
+        handle: &Handle,
+        interfaces: &[&Interface],
+        streams: &[Stream],
+    ) -> Result<()> {
+        let namespace = handle.namespace();
+        let of_steering = |error| Error::io("steer frames to AF_XDP", io::Error::other(error));
+        let (umem, pool) = Umem::new((FRAMES * interfaces.len()) as u32)
+            .map_err(|error| Error::io("take memory for frames", error))?;
+        self.run(move |inside| inside.set_pool(pool))?;
+        let mut steering = Steering::open(streams.len() as u32).map_err(of_steering)?;
+        self.zero_copy = true;
+        for (number, interface) in interfaces.iter().enumerate() {
+            let spec = PortSpec {
+                name: interface.name.clone(),
+                interface: interface.name.clone(),
+                ifindex: interface.index,
+                mode: Mode::Native,
+                running: Vec::new(),
+            };
+            // Interfaces are named by their index, which is one of the thread's namespace.
+            namespace.run(|| steering.attach(&spec, false))?.map_err(of_steering)?;
+            let port = Port::xsk(
+                namespace,
+                &interface.name,
+                &umem,
+                false,
+                |queue, socket: BorrowedFd<'_>| {
+                    let delivered = steering.deliver(&interface.name, queue, socket);
+                    delivered.map_err(|error| onbeat_frer_user::Error::System {
+                        what: "hand a queue to its socket",
+                        source: io::Error::other(error),
+                    })
+                },
+            );
+            let port = port.map_err(failed)?;
+            self.zero_copy &= port.copies() == Some(Copies::None);
+            self.set_port(number, port)?;
+        }
+        let names: Vec<String> =
+            interfaces.iter().map(|interface| interface.name.clone()).collect();
+        steering.apply(&names, streams).map_err(of_steering)?;
+        self._steering = Some(steering);
+        Ok(())
+    }
+
+    fn set_port(&self, number: usize, port: Port) -> Result<()> {
+        let control = self.forwarder.as_ref().expect("it runs").control();
+        control.set_port(PortId(number as u8), Some(port)).map_err(failed)
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut onbeat_frer_user::Inside) -> T + Send + 'static,
+    ) -> Result<T> {
+        self.forwarder.as_ref().expect("it runs").control().run(work).map_err(failed)
+    }
+
+    fn traffic(&self, port: usize) -> Result<Traffic> {
+        debug_assert!(port < self.ports);
+        let traffic = self.run(move |inside| inside.traffic(PortId(port as u8)))?;
+        traffic.unwrap_or_else(|| Ok(Traffic::default())).map_err(failed)
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.forwarder.take().into_iter().for_each(Forwarder::stop);
+    }
+}
+
+fn failed(error: onbeat_frer_user::Error) -> Error {
+    Error::io("run FRER in user space", io::Error::other(error))
+}

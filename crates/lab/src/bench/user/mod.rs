@@ -1,0 +1,171 @@
+//! What is measured of FRER in user space: beside a bare forwarder over the same sockets.
+//!
+//! ```text
+//! source -> talker -> A (bare | FRER) -> path1, path2 -> B (bare | FRER) -> listener -> sink
+//! ```
+//!
+//! Source and nodes are threads on one CPU, at one real-time priority. The source sends a batch and
+//! lets the others go on; each of them goes on until it has no more frames. So nothing runs dry or
+//! over, and a frame's share of the time is the sum of what it costs, as for FRER in XDP.
+
+mod bare;
+mod figures;
+mod frer;
+
+use libbpf_rs::Link;
+use onbeat_node::config::Backend;
+use onbeat_report::{Outcome, Progress};
+
+use self::bare::Bare;
+use self::frer::Protected;
+use super::chain::{Chain, Dropped, Stations};
+use super::cpu::Cpus;
+use super::programs::Programs;
+use super::protected::Counted;
+use super::throughput::Bed;
+use super::{Options, Source};
+use crate::{Result, interrupt};
+
+/// Frames per second of FRER, and of its limit just before or after it, round by round.
+#[derive(Debug)]
+struct Case {
+    paths: usize,
+    streams: u32,
+    /// FRER, limit.
+    pairs: Vec<(f64, f64)>,
+}
+
+/// What went into a chain, came out of it, and was counted in between.
+#[derive(Debug)]
+struct Account {
+    paths: usize,
+    streams: u32,
+    sent: u64,
+    received: u64,
+    dropped: Dropped,
+    counted: Counted,
+}
+
+/// What was found of one back end.
+#[derive(Debug)]
+pub(super) struct Found {
+    backend: Backend,
+    /// Whether drivers work on AF_XDP's memory.
+    zero_copy: bool,
+    cases: Vec<Case>,
+    bare: Vec<Account>,
+    protected: Vec<Account>,
+    undisturbed: bool,
+}
+
+/// What moves the frames of a chain, and what is to be known of it.
+trait Nodes {
+    fn chain(&mut self) -> &mut Chain;
+
+    fn zero_copy(&self) -> bool;
+
+    /// What came and went, given what interfaces had no room for.
+    fn account(&self, dropped: Dropped) -> Result<Account>;
+}
+
+pub(super) fn measure(
+    options: &Options,
+    cpus: Cpus,
+    backend: Backend,
+    progress: &mut Progress,
+) -> Result<Found> {
+    let stations = Stations::new()?;
+    let mut programs = Programs::load()?;
+    let mut number = 0;
+    let mut chain = || {
+        number += 1;
+        let polls = backend == Backend::Xsk;
+        Chain::build(&stations, number - 1, polls).map(Chain::of_threads)
+    };
+    let mut bare = Vec::new();
+    for paths in [1, 2] {
+        bare.push(Bare::start(&stations, chain()?, paths, backend, cpus)?);
+    }
+    let mut protected = Vec::new();
+    for &streams in &options.streams {
+        for paths in [1, 2] {
+            interrupt::check()?;
+            progress.update(|| format!("starting FRER by {backend}: {}", title(paths, streams)));
+            let nodes = Protected::start(&stations, chain()?, paths, streams, backend, cpus)?;
+            protected.push(nodes);
+        }
+    }
+    let chains = protected.iter_mut().map(Nodes::chain).chain(bare.iter_mut().map(Nodes::chain));
+    let _sinks: Vec<Link> = chains
+        .map(|chain| programs.attach("sink", &stations.listener, &chain.listener))
+        .collect::<Result<_>>()?;
+
+    let mut bed =
+        Bed { stations: &stations, programs: &mut programs, cpus, options, undisturbed: true };
+    let cases = throughput(&mut bed, backend, &mut bare, &mut protected, progress)?;
+    let undisturbed = bed.undisturbed;
+    let zero_copy = bare.iter().all(Nodes::zero_copy);
+    let bare = accounts(&stations, &mut bare)?;
+    let protected = accounts(&stations, &mut protected)?;
+    Ok(Found { backend, zero_copy, cases, bare, protected, undisturbed })
+}
+
+fn throughput(
+    bed: &mut Bed<'_>,
+    backend: Backend,
+    bare: &mut [Bare],
+    protected: &mut [Protected],
+    progress: &mut Progress,
+) -> Result<Vec<Case>> {
+    let rounds = bed.options.rounds;
+    let case = |frer: &Protected| Case { paths: frer.paths, streams: frer.streams, pairs: vec![] };
+    let mut cases: Vec<Case> = protected.iter().map(case).collect();
+    for round in 0..rounds {
+        for (case, frer) in cases.iter_mut().zip(protected.iter_mut()) {
+            let title = title(case.paths, case.streams);
+            progress.update(|| format!("round {} of {rounds}: {backend}: {title}", round + 1));
+            let limit = &mut bare[case.paths - 1];
+            let mut measure =
+                |nodes: &mut dyn Nodes| bed.measure(nodes.chain(), case.streams, Source::Socket);
+            // Neither is always the first.
+            let pair = if round % 2 == 0 {
+                let limit = measure(limit)?;
+                (measure(frer)?, limit)
+            } else {
+                (measure(frer)?, measure(limit)?)
+            };
+            case.pairs.push(pair);
+        }
+    }
+    Ok(cases)
+}
+
+fn accounts<T: Nodes>(stations: &Stations, all: &mut [T]) -> Result<Vec<Account>> {
+    let account = |nodes: &mut T| {
+        let dropped = nodes.chain().dropped(stations)?;
+        nodes.account(dropped)
+    };
+    all.iter_mut().map(account).collect()
+}
+
+impl Found {
+    /// What ports are, for the conditions.
+    pub(super) fn mode(&self) -> &'static str {
+        match (self.backend, self.zero_copy) {
+            (Backend::Xsk, true) => "xsk-zero-copy",
+            (Backend::Xsk, false) => "xsk-copy",
+            _ => "packet",
+        }
+    }
+}
+
+/// Enters what was found.
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
+    figures::fill(outcome, options, cpus, found);
+}
+
+fn title(paths: usize, streams: u32) -> String {
+    let paths = if paths == 1 { "one path" } else { "two paths" };
+    let streams = if streams == 1 { "1 stream".into() } else { format!("{streams} streams") };
+    format!("FRER, {paths}, {streams}")
+}
