@@ -1,0 +1,5 @@
+//! The ledger in the kernel, on real packets between namespaces of our own.
+
+mod differential;
+mod flow;
+mod harness;
