@@ -63,22 +63,20 @@ struct irq_totals {
 /* What happened, for a loader that wants to see it. */
 enum irq_what {
 	IRQ_THREAD_IN,
-	IRQ_THREAD_OUT,
+	IRQ_THREAD_OUT,	   /* value: ns that the scheduler says it ran */
 	IRQ_SOFTIRQ_ENTER, /* key: IRQ_SOFTIRQ */
 	IRQ_SOFTIRQ_EXIT,  /* key: on whose time; value: vector */
-	IRQ_HARDIRQ_ENTER,
-	IRQ_HARDIRQ_EXIT,
-	IRQ_ARRIVE,   /* key: netns, device */
-	IRQ_DELIVER,  /* key: for whom; value: packets */
-	IRQ_POLL_END, /* key: netns, device; a: whether XDP looks first; value: work */
+	IRQ_ARRIVE,	   /* key: netns, device; no time */
+	IRQ_DELIVER,	   /* key: for whom; value: packets */
+	IRQ_POLL_END,	   /* key: netns, device; a: whether XDP looks first; value: work */
 };
 
 struct irq_event {
-	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u64 time_ns; /* of the CPU: CLOCK_MONOTONIC less hard interrupts */
 	__u32 cpu;
 	__u32 what; /* enum irq_what */
 	struct irq_key key;
-	__u32 value;
+	__u64 value;
 };
 
 #endif

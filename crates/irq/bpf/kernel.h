@@ -55,7 +55,12 @@ struct napi_struct {
 	struct net_device *dev;
 };
 
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
 struct task_struct {
+	struct sched_entity se;
 	unsigned int flags;
 	int pid;
 	int tgid;

@@ -67,14 +67,14 @@ static __always_inline void read_by(struct sock *sk, const struct task_struct *t
 	struct irq_owner now = owner_of(task), *known;
 	__u64 cookie;
 
-	known = bpf_sk_storage_get(&owners, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!known || (known->pid == now.pid && known->start_ticks == now.start_ticks))
-		return;
-	if (!known->pid) {
+	known = bpf_sk_storage_get(&owners, sk, NULL, 0);
+	if (!known) {
+		bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
 		cookie = bpf_get_socket_cookie(sk);
 		bpf_map_update_elem(&found, &cookie, &now, BPF_ANY);
+	} else if (known->pid != now.pid || known->start_ticks != now.start_ticks) {
+		*known = now;
 	}
-	*known = now;
 }
 
 /* The key of a packet for a socket; the device is in it already. */
@@ -84,24 +84,19 @@ static __always_inline void for_socket(struct cpu *cpu, struct sock *sk, struct 
 	__u64 cookie;
 
 	cpu->waking = 0;
-	if (!owner) {
+	if (owner) {
+		key->kind = IRQ_PROCESS;
+		key->a = owner->pid;
+		key->b = owner->start_ticks;
+	} else if (BPF_CORE_READ_BITFIELD(sk, sk_kern_sock)) {
+		key->kind = IRQ_KERNEL_SOCKET;
+	} else {
 		cookie = bpf_get_socket_cookie(sk);
-		owner = bpf_map_lookup_elem(&found, &cookie);
-		if (!owner) {
-			if (BPF_CORE_READ_BITFIELD(sk, sk_kern_sock)) {
-				key->kind = IRQ_KERNEL_SOCKET;
-				return;
-			}
-			key->kind = IRQ_SOCKET;
-			key->a = cookie;
-			key->b = cookie >> 32;
-			cpu->waking = cookie;
-			return;
-		}
+		key->kind = IRQ_SOCKET;
+		key->a = cookie;
+		key->b = cookie >> 32;
+		cpu->waking = cookie;
 	}
-	key->kind = IRQ_PROCESS;
-	key->a = owner->pid;
-	key->b = owner->start_ticks;
 }
 
 #endif

@@ -5,7 +5,12 @@
 
 #include "state.h"
 
-static __noinline int charge(const struct irq_key *key, __u64 ns, __u64 packets)
+/*
+ * What takes loops is in functions that are not static: the verifier looks at each of these once,
+ * by itself, instead of once for every way that leads to it.
+ */
+
+__noinline int charge(const struct irq_key *key, __u64 ns, __u64 packets)
 {
 	struct irq_amount *amount, none = {};
 	struct irq_totals *t;
@@ -29,7 +34,7 @@ static __noinline int charge(const struct irq_key *key, __u64 ns, __u64 packets)
 }
 
 /* Charges the entries with their own time, their parts of the common one, once with packets. */
-static __noinline int share(struct cpu *cpu)
+__noinline int share(struct cpu *cpu)
 {
 	__u64 weights = 0, left_ns, part_ns;
 	__u32 i;
@@ -90,8 +95,7 @@ static __always_inline struct entry *find_entry(struct cpu *cpu, const struct ir
 	return add_entry(cpu, key);
 }
 
-static __noinline int poll_deliver(struct cpu *cpu, const struct irq_key *key, __u32 packets,
-				   __u64 ns)
+__noinline int poll_deliver(struct cpu *cpu, const struct irq_key *key, __u32 packets, __u64 ns)
 {
 	struct entry *e;
 
@@ -111,11 +115,29 @@ static __noinline int poll_deliver(struct cpu *cpu, const struct irq_key *key, _
 	return 0;
 }
 
+/* What did not come up from a device, such as packets that XDP gave to a socket, is the poll's. */
+static __always_inline void name_devices(struct cpu *cpu, const struct irq_key *device)
+{
+	__u32 i;
+
+	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++) {
+		if (!cpu->entry[i].key.device) {
+			cpu->entry[i].key.device = device->device;
+			cpu->entry[i].key.netns = device->netns;
+		}
+	}
+}
+
 static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bool xdp, __u32 work,
 				     __u64 ns)
 {
 	cpu->shared_ns += ns;
 	cpu->delivered = false;
+	cpu->waking = 0;
+	cpu->device = 0;
+	cpu->netns = 0;
+	if (!cpu->settled)
+		name_devices(cpu, device);
 	if (cpu->settled || !cpu->entries) {
 		struct entry *e;
 
@@ -134,6 +156,9 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	cpu->shared_ns = 0;
 	cpu->settled = false;
 	cpu->delivered = false;
+	cpu->waking = 0;
+	cpu->device = 0;
+	cpu->netns = 0;
 }
 
 static __always_inline void poll_finish(struct cpu *cpu, __u64 ns)

@@ -5,12 +5,6 @@
 
 #include "poll.h"
 
-/* A hard interrupt may have come after the time was taken: its end is a later mark. */
-static __always_inline __u64 past(__u64 now, __u64 since)
-{
-	return now > since ? now - since : 0;
-}
-
 /*
  * Whether what happens is part of receiving packets in a bottom half: the same points are passed in
  * system calls, and by hard interrupts.
@@ -22,20 +16,12 @@ static __always_inline bool receives(const struct cpu *cpu)
 	return rx && !cpu->hardirqs;
 }
 
-static __always_inline bool runs(const struct cpu *cpu)
-{
-	return cpu->thread || cpu->softirq;
-}
-
-/* Time since the last point, without hard interrupts. */
+/* Time since the last point. */
 static __always_inline __u64 point(struct cpu *cpu, __u64 now)
 {
-	__u64 ns = cpu->open_ns + past(now, cpu->mark_ns);
+	__u64 ns = now - cpu->mark_ns;
 
-	cpu->open_ns = 0;
-	barrier();
-	if (now > cpu->mark_ns)
-		cpu->mark_ns = now;
+	cpu->mark_ns = now;
 	cpu->run_ns += ns;
 	return ns;
 }
@@ -43,9 +29,7 @@ static __always_inline __u64 point(struct cpu *cpu, __u64 now)
 static __always_inline void begin(struct cpu *cpu, __u64 now)
 {
 	cpu->run_since_ns = now;
-	cpu->run_hardirq_ns = 0;
 	cpu->run_ns = 0;
-	cpu->open_ns = 0;
 	cpu->mark_ns = now;
 	cpu->hardirqs = 0;
 	poll_reset(cpu);
@@ -72,7 +56,7 @@ static __always_inline void end(struct cpu *cpu, __u64 now, const struct irq_key
 	}
 	charge(runner, cpu->run_ns, 0);
 	if (t)
-		t->measured_ns += past(now, cpu->run_since_ns + cpu->run_hardirq_ns);
+		t->measured_ns += now - cpu->run_since_ns;
 }
 
 static __always_inline void end_thread(struct cpu *cpu, __u64 now)
@@ -84,17 +68,25 @@ static __always_inline void end_thread(struct cpu *cpu, __u64 now)
 	abandon(cpu);
 }
 
-static __always_inline void thread_in(struct cpu *cpu, __u64 now)
+static __always_inline void thread_in(struct cpu *cpu, __u64 now, __u64 ran_before_ns)
 {
 	tell(now, IRQ_THREAD_IN, NULL, 0);
 	abandon(cpu);
 	cpu->thread = true;
+	cpu->thread_since_ns = now;
+	cpu->thread_ran_ns = ran_before_ns;
 	begin(cpu, now);
 }
 
-static __always_inline void thread_out(struct cpu *cpu, __u64 now)
+static __always_inline void thread_out(struct cpu *cpu, __u64 now, __u64 ran_ns)
 {
-	tell(now, IRQ_THREAD_OUT, NULL, 0);
+	/* What the scheduler says it ran includes the switch to it. */
+	ran_ns -= cpu->thread_ran_ns;
+	tell(now, IRQ_THREAD_OUT, NULL, ran_ns);
+	if (ran_ns)
+		now = cpu->thread_since_ns + ran_ns;
+	if (now < cpu->mark_ns)
+		now = cpu->mark_ns;
 	end_thread(cpu, now);
 	cpu->thread = false;
 }
@@ -120,30 +112,24 @@ static __always_inline void softirq_exit(struct cpu *cpu, __u64 now, __u32 vecto
 		begin(cpu, now);
 }
 
-static __always_inline void hardirq_enter(struct cpu *cpu, __u64 now)
+static __always_inline void hardirq_enter(struct cpu *cpu)
 {
-	tell(now, IRQ_HARDIRQ_ENTER, NULL, 0);
-	if (++cpu->hardirqs > 1)
-		return;
-	cpu->hardirq_since_ns = now;
-	if (runs(cpu))
-		cpu->open_ns += past(now, cpu->mark_ns);
+	if (!cpu->hardirqs++)
+		cpu->hardirq_since_ns = bpf_ktime_get_ns();
 }
 
-static __always_inline void hardirq_exit(struct cpu *cpu, __u64 now)
+static __always_inline void hardirq_exit(struct cpu *cpu)
 {
 	struct irq_totals *t = this_totals();
 	__u64 ns;
 
-	tell(now, IRQ_HARDIRQ_EXIT, NULL, 0);
 	/* None: we came in the middle of it. */
 	if (!cpu->hardirqs || --cpu->hardirqs)
 		return;
-	ns = past(now, cpu->hardirq_since_ns);
+	ns = bpf_ktime_get_ns() - cpu->hardirq_since_ns;
+	cpu->hardirq_ns += ns;
 	if (t)
 		t->hardirq_ns += ns;
-	cpu->run_hardirq_ns += ns;
-	cpu->mark_ns = now;
 }
 
 #endif

@@ -28,14 +28,17 @@ struct cpu {
 	bool delivered;
 	/* One more than the vector under way: zero, as the table begins, is none. */
 	__u32 softirq;
+	/* Hard interrupts under way, since when, and how long all before took. */
 	__u32 hardirqs;
-	__u32 entries;
 	__u64 hardirq_since_ns;
+	__u64 hardirq_ns;
+	__u32 entries;
+	/* Since when the thread runs, and what the scheduler says it had run before. */
+	__u64 thread_since_ns;
+	__u64 thread_ran_ns;
 	__u64 run_since_ns;
-	__u64 run_hardirq_ns;
 	__u64 run_ns;
-	/* Since the last point, up to the last hard interrupt; and since when after it. */
-	__u64 open_ns;
+	/* The last point. */
 	__u64 mark_ns;
 	__u64 shared_ns;
 	/* Cookie of the socket whose reader is not known, from its delivery to the wake-up. */
@@ -97,6 +100,20 @@ static __always_inline struct cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &zero);
 }
 
+/* The time of a CPU, which stands still in hard interrupts. */
+static __always_inline __u64 time_of(struct cpu *cpu)
+{
+	volatile __u64 *hardirq_ns = &cpu->hardirq_ns;
+	__u64 before = *hardirq_ns, now = bpf_ktime_get_ns();
+
+	/* One came in between; a second one at once is rarer than what it would spoil is small. */
+	if (*hardirq_ns != before) {
+		before = *hardirq_ns;
+		now = bpf_ktime_get_ns();
+	}
+	return now - before;
+}
+
 static __always_inline struct irq_totals *this_totals(void)
 {
 	__u32 zero = 0;
@@ -104,7 +121,7 @@ static __always_inline struct irq_totals *this_totals(void)
 	return bpf_map_lookup_elem(&totals, &zero);
 }
 
-static __always_inline void tell(__u64 now, __u32 what, const struct irq_key *key, __u32 value)
+static __always_inline void tell(__u64 now, __u32 what, const struct irq_key *key, __u64 value)
 {
 	struct irq_totals *t;
 	struct irq_event *event;

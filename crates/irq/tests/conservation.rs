@@ -93,7 +93,7 @@ impl Script {
                             script.softirq(Softirq::NetRx, thread, steps, *tail);
                         }
                     }
-                    script.event(What::ThreadOut);
+                    script.event(What::ThreadOut { ran_ns: 0 });
                 }
                 Run::Process(steps) => script.steps(steps, None, false),
             }
@@ -166,7 +166,7 @@ fn runs() -> impl Strategy<Value = Vec<Run>> {
 fn soup() -> impl Strategy<Value = Vec<(u64, What)>> {
     let what = prop_oneof![
         Just(What::ThreadIn),
-        Just(What::ThreadOut),
+        Just(What::ThreadOut { ran_ns: 0 }),
         Just(What::HardirqEnter),
         Just(What::HardirqExit),
         vector().prop_map(What::SoftirqEnter),
@@ -240,7 +240,7 @@ proptest! {
         }
         // The next run that begins and ends clears what was left over.
         let rcu = Run::Softirq(Softirq::Rcu, Runner::Idle, Vec::new(), 1);
-        record(&mut ledger, &[(now, What::ThreadOut)]);
+        record(&mut ledger, &[(now, What::ThreadOut { ran_ns: 0 })]);
         let before = Script::of(&[rcu], now);
         record(&mut ledger, &before.events);
         let before_ns = ledger.total();

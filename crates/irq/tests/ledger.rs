@@ -104,7 +104,7 @@ fn a_thread_of_napi_and_a_softirq_within() {
         (260, What::SoftirqExit(Softirq::NetTx, Runner::NapiThread)),
         (300, DELIVER),
         (310, POLL_END),
-        (330, What::ThreadOut),
+        (330, What::ThreadOut { ran_ns: 0 }),
         // The process that comes next is no bottom half.
         (900, DELIVER),
     ]);
@@ -114,6 +114,21 @@ fn a_thread_of_napi_and_a_softirq_within() {
     assert_eq!((accounts.measured_ns, accounts.imbalance_ns()), (330, 0));
 }
 
+/// The scheduler counts the switch to a thread as its own.
+#[test]
+fn a_thread_of_napi_ran_as_long_as_the_scheduler_says() {
+    for (ran_ns, charged_ns) in [(0, 250), (250, 250), (240, 240), (290, 290), (100, 200)] {
+        let accounts = accounts(&[
+            (1000, What::ThreadIn),
+            (1100, DELIVER),
+            (1200, POLL_END),
+            (1250, What::ThreadOut { ran_ns }),
+        ]);
+        assert_eq!(caused(&accounts, TO_SERVER), (charged_ns, 1), "ran {ran_ns}");
+        assert_eq!((accounts.measured_ns, accounts.imbalance_ns()), (charged_ns, 0));
+    }
+}
+
 #[test]
 fn outside_of_bottom_halves_nothing_is_charged() {
     let accounts = accounts(&[
@@ -121,7 +136,7 @@ fn outside_of_bottom_halves_nothing_is_charged() {
         (10, DELIVER),
         (20, POLL_END),
         (30, RX_IN_VICTIM),
-        (40, What::ThreadOut),
+        (40, What::ThreadOut { ran_ns: 0 }),
         (50, What::HardirqExit),
     ]);
     assert_eq!(accounts, Accounts::default());

@@ -40,6 +40,28 @@ pub enum Cause {
     Unowned(Class),
 }
 
+impl Cause {
+    /// The same, of packets that came in by `device`, where none was known.
+    pub(super) fn from(mut self, device: Device) -> Self {
+        let known = match &mut self {
+            Cause::Process { device, .. } | Cause::Socket { device, .. } => device,
+            Cause::Unowned(class) => match class {
+                Class::Forwarded { from, .. } | Class::Bridged { from, .. } => from,
+                Class::Xdp(device)
+                | Class::Dropped { device, .. }
+                | Class::KernelSocket(device)
+                | Class::EmptyPoll(device)
+                | Class::Unattributed(device) => device,
+                Class::Softirq(_) => return self,
+            },
+        };
+        if known.index == 0 {
+            *known = device;
+        }
+        self
+    }
+}
+
 /// Bottom-half time without an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {

@@ -5,7 +5,8 @@ use super::{Cause, Device, Runner, Softirq};
 /// Something that happened on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When, in nanoseconds of a clock that all CPUs share and that does not go backwards on any.
+    /// When, in nanoseconds of a clock that all CPUs share and that does not go backwards on any; of
+    /// no meaning for [`What::Arrive`].
     pub time_ns: u64,
     /// On which CPU.
     pub cpu: u32,
@@ -19,7 +20,11 @@ pub enum What {
     /// A thread of NAPI begins to run.
     ThreadIn,
     /// It stops.
-    ThreadOut,
+    ThreadOut {
+        /// How long it ran by the scheduler's account, in nanoseconds. That begins a little earlier,
+        /// with the switch to the thread; a tracer that does not know says 0.
+        ran_ns: u64,
+    },
     /// A softirq begins.
     SoftirqEnter(Softirq),
     /// It ends. A tracer knows whom it interrupted.

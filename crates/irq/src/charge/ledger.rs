@@ -57,34 +57,32 @@ struct Cpu {
     accounts: Accounts,
     /// A thread of NAPI runs.
     thread: bool,
+    thread_since_ns: u64,
     softirq: Option<Softirq>,
     /// Hard interrupts under way, one within the other, and since when.
     hardirqs: u32,
     hardirq_since_ns: u64,
     /// The run under way: a softirq, or a stretch of a NAPI thread without one.
     run_since_ns: u64,
-    run_hardirq_ns: u64,
     run_ns: u64,
-    /// Since the last point, up to the last hard interrupt; and since when after it.
-    open_ns: u64,
+    /// The last point.
     mark_ns: u64,
     poll: Poll,
 }
 
 impl Cpu {
-    fn record(&mut self, now: u64, what: What) {
+    fn record(&mut self, time_ns: u64, what: What) {
+        // The CPU's own time stands still in hard interrupts.
+        let now = time_ns.saturating_sub(self.accounts.hardirq_ns);
         match what {
             What::ThreadIn => self.thread_in(now),
-            What::ThreadOut => self.thread_out(now),
+            What::ThreadOut { ran_ns } => self.thread_out(now, ran_ns),
             What::SoftirqEnter(vector) => self.softirq_enter(now, vector),
             What::SoftirqExit(vector, runner) => self.softirq_exit(now, vector, runner),
-            What::HardirqEnter => self.hardirq_enter(now),
-            What::HardirqExit => self.hardirq_exit(now),
+            What::HardirqEnter => self.hardirq_enter(time_ns),
+            What::HardirqExit => self.hardirq_exit(time_ns),
             _ if !self.receives() => {}
-            What::Arrive(_) => {
-                let ns = self.point(now);
-                self.poll.arrive(ns);
-            }
+            What::Arrive(_) => self.poll.arrive(),
             What::Deliver { cause, packets } => {
                 let ns = self.point(now);
                 self.poll.deliver(cause, packets, ns, &mut self.accounts);
@@ -106,25 +104,17 @@ impl Cpu {
         vector && self.hardirqs == 0
     }
 
-    fn runs(&self) -> bool {
-        self.thread || self.softirq.is_some()
-    }
-
     fn begin(&mut self, now: u64) {
         self.run_since_ns = now;
-        self.run_hardirq_ns = 0;
         self.run_ns = 0;
-        self.open_ns = 0;
         self.mark_ns = now;
         self.hardirqs = 0;
     }
 
-    /// Time since the last point, without hard interrupts.
+    /// Time since the last point.
     fn point(&mut self, now: u64) -> u64 {
-        let ns = self.open_ns + now.saturating_sub(self.mark_ns);
-        self.open_ns = 0;
-        // Earlier: a hard interrupt came between the event and its being told.
-        self.mark_ns = self.mark_ns.max(now);
+        let ns = now.saturating_sub(self.mark_ns);
+        self.mark_ns = now;
         self.run_ns += ns;
         ns
     }
@@ -136,18 +126,21 @@ impl Cpu {
             Some(other) => self.accounts.charge(Cause::Unowned(Class::Softirq(other)), ns, 0),
         }
         self.accounts.suffer(runner, self.run_ns);
-        self.accounts.measured_ns += now.saturating_sub(self.run_since_ns + self.run_hardirq_ns);
+        self.accounts.measured_ns += now.saturating_sub(self.run_since_ns);
     }
 
     fn thread_in(&mut self, now: u64) {
         self.abandon();
         self.thread = true;
+        self.thread_since_ns = now;
         self.begin(now);
     }
 
-    fn thread_out(&mut self, now: u64) {
+    fn thread_out(&mut self, now: u64, ran_ns: u64) {
         if self.thread && self.softirq.is_none() {
-            self.end(now, Runner::NapiThread);
+            // The switch to the thread was for its packets too.
+            let end = if ran_ns == 0 { now } else { self.thread_since_ns + ran_ns };
+            self.end(end.max(self.mark_ns), Runner::NapiThread);
         }
         self.abandon();
         self.thread = false;
@@ -178,31 +171,18 @@ impl Cpu {
         self.softirq = None;
     }
 
-    fn hardirq_enter(&mut self, now: u64) {
+    fn hardirq_enter(&mut self, time_ns: u64) {
+        if self.hardirqs == 0 {
+            self.hardirq_since_ns = time_ns;
+        }
         self.hardirqs += 1;
-        if self.hardirqs > 1 {
-            return;
-        }
-        self.hardirq_since_ns = now;
-        if self.runs() {
-            self.open_ns += now.saturating_sub(self.mark_ns);
-        }
     }
 
-    fn hardirq_exit(&mut self, now: u64) {
-        match self.hardirqs {
-            // The tracer came in the middle of it.
-            0 => return,
-            1 => {}
-            _ => {
-                self.hardirqs -= 1;
-                return;
-            }
+    fn hardirq_exit(&mut self, time_ns: u64) {
+        // None: the tracer came in the middle of it.
+        if self.hardirqs == 1 {
+            self.accounts.hardirq_ns += time_ns.saturating_sub(self.hardirq_since_ns);
         }
-        self.hardirqs = 0;
-        let ns = now.saturating_sub(self.hardirq_since_ns);
-        self.accounts.hardirq_ns += ns;
-        self.run_hardirq_ns += ns;
-        self.mark_ns = now;
+        self.hardirqs = self.hardirqs.saturating_sub(1);
     }
 }

@@ -37,9 +37,9 @@ impl Poll {
         self.shared_ns + self.entries.iter().map(|entry| entry.own_ns).sum::<u64>()
     }
 
-    /// A packet comes up from the driver, `ns` after the last point.
-    pub(super) fn arrive(&mut self, ns: u64) {
-        self.shared_ns += ns;
+    /// A packet comes up from the driver: what is under way is more than the next packet's own. When
+    /// does not matter, since all of it until the next delivery is shared.
+    pub(super) fn arrive(&mut self) {
         self.delivered = false;
     }
 
@@ -72,6 +72,10 @@ impl Poll {
     pub(super) fn end(&mut self, device: Device, work: u32, xdp: bool, ns: u64, to: &mut Accounts) {
         self.shared_ns += ns;
         self.delivered = false;
+        if !self.settled {
+            // What did not come up from a device, such as packets that XDP gave to a socket.
+            self.entries.iter_mut().for_each(|entry| entry.cause = entry.cause.from(device));
+        }
         if self.settled || self.entries.is_empty() {
             let class = match (work, xdp) {
                 (0, _) => Class::EmptyPoll(device),
@@ -139,9 +143,9 @@ mod tests {
     #[test]
     fn what_packets_have_in_common_is_shared_by_their_number() {
         let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
-        poll.arrive(100);
-        poll.arrive(20);
-        poll.deliver(process(1), 1, 30, &mut accounts);
+        poll.arrive();
+        poll.arrive();
+        poll.deliver(process(1), 1, 150, &mut accounts);
         poll.deliver(process(2), 1, 7, &mut accounts);
         poll.deliver(process(1), 1, 5, &mut accounts);
         assert_eq!((accounts.owned_ns(), poll.pending_ns()), (0, 162));
@@ -150,6 +154,16 @@ mod tests {
         assert_eq!(amount(&accounts, process(1)), (107, 2));
         assert_eq!(amount(&accounts, process(2)), (58, 1));
         assert_eq!(poll.pending_ns(), 0);
+    }
+
+    #[test]
+    fn packets_that_no_device_sent_up_came_by_the_one_polled() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        let Cause::Process { process: who, .. } = process(1) else { unreachable!() };
+        let nowhere = Cause::Process { process: who, device: Device::default() };
+        poll.deliver(nowhere, 1, 10, &mut accounts);
+        poll.end(ETH0, 1, true, 5, &mut accounts);
+        assert_eq!(amount(&accounts, process(1)), (15, 1));
     }
 
     #[test]

@@ -58,19 +58,16 @@ fn runner(key: &irq_key) -> Option<Runner> {
 /// `None` for what this version does not know.
 pub(super) fn event(event: &irq_event) -> Option<Event> {
     let key = &event.key;
+    let value = event.value as u32;
     let what = match irq_what(event.what) {
         irq_what::IRQ_THREAD_IN => What::ThreadIn,
-        irq_what::IRQ_THREAD_OUT => What::ThreadOut,
+        irq_what::IRQ_THREAD_OUT => What::ThreadOut { ran_ns: event.value },
         irq_what::IRQ_SOFTIRQ_ENTER => What::SoftirqEnter(Softirq::from_number(key.a)?),
-        irq_what::IRQ_SOFTIRQ_EXIT => {
-            What::SoftirqExit(Softirq::from_number(event.value)?, runner(key)?)
-        }
-        irq_what::IRQ_HARDIRQ_ENTER => What::HardirqEnter,
-        irq_what::IRQ_HARDIRQ_EXIT => What::HardirqExit,
+        irq_what::IRQ_SOFTIRQ_EXIT => What::SoftirqExit(Softirq::from_number(value)?, runner(key)?),
         irq_what::IRQ_ARRIVE => What::Arrive(device(key)),
-        irq_what::IRQ_DELIVER => What::Deliver { cause: cause(key)?, packets: event.value },
+        irq_what::IRQ_DELIVER => What::Deliver { cause: cause(key)?, packets: value },
         irq_what::IRQ_POLL_END => {
-            What::PollEnd { device: device(key), work: event.value, xdp: key.a != 0 }
+            What::PollEnd { device: device(key), work: value, xdp: key.a != 0 }
         }
         _ => return None,
     };

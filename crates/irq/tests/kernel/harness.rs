@@ -1,15 +1,17 @@
 //! What the tests share: two hosts with a cable between them, and flows over it.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use onbeat_irq::Tracer;
 use onbeat_irq::charge::{Accounts, Amount, Cause, Device, Process};
 use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
 
 /// Longest wait for something that comes at once unless it never comes.
-const BOUND: Duration = Duration::from_secs(20);
+pub(crate) const BOUND: Duration = Duration::from_secs(20);
 
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
@@ -82,6 +84,11 @@ impl World {
         Flow { writer, reader }
     }
 
+    /// Waits until everything that was sent has been received.
+    pub(crate) fn rest(&self) {
+        self.thread_ns();
+    }
+
     /// Time that r0's thread of NAPI has run, in nanoseconds, once it has come to rest.
     pub(crate) fn thread_ns(&self) -> u64 {
         let instances = napi::instances(&self.receiver, "r0").unwrap().expect("Linux 6.8");
@@ -111,34 +118,72 @@ pub(crate) struct Flow {
     pub(crate) reader: UdpSocket,
 }
 
+/// A TCP connection.
+pub(crate) struct Stream {
+    pub(crate) writer: TcpStream,
+    pub(crate) reader: TcpStream,
+}
+
+impl World {
+    pub(crate) fn stream(&self) -> Stream {
+        let to: SocketAddr = (RECEIVER, 0).into();
+        let listener = self.receiver.namespace().run(|| TcpListener::bind(to)).unwrap().unwrap();
+        let to = listener.local_addr().unwrap();
+        let writer = self.sender.namespace().run(|| TcpStream::connect(to)).unwrap().unwrap();
+        Stream { writer, reader: listener.accept().unwrap().0 }
+    }
+}
+
 impl Flow {
     /// Sends packets, a few at a time, and reads each.
-    pub(crate) fn pass(&self, packets: usize, octets: usize) {
-        const AT_ONCE: usize = 32;
-        let payload = vec![0; octets];
-        let mut room = vec![0; octets];
+    pub(crate) fn pass(&self, packets: u32, octets: usize) {
+        const AT_ONCE: u32 = 32;
         let mut left = packets;
         while left > 0 {
             let now = left.min(AT_ONCE);
-            (0..now).for_each(|_| assert_eq!(self.writer.send(&payload).unwrap(), octets));
-            (0..now).for_each(|_| assert_eq!(self.reader.recv(&mut room).unwrap(), octets));
+            self.send(now, octets);
+            self.read(now);
             left -= now;
         }
+    }
+
+    pub(crate) fn send(&self, packets: u32, octets: usize) {
+        let payload = vec![0; octets];
+        (0..packets).for_each(|_| assert_eq!(self.writer.send(&payload).unwrap(), octets));
+    }
+
+    pub(crate) fn read(&self, packets: u32) {
+        let mut room = [0; 2048];
+        for _ in 0..packets {
+            self.reader.recv(&mut room).unwrap();
+        }
+    }
+}
+
+impl Stream {
+    pub(crate) fn send(&mut self, octets: usize) {
+        self.writer.write_all(&vec![0; octets]).unwrap();
     }
 }
 
 /// The process that the tests are.
 pub(crate) fn this_process() -> Process {
-    let text = fs::read_to_string("/proc/self/stat").unwrap();
-    let (_, rest) = text.rsplit_once(')').unwrap();
-    let start_ticks: u64 = rest.split_whitespace().nth(19).unwrap().parse().unwrap();
-    Process { pid: std::process::id(), start_ticks: start_ticks as u32 }
+    process(std::process::id())
 }
 
-/// The accounts of all CPUs together.
-pub(crate) fn total(cpus: &[Accounts]) -> Accounts {
+/// A process as the ledger names it.
+pub(crate) fn process(pid: u32) -> Process {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = text.rsplit_once(')').unwrap();
+    let start_ticks: u64 = rest.split_whitespace().nth(19).unwrap().parse().unwrap();
+    Process { pid, start_ticks: start_ticks as u32 }
+}
+
+/// The accounts of all CPUs together, with each socket's in its owner's.
+pub(crate) fn total(tracer: &Tracer) -> Accounts {
     let mut total = Accounts::default();
-    cpus.iter().for_each(|cpu| total.add(cpu));
+    tracer.accounts().unwrap().iter().for_each(|cpu| total.add(cpu));
+    total.resolve(|cookie| tracer.owner(cookie));
     total
 }
 

@@ -3,3 +3,6 @@
 mod differential;
 mod flow;
 mod harness;
+mod owners;
+mod reader;
+mod unowned;
