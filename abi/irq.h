@@ -45,7 +45,7 @@ struct irq_key {
 struct irq_owner {
 	__u32 pid;
 	__u32 start_ticks; /* since boot, as in /proc/PID/stat */
-};
+} __attribute__((aligned(8)));
 
 struct irq_amount {
 	__u64 ns;

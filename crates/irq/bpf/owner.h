@@ -73,21 +73,22 @@ static __always_inline void read_by(struct sock *sk, const struct task_struct *t
 		cookie = bpf_get_socket_cookie(sk);
 		bpf_map_update_elem(&found, &cookie, &now, BPF_ANY);
 	} else if (known->pid != now.pid || known->start_ticks != now.start_ticks) {
-		*known = now;
+		/* At once: another CPU may charge a packet to it. */
+		*(volatile __u64 *)known = *(__u64 *)&now;
 	}
 }
 
 /* The key of a packet for a socket; the device is in it already. */
 static __always_inline void for_socket(struct cpu *cpu, struct sock *sk, struct irq_key *key)
 {
-	struct irq_owner *owner = bpf_sk_storage_get(&owners, sk, NULL, 0);
-	__u64 cookie;
+	__u64 *owner = bpf_sk_storage_get(&owners, sk, NULL, 0), word, cookie;
 
 	cpu->waking = 0;
 	if (owner) {
+		word = *(volatile __u64 *)owner;
 		key->kind = IRQ_PROCESS;
-		key->a = owner->pid;
-		key->b = owner->start_ticks;
+		key->a = ((struct irq_owner *)&word)->pid;
+		key->b = ((struct irq_owner *)&word)->start_ticks;
 	} else if (BPF_CORE_READ_BITFIELD(sk, sk_kern_sock)) {
 		key->kind = IRQ_KERNEL_SOCKET;
 	} else {

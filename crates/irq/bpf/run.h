@@ -74,14 +74,18 @@ static __always_inline void thread_in(struct cpu *cpu, __u64 now, __u64 ran_befo
 	abandon(cpu);
 	cpu->thread = true;
 	cpu->thread_since_ns = now;
-	cpu->thread_ran_ns = ran_before_ns;
+	cpu->thread_ran_ns = ran_before_ns - cpu->hardirq_ns;
 	begin(cpu, now);
 }
 
 static __always_inline void thread_out(struct cpu *cpu, __u64 now, __u64 ran_ns)
 {
-	/* What the scheduler says it ran includes the switch to it. */
-	ran_ns -= cpu->thread_ran_ns;
+	/*
+	 * What the scheduler says it ran includes the switch to it, and hard interrupts, unless the
+	 * kernel keeps accounts of those (CONFIG_IRQ_TIME_ACCOUNTING): then it comes out too short,
+	 * and the last point is the end.
+	 */
+	ran_ns = cpu->thread ? ran_ns - cpu->thread_ran_ns - cpu->hardirq_ns : 0;
 	tell(now, IRQ_THREAD_OUT, NULL, ran_ns);
 	if (ran_ns)
 		now = cpu->thread_since_ns + ran_ns;

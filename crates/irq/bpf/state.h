@@ -33,7 +33,7 @@ struct cpu {
 	__u64 hardirq_since_ns;
 	__u64 hardirq_ns;
 	__u32 entries;
-	/* Since when the thread runs, and what the scheduler says it had run before. */
+	/* Since when the thread runs; what it had run before, without hard interrupts. */
 	__u64 thread_since_ns;
 	__u64 thread_ran_ns;
 	__u64 run_since_ns;

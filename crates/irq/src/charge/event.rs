@@ -21,8 +21,9 @@ pub enum What {
     ThreadIn,
     /// It stops.
     ThreadOut {
-        /// How long it ran by the scheduler's account, in nanoseconds. That begins a little earlier,
-        /// with the switch to the thread; a tracer that does not know says 0.
+        /// How long it ran by the scheduler's account, without hard interrupts, in nanoseconds. That
+        /// begins a little earlier, with the switch to the thread; a tracer that does not know says
+        /// 0.
         ran_ns: u64,
     },
     /// A softirq begins.

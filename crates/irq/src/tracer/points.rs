@@ -17,7 +17,7 @@ pub(super) struct Points {
 }
 
 /// Without these there is no ledger.
-const REQUIRED: [(&str, &str); 9] = [
+const REQUIRED: [(&str, &str); 10] = [
     ("softirq_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("irq_handler_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("sched_switch", "a kernel with CONFIG_TRACEPOINTS"),
@@ -25,6 +25,7 @@ const REQUIRED: [(&str, &str); 9] = [
     ("napi_poll", "a kernel with CONFIG_NET"),
     ("netif_receive_skb", "a kernel with CONFIG_NET"),
     ("net_dev_start_xmit", "a kernel with CONFIG_NET"),
+    ("kfree_skb", "a kernel with CONFIG_NET"),
     ("sk_data_ready", "Linux 6.3 or later"),
     ("sock_recv_length", "Linux 6.3 or later"),
 ];
