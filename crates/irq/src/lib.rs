@@ -5,9 +5,11 @@
 //!
 //! - [`charge`]: the ledger, as pure code.
 //! - [`policy`]: which priority a device's bottom half gets, as pure code.
+//! - [`Description`]: a process as a person knows it.
 //! - [`Tracer`]: the ledger in the kernel, by BPF programs on tracepoints.
 
 mod abi;
+mod describe;
 mod error;
 mod tracer;
 
@@ -16,5 +18,6 @@ pub mod charge;
 #[forbid(unsafe_code)]
 pub mod policy;
 
+pub use describe::Description;
 pub use error::{Error, Result};
 pub use tracer::{Events, Losses, Tracer};
