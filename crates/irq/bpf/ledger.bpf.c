@@ -99,6 +99,7 @@ static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 
 {
 	__u64 now = time_of(cpu);
 
+	cpu->last_sk = 0;
 	key->device = cpu->device;
 	key->netns = cpu->netns;
 	tell(now, IRQ_DELIVER, key, packets);
@@ -155,6 +156,8 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 		return 0;
 	name_device(&key, skb->dev);
 	tell(0, IRQ_ARRIVE, &key, 0);
+	if (cpu->device != key.device || cpu->netns != key.netns)
+		cpu->last_sk = 0;
 	cpu->device = key.device;
 	cpu->netns = key.netns;
 	cpu->waking = 0;
@@ -162,16 +165,32 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	return 0;
 }
 
+/* A packet for a socket: often the same one as before, which takes no look-up. */
+static __always_inline void deliver_to(struct cpu *cpu, struct sock *sk, __u32 packets)
+{
+	struct irq_key key = {};
+	struct entry *e;
+	__u64 now;
+
+	if (cpu->last_sk == (__u64)sk) {
+		now = time_of(cpu);
+		e = &cpu->entry[cpu->last_at % IRQ_MAX_CAUSES];
+		tell(now, IRQ_DELIVER, &e->key, packets);
+		add_packets(cpu, e, packets, point(cpu, now));
+		return;
+	}
+	for_socket(cpu, sk, &key);
+	deliver(cpu, &key, packets);
+	cpu->last_sk = key.kind == IRQ_PROCESS ? (__u64)sk : 0;
+}
+
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_sk_data_ready, struct sock *sk)
 {
 	struct cpu *cpu = receiving();
-	struct irq_key key = {};
 
-	if (!cpu)
-		return 0;
-	for_socket(cpu, sk, &key);
-	deliver(cpu, &key, !(tcp_is_probed && sk->sk_protocol == IPPROTO_TCP));
+	if (cpu)
+		deliver_to(cpu, sk, !(tcp_is_probed && sk->sk_protocol == IPPROTO_TCP));
 	return 0;
 }
 
@@ -179,12 +198,9 @@ SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_tcp_probe, struct sock *sk)
 {
 	struct cpu *cpu = receiving();
-	struct irq_key key = {};
 
-	if (!cpu)
-		return 0;
-	for_socket(cpu, sk, &key);
-	deliver(cpu, &key, 1);
+	if (cpu)
+		deliver_to(cpu, sk, 1);
 	return 0;
 }
 
@@ -199,11 +215,12 @@ int on_kfree_skb(__u64 *ctx)
 		return 0;
 	if (drops_name_socket)
 		sk = (struct sock *)ctx[3];
-	if (sk)
-		for_socket(cpu, sk, &key);
-	else
+	if (sk) {
+		deliver_to(cpu, sk, 1);
+	} else {
 		key.a = ctx[2];
-	deliver(cpu, &key, 1);
+		deliver(cpu, &key, 1);
+	}
 	return 0;
 }
 

@@ -67,7 +67,7 @@ static __always_inline bool same(const struct irq_key *x, const struct irq_key *
 	       x->netns == y->netns;
 }
 
-static __always_inline struct entry *add_entry(struct cpu *cpu, const struct irq_key *key)
+static __always_inline __u32 add_entry(struct cpu *cpu, const struct irq_key *key)
 {
 	__u32 at = cpu->entries;
 	struct entry *e;
@@ -75,6 +75,7 @@ static __always_inline struct entry *add_entry(struct cpu *cpu, const struct irq
 	if (at >= IRQ_MAX_CAUSES) {
 		share(cpu);
 		cpu->settled = false;
+		cpu->last_sk = 0;
 		at = 0;
 	}
 	cpu->entries = at + 1;
@@ -82,22 +83,32 @@ static __always_inline struct entry *add_entry(struct cpu *cpu, const struct irq
 	e->key = *key;
 	e->packets = 0;
 	e->own_ns = 0;
-	return e;
+	return at;
 }
 
-static __always_inline struct entry *find_entry(struct cpu *cpu, const struct irq_key *key)
+static __always_inline __u32 find_entry(struct cpu *cpu, const struct irq_key *key)
 {
 	__u32 i;
 
 	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++)
 		if (same(&cpu->entry[i].key, key))
-			return &cpu->entry[i];
+			return i;
 	return add_entry(cpu, key);
+}
+
+static __always_inline void add_packets(struct cpu *cpu, struct entry *e, __u32 packets, __u64 ns)
+{
+	if (cpu->delivered)
+		e->own_ns += ns;
+	else
+		cpu->shared_ns += ns;
+	e->packets += packets;
+	cpu->delivered = true;
 }
 
 __noinline int poll_deliver(struct cpu *cpu, const struct irq_key *key, __u32 packets, __u64 ns)
 {
-	struct entry *e;
+	__u32 at;
 
 	if (!cpu || !key)
 		return 0;
@@ -105,13 +116,9 @@ __noinline int poll_deliver(struct cpu *cpu, const struct irq_key *key, __u32 pa
 		cpu->entries = 0;
 		cpu->settled = false;
 	}
-	e = find_entry(cpu, key);
-	if (cpu->delivered)
-		e->own_ns += ns;
-	else
-		cpu->shared_ns += ns;
-	e->packets += packets;
-	cpu->delivered = true;
+	at = find_entry(cpu, key) % IRQ_MAX_CAUSES;
+	add_packets(cpu, &cpu->entry[at], packets, ns);
+	cpu->last_at = at;
 	return 0;
 }
 
@@ -134,18 +141,19 @@ static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bo
 	cpu->shared_ns += ns;
 	cpu->delivered = false;
 	cpu->waking = 0;
+	cpu->last_sk = 0;
 	cpu->device = 0;
 	cpu->netns = 0;
 	if (!cpu->settled)
 		name_devices(cpu, device);
 	if (cpu->settled || !cpu->entries) {
-		struct entry *e;
+		__u32 at;
 
 		device->kind = !work ? IRQ_EMPTY_POLL : xdp ? IRQ_XDP : IRQ_UNATTRIBUTED;
 		cpu->entries = 0;
 		cpu->settled = false;
-		e = add_entry(cpu, device);
-		e->packets = work;
+		at = add_entry(cpu, device) % IRQ_MAX_CAUSES;
+		cpu->entry[at].packets = work;
 	}
 	share(cpu);
 }
@@ -157,6 +165,7 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	cpu->settled = false;
 	cpu->delivered = false;
 	cpu->waking = 0;
+	cpu->last_sk = 0;
 	cpu->device = 0;
 	cpu->netns = 0;
 }

@@ -43,6 +43,9 @@ struct cpu {
 	__u64 shared_ns;
 	/* Cookie of the socket whose reader is not known, from its delivery to the wake-up. */
 	__u64 waking;
+	/* The socket of the last delivery in this poll, if it has an owner, and its entry. */
+	__u64 last_sk;
+	__u32 last_at;
 	/* The device that packets come from. */
 	__u32 netns;
 	__u32 device;
