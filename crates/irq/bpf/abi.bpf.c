@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Never loaded: the build makes the Rust side of abi/irq.h from this object's type information. */
+#include "irq.h"
+
+#define EXPORT(type) struct type type __attribute__((section(".data"), used))
+
+#define EXPORT_ENUM(type) enum type type __attribute__((section(".data"), used))
+
+EXPORT(irq_key);
+EXPORT(irq_owner);
+EXPORT(irq_amount);
+EXPORT(irq_totals);
+EXPORT(irq_event);
+EXPORT_ENUM(irq_kind);
+EXPORT_ENUM(irq_what);

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The part of the kernel's structures that the programs look at. Where each field is, the loader
+ * takes from the running kernel.
+ */
+#ifndef ONBEAT_KERNEL_H
+#define ONBEAT_KERNEL_H
+
+#include <linux/types.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct bpf_prog;
+
+struct bpf_xdp_entity {
+	struct bpf_prog *prog;
+};
+
+struct net_device {
+	unsigned long priv_flags : 32;
+	int ifindex;
+	possible_net_t nd_net;
+	struct bpf_xdp_entity xdp_state[3];
+};
+
+struct sock_common {
+	unsigned short skc_family;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	__u8 sk_kern_sock : 1;
+	__u16 sk_protocol;
+};
+
+struct sk_buff {
+	struct sock *sk;
+	struct net_device *dev;
+	int skb_iif;
+};
+
+struct napi_struct {
+	struct net_device *dev;
+};
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
+struct task_struct {
+	struct sched_entity se;
+	unsigned int flags;
+	int pid;
+	int tgid;
+	char comm[16];
+	struct task_struct *group_leader;
+	__u64 start_boottime;
+};
+
+#pragma clang attribute pop
+
+/* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
+/* include/linux/netdevice.h */
+#define IFF_BRIDGE_PORT (1 << 9)
+#define XDP_MODE_DRV	1
+
+/* kernel/softirq.c */
+#define NET_RX_SOFTIRQ 3
+
+#endif

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The interrupt ledger in the kernel: tracepoints that tell of bottom halves, of the packets
+ * within, and of who reads them.
+ */
+#include "owner.h"
+#include "run.h"
+#include <bpf/bpf_tracing.h>
+
+/* This kernel's kfree_skb tells the socket that a packet was for (Linux 6.11). */
+const volatile bool drops_name_socket;
+
+/* The packets of TCP are told by tcp_probe, and need not be counted when a reader is told. */
+const volatile bool tcp_is_probed;
+
+#define IPPROTO_TCP 6
+#define AF_UNIX	    1
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry, unsigned int vector)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu)
+		softirq_enter(cpu, time_of(cpu), vector);
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit, unsigned int vector)
+{
+	struct cpu *cpu = this_cpu();
+	struct irq_key runner = {};
+	__u64 now;
+
+	if (!cpu)
+		return 0;
+	now = time_of(cpu);
+	runner_of(bpf_get_current_task_btf(), &runner);
+	softirq_exit(cpu, now, vector, &runner);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_handler_entry)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu)
+		hardirq_enter(cpu);
+	return 0;
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(on_irq_handler_exit)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu)
+		hardirq_exit(cpu);
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct task_struct *next)
+{
+	bool out = thread_kind(previous) == THREAD_NAPI, in = thread_kind(next) == THREAD_NAPI;
+	struct cpu *cpu;
+	__u64 now;
+
+	if (!out && !in)
+		return 0;
+	cpu = this_cpu();
+	if (!cpu)
+		return 0;
+	now = time_of(cpu);
+	if (out)
+		thread_out(cpu, now, previous->se.sum_exec_runtime);
+	if (in)
+		thread_in(cpu, now, next->se.sum_exec_runtime);
+	return 0;
+}
+
+/* The state of this CPU, where it receives packets in a bottom half. */
+static __always_inline struct cpu *receiving(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	return cpu && receives(cpu) ? cpu : NULL;
+}
+
+static __always_inline void name_device(struct irq_key *key, const struct net_device *device)
+{
+	key->device = device->ifindex;
+	key->netns = device->nd_net.net->ns.inum;
+}
+
+static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 packets)
+{
+	__u64 now = time_of(cpu);
+
+	cpu->last_sk = 0;
+	key->device = cpu->device;
+	key->netns = cpu->netns;
+	tell(now, IRQ_DELIVER, key, packets);
+	poll_deliver(cpu, key, packets, point(cpu, now));
+}
+
+SEC("tp_btf/napi_poll")
+int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work)
+{
+	struct cpu *cpu = receiving();
+	struct irq_key key = {};
+	struct net_device *device;
+	bool xdp = false;
+	__u64 now;
+
+	if (!cpu)
+		return 0;
+	now = time_of(cpu);
+	device = napi->dev;
+	if (device) {
+		name_device(&key, device);
+		xdp = device->xdp_state[XDP_MODE_DRV].prog;
+		key.a = xdp;
+	}
+	tell(now, IRQ_POLL_END, &key, work);
+	key.a = 0;
+	poll_end(cpu, &key, xdp, work, point(cpu, now));
+	return 0;
+}
+
+/*
+ * A thread of NAPI whose switch we did not see: because it ran already when we came, or because,
+ * now and then, a switch is not told (seen with Linux 6.18). Its account at the scheduler makes up
+ * for what we missed.
+ */
+static __always_inline void catch_up(struct cpu *cpu)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!cpu->thread && !cpu->softirq && thread_kind(task) == THREAD_NAPI)
+		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
+{
+	struct cpu *cpu = this_cpu();
+	struct irq_key key = {};
+
+	if (!cpu)
+		return 0;
+	catch_up(cpu);
+	if (!receives(cpu))
+		return 0;
+	name_device(&key, skb->dev);
+	tell(0, IRQ_ARRIVE, &key, 0);
+	if (cpu->device != key.device || cpu->netns != key.netns)
+		cpu->last_sk = 0;
+	cpu->device = key.device;
+	cpu->netns = key.netns;
+	cpu->waking = 0;
+	cpu->delivered = false;
+	return 0;
+}
+
+/* A packet for a socket: often the same one as before, which takes no look-up. */
+static __always_inline void deliver_to(struct cpu *cpu, struct sock *sk, __u32 packets)
+{
+	struct irq_key key = {};
+	struct entry *e;
+	__u64 now;
+
+	if (cpu->last_sk == (__u64)sk) {
+		now = time_of(cpu);
+		e = &cpu->entry[cpu->last_at % IRQ_MAX_CAUSES];
+		tell(now, IRQ_DELIVER, &e->key, packets);
+		add_packets(cpu, e, packets, point(cpu, now));
+		return;
+	}
+	for_socket(cpu, sk, &key);
+	deliver(cpu, &key, packets);
+	cpu->last_sk = key.kind == IRQ_PROCESS ? (__u64)sk : 0;
+}
+
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(on_sk_data_ready, struct sock *sk)
+{
+	struct cpu *cpu = receiving();
+
+	if (cpu)
+		deliver_to(cpu, sk, !(tcp_is_probed && sk->sk_protocol == IPPROTO_TCP));
+	return 0;
+}
+
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(on_tcp_probe, struct sock *sk)
+{
+	struct cpu *cpu = receiving();
+
+	if (cpu)
+		deliver_to(cpu, sk, 1);
+	return 0;
+}
+
+SEC("tp_btf/kfree_skb")
+int on_kfree_skb(__u64 *ctx)
+{
+	struct cpu *cpu = receiving();
+	struct irq_key key = {.kind = IRQ_DROPPED};
+	struct sock *sk = NULL;
+
+	if (!cpu)
+		return 0;
+	if (drops_name_socket)
+		sk = (struct sock *)ctx[3];
+	if (sk) {
+		deliver_to(cpu, sk, 1);
+	} else {
+		key.a = ctx[2];
+		deliver(cpu, &key, 1);
+	}
+	return 0;
+}
+
+/* A packet that leaves and was sent by no socket here came in before. */
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(on_net_dev_start_xmit, struct sk_buff *skb, struct net_device *device)
+{
+	struct cpu *cpu = receiving();
+	struct irq_key key = {.kind = IRQ_FORWARDED};
+
+	if (!cpu || skb->sk || !skb->skb_iif)
+		return 0;
+	if (BPF_CORE_READ_BITFIELD(device, priv_flags) & IFF_BRIDGE_PORT)
+		key.kind = IRQ_BRIDGED;
+	key.a = device->ifindex;
+	deliver(cpu, &key, 1);
+	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_sock_recv_length, struct sock *sk)
+{
+	if (sk->__sk_common.skc_family != AF_UNIX)
+		read_by(sk, bpf_get_current_task_btf());
+	return 0;
+}
+
+/*
+ * The first wake-up after a packet for a socket that nobody has read from is that of who waits,
+ * unless an interrupt came between that is not traced (a timer's). So this is a hint, which the
+ * next wake-up may correct, and which does not outweigh a reader.
+ */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_sched_waking, struct task_struct *task)
+{
+	struct cpu *cpu = receiving();
+	struct irq_owner owner;
+	__u64 cookie;
+
+	if (!cpu || !cpu->waking)
+		return 0;
+	cookie = cpu->waking;
+	cpu->waking = 0;
+	if (task->flags & PF_KTHREAD)
+		return 0;
+	owner = owner_of(task);
+	bpf_map_update_elem(&found, &cookie, &owner, BPF_ANY);
+	return 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

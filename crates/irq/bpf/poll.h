@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Sharing out the time of a poll: crates/irq/src/charge/poll.rs, which says why. */
+#ifndef ONBEAT_POLL_H
+#define ONBEAT_POLL_H
+
+#include "state.h"
+
+/*
+ * What takes loops is in functions that are not static: the verifier looks at each of these once,
+ * by itself, instead of once for every way that leads to it.
+ */
+
+__noinline int charge(const struct irq_key *key, __u64 ns, __u64 packets)
+{
+	struct irq_amount *amount, none = {};
+	struct irq_totals *t;
+
+	if (!key || (!ns && !packets))
+		return 0;
+	amount = bpf_map_lookup_elem(&rows, key);
+	if (!amount) {
+		bpf_map_update_elem(&rows, key, &none, BPF_NOEXIST);
+		amount = bpf_map_lookup_elem(&rows, key);
+	}
+	if (amount) {
+		amount->ns += ns;
+		amount->packets += packets;
+		return 0;
+	}
+	t = this_totals();
+	if (t)
+		t->lost_ns += ns;
+	return 0;
+}
+
+/* Charges the entries with their own time, their parts of the common one, once with packets. */
+__noinline int share(struct cpu *cpu)
+{
+	__u64 weights = 0, left_ns, part_ns;
+	__u32 i;
+
+	if (!cpu)
+		return 0;
+	left_ns = cpu->shared_ns;
+	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++)
+		weights += cpu->entry[i].packets;
+	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++) {
+		struct entry *e = &cpu->entry[i];
+
+		/* What division leaves over is the last one's: nothing gets lost. */
+		if (i + 1 == cpu->entries)
+			part_ns = left_ns;
+		else
+			part_ns = weights ? cpu->shared_ns * e->packets / weights : 0;
+		left_ns -= part_ns;
+		charge(&e->key, e->own_ns + part_ns, cpu->settled ? 0 : e->packets);
+		e->own_ns = 0;
+	}
+	cpu->shared_ns = 0;
+	cpu->settled = true;
+	return 0;
+}
+
+static __always_inline bool same(const struct irq_key *x, const struct irq_key *y)
+{
+	return x->kind == y->kind && x->a == y->a && x->b == y->b && x->device == y->device &&
+	       x->netns == y->netns;
+}
+
+static __always_inline __u32 add_entry(struct cpu *cpu, const struct irq_key *key)
+{
+	__u32 at = cpu->entries;
+	struct entry *e;
+
+	if (at >= IRQ_MAX_CAUSES) {
+		share(cpu);
+		cpu->settled = false;
+		cpu->last_sk = 0;
+		at = 0;
+	}
+	cpu->entries = at + 1;
+	e = &cpu->entry[at];
+	e->key = *key;
+	e->packets = 0;
+	e->own_ns = 0;
+	return at;
+}
+
+static __always_inline __u32 find_entry(struct cpu *cpu, const struct irq_key *key)
+{
+	__u32 i;
+
+	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++)
+		if (same(&cpu->entry[i].key, key))
+			return i;
+	return add_entry(cpu, key);
+}
+
+static __always_inline void add_packets(struct cpu *cpu, struct entry *e, __u32 packets, __u64 ns)
+{
+	if (cpu->delivered)
+		e->own_ns += ns;
+	else
+		cpu->shared_ns += ns;
+	e->packets += packets;
+	cpu->delivered = true;
+}
+
+__noinline int poll_deliver(struct cpu *cpu, const struct irq_key *key, __u32 packets, __u64 ns)
+{
+	__u32 at;
+
+	if (!cpu || !key)
+		return 0;
+	if (cpu->settled) {
+		cpu->entries = 0;
+		cpu->settled = false;
+	}
+	at = find_entry(cpu, key) % IRQ_MAX_CAUSES;
+	add_packets(cpu, &cpu->entry[at], packets, ns);
+	cpu->last_at = at;
+	return 0;
+}
+
+/* What did not come up from a device, such as packets that XDP gave to a socket, is the poll's. */
+static __always_inline void name_devices(struct cpu *cpu, const struct irq_key *device)
+{
+	__u32 i;
+
+	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++) {
+		if (!cpu->entry[i].key.device) {
+			cpu->entry[i].key.device = device->device;
+			cpu->entry[i].key.netns = device->netns;
+		}
+	}
+}
+
+static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bool xdp, __u32 work,
+				     __u64 ns)
+{
+	cpu->shared_ns += ns;
+	cpu->delivered = false;
+	cpu->waking = 0;
+	cpu->last_sk = 0;
+	cpu->device = 0;
+	cpu->netns = 0;
+	if (!cpu->settled)
+		name_devices(cpu, device);
+	if (cpu->settled || !cpu->entries) {
+		__u32 at;
+
+		device->kind = !work ? IRQ_EMPTY_POLL : xdp ? IRQ_XDP : IRQ_UNATTRIBUTED;
+		cpu->entries = 0;
+		cpu->settled = false;
+		at = add_entry(cpu, device) % IRQ_MAX_CAUSES;
+		cpu->entry[at].packets = work;
+	}
+	share(cpu);
+}
+
+static __always_inline void poll_reset(struct cpu *cpu)
+{
+	cpu->entries = 0;
+	cpu->shared_ns = 0;
+	cpu->settled = false;
+	cpu->delivered = false;
+	cpu->waking = 0;
+	cpu->last_sk = 0;
+	cpu->device = 0;
+	cpu->netns = 0;
+}
+
+static __always_inline void poll_finish(struct cpu *cpu, __u64 ns)
+{
+	struct irq_key loop = {.kind = IRQ_EMPTY_POLL};
+
+	cpu->shared_ns += ns;
+	if (cpu->entries)
+		share(cpu);
+	else
+		charge(&loop, cpu->shared_ns, 0);
+	poll_reset(cpu);
+}
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Runs of bottom halves, and hard interrupts within: crates/irq/src/charge/ledger.rs. */
+#ifndef ONBEAT_RUN_H
+#define ONBEAT_RUN_H
+
+#include "poll.h"
+
+/*
+ * Whether what happens is part of receiving packets in a bottom half: the same points are passed in
+ * system calls, and by hard interrupts.
+ */
+static __always_inline bool receives(const struct cpu *cpu)
+{
+	bool rx = cpu->softirq ? cpu->softirq == NET_RX_SOFTIRQ + 1 : cpu->thread;
+
+	return rx && !cpu->hardirqs;
+}
+
+/* Time since the last point. */
+static __always_inline __u64 point(struct cpu *cpu, __u64 now)
+{
+	__u64 ns = now - cpu->mark_ns;
+
+	cpu->mark_ns = now;
+	cpu->run_ns += ns;
+	return ns;
+}
+
+static __always_inline void begin(struct cpu *cpu, __u64 now)
+{
+	cpu->run_since_ns = now;
+	cpu->run_ns = 0;
+	cpu->mark_ns = now;
+	cpu->hardirqs = 0;
+	poll_reset(cpu);
+}
+
+/* Drops a run whose end was not seen. */
+static __always_inline void abandon(struct cpu *cpu)
+{
+	poll_reset(cpu);
+	cpu->softirq = 0;
+}
+
+static __always_inline void end(struct cpu *cpu, __u64 now, const struct irq_key *runner)
+{
+	struct irq_totals *t = this_totals();
+	__u64 ns = point(cpu, now);
+
+	if (!cpu->softirq || cpu->softirq == NET_RX_SOFTIRQ + 1) {
+		poll_finish(cpu, ns);
+	} else {
+		struct irq_key vector = {.kind = IRQ_SOFTIRQ, .a = cpu->softirq - 1};
+
+		charge(&vector, ns, 0);
+	}
+	charge(runner, cpu->run_ns, 0);
+	if (t)
+		t->measured_ns += now - cpu->run_since_ns;
+}
+
+static __always_inline void end_thread(struct cpu *cpu, __u64 now)
+{
+	struct irq_key runner = {.kind = IRQ_BY_NAPI_THREAD};
+
+	if (cpu->thread && !cpu->softirq)
+		end(cpu, now, &runner);
+	abandon(cpu);
+}
+
+static __always_inline void thread_in(struct cpu *cpu, __u64 now, __u64 ran_before_ns)
+{
+	tell(now, IRQ_THREAD_IN, NULL, 0);
+	abandon(cpu);
+	cpu->thread = true;
+	cpu->thread_since_ns = now;
+	cpu->thread_ran_ns = ran_before_ns - cpu->hardirq_ns;
+	begin(cpu, now);
+}
+
+static __always_inline void thread_out(struct cpu *cpu, __u64 now, __u64 ran_ns)
+{
+	/*
+	 * What the scheduler says it ran includes the switch to it, and hard interrupts, unless the
+	 * kernel keeps accounts of those (CONFIG_IRQ_TIME_ACCOUNTING): then it comes out too short,
+	 * and the last point is the end.
+	 */
+	ran_ns = cpu->thread ? ran_ns - cpu->thread_ran_ns - cpu->hardirq_ns : 0;
+	tell(now, IRQ_THREAD_OUT, NULL, ran_ns);
+	if (ran_ns)
+		now = cpu->thread_since_ns + ran_ns;
+	if (now < cpu->mark_ns)
+		now = cpu->mark_ns;
+	end_thread(cpu, now);
+	cpu->thread = false;
+}
+
+static __always_inline void softirq_enter(struct cpu *cpu, __u64 now, __u32 vector)
+{
+	struct irq_key key = {.kind = IRQ_SOFTIRQ, .a = vector};
+
+	tell(now, IRQ_SOFTIRQ_ENTER, &key, 0);
+	end_thread(cpu, now);
+	cpu->softirq = vector + 1;
+	begin(cpu, now);
+}
+
+static __always_inline void softirq_exit(struct cpu *cpu, __u64 now, __u32 vector,
+					 const struct irq_key *runner)
+{
+	tell(now, IRQ_SOFTIRQ_EXIT, runner, vector);
+	if (cpu->softirq == vector + 1)
+		end(cpu, now, runner);
+	abandon(cpu);
+	if (cpu->thread)
+		begin(cpu, now);
+}
+
+static __always_inline void hardirq_enter(struct cpu *cpu)
+{
+	if (!cpu->hardirqs++)
+		cpu->hardirq_since_ns = bpf_ktime_get_ns();
+}
+
+static __always_inline void hardirq_exit(struct cpu *cpu)
+{
+	struct irq_totals *t = this_totals();
+	__u64 ns;
+
+	/* None: we came in the middle of it. */
+	if (!cpu->hardirqs || --cpu->hardirqs)
+		return;
+	ns = bpf_ktime_get_ns() - cpu->hardirq_since_ns;
+	cpu->hardirq_ns += ns;
+	if (t)
+		t->hardirq_ns += ns;
+}
+
+#endif

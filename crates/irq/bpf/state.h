@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What a CPU is doing, and the tables. */
+#ifndef ONBEAT_STATE_H
+#define ONBEAT_STATE_H
+
+#include <stdbool.h>
+#include <linux/bpf.h>
+#include "irq.h"
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+/* Whether every event is told; for tests, since it costs more than all the rest. */
+const volatile bool record;
+
+struct entry {
+	struct irq_key key;
+	__u32 packets;
+	__u64 own_ns;
+};
+
+struct cpu {
+	/* A thread of NAPI runs. */
+	bool thread;
+	/* The entries are those of a poll that is over, kept for what comes after it. */
+	bool settled;
+	/* The last point was a delivery. */
+	bool delivered;
+	/* One more than the vector under way: zero, as the table begins, is none. */
+	__u32 softirq;
+	/* Hard interrupts under way, since when, and how long all before took. */
+	__u32 hardirqs;
+	__u64 hardirq_since_ns;
+	__u64 hardirq_ns;
+	__u32 entries;
+	/* Since when the thread runs; what it had run before, without hard interrupts. */
+	__u64 thread_since_ns;
+	__u64 thread_ran_ns;
+	__u64 run_since_ns;
+	__u64 run_ns;
+	/* The last point. */
+	__u64 mark_ns;
+	__u64 shared_ns;
+	/* Cookie of the socket whose reader is not known, from its delivery to the wake-up. */
+	__u64 waking;
+	/* The socket of the last delivery in this poll, if it has an owner, and its entry. */
+	__u64 last_sk;
+	__u32 last_at;
+	/* The device that packets come from. */
+	__u32 netns;
+	__u32 device;
+	struct entry entry[IRQ_MAX_CAUSES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct irq_totals);
+} totals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct irq_key);
+	__type(value, struct irq_amount);
+} rows SEC(".maps");
+
+/* Who reads a socket; gone with the socket. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct irq_owner);
+} owners SEC(".maps");
+
+/* By cookie: whose a socket turned out to be after packets had come for it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, struct irq_owner);
+} found SEC(".maps");
+
+/* The loader gives it its size where it wants to see events. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} events SEC(".maps");
+
+static __always_inline struct cpu *this_cpu(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&cpus, &zero);
+}
+
+/* The time of a CPU, which stands still in hard interrupts. */
+static __always_inline __u64 time_of(struct cpu *cpu)
+{
+	volatile __u64 *hardirq_ns = &cpu->hardirq_ns;
+	__u64 before = *hardirq_ns, now = bpf_ktime_get_ns();
+
+	/* One came in between; a second one at once is rarer than what it would spoil is small. */
+	if (*hardirq_ns != before) {
+		before = *hardirq_ns;
+		now = bpf_ktime_get_ns();
+	}
+	return now - before;
+}
+
+static __always_inline struct irq_totals *this_totals(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&totals, &zero);
+}
+
+static __always_inline void tell(__u64 now, __u32 what, const struct irq_key *key, __u64 value)
+{
+	struct irq_totals *t;
+	struct irq_event *event;
+
+	if (!record)
+		return;
+	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		t = this_totals();
+		if (t)
+			t->lost_events++;
+		return;
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	event->time_ns = now;
+	event->cpu = bpf_get_smp_processor_id();
+	event->what = what;
+	if (key)
+		event->key = *key;
+	event->value = value;
+	bpf_ringbuf_submit(event, 0);
+}
+
+#endif

@@ -1,0 +1,188 @@
+//! From what happens on a CPU to its accounts.
+//!
+//! ```text
+//!  softirq, or a thread of NAPI running
+//!  ├───────────┬───────────┬────────┬───────┬────────────┬─────────────┤
+//!  enter       arrive      deliver  deliver poll end     poll end      exit
+//!   driver, GRO  protocols   packet   tail,   the next      loop
+//!   (shared)     (shared)    (own)    driver  poll
+//! ```
+//! A hard interrupt within is cut out. A softirq that a thread of NAPI runs between two polls is a
+//! run of its own, on that thread's time.
+
+use std::collections::BTreeMap;
+
+use super::poll::Poll;
+use super::{Accounts, Cause, Class, Event, Runner, Softirq, What};
+
+/// Keeps the accounts of all CPUs, event by event.
+///
+/// Events of a CPU come in the order of their times; those of several CPUs may be interleaved in
+/// any way. A tracer that starts or loses events in the middle of something costs no more than that
+/// something: what has no beginning is not charged.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    cpus: BTreeMap<u32, Cpu>,
+}
+
+impl Ledger {
+    /// With nothing in it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes an event.
+    pub fn record(&mut self, event: &Event) {
+        self.cpus.entry(event.cpu).or_default().record(event.time_ns, event.what);
+    }
+
+    /// The accounts of each CPU that anything happened on.
+    pub fn cpus(&self) -> impl Iterator<Item = (u32, &Accounts)> {
+        self.cpus.iter().map(|(number, cpu)| (*number, &cpu.accounts))
+    }
+
+    /// The accounts of all CPUs together.
+    #[must_use]
+    pub fn total(&self) -> Accounts {
+        let mut total = Accounts::default();
+        self.cpus.values().for_each(|cpu| total.add(&cpu.accounts));
+        total
+    }
+}
+
+/// What a CPU is doing.
+#[derive(Debug, Clone, Default)]
+struct Cpu {
+    accounts: Accounts,
+    /// A thread of NAPI runs.
+    thread: bool,
+    thread_since_ns: u64,
+    softirq: Option<Softirq>,
+    /// Hard interrupts under way, one within the other, and since when.
+    hardirqs: u32,
+    hardirq_since_ns: u64,
+    /// The run under way: a softirq, or a stretch of a NAPI thread without one.
+    run_since_ns: u64,
+    run_ns: u64,
+    /// The last point.
+    mark_ns: u64,
+    poll: Poll,
+}
+
+impl Cpu {
+    fn record(&mut self, time_ns: u64, what: What) {
+        // The CPU's own time stands still in hard interrupts.
+        let now = time_ns.saturating_sub(self.accounts.hardirq_ns);
+        match what {
+            What::ThreadIn => self.thread_in(now),
+            What::ThreadOut { ran_ns } => self.thread_out(now, ran_ns),
+            What::SoftirqEnter(vector) => self.softirq_enter(now, vector),
+            What::SoftirqExit(vector, runner) => self.softirq_exit(now, vector, runner),
+            What::HardirqEnter => self.hardirq_enter(time_ns),
+            What::HardirqExit => self.hardirq_exit(time_ns),
+            _ if !self.receives() => {}
+            What::Arrive(_) => self.poll.arrive(),
+            What::Deliver { cause, packets } => {
+                let ns = self.point(now);
+                self.poll.deliver(cause, packets, ns, &mut self.accounts);
+            }
+            What::PollEnd { device, work, xdp } => {
+                let ns = self.point(now);
+                self.poll.end(device, work, xdp, ns, &mut self.accounts);
+            }
+        }
+    }
+
+    /// Whether what happens is part of receiving packets in a bottom half: the same points are
+    /// passed in system calls, and by hard interrupts.
+    fn receives(&self) -> bool {
+        let vector = match self.softirq {
+            Some(vector) => vector == Softirq::NetRx,
+            None => self.thread,
+        };
+        vector && self.hardirqs == 0
+    }
+
+    fn begin(&mut self, now: u64) {
+        self.run_since_ns = now;
+        self.run_ns = 0;
+        self.mark_ns = now;
+        self.hardirqs = 0;
+    }
+
+    /// Time since the last point.
+    fn point(&mut self, now: u64) -> u64 {
+        let ns = now.saturating_sub(self.mark_ns);
+        self.mark_ns = now;
+        self.run_ns += ns;
+        ns
+    }
+
+    fn end(&mut self, now: u64, runner: Runner) {
+        let ns = self.point(now);
+        match self.softirq {
+            None | Some(Softirq::NetRx) => self.poll.finish(ns, &mut self.accounts),
+            Some(other) => self.accounts.charge(Cause::Unowned(Class::Softirq(other)), ns, 0),
+        }
+        self.accounts.suffer(runner, self.run_ns);
+        self.accounts.measured_ns += now.saturating_sub(self.run_since_ns);
+    }
+
+    fn thread_in(&mut self, now: u64) {
+        self.abandon();
+        self.thread = true;
+        self.thread_since_ns = now;
+        self.begin(now);
+    }
+
+    fn thread_out(&mut self, now: u64, ran_ns: u64) {
+        if self.thread && self.softirq.is_none() {
+            // The switch to the thread was for its packets too.
+            let end = if ran_ns == 0 { now } else { self.thread_since_ns + ran_ns };
+            self.end(end.max(self.mark_ns), Runner::NapiThread);
+        }
+        self.abandon();
+        self.thread = false;
+    }
+
+    fn softirq_enter(&mut self, now: u64, vector: Softirq) {
+        if self.thread && self.softirq.is_none() {
+            self.end(now, Runner::NapiThread);
+        }
+        self.abandon();
+        self.softirq = Some(vector);
+        self.begin(now);
+    }
+
+    fn softirq_exit(&mut self, now: u64, vector: Softirq, runner: Runner) {
+        if self.softirq == Some(vector) {
+            self.end(now, runner);
+        }
+        self.abandon();
+        if self.thread {
+            self.begin(now);
+        }
+    }
+
+    /// Drops a run whose end was not seen.
+    fn abandon(&mut self) {
+        self.poll = Poll::default();
+        self.softirq = None;
+    }
+
+    fn hardirq_enter(&mut self, time_ns: u64) {
+        if self.hardirqs == 0 {
+            self.hardirq_since_ns = time_ns;
+        }
+        self.hardirqs += 1;
+    }
+
+    fn hardirq_exit(&mut self, time_ns: u64) {
+        // None: the tracer came in the middle of it.
+        if self.hardirqs == 1 {
+            self.accounts.hardirq_ns += time_ns.saturating_sub(self.hardirq_since_ns);
+        }
+        self.hardirqs = self.hardirqs.saturating_sub(1);
+    }
+}

@@ -1,0 +1,229 @@
+//! Sharing out the time of a poll among the packets it brought.
+//!
+//! Packets come out of a poll in batches: the driver makes several, GRO merges some, the protocols
+//! take a list of them through each layer before the next. So there is time that belongs to one
+//! packet (from one delivery to the next) and time that the packets of a poll have in common. The
+//! former goes to whom the packet is for; the latter is shared by number of packets when the poll is
+//! over. Nothing is carried from one poll to the next but the loop between them: freeing what other
+//! CPUs gave back, signalling them, going to sleep. That comes after a poll, and is shared like it.
+
+use super::{Accounts, Cause, Class, Device};
+
+/// Causes of one poll at most; with more, what they have in common is shared out in parts.
+pub const MAX_CAUSES: usize = 16;
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    cause: Cause,
+    own_ns: u64,
+    packets: u32,
+}
+
+/// The poll under way, or the last one.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Poll {
+    entries: Vec<Entry>,
+    shared_ns: u64,
+    /// The entries are those of a poll that is over, kept for what comes after it.
+    settled: bool,
+    /// The last point was a delivery.
+    delivered: bool,
+}
+
+impl Poll {
+    /// Time not charged yet, in nanoseconds.
+    #[cfg(test)]
+    pub(super) fn pending_ns(&self) -> u64 {
+        self.shared_ns + self.entries.iter().map(|entry| entry.own_ns).sum::<u64>()
+    }
+
+    /// A packet comes up from the driver: what is under way is more than the next packet's own. When
+    /// does not matter, since all of it until the next delivery is shared.
+    pub(super) fn arrive(&mut self) {
+        self.delivered = false;
+    }
+
+    /// It is known whom a packet is for, `ns` after the last point.
+    pub(super) fn deliver(&mut self, cause: Cause, packets: u32, ns: u64, to: &mut Accounts) {
+        if self.settled {
+            self.entries.clear();
+            self.settled = false;
+        }
+        let known = self.entries.iter().rposition(|entry| entry.cause == cause);
+        let at = known.unwrap_or_else(|| {
+            if self.entries.len() == MAX_CAUSES {
+                self.share(to);
+                self.entries.clear();
+                self.settled = false;
+            }
+            self.entries.push(Entry { cause, own_ns: 0, packets: 0 });
+            self.entries.len() - 1
+        });
+        if self.delivered {
+            self.entries[at].own_ns += ns;
+        } else {
+            self.shared_ns += ns;
+        }
+        self.entries[at].packets += packets;
+        self.delivered = true;
+    }
+
+    /// The poll ends, `ns` after the last point.
+    pub(super) fn end(&mut self, device: Device, work: u32, xdp: bool, ns: u64, to: &mut Accounts) {
+        self.shared_ns += ns;
+        self.delivered = false;
+        if !self.settled {
+            // What did not come up from a device, such as packets that XDP gave to a socket.
+            self.entries.iter_mut().for_each(|entry| entry.cause = entry.cause.from(device));
+        }
+        if self.settled || self.entries.is_empty() {
+            let class = match (work, xdp) {
+                (0, _) => Class::EmptyPoll(device),
+                (_, true) => Class::Xdp(device),
+                (_, false) => Class::Unattributed(device),
+            };
+            self.entries.clear();
+            self.settled = false;
+            self.entries.push(Entry { cause: Cause::Unowned(class), own_ns: 0, packets: work });
+        }
+        self.share(to);
+    }
+
+    /// The run of the bottom half ends, `ns` after the last point.
+    pub(super) fn finish(&mut self, ns: u64, to: &mut Accounts) {
+        self.shared_ns += ns;
+        if self.entries.is_empty() {
+            let class = Class::EmptyPoll(Device::default());
+            to.charge(Cause::Unowned(class), self.shared_ns, 0);
+        } else {
+            self.share(to);
+        }
+        *self = Self::default();
+    }
+
+    /// Charges the entries with their own time, their parts of the common one, and once with their
+    /// packets.
+    fn share(&mut self, to: &mut Accounts) {
+        let weights: u64 = self.entries.iter().map(|entry| u64::from(entry.packets)).sum();
+        let mut left_ns = self.shared_ns;
+        let mut entries = self.entries.iter_mut().peekable();
+        while let Some(entry) = entries.next() {
+            // What division leaves over is the last one's: nothing gets lost.
+            let part_ns = match (entries.peek(), weights) {
+                (None, _) => left_ns,
+                (Some(_), 0) => 0,
+                (Some(_), _) => self.shared_ns * u64::from(entry.packets) / weights,
+            };
+            left_ns -= part_ns;
+            let packets = if self.settled { 0 } else { entry.packets.into() };
+            to.charge(entry.cause, entry.own_ns + part_ns, packets);
+            entry.own_ns = 0;
+        }
+        self.shared_ns = 0;
+        self.settled = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::{Amount, Process};
+
+    const ETH0: Device = Device { netns: 1, index: 2 };
+
+    fn process(pid: u32) -> Cause {
+        Cause::Process { process: Process { pid, start_ticks: 0 }, device: ETH0 }
+    }
+
+    fn amount(accounts: &Accounts, cause: Cause) -> (u64, u64) {
+        let Amount { ns, packets } = accounts.caused.get(&cause).copied().unwrap_or_default();
+        (ns, packets)
+    }
+
+    #[test]
+    fn what_packets_have_in_common_is_shared_by_their_number() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        poll.arrive();
+        poll.arrive();
+        poll.deliver(process(1), 1, 150, &mut accounts);
+        poll.deliver(process(2), 1, 7, &mut accounts);
+        poll.deliver(process(1), 1, 5, &mut accounts);
+        assert_eq!((accounts.owned_ns(), poll.pending_ns()), (0, 162));
+        poll.end(ETH0, 3, false, 3, &mut accounts);
+        // 153 in common: 102 and 51.
+        assert_eq!(amount(&accounts, process(1)), (107, 2));
+        assert_eq!(amount(&accounts, process(2)), (58, 1));
+        assert_eq!(poll.pending_ns(), 0);
+    }
+
+    #[test]
+    fn packets_that_no_device_sent_up_came_by_the_one_polled() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        let Cause::Process { process: who, .. } = process(1) else { unreachable!() };
+        let nowhere = Cause::Process { process: who, device: Device::default() };
+        poll.deliver(nowhere, 1, 10, &mut accounts);
+        poll.end(ETH0, 1, true, 5, &mut accounts);
+        assert_eq!(amount(&accounts, process(1)), (15, 1));
+    }
+
+    #[test]
+    fn what_comes_after_a_poll_is_its_packets() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        poll.deliver(process(1), 1, 10, &mut accounts);
+        poll.end(ETH0, 1, false, 5, &mut accounts);
+        poll.finish(4, &mut accounts);
+        assert_eq!(amount(&accounts, process(1)), (19, 1));
+    }
+
+    #[test]
+    fn polls_without_packets_have_classes() {
+        for (work, xdp, class) in [
+            (0, false, Class::EmptyPoll(ETH0)),
+            (0, true, Class::EmptyPoll(ETH0)),
+            (3, true, Class::Xdp(ETH0)),
+            (3, false, Class::Unattributed(ETH0)),
+        ] {
+            let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+            // What was delivered in the poll before does not count for this one.
+            poll.deliver(process(1), 1, 1, &mut accounts);
+            poll.end(ETH0, 1, xdp, 1, &mut accounts);
+            poll.end(ETH0, work, xdp, 10, &mut accounts);
+            poll.finish(2, &mut accounts);
+            assert_eq!(amount(&accounts, process(1)), (2, 1));
+            assert_eq!(amount(&accounts, Cause::Unowned(class)), (12, work.into()), "{class:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_without_a_poll_is_the_loop() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        poll.finish(9, &mut accounts);
+        let nowhere = Cause::Unowned(Class::EmptyPoll(Device::default()));
+        assert_eq!(amount(&accounts, nowhere), (9, 0));
+    }
+
+    #[test]
+    fn more_causes_than_fit_are_shared_out_in_parts() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        let causes = MAX_CAUSES as u32 * 2 + 3;
+        for pid in 0..causes {
+            poll.deliver(process(pid), 1, 100, &mut accounts);
+        }
+        poll.end(ETH0, causes, false, 30, &mut accounts);
+        assert_eq!(accounts.owned_ns(), u64::from(causes) * 100 + 30);
+        for pid in 0..causes {
+            assert_eq!(amount(&accounts, process(pid)).1, 1, "packets of {pid}");
+        }
+    }
+
+    #[test]
+    fn a_packet_counted_before_gets_its_time_only() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        poll.deliver(process(1), 1, 10, &mut accounts);
+        poll.deliver(process(1), 0, 20, &mut accounts);
+        poll.deliver(process(2), 0, 40, &mut accounts);
+        poll.end(ETH0, 1, false, 5, &mut accounts);
+        assert_eq!(amount(&accounts, process(1)), (35, 1));
+        assert_eq!(amount(&accounts, process(2)), (40, 0));
+    }
+}

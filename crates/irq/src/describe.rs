@@ -1,0 +1,145 @@
+//! What is said of a process beside its number.
+
+use std::fs;
+use std::path::Path;
+
+use crate::charge::Process;
+
+/// A process as a person knows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Description {
+    /// Its name: at most 15 octets, and not always that of its program.
+    pub command: String,
+    /// Its control group, from the root of the hierarchy: `/system.slice/ssh.service`.
+    pub cgroup: Option<String>,
+    /// The container it is in, by the id or name that the container's manager uses.
+    pub container: Option<String>,
+}
+
+impl Description {
+    /// Of a process that runs; `None` where it has ended, even if another one has its number.
+    ///
+    /// Numbers are those of the host's first pid namespace, as the ledger has them: in a container
+    /// with processes of its own this finds others, whose start differs, and so none.
+    #[must_use]
+    pub fn of(process: Process) -> Option<Self> {
+        Self::below(Path::new("/proc"), process)
+    }
+
+    fn below(proc: &Path, process: Process) -> Option<Self> {
+        let directory = proc.join(process.pid.to_string());
+        let (command, start_ticks) = stat(&fs::read_to_string(directory.join("stat")).ok()?)?;
+        if start_ticks != process.start_ticks {
+            return None;
+        }
+        let cgroups = fs::read_to_string(directory.join("cgroup")).unwrap_or_default();
+        let cgroup = cgroup(&cgroups).map(str::to_owned);
+        let container = cgroup.as_deref().and_then(container).map(str::to_owned);
+        Some(Self { command, cgroup, container })
+    }
+}
+
+/// Name and start of a process, of /proc/PID/stat. The name is in parentheses, and may hold some.
+fn stat(text: &str) -> Option<(String, u32)> {
+    let (before, after) = text.rsplit_once(')')?;
+    let (_, command) = before.split_once('(')?;
+    // Field 22; the first after the name is 3.
+    let start: u64 = after.split_whitespace().nth(19)?.parse().ok()?;
+    Some((command.to_owned(), start as u32))
+}
+
+/// Of /proc/PID/cgroup: the group of the unified hierarchy, or else of systemd's or the first.
+fn cgroup(text: &str) -> Option<&str> {
+    let groups = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let of = |hierarchy: &str| groups().find(|(name, _)| *name == hierarchy);
+    // On a host of both versions the unified one may have nobody but the root.
+    let found = of("").filter(|(_, path)| *path != "/").or_else(|| of("name=systemd"));
+    found.or_else(|| groups().next()).map(|(_, path)| path)
+}
+
+/// The container that a control group is of. Docker, Podman, containerd and CRI-O name it by 64
+/// hexadecimal digits, LXC by its name.
+fn container(cgroup: &str) -> Option<&str> {
+    const ID: usize = 64;
+    let is_id = |word: &&str| word.len() == ID && word.bytes().all(|b| b.is_ascii_hexdigit());
+    cgroup.split(['/', '-', '.', ':']).rfind(is_id).or_else(|| {
+        let mut parts = cgroup.split('/');
+        parts.find_map(|part| part.strip_prefix("lxc.payload.")).or_else(|| {
+            let (_, rest) = cgroup.split_once("/lxc/")?;
+            rest.split('/').next()
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_found_and_its_successor_is_not() {
+        let text = fs::read_to_string("/proc/self/stat").unwrap();
+        let (command, start_ticks) = stat(&text).unwrap();
+        let process = Process { pid: std::process::id(), start_ticks };
+        assert_eq!(Description::of(process).unwrap().command, command);
+        let successor = Process { start_ticks: start_ticks + 1, ..process };
+        assert_eq!(Description::of(successor), None);
+    }
+
+    #[test]
+    fn names_may_hold_anything() {
+        let fields = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4294967297 99";
+        for name in ["cat", "a b", "((", ") S 1 (x", "\u{e9}"] {
+            let line = format!("17 ({name}) {fields}\n");
+            // What is above 32 bits is cut off, as in the ledger.
+            assert_eq!(stat(&line), Some((name.to_owned(), 1)), "{line}");
+        }
+        for broken in [
+            "",
+            "17",
+            "17 (cat",
+            "17 (cat) S 1",
+            "17 (cat) S 1 1 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 x",
+        ] {
+            assert_eq!(stat(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn the_group_that_says_most() {
+        for (text, group) in [
+            ("0::/user.slice\n", Some("/user.slice")),
+            ("0::/\n", Some("/")),
+            ("12:cpu:/a\n1:name=systemd:/b\n0::/\n", Some("/b")),
+            ("12:cpu,cpuacct:/a\n11:net_cls:/c\n", Some("/a")),
+            ("12:cpu:/a\n0::/d:e\n", Some("/d:e")),
+            ("", None),
+            ("broken\n", None),
+        ] {
+            assert_eq!(cgroup(text), group, "{text}");
+        }
+    }
+
+    #[test]
+    fn containers_by_the_groups_of_their_managers() {
+        let id = "3f".repeat(32);
+        for path in [
+            format!("/docker/{id}"),
+            format!("/system.slice/docker-{id}.scope"),
+            format!("/machine.slice/libpod-{id}.scope/container"),
+            format!("/kubepods.slice/kubepods-pod1_2.slice/cri-containerd-{id}.scope"),
+            format!("/kubepods/besteffort/pod9/{id}"),
+            format!("/system.slice/containerd.service/kubepods-pod1.slice:cri-containerd:{id}"),
+            format!("/docker/{}/docker/{id}", "0a".repeat(32)),
+        ] {
+            assert_eq!(container(&path), Some(id.as_str()), "{path}");
+        }
+        for (path, name) in [
+            ("/lxc/web/init.scope", Some("web")),
+            ("/lxc.payload.web/system.slice", Some("web")),
+            ("/user.slice/user-0.slice/session-1.scope", None),
+            ("/", None),
+        ] {
+            assert_eq!(container(path), name, "{path}");
+        }
+    }
+}

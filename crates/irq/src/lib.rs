@@ -1,0 +1,23 @@
+//! Bottom-half time: charged to the processes that cause it, scheduled by those that wait for it.
+//!
+//! After "Process-aware Interrupt Scheduling and Accounting" (Zhang, West, RTSS 2006), on a kernel
+//! that nobody patched.
+//!
+//! - [`charge`]: the ledger, as pure code.
+//! - [`policy`]: which priority a device's bottom half gets, as pure code.
+//! - [`Description`]: a process as a person knows it.
+//! - [`Tracer`]: the ledger in the kernel, by BPF programs on tracepoints.
+
+mod abi;
+mod describe;
+mod error;
+mod tracer;
+
+#[forbid(unsafe_code)]
+pub mod charge;
+#[forbid(unsafe_code)]
+pub mod policy;
+
+pub use describe::Description;
+pub use error::{Error, Result};
+pub use tracer::{Events, Losses, Tracer};

@@ -1,0 +1,142 @@
+//! What the traffic of a process may cost.
+//!
+//! A packet has to be dropped before it costs anything, so a budget of time becomes a limit of
+//! packets: the budget divided by what a packet of this process was seen to cost (early
+//! demultiplexing, as in "Lazy Receiver Processing", Druschel and Banga, OSDI 1996).
+
+use crate::charge::Amount;
+
+/// Bottom-half time that a process may cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Nanoseconds in each second: 100,000,000 is a tenth of a CPU.
+    pub ns_per_s: u64,
+}
+
+/// What may be let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Everything.
+    None,
+    /// So many packets a second; what is above is dropped early.
+    PacketsPerSecond(u64),
+}
+
+/// Part of a new measurement in the smoothed cost of a packet: 1 in 4.
+const SMOOTHING: f64 = 0.25;
+/// A limit is given up when what is offered would cost less than this part of the budget,
+const RELEASE: f64 = 0.9;
+/// in as many intervals one after the other.
+const RELEASE_INTERVALS: u32 = 3;
+
+/// Watches a process against its budget.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    budget: Budget,
+    ns_per_packet: Option<f64>,
+    limit: Limit,
+    calm: u32,
+}
+
+impl Meter {
+    /// Lets everything in until the first interval has been seen.
+    #[must_use]
+    pub fn new(budget: Budget) -> Self {
+        Self { budget, ns_per_packet: None, limit: Limit::None, calm: 0 }
+    }
+
+    /// Takes an interval of `interval_ns`: what the process caused, and how many of its packets were
+    /// dropped early. What those cost is not the process's: they were dropped to save it.
+    pub fn observe(&mut self, interval_ns: u64, caused: Amount, dropped: u64) -> Limit {
+        if interval_ns == 0 {
+            return self.limit;
+        }
+        if let Some(now) = caused.ns_per_packet() {
+            self.ns_per_packet = Some(match self.ns_per_packet {
+                Some(before) => before + SMOOTHING * (now - before),
+                None => now,
+            });
+        }
+        let Some(ns_per_packet) = self.ns_per_packet.filter(|cost| *cost > 0.0) else {
+            return self.limit;
+        };
+        let seconds = interval_ns as f64 / 1e9;
+        let budget = self.budget.ns_per_s as f64;
+        let affordable = (budget / ns_per_packet) as u64;
+        let passed = caused.ns as f64 / seconds;
+        let offered = passed + dropped as f64 * ns_per_packet / seconds;
+
+        match self.limit {
+            Limit::None if passed > budget => self.limit = Limit::PacketsPerSecond(affordable),
+            Limit::None => {}
+            Limit::PacketsPerSecond(_) => {
+                self.calm = if offered < RELEASE * budget { self.calm + 1 } else { 0 };
+                self.limit = Limit::PacketsPerSecond(affordable);
+                if self.calm == RELEASE_INTERVALS {
+                    (self.limit, self.calm) = (Limit::None, 0);
+                }
+            }
+        }
+        self.limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A process that is offered packets of a certain cost, with the limit applied.
+    fn intervals(meter: &mut Meter, offered: u64, ns_per_packet: u64, count: usize) -> Vec<Limit> {
+        let once = |_| {
+            let passed = match meter.limit {
+                Limit::None => offered,
+                Limit::PacketsPerSecond(limit) => offered.min(limit),
+            };
+            let caused = Amount { ns: passed * ns_per_packet, packets: passed };
+            meter.observe(SECOND, caused, offered - passed)
+        };
+        (0..count).map(once).collect()
+    }
+
+    #[test]
+    fn what_exceeds_the_budget_is_limited_until_it_does_no_more() {
+        // A tenth of a CPU, at 1 us for each packet: 100,000 packets.
+        let mut meter = Meter::new(Budget { ns_per_s: SECOND / 10 });
+        let limited = Limit::PacketsPerSecond(100_000);
+        for (offered, count, expected) in [
+            (90_000, 3, vec![Limit::None; 3]),
+            (500_000, 3, vec![limited; 3]),
+            // Not low enough to be sure.
+            (95_000, 4, vec![limited; 4]),
+            (80_000, 2, vec![limited; 2]),
+            (500_000, 1, vec![limited]),
+            (80_000, 3, vec![limited, limited, Limit::None]),
+        ] {
+            assert_eq!(intervals(&mut meter, offered, 1000, count), expected, "{offered}");
+        }
+    }
+
+    #[test]
+    fn the_limit_follows_what_packets_cost() {
+        let mut meter = Meter::new(Budget { ns_per_s: SECOND / 10 });
+        intervals(&mut meter, 500_000, 1000, 1);
+        let limits = intervals(&mut meter, 500_000, 2000, 30);
+        assert_eq!(limits.first(), Some(&Limit::PacketsPerSecond(80_000)));
+        let Some(Limit::PacketsPerSecond(last)) = limits.last() else { panic!("{limits:?}") };
+        assert!((50_000..50_100).contains(last), "{last}");
+    }
+
+    #[test]
+    fn silence_says_nothing_of_costs() {
+        let mut meter = Meter::new(Budget { ns_per_s: 1 });
+        assert_eq!(meter.observe(SECOND, Amount::default(), 0), Limit::None);
+        assert_eq!(meter.observe(0, Amount { ns: 100, packets: 1 }, 0), Limit::None);
+        // All of it was dropped early: the limit stays.
+        let mut meter = Meter::new(Budget { ns_per_s: SECOND / 10 });
+        intervals(&mut meter, 500_000, 1000, 1);
+        let limit = meter.observe(SECOND, Amount::default(), 400_000);
+        assert_eq!(limit, Limit::PacketsPerSecond(100_000));
+    }
+}

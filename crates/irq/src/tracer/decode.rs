@@ -1,0 +1,75 @@
+//! From rows and events of the programs to the ledger's own words.
+
+use crate::abi::{irq_amount, irq_event, irq_key, irq_kind, irq_what};
+use crate::charge::{
+    Accounts, Amount, Cause, Class, Device, Event, Process, Runner, Softirq, What,
+};
+
+/// Puts a row of a CPU where it belongs. Rows that say nothing are those of other CPUs.
+pub(super) fn row(key: &irq_key, amount: &irq_amount, accounts: &mut Accounts) {
+    let irq_amount { ns, packets } = *amount;
+    if ns == 0 && packets == 0 {
+        return;
+    }
+    if let Some(cause) = cause(key) {
+        accounts.caused.insert(cause, Amount { ns, packets });
+    } else if let Some(runner) = runner(key) {
+        accounts.suffered.insert(runner, ns);
+    }
+}
+
+fn device(key: &irq_key) -> Device {
+    Device { netns: key.netns, index: key.device }
+}
+
+fn process(key: &irq_key) -> Process {
+    Process { pid: key.a, start_ticks: key.b }
+}
+
+fn cause(key: &irq_key) -> Option<Cause> {
+    let device = device(key);
+    Some(match irq_kind(key.kind) {
+        irq_kind::IRQ_PROCESS => Cause::Process { process: process(key), device },
+        irq_kind::IRQ_SOCKET => {
+            Cause::Socket { cookie: u64::from(key.a) | u64::from(key.b) << 32, device }
+        }
+        irq_kind::IRQ_FORWARDED => Cause::Unowned(Class::Forwarded { from: device, to: key.a }),
+        irq_kind::IRQ_BRIDGED => Cause::Unowned(Class::Bridged { from: device, to: key.a }),
+        irq_kind::IRQ_XDP => Cause::Unowned(Class::Xdp(device)),
+        irq_kind::IRQ_DROPPED => Cause::Unowned(Class::Dropped { device, reason: key.a }),
+        irq_kind::IRQ_KERNEL_SOCKET => Cause::Unowned(Class::KernelSocket(device)),
+        irq_kind::IRQ_EMPTY_POLL => Cause::Unowned(Class::EmptyPoll(device)),
+        irq_kind::IRQ_UNATTRIBUTED => Cause::Unowned(Class::Unattributed(device)),
+        irq_kind::IRQ_SOFTIRQ => Cause::Unowned(Class::Softirq(Softirq::from_number(key.a)?)),
+        _ => return None,
+    })
+}
+
+fn runner(key: &irq_key) -> Option<Runner> {
+    Some(match irq_kind(key.kind) {
+        irq_kind::IRQ_BY_PROCESS => Runner::Process(process(key)),
+        irq_kind::IRQ_BY_IDLE => Runner::Idle,
+        irq_kind::IRQ_BY_KSOFTIRQD => Runner::Ksoftirqd,
+        irq_kind::IRQ_BY_NAPI_THREAD => Runner::NapiThread,
+        _ => return None,
+    })
+}
+
+/// `None` for what this version does not know.
+pub(super) fn event(event: &irq_event) -> Option<Event> {
+    let key = &event.key;
+    let value = event.value as u32;
+    let what = match irq_what(event.what) {
+        irq_what::IRQ_THREAD_IN => What::ThreadIn,
+        irq_what::IRQ_THREAD_OUT => What::ThreadOut { ran_ns: event.value },
+        irq_what::IRQ_SOFTIRQ_ENTER => What::SoftirqEnter(Softirq::from_number(key.a)?),
+        irq_what::IRQ_SOFTIRQ_EXIT => What::SoftirqExit(Softirq::from_number(value)?, runner(key)?),
+        irq_what::IRQ_ARRIVE => What::Arrive(device(key)),
+        irq_what::IRQ_DELIVER => What::Deliver { cause: cause(key)?, packets: value },
+        irq_what::IRQ_POLL_END => {
+            What::PollEnd { device: device(key), work: value, xdp: key.a != 0 }
+        }
+        _ => return None,
+    };
+    Some(Event { time_ns: event.time_ns, cpu: event.cpu, what })
+}

@@ -1,0 +1,59 @@
+//! What this kernel can be asked.
+
+use std::fs;
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
+
+use crate::error::{Error, Result};
+
+/// The tracepoints that differ from kernel to kernel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Points {
+    /// A packet of an established TCP connection begins to be looked at.
+    pub(super) tcp_probe: bool,
+    /// The tracepoint of dropped packets says for which socket they were (Linux 6.11).
+    pub(super) drops_name_socket: bool,
+}
+
+/// Without these there is no ledger.
+const REQUIRED: [(&str, &str); 10] = [
+    ("softirq_entry", "a kernel with CONFIG_TRACEPOINTS"),
+    ("irq_handler_entry", "a kernel with CONFIG_TRACEPOINTS"),
+    ("sched_switch", "a kernel with CONFIG_TRACEPOINTS"),
+    ("sched_waking", "a kernel with CONFIG_TRACEPOINTS"),
+    ("napi_poll", "a kernel with CONFIG_NET"),
+    ("netif_receive_skb", "a kernel with CONFIG_NET"),
+    ("net_dev_start_xmit", "a kernel with CONFIG_NET"),
+    ("kfree_skb", "a kernel with CONFIG_NET"),
+    ("sk_data_ready", "Linux 6.3 or later"),
+    ("sock_recv_length", "Linux 6.3 or later"),
+];
+
+impl Points {
+    pub(super) fn find() -> Result<Self> {
+        let realtime = fs::read_to_string("/sys/kernel/realtime").unwrap_or_default();
+        if realtime.trim() == "1" {
+            return Err(Error::PreemptRt);
+        }
+        let types = Btf::from_vmlinux().map_err(Error::NoTypes)?;
+        for (name, remedy) in REQUIRED {
+            if arguments(&types, name).is_none() {
+                return Err(Error::NoTracepoint { name, remedy });
+            }
+        }
+        Ok(Self {
+            tcp_probe: arguments(&types, "tcp_probe").is_some(),
+            drops_name_socket: arguments(&types, "kfree_skb").is_some_and(|count| count >= 4),
+        })
+    }
+}
+
+/// How many arguments a tracepoint has; `None` where there is no such tracepoint.
+fn arguments(types: &Btf<'_>, tracepoint: &str) -> Option<usize> {
+    let definition: Typedef<'_> = types.type_by_name(&format!("btf_trace_{tracepoint}"))?;
+    let pointer = Ptr::try_from(definition.next_type()?).ok()?;
+    let prototype = FuncProto::try_from(pointer.next_type()?).ok()?;
+    // The first one is the kernel's own.
+    prototype.len().checked_sub(1)
+}

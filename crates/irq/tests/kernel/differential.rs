@@ -1,0 +1,71 @@
+//! The programs against the pure ledger: the same events, the same accounts, to the nanosecond.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use onbeat_irq::Tracer;
+use onbeat_irq::charge::{Accounts, Ledger, What};
+
+use crate::harness::{World, possible};
+
+#[test]
+fn the_kernel_and_the_pure_ledger_agree() {
+    if !possible() {
+        return;
+    }
+    let threaded = World::new(true);
+    let softirq = World::new(false);
+    let flows = [threaded.flow(), threaded.flow(), softirq.flow()];
+
+    let (mut tracer, mut events) = Tracer::record().unwrap();
+    let mut ledger = Ledger::new();
+    let mut kinds = BTreeMap::new();
+    let mut replay = |events: &mut onbeat_irq::Events| {
+        for event in events.take().unwrap() {
+            *kinds.entry(kind(&event.what)).or_insert(0u32) += 1;
+            ledger.record(&event);
+        }
+    };
+    for _ in 0..20 {
+        for flow in &flows {
+            flow.pass(100, 512);
+        }
+        replay(&mut events);
+    }
+    tracer.stop();
+    replay(&mut events);
+    assert_eq!(tracer.losses().unwrap(), Default::default());
+
+    for seen in ["thread", "softirq", "arrive", "deliver", "poll"] {
+        assert!(kinds.get(seen).is_some_and(|count| *count > 100), "{seen}: {kinds:?}");
+    }
+    let pure: BTreeMap<u32, Accounts> =
+        ledger.cpus().map(|(cpu, accounts)| (cpu, accounts.clone())).collect();
+    // Hard interrupts are taken out of the times before they are told.
+    let without_hardirqs = |accounts| Accounts { hardirq_ns: 0, ..accounts };
+    // A program that was running when it was detached may still be.
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let kernel: BTreeMap<u32, Accounts> = (0..)
+            .zip(tracer.accounts().unwrap().into_iter().map(without_hardirqs))
+            .filter(|(cpu, _)| pure.contains_key(cpu))
+            .collect();
+        if kernel == pure {
+            return;
+        }
+        if Instant::now() > deadline {
+            assert_eq!(kernel, pure);
+        }
+    }
+}
+
+fn kind(what: &What) -> &'static str {
+    match what {
+        What::ThreadIn | What::ThreadOut { .. } => "thread",
+        What::SoftirqEnter(_) | What::SoftirqExit(..) => "softirq",
+        What::HardirqEnter | What::HardirqExit => unreachable!("{what:?} is not told"),
+        What::Arrive(_) => "arrive",
+        What::Deliver { .. } => "deliver",
+        What::PollEnd { .. } => "poll",
+    }
+}

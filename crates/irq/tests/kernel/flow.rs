@@ -1,0 +1,84 @@
+//! One flow, against what the kernel itself says it cost.
+
+use onbeat_irq::Tracer;
+use onbeat_irq::charge::{Cause, Runner};
+
+use crate::harness::{World, caused, possible, this_process, total};
+
+const PACKETS: u32 = 20_000;
+
+/// The thread of NAPI does nothing but receive this flow, so that its run time is the flow's cost.
+#[test]
+fn a_flow_costs_what_the_napi_thread_ran() {
+    if !possible() {
+        return;
+    }
+    let world = World::new(true);
+    let flow = world.flow();
+    // Now the hosts know each other's addresses.
+    flow.pass(10, 512);
+
+    let before_ns = world.thread_ns();
+    let mut tracer = Tracer::start().unwrap();
+    flow.pass(PACKETS, 512);
+    let ran_ns = world.thread_ns() - before_ns;
+    tracer.stop();
+
+    let accounts = total(&tracer);
+    let charged = caused(&accounts, this_process(), world.device());
+    assert_eq!(charged.packets, PACKETS.into(), "{:?} {:?}", accounts.caused, tracer.losses());
+    let share = charged.ns as f64 / ran_ns as f64;
+    assert!((0.9..1.1).contains(&share), "{} of {ran_ns} ns charged: {share:.3}", charged.ns);
+    assert!(accounts.suffered[&Runner::NapiThread] >= charged.ns);
+    assert_eq!(tracer.losses().unwrap(), Default::default());
+}
+
+/// The sender's own system calls receive: it suffers what the reader causes.
+#[test]
+fn a_flow_in_softirq_is_charged_alike() {
+    if !possible() {
+        return;
+    }
+    let world = World::new(false);
+    let flow = world.flow();
+    flow.pass(10, 512);
+
+    let mut tracer = Tracer::start().unwrap();
+    flow.pass(PACKETS, 512);
+    tracer.stop();
+
+    let accounts = total(&tracer);
+    let charged = caused(&accounts, this_process(), world.device());
+    assert_eq!(charged.packets, PACKETS.into());
+    assert!(accounts.suffered_by_processes_ns() > 0);
+    // Both CPUs were in the middle of something, at most, when the programs came and went.
+    let imbalance = accounts.imbalance_ns() as f64 / accounts.measured_ns as f64;
+    assert!(imbalance < 0.01, "{} of {} ns", accounts.imbalance_ns(), accounts.measured_ns);
+}
+
+/// Nobody has read from the socket: its time is kept for it, and goes to the process that a packet
+/// wakes.
+#[test]
+fn a_socket_that_nobody_reads_keeps_its_own_account() {
+    if !possible() {
+        return;
+    }
+    let world = World::new(true);
+    let flow = world.flow();
+    let mut tracer = Tracer::start().unwrap();
+    const SENT: u32 = 100;
+    flow.send(SENT, 64);
+    world.rest();
+    tracer.stop();
+
+    let mut accounts = total(&tracer);
+    let device = world.device();
+    let of_device =
+        |cause: &Cause| matches!(cause, Cause::Socket { device: d, .. } if *d == device);
+    let sockets: Vec<_> = accounts.caused.iter().filter(|(cause, _)| of_device(cause)).collect();
+    assert_eq!(sockets.len(), 1, "{sockets:?}");
+    assert_eq!(sockets[0].1.packets, SENT.into());
+    // Told by /proc/net or the like, later.
+    accounts.resolve(|_| Some(this_process()));
+    assert_eq!(caused(&accounts, this_process(), device).packets, SENT.into());
+}

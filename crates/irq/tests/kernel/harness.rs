@@ -1,0 +1,193 @@
+//! What the tests share: two hosts with a cable between them, and flows over it.
+
+use std::fs;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use onbeat_irq::Tracer;
+use onbeat_irq::charge::{Accounts, Amount, Cause, Device, Process};
+use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
+
+/// Longest wait for something that comes at once unless it never comes.
+pub(crate) const BOUND: Duration = Duration::from_secs(20);
+
+const SENDER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+
+pub(crate) fn possible() -> bool {
+    require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 3)])
+}
+
+/// Two namespaces and a veth pair:
+///
+/// ```text
+///   sender: "s0" 10.9.0.1 --------- receiver: "r0" 10.9.0.2
+/// ```
+pub(crate) struct World {
+    pub(crate) sender: Handle,
+    pub(crate) receiver: Handle,
+}
+
+impl World {
+    /// `threaded`: whether what comes in by r0 is received in a thread of NAPI.
+    pub(crate) fn new(threaded: bool) -> Self {
+        let (sender, receiver) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        let (sender, receiver) =
+            (Handle::in_namespace(&sender).unwrap(), Handle::in_namespace(&receiver).unwrap());
+        let far = VethEnd::new("r0").namespace(receiver.namespace());
+        sender.create_veth(&VethEnd::new("s0"), &far).unwrap();
+        for (handle, name, address) in [(&sender, "s0", SENDER), (&receiver, "r0", RECEIVER)] {
+            // What nobody asked for would be in the accounts: neighbour discovery.
+            handle.set_ipv6(name, false).unwrap();
+            handle.add_address(name, IpAddr::V4(address), 24).unwrap();
+            handle.set_up(name).unwrap();
+        }
+        sender.wait_carrier("s0", BOUND).unwrap();
+        receiver.wait_carrier("r0", BOUND).unwrap();
+        let world = Self { sender, receiver };
+        if threaded {
+            // A veth has NAPI only with GRO, and takes it only for what is not merged already.
+            let ethtool = |handle: &Handle| Ethtool::in_namespace(handle.namespace()).unwrap();
+            ethtool(&world.receiver).set_features("r0", &[("rx-gro", true)]).unwrap();
+            let features = ethtool(&world.sender).features("s0").unwrap();
+            let segments =
+                |name: &str| name.starts_with("tx-tcp") && name.ends_with("segmentation");
+            let off: Vec<_> = features
+                .iter()
+                .filter(|feature| segments(&feature.name))
+                .map(|feature| (feature.name.as_str(), false))
+                .collect();
+            ethtool(&world.sender).set_features("s0", &off).unwrap();
+            let set = || napi::set_threaded("r0", true);
+            world.receiver.namespace().run_with_sysfs(set).unwrap().unwrap();
+        }
+        world
+    }
+
+    /// Where the receiver's packets come in.
+    pub(crate) fn device(&self) -> Device {
+        Device {
+            netns: self.receiver.namespace().inode() as u32,
+            index: self.receiver.index("r0").unwrap(),
+        }
+    }
+
+    pub(crate) fn flow(&self) -> Flow {
+        let to: SocketAddr = (RECEIVER, 0).into();
+        let reader = self.receiver.namespace().run(|| UdpSocket::bind(to)).unwrap().unwrap();
+        reader.set_read_timeout(Some(BOUND)).unwrap();
+        let bind = || UdpSocket::bind((SENDER, 0));
+        let writer = self.sender.namespace().run(bind).unwrap().unwrap();
+        writer.connect(reader.local_addr().unwrap()).unwrap();
+        Flow { writer, reader }
+    }
+
+    /// Waits until everything that was sent has been received.
+    pub(crate) fn rest(&self) {
+        self.thread_ns();
+    }
+
+    /// Time that r0's thread of NAPI has run, in nanoseconds, once it has come to rest.
+    pub(crate) fn thread_ns(&self) -> u64 {
+        let instances = napi::instances(&self.receiver, "r0").unwrap().expect("Linux 6.8");
+        let pid = instances.iter().find_map(|instance| instance.pid).expect("it is threaded");
+        let read = || {
+            let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+            text.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+        };
+        let sleeps = || {
+            let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            status
+                .rsplit_once(')')
+                .is_some_and(|(_, rest)| rest.trim_start().starts_with(['S', 'I']))
+        };
+        let deadline = Instant::now() + BOUND;
+        while !sleeps() {
+            assert!(Instant::now() < deadline, "the thread of r0 does not come to rest");
+            std::thread::yield_now();
+        }
+        read()
+    }
+}
+
+/// A UDP flow.
+pub(crate) struct Flow {
+    pub(crate) writer: UdpSocket,
+    pub(crate) reader: UdpSocket,
+}
+
+/// A TCP connection.
+pub(crate) struct Stream {
+    pub(crate) writer: TcpStream,
+    pub(crate) reader: TcpStream,
+}
+
+impl World {
+    pub(crate) fn stream(&self) -> Stream {
+        let to: SocketAddr = (RECEIVER, 0).into();
+        let listener = self.receiver.namespace().run(|| TcpListener::bind(to)).unwrap().unwrap();
+        let to = listener.local_addr().unwrap();
+        let writer = self.sender.namespace().run(|| TcpStream::connect(to)).unwrap().unwrap();
+        Stream { writer, reader: listener.accept().unwrap().0 }
+    }
+}
+
+impl Flow {
+    /// Sends packets, a few at a time, and reads each.
+    pub(crate) fn pass(&self, packets: u32, octets: usize) {
+        const AT_ONCE: u32 = 32;
+        let mut left = packets;
+        while left > 0 {
+            let now = left.min(AT_ONCE);
+            self.send(now, octets);
+            self.read(now);
+            left -= now;
+        }
+    }
+
+    pub(crate) fn send(&self, packets: u32, octets: usize) {
+        let payload = vec![0; octets];
+        (0..packets).for_each(|_| assert_eq!(self.writer.send(&payload).unwrap(), octets));
+    }
+
+    pub(crate) fn read(&self, packets: u32) {
+        let mut room = [0; 2048];
+        for _ in 0..packets {
+            self.reader.recv(&mut room).unwrap();
+        }
+    }
+}
+
+impl Stream {
+    pub(crate) fn send(&mut self, octets: usize) {
+        self.writer.write_all(&vec![0; octets]).unwrap();
+    }
+}
+
+/// The process that the tests are.
+pub(crate) fn this_process() -> Process {
+    process(std::process::id())
+}
+
+/// A process as the ledger names it.
+pub(crate) fn process(pid: u32) -> Process {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = text.rsplit_once(')').unwrap();
+    let start_ticks: u64 = rest.split_whitespace().nth(19).unwrap().parse().unwrap();
+    Process { pid, start_ticks: start_ticks as u32 }
+}
+
+/// The accounts of all CPUs together, with each socket's in its owner's.
+pub(crate) fn total(tracer: &Tracer) -> Accounts {
+    let mut total = Accounts::default();
+    tracer.accounts().unwrap().iter().for_each(|cpu| total.add(cpu));
+    total.resolve(|cookie| tracer.owner(cookie));
+    total
+}
+
+/// What a process caused by packets of a device.
+pub(crate) fn caused(accounts: &Accounts, process: Process, device: Device) -> Amount {
+    accounts.caused.get(&Cause::Process { process, device }).copied().unwrap_or_default()
+}

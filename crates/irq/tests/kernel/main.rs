@@ -1,0 +1,8 @@
+//! The ledger in the kernel, on real packets between namespaces of our own.
+
+mod differential;
+mod flow;
+mod harness;
+mod owners;
+mod reader;
+mod unowned;
