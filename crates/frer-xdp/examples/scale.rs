@@ -123,7 +123,7 @@ fn kernel(all: &[Stream]) {
     let megabytes = memory.octets as f64 / 1e6;
     println!("  tables: {megabytes:.1} MB, {} octets a stream", memory.octets_per_stream());
 
-    let program = |name| {
+    let program = |name: &String| {
         let (ingress, _) = plane.programs(name).expect("a port of ours");
         ingress.as_fd().try_clone_to_owned().expect("a descriptor")
     };

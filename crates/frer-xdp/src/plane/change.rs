@@ -368,9 +368,12 @@ fn undo(plane: &mut Plane, plan: &Plan<'_>, prepared: Prepared) {
 /// stream that is told otherwise finds it at all times.
 fn commit(plane: &mut Plane, plan: Plan<'_>, prepared: Prepared) -> Result<()> {
     let mut left = Vec::new();
+    // Where the kernel fails, the rest is done all the same: the next change does the part anew.
+    let mut outcome = Ok(());
     for &(slot, config) in &prepared.configure {
         let op = c::OP_CONFIGURE;
-        plane.control.run(&frer_request { op, slot, config, ..Default::default() })?;
+        let configured = plane.control.run(&frer_request { op, slot, config, ..<_>::default() });
+        outcome = outcome.and(configured);
     }
     let steps = || plan.steps.iter().zip(&prepared.rooms);
     let is_new = |plane: &Plane, step: &Step| !plane.entries.contains_key(&step.key);
@@ -378,15 +381,22 @@ fn commit(plane: &mut Plane, plan: Plan<'_>, prepared: Prepared) -> Result<()> {
         steps().filter(|(step, _)| step.heir.is_some()).partition(|(step, _)| is_new(plane, step));
     for (step, room) in new.into_iter().chain(there) {
         let heir = step.heir.expect("those without were left out");
-        switch(plane, &prepared, &step.key, heir, *room, &mut left)?;
+        outcome = outcome.and(switch(plane, &prepared, &step.key, heir, *room, &mut left));
     }
     for (step, _) in steps().filter(|(step, _)| step.heir.is_none()) {
-        plane.lose(&step.key, &mut left)?;
+        outcome = outcome.and(plane.lose(&step.key, &mut left));
     }
-    note(plane, plan, prepared.applied, &mut left);
+    let numbers = note(plane, plan, prepared.applied, &mut left);
     plane.leave_unused_splits(&prepared.splits, &mut left);
     plane.retire(left);
-    Ok(())
+    if outcome.is_err() {
+        for number in numbers {
+            let applied = plane.streams[number].as_mut().expect("it was just noted");
+            applied.port_slots.clear();
+        }
+        plane.swept = false;
+    }
+    outcome
 }
 
 /// Has frames with a key find its heir.
@@ -406,7 +416,11 @@ fn switch(
         (Some(Room { slot, place }), there) => {
             let entry = Entry { slot, owner, stream, does };
             plane.tables.write_member(&entry);
-            plane.tables.find(key, place, Found { member: slot, state: does.state })?;
+            let found = Found { member: slot, state: does.state };
+            if let Err(error) = plane.tables.find(key, place, found) {
+                left.push(Retiree::Member { slot, stream });
+                return Err(error);
+            }
             plane.hold(&entry);
             match &there {
                 Some(before) => plane.unhold(before, left),
@@ -427,8 +441,9 @@ fn switch(
 impl Plane {
     /// From now on nothing is found by a key.
     pub(super) fn lose(&mut self, key: &Key, left: &mut Vec<Retiree>) -> Result<()> {
-        let Some(entry) = self.entries.remove(key) else { return Ok(()) };
+        let Some(entry) = self.entries.get(key).copied() else { return Ok(()) };
         left.extend(self.tables.lose(key)?.map(Retiree::Place));
+        self.entries.remove(key);
         self.unhold(&entry, left);
         self.unrefer_split(entry.does.split, left);
         self.shapes.remove(key.kind());
@@ -453,9 +468,15 @@ impl Plane {
     }
 }
 
-/// Notes what is in the tables now, and leaves what streams no longer have.
-fn note(plane: &mut Plane, plan: Plan<'_>, applied: Vec<Applied>, left: &mut Vec<Retiree>) {
-    let mut before = HashMap::new();
+/// Notes what is in the tables now, and leaves what streams no longer have; the numbers of those that
+/// came or changed.
+fn note(
+    plane: &mut Plane,
+    plan: Plan<'_>,
+    applied: Vec<Applied>,
+    left: &mut Vec<Retiree>,
+) -> Vec<usize> {
+    let (mut before, mut numbers) = (HashMap::new(), Vec::new());
     for number in plan.leaving {
         let stream = plane.streams[number].take().expect("a stream that leaves was there");
         stream.members.iter().for_each(|member| plane.claims.remove(&member.keys));
@@ -480,9 +501,11 @@ fn note(plane: &mut Plane, plan: Plan<'_>, applied: Vec<Applied>, left: &mut Vec
         plane.names.insert(applied.stream.name.clone(), number);
         plane.streams[number] = Some(applied);
         plane.disown_members(number);
+        numbers.push(number);
     }
     for gone in before.into_values() {
         plane.leave_functions(gone.generator, gone.recoveries(), left);
         plane.disown(gone.owner);
     }
+    numbers
 }

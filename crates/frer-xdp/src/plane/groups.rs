@@ -44,7 +44,12 @@ pub(super) struct Groups {
 }
 
 /// How many empty groups of each size are kept ready.
-const READY: usize = 4;
+const READY: usize = 2;
+
+/// The size of the group that is kept ready for so many ports: a frame looks at each place of it.
+fn ready_size(ports: usize) -> usize {
+    if ports <= 8 { ports } else { MAX_EGRESS }
+}
 
 impl Groups {
     /// `found`: slots that splits send by, once for each.
@@ -84,6 +89,11 @@ impl Groups {
         self.slots.give(group);
     }
 
+    /// The slot of a group that was ready for later.
+    fn unready(&mut self) -> Option<u32> {
+        self.ready.values_mut().find_map(Vec::pop).map(|(slot, _)| slot)
+    }
+
     /// Later streams get groups of their own in place of those with this port.
     pub(super) fn forget_port(&mut self, port: u8) {
         self.by_set.retain(|set, _| set.ports & (1 << port) == 0);
@@ -104,18 +114,17 @@ impl Plane {
             return Ok(Some(group));
         }
         let size = self.members_of(set).len();
-        let ready = self.groups.ready.get_mut(&size).and_then(Vec::pop);
+        let ready = self.groups.ready.get_mut(&ready_size(size)).and_then(Vec::pop);
         let slot = match ready {
             Some((slot, map)) => {
                 self.fill(&map, set)?;
                 slot
             }
             None => {
-                let Some(slot) = self.take(|plane| plane.groups.slots.take())? else {
-                    return Ok(None);
-                };
                 let map = new_group(size)?;
                 self.fill(&map, set)?;
+                let slot = self.take(|plane| plane.groups.slots.take())?;
+                let Some(slot) = slot.or_else(|| self.groups.unready()) else { return Ok(None) };
                 self.groups.waiting.push((slot, map));
                 slot
             }
@@ -144,7 +153,8 @@ impl Plane {
             return Ok(());
         }
         let mut new = Vec::new();
-        for size in 2..=self.ports.len().min(MAX_EGRESS) {
+        let most = ready_size(self.ports.len().min(MAX_EGRESS));
+        for size in (2..=most).filter(|size| ready_size(*size) == *size) {
             let there = self.groups.ready.get(&size).map_or(0, Vec::len);
             for _ in there..READY {
                 // Where there is no room left, none is kept.

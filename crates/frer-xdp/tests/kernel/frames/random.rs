@@ -128,7 +128,7 @@ fn egresses(random: &mut Random, ports: u8, generate: bool) -> Vec<Egress> {
     let tags = [SequenceTag::RTag, SequenceTag::Remove, SequenceTag::Keep];
     let tags = if generate { &tags[..2] } else { &tags[..] };
     let same_tag = random.one_in(2).then(|| *random.pick(tags));
-    (0..count)
+    (0..count.min(ports.into()))
         .map(|_| {
             let port = all.swap_remove(random.below(all.len() as u64) as usize);
             let tag = same_tag.unwrap_or_else(|| *random.pick(tags));
