@@ -1,6 +1,8 @@
 //! Streams that are added, changed and removed one by one, without the file. The next reload of the
 //! file, and the next start, make all streams what the file says.
 
+use std::collections::BTreeSet;
+
 use onbeat_frer_xdp::Changes;
 
 use super::assembly::{Node, log_warnings, sweep_interval};
@@ -41,7 +43,8 @@ impl Node {
         // Frames may go on to ports that cannot take them as they come in.
         if self.setup.connect(&addition.streams) {
             let layout = self.setup.layout();
-            self.tell_disappointed(&layout)?;
+            // The streams are there, whatever the drivers say.
+            self.tell_disappointed(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
         }
         Ok(what)
     }
@@ -49,29 +52,19 @@ impl Node {
     /// Takes streams away: all of them, or none.
     ///
     /// # Errors
-    /// There is no stream of one of the names.
+    /// There is no stream of one of the names; what the data plane refuses.
     pub(super) fn remove_streams(&mut self, gone: &[String]) -> Result<What> {
-        let streams = &mut self.setup.streams;
-        let mut before = Vec::new();
-        for name in gone {
-            let Some(stream) = streams.remove(name) else {
-                let stream = name.clone();
-                streams.put_back(before);
-                return Err(Error::NoStream { stream });
-            };
-            before.push((name.clone(), Some(stream)));
+        if let Some(stream) = gone.iter().find(|name| self.setup.streams.get(name).is_none()) {
+            return Err(Error::NoStream { stream: stream.clone() });
         }
-        let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
-        match self.plane.change(&names(&self.setup.ports), &gone, &[]) {
-            Ok(changes) => {
-                gone.iter().for_each(|name| self.watcher.remove(name));
-                Ok(self.changed(gone.iter().copied(), changes))
-            }
-            Err(error) => {
-                self.setup.streams.put_back(before);
-                Err(error)
-            }
+        let gone: BTreeSet<&str> = gone.iter().map(String::as_str).collect();
+        let gone: Vec<&str> = gone.into_iter().collect();
+        let changes = self.plane.change(&names(&self.setup.ports), &gone, &[])?;
+        for name in &gone {
+            self.setup.streams.remove(name);
+            self.watcher.remove(name);
         }
+        Ok(self.changed(gone.into_iter(), changes))
     }
 
     /// Tells what was done, and to whom where it was one.
