@@ -18,7 +18,7 @@ use onbeat_netdev::{Handle, Namespace};
 
 use super::Impairment;
 use super::line::Line;
-use crate::clock::{now_ns, realtime_offset_ns};
+use crate::clock::{now_ns, realtime_offset_ns, sleep_until};
 use crate::traffic::{PacketSocket, Receiver};
 use crate::{Error, Result};
 
@@ -216,6 +216,8 @@ impl Relay {
     /// A device that has no room for the moment gets the frame again: a wire does not drop.
     fn send(&self, far: usize, frame: &[u8]) -> Sent {
         const PATIENCE_NS: u64 = 100_000_000;
+        /// This thread may have real-time priority, and who makes room has none: it must sleep.
+        const PAUSE_NS: u64 = 20_000;
         let deadline = now_ns() + PATIENCE_NS;
         loop {
             match self.receivers[far].socket().send(frame) {
@@ -229,7 +231,7 @@ impl Relay {
                     if now_ns() > deadline || self.shared.stop.load(Ordering::Acquire) {
                         return Sent::NoRoom;
                     }
-                    thread::yield_now();
+                    sleep_until(now_ns() + PAUSE_NS);
                 }
             }
         }
