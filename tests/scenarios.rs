@@ -162,6 +162,55 @@ fn nodes_by_packet_sockets() {
     assert!(ran.err.contains("nomaster"), "{}", ran.err);
 }
 
+/// The rows that this host can have, by load: those of the kernel and of packet sockets it has.
+fn round_trips(name: &str, loads: &[(&str, &[&str])]) {
+    let checks: Vec<String> = loads.iter().map(|(load, _)| format!("{load}: duplicated")).collect();
+    let checks: Vec<&str> = checks.iter().map(String::as_str).collect();
+    let Some(result) = holds(name, &["--probes", "100"], &checks) else { return };
+    for (load, rows) in loads {
+        let figure = &result["figures"][format!("round trip, {load}")];
+        let series = figure["series"].as_array().unwrap_or_else(|| panic!("{load}: {result}"));
+        for row in *rows {
+            let found = series.iter().find(|series| series["name"] == *row);
+            let found = found.unwrap_or_else(|| panic!("{load}: no {row}: {figure}"));
+            let (count, lost) = (found["count"].as_u64(), found["lost"].as_u64());
+            assert_eq!(count.zip(lost).map(|(count, lost)| count + lost), Some(100), "{row}");
+        }
+    }
+}
+
+const SOFTIRQ: [&str; 4] = ["redirect, no FRER", "XDP", "packet", "packet, real-time"];
+const ALL: [&str; 6] = [
+    "redirect, no FRER",
+    "XDP",
+    "packet",
+    "packet, real-time",
+    "XDP, threaded NAPI",
+    "XDP, threaded NAPI, real-time",
+];
+
+#[test]
+fn round_trips_on_an_idle_machine() {
+    round_trips("rtt-idle", &[("idle", &SOFTIRQ)]);
+}
+
+#[test]
+fn round_trips_with_cpu_stressors() {
+    round_trips("rtt-loaded", &[("CPU stressors", &ALL)]);
+}
+
+#[test]
+fn round_trips_beside_background_traffic() {
+    round_trips("rtt-background", &[("UDP background", &ALL)]);
+}
+
+#[test]
+fn round_trips_under_all_loads() {
+    let loads: [(&str, &[&str]); 3] =
+        [("idle", &SOFTIRQ), ("CPU stressors", &ALL), ("UDP background", &ALL)];
+    round_trips("rtt", &loads);
+}
+
 #[test]
 fn nodes_by_af_xdp() {
     if in_user_space("xsk", "xsk-copy") {

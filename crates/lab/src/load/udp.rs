@@ -4,7 +4,7 @@
 //! (its `--pacing-timer`); what it is late with, it makes up for.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -19,7 +19,9 @@ use crate::{Error, Result, interrupt};
 const PACE_NS: u64 = 1_000_000;
 /// How late a receiver may notice that it is to stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// Within this time the first datagram of each sender has arrived, address resolution included.
+/// Between two datagrams that find out whether there is a way.
+const KNOCK_NS: u64 = 50_000_000;
+/// Within this time a datagram has arrived at each receiver, address resolution included.
 const BOUND: Duration = Duration::from_secs(10);
 
 /// What is sent.
@@ -116,21 +118,39 @@ impl UdpLoad {
             let shared = Arc::clone(&load.shared);
             load.add("lab-udp-sink", move || receive(&socket, &shared, place))?;
         }
-        for target in targets.iter().cycle().take(spec.senders) {
-            let connect = || {
+        let connect = |target: &SocketAddr| {
+            let open = || {
                 let socket = UdpSocket::bind(("0.0.0.0", 0))?;
                 socket.connect(target).map(|()| socket)
             };
-            let socket = from.run(connect)?;
-            let socket =
-                socket.map_err(|error| Error::io(format!("send datagrams to {target}"), error))?;
+            from.run(open)?.map_err(|error| Error::io(format!("send datagrams to {target}"), error))
+        };
+        let sockets = targets.iter().cycle().take(spec.senders).map(connect);
+        let sockets: Vec<UdpSocket> = sockets.collect::<Result<_>>()?;
+        load.find_the_way(&sockets)?;
+        load.start_ns = now_ns();
+        for socket in sockets {
             let shared = Arc::clone(&load.shared);
             load.add("lab-udp-source", move || send(&socket, &shared, spec))?;
         }
-        load.start_ns = now_ns();
-        let flows = || load.shared.received.iter().all(|count| count.load(Ordering::Relaxed) > 0);
-        if interrupt::wait_until(BOUND, flows)? {
-            return Ok(load);
+        Ok(load)
+    }
+
+    /// Sends a datagram now and then until each receiver has got one: addresses are resolved then. In
+    /// a flood that may take long, since requests and answers wait in the same queues.
+    fn find_the_way(&self, sockets: &[UdpSocket]) -> Result<()> {
+        let mut next_ns = 0;
+        let arrived = || {
+            if now_ns() >= next_ns {
+                next_ns = now_ns() + KNOCK_NS;
+                // An address that is not resolved is no error here.
+                let taken = sockets.iter().filter(|socket| socket.send(&[0]).is_ok()).count();
+                self.shared.sent.fetch_add(taken as u64, Ordering::Relaxed);
+            }
+            self.shared.received.iter().all(|count| count.load(Ordering::Relaxed) > 0)
+        };
+        if interrupt::wait_until(BOUND, arrived)? {
+            return Ok(());
         }
         let what = "the arrival of background datagrams at every receiver".into();
         Err(Error::Timeout { what, seconds: BOUND.as_secs_f64() })

@@ -15,6 +15,9 @@ pub(crate) const BATCH: usize = 32;
 /// scheduler keeps waiting loses nothing.
 const RECEIVE_BUFFER: libc::c_int = 256 << 20;
 
+/// Level, name and value.
+type SocketOption = (libc::c_int, libc::c_int, libc::c_int);
+
 /// A packet socket on one interface.
 #[derive(Debug)]
 pub struct PacketSocket {
@@ -27,11 +30,7 @@ impl PacketSocket {
     /// # Errors
     /// Where the interface is not there or the caller lacks CAP_NET_RAW.
     pub fn sender(namespace: &Namespace, interface: &str) -> Result<Self> {
-        let socket = Self::open(namespace, interface, 0)?;
-        socket
-            .set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)
-            .map_err(|error| Error::io(format!("set up a socket on {interface}"), error))?;
-        Ok(socket)
+        Self::open(namespace, interface, 0, &[(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)])
     }
 
     /// As [`PacketSocket::sender`], through the queueing discipline: taps see what it sends.
@@ -39,7 +38,7 @@ impl PacketSocket {
     /// # Errors
     /// As [`PacketSocket::sender`].
     pub fn visible_sender(namespace: &Namespace, interface: &str) -> Result<Self> {
-        Self::open(namespace, interface, 0)
+        Self::open(namespace, interface, 0, &[])
     }
 
     /// A socket that receives every frame that comes in, stamps it, and can send as well.
@@ -73,7 +72,6 @@ impl PacketSocket {
         incoming_only: bool,
         around_qdisc: bool,
     ) -> Result<Self> {
-        let socket = Self::open(namespace, interface, libc::ETH_P_ALL)?;
         let options = [
             (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, around_qdisc.into()),
             // Else the socket would see what it and others send here.
@@ -83,23 +81,24 @@ impl PacketSocket {
             (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1),
             (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECEIVE_BUFFER),
         ];
-        for (level, name, value) in options {
-            socket
-                .set(level, name, value)
-                .map_err(|error| Error::io(format!("set up a socket on {interface}"), error))?;
-        }
-        Ok(socket)
+        Self::open(namespace, interface, libc::ETH_P_ALL, &options)
     }
 
-    fn open(namespace: &Namespace, interface: &str, protocol: libc::c_int) -> Result<Self> {
+    fn open(
+        namespace: &Namespace,
+        interface: &str,
+        protocol: libc::c_int,
+        options: &[SocketOption],
+    ) -> Result<Self> {
         let index = Handle::in_namespace(namespace)?.index(interface)?;
-        namespace.run(|| Self::bound(index, protocol))?.map_err(|error| {
+        namespace.run(|| Self::bound(index, protocol, options))?.map_err(|error| {
             Error::io(format!("open a packet socket on {interface} (CAP_NET_RAW)"), error)
         })
     }
 
-    /// Opened for no protocol and bound for one: in between it would receive from every interface.
-    fn bound(index: u32, protocol: libc::c_int) -> io::Result<Self> {
+    /// Opened for no protocol and bound for one, with its options: in between it would receive from
+    /// every interface, and what its options keep out or make room for.
+    fn bound(index: u32, protocol: libc::c_int, options: &[SocketOption]) -> io::Result<Self> {
         // SAFETY: no pointers are passed.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if fd < 0 {
@@ -107,6 +106,7 @@ impl PacketSocket {
         }
         // SAFETY: the descriptor is open, and nobody else has it.
         let socket = Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
+        options.iter().try_for_each(|(level, name, value)| socket.set(*level, *name, *value))?;
         // SAFETY: sockaddr_ll is plain data, for which zeros are a value.
         let mut address: libc::sockaddr_ll = unsafe { zeroed() };
         address.sll_family = libc::AF_PACKET as u16;

@@ -2,7 +2,6 @@
 //! be taken down between two measurements.
 
 use libbpf_rs::Link;
-use onbeat_node::config::Backend;
 
 use super::place::Place;
 use super::row::{Napi, Plane, REDIRECT, ROWS, Row};
@@ -62,13 +61,6 @@ impl Rig {
     }
 
     fn open(&mut self, stage: &Stage<'_>, row: &Row, loads: &[Load], place: &Place) -> Result<()> {
-        if let Plane::Frer { backend, .. } = row.plane {
-            let mut known = Backend::ALL.iter().map(|(name, _)| *name);
-            if !known.clone().any(|name| name == backend) {
-                let known = known.by_ref().map(str::to_owned).collect();
-                return Err(Error::Unknown { what: "back end", name: backend.into(), known });
-            }
-        }
         match row.plane {
             Plane::Redirect => self.links.extend(programs::redirect(&self.world, row)?),
             Plane::Frer { napi, .. } => {
