@@ -9,7 +9,7 @@ use crate::frames::random;
 use crate::harness::{Program, Random, XDP_DROP, XDP_PASS, stream, user_space};
 use crate::identify_cases::{MemberCase, hex, identification, vectors};
 
-const SEED: u64 = 0x57ee_1cb;
+const SEED: u64 = 0x57ee_01cb;
 const PORTS: usize = 3;
 const WORLDS: u64 = 60;
 const FRAMES: u64 = 500;
