@@ -5,13 +5,13 @@
 //!
 //! ```text
 //!   frames in ──► cn::ControlledNode ──► frames out        dll   cycle, losses and their counters
-//!   time in   ──►  dll  nmt  pdo  sdo ──► events           nmt   states
-//!                        od                                pdo   process data <-> objects
+//!   time in   ──► mn::ManagingNode   ──► events             nmt   states
+//!                 dll nmt pdo sdo od                       pdo   process data <-> objects
 //!                                                          sdo   a peer's access to objects
 //! ```
 //!
 //! - [`od`]: the object dictionary, from which everything else takes its parameters.
-//! - [`cn`]: a controlled node.
+//! - [`cn`]: a controlled node. [`mn`]: a managing node.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ mod asynchronous;
 pub mod cn;
 pub mod dll;
 mod frame;
+pub mod mn;
 pub mod nmt;
 pub mod od;
 pub mod pdo;

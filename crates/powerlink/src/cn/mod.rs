@@ -330,7 +330,7 @@ impl ControlledNode {
         ];
         let mut reached = false;
         for (index, lost, frame, code) in counted {
-            let counter = Counter { index };
+            let counter = Counter::record(index);
             if lost && counter.error(&mut self.od) {
                 reached = true;
                 let kind = 0x3002;

@@ -1,22 +1,38 @@
 //! Error counters with a threshold (EPSG DS 301, 4.7.4).
 
-use crate::od::{Dictionary, id};
+use onbeat_wire::powerlink::NodeId;
+
+use crate::od::{Dictionary, ObjectId, id};
 
 /// What an error adds to the threshold counter.
 const ERROR: u64 = 8;
 
-/// A counter as it stands in the dictionary: sub-index 1 counts all errors, 2 goes up by 8 with
-/// each and down by 1 with every good cycle, 3 is its threshold, of which 0 is none.
+/// A counter as it stands in the dictionary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counter {
-    /// Its index.
-    pub index: u16,
+    /// Counts all errors.
+    pub cumulative: ObjectId,
+    /// Goes up by 8 with each error and down by 1 with every good cycle.
+    pub count: ObjectId,
+    /// Of `count`; 0 is none.
+    pub threshold: ObjectId,
 }
 
 impl Counter {
+    /// The counter that is the record of an index.
+    pub const fn record(index: u16) -> Self {
+        Counter { cumulative: id(index, 1), count: id(index, 2), threshold: id(index, 3) }
+    }
+
+    /// The managing node's losses of PRes of a node: 0x1C07, 0x1C08 and 0x1C09.
+    pub const fn loss_of_pres(NodeId(node): NodeId) -> Self {
+        let (cumulative, count) = (id(0x1c07, node), id(0x1c08, node));
+        Counter { cumulative, count, threshold: id(0x1c09, node) }
+    }
+
     /// Counts an error; whether the threshold is reached, which puts the counter back.
     pub fn error(self, od: &mut Dictionary) -> bool {
-        let [cumulative, count, threshold] = [1, 2, 3].map(|sub| id(self.index, sub));
+        let Counter { cumulative, count, threshold } = self;
         let set = |od: &mut Dictionary, id, value: u64| {
             // Counters stay at their greatest value.
             od.set_number(id, value.min(u32::MAX.into())).is_ok()
@@ -30,10 +46,9 @@ impl Counter {
 
     /// Counts a good cycle.
     pub fn good(self, od: &mut Dictionary) {
-        let count = id(self.index, 2);
-        let now = od.number(count);
+        let now = od.number(self.count);
         if now > 0 {
-            let less = od.set_number(count, now - 1);
+            let less = od.set_number(self.count, now - 1);
             debug_assert!(less.is_ok(), "a counter takes every number below its own");
         }
     }
@@ -52,7 +67,7 @@ mod tests {
         od
     }
 
-    const COUNTER: Counter = Counter { index: 0x1c0b };
+    const COUNTER: Counter = Counter::record(0x1c0b);
 
     #[test]
     fn reaches_its_threshold_unless_cycles_are_good_in_between() {

@@ -1,14 +1,17 @@
 //! Network management: the states of a node (EPSG DS 301, 7.1).
 
 mod cn;
+mod mn;
 
 use core::fmt;
 
 use onbeat_wire::powerlink::{NmtCommandId, NmtState};
 
 pub use cn::next;
+pub use mn::{MnEvent, next as next_mn};
 
-/// State of a controlled node.
+/// State of a node. What frames tell is the same for managing and controlled nodes; Stopped only
+/// a controlled node can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
     /// NMT_GS_OFF.
@@ -21,19 +24,19 @@ pub enum State {
     ResetCommunication,
     /// NMT_GS_RESET_CONFIGURATION.
     ResetConfiguration,
-    /// NMT_CS_NOT_ACTIVE.
+    /// NMT_CS_NOT_ACTIVE, NMT_MS_NOT_ACTIVE.
     NotActive,
-    /// NMT_CS_PRE_OPERATIONAL_1.
+    /// NMT_CS_PRE_OPERATIONAL_1, NMT_MS_PRE_OPERATIONAL_1.
     PreOperational1,
-    /// NMT_CS_PRE_OPERATIONAL_2.
+    /// NMT_CS_PRE_OPERATIONAL_2, NMT_MS_PRE_OPERATIONAL_2.
     PreOperational2,
-    /// NMT_CS_READY_TO_OPERATE.
+    /// NMT_CS_READY_TO_OPERATE, NMT_MS_READY_TO_OPERATE.
     ReadyToOperate,
-    /// NMT_CS_OPERATIONAL.
+    /// NMT_CS_OPERATIONAL, NMT_MS_OPERATIONAL.
     Operational,
     /// NMT_CS_STOPPED.
     Stopped,
-    /// NMT_CS_BASIC_ETHERNET.
+    /// NMT_CS_BASIC_ETHERNET, NMT_MS_BASIC_ETHERNET.
     BasicEthernet,
 }
 

@@ -1,7 +1,7 @@
 //! Objects of the communication profile (EPSG DS 301, 0x1000 to 0x1FFF).
 
 use alloc::vec::Vec;
-use onbeat_wire::powerlink::MAX_PAYLOAD;
+use onbeat_wire::powerlink::{MAX_PAYLOAD, NodeId};
 
 use super::{Access, AddError, DataType, Dictionary, Object, ObjectId, id};
 use Access::{Constant, ReadOnly, ReadWrite};
@@ -72,6 +72,51 @@ pub const ASYNC_MTU: ObjectId = id(0x1f98, 8);
 pub const BASIC_ETHERNET_TIMEOUT_US: ObjectId = id(0x1f99, 1);
 /// 0x1F9A: host name.
 pub const HOST_NAME: ObjectId = id(0x1f9a, 0);
+
+/// 0x1C02: cycles that took too long.
+pub const CYCLE_EXCEEDED: u16 = 0x1c02;
+/// 0x1F22: concise DCF, by node.
+pub const CONCISE_DCF: u16 = 0x1f22;
+/// 0x1F26: expected date of the configuration, by node.
+pub const EXPECTED_DATE: u16 = 0x1f26;
+/// 0x1F27: expected time of the configuration, by node.
+pub const EXPECTED_TIME: u16 = 0x1f27;
+/// 0x1F81: what a node is to the managing node, by node.
+pub const NODE_ASSIGNMENT: u16 = 0x1f81;
+/// 0x1F84 to 0x1F88: expected device type, vendor, product, revision and serial number, by node.
+pub const EXPECTED_IDENTITY: [u16; 5] = [0x1f84, 0x1f85, 0x1f86, 0x1f87, 0x1f88];
+/// 0x1F89/1: how long the managing node listens for another, in microseconds.
+pub const WAIT_NOT_ACTIVE_US: ObjectId = id(0x1f89, 1);
+/// 0x1F89/3: how long PRE_OPERATIONAL_1 lasts at least, in microseconds.
+pub const WAIT_PRE_OPERATIONAL_1_US: ObjectId = id(0x1f89, 3);
+/// 0x1F89/4: how long a node may take to get to PRE_OPERATIONAL_2, in microseconds.
+pub const PRE_OPERATIONAL_2_TIMEOUT_US: ObjectId = id(0x1f89, 4);
+/// 0x1F89/5: how long a node may take to get to READY_TO_OPERATE, in microseconds.
+pub const READY_TO_OPERATE_TIMEOUT_US: ObjectId = id(0x1f89, 5);
+/// 0x1F8A/2: length of the asynchronous phase of a reduced cycle, in nanoseconds.
+pub const ASYNC_SLOT_NS: ObjectId = id(0x1f8a, 2);
+/// 0x1F8B: payload octets of a node's PReq, by node.
+pub const PREQ_LIMIT_OF: u16 = 0x1f8b;
+/// 0x1F8E: a node's state as the managing node knows it, by node.
+pub const NODE_STATE: u16 = 0x1f8e;
+/// 0x1F92: how long to wait for a node's PRes, in nanoseconds, by node.
+pub const PRES_TIMEOUT_NS: u16 = 0x1f92;
+/// 0x1F98/9: the prescaler.
+pub const PRESCALER: ObjectId = id(0x1f98, 9);
+
+/// Bits of 0x1F81.
+pub mod assignment {
+    /// The node is there.
+    pub const EXISTS: u32 = 1;
+    /// It is a controlled node.
+    pub const IS_CONTROLLED: u32 = 1 << 1;
+    /// The managing node starts it.
+    pub const START: u32 = 1 << 2;
+    /// The network does not run without it.
+    pub const MANDATORY: u32 = 1 << 3;
+    /// The assignment is valid.
+    pub const VALID: u32 = 1 << 31;
+}
 
 /// Entries that a mapping may have.
 pub const MAX_MAPPED: u8 = 64;
@@ -176,6 +221,57 @@ pub fn controlled_node(identity: &Identity, rpdos: u8) -> Result<Dictionary, Add
     record(&mut od, 0x1f99, 1, Constant)?;
     od.add(BASIC_ETHERNET_TIMEOUT_US, number(4, ReadWrite, 5_000_000))?;
     od.add(HOST_NAME, Object::new(string, ReadWrite, text(&identity.host_name)))?;
+    Ok(od)
+}
+
+/// The objects of a managing node of these controlled nodes, for one PDO each way for each of them.
+///
+/// # Errors
+/// A node is there twice, or there are more than 254.
+pub fn managing_node(
+    identity: &Identity,
+    cycle_us: u32,
+    nodes: &[NodeId],
+) -> Result<Dictionary, AddError> {
+    let mut od = Dictionary::new();
+    let number = Object::unsigned;
+    od.add(DEVICE_TYPE, number(4, Constant, identity.device_type.into()))?;
+    od.add(ERROR_REGISTER, number(1, ReadOnly, 0))?;
+    od.add(CYCLE_LENGTH_US, number(4, ReadWrite, cycle_us.into()).within(200..=u32::MAX.into()))?;
+    od.add(SDO_TIMEOUT_MS, number(4, ReadWrite, 15_000))?;
+    record(&mut od, CYCLE_EXCEEDED, 3, Constant)?;
+    od.add(id(CYCLE_EXCEEDED, 1), number(4, ReadWrite, 0))?;
+    od.add(id(CYCLE_EXCEEDED, 2), number(4, ReadOnly, 0))?;
+    od.add(id(CYCLE_EXCEEDED, 3), number(4, ReadWrite, THRESHOLD))?;
+    record(&mut od, 0x1f89, 5, Constant)?;
+    for (sub, us) in (1..).zip([1_000_000, 500_000, 500_000, 5_000_000, 500_000]) {
+        od.add(id(0x1f89, sub), number(4, ReadWrite, us))?;
+    }
+    od.add(ASYNC_SLOT_NS, number(4, ReadWrite, 100_000))?;
+    od.add(NMT_STATE, number(1, ReadOnly, 0x1c))?;
+    od.add(PRESCALER, number(2, ReadWrite, 2).within(0..=1000))?;
+
+    let valid = assignment::EXISTS | assignment::IS_CONTROLLED | assignment::START;
+    for (channel, node) in (0..).zip(nodes) {
+        let NodeId(sub) = *node;
+        od.add(id(NODE_ASSIGNMENT, sub), number(4, ReadWrite, (valid | assignment::VALID).into()))?;
+        od.add(id(CONCISE_DCF, sub), Object::new(DataType::Domain, ReadWrite, Vec::new()))?;
+        for index in EXPECTED_IDENTITY.into_iter().chain([EXPECTED_DATE, EXPECTED_TIME]) {
+            od.add(id(index, sub), number(4, ReadWrite, 0))?;
+        }
+        let limit = number(2, ReadWrite, PAYLOAD_LIMIT).within(0..=MAX_PAYLOAD as u64);
+        od.add(id(PREQ_LIMIT_OF, sub), limit)?;
+        od.add(id(NODE_STATE, sub), number(1, ReadOnly, 0x1c))?;
+        od.add(id(PRES_TIMEOUT_NS, sub), number(4, ReadWrite, 25_000))?;
+        for (index, value) in [(0x1c07, 0), (0x1c08, 0), (0x1c09, THRESHOLD)] {
+            od.add(id(index, sub), number(4, ReadWrite, value))?;
+        }
+        for (parameters, mapping) in [(RPDO, RPDO_MAPPING), (TPDO, TPDO_MAPPING)] {
+            pdo(&mut od, parameters + channel, mapping + channel)?;
+            let node = od.set_default(id(parameters + channel, 1), &[sub]);
+            debug_assert!(node.is_ok(), "the object is one octet");
+        }
+    }
     Ok(od)
 }
 
