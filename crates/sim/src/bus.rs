@@ -48,7 +48,12 @@ pub struct Station<N> {
     pub connected: bool,
     /// When its transmitter is free again.
     free_ns: u64,
+    /// Its deadline, as it was after the last time it was called.
+    deadline_ns: u64,
 }
+
+/// No deadline.
+const NEVER: u64 = u64::MAX;
 
 struct Arrival {
     at_ns: u64,
@@ -107,7 +112,7 @@ impl<N: Node> Bus<N> {
 
     /// Adds a node, connected; returns its place.
     pub fn add(&mut self, mac: MacAddress, node: N) -> usize {
-        self.stations.push(Station { node, mac, connected: true, free_ns: 0 });
+        self.stations.push(Station { node, mac, connected: true, free_ns: 0, deadline_ns: NEVER });
         self.stations.len() - 1
     }
 
@@ -121,29 +126,29 @@ impl<N: Node> Bus<N> {
         self.frames
     }
 
-    /// Puts frames on the bus that nodes have to send without having received one.
-    pub fn flush(&mut self) {
+    /// Looks at all nodes: what they have to send, and when they want to be called.
+    fn look(&mut self) {
         (0..self.stations.len()).for_each(|place| self.transmit(place, 0));
     }
 
     /// Runs to a time; `observe` sees each frame on the bus, with the time of its reception.
     pub fn run_until(&mut self, end_ns: u64, mut observe: impl FnMut(u64, &[u8])) {
-        self.flush();
+        self.look();
         loop {
             let arrival = self.arrivals.peek().map(|Reverse(arrival)| arrival.at_ns);
-            let deadlines = self.stations.iter().enumerate();
-            let deadline = deadlines
-                .filter_map(|(place, station)| Some((station.node.next_deadline_ns()?, place)))
-                .min();
-            let next = arrival.into_iter().chain(deadline.map(|(at, _)| at)).min();
-            let Some(next) = next.filter(|next| *next <= end_ns) else { break };
+            let arrival = arrival.unwrap_or(NEVER);
+            let deadlines = self.stations.iter().map(|station| station.deadline_ns).zip(0..);
+            let (deadline, place) = deadlines.min().unwrap_or((NEVER, 0));
+            let next = arrival.min(deadline);
+            if next > end_ns || next == NEVER {
+                break;
+            }
             self.now_ns = self.now_ns.max(next);
-            match deadline {
-                Some((at, place)) if arrival.is_none_or(|arrival| at < arrival) => {
-                    self.stations[place].node.handle_deadline(self.now_ns);
-                    self.transmit(place, 0);
-                }
-                _ => self.arrive(&mut observe),
+            if deadline < arrival {
+                self.stations[place].node.handle_deadline(self.now_ns);
+                self.transmit(place, 0);
+            } else {
+                self.arrive(&mut observe);
             }
         }
         self.now_ns = self.now_ns.max(end_ns);
@@ -185,5 +190,6 @@ impl<N: Node> Bus<N> {
                 self.arrivals.push(Reverse(Arrival { at_ns, order, from: place, frame }));
             }
         }
+        station.deadline_ns = station.node.next_deadline_ns().unwrap_or(NEVER);
     }
 }

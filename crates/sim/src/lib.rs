@@ -12,10 +12,11 @@ mod checker;
 mod network;
 mod node;
 mod random;
-
-pub use network::{Machine, Network, NetworkConfig, Record, What};
+mod soak;
 
 pub use bus::{Bus, Conditions, Station};
 pub use checker::{Checker, Violation};
+pub use network::{Machine, Network, NetworkConfig, Record, What};
 pub use node::Node;
 pub use random::Random;
+pub use soak::{Outcome, Soak};

@@ -125,3 +125,13 @@ fn the_same_seed_is_the_same_run() {
     assert!(!first.1.is_empty());
     assert_eq!(first, second);
 }
+
+#[test]
+fn one_in_a_hundred_receptions_is_lost() {
+    let mut network = network(8, 1000, false, 10_000);
+    boot(&mut network, 120);
+    network.run_for(60 * SECOND_NS);
+    network.bus.conditions.loss_per_million = 0;
+    boot(&mut network, 60);
+    exchange(&mut network, 8, 1000);
+}

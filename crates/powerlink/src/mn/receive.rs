@@ -14,6 +14,10 @@ use crate::frame;
 use crate::od::{Abort, profile};
 use crate::sdo::{Done, Request};
 
+/// Nodes whose configuration is written at the same time. They share the asynchronous phases, and
+/// with too many of them each would wait longer for its next frame than a connection lasts.
+const CONFIGURING: usize = 8;
+
 impl ManagingNode {
     /// A frame was received, from its destination address on and without FCS. What is not for
     /// this node, or not POWERLINK's, is left alone.
@@ -115,6 +119,8 @@ impl ManagingNode {
     }
 
     fn ident(&mut self, now_ns: u64, place: usize, mac: MacAddress, ident: &IdentResponse<'_>) {
+        let configuring = self.stations.iter().filter(|other| other.step == Step::Configure);
+        let busy = configuring.count() >= CONFIGURING;
         let station = &mut self.stations[place];
         if station.step != Step::Identify {
             return;
@@ -129,6 +135,10 @@ impl ManagingNode {
         }
         if station.settings.is_configured(ident) {
             return self.go(now_ns, place, Step::Configured);
+        }
+        if busy {
+            // Its turn comes: it is asked again.
+            return;
         }
         if core::mem::replace(&mut station.downloaded, true) {
             return self.fail(now_ns, place, Failure::NotConfigured);
