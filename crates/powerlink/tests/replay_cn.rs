@@ -3,12 +3,12 @@
 
 mod common;
 
-use common::{CN_MAC, Captured, INPUT, MN_MAC, capture, controlled_node};
+use common::{CN_MAC, Captured, INPUT, MN_MAC, capture, controlled_node, message, unpadded};
 use onbeat_powerlink::MIN_LEN;
 use onbeat_powerlink::cn::Event;
 use onbeat_powerlink::dll::Losses;
 use onbeat_powerlink::nmt::State;
-use onbeat_wire::powerlink::{Body, Message, NmtCommandId, Service};
+use onbeat_wire::powerlink::{Body, NmtCommandId, Service};
 
 /// A capture, and for how long its node hears nothing after a reset: 500 ms, and what its host took
 /// on top.
@@ -18,10 +18,6 @@ const CAPTURES: [(&str, u64); 2] =
 /// How late the timers of the recorded node are.
 const TIMER_NS: u64 = 2_000_000;
 
-fn message(frame: &[u8]) -> Message<'_> {
-    Message::parse(&frame[14..]).unwrap()
-}
-
 fn is_reset(frame: &[u8]) -> bool {
     match message(frame).body {
         Body::Asnd(Service::NmtCommand(command)) => {
@@ -29,13 +25,6 @@ fn is_reset(frame: &[u8]) -> bool {
         }
         _ => false,
     }
-}
-
-/// Octets of a frame without the padding that a NIC adds: the reference stack leaves it to that.
-fn unpadded(frame: &[u8]) -> &[u8] {
-    let len = 14 + message(frame).buffer_len();
-    assert!(frame[len..].iter().all(|octet| *octet == 0));
-    &frame[..len]
 }
 
 /// Feeds a node with what the managing node sent; compares what it sends with what was recorded.

@@ -192,7 +192,6 @@ impl Station {
 
     /// Forgets what the node was, as after a reset.
     pub(super) fn forget(&mut self) {
-        self.frames.clear();
         self.sdo.close(&mut self.frames);
         self.polled = false;
         self.good_polls = 0;

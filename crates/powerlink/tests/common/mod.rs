@@ -6,7 +6,7 @@ use onbeat_powerlink::cn::{Config, ControlledNode};
 use onbeat_powerlink::od::profile::{self, Identity};
 use onbeat_powerlink::od::{Access, Mappable, Object, id};
 use onbeat_wire::MacAddress;
-use onbeat_wire::powerlink::NodeId;
+use onbeat_wire::powerlink::{Message, NodeId};
 
 /// A frame of a capture.
 pub(crate) struct Captured {
@@ -35,6 +35,18 @@ pub(crate) fn capture(name: &str) -> Vec<Captured> {
         at += 16 + len;
     }
     frames
+}
+
+/// The message of a frame that has one.
+pub(crate) fn message(frame: &[u8]) -> Message<'_> {
+    Message::parse(&frame[14..]).unwrap()
+}
+
+/// Octets of a frame without the padding that a NIC adds: the recorded stack leaves it to that.
+pub(crate) fn unpadded(frame: &[u8]) -> &[u8] {
+    let len = 14 + message(frame).buffer_len();
+    assert!(frame[len..].iter().all(|octet| *octet == 0));
+    &frame[..len]
 }
 
 /// Addresses of the network in the captures: of the managing node, and of CN 1.
