@@ -4,10 +4,12 @@
 //! again. Times are nanoseconds of any clock that does not go back.
 //!
 //! ```text
-//!   frames in ──► cn::ControlledNode ──► frames out        dll   cycle, losses and their counters
-//!   time in   ──► mn::ManagingNode   ──► events             nmt   states
-//!                 dll nmt pdo sdo od                       pdo   process data <-> objects
-//!                                                          sdo   a peer's access to objects
+//!   frames in ──► cn::ControlledNode ──► frames out
+//!   time in   ──► mn::ManagingNode   ──► events
+//!                      │
+//!        nmt states   dll cycle, losses and their counters
+//!        pdo process data <-> objects   sdo a peer's access to objects
+//!                     od objects
 //! ```
 //!
 //! - [`od`]: the object dictionary, from which everything else takes its parameters.

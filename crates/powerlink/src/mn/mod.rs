@@ -212,7 +212,7 @@ impl ManagingNode {
         self.od.set(id, value)
     }
 
-    /// Sends a command to a node, or to all.
+    /// Sends a plain command to a node, or to all.
     pub fn command(&mut self, node: NodeId, command: NmtCommandId) {
         self.commands.push_back((node, command));
     }
