@@ -130,7 +130,7 @@ fn the_same_seed_is_the_same_run() {
 fn one_in_a_hundred_receptions_is_lost() {
     let mut network = network(8, 1000, false, 10_000);
     boot(&mut network, 120);
-    network.run_for(60 * SECOND_NS);
+    network.run_for(10 * SECOND_NS);
     network.bus.conditions.loss_per_million = 0;
     boot(&mut network, 60);
     exchange(&mut network, 8, 1000);
