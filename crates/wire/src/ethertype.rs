@@ -17,6 +17,8 @@ impl EtherType {
     pub const IPV6: EtherType = EtherType(0x86dd);
     /// 802.1Q service VLAN tag.
     pub const S_VLAN: EtherType = EtherType(0x88a8);
+    /// Ethernet POWERLINK (EPSG DS 301).
+    pub const POWERLINK: EtherType = EtherType(0x88ab);
     /// LLDP.
     pub const LLDP: EtherType = EtherType(0x88cc);
     /// Ends a PRP redundancy control trailer (IEC 62439-3).
@@ -59,6 +61,7 @@ impl fmt::Display for EtherType {
             EtherType::C_VLAN => " (C-VLAN)",
             EtherType::IPV6 => " (IPv6)",
             EtherType::S_VLAN => " (S-VLAN)",
+            EtherType::POWERLINK => " (POWERLINK)",
             EtherType::LLDP => " (LLDP)",
             EtherType::PRP => " (PRP)",
             EtherType::HSR => " (HSR)",

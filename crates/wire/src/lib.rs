@@ -27,6 +27,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod mac;
 pub mod ports;
+pub mod powerlink;
 pub mod prp;
 pub mod rtag;
 pub mod udp;

@@ -1,0 +1,392 @@
+//! A controlled node.
+//!
+//! It is driven by [`handle_frame`](ControlledNode::handle_frame) and
+//! [`handle_deadline`](ControlledNode::handle_deadline); after each,
+//! [`poll_transmit`](ControlledNode::poll_transmit) gives the frames to send, and
+//! [`poll_event`](ControlledNode::poll_event) what the application may want to know.
+
+mod answer;
+mod receive;
+mod signalling;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use onbeat_wire::MacAddress;
+use onbeat_wire::powerlink::{ErrorEntry, NetTime, NodeId, PdoVersion, Priority};
+
+use crate::asynchronous::Queue;
+use crate::dll::{Counter, Cycle, CycleEvent, Losses};
+use crate::nmt::{self, State};
+use crate::od::{Abort, Dictionary, ObjectId, id, profile};
+use crate::pdo::{Channel, Direction, check_write};
+use crate::sdo::{Objects, Outgoing, Server};
+use signalling::Signalling;
+
+/// What a node needs to be one.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Its id, `1..=239`.
+    pub node: NodeId,
+    /// The address it sends from.
+    pub mac: MacAddress,
+    /// Its objects: those of [`profile::controlled_node`], and the application's.
+    pub objects: Dictionary,
+}
+
+/// A node that cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotControlled(pub NodeId);
+
+impl core::fmt::Display for NotControlled {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "node id {} is not that of a controlled node: give it one of 1 to 239", self.0)
+    }
+}
+
+impl core::error::Error for NotControlled {}
+
+/// What an application may want to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The state changed.
+    State {
+        /// From this one.
+        from: State,
+        /// To this one.
+        to: State,
+        /// By this.
+        by: nmt::Event,
+    },
+    /// A cycle began: inputs were taken, and outputs of the cycle before are in the objects.
+    Cycle,
+    /// Process data of a node (0: of the poll) were received and are in the objects.
+    Received(NodeId),
+    /// Process data could not be read: another version of the mapping, or too short.
+    Unreadable(NodeId),
+    /// A mapping cannot be used; nothing is received or sent by it.
+    Unmapped {
+        /// Its index.
+        mapping: u16,
+        /// Why.
+        why: Abort,
+    },
+    /// Frames were lost.
+    Lost(Losses),
+    /// A peer gave an object a value.
+    Written(ObjectId),
+}
+
+/// What responses to requests of the asynchronous phase say. A response is there before its request
+/// comes: it tells what was at the end of the phase before.
+#[derive(Debug)]
+struct Told {
+    state: State,
+    exception_new: bool,
+    exception_clear: bool,
+    entries: Vec<u8>,
+}
+
+impl Told {
+    fn new(state: State, signalling: &Signalling) -> Self {
+        let (exception_new, exception_clear) = (signalling.new, signalling.clear);
+        Told { state, exception_new, exception_clear, entries: signalling.octets() }
+    }
+}
+
+/// A controlled node.
+#[derive(Debug)]
+pub struct ControlledNode {
+    node: NodeId,
+    mac: MacAddress,
+    od: Dictionary,
+    state: State,
+    cycle: Cycle,
+    /// When the next SoC is late, or a node without a network gives up.
+    timer_ns: Option<u64>,
+    /// NMTEnableReadyToOperate was received.
+    enabled: bool,
+    application_ready: bool,
+    tpdo: Channel,
+    /// What is sent in this cycle.
+    payload: Vec<u8>,
+    /// By the node that sends it; 0 is the poll.
+    rpdos: Vec<(NodeId, Channel)>,
+    signalling: Signalling,
+    told: Told,
+    sdo: Server,
+    queue: Queue,
+    out: VecDeque<Vec<u8>>,
+    events: VecDeque<Event>,
+    time: NetTime,
+}
+
+impl ControlledNode {
+    /// A node that is off.
+    ///
+    /// # Errors
+    /// The node id is not that of a controlled node.
+    pub fn new(config: Config) -> Result<Self, NotControlled> {
+        let Config { node, mac, objects: od } = config;
+        if !node.is_controlled() {
+            return Err(NotControlled(node));
+        }
+        Ok(ControlledNode {
+            node,
+            mac,
+            sdo: Server::new(sdo_timeout_ns(&od)),
+            od,
+            state: State::Off,
+            cycle: Cycle::NonCyclic,
+            timer_ns: None,
+            enabled: false,
+            application_ready: true,
+            tpdo: Channel::default(),
+            payload: Vec::new(),
+            rpdos: Vec::new(),
+            signalling: Signalling::new(),
+            told: Told::new(State::Off, &Signalling::new()),
+            queue: Queue::default(),
+            out: VecDeque::new(),
+            events: VecDeque::new(),
+            time: NetTime::default(),
+        })
+    }
+
+    /// Turns the node on.
+    pub fn start(&mut self, now_ns: u64) {
+        if self.state == State::Off {
+            self.state = State::Initialising;
+            self.pass(now_ns);
+        }
+    }
+
+    /// State of the node.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The node's id.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// The node's objects.
+    pub fn objects(&self) -> &Dictionary {
+        &self.od
+    }
+
+    /// The application gives an object a value: an input, for one.
+    ///
+    /// # Errors
+    /// There is no such object, or the value does not fit it.
+    pub fn set_object(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
+        self.od.set(id, value)
+    }
+
+    /// Whether the application can take part in process data. A node goes to READY_TO_OPERATE
+    /// when it can and the managing node allows it. At the start it can.
+    pub fn set_application_ready(&mut self, now_ns: u64, ready: bool) {
+        self.application_ready = ready;
+        self.become_ready(now_ns);
+    }
+
+    /// The next frame to send, without FCS.
+    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        self.out.pop_front()
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`handle_deadline`](Self::handle_deadline), at the latest.
+    pub fn next_deadline_ns(&self) -> Option<u64> {
+        self.timer_ns.into_iter().chain(self.sdo.next_deadline_ns()).min()
+    }
+
+    /// The time has come.
+    pub fn handle_deadline(&mut self, now_ns: u64) {
+        if self.timer_ns.is_some_and(|timer| timer <= now_ns) {
+            self.timer_ns = None;
+            if self.state == State::NotActive {
+                self.nmt(now_ns, nmt::Event::BasicEthernetTimeout);
+            } else {
+                self.cycle_event(now_ns, CycleEvent::SocTimeout);
+                self.expect_soc(now_ns);
+            }
+        }
+        let mut frames = VecDeque::new();
+        self.sdo.handle_deadline(now_ns, &mut frames);
+        for (peer, frame) in frames {
+            self.queue_sdo(peer, &frame);
+        }
+    }
+
+    /// Takes an event of network management to the states it leads to.
+    fn nmt(&mut self, now_ns: u64, event: nmt::Event) {
+        let Some(to) = nmt::next(self.state, event) else { return };
+        let from = core::mem::replace(&mut self.state, to);
+        self.events.push_back(Event::State { from, to, by: event });
+        self.enter(now_ns, from);
+        self.pass(now_ns);
+        if event != nmt::Event::Soc {
+            self.tell();
+        }
+    }
+
+    /// Prepares responses with what is now.
+    fn tell(&mut self) {
+        self.told = Told::new(self.state, &self.signalling);
+    }
+
+    /// Goes through the states that pass by themselves.
+    fn pass(&mut self, now_ns: u64) {
+        while let Some(to) = nmt::next(self.state, nmt::Event::Done) {
+            let from = core::mem::replace(&mut self.state, to);
+            self.events.push_back(Event::State { from, to, by: nmt::Event::Done });
+            self.enter(now_ns, from);
+        }
+    }
+
+    /// What a state begins with.
+    fn enter(&mut self, now_ns: u64, from: State) {
+        match self.state {
+            State::ResetApplication => self.od.restore(0x2000..=0xffff),
+            State::ResetCommunication => {
+                self.od.restore(0x1000..=0x1fff);
+                let written = self.od.set_number(profile::NODE_ID, self.node.0.into());
+                debug_assert!(written.is_ok(), "every dictionary of a node has its id");
+                self.signalling = Signalling::new();
+                self.sdo = Server::new(sdo_timeout_ns(&self.od));
+                self.queue.clear();
+            }
+            State::NotActive => {
+                self.map();
+                let us = self.od.number(profile::BASIC_ETHERNET_TIMEOUT_US);
+                self.timer_ns = (us != 0).then(|| now_ns.saturating_add(us * 1000));
+            }
+            State::PreOperational2 if from != State::PreOperational1 => self.enabled = false,
+            _ => {}
+        }
+        if !self.state.is_cyclic() {
+            self.cycle = Cycle::NonCyclic;
+            self.enabled = false;
+            if self.state != State::NotActive {
+                self.timer_ns = None;
+            }
+        }
+        let state = self.od.set_number(profile::NMT_STATE, self.state.code().0.into());
+        debug_assert!(state.is_ok(), "every dictionary of a node has its state");
+    }
+
+    /// Makes the mappings of the dictionary effective.
+    fn map(&mut self) {
+        let (mut rpdos, events) = (Vec::new(), &mut self.events);
+        let mut channel = |od: &Dictionary, parameters: u16, mapping, direction| {
+            let version = PdoVersion(od.number(id(parameters, 2)) as u8);
+            let limit = match direction {
+                Direction::Receive => usize::MAX,
+                Direction::Transmit => od.number(profile::PRES_LIMIT) as usize,
+            };
+            Channel::new(od, mapping, version, direction, limit).unwrap_or_else(|why| {
+                events.push_back(Event::Unmapped { mapping, why });
+                Channel::default()
+            })
+        };
+        for number in 0..=u16::from(u8::MAX) {
+            let (parameters, mapping) = (profile::RPDO + number, profile::RPDO_MAPPING + number);
+            if self.od.number(id(mapping, 0)) != 0 {
+                let node = NodeId(self.od.number(id(parameters, 1)) as u8);
+                rpdos.push((node, channel(&self.od, parameters, mapping, Direction::Receive)));
+            }
+        }
+        rpdos.retain(|(_, channel)| !channel.is_empty());
+        self.tpdo = channel(&self.od, profile::TPDO, profile::TPDO_MAPPING, Direction::Transmit);
+        self.rpdos = rpdos;
+        self.payload = alloc::vec![0; self.tpdo.len()];
+    }
+
+    fn become_ready(&mut self, now_ns: u64) {
+        if self.enabled && self.application_ready {
+            self.nmt(now_ns, nmt::Event::ReadyToOperate);
+        }
+    }
+
+    /// Takes an event of the cycle, and counts what was lost.
+    fn cycle_event(&mut self, now_ns: u64, event: CycleEvent) {
+        if !self.state.is_cyclic() {
+            return;
+        }
+        let (next, mut losses) = self.cycle.next(event);
+        self.cycle = next;
+        // Before the managing node has it in the cycle a node is not polled; a stopped one no more.
+        losses.preq &= matches!(self.state, State::ReadyToOperate | State::Operational);
+        let counted = [
+            (profile::LOSS_OF_SOC, losses.soc, CycleEvent::Soc, 0x8245),
+            (profile::LOSS_OF_SOA, losses.soa, CycleEvent::Soa, 0x8244),
+            (profile::LOSS_OF_PREQ, losses.preq, CycleEvent::Preq, 0x8242),
+        ];
+        let mut reached = false;
+        for (index, lost, frame, code) in counted {
+            let counter = Counter::record(index);
+            if lost && counter.error(&mut self.od) {
+                reached = true;
+                let kind = 0x3002;
+                self.signalling.report(ErrorEntry { kind, code, time: self.time, additional: 0 });
+            } else if !lost && event == frame {
+                counter.good(&mut self.od);
+            }
+        }
+        if losses != Losses::default() {
+            self.events.push_back(Event::Lost(losses));
+        }
+        if losses.soc && event != CycleEvent::SocTimeout {
+            self.expect_soc(now_ns);
+        }
+        if reached {
+            self.nmt(now_ns, nmt::Event::ErrorCondition);
+        }
+    }
+
+    /// When to call the next SoC late: a cycle and its tolerance from now.
+    fn expect_soc(&mut self, now_ns: u64) {
+        let cycle_us = self.od.number(profile::CYCLE_LENGTH_US);
+        if !self.state.is_cyclic() || cycle_us == 0 {
+            self.timer_ns = None;
+            return;
+        }
+        let late_ns = cycle_us * 1000 + self.od.number(profile::SOC_TOLERANCE_NS);
+        self.timer_ns = Some(now_ns.saturating_add(late_ns));
+    }
+
+    fn queue_sdo(&mut self, peer: NodeId, frame: &Outgoing) {
+        let frame = self.sdo_frame(peer, frame);
+        // What finds no room is sent again, as if it was lost.
+        let _ = self.queue.push(Priority::GENERIC, frame);
+    }
+}
+
+/// Objects as peers see them: what they write is checked, and told to the application.
+struct Access<'a> {
+    od: &'a mut Dictionary,
+    events: &'a mut VecDeque<Event>,
+}
+
+impl Objects for Access<'_> {
+    fn read(&mut self, id: ObjectId) -> Result<Vec<u8>, Abort> {
+        self.od.read(id).map(<[u8]>::to_vec)
+    }
+
+    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
+        check_write(self.od, id, value)?;
+        self.od.write(id, value)?;
+        self.events.push_back(Event::Written(id));
+        Ok(())
+    }
+}
+
+fn sdo_timeout_ns(od: &Dictionary) -> u64 {
+    od.number(profile::SDO_TIMEOUT_MS) * 1_000_000
+}

@@ -1,0 +1,133 @@
+//! What a controlled node does with the frames it receives.
+
+use alloc::collections::VecDeque;
+
+use onbeat_wire::powerlink::{
+    Body, Message, NmtCommand, NmtCommandId, NodeId, PdoVersion, Preq, Pres, RequestedService, Sdo,
+    Service, Soa, Soc,
+};
+
+use super::{Access, ControlledNode, Event};
+use crate::dll::CycleEvent;
+use crate::frame;
+use crate::nmt::{self, State};
+
+impl ControlledNode {
+    /// A frame was received, from its destination address on and without FCS. What is not for
+    /// this node, or not POWERLINK's, is left alone.
+    pub fn handle_frame(&mut self, now_ns: u64, frame: &[u8]) {
+        let Some((_, message)) = frame::parse(frame) else { return };
+        let Message { destination, source, body } = message;
+        let mine = destination == self.node || destination == NodeId::BROADCAST;
+        if !mine || source == self.node || !self.state.communicates() {
+            return;
+        }
+        let from_mn = source == NodeId::MN;
+        match body {
+            Body::Soc(soc) if from_mn => self.soc(now_ns, &soc),
+            Body::Preq(preq) if from_mn => self.preq(now_ns, &preq),
+            Body::Pres(pres) => self.pres(source, &pres),
+            Body::Soa(soa) if from_mn => self.soa(now_ns, &soa),
+            Body::Asnd(Service::NmtCommand(command)) if from_mn => {
+                self.nmt_command(now_ns, destination, &command);
+            }
+            Body::Asnd(Service::Sdo(sdo)) if destination == self.node => {
+                self.sdo(now_ns, source, &sdo);
+            }
+            _ => {}
+        }
+    }
+
+    fn soc(&mut self, now_ns: u64, soc: &Soc) {
+        self.time = soc.net_time;
+        self.nmt(now_ns, nmt::Event::Soc);
+        if self.state.is_cyclic() {
+            self.cycle_event(now_ns, CycleEvent::Soc);
+            self.expect_soc(now_ns);
+            self.tpdo.transmit(&self.od, &mut self.payload);
+            self.events.push_back(Event::Cycle);
+        }
+    }
+
+    fn preq(&mut self, now_ns: u64, preq: &Preq<'_>) {
+        if !self.state.is_polled() {
+            return;
+        }
+        // The response first: everything else can wait until it is out.
+        self.send_pres();
+        self.cycle_event(now_ns, CycleEvent::Preq);
+        self.signalling.acknowledge(preq.exception_acknowledge);
+        if preq.ready {
+            self.process_data(NodeId::NONE, preq.pdo_version, preq.payload);
+        }
+    }
+
+    fn pres(&mut self, source: NodeId, pres: &Pres<'_>) {
+        if pres.ready {
+            self.process_data(source, pres.pdo_version, pres.payload);
+        }
+    }
+
+    /// Process data that are valid, for the channels of who sent them.
+    fn process_data(&mut self, source: NodeId, version: PdoVersion, payload: &[u8]) {
+        if !matches!(self.state, State::ReadyToOperate | State::Operational) {
+            return;
+        }
+        for (_, channel) in self.rpdos.iter().filter(|(node, _)| *node == source) {
+            self.events.push_back(if channel.reads(version, payload) {
+                channel.receive(payload, &mut self.od);
+                Event::Received(source)
+            } else {
+                Event::Unreadable(source)
+            });
+        }
+    }
+
+    fn soa(&mut self, now_ns: u64, soa: &Soa) {
+        self.nmt(now_ns, nmt::Event::Soa);
+        self.cycle_event(now_ns, CycleEvent::Soa);
+        if soa.target == self.node && self.state.answers() {
+            self.requested(soa);
+        }
+        self.tell();
+    }
+
+    fn requested(&mut self, soa: &Soa) {
+        match soa.service {
+            RequestedService::IDENT_REQUEST => self.send_ident_response(),
+            RequestedService::STATUS_REQUEST => {
+                self.send_status_response();
+                self.signalling.reset(soa.exception_reset);
+                self.signalling.acknowledge(soa.exception_acknowledge);
+            }
+            service => self.out.extend(self.queue.take(service)),
+        }
+    }
+
+    fn nmt_command(&mut self, now_ns: u64, destination: NodeId, command: &NmtCommand<'_>) {
+        match command.to(self.node, destination) {
+            Ok(Some(NmtCommandId::ENABLE_READY_TO_OPERATE)) => {
+                self.enabled = self.state == State::PreOperational2;
+                self.become_ready(now_ns);
+            }
+            Ok(Some(command)) => {
+                if let Some(event) = nmt::Event::from_command(command) {
+                    self.nmt(now_ns, event);
+                }
+            }
+            Ok(None) | Err(_) => {}
+        }
+    }
+
+    fn sdo(&mut self, now_ns: u64, peer: NodeId, sdo: &Sdo<'_>) {
+        if !self.state.answers() {
+            return;
+        }
+        let ControlledNode { od, events, sdo: server, .. } = self;
+        let mut frames = VecDeque::new();
+        server.receive(now_ns, peer, sdo, &mut Access { od, events }, &mut frames);
+        for frame in frames {
+            self.queue_sdo(peer, &frame);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Each node's way to OPERATIONAL, and with those that are mandatory the managing node's own
+//! (EPSG DS 301, 7.4).
+
+use onbeat_wire::powerlink::{NmtCommandId, NmtState, NodeId};
+
+use super::station::Signalling;
+use super::{Event, Failure, ManagingNode, Step};
+use crate::nmt::{MnEvent, State};
+use crate::od::{id, profile};
+
+/// Polls in a row that a node answers before the network relies on it.
+const CHECK_COMMUNICATION: u32 = 5;
+
+impl ManagingNode {
+    /// Looks at all nodes and at the network, once for each asynchronous phase.
+    pub(super) fn boot(&mut self, now_ns: u64) {
+        for place in 0..self.stations.len() {
+            self.boot_station(now_ns, place);
+        }
+        let mandatory = || self.stations.iter().filter(|station| station.settings.mandatory);
+        let event = match self.state {
+            State::PreOperational1 => {
+                let wait_ns = self.microseconds(profile::WAIT_PRE_OPERATIONAL_1_US);
+                let waited = now_ns.saturating_sub(self.since_ns) >= wait_ns;
+                let configured = mandatory().all(|station| station.step == Step::Configured);
+                (waited && configured).then_some(MnEvent::Configured)
+            }
+            State::PreOperational2 => {
+                let ready = mandatory().all(|station| station.step == Step::Ready);
+                (ready && self.cycles > self.since_cycle).then_some(MnEvent::Ready)
+            }
+            State::ReadyToOperate => {
+                let answers = mandatory().all(|station| station.good_polls >= CHECK_COMMUNICATION);
+                (answers && self.cycles > self.since_cycle).then_some(MnEvent::Communicating)
+            }
+            _ => None,
+        };
+        if let Some(event) = event {
+            self.nmt(now_ns, event);
+        }
+    }
+
+    fn boot_station(&mut self, now_ns: u64, place: usize) {
+        let is_cyclic = self.state.is_polled();
+        let operational = self.state == State::Operational;
+        let station = &mut self.stations[place];
+        if station.sdo.next_deadline_ns().is_some_and(|deadline| deadline <= now_ns) {
+            let done = station.sdo.handle_deadline(now_ns, &mut station.frames);
+            if let Some(done) = done {
+                return self.configured(now_ns, place, &done);
+            }
+        }
+        let late = station.deadline_ns.is_some_and(|deadline| deadline <= now_ns);
+        match station.step {
+            Step::Reset if late => self.go(now_ns, place, Step::Identify),
+            Step::Configured if is_cyclic => self.go(now_ns, place, Step::CheckPreOperational2),
+            Step::Ready
+                if operational
+                    && station.settings.start
+                    && station.good_polls >= CHECK_COMMUNICATION =>
+            {
+                self.commands.push_back((station.node, NmtCommandId::START_NODE));
+                self.go(now_ns, place, Step::Start);
+            }
+            step if late => self.fail(now_ns, place, Failure::TimeOut(step)),
+            _ => {}
+        }
+    }
+
+    /// A node takes a step.
+    pub(super) fn go(&mut self, now_ns: u64, place: usize, step: Step) {
+        let limit_ns = match step {
+            Step::Reset => Some(self.settle_ns()),
+            Step::CheckPreOperational2 => {
+                Some(self.microseconds(profile::PRE_OPERATIONAL_2_TIMEOUT_US))
+            }
+            Step::Enable | Step::Start => {
+                let limit_ns = self.microseconds(profile::READY_TO_OPERATE_TIMEOUT_US);
+                Some(limit_ns.max(self.settle_ns()))
+            }
+            _ => None,
+        };
+        let station = &mut self.stations[place];
+        station.step = step;
+        station.deadline_ns = limit_ns.map(|limit| now_ns + limit);
+        match step {
+            Step::Configured => station.restored = false,
+            Step::CheckPreOperational2 => station.status_due = true,
+            Step::Enable => {
+                station.polled = true;
+                station.good_polls = 0;
+                self.commands.push_back((station.node, NmtCommandId::ENABLE_READY_TO_OPERATE));
+            }
+            Step::Stopped => station.polled = false,
+            _ => {}
+        }
+        self.events.push_back(Event::Node(self.stations[place].node, step));
+    }
+
+    /// A node told its state.
+    pub(super) fn told_state(&mut self, now_ns: u64, place: usize, state: NmtState) {
+        let station = &mut self.stations[place];
+        station.state = state;
+        let written = self.od.set_number(id(profile::NODE_STATE, station.node.0), state.0.into());
+        debug_assert!(written.is_ok(), "a state is one octet, as its object");
+        match (station.step, state) {
+            (Step::CheckPreOperational2, NmtState::PRE_OPERATIONAL_2) => {
+                self.go(now_ns, place, Step::Enable);
+            }
+            (Step::CheckPreOperational2, NmtState::PRE_OPERATIONAL_1) => station.status_due = true,
+            (Step::Enable, NmtState::READY_TO_OPERATE) => self.go(now_ns, place, Step::Ready),
+            (Step::Start, NmtState::OPERATIONAL) => self.go(now_ns, place, Step::Operational),
+            (Step::Enable, NmtState::PRE_OPERATIONAL_2)
+            | (Step::Ready | Step::Start, NmtState::READY_TO_OPERATE)
+            | (Step::Operational, NmtState::OPERATIONAL) => {}
+            (Step::Enable | Step::Ready | Step::Start | Step::Operational, _) => {
+                self.fail(now_ns, place, Failure::State);
+            }
+            _ => {}
+        }
+    }
+
+    /// A command goes out that the application or another node asked for: what it does to the
+    /// nodes it is for.
+    pub(super) fn commanded(&mut self, now_ns: u64, node: NodeId, command: NmtCommandId) {
+        for place in 0..self.stations.len() {
+            let station = &mut self.stations[place];
+            if station.node != node && node != NodeId::BROADCAST {
+                continue;
+            }
+            match (command, station.step) {
+                (NmtCommandId::RESET_NODE | NmtCommandId::SW_RESET, _) => {
+                    station.downloaded = false;
+                    station.signalling = Signalling::Raise;
+                    self.leave_alone(now_ns, place);
+                }
+                (NmtCommandId::RESET_COMMUNICATION, _) => {
+                    station.downloaded = false;
+                    station.signalling = Signalling::Raise;
+                    self.leave_alone(now_ns, place);
+                }
+                (NmtCommandId::RESET_CONFIGURATION, _) => self.leave_alone(now_ns, place),
+                (NmtCommandId::STOP_NODE, step) if step.is_polled() => {
+                    self.go(now_ns, place, Step::Stopped);
+                }
+                (NmtCommandId::ENTER_PRE_OPERATIONAL_2, step)
+                    if step.is_polled() || step == Step::Stopped =>
+                {
+                    self.go(now_ns, place, Step::CheckPreOperational2);
+                }
+                (NmtCommandId::START_NODE, Step::Ready) => self.go(now_ns, place, Step::Start),
+                _ => {}
+            }
+        }
+    }
+
+    /// A node has to begin anew; without one that is mandatory, all of the network.
+    pub(super) fn fail(&mut self, now_ns: u64, place: usize, failure: Failure) {
+        let station = &self.stations[place];
+        let (node, mandatory) = (station.node, station.settings.mandatory);
+        self.events.push_back(Event::Failed(node, failure));
+        if mandatory && self.state.is_polled() {
+            return self.nmt(now_ns, MnEvent::Lost);
+        }
+        self.commands.push_back((node, NmtCommandId::RESET_NODE));
+        self.leave_alone(now_ns, place);
+    }
+
+    /// A node is not asked for anything while it is reset.
+    pub(super) fn leave_alone(&mut self, now_ns: u64, place: usize) {
+        self.stations[place].forget();
+        if self.stations[place].step == Step::Reset {
+            let settle_ns = self.settle_ns();
+            self.stations[place].deadline_ns = Some(now_ns + settle_ns);
+        } else {
+            self.go(now_ns, place, Step::Reset);
+        }
+    }
+}

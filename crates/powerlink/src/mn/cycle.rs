@@ -1,0 +1,133 @@
+//! The cycles: reduced, of asynchronous phases only, and isochronous (EPSG DS 301, 4.2.4).
+
+use alloc::vec::Vec;
+
+use onbeat_wire::MacAddress;
+use onbeat_wire::powerlink::{
+    Body, Links, Message, NetTime, NodeId, Preq, RequestedService, Service, Soc, multicast,
+};
+
+use super::{Event, Failure, ManagingNode, Phase};
+use crate::dll::Counter;
+use crate::frame;
+use crate::nmt::State;
+use crate::od::profile;
+
+/// Octets of a poll in front of its payload.
+const POLL_HEADER: usize = 10;
+
+impl ManagingNode {
+    /// Begins the next reduced cycle, or leaves them.
+    pub(super) fn reduced_cycle(&mut self, now_ns: u64) {
+        self.boot(now_ns);
+        if self.state != State::PreOperational1 {
+            return;
+        }
+        let target = self.send_soa(now_ns);
+        self.phase = Phase::Reduced { target };
+        self.timer_ns = now_ns + self.od.number(profile::ASYNC_SLOT_NS).max(1);
+    }
+
+    /// Begins the next isochronous cycle.
+    pub(super) fn isochronous_cycle(&mut self, now_ns: u64) {
+        let prescaler = self.od.number(profile::PRESCALER);
+        let soc = Soc {
+            multiplexed_cycle_completed: false,
+            prescaled_slot: prescaler != 0 && self.cycles / prescaler % 2 == 1,
+            net_time: self.net_time(now_ns),
+            relative_time_us: (self.cycles * self.cycle_ns) / 1000,
+        };
+        self.send(multicast::SOC, NodeId::BROADCAST, Body::Soc(soc), 0);
+        self.events.push_back(Event::Cycle);
+        self.cycles += 1;
+        self.soc_ns += self.cycle_ns;
+        self.poll_from(now_ns, 0);
+    }
+
+    /// Polls the next node from a place among the stations on, or ends the isochronous phase.
+    pub(super) fn poll_from(&mut self, now_ns: u64, place: usize) {
+        if !self.state.is_polled() {
+            // A mandatory node was lost, and the reduced cycle began.
+            return;
+        }
+        let next = self.stations.iter().skip(place).position(|station| station.polled);
+        let Some(next) = next.map(|next| next + place) else {
+            return self.asynchronous_phase(now_ns);
+        };
+        let station = &self.stations[next];
+        let mut payload = Vec::new();
+        station.tpdo.transmit(&self.od, &mut payload);
+        let preq = Preq {
+            multiplexed_slot: false,
+            exception_acknowledge: station.acknowledged,
+            ready: self.state == State::Operational,
+            links: Links::default(),
+            pdo_version: station.tpdo.version,
+            payload: &payload,
+        };
+        let (node, limit) = (station.node, station.settings.preq_limit);
+        let mac = station.mac.unwrap_or(MacAddress::BROADCAST);
+        self.phase = Phase::Poll { station: next };
+        self.timer_ns = now_ns + station.settings.pres_timeout_ns.max(1);
+        self.send(mac, node, Body::Preq(preq), POLL_HEADER + limit);
+    }
+
+    /// The node polled did not answer in time.
+    pub(super) fn pres_lost(&mut self, now_ns: u64, place: usize) {
+        let node = self.stations[place].node;
+        self.stations[place].good_polls = 0;
+        self.events.push_back(Event::LostPres(node));
+        if Counter::loss_of_pres(node).error(&mut self.od) {
+            self.fail(now_ns, place, Failure::LossOfPres);
+        }
+    }
+
+    fn asynchronous_phase(&mut self, now_ns: u64) {
+        self.boot(now_ns);
+        if self.state == State::PreOperational1 {
+            return;
+        }
+        self.send_soa(now_ns);
+        let exceeded = Counter::record(profile::CYCLE_EXCEEDED);
+        if now_ns > self.soc_ns {
+            let missed = (now_ns - self.soc_ns).div_ceil(self.cycle_ns.max(1));
+            self.soc_ns += missed * self.cycle_ns;
+            // The next begins later: that is all there is to do, however often it happens.
+            let _ = exceeded.error(&mut self.od);
+            self.events.push_back(Event::CycleExceeded);
+        } else {
+            exceeded.good(&mut self.od);
+        }
+        (self.phase, self.timer_ns) = (Phase::Soc, self.soc_ns);
+    }
+
+    /// Sends the SoA, and what this node itself sends in the phase; who may send in it.
+    fn send_soa(&mut self, now_ns: u64) -> NodeId {
+        let (soa, own) = self.schedule(now_ns);
+        let target = soa.target;
+        self.send(multicast::SOA, NodeId::BROADCAST, Body::Soa(soa), 0);
+        self.out.extend(own);
+        match soa.service {
+            RequestedService::NO_SERVICE => NodeId::NONE,
+            _ => target,
+        }
+    }
+
+    fn net_time(&self, now_ns: u64) -> NetTime {
+        let (start, then_ns) = self.clock;
+        let ns = u64::from(start.nanoseconds) + (now_ns - then_ns);
+        // 32 bits of seconds begin anew in 2106.
+        let seconds = start.seconds.wrapping_add((ns / 1_000_000_000) as u32);
+        NetTime { seconds, nanoseconds: (ns % 1_000_000_000) as u32 }
+    }
+
+    pub(super) fn asnd(&self, destination: NodeId, service: Service<'_>) -> Vec<u8> {
+        let message = Message { destination, source: NodeId::MN, body: Body::Asnd(service) };
+        frame::build(multicast::ASND, self.mac, &message, 0)
+    }
+
+    fn send(&mut self, to: MacAddress, destination: NodeId, body: Body<'_>, len: usize) {
+        let message = Message { destination, source: NodeId::MN, body };
+        self.out.push_back(frame::build(to, self.mac, &message, len));
+    }
+}

@@ -1,0 +1,316 @@
+//! A managing node.
+//!
+//! It is driven as a controlled node is. The reduced cycle and the isochronous one are in
+//! `cycle`, who gets the asynchronous phase in `schedule`, and each node's way to OPERATIONAL in
+//! `boot`.
+
+mod boot;
+mod cycle;
+mod dcf;
+mod receive;
+mod schedule;
+mod station;
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+
+use onbeat_wire::MacAddress;
+use onbeat_wire::powerlink::{NetTime, NmtCommandId, NodeId, PdoVersion};
+
+use crate::nmt::{MnEvent, State, next_mn};
+use crate::od::{Abort, Dictionary, ObjectId, id, profile};
+use crate::pdo::{Channel, Direction};
+pub use dcf::entries as dcf_entries;
+pub use station::{Mismatch, Step};
+use station::{Settings, Station};
+
+/// What a managing node needs to be one.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The address it sends from.
+    pub mac: MacAddress,
+    /// Its objects: those of [`profile::managing_node`], and the application's.
+    pub objects: Dictionary,
+}
+
+/// A mapping of a managing node that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unmapped {
+    /// Its index.
+    pub mapping: u16,
+    /// Why.
+    pub why: Abort,
+}
+
+impl fmt::Display for Unmapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "mapping {:04X} cannot be used, {}", self.mapping, self.why)
+    }
+}
+
+impl core::error::Error for Unmapped {}
+
+/// Why a node has to begin anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// It is not the device that is expected.
+    Identity(Mismatch),
+    /// An object of its configuration was refused, or the node did not answer.
+    Configuration(ObjectId, Abort),
+    /// It was configured, and does not say so.
+    NotConfigured,
+    /// It did not answer polls (0x1C09).
+    LossOfPres,
+    /// It is in another state than it was told to be in.
+    State,
+    /// A step took too long (0x1F89).
+    TimeOut(Step),
+}
+
+/// What an application may want to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The managing node's state changed.
+    State {
+        /// From this one.
+        from: State,
+        /// To this one.
+        to: State,
+        /// By this.
+        by: MnEvent,
+    },
+    /// A node came to another step.
+    Node(NodeId, Step),
+    /// A node has to begin anew.
+    Failed(NodeId, Failure),
+    /// A cycle began.
+    Cycle,
+    /// A cycle took longer than it may; the next began later.
+    CycleExceeded,
+    /// A node did not answer its poll in time.
+    LostPres(NodeId),
+    /// Process data of a node were received and are in the objects.
+    Received(NodeId),
+    /// Process data could not be read: another version of the mapping, or too short.
+    Unreadable(NodeId),
+    /// Another managing node is on the bus.
+    OtherManagingNode(MacAddress),
+}
+
+/// What the managing node waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Off,
+    /// For another managing node to be heard, until the timer.
+    Listen,
+    /// For the end of an asynchronous phase of the reduced cycle.
+    Reduced {
+        /// Who may send in it.
+        target: NodeId,
+    },
+    /// For the response of the node polled.
+    Poll {
+        /// Its place among the stations.
+        station: usize,
+    },
+    /// For the next cycle.
+    Soc,
+}
+
+/// A managing node.
+#[derive(Debug)]
+pub struct ManagingNode {
+    mac: MacAddress,
+    od: Dictionary,
+    state: State,
+    phase: Phase,
+    /// When the phase ends.
+    timer_ns: u64,
+    /// When the next cycle begins.
+    soc_ns: u64,
+    cycle_ns: u64,
+    cycles: u64,
+    /// Since when the node is in its state, and in which cycle that was.
+    since_ns: u64,
+    since_cycle: u64,
+    /// Time of day, and when it was.
+    clock: (NetTime, u64),
+    /// Asynchronous phases to pass before the nodes are reset.
+    quiet_phases: u32,
+    stations: Vec<Station>,
+    commands: VecDeque<(NodeId, NmtCommandId)>,
+    turn: schedule::Turn,
+    out: VecDeque<Vec<u8>>,
+    events: VecDeque<Event>,
+}
+
+impl ManagingNode {
+    /// A managing node that is off.
+    ///
+    /// # Errors
+    /// A mapping cannot be used.
+    pub fn new(config: Config) -> Result<Self, Unmapped> {
+        let Config { mac, objects: od } = config;
+        let sdo_timeout_ns = od.number(profile::SDO_TIMEOUT_MS) * 1_000_000;
+        let mut stations = Vec::new();
+        for sub in od.subs(profile::NODE_ASSIGNMENT) {
+            if let Some(settings) = Settings::new(&od, NodeId(sub)) {
+                stations.push(Station::new(NodeId(sub), settings, sdo_timeout_ns));
+            }
+        }
+        map(&od, &mut stations)?;
+        Ok(ManagingNode {
+            mac,
+            state: State::Off,
+            phase: Phase::Off,
+            timer_ns: u64::MAX,
+            soc_ns: 0,
+            cycle_ns: od.number(profile::CYCLE_LENGTH_US) * 1000,
+            cycles: 0,
+            since_ns: 0,
+            since_cycle: 0,
+            clock: (NetTime::default(), 0),
+            quiet_phases: 0,
+            stations,
+            commands: VecDeque::new(),
+            turn: schedule::Turn::default(),
+            out: VecDeque::new(),
+            events: VecDeque::new(),
+            od,
+        })
+    }
+
+    /// Turns the node on; `time` is the time of day.
+    pub fn start(&mut self, now_ns: u64, time: NetTime) {
+        if self.state == State::Off {
+            self.clock = (time, now_ns);
+            self.nmt(now_ns, MnEvent::Start);
+        }
+    }
+
+    /// State of the node.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// How far a node is.
+    pub fn step(&self, node: NodeId) -> Option<Step> {
+        self.stations.iter().find(|station| station.node == node).map(|station| station.step)
+    }
+
+    /// The node's objects.
+    pub fn objects(&self) -> &Dictionary {
+        &self.od
+    }
+
+    /// The application gives an object a value: an output, for one.
+    ///
+    /// # Errors
+    /// There is no such object, or the value does not fit it.
+    pub fn set_object(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
+        self.od.set(id, value)
+    }
+
+    /// Sends a plain command to a node, or to all.
+    pub fn command(&mut self, node: NodeId, command: NmtCommandId) {
+        self.commands.push_back((node, command));
+    }
+
+    /// The next frame to send, without FCS.
+    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        self.out.pop_front()
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When to call [`handle_deadline`](Self::handle_deadline), at the latest.
+    pub fn next_deadline_ns(&self) -> Option<u64> {
+        (self.phase != Phase::Off).then_some(self.timer_ns)
+    }
+
+    /// The time has come.
+    pub fn handle_deadline(&mut self, now_ns: u64) {
+        if now_ns < self.timer_ns {
+            return;
+        }
+        match self.phase {
+            Phase::Off => {}
+            Phase::Listen => self.nmt(now_ns, MnEvent::Alone),
+            Phase::Reduced { .. } => self.reduced_cycle(now_ns),
+            Phase::Poll { station } => {
+                self.pres_lost(now_ns, station);
+                self.poll_from(now_ns, station + 1);
+            }
+            Phase::Soc => self.isochronous_cycle(now_ns),
+        }
+    }
+
+    /// Takes an event of network management to the state it leads to.
+    fn nmt(&mut self, now_ns: u64, by: MnEvent) {
+        let Some(to) = next_mn(self.state, by) else { return };
+        let from = core::mem::replace(&mut self.state, to);
+        self.events.push_back(Event::State { from, to, by });
+        (self.since_ns, self.since_cycle) = (now_ns, self.cycles);
+        let written = self.od.set_number(profile::NMT_STATE, to.code().0.into());
+        debug_assert!(written.is_ok(), "every dictionary of a managing node has its state");
+        match to {
+            State::NotActive => {
+                self.phase = Phase::Listen;
+                self.timer_ns = now_ns + self.microseconds(profile::WAIT_NOT_ACTIVE_US);
+            }
+            State::PreOperational1 => {
+                self.stations.iter_mut().for_each(|station| {
+                    station.forget();
+                    station.step = Step::Identify;
+                });
+                self.commands.clear();
+                // Who listens hears that a managing node is there before it is told anything.
+                self.quiet_phases = 10;
+                self.reduced_cycle(now_ns);
+            }
+            State::PreOperational2 => {
+                self.soc_ns = now_ns + self.cycle_ns;
+                (self.phase, self.timer_ns) = (Phase::Soc, self.soc_ns);
+                self.cycles = 0;
+                self.since_cycle = 0;
+            }
+            _ => {}
+        }
+    }
+
+    fn microseconds(&self, object: ObjectId) -> u64 {
+        self.od.number(object) * 1000
+    }
+}
+
+/// Works out the mappings of the dictionary, for the stations they are of.
+fn map(od: &Dictionary, stations: &mut [Station]) -> Result<(), Unmapped> {
+    for number in 0..=0xff {
+        for (direction, parameters, mapping) in [
+            (Direction::Receive, profile::RPDO, profile::RPDO_MAPPING),
+            (Direction::Transmit, profile::TPDO, profile::TPDO_MAPPING),
+        ] {
+            let (parameters, mapping) = (parameters + number, mapping + number);
+            let node = NodeId(od.number(id(parameters, 1)) as u8);
+            let Some(station) = stations.iter_mut().find(|station| station.node == node) else {
+                continue;
+            };
+            let limit = match direction {
+                Direction::Receive => usize::MAX,
+                Direction::Transmit => station.settings.preq_limit,
+            };
+            let version = PdoVersion(od.number(id(parameters, 2)) as u8);
+            let channel = Channel::new(od, mapping, version, direction, limit)
+                .map_err(|why| Unmapped { mapping, why })?;
+            match direction {
+                Direction::Receive => station.rpdo = channel,
+                Direction::Transmit => station.tpdo = channel,
+            }
+        }
+    }
+    Ok(())
+}

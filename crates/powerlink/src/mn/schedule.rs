@@ -1,0 +1,126 @@
+//! Who gets the asynchronous phase (EPSG DS 301, 4.2.4.6).
+
+use alloc::vec::Vec;
+
+use onbeat_wire::powerlink::{
+    EplVersion, NmtCommand, NmtCommandId, NodeId, Priority, RequestedService, SendRequest, Service,
+    Soa,
+};
+
+use super::station::Signalling;
+use super::{ManagingNode, Step};
+
+/// What phases are given to, in turn; in each, nodes take turns as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A node that is asked for its status.
+    Status,
+    /// A node that has something to send.
+    Request,
+    /// An SDO frame of this node.
+    Own,
+    /// A node that is asked who it is.
+    Ident,
+}
+
+const KINDS: [Kind; 4] = [Kind::Own, Kind::Request, Kind::Status, Kind::Ident];
+
+/// Whose turn is next.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    kind: usize,
+    /// By kind.
+    place: [usize; KINDS.len()],
+}
+
+impl ManagingNode {
+    /// What the next SoA says, and the frame of this node behind it.
+    pub(super) fn schedule(&mut self, now_ns: u64) -> (Soa, Option<Vec<u8>>) {
+        if self.quiet_phases > 0 {
+            self.quiet_phases -= 1;
+            if self.quiet_phases == 0 {
+                self.commands.push_back((NodeId::BROADCAST, NmtCommandId::RESET_NODE));
+            }
+            return (self.soa(RequestedService::NO_SERVICE, NodeId::NONE), None);
+        }
+        if let Some((node, command)) = self.commands.pop_front() {
+            self.commanded(now_ns, node, command);
+            let command = Service::NmtCommand(NmtCommand { command, data: &[0; 40] });
+            let soa = self.soa(RequestedService::NMT_REQUEST_INVITE, NodeId::MN);
+            return (soa, Some(self.asnd(node, command)));
+        }
+        for n in 0..KINDS.len() {
+            let turn = (self.turn.kind + n) % KINDS.len();
+            if let Some(found) = self.schedule_kind(turn) {
+                self.turn.kind = (turn + 1) % KINDS.len();
+                return found;
+            }
+        }
+        (self.soa(RequestedService::NO_SERVICE, NodeId::NONE), None)
+    }
+
+    fn schedule_kind(&mut self, turn: usize) -> Option<(Soa, Option<Vec<u8>>)> {
+        let count = self.stations.len();
+        // One place more: a diagnostic device is asked who it is as well.
+        for n in 1..=count + 1 {
+            let place = (self.turn.place[turn] + n) % (count + 1);
+            if let Some(found) = self.schedule_place(KINDS[turn], place) {
+                self.turn.place[turn] = place;
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    fn schedule_place(&mut self, kind: Kind, place: usize) -> Option<(Soa, Option<Vec<u8>>)> {
+        let Some(station) = self.stations.get_mut(place) else {
+            let diagnostic = self.soa(RequestedService::IDENT_REQUEST, NodeId::DIAGNOSTIC);
+            return (kind == Kind::Ident).then_some((diagnostic, None));
+        };
+        let node = station.node;
+        match kind {
+            Kind::Own => {
+                let outgoing = station.frames.pop_front()?;
+                let frame = self.asnd(node, Service::Sdo(outgoing.sdo()));
+                Some((self.soa(RequestedService::UNSPECIFIED_INVITE, NodeId::MN), Some(frame)))
+            }
+            Kind::Request => {
+                let SendRequest { priority, pending } = station.request;
+                if pending == 0 {
+                    return None;
+                }
+                station.request.pending -= 1;
+                let service = match priority {
+                    Priority::NMT_REQUEST => RequestedService::NMT_REQUEST_INVITE,
+                    _ => RequestedService::UNSPECIFIED_INVITE,
+                };
+                Some((self.soa(service, node), None))
+            }
+            Kind::Status => {
+                let (due, exception_acknowledge) = (station.needs_status(), station.acknowledged);
+                let exception_reset = station.signalling == Signalling::Raise;
+                let soa = self.soa(RequestedService::STATUS_REQUEST, node);
+                due.then_some((Soa { exception_reset, exception_acknowledge, ..soa }, None))
+            }
+            Kind::Ident => (station.step == Step::Identify)
+                .then(|| (self.soa(RequestedService::IDENT_REQUEST, node), None)),
+        }
+    }
+
+    fn soa(&self, service: RequestedService, target: NodeId) -> Soa {
+        Soa {
+            state: self.state.code(),
+            exception_acknowledge: false,
+            exception_reset: false,
+            service,
+            target,
+            version: EplVersion::V2,
+            redundancy: 0,
+        }
+    }
+
+    /// How long a node is left alone that was told to change its state: it takes five cycles.
+    pub(super) fn settle_ns(&self) -> u64 {
+        5 * self.cycle_ns
+    }
+}

@@ -1,0 +1,210 @@
+//! A controlled node as the managing node sees it.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use onbeat_wire::MacAddress;
+use onbeat_wire::powerlink::{IdentResponse, NmtState, NodeId, SendRequest};
+
+use super::dcf;
+use crate::od::{Dictionary, id, profile};
+use crate::pdo::Channel;
+use crate::sdo::{Client, Outgoing, Request};
+
+/// What the dictionary says of a node.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) start: bool,
+    pub(super) mandatory: bool,
+    /// Device type, vendor, product, revision, serial number; 0 is any.
+    identity: [u32; 5],
+    /// Date and time; 0 and 0 is any.
+    configuration: (u32, u32),
+    pub(super) preq_limit: usize,
+    pub(super) pres_timeout_ns: u64,
+}
+
+/// What of a node's identity is not as it must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The object that says what is expected.
+    pub expected_at: u16,
+    /// What is expected.
+    pub expected: u32,
+    /// What the node says.
+    pub found: u32,
+}
+
+impl Settings {
+    /// What is said of `node`, unless it is no controlled node of this network.
+    pub(super) fn new(od: &Dictionary, node: NodeId) -> Option<Self> {
+        use profile::assignment::{EXISTS, IS_CONTROLLED, MANDATORY, START, VALID};
+        let number = |index| od.number(id(index, node.0)) as u32;
+        let assignment = number(profile::NODE_ASSIGNMENT);
+        let needed = EXISTS | IS_CONTROLLED | VALID;
+        (node.is_controlled() && assignment & needed == needed).then(|| Settings {
+            start: assignment & START != 0,
+            mandatory: assignment & MANDATORY != 0,
+            identity: profile::EXPECTED_IDENTITY.map(number),
+            configuration: (number(profile::EXPECTED_DATE), number(profile::EXPECTED_TIME)),
+            preq_limit: number(profile::PREQ_LIMIT_OF) as usize,
+            pres_timeout_ns: number(profile::PRES_TIMEOUT_NS).into(),
+        })
+    }
+
+    /// Whether a node is the one that is expected.
+    pub(super) fn check(&self, ident: &IdentResponse<'_>) -> Result<(), Mismatch> {
+        let found = [
+            ident.device_type,
+            ident.vendor_id,
+            ident.product_code,
+            ident.revision_number,
+            ident.serial_number,
+        ];
+        for ((expected_at, expected), found) in
+            profile::EXPECTED_IDENTITY.into_iter().zip(self.identity).zip(found)
+        {
+            if expected != 0 && expected != found {
+                return Err(Mismatch { expected_at, expected, found });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a node has the configuration that is expected.
+    pub(super) fn is_configured(&self, ident: &IdentResponse<'_>) -> bool {
+        let found = (ident.configuration_date, ident.configuration_time);
+        self.configuration == (0, 0) || self.configuration == found
+    }
+
+    /// What is written to a node that has another configuration, in order.
+    pub(super) fn download(&self, od: &Dictionary, node: NodeId, restored: bool) -> Vec<Request> {
+        let restore = Request::Write(dcf::RESTORE, b"load".to_vec());
+        let store = Request::Write(dcf::STORE, b"save".to_vec());
+        let cycle = od.get(profile::CYCLE_LENGTH_US).unwrap_or_default().to_vec();
+        let dcf = od.get(id(profile::CONCISE_DCF, node.0)).unwrap_or_default();
+        let mut requests = Vec::new();
+        if !restored {
+            requests.push(restore);
+        }
+        requests.extend(
+            dcf::entries(dcf).map(|(object, value)| Request::Write(object, value.to_vec())),
+        );
+        requests.push(store);
+        requests.push(Request::Write(profile::CYCLE_LENGTH_US, cycle));
+        requests
+    }
+}
+
+/// How far a node is on its way to OPERATIONAL (EPSG DS 301, 7.4.2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// It is asked who it is.
+    Identify,
+    /// Its configuration is written.
+    Configure,
+    /// It was reset, and is left alone for a while.
+    Reset,
+    /// It is configured.
+    Configured,
+    /// It is to get to PRE_OPERATIONAL_2 by itself.
+    CheckPreOperational2,
+    /// It is polled, and to get to READY_TO_OPERATE.
+    Enable,
+    /// It is ready.
+    Ready,
+    /// It is to get to OPERATIONAL.
+    Start,
+    /// It is operational.
+    Operational,
+    /// It was stopped, and stays so until it is told else.
+    Stopped,
+}
+
+impl Step {
+    /// Whether a node is polled.
+    pub const fn is_polled(self) -> bool {
+        matches!(self, Step::Enable | Step::Ready | Step::Start | Step::Operational)
+    }
+}
+
+/// How error signalling gets under way: ER and EC go up and down again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signalling {
+    Raise,
+    Lower,
+    Done,
+}
+
+#[derive(Debug)]
+pub(super) struct Station {
+    pub(super) node: NodeId,
+    pub(super) settings: Settings,
+    pub(super) step: Step,
+    /// When the step has taken too long, or ends.
+    pub(super) deadline_ns: Option<u64>,
+    pub(super) mac: Option<MacAddress>,
+    /// As it said last.
+    pub(super) state: NmtState,
+    pub(super) request: SendRequest,
+    pub(super) signalling: Signalling,
+    /// EA: its EN as of its last status.
+    pub(super) acknowledged: bool,
+    /// It is to be asked for its status.
+    pub(super) status_due: bool,
+    pub(super) polled: bool,
+    /// Good polls in a row.
+    pub(super) good_polls: u32,
+    /// Its parameters were put to their defaults.
+    pub(super) restored: bool,
+    /// Its configuration was written since it was last reset as a node.
+    pub(super) downloaded: bool,
+    pub(super) sdo: Client,
+    /// SDO frames that wait for an asynchronous phase of ours.
+    pub(super) frames: VecDeque<Outgoing>,
+    pub(super) tpdo: Channel,
+    pub(super) rpdo: Channel,
+}
+
+impl Station {
+    pub(super) fn new(node: NodeId, settings: Settings, sdo_timeout_ns: u64) -> Self {
+        Station {
+            node,
+            settings,
+            step: Step::Identify,
+            deadline_ns: None,
+            mac: None,
+            state: NmtState::NOT_ACTIVE,
+            request: SendRequest::NONE,
+            signalling: Signalling::Raise,
+            acknowledged: false,
+            status_due: false,
+            polled: false,
+            good_polls: 0,
+            restored: false,
+            downloaded: false,
+            sdo: Client::new(sdo_timeout_ns),
+            frames: VecDeque::new(),
+            tpdo: Channel::default(),
+            rpdo: Channel::default(),
+        }
+    }
+
+    /// Forgets what the node was, as after a reset.
+    pub(super) fn forget(&mut self) {
+        self.sdo.close(&mut self.frames);
+        self.polled = false;
+        self.good_polls = 0;
+        self.request = SendRequest::NONE;
+        self.state = NmtState::NOT_ACTIVE;
+        self.status_due = false;
+        self.deadline_ns = None;
+    }
+
+    /// Whether the node says what it wants only when it is asked for its status.
+    pub(super) fn needs_status(&self) -> bool {
+        let busy = self.step == Step::Configure && !self.polled;
+        let boots = !matches!(self.step, Step::Identify | Step::Reset);
+        boots && (busy || self.status_due || self.signalling != Signalling::Done)
+    }
+}

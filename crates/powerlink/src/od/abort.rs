@@ -1,0 +1,61 @@
+//! Why access to an object is refused (EPSG DS 301, table 60).
+
+use core::fmt;
+
+/// An SDO abort code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Abort(pub u32);
+
+/// Codes and texts, for the constants and for [`fmt::Display`].
+macro_rules! aborts {
+    ($($constant:ident = $code:literal $text:literal;)*) => {
+        impl Abort {
+            $(#[doc = concat!("The ", $text, ".")] pub const $constant: Abort = Abort($code);)*
+        }
+
+        impl fmt::Display for Abort {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let text = match self.0 {
+                    $($code => $text,)*
+                    _ => "reason is unknown",
+                };
+                write!(f, "{:#010x}: the {text}", self.0)
+            }
+        }
+    };
+}
+
+aborts! {
+    TIME_OUT = 0x0504_0000 "peer did not answer in time";
+    UNKNOWN_COMMAND = 0x0504_0001 "command is unknown";
+    OUT_OF_MEMORY = 0x0504_0005 "transfer is longer than there is memory for";
+    WRITE_ONLY = 0x0601_0001 "object can only be written";
+    READ_ONLY = 0x0601_0002 "object can only be read";
+    NO_OBJECT = 0x0602_0000 "object does not exist";
+    NOT_MAPPABLE = 0x0604_0041 "object cannot be mapped to a PDO";
+    PDO_TOO_LONG = 0x0604_0042 "mapped objects are longer than a PDO";
+    INCOMPATIBLE = 0x0604_0043 "parameters do not go together";
+    TYPE = 0x0607_0010 "length does not match the object's type";
+    TOO_LONG = 0x0607_0012 "value is too long for the object";
+    TOO_SHORT = 0x0607_0013 "value is too short for the object";
+    NO_SUB_INDEX = 0x0609_0011 "sub-index does not exist";
+    TOO_GREAT = 0x0609_0031 "value is too great";
+    TOO_SMALL = 0x0609_0032 "value is too small";
+    GENERAL = 0x0800_0000 "access failed";
+    LOCAL = 0x0800_0021 "application does not allow it";
+    STATE = 0x0800_0022 "state of the device does not allow it";
+}
+
+impl core::error::Error for Abort {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn says_code_and_reason() {
+        assert_eq!(Abort::NO_OBJECT.to_string(), "0x06020000: the object does not exist");
+        assert_eq!(Abort(1).to_string(), "0x00000001: the reason is unknown");
+    }
+}

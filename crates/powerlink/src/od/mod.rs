@@ -1,0 +1,348 @@
+//! The object dictionary: everything a node can be told, and its process data.
+//!
+//! Values of fixed length stand behind one another in one piece of memory, so that a PDO is copied
+//! by offsets that are worked out once, when its mapping is made effective.
+
+mod abort;
+mod object;
+pub mod profile;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::{Range, RangeInclusive};
+
+pub use abort::Abort;
+pub use object::{Access, DataType, Mappable, Object, ObjectId, id};
+
+/// Why an object cannot be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddError {
+    /// There is one already.
+    Exists(ObjectId),
+    /// The default does not fit type or range.
+    Default(ObjectId, Abort),
+}
+
+impl fmt::Display for AddError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AddError::Exists(id) => write!(f, "object {id} is there already"),
+            AddError::Default(id, abort) => write!(f, "default of object {id} is refused, {abort}"),
+        }
+    }
+}
+
+impl core::error::Error for AddError {}
+
+#[derive(Debug, Clone)]
+enum Place {
+    /// In [`Dictionary::fixed`].
+    Fixed(Range<usize>),
+    Variable(Vec<u8>),
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    object: Object,
+    place: Place,
+}
+
+/// All objects of a node.
+#[derive(Debug, Clone, Default)]
+pub struct Dictionary {
+    entries: BTreeMap<ObjectId, Entry>,
+    fixed: Vec<u8>,
+}
+
+impl Dictionary {
+    /// A dictionary without objects.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an object with its default as value.
+    ///
+    /// # Errors
+    /// It is there already, or its default does not fit its type and range.
+    pub fn add(&mut self, id: ObjectId, object: Object) -> Result<(), AddError> {
+        if self.entries.contains_key(&id) {
+            return Err(AddError::Exists(id));
+        }
+        check(&object, &object.default).map_err(|abort| AddError::Default(id, abort))?;
+        let place = match object.data_type.fixed_len() {
+            Some(len) => {
+                let start = self.fixed.len();
+                self.fixed.extend(&object.default);
+                Place::Fixed(start..start + len)
+            }
+            None => Place::Variable(object.default.clone()),
+        };
+        self.entries.insert(id, Entry { object, place });
+        Ok(())
+    }
+
+    /// What an object is.
+    ///
+    /// # Errors
+    /// There is none there.
+    pub fn object(&self, id: ObjectId) -> Result<&Object, Abort> {
+        self.entry(id).map(|entry| &entry.object)
+    }
+
+    /// Sub-indices that an index has, in order.
+    pub fn subs(&self, index: u16) -> impl Iterator<Item = u8> + '_ {
+        self.entries.range(id(index, 0)..=id(index, u8::MAX)).map(|(id, _)| id.sub)
+    }
+
+    /// A peer reads.
+    ///
+    /// # Errors
+    /// There is no such object, or it cannot be read.
+    pub fn read(&self, id: ObjectId) -> Result<&[u8], Abort> {
+        let entry = self.entry(id)?;
+        if entry.object.access.reads() { Ok(self.value(entry)) } else { Err(Abort::WRITE_ONLY) }
+    }
+
+    /// A peer writes.
+    ///
+    /// # Errors
+    /// There is no such object, it cannot be written, or not this value.
+    pub fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
+        if !self.entry(id)?.object.access.writes() {
+            return Err(Abort::READ_ONLY);
+        }
+        self.set(id, value)
+    }
+
+    /// The node itself reads.
+    ///
+    /// # Errors
+    /// There is no such object.
+    pub fn get(&self, id: ObjectId) -> Result<&[u8], Abort> {
+        self.entry(id).map(|entry| self.value(entry))
+    }
+
+    /// The node itself writes, whatever a peer may do.
+    ///
+    /// # Errors
+    /// There is no such object, or the value does not fit its type and range.
+    pub fn set(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
+        let Dictionary { entries, fixed } = self;
+        let entry = match entries.get_mut(&id) {
+            Some(entry) => entry,
+            None => return Err(self.missing(id)),
+        };
+        check(&entry.object, value)?;
+        match &mut entry.place {
+            Place::Fixed(place) => fixed[place.clone()].copy_from_slice(value),
+            Place::Variable(place) => {
+                place.clear();
+                place.extend_from_slice(value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives an object another default, and makes it its value: what a device's description or its
+    /// memory says.
+    ///
+    /// # Errors
+    /// There is no such object, or the value does not fit its type and range.
+    pub fn set_default(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
+        self.set(id, value)?;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.object.default = value.to_vec();
+        }
+        Ok(())
+    }
+
+    /// An unsigned number; 0 where there is no such object or none of at most 8 octets.
+    pub fn number(&self, id: ObjectId) -> u64 {
+        let value = self.get(id).unwrap_or_default();
+        let mut octets = [0; 8];
+        match octets.get_mut(..value.len()) {
+            Some(low) => low.copy_from_slice(value),
+            None => return 0,
+        }
+        u64::from_le_bytes(octets)
+    }
+
+    /// Sets an unsigned number.
+    ///
+    /// # Errors
+    /// There is no such object, or the number does not fit its type and range.
+    pub fn set_number(&mut self, id: ObjectId, value: u64) -> Result<(), Abort> {
+        let len = self.object(id)?.data_type.fixed_len().ok_or(Abort::TYPE)?;
+        let octets = value.to_le_bytes();
+        let (low, high) = octets.split_at(len.min(octets.len()));
+        if high.iter().any(|octet| *octet != 0) {
+            return Err(Abort::TOO_GREAT);
+        }
+        self.set(id, low)
+    }
+
+    /// Puts the objects of a range of indices back to their defaults.
+    pub fn restore(&mut self, indices: RangeInclusive<u16>) {
+        let Dictionary { entries, fixed } = self;
+        let ids = id(*indices.start(), 0)..=id(*indices.end(), u8::MAX);
+        for (_, Entry { object, place }) in entries.range_mut(ids) {
+            match place {
+                Place::Fixed(place) => fixed[place.clone()].copy_from_slice(&object.default),
+                Place::Variable(place) => place.clone_from(&object.default),
+            }
+        }
+    }
+
+    /// Where the value of an object of fixed length stands in [`Dictionary::memory`].
+    ///
+    /// # Errors
+    /// There is no such object, or its length is not fixed.
+    pub fn place(&self, id: ObjectId) -> Result<Range<usize>, Abort> {
+        match &self.entry(id)?.place {
+            Place::Fixed(place) => Ok(place.clone()),
+            Place::Variable(_) => Err(Abort::NOT_MAPPABLE),
+        }
+    }
+
+    /// All values of fixed length.
+    pub fn memory(&self) -> &[u8] {
+        &self.fixed
+    }
+
+    pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
+        &mut self.fixed
+    }
+
+    fn entry(&self, id: ObjectId) -> Result<&Entry, Abort> {
+        self.entries.get(&id).ok_or_else(|| self.missing(id))
+    }
+
+    fn missing(&self, id: ObjectId) -> Abort {
+        match self.subs(id.index).next() {
+            Some(_) => Abort::NO_SUB_INDEX,
+            None => Abort::NO_OBJECT,
+        }
+    }
+
+    fn value<'a>(&'a self, entry: &'a Entry) -> &'a [u8] {
+        match &entry.place {
+            Place::Fixed(place) => &self.fixed[place.clone()],
+            Place::Variable(value) => value,
+        }
+    }
+}
+
+/// Whether a value fits an object.
+fn check(object: &Object, value: &[u8]) -> Result<(), Abort> {
+    match object.data_type.fixed_len() {
+        Some(len) if value.len() > len => return Err(Abort::TOO_LONG),
+        Some(len) if value.len() < len => return Err(Abort::TOO_SHORT),
+        None if value.len() > object.data_type.max_len() => return Err(Abort::TOO_LONG),
+        _ => {}
+    }
+    let Some(range) = &object.range else { return Ok(()) };
+    let mut octets = [0; 8];
+    octets.get_mut(..value.len()).ok_or(Abort::TYPE)?.copy_from_slice(value);
+    match u64::from_le_bytes(octets) {
+        number if number < *range.start() => Err(Abort::TOO_SMALL),
+        number if number > *range.end() => Err(Abort::TOO_GREAT),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    const SPEED: ObjectId = id(0x6040, 1);
+    const NAME: ObjectId = id(0x1008, 0);
+
+    fn dictionary() -> Dictionary {
+        let mut od = Dictionary::new();
+        let speed = Object::unsigned(2, Access::ReadWrite, 100).within(10..=3000);
+        od.add(SPEED, speed).unwrap();
+        let name = Object::new(DataType::VisibleString(8), Access::Constant, b"drive".to_vec());
+        od.add(NAME, name).unwrap();
+        od.add(id(0x6041, 0), Object::unsigned(1, Access::WriteOnly, 7)).unwrap();
+        od
+    }
+
+    #[test]
+    fn access_is_refused_with_the_reason() {
+        let mut od = dictionary();
+        for (id, value, abort) in [
+            (id(0x6042, 0), &[0][..], Abort::NO_OBJECT),
+            (id(0x6040, 0), &[0], Abort::NO_SUB_INDEX),
+            (NAME, b"x", Abort::READ_ONLY),
+            (SPEED, &[1], Abort::TOO_SHORT),
+            (SPEED, &[1, 0, 0], Abort::TOO_LONG),
+            (SPEED, &[9, 0], Abort::TOO_SMALL),
+            (SPEED, &[0xb9, 0x0b], Abort::TOO_GREAT),
+        ] {
+            assert_eq!(od.write(id, value), Err(abort), "{id}");
+        }
+        assert_eq!(od.read(id(0x6041, 0)), Err(Abort::WRITE_ONLY));
+        assert_eq!(od.number(SPEED), 100, "nothing was written");
+        assert_eq!(od.set(NAME, b"far too long"), Err(Abort::TOO_LONG));
+        assert_eq!(od.set_number(SPEED, 0x1_0000), Err(Abort::TOO_GREAT));
+        assert_eq!(od.set_number(NAME, 1), Err(Abort::TYPE));
+        assert_eq!(od.place(NAME), Err(Abort::NOT_MAPPABLE));
+    }
+
+    #[test]
+    fn an_object_is_added_once_and_with_a_default_that_fits() {
+        let mut od = dictionary();
+        let object = Object::unsigned(1, Access::ReadOnly, 0);
+        assert_eq!(od.add(SPEED, object.clone()), Err(AddError::Exists(SPEED)));
+        let bad = id(0x7000, 0);
+        let refused = AddError::Default(bad, Abort::TOO_SMALL);
+        assert_eq!(od.add(bad, object.within(1..=2)), Err(refused));
+        let short = Object::new(DataType::Real(4), Access::ReadOnly, vec![0; 3]);
+        assert_eq!(od.add(bad, short), Err(AddError::Default(bad, Abort::TOO_SHORT)));
+    }
+
+    #[test]
+    fn a_reset_restores_what_it_is_for() {
+        let mut od = dictionary();
+        od.set_number(SPEED, 2000).unwrap();
+        od.set(NAME, b"other").unwrap();
+        od.restore(0x1000..=0x1fff);
+        assert_eq!((od.get(NAME), od.number(SPEED)), (Ok(&b"drive"[..]), 2000));
+        od.restore(0x1000..=0xffff);
+        assert_eq!(od.number(SPEED), 100);
+    }
+
+    #[test]
+    fn sub_indices_of_an_index() {
+        let od = dictionary();
+        assert!(od.subs(0x6040).eq([1]));
+        assert_eq!(od.subs(0x1234).count(), 0);
+    }
+
+    proptest! {
+        /// Values beside each other do not touch each other.
+        #[test]
+        fn what_is_written_is_read(writes in prop::collection::vec((0..6u8, any::<u64>()), 0..40)) {
+            let lens = [1, 2, 4, 8, 1, 4];
+            let mut od = Dictionary::new();
+            for (sub, len) in (0..).zip(lens) {
+                od.add(id(0x2000, sub), Object::unsigned(len, Access::ReadWrite, 0)).unwrap();
+            }
+            let mut expected = [0u64; 6];
+            for (sub, value) in writes {
+                let value = value.to_le_bytes();
+                let value = &value[..usize::from(lens[usize::from(sub)])];
+                od.write(id(0x2000, sub), value).unwrap();
+                let mut octets = [0; 8];
+                octets[..value.len()].copy_from_slice(value);
+                expected[usize::from(sub)] = u64::from_le_bytes(octets);
+            }
+            for (sub, value) in (0..).zip(expected) {
+                prop_assert_eq!(od.number(id(0x2000, sub)), value);
+            }
+        }
+    }
+}

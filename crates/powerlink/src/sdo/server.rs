@@ -1,0 +1,135 @@
+//! The server: peers read and write this node's objects (EPSG DS 301, 6.3.2.4).
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use onbeat_wire::powerlink::{Command, CommandId, NodeId, Sdo};
+
+use super::pdu::{Assembled, Assembly, assemble};
+use super::sequence::{Endpoint, Received};
+use super::{Outgoing, Pdu};
+use crate::od::{Abort, ObjectId, id};
+
+/// Peers with a connection at the same time.
+const CONNECTIONS: usize = 8;
+
+/// What a peer's command does to objects.
+pub trait Objects {
+    /// The value of an object.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn read(&mut self, id: ObjectId) -> Result<Vec<u8>, Abort>;
+
+    /// Gives an object a value.
+    ///
+    /// # Errors
+    /// It cannot be written, or not with this value.
+    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort>;
+}
+
+#[derive(Debug)]
+struct Peer {
+    endpoint: Endpoint,
+    transfer: Option<Assembly>,
+}
+
+/// Connections with peers.
+#[derive(Debug)]
+pub struct Server {
+    peers: BTreeMap<NodeId, Peer>,
+    timeout_ns: u64,
+}
+
+impl Server {
+    /// A server without connections; `timeout_ns` is for those to come (0x1300).
+    pub fn new(timeout_ns: u64) -> Self {
+        Server { peers: BTreeMap::new(), timeout_ns }
+    }
+
+    /// When [`handle_deadline`](Self::handle_deadline) has something to do.
+    pub fn next_deadline_ns(&self) -> Option<u64> {
+        self.peers.values().filter_map(|peer| peer.endpoint.next_deadline_ns()).min()
+    }
+
+    /// A frame of a peer; what goes back to it is added to `out`.
+    pub fn receive(
+        &mut self,
+        now_ns: u64,
+        from: NodeId,
+        sdo: &Sdo<'_>,
+        objects: &mut impl Objects,
+        out: &mut VecDeque<Outgoing>,
+    ) {
+        if !self.peers.contains_key(&from) && self.peers.len() >= CONNECTIONS {
+            return;
+        }
+        let timeout_ns = self.timeout_ns;
+        let peer = self
+            .peers
+            .entry(from)
+            .or_insert_with(|| Peer { endpoint: Endpoint::new(timeout_ns), transfer: None });
+        match peer.endpoint.receive(now_ns, sdo, out) {
+            Received::Command(command) => peer.command(now_ns, &command, objects, out),
+            Received::Opened => peer.transfer = None,
+            Received::Nothing | Received::Closed => {}
+        }
+        if peer.endpoint.is_closed() {
+            self.peers.remove(&from);
+        }
+    }
+
+    /// The time has come: asks peers again, and forgets those that are silent.
+    pub fn handle_deadline(&mut self, now_ns: u64, out: &mut VecDeque<(NodeId, Outgoing)>) {
+        let mut frames = VecDeque::new();
+        self.peers.retain(|node, peer| {
+            let _ = peer.endpoint.handle_deadline(now_ns, &mut frames);
+            out.extend(frames.drain(..).map(|frame| (*node, frame)));
+            !peer.endpoint.is_closed()
+        });
+    }
+}
+
+impl Peer {
+    fn command(
+        &mut self,
+        now_ns: u64,
+        command: &Command<'_>,
+        objects: &mut impl Objects,
+        out: &mut VecDeque<Outgoing>,
+    ) {
+        if command.response {
+            return;
+        }
+        if command.abort {
+            self.transfer = None;
+            return self.endpoint.acknowledge(out);
+        }
+        let answer = match assemble(&mut self.transfer, command) {
+            Assembled::More => return self.endpoint.acknowledge(out),
+            Assembled::Whole(payload) => run(command.command, &payload, objects),
+            Assembled::Refused(abort) => Err(abort),
+        };
+        let (transaction, id) = (command.transaction, command.command);
+        let responses = match answer {
+            Ok(payload) => Pdu::segments(transaction, true, id, &payload),
+            Err(abort) => Vec::from([Pdu::aborted(transaction, true, id, abort)]),
+        };
+        for response in responses {
+            // A transfer fits what may wait.
+            let taken = self.endpoint.send(now_ns, response, out);
+            debug_assert!(taken || self.endpoint.is_closed());
+        }
+    }
+}
+
+/// Does a command; returns the payload of its response.
+fn run(command: CommandId, payload: &[u8], objects: &mut impl Objects) -> Result<Vec<u8>, Abort> {
+    let [low, high, sub, _, value @ ..] = payload else { return Err(Abort::UNKNOWN_COMMAND) };
+    let object = id(u16::from_le_bytes([*low, *high]), *sub);
+    match command {
+        CommandId::WRITE_BY_INDEX => objects.write(object, value).map(|()| Vec::new()),
+        CommandId::READ_BY_INDEX => objects.read(object),
+        _ => Err(Abort::UNKNOWN_COMMAND),
+    }
+}

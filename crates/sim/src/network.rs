@@ -1,0 +1,354 @@
+//! A POWERLINK network: a managing node, and controlled nodes each with an octet of input and one of
+//! output.
+
+use onbeat_powerlink::cn::{self, ControlledNode};
+use onbeat_powerlink::mn::{self, ManagingNode, Step};
+use onbeat_powerlink::nmt::State;
+use onbeat_powerlink::od::profile::{self, Identity};
+use onbeat_powerlink::od::{Access, Dictionary, Mappable, Object, ObjectId, id};
+use onbeat_powerlink::pdo::Mapped;
+use onbeat_wire::MacAddress;
+use onbeat_wire::powerlink::{NetTime, NodeId};
+
+use crate::{Bus, Checker, Conditions, Node};
+
+/// A controlled node's input and output.
+const INPUT: ObjectId = id(0x6000, 1);
+const OUTPUT: ObjectId = id(0x6200, 1);
+/// The managing node's outputs and inputs, by node.
+const OUTPUTS: u16 = 0xa040;
+const INPUTS: u16 = 0xa4c0;
+/// What every node's configuration is dated.
+const DATE: u32 = 15_000;
+/// Of error counters: five losses in a row. With the profile's own, two in three cycles, no network
+/// is stable that loses one frame of a hundred.
+const THRESHOLD: u64 = 40;
+
+/// What a network is like.
+#[derive(Debug, Clone, Copy)]
+pub struct NetworkConfig {
+    /// Controlled nodes, with the ids from 1 on: up to 239.
+    pub nodes: u8,
+    /// Length of a cycle, in microseconds.
+    pub cycle_us: u32,
+    /// The network does not run without any one of them.
+    pub mandatory: bool,
+    /// What the medium is like.
+    pub conditions: Conditions,
+    /// Of everything that happens at random.
+    pub seed: u64,
+}
+
+/// What happened to a machine, as far as it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Of a controlled node.
+    Controlled(cn::Event),
+    /// Of the managing node.
+    Managing(mn::Event),
+}
+
+/// What happened, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record {
+    /// When.
+    pub time_ns: u64,
+    /// What.
+    pub what: What,
+}
+
+/// A managing or a controlled node, and what happened to it: changes of state, steps and failures.
+pub struct Machine {
+    kind: Kind,
+    /// What happened.
+    pub records: Vec<Record>,
+}
+
+// There are few of them, and they are where they are used.
+#[allow(clippy::large_enum_variant)]
+enum Kind {
+    Managing(ManagingNode),
+    Controlled(ControlledNode),
+}
+
+impl Machine {
+    fn new(kind: Kind) -> Self {
+        Machine { kind, records: Vec::new() }
+    }
+
+    fn record(&mut self, time_ns: u64) {
+        let records = &mut self.records;
+        match &mut self.kind {
+            Kind::Managing(node) => {
+                while let Some(event) = node.poll_event() {
+                    use mn::Event::{Failed, Node, State};
+                    if matches!(event, State { .. } | Node(..) | Failed(..)) {
+                        records.push(Record { time_ns, what: What::Managing(event) });
+                    }
+                }
+            }
+            Kind::Controlled(node) => {
+                while let Some(event) = node.poll_event() {
+                    if matches!(event, cn::Event::State { .. } | cn::Event::Unmapped { .. }) {
+                        records.push(Record { time_ns, what: What::Controlled(event) });
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Node for Machine {
+    fn handle_frame(&mut self, now_ns: u64, frame: &[u8]) {
+        match &mut self.kind {
+            Kind::Managing(node) => node.handle_frame(now_ns, frame),
+            Kind::Controlled(node) => node.handle_frame(now_ns, frame),
+        }
+        self.record(now_ns);
+    }
+
+    fn handle_deadline(&mut self, now_ns: u64) {
+        match &mut self.kind {
+            Kind::Managing(node) => node.handle_deadline(now_ns),
+            Kind::Controlled(node) => node.handle_deadline(now_ns),
+        }
+        self.record(now_ns);
+    }
+
+    fn next_deadline_ns(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Managing(node) => node.next_deadline_ns(),
+            Kind::Controlled(node) => node.next_deadline_ns(),
+        }
+    }
+
+    fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        match &mut self.kind {
+            Kind::Managing(node) => node.poll_transmit(),
+            Kind::Controlled(node) => node.poll_transmit(),
+        }
+    }
+}
+
+/// The network at work, under the eyes of a [`Checker`].
+pub struct Network {
+    config: NetworkConfig,
+    /// The managing node at place 0, node n at place n.
+    pub bus: Bus<Machine>,
+    /// What watches it.
+    pub checker: Checker,
+}
+
+impl Network {
+    /// A network, turned on.
+    ///
+    /// # Panics
+    /// With no node or with more than 239.
+    pub fn new(config: NetworkConfig) -> Self {
+        let nodes = 1..=config.nodes;
+        assert!(
+            (1..=239).contains(&config.nodes),
+            "{} nodes: 1 to 239 fit a network",
+            config.nodes
+        );
+        let mut bus = Bus::new(config.seed, config.conditions);
+        let mut managing = managing_node(config);
+        managing.start(0, NetTime { seconds: 1_800_000_000, nanoseconds: 0 });
+        bus.add(mac(NodeId(0)), Machine::new(Kind::Managing(managing)));
+        for node in nodes.map(NodeId) {
+            let mut controlled = controlled_node(node);
+            controlled.start(0);
+            bus.add(mac(node), Machine::new(Kind::Controlled(controlled)));
+        }
+        let checker = Checker::new(config.cycle_us.into());
+        Network { config, bus, checker }
+    }
+
+    /// Runs for a time.
+    pub fn run_for(&mut self, ns: u64) {
+        let end_ns = self.bus.now_ns() + ns;
+        let checker = &mut self.checker;
+        self.bus.run_until(end_ns, |time_ns, frame| checker.observe(time_ns, frame));
+    }
+
+    /// Runs until a condition holds, which is looked at every cycle; whether it came to hold
+    /// within a time.
+    pub fn run_until(&mut self, limit_ns: u64, condition: impl Fn(&Self) -> bool) -> bool {
+        let end_ns = self.bus.now_ns() + limit_ns;
+        while !condition(self) {
+            if self.bus.now_ns() >= end_ns {
+                return false;
+            }
+            self.run_for(u64::from(self.config.cycle_us) * 1000);
+        }
+        true
+    }
+
+    /// The managing node.
+    ///
+    /// # Panics
+    /// It is at another place than its own.
+    pub fn managing(&mut self) -> &mut ManagingNode {
+        match &mut self.bus.stations[0].node.kind {
+            Kind::Managing(node) => node,
+            Kind::Controlled(_) => unreachable!("the managing node is at place 0"),
+        }
+    }
+
+    /// A controlled node.
+    ///
+    /// # Panics
+    /// There is none with this id.
+    pub fn controlled(&mut self, node: NodeId) -> &mut ControlledNode {
+        match &mut self.bus.stations[usize::from(node.0)].node.kind {
+            Kind::Controlled(node) => node,
+            Kind::Managing(_) => unreachable!("the managing node is at place 0"),
+        }
+    }
+
+    /// State of a node; of the managing node, whose place is 0.
+    pub fn state(&self, place: u8) -> State {
+        match &self.bus.stations[usize::from(place)].node.kind {
+            Kind::Managing(node) => node.state(),
+            Kind::Controlled(node) => node.state(),
+        }
+    }
+
+    /// Whether the managing node and all controlled nodes are in OPERATIONAL, and the former knows.
+    pub fn is_operational(&self) -> bool {
+        let known = match &self.bus.stations[0].node.kind {
+            Kind::Managing(node) => {
+                (1..=self.config.nodes).all(|id| node.step(NodeId(id)) == Some(Step::Operational))
+            }
+            Kind::Controlled(_) => false,
+        };
+        known && (0..=self.config.nodes).all(|place| self.state(place) == State::Operational)
+    }
+
+    /// Turns a controlled node off, and on again: it begins as one that was never on.
+    pub fn power(&mut self, node: NodeId, on: bool) {
+        let now_ns = self.bus.now_ns();
+        let mut controlled = controlled_node(node);
+        if on {
+            controlled.start(now_ns);
+        }
+        self.bus.stations[usize::from(node.0)].node.kind = Kind::Controlled(controlled);
+        self.checker.forget(node);
+    }
+
+    /// Pulls a node's cable, or plugs it in.
+    pub fn connect(&mut self, node: NodeId, connected: bool) {
+        self.bus.stations[usize::from(node.0)].connected = connected;
+        self.checker.forget(node);
+    }
+
+    /// Gives a controlled node an input.
+    pub fn set_input(&mut self, node: NodeId, value: u8) {
+        let set = self.controlled(node).set_object(INPUT, &[value]);
+        debug_assert!(set.is_ok(), "every node has an input");
+    }
+
+    /// A node's input as the managing node has it.
+    pub fn input(&mut self, node: NodeId) -> u8 {
+        self.managing().objects().number(id(INPUTS, node.0)) as u8
+    }
+
+    /// Gives a node's output to the managing node.
+    pub fn set_output(&mut self, node: NodeId, value: u8) {
+        let set = self.managing().set_object(id(OUTPUTS, node.0), &[value]);
+        debug_assert!(set.is_ok(), "there is an output for every node");
+    }
+
+    /// A node's output as the node has it.
+    pub fn output(&mut self, node: NodeId) -> u8 {
+        self.controlled(node).objects().number(OUTPUT) as u8
+    }
+}
+
+fn mac(node: NodeId) -> MacAddress {
+    MacAddress([2, 0x45, 0x50, 0x4c, 0, node.0])
+}
+
+fn identity(name: &str) -> Identity {
+    Identity {
+        device_type: 0x000f_0191,
+        vendor_id: 1,
+        product_code: 2,
+        revision_number: 3,
+        serial_number: 4,
+        features: profile::CONTROLLED_NODE_FEATURES,
+        device_name: name.as_bytes().to_vec(),
+        host_name: name.as_bytes().to_vec(),
+    }
+}
+
+const FITS: &str = "the objects of a simulated node fit each other";
+
+fn controlled_node(node: NodeId) -> ControlledNode {
+    let mut objects = profile::controlled_node(&identity("simulated"), 1).expect(FITS);
+    let octet = Object::unsigned(1, Access::ReadWrite, 0);
+    objects.add(INPUT, octet.clone().mapped(Mappable::Transmit)).expect(FITS);
+    objects.add(OUTPUT, octet.mapped(Mappable::Receive)).expect(FITS);
+    let config = cn::Config { node, mac: mac(node), objects };
+    ControlledNode::new(config).expect(FITS)
+}
+
+fn managing_node(config: NetworkConfig) -> ManagingNode {
+    let nodes: Vec<NodeId> = (1..=config.nodes).map(NodeId).collect();
+    let identity = identity("managing");
+    let mut od = profile::managing_node(&identity, config.cycle_us, &nodes).expect(FITS);
+    let set = |od: &mut Dictionary, object, value: u64| od.set_number(object, value);
+    for (channel, node) in (0..).zip(&nodes) {
+        let octet = Object::unsigned(1, Access::ReadWrite, 0);
+        let (output, input) = (id(OUTPUTS, node.0), id(INPUTS, node.0));
+        od.add(output, octet.clone().mapped(Mappable::Transmit)).expect(FITS);
+        od.add(input, octet.mapped(Mappable::Receive)).expect(FITS);
+        let mappings = [(profile::TPDO_MAPPING, output), (profile::RPDO_MAPPING, input)];
+        for (mapping, object) in mappings {
+            let mapped = Mapped { object, offset: 0, len: 8 };
+            set(&mut od, id(mapping + channel, 1), mapped.number()).expect(FITS);
+            set(&mut od, id(mapping + channel, 0), 1).expect(FITS);
+        }
+        if config.mandatory {
+            let assignment = id(profile::NODE_ASSIGNMENT, node.0);
+            let value = od.number(assignment) | u64::from(profile::assignment::MANDATORY);
+            set(&mut od, assignment, value).expect(FITS);
+        }
+        set(&mut od, id(0x1c09, node.0), THRESHOLD).expect(FITS);
+        // The first poll of a cycle leaves behind the SoC.
+        set(&mut od, id(profile::PRES_TIMEOUT_NS, node.0), 40_000).expect(FITS);
+        set(&mut od, id(profile::EXPECTED_DATE, node.0), DATE.into()).expect(FITS);
+        set(&mut od, id(profile::EXPECTED_TIME, node.0), 1).expect(FITS);
+        od.set(id(profile::CONCISE_DCF, node.0), &configuration(config.cycle_us)).expect(FITS);
+    }
+    ManagingNode::new(mn::Config { mac: mac(NodeId(0)), objects: od }).expect(FITS)
+}
+
+/// The concise DCF of a controlled node.
+fn configuration(cycle_us: u32) -> Vec<u8> {
+    let number = |object, len: usize, value: u64| (object, value.to_le_bytes()[..len].to_vec());
+    let mapped = |object| Mapped { object, offset: 0, len: 8 }.number();
+    let entries = [
+        number(id(profile::RPDO_MAPPING, 0), 1, 0),
+        number(id(profile::TPDO_MAPPING, 0), 1, 0),
+        number(profile::CYCLE_LENGTH_US, 4, cycle_us.into()),
+        number(profile::CONFIGURATION_DATE, 4, DATE.into()),
+        number(profile::CONFIGURATION_TIME, 4, 1),
+        number(profile::SOC_TOLERANCE_NS, 4, u64::from(cycle_us) * 500),
+        number(id(profile::LOSS_OF_SOC, 3), 4, THRESHOLD),
+        number(id(profile::LOSS_OF_SOA, 3), 4, THRESHOLD),
+        number(id(profile::LOSS_OF_PREQ, 3), 4, THRESHOLD),
+        number(id(profile::RPDO_MAPPING, 1), 8, mapped(OUTPUT)),
+        number(id(profile::TPDO_MAPPING, 1), 8, mapped(INPUT)),
+        number(id(profile::RPDO_MAPPING, 0), 1, 1),
+        number(id(profile::TPDO_MAPPING, 0), 1, 1),
+    ];
+    let mut octets = (entries.len() as u32).to_le_bytes().to_vec();
+    for (object, value) in entries {
+        octets.extend(object.index.to_le_bytes());
+        octets.push(object.sub);
+        octets.extend((value.len() as u32).to_le_bytes());
+        octets.extend(value);
+    }
+    octets
+}

@@ -1,0 +1,137 @@
+//! Networks of the stack's own nodes: they boot, exchange process data, and come back after faults.
+//!
+//! ```text
+//!   managing node ──┬── hub ──┬── node 1
+//!                             ├── ...
+//!                             └── node N
+//! ```
+
+use onbeat_powerlink::mn::Event;
+use onbeat_powerlink::nmt::State;
+use onbeat_sim::{Conditions, Network, NetworkConfig, What};
+use onbeat_wire::powerlink::NodeId;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn network(nodes: u8, cycle_us: u32, mandatory: bool, loss_per_million: u32) -> Network {
+    let conditions = Conditions { loss_per_million, ..Conditions::CLEAN };
+    Network::new(NetworkConfig { nodes, cycle_us, mandatory, conditions, seed: nodes.into() })
+}
+
+/// Runs until all nodes are in OPERATIONAL.
+fn boot(network: &mut Network, limit_s: u64) {
+    let up = network.run_until(limit_s * SECOND_NS, Network::is_operational);
+    if !up {
+        let failures = network.bus.stations[0].node.records.iter();
+        for record in failures
+            .filter(|record| matches!(record.what, What::Managing(Event::Failed(..))))
+            .take(20)
+        {
+            eprintln!("{:9} us {:?}", record.time_ns / 1000, record.what);
+        }
+        panic!("not operational within {limit_s} s; {:?}", network.checker.violations());
+    }
+    no_violations(network);
+}
+
+fn no_violations(network: &Network) {
+    assert!(network.checker.frames() > 0);
+    assert_eq!(network.checker.violations(), []);
+}
+
+/// Every node's input gets to the managing node, every output to its node.
+fn exchange(network: &mut Network, nodes: u8, cycle_us: u32) {
+    for node in 1..=nodes {
+        network.set_input(NodeId(node), node ^ 0xff);
+        network.set_output(NodeId(node), node.wrapping_mul(3));
+    }
+    network.run_for(3 * u64::from(cycle_us) * 1000);
+    for node in 1..=nodes {
+        assert_eq!(network.input(NodeId(node)), node ^ 0xff, "input of {node}");
+        assert_eq!(network.output(NodeId(node)), node.wrapping_mul(3), "output of {node}");
+    }
+}
+
+#[test]
+fn one_node_boots() {
+    for mandatory in [true, false] {
+        let mut network = network(1, 1000, mandatory, 0);
+        boot(&mut network, 10);
+        exchange(&mut network, 1, 1000);
+    }
+}
+
+#[test]
+fn eight_nodes_boot() {
+    for mandatory in [true, false] {
+        let mut network = network(8, 1000, mandatory, 0);
+        boot(&mut network, 20);
+        exchange(&mut network, 8, 1000);
+    }
+}
+
+#[test]
+fn thirty_two_nodes_boot() {
+    let mut network = network(32, 1000, true, 0);
+    boot(&mut network, 60);
+    exchange(&mut network, 32, 1000);
+}
+
+#[test]
+fn a_node_dies_and_comes_back() {
+    for mandatory in [true, false] {
+        let mut network = network(4, 1000, mandatory, 0);
+        boot(&mut network, 20);
+        network.power(NodeId(2), false);
+        network.run_for(SECOND_NS / 2);
+        assert_eq!(network.state(1) == State::Operational, !mandatory, "the others go on, or not");
+        network.power(NodeId(2), true);
+        boot(&mut network, 20);
+        exchange(&mut network, 4, 1000);
+    }
+}
+
+#[test]
+fn a_cable_is_cut_and_mended() {
+    let mut network = network(4, 1000, false, 0);
+    boot(&mut network, 20);
+    network.connect(NodeId(3), false);
+    network.run_for(SECOND_NS);
+    assert_eq!(network.state(1), State::Operational);
+    assert_ne!(network.state(3), State::Operational, "the node itself knows that it is lost");
+    network.connect(NodeId(3), true);
+    boot(&mut network, 20);
+}
+
+#[test]
+fn a_cable_of_the_managing_node_is_cut_and_mended() {
+    let mut network = network(4, 1000, false, 0);
+    boot(&mut network, 20);
+    network.bus.stations[0].connected = false;
+    network.run_for(SECOND_NS);
+    network.bus.stations[0].connected = true;
+    boot(&mut network, 60);
+    exchange(&mut network, 4, 1000);
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let run = || {
+        let mut network = network(3, 1000, false, 20_000);
+        network.run_for(5 * SECOND_NS);
+        (network.bus.frames(), network.bus.stations[0].node.records.clone())
+    };
+    let (first, second) = (run(), run());
+    assert!(!first.1.is_empty());
+    assert_eq!(first, second);
+}
+
+#[test]
+fn one_in_a_hundred_receptions_is_lost() {
+    let mut network = network(8, 1000, false, 10_000);
+    boot(&mut network, 120);
+    network.run_for(10 * SECOND_NS);
+    network.bus.conditions.loss_per_million = 0;
+    boot(&mut network, 60);
+    exchange(&mut network, 8, 1000);
+}

@@ -1,0 +1,337 @@
+//! SDO: sequence layer and command layer (EPSG DS 301, 6.3.2). In an ASnd they stand behind the
+//! service id.
+
+use core::fmt;
+
+use super::octets::{bit, bits, put, u16_at, u32_at};
+use crate::bytes::{room, split};
+use crate::{EmitError, Truncated};
+
+mod field {
+    pub(super) const RECEIVE: usize = 0;
+    pub(super) const SEND: usize = 1;
+    /// Of the command layer, from its own start.
+    pub(super) const TRANSACTION: usize = 1;
+    pub(super) const FLAGS: usize = 2;
+    pub(super) const COMMAND: usize = 3;
+    pub(super) const SIZE: usize = 4;
+    /// Of the first segment of several; else the payload.
+    pub(super) const DATA_SIZE: usize = 8;
+}
+
+const SEQUENCE_LEN: usize = 4;
+/// Octets of the command layer in front of the data size or the payload.
+const COMMAND_LEN: usize = field::DATA_SIZE;
+/// The greatest sequence number.
+pub const MAX_SEQUENCE: u8 = 0x3f;
+
+const SEQUENCE: &str = "POWERLINK SDO sequence layer";
+const COMMAND: &str = "POWERLINK SDO command layer";
+const SEGMENT: &str = "POWERLINK SDO segment";
+
+/// State of one direction of a connection: ReceiveCon and SendCon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Connection {
+    /// There is none; it is closed.
+    None,
+    /// It is being opened.
+    Initialise,
+    /// It is open.
+    Valid,
+    /// Sent: it is open, and an acknowledgement is asked for. Received: frames are missing.
+    ValidAcknowledge,
+}
+
+impl Connection {
+    const fn from_bits(bits: u8) -> Self {
+        match bits & 3 {
+            0 => Connection::None,
+            1 => Connection::Initialise,
+            2 => Connection::Valid,
+            _ => Connection::ValidAcknowledge,
+        }
+    }
+}
+
+/// A direction of a connection: its sequence number and its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SequenceCount {
+    /// `0..=63`.
+    pub number: u8,
+    /// State.
+    pub connection: Connection,
+}
+
+impl SequenceCount {
+    const fn from_octet(octet: u8) -> Self {
+        SequenceCount { number: octet >> 2, connection: Connection::from_bits(octet) }
+    }
+
+    fn octet(self) -> Result<u8, EmitError> {
+        EmitError::check("SDO sequence number", self.number.into(), MAX_SEQUENCE.into())?;
+        Ok(self.number << 2 | self.connection as u8)
+    }
+}
+
+/// The sequence layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sequence {
+    /// Number of the last frame received.
+    pub receive: SequenceCount,
+    /// Number of this frame.
+    pub send: SequenceCount,
+}
+
+/// What is done with an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CommandId(pub u8);
+
+impl CommandId {
+    /// No command.
+    pub const NIL: CommandId = CommandId(0);
+    /// Writes an object by index and sub-index.
+    pub const WRITE_BY_INDEX: CommandId = CommandId(1);
+    /// Reads an object by index and sub-index.
+    pub const READ_BY_INDEX: CommandId = CommandId(2);
+    /// Writes all sub-indices of an index.
+    pub const WRITE_ALL_BY_INDEX: CommandId = CommandId(3);
+    /// Reads all sub-indices of an index.
+    pub const READ_ALL_BY_INDEX: CommandId = CommandId(4);
+    /// Writes several objects.
+    pub const WRITE_MULTIPLE_BY_INDEX: CommandId = CommandId(0x31);
+    /// Reads several objects.
+    pub const READ_MULTIPLE_BY_INDEX: CommandId = CommandId(0x32);
+    /// The longest segment a peer takes.
+    pub const MAX_SEGMENT_SIZE: CommandId = CommandId(0x70);
+}
+
+impl fmt::Display for CommandId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match *self {
+            CommandId::NIL => "Nil",
+            CommandId::WRITE_BY_INDEX => "WriteByIndex",
+            CommandId::READ_BY_INDEX => "ReadByIndex",
+            CommandId::WRITE_ALL_BY_INDEX => "WriteAllByIndex",
+            CommandId::READ_ALL_BY_INDEX => "ReadAllByIndex",
+            CommandId::WRITE_MULTIPLE_BY_INDEX => "WriteMultipleByIndex",
+            CommandId::READ_MULTIPLE_BY_INDEX => "ReadMultipleByIndex",
+            CommandId::MAX_SEGMENT_SIZE => "MaxSegmentSize",
+            CommandId(other) => return write!(f, "command {other:#04x}"),
+        })
+    }
+}
+
+/// Which part of a transfer a segment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Segmentation {
+    /// All of it.
+    Expedited,
+    /// The first one.
+    Initiate {
+        /// Octets of payload in all segments together.
+        data_size: u32,
+    },
+    /// Neither first nor last.
+    Segment,
+    /// The last one.
+    Complete,
+}
+
+/// The command layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Command<'a> {
+    /// Ties a response to its request.
+    pub transaction: u8,
+    /// A response, else a request.
+    pub response: bool,
+    /// The transfer is given up; the payload is the reason, a number of 32 bits.
+    pub abort: bool,
+    /// Which part of the transfer this is.
+    pub segmentation: Segmentation,
+    /// What is done.
+    pub command: CommandId,
+    /// The segment, without padding.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Command<'a> {
+    fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+        let (header, rest) = split::<COMMAND_LEN>(COMMAND, octets)?;
+        let flags = header[field::FLAGS];
+        let (segmentation, rest) = match flags >> 4 & 3 {
+            0 => (Segmentation::Expedited, rest),
+            1 => {
+                let (size, rest) = split::<4>(COMMAND, rest)?;
+                (Segmentation::Initiate { data_size: u32_at(size, 0) }, rest)
+            }
+            2 => (Segmentation::Segment, rest),
+            _ => (Segmentation::Complete, rest),
+        };
+        let needed = usize::from(u16_at(header, field::SIZE));
+        let payload =
+            rest.get(..needed).ok_or(Truncated { what: SEGMENT, needed, len: rest.len() })?;
+        Ok(Command {
+            transaction: header[field::TRANSACTION],
+            response: bit(flags, 7),
+            abort: bit(flags, 6),
+            segmentation,
+            command: CommandId(header[field::COMMAND]),
+            payload,
+        })
+    }
+
+    fn buffer_len(&self) -> usize {
+        let data_size = matches!(self.segmentation, Segmentation::Initiate { .. });
+        COMMAND_LEN + if data_size { 4 } else { 0 } + self.payload.len()
+    }
+
+    fn emit(&self, buffer: &mut [u8]) -> Result<(), EmitError> {
+        EmitError::check("SDO segment size", self.payload.len(), u16::MAX.into())?;
+        let (needed, len) = (self.buffer_len(), buffer.len());
+        let no_room = EmitError::NoRoom { what: COMMAND, needed, len };
+        let at = needed - self.payload.len();
+        buffer.get_mut(at..needed).ok_or(no_room)?.copy_from_slice(self.payload);
+        let segmentation = match self.segmentation {
+            Segmentation::Expedited => 0,
+            Segmentation::Initiate { data_size } => {
+                put(buffer, field::DATA_SIZE, data_size.to_le_bytes());
+                1
+            }
+            Segmentation::Segment => 2,
+            Segmentation::Complete => 3,
+        };
+        let header = room::<COMMAND_LEN>(COMMAND, buffer)?;
+        header.fill(0);
+        header[field::TRANSACTION] = self.transaction;
+        header[field::FLAGS] = bits([(7, self.response), (6, self.abort)]) | segmentation << 4;
+        header[field::COMMAND] = self.command.0;
+        put(header, field::SIZE, (self.payload.len() as u16).to_le_bytes());
+        Ok(())
+    }
+
+    /// Why the transfer is given up, where it is.
+    pub fn abort_code(&self) -> Option<u32> {
+        let code = self.payload.first_chunk().filter(|_| self.abort)?;
+        Some(u32::from_le_bytes(*code))
+    }
+}
+
+/// A frame of an SDO connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sdo<'a> {
+    /// Sequence layer.
+    pub sequence: Sequence,
+    /// Command layer; a frame without one opens, acknowledges or closes.
+    pub command: Option<Command<'a>>,
+}
+
+impl<'a> Sdo<'a> {
+    pub(super) fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
+        let (sequence, rest) = split::<SEQUENCE_LEN>(SEQUENCE, octets)?;
+        let sequence = Sequence {
+            receive: SequenceCount::from_octet(sequence[field::RECEIVE]),
+            send: SequenceCount::from_octet(sequence[field::SEND]),
+        };
+        // No command is a command layer of zeros, or none at all.
+        let command = match rest.iter().take(COMMAND_LEN).any(|octet| *octet != 0) {
+            true => Some(Command::parse(rest)?),
+            false => None,
+        };
+        Ok(Sdo { sequence, command })
+    }
+
+    /// Octets of both layers.
+    pub(super) fn buffer_len(&self) -> usize {
+        SEQUENCE_LEN + self.command.map_or(COMMAND_LEN, |command| command.buffer_len())
+    }
+
+    pub(super) fn emit(&self, buffer: &mut [u8]) -> Result<(), EmitError> {
+        let (receive, send) = (self.sequence.receive.octet()?, self.sequence.send.octet()?);
+        let (needed, len) = (self.buffer_len(), buffer.len());
+        let (sequence, rest) = buffer
+            .split_at_mut_checked(SEQUENCE_LEN)
+            .filter(|_| needed <= len)
+            .ok_or(EmitError::NoRoom { what: SEQUENCE, needed, len })?;
+        match &self.command {
+            Some(command) => command.emit(rest)?,
+            None => room::<COMMAND_LEN>(COMMAND, rest)?.fill(0),
+        }
+        sequence.copy_from_slice(&[receive, send, 0, 0]);
+        Ok(())
+    }
+}
+
+impl fmt::Display for Sdo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Sequence { receive, send } = self.sequence;
+        write!(
+            f,
+            "SDO receive {} {:?} send {} {:?}",
+            receive.number, receive.connection, send.number, send.connection
+        )?;
+        let Some(command) = self.command else { return Ok(()) };
+        let kind = if command.response { "response" } else { "request" };
+        write!(f, ", {kind} {} {}", command.transaction, command.command)?;
+        match command.abort_code() {
+            Some(code) => write!(f, " aborted {code:#010x}"),
+            None => write!(f, " {} octets", command.payload.len()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sequence_octet_and_back() {
+        for octet in 0..=255 {
+            assert_eq!(SequenceCount::from_octet(octet).octet(), Ok(octet));
+        }
+        let wide = SequenceCount { number: 64, connection: Connection::Valid };
+        assert!(wide.octet().is_err());
+    }
+
+    #[test]
+    fn a_frame_without_a_command() {
+        let octets = [0x0a, 0x0b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        for len in SEQUENCE_LEN..=octets.len() {
+            assert_eq!(Sdo::parse(&octets[..len]).unwrap().command, None);
+        }
+        let sdo = Sdo::parse(&octets).unwrap();
+        let count = |number, connection| SequenceCount { number, connection };
+        assert_eq!(sdo.sequence.receive, count(2, Connection::Valid));
+        assert_eq!(sdo.sequence.send, count(2, Connection::ValidAcknowledge));
+        let mut buffer = [0xa5; 13];
+        sdo.emit(&mut buffer).unwrap();
+        assert_eq!(buffer[..12], octets);
+        assert_eq!(buffer[12], 0xa5);
+        assert!(sdo.emit(&mut buffer[..11]).is_err());
+    }
+
+    #[test]
+    fn an_abort_has_a_code() {
+        let abort = |payload| Command {
+            transaction: 0,
+            response: true,
+            abort: true,
+            segmentation: Segmentation::Expedited,
+            command: CommandId::WRITE_BY_INDEX,
+            payload,
+        };
+        assert_eq!(abort(&[0, 0, 2, 6]).abort_code(), Some(0x0602_0000));
+        assert_eq!(abort(&[0, 0, 2]).abort_code(), None);
+        assert_eq!(Command { abort: false, ..abort(&[0; 4]) }.abort_code(), None);
+    }
+
+    #[test]
+    fn a_segment_ends_within_the_frame() {
+        let mut octets = [0; 24];
+        octets[7] = 2;
+        octets[6] = 0x10;
+        for (size, there) in [(8, true), (9, false)] {
+            octets[8] = size;
+            assert_eq!(Sdo::parse(&octets).is_ok(), there);
+        }
+    }
+}
