@@ -1,0 +1,29 @@
+//! What a packet waits in one hop, with an honest error and an upper bound.
+//!
+//! The paper is Vondrouš, Macejko, Kocur: *On limits of embedded systems in network packet
+//! processing* (2016); its equations and tables are named where they are used.
+//!
+//! ```text
+//! capture ── key ── matching ──┬── distribution, interval, variation
+//! (octets)   (what a   (arrival, │   clocks    (two clocks made one)
+//!             hop       departure,├── change    (where the level moves)
+//!             leaves)   verdict)  └── tail      (what was never seen)
+//! scope ── frames of two waveforms ───┘           correction (2) ── what is printed
+//! ```
+//!
+//! Pure: no clock, no socket. Files come as [`std::io::Read`], time as nanoseconds that whoever
+//! captured it stamped. Nothing here holds a whole file.
+//!
+//! Times are `i64` nanoseconds of the epoch of their clock, delays `i64` nanoseconds: a delay that
+//! is negative is a fault of clocks, and told as one.
+#![forbid(unsafe_code)]
+
+pub mod capture;
+pub mod change;
+pub mod clocks;
+pub mod key;
+pub mod matching;
+pub mod pairing;
+pub mod stats;
+pub mod synthetic;
+pub mod tail;
