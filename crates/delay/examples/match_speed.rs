@@ -51,19 +51,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     for rounds in 0..3 {
         let begin = Begin::now();
-        let window = Window { longest_ns: traffic.longest_ns(), packets: 1 << 16, ..Window::default() };
+        let window =
+            Window { longest_ns: traffic.longest_ns(), packets: 1 << 16, ..Window::default() };
         let mut matcher = Matcher::new(window);
         let mut check = Check::default();
         let readers = [File::open(&paths[0])?, File::open(&paths[1])?].map(Reader::new);
         let [arrivals, departures] = readers;
-        let mut pair =
-            Pair::new(arrivals?, departures?, 0, Recognition::default(), number_of);
+        let mut pair = Pair::new(arrivals?, departures?, 0, Recognition::default(), number_of);
         while pair.feed(65_536, &mut matcher, &mut |event| check.event(&event))? {}
         matcher.finish(&mut |event| check.event(&event));
         begin.print("matching", packets, size);
         if rounds == 2 {
             println!("{:?}\n{check:?}", matcher.counts());
-            println!("{:.6} % right; room for {} entries", 100.0 * check.right_share(), matcher.capacity());
+            println!(
+                "{:.6} % right; room for {} entries",
+                100.0 * check.right_share(),
+                matcher.capacity()
+            );
         }
     }
     let status = std::fs::read_to_string("/proc/self/status")?;
@@ -100,4 +104,3 @@ fn on_cpu_s() -> f64 {
     let nanoseconds = text.split(' ').next().and_then(|first| first.parse::<f64>().ok());
     nanoseconds.unwrap_or(f64::NAN) / 1e9
 }
-

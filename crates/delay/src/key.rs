@@ -74,7 +74,8 @@ impl Recognition {
             other => return Err(Unrecognised::Link(other)),
         };
         // What the wire had of the payload, captured or not.
-        let wire_len = payload.len() + (packet.wire_len as usize).saturating_sub(packet.octets.len());
+        let wire_len =
+            payload.len() + (packet.wire_len as usize).saturating_sub(packet.octets.len());
         self.key_of(ethertype, payload, wire_len)
     }
 
@@ -97,9 +98,7 @@ impl Recognition {
 
     /// The first octets of `len`, as many as are to be looked at.
     fn prefix<'a>(&self, captured: &'a [u8], len: usize) -> Result<&'a [u8], Unrecognised> {
-        captured
-            .get(..len.min(self.octets))
-            .ok_or(Unrecognised::Cut { captured: captured.len() })
+        captured.get(..len.min(self.octets)).ok_or(Unrecognised::Cut { captured: captured.len() })
     }
 
     fn ipv4(
@@ -149,9 +148,7 @@ impl Recognition {
         }
         let packet = self.prefix(captured, total)?;
         hasher.write_u64((total as u64) << 8 | u64::from(header[6]) | 1 << 63);
-        let address = |at| {
-            u128::from_be_bytes(std::array::from_fn(|i| header[at + i]))
-        };
+        let address = |at| u128::from_be_bytes(std::array::from_fn(|i| header[at + i]));
         let transport = packet.get(40..).unwrap_or_default();
         self.transport(hasher, (address(8), address(24)), Protocol(header[6]), transport);
         Ok(())

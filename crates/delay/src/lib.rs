@@ -21,9 +21,12 @@
 pub mod capture;
 pub mod change;
 pub mod clocks;
+pub mod correction;
 pub mod key;
 pub mod matching;
 pub mod pairing;
+pub mod probe;
+pub mod scope;
 pub mod stats;
 pub mod synthetic;
 pub mod tail;

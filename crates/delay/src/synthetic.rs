@@ -141,8 +141,7 @@ impl Check {
     /// Takes an event.
     pub fn event(&mut self, event: &Event<u64>) {
         if let Event::Matched { arrival, departure, verdict } = event {
-            let side =
-                if arrival.tag == departure.tag { &mut self.right } else { &mut self.wrong };
+            let side = if arrival.tag == departure.tag { &mut self.right } else { &mut self.wrong };
             side[*verdict as usize] += 1;
             self.out_of_order += u64::from(arrival.tag < self.last);
             self.last = arrival.tag;

@@ -9,8 +9,7 @@ use onbeat_delay::pairing::Pair;
 use onbeat_delay::synthetic::{Check, Traffic, number_of};
 use proptest::prelude::*;
 
-const WINDOW: Window =
-    Window { longest_ns: 100, lead_ns: 0, disorder_ns: 5, packets: 1 << 16 };
+const WINDOW: Window = Window { longest_ns: 100, lead_ns: 0, disorder_ns: 5, packets: 1 << 16 };
 
 /// Runs steps such as `"a10 d15"`: a packet arrives at 10, one leaves at 15. An upper-case letter
 /// is the second key. Returns what came of them, in the same short form.
@@ -110,9 +109,13 @@ fn memory_is_bounded_by_count() {
     let mut lost = 0;
     for time_ns in 0..100_000_i64 {
         let passage = Passage { time_ns, tag: () };
-        matcher.arrive((time_ns as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15), passage, &mut |event| {
-            lost += u64::from(matches!(event, Event::Lost(_)));
-        });
+        matcher.arrive(
+            (time_ns as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            passage,
+            &mut |event| {
+                lost += u64::from(matches!(event, Event::Lost(_)));
+            },
+        );
     }
     assert_eq!((lost, matcher.counts().crowded_out), (99_000, 99_000));
     assert!(matcher.capacity() <= 2048, "{}", matcher.capacity());

@@ -29,6 +29,7 @@ mod mac;
 pub mod ports;
 pub mod prp;
 pub mod rtag;
+pub mod stamp;
 pub mod udp;
 pub mod vlan;
 

@@ -19,7 +19,8 @@ pub fn decompress<'a>(mut input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a
     let mut start = Vec::with_capacity(4);
     input.by_ref().take(4).read_to_end(&mut start)?;
     let gzip = start.starts_with(&GZIP);
-    let zstd = start == ZSTD || matches!(start[..], [first, 0x2a, 0x4d, 0x18] if is_skippable(first));
+    let zstd =
+        start == ZSTD || matches!(start[..], [first, 0x2a, 0x4d, 0x18] if is_skippable(first));
     let whole = Cursor::new(start).chain(input);
     Ok(if gzip {
         Box::new(MultiGzDecoder::new(BufReader::with_capacity(CHUNK, whole)))
@@ -51,9 +52,10 @@ impl<R: Read> Zstd<R> {
                     self.within = true;
                     return Ok(true);
                 }
-                Err(FrameDecoderError::ReadFrameHeaderError(
-                    ReadFrameHeaderError::SkipFrame { length, .. },
-                )) => {
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
                     let skipped = (&mut self.input).take(length.into());
                     io::copy(&mut { skipped }, &mut io::sink())?;
                 }

@@ -15,10 +15,14 @@ pub enum CaptureError {
     #[error("not a pcap or pcapng file{}", began(.0))]
     NotACapture(Option<[u8; 4]>),
     /// A pcap of another time.
-    #[error("pcap version {0}.{1} is not supported: only 2.4 is; `editcap -F pcap` makes that of it")]
+    #[error(
+        "pcap version {0}.{1} is not supported: only 2.4 is; `editcap -F pcap` makes that of it"
+    )]
     Version(u16, u16),
     /// A pcap variant whose records are laid out another way.
-    #[error("a pcap with records of Alexey Kuznetzov's layout; `editcap -F nsecpcap` makes a usual one")]
+    #[error(
+        "a pcap with records of Alexey Kuznetzov's layout; `editcap -F nsecpcap` makes a usual one"
+    )]
     Kuznetzov,
     /// A record that no program would have written.
     #[error(

@@ -1,6 +1,6 @@
 //! The lower edge of delays over time, in pieces between the steps of a clock.
 
-use super::hull::{Hull, Line, Point};
+use super::hull::{Hull, Line, Point, slope};
 use crate::change::{change_points, median, noise, penalty};
 
 /// Pieces of time kept at most. When there are more, two become one.
@@ -131,11 +131,7 @@ impl Envelope {
         };
         let apart = (filled.len() / 8).max(1);
         let pairs = filled.iter().zip(filled.iter().skip(apart));
-        let slopes = pairs.filter_map(|(&early, &late)| {
-            let (a, b) = (fastest(early)?, fastest(late)?);
-            let run = (b.time_ns - a.time_ns) as f64;
-            (run > 0.0).then(|| (b.delay_ns - a.delay_ns) as f64 / run)
-        });
+        let slopes = pairs.filter_map(|(&early, &late)| slope(fastest(early)?, fastest(late)?));
         median(slopes.collect()).unwrap_or(0.0)
     }
 
@@ -148,7 +144,7 @@ impl Envelope {
             return None;
         }
         let start = self.start_ns?;
-        let mean = start + (whole.time_sum / i128::from(whole.count)) as i64;
+        let mean = (i128::from(start) + whole.time_sum / i128::from(whole.count)) as i64;
         let line = whole.hull.line(mean)?;
         let mut above: Vec<f64> =
             bins.iter().filter_map(|&bin| self.bins[bin].hull.above(&line)).collect();

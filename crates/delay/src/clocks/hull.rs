@@ -27,8 +27,7 @@ impl Line {
     }
 
     fn through(a: Point, b: Point) -> Self {
-        let run = (b.time_ns - a.time_ns) as f64;
-        let skew = if run > 0.0 { (b.delay_ns - a.delay_ns) as f64 / run } else { 0.0 };
+        let skew = slope(a, b).unwrap_or(0.0);
         Line { origin_ns: a.time_ns, delay_ns: a.delay_ns as f64, skew }
     }
 }
@@ -95,9 +94,19 @@ impl Hull {
     }
 }
 
+/// How much the delay grows from one point to another; `None` where no time passes.
+pub(super) fn slope(a: Point, b: Point) -> Option<f64> {
+    let run = difference(a.time_ns, b.time_ns);
+    (run > 0).then(|| difference(a.delay_ns, b.delay_ns) as f64 / run as f64)
+}
+
+/// How far it is from `a` to `b`, which may be more than 64 bits hold.
+fn difference(a: i64, b: i64) -> i128 {
+    i128::from(b) - i128::from(a)
+}
+
 /// Whether the way from `a` over `b` to `c` bends upwards at `b`.
 fn turns_up(a: Point, b: Point, c: Point) -> bool {
-    let difference = |a: i64, b: i64| i128::from(b) - i128::from(a);
     let run = (difference(a.time_ns, b.time_ns), difference(b.time_ns, c.time_ns));
     let rise = (difference(a.delay_ns, b.delay_ns), difference(b.delay_ns, c.delay_ns));
     rise.0 * run.1 < rise.1 * run.0

@@ -167,12 +167,14 @@ impl Distribution {
         (within(self.histogram.lowest_equivalent(value)), within(value))
     }
 
-    /// The share of delays above `delay_ns`, and its interval.
+    /// The share of delays above `delay_ns` nanoseconds, and its interval; to a bucket's width.
     pub fn exceeding(&self, delay_ns: u64, confidence: f64) -> (f64, (f64, f64)) {
         let n = self.count();
+        if n == 0 {
+            return (0.0, (0.0, 1.0));
+        }
         let above = n - self.histogram.count_between(0, delay_ns.min(MAX_DELAY_NS));
-        let share = if n == 0 { 0.0 } else { above as f64 / n as f64 };
-        (share, super::interval::share(above, n.max(1), confidence))
+        (above as f64 / n as f64, super::interval::share(above, n, confidence))
     }
 
     /// Delay variation as RFC 5481 has it: how far a percentile is above the smallest delay.

@@ -9,8 +9,7 @@ use super::table::{LEVELS, QUANTILES, SHAPES};
 /// The statistic A² of values in ascending order.
 pub fn anderson_darling(ascending: &[f64], distribution: &Pareto) -> f64 {
     let n = ascending.len();
-    let survival: Vec<f64> =
-        ascending.iter().map(|value| distribution.survival(*value)).collect();
+    let survival: Vec<f64> = ascending.iter().map(|value| distribution.survival(*value)).collect();
     // A value that the distribution holds for impossible is no reason for infinity.
     let ln = |p: f64| p.max(f64::MIN_POSITIVE).ln();
     let sum: f64 = (0..n)

@@ -2,54 +2,49 @@
 
 use super::goodness::{anderson_darling, p_value};
 use super::largest::{Largest, Sample};
-use super::pareto::{Pareto, golden_maximum, log_term};
+use super::pareto::{Pareto, golden_maximum};
 use crate::stats::interval::share;
 use crate::stats::special::normal_quantile;
 
 /// Exceedances that a fit needs at least.
-pub const FEWEST: usize = 50;
+const FEWEST: usize = 50;
+/// Delays that leave as many at the highest of the thresholds that have to be good.
+const NEEDED: u64 = 1_050;
 /// Exceedances that a fit is made of at most: the tail is at most a tenth of the delays.
 const MOST_SHARE: u64 = 10;
 /// From threshold to threshold, the exceedances become this share.
 const NEXT: f64 = 0.7;
 /// A fit is good where values of such a distribution would look worse in this share of cases...
 const GOOD: f64 = 0.1;
-/// ... at the threshold, and at this many above it where there are as many.
-const GOOD_ABOVE: usize = 2;
-/// Of the exceedances, this share has to be different from each other: the test and the fit take
-/// values as continuous.
-const DISTINCT: f64 = 0.5;
-/// Shapes between which maximum likelihood is regular and the mean of the tail is finite.
-const SHAPES: std::ops::Range<f64> = -0.5..1.0;
+/// ... at as many thresholds in a row, the lowest of which is taken.
+const GOOD_IN_A_ROW: usize = 3;
+/// The fit and its test take delays as continuous. For as many exceedances times the square of the
+/// clock's resolution, in units of the mean exceedance, they may.
+const COARSE: f64 = 1.0;
+/// Shapes between which maximum likelihood is regular, and the test knows its statistic.
+const SHAPES: std::ops::Range<f64> = -0.5..0.75;
 
 /// Why nothing is said about what was never seen.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// Too few delays.
     #[error(
-        "{count} delays are too few for a tail: it takes {}",
-        FEWEST as u64 * MOST_SHARE
+        "{count} delays are too few for a tail: it takes {NEEDED}, the longest tenth of them kept"
     )]
     TooFew {
         /// Delays.
         count: u64,
     },
     /// The clock's resolution shows.
-    #[error(
-        "of the {exceedances} longest delays only {distinct} are different from each other: the \
-         clock is too coarse for a tail"
-    )]
+    #[error("a clock that counts in steps of {resolution_ns} ns is too coarse for this tail")]
     Coarse {
-        /// Exceedances of the lowest threshold.
-        exceedances: usize,
-        /// Different values among them.
-        distinct: usize,
+        /// The smallest difference between any two of the longest delays, in nanoseconds.
+        resolution_ns: i64,
     },
     /// No threshold leaves a tail that the distribution fits.
     #[error(
         "no threshold leaves a generalised Pareto tail: the best of {thresholds} has p = \
-         {best_p:.3}, and {GOOD} is required at {} in a row; delays of more than one cause?",
-        GOOD_ABOVE + 1
+         {best_p:.3}, and {GOOD} is required at {GOOD_IN_A_ROW} in a row; delays of more than one cause?"
     )]
     NoFit {
         /// Thresholds tried.
@@ -88,56 +83,63 @@ pub struct Tail {
     pub extremal_index: f64,
 }
 
-/// Fits the tail. The threshold is the lowest, of at most a tenth of the delays exceeding it, from
-/// which on the fit is good.
+/// Fits the tail. The threshold is the lowest that at most a tenth of the delays exceed, and at
+/// which the fit is good, as it is at the next higher ones.
 pub fn fit(largest: &Largest) -> Result<Tail, Refusal> {
     let samples = largest.descending();
     let count = largest.count();
     // The delay at the threshold itself is not above it.
     let most = (count / MOST_SHARE).min(samples.len().saturating_sub(1) as u64) as usize;
-    if most < FEWEST {
+    if (most as u64) < NEEDED / MOST_SHARE {
         return Err(Refusal::TooFew { count });
     }
-    let mut distinct: Vec<i64> = samples[..most].iter().map(|sample| sample.delay_ns).collect();
-    distinct.dedup();
-    if (distinct.len() as f64) < DISTINCT * most as f64 {
-        return Err(Refusal::Coarse { exceedances: most, distinct: distinct.len() });
-    }
+    let steps = samples[..=most].windows(2).map(|pair| pair[0].delay_ns - pair[1].delay_ns);
+    let resolution_ns = steps.filter(|step| *step > 0).min().unwrap_or(i64::MAX);
     let sizes = std::iter::successors(Some(most), |size| Some((*size as f64 * NEXT) as usize))
         .take_while(|size| *size >= FEWEST);
-    let fits: Vec<Option<Tail>> = sizes.map(|size| at(&samples, size, count)).collect();
-    let p_of = |fit: &Option<Tail>| fit.as_ref().map_or(0.0, |tail| tail.p_value);
-    let good = |i: usize| {
-        let end = (i + 1 + GOOD_ABOVE).min(fits.len());
-        fits[i..end].iter().all(|fit| p_of(fit) >= GOOD)
+    let fits: Vec<Result<Tail, Unfit>> =
+        sizes.map(|size| at(&samples, size, count, resolution_ns)).collect();
+    let p_of = |fit: &Result<Tail, Unfit>| fit.as_ref().map_or(0.0, |tail| tail.p_value);
+    let is_good = |fits: &[Result<Tail, Unfit>]| fits.iter().all(|fit| p_of(fit) >= GOOD);
+    let lowest = fits.windows(GOOD_IN_A_ROW).position(is_good);
+    let refusal = if fits.iter().any(|fit| matches!(fit, Err(Unfit::Coarse))) {
+        Refusal::Coarse { resolution_ns }
+    } else {
+        let best_p = fits.iter().map(p_of).fold(0.0, f64::max);
+        Refusal::NoFit { thresholds: fits.len(), best_p }
     };
-    let refusal = Refusal::NoFit {
-        thresholds: fits.len(),
-        best_p: fits.iter().map(p_of).fold(0.0, f64::max),
-    };
-    match (0..fits.len()).find(|&i| good(i)) {
-        Some(i) => fits.into_iter().nth(i).flatten().ok_or(refusal),
-        None => Err(refusal),
-    }
+    lowest.and_then(|lowest| fits.into_iter().nth(lowest)).and_then(Result::ok).ok_or(refusal)
 }
 
-/// The fit to the `size` largest delays; `None` where there is none.
-fn at(samples: &[Sample], size: usize, count: u64) -> Option<Tail> {
-    let threshold = samples.get(size)?.delay_ns;
+/// Why a threshold leaves no tail.
+enum Unfit {
+    /// The clock is too coarse.
+    Coarse,
+    /// No distribution fits, or one of a shape that nothing can be said of.
+    Shape,
+}
+
+/// The fit to the `size` largest delays.
+fn at(samples: &[Sample], size: usize, count: u64, resolution_ns: i64) -> Result<Tail, Unfit> {
+    let threshold = samples[size].delay_ns;
     let above: Vec<Sample> =
         samples[..size].iter().copied().filter(|sample| sample.delay_ns > threshold).collect();
-    if above.len() < FEWEST {
-        return None;
-    }
-    // Half a nanosecond is what a whole number stands for at least.
-    let threshold_ns = threshold as f64 + 0.5;
+    // A delay stands for those within half a step of the clock around it.
+    let resolution = resolution_ns as f64;
+    let threshold_ns = threshold as f64 + 0.5 * resolution;
     let exceedances: Vec<f64> =
         above.iter().rev().map(|sample| sample.delay_ns as f64 - threshold_ns).collect();
-    let pareto = Pareto::fit(&exceedances).filter(|found| SHAPES.contains(&found.shape))?;
+    let number = exceedances.len() as f64;
+    let mean = exceedances.iter().sum::<f64>() / number;
+    if above.len() < FEWEST / 2 || number * (resolution / mean).powi(2) > COARSE {
+        return Err(Unfit::Coarse);
+    }
+    let pareto = Pareto::fit(&exceedances)
+        .filter(|found| SHAPES.contains(&found.shape))
+        .ok_or(Unfit::Shape)?;
     let p_value = p_value(anderson_darling(&exceedances, &pareto), pareto.shape);
-    let places = above.iter().map(|sample| sample.place).collect();
-    let extremal_index = extremal_index(places);
-    Some(Tail { threshold_ns, count, exceedances, pareto, p_value, extremal_index })
+    let extremal_index = extremal_index(above.iter().map(|sample| sample.place).collect());
+    Ok(Tail { threshold_ns, count, exceedances, pareto, p_value, extremal_index })
 }
 
 /// The extremal index by the times between exceedances (Ferro, Segers 2003).
@@ -151,9 +153,10 @@ fn extremal_index(mut places: Vec<u64>) -> f64 {
     } else {
         |gap| (gap - 1.0, (gap - 1.0) * (gap - 2.0))
     };
-    let (sum, squares) = gaps.iter().map(|gap| moved(*gap)).fold((0.0, 0.0), |sums, (a, b)| {
-        (sums.0 + a, sums.1 + b)
-    });
+    let (sum, squares) = gaps
+        .iter()
+        .map(|gap| moved(*gap))
+        .fold((0.0, 0.0), |sums, (a, b)| (sums.0 + a, sums.1 + b));
     if squares <= 0.0 {
         return 1.0;
     }
@@ -189,10 +192,7 @@ impl Tail {
         }
         let each = (1.0 + confidence) / 2.0;
         let within = self.survival(above, each);
-        // As many delays as come independently.
-        let independent = |n: u64| ((n as f64 * self.extremal_index).round() as u64).max(1);
-        let exceedances = independent(self.exceedances.len() as u64);
-        let rate = share(exceedances, independent(self.count), each);
+        let rate = self.rate_interval(each);
         Some(Estimate {
             value: self.rate() * within.value,
             lower: rate.0 * within.lower,
@@ -200,53 +200,69 @@ impl Tail {
         })
     }
 
-    /// The delay in nanoseconds that a share `p` of packets exceeds; `None` where that is below
-    /// the threshold. The upper end is infinite where the tail does not exclude any delay.
+    /// The delay in nanoseconds that a share `p` of packets exceeds, with an interval made as that
+    /// of [`exceeding`](Self::exceeding); `None` where that is below the threshold. The upper end
+    /// is infinite where no delay can be excluded.
     pub fn delay_exceeded_with(&self, p: f64, confidence: f64) -> Option<Estimate> {
         if p <= 0.0 || p > self.rate() {
             return None;
         }
-        let value = self.threshold_ns + self.pareto.exceeded_with(p / self.rate());
-        // The bounds of the probability fall with the delay.
-        let crossing = |bound: fn(&Estimate) -> f64| {
-            let bound = |delay: f64| self.exceeding(delay, confidence).map_or(1.0, |e| bound(&e));
-            let mut high = value;
-            for _ in 0..64 {
-                if bound(high) <= p {
-                    break;
-                }
-                high = self.threshold_ns + 2.0 * (high - self.threshold_ns).max(1.0);
+        let each = (1.0 + confidence) / 2.0;
+        let rate = self.rate_interval(each);
+        // The end of the interval is further out the more delays are in the tail.
+        let end = |rate: f64, outside: f64| {
+            let reach = (rate / p).ln();
+            if reach <= 0.0 {
+                return 0.0;
             }
-            if bound(high) > p {
+            let within = |above: f64| self.is_likely(above, reach, each);
+            let inside = self.pareto.exceeded_with(p / rate);
+            if outside > inside && within(outside) {
                 return f64::INFINITY;
             }
-            let mut low = self.threshold_ns;
-            while high - low > 1e-6 * high.abs() {
-                let middle = 0.5 * (low + high);
-                if bound(middle) > p { low = middle } else { high = middle }
-            }
-            high
+            boundary(inside, outside, within)
         };
-        Some(Estimate { value, lower: crossing(|e| e.lower), upper: crossing(|e| e.upper) })
+        // As far as a clock of 64 bits goes.
+        const FURTHEST_NS: f64 = i64::MAX as f64;
+        Some(Estimate {
+            value: self.threshold_ns + self.pareto.exceeded_with(p / self.rate()),
+            lower: self.threshold_ns + end(rate.0, 0.0),
+            upper: self.threshold_ns + end(rate.1, FURTHEST_NS),
+        })
+    }
+
+    /// Between which shares the share of delays above the threshold is: as wide as those delays
+    /// leave it that come independently.
+    fn rate_interval(&self, confidence: f64) -> (f64, f64) {
+        let independent = |n: u64| ((n as f64 * self.extremal_index).round() as u64).max(1);
+        let exceedances = self.exceedances.len() as u64;
+        share(independent(exceedances), independent(self.count), confidence)
     }
 
     /// The probability that an exceedance exceeds the threshold by more than `above`.
     fn survival(&self, above: f64, confidence: f64) -> Estimate {
+        /// -ln of the smallest probability that is told from 0.
+        const FURTHEST: f64 = 690.0;
         let value = self.pareto.survival(above);
         if above == 0.0 {
             return Estimate { value, lower: 1.0, upper: 1.0 };
         }
+        let within = |reach: f64| self.is_likely(above, reach, confidence);
+        let here = (-value.ln()).clamp(1e-9, FURTHEST);
+        let upper = boundary(here, 0.0, within);
+        let lower = if within(FURTHEST) { f64::INFINITY } else { boundary(here, FURTHEST, within) };
+        Estimate { value, lower: (-lower).exp(), upper: (-upper).exp() }
+    }
+
+    /// Whether the exceedances leave it likely enough that `above` is exceeded with probability
+    /// e^-`reach`. Where they come in clusters, each cluster counts once.
+    fn is_likely(&self, above: f64, reach: f64, confidence: f64) -> bool {
+        if above <= 0.0 || reach <= 0.0 {
+            return false;
+        }
         let best = self.pareto.log_likelihood(&self.exceedances);
-        let reach = normal_quantile((1.0 + confidence) / 2.0).powi(2) / 2.0;
-        // Where values come in clusters, the likelihood counts each cluster once.
-        let within =
-            |reach_s: f64| (best - self.profile(above, reach_s)) * self.extremal_index <= reach;
-        // By -ln of the probability, from 0 (certain) to as far as numbers go.
-        let here = (-value.max(1e-300).ln()).max(1e-9);
-        let upper = boundary(here, 1e-9, within);
-        let lower = if within(690.0) { 690.0 } else { boundary(here, 690.0, within) };
-        let lower = if lower >= 690.0 { 0.0 } else { (-lower).exp() };
-        Estimate { value, lower, upper: (-upper).exp() }
+        let allowed = normal_quantile((1.0 + confidence) / 2.0).powi(2) / 2.0;
+        (best - self.profile(above, reach)) * self.extremal_index <= allowed
     }
 
     /// The greatest likelihood of a distribution that exceeds `above` with probability
@@ -257,18 +273,21 @@ impl Tail {
             let z = if shape.abs() < 1e-9 { reach } else { (shape * reach).exp_m1() / shape };
             Pareto { shape, scale: above / z }.log_likelihood(&self.exceedances)
         };
-        let shape = golden_maximum(SHAPES.start - 0.5, SHAPES.end + 1.0, with_shape);
-        // Where all is impossible on one side, the search may end there.
-        with_shape(shape).max(with_shape(self.pareto.shape))
+        let shape = golden_maximum(-1.0, 2.0, 1e-6, with_shape);
+        with_shape(shape)
     }
 }
 
 /// The point between `inside` and `outside` where a condition ends to hold.
 fn boundary(mut inside: f64, mut outside: f64, holds: impl Fn(f64) -> bool) -> f64 {
-    for _ in 0..60 {
+    for _ in 0..100 {
         let middle = 0.5 * (inside + outside);
-        if holds(middle) { inside = middle } else { outside = middle }
-        if (inside - outside).abs() <= 1e-7 * inside.abs() {
+        if holds(middle) {
+            inside = middle
+        } else {
+            outside = middle
+        }
+        if (inside - outside).abs() <= 1e-6 * inside.abs() {
             break;
         }
     }
@@ -279,18 +298,50 @@ fn boundary(mut inside: f64, mut outside: f64, holds: impl Fn(f64) -> bool) -> f
 mod tests {
     use super::*;
 
-    /// Exceedances that come in pairs are half as many.
+    #[derive(serde::Deserialize)]
+    struct Case {
+        values: Vec<f64>,
+        above: f64,
+        lower: f64,
+        upper: f64,
+    }
+
+    /// Against scipy (tests/data/reference.py).
+    #[test]
+    fn profile_likelihood_intervals() {
+        #[derive(serde::Deserialize)]
+        struct Reference {
+            pareto: Vec<Case>,
+        }
+        let text = include_str!("../../tests/data/reference.json");
+        let reference: Reference = serde_json::from_str(text).unwrap();
+        for case in reference.pareto {
+            let tail = Tail {
+                threshold_ns: 0.0,
+                count: 10 * case.values.len() as u64,
+                pareto: Pareto::fit(&case.values).unwrap(),
+                exceedances: case.values,
+                p_value: 1.0,
+                extremal_index: 1.0,
+            };
+            let found = tail.survival(case.above, 0.95);
+            let close = |a: f64, b: f64| (a - b).abs() <= 2e-3 * b.abs() + 1e-12;
+            assert!(close(found.upper, case.upper), "{found:?} {}", case.upper);
+            assert!(close(found.lower, case.lower), "{found:?} {}", case.lower);
+        }
+    }
+
+    /// Pairs that come at random times: exceedances of which half are independent.
     #[test]
     fn the_extremal_index_of_pairs_is_a_half() {
         let random = &mut crate::synthetic::Random(3);
         let mut place = 0;
         let mut places = Vec::new();
         for _ in 0..2000 {
-            place += 2 + random.below(200);
+            place += 2 + (-100.0 * (1.0 - random.uniform()).ln()) as u64;
             places.extend([place, place + 1]);
         }
         let index = extremal_index(places);
         assert!((0.45..0.55).contains(&index), "{index}");
-        assert_eq!(log_term(0.0, 2.0), 2.0);
     }
 }

@@ -124,22 +124,31 @@ impl Pareto {
         let negative = (1..=40).map(|i| -(1.0 - 0.7_f64.powi(i)) / largest).rev();
         let positive = (0..=60).map(|i| 1e-4 * 1.4_f64.powi(i) / mean);
         let grid: Vec<f64> = negative.chain([0.0]).chain(positive).collect();
-        let peak = (0..grid.len()).max_by(|&a, &b| quality(grid[a]).total_cmp(&quality(grid[b])))?;
+        let peak =
+            (0..grid.len()).max_by(|&a, &b| quality(grid[a]).total_cmp(&quality(grid[b])))?;
         if peak == 0 || peak == grid.len() - 1 {
             return None;
         }
-        let theta = golden_maximum(grid[peak - 1], grid[peak + 1], quality);
+        let theta = golden_maximum(grid[peak - 1], grid[peak + 1], 1e-9, quality);
         Some(best(theta)).filter(|found| found.shape > -1.0 && found.scale > 0.0)
     }
 }
 
-/// Where a function with one peak between `low` and `high` has it.
-pub(super) fn golden_maximum(mut low: f64, mut high: f64, of: impl Fn(f64) -> f64) -> f64 {
+/// Where a function with one peak between `low` and `high` has it, to a `fraction` of what is
+/// between them. Where the function is the same on both sides, the peak is looked for above: what
+/// is impossible, and so minus infinity, is below.
+pub(super) fn golden_maximum(
+    mut low: f64,
+    mut high: f64,
+    fraction: f64,
+    of: impl Fn(f64) -> f64,
+) -> f64 {
     let golden = (5_f64.sqrt() - 1.0) / 2.0;
+    let enough = fraction * (high - low);
     let (mut a, mut b) = (high - golden * (high - low), low + golden * (high - low));
     let (mut of_a, mut of_b) = (of(a), of(b));
-    for _ in 0..100 {
-        if of_a < of_b {
+    while high - low > enough {
+        if of_a <= of_b {
             low = a;
             (a, of_a) = (b, of_b);
             b = low + golden * (high - low);
@@ -149,9 +158,6 @@ pub(super) fn golden_maximum(mut low: f64, mut high: f64, of: impl Fn(f64) -> f6
             (b, of_b) = (a, of_a);
             a = high - golden * (high - low);
             of_a = of(a);
-        }
-        if (high - low).abs() <= 1e-10 * (low.abs() + high.abs()) {
-            break;
         }
     }
     0.5 * (low + high)

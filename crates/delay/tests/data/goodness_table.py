@@ -6,7 +6,7 @@ generalised Pareto distribution whose shape and scale are fitted by maximum like
 """
 import numpy as np
 
-SHAPES = [-0.5, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0]
+SHAPES = [-0.5, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.5, 0.7]
 LEVELS = [0.9, 0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.025, 0.01, 0.005, 0.001]
 VALUES, SAMPLES, BATCH = 400, 20_000, 2_000
 
