@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         size = 0;
         for path in &paths {
             let mut file = File::open(path)?;
-            let mut buffer = vec![0; 256 * 1024];
+            let mut buffer = vec![0; 64 * 1024];
             loop {
                 match file.read(&mut buffer)? {
                     0 => break,

@@ -17,6 +17,9 @@ use onbeat_wire::{EtherType, Frame, Protocol};
 
 use crate::capture::{LinkType, Packet};
 
+/// The same for every run, so that keys can be compared between them.
+const HASH: FixedState = FixedState::with_seed(0);
+
 const ICMP: Protocol = Protocol(1);
 const ICMPV6: Protocol = Protocol(58);
 
@@ -87,7 +90,7 @@ impl Recognition {
         payload: &[u8],
         wire_len: usize,
     ) -> Result<u64, Unrecognised> {
-        let mut hasher = FixedState::with_seed(0).build_hasher();
+        let mut hasher = HASH.build_hasher();
         match (ethertype, payload.first().map(|first| first >> 4)) {
             (EtherType::IPV4, Some(4)) => self.ipv4(&mut hasher, payload, wire_len)?,
             (EtherType::IPV6, Some(6)) => self.ipv6(&mut hasher, payload, wire_len)?,
@@ -107,8 +110,7 @@ impl Recognition {
         captured: &[u8],
         wire_len: usize,
     ) -> Result<(), Unrecognised> {
-        let header: &[u8; 20] =
-            captured.first_chunk().ok_or(Unrecognised::Cut { captured: captured.len() })?;
+        let header: &[u8; 20] = header(captured, wire_len)?;
         let header_len = usize::from(header[0] & 0x0f) * 4;
         let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
         // 0: a large packet whose segments the NIC makes.
@@ -139,8 +141,7 @@ impl Recognition {
         captured: &[u8],
         wire_len: usize,
     ) -> Result<(), Unrecognised> {
-        let header: &[u8; 40] =
-            captured.first_chunk().ok_or(Unrecognised::Cut { captured: captured.len() })?;
+        let header: &[u8; 40] = header(captured, wire_len)?;
         let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
         let total = if payload_len == 0 { wire_len } else { 40 + payload_len };
         if total > wire_len {
@@ -176,8 +177,8 @@ impl Recognition {
             _ => ((0, 0), octets),
         };
         let mut ends = [(addresses.0, ports.0), (addresses.1, ports.1)];
-        if self.reply {
-            ends.sort_unstable();
+        if self.reply && ends[1] < ends[0] {
+            ends.swap(0, 1);
         }
         if !self.nat {
             let [(source, from), (destination, to)] = ends;
@@ -222,6 +223,12 @@ impl Recognition {
         hasher.write(payload);
         Ok(())
     }
+}
+
+/// The header that begins a packet.
+fn header<const N: usize>(captured: &[u8], wire_len: usize) -> Result<&[u8; N], Unrecognised> {
+    let cut = Unrecognised::Cut { captured: captured.len() };
+    captured.first_chunk().ok_or(if wire_len < N { Unrecognised::Malformed } else { cut })
 }
 
 /// The EtherType that an IP packet without a link header would have behind one.

@@ -4,11 +4,12 @@
 //! processing* (2016); its equations and tables are named where they are used.
 //!
 //! ```text
-//! capture ── key ── matching ──┬── distribution, interval, variation
-//! (octets)   (what a   (arrival, │   clocks    (two clocks made one)
-//!             hop       departure,├── change    (where the level moves)
-//!             leaves)   verdict)  └── tail      (what was never seen)
-//! scope ── frames of two waveforms ───┘           correction (2) ── what is printed
+//! two captures, or a mirror ── capture ── key ── matching ──┬── stats, change
+//!                              (octets,   (what  (arrival,  ├── clocks
+//!                               time)      a hop  departure,├── tail
+//!                                          leaves) verdict) └── correction
+//! waveform ── scope ── frames, matched ── the same
+//! probes ── probe ── four times each ──── the same
 //! ```
 //!
 //! Pure: no clock, no socket. Files come as [`std::io::Read`], time as nanoseconds that whoever

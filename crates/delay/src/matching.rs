@@ -16,6 +16,7 @@
 use std::collections::VecDeque;
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Place;
 
 /// How long, and how many, packets are kept waiting for their departure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,30 +210,17 @@ impl<T: Copy + Default> Matcher<T> {
             self.settle(events);
         }
         let number = self.first + self.entries.len() as u64;
-        let (entries, first) = (&mut self.entries, self.first);
-        let entry = |number: u64| &entries[(number - first) as usize];
-        let mut group = ALONE;
-        match self.index.find(key, |number| entry(*number).key == key) {
-            None => {
-                self.index.insert_unique(key, number, |number| {
-                    if *number == first + entries.len() as u64 { key } else { entry(*number).key }
-                });
+        let (entries, first) = (&self.entries, self.first);
+        let key_of = |number: &u64| entries[(*number - first) as usize].key;
+        let place = self.index.entry(key, |number| key_of(number) == key, key_of);
+        let oldest = match place {
+            Place::Occupied(place) => Some(*place.get()),
+            Place::Vacant(place) => {
+                place.insert(number);
+                None
             }
-            Some(&oldest) => {
-                let oldest_entry = &mut entries[(oldest - first) as usize];
-                if oldest_entry.group == ALONE {
-                    oldest_entry.group = self.free.pop().unwrap_or_else(|| {
-                        self.groups.push(Group::default());
-                        self.groups.len() as u32 - 1
-                    });
-                    let group = &mut self.groups[oldest_entry.group as usize];
-                    group.members.push_back(oldest);
-                    group.left = usize::from(oldest_entry.state != State::Waiting);
-                }
-                group = oldest_entry.group;
-                self.groups[group as usize].members.push_back(number);
-            }
-        }
+        };
+        let group = oldest.map_or(ALONE, |oldest| self.join(oldest, number));
         self.entries.push_back(Entry {
             key,
             arrival,
@@ -240,6 +228,22 @@ impl<T: Copy + Default> Matcher<T> {
             group,
             state: State::Waiting,
         });
+    }
+
+    /// Puts an arrival into the group of the oldest entry of its key.
+    fn join(&mut self, oldest: u64, number: u64) -> u32 {
+        let oldest_entry = &mut self.entries[(oldest - self.first) as usize];
+        if oldest_entry.group == ALONE {
+            oldest_entry.group = self.free.pop().unwrap_or_else(|| {
+                self.groups.push(Group::default());
+                self.groups.len() as u32 - 1
+            });
+            let group = &mut self.groups[oldest_entry.group as usize];
+            group.members.push_back(oldest);
+            group.left = usize::from(oldest_entry.state != State::Waiting);
+        }
+        self.groups[oldest_entry.group as usize].members.push_back(number);
+        oldest_entry.group
     }
 
     /// A packet left.

@@ -17,6 +17,15 @@ pub enum Side {
     Departures,
 }
 
+impl std::fmt::Display for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Side::Arrivals => "arrivals",
+            Side::Departures => "departures",
+        })
+    }
+}
+
 /// What was read of a capture, and what of it was no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
@@ -57,7 +66,7 @@ impl Tally {
 
 /// A capture that could not be read on.
 #[derive(Debug, thiserror::Error)]
-#[error("{error}")]
+#[error("capture of {side}: {error}")]
 pub struct PairingError {
     /// Whose capture.
     pub side: Side,

@@ -128,6 +128,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The next packet; `None` at the end of the file.
+    #[inline]
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, CaptureError> {
         let record = match &mut self.format {
             Format::Pcap(decoder) => decoder.next(&mut self.buffer)?,

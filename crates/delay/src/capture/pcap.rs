@@ -65,6 +65,7 @@ impl Decoder {
         })
     }
 
+    #[inline]
     pub(super) fn next<R: Read>(
         &mut self,
         buffer: &mut Buffer<R>,

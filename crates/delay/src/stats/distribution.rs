@@ -129,7 +129,8 @@ impl Distribution {
         (self.count() > 0).then(|| self.sum as f64 / self.count() as f64)
     }
 
-    /// The standard deviation of the sample, in nanoseconds; of two delays or more.
+    /// The standard deviation of the sample, in nanoseconds; `None` of fewer than two delays, where
+    /// one was beyond [`MAX_DELAY_NS`], and where their sum is beyond 2^64.
     pub fn standard_deviation_ns(&self) -> Option<f64> {
         let n = u128::from(self.count());
         if n < 2 || self.clamped > 0 {
