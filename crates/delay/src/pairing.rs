@@ -1,5 +1,7 @@
 //! Captures into a matcher: two files, one on either side of the hop, or one that mirrors both.
 
+mod shift;
+
 use std::io::Read;
 
 use onbeat_wire::{Frame, MacAddress};
@@ -7,6 +9,7 @@ use onbeat_wire::{Frame, MacAddress};
 use crate::capture::{CaptureError, Direction, LinkType, Packet, Reader};
 use crate::key::{Recognition, Unrecognised};
 use crate::matching::{Event, Matcher, Passage};
+pub use shift::median_difference_ns;
 
 /// Which side of the hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

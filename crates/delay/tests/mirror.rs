@@ -3,7 +3,7 @@
 use onbeat_delay::capture::{CaptureError, LinkType, Packet, Reader, Writer};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Window};
-use onbeat_delay::pairing::{Mirror, Pair, Side, Sides};
+use onbeat_delay::pairing::{Mirror, Pair, Side, Sides, median_difference_ns};
 use onbeat_wire::MacAddress;
 
 const HOP: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xff]);
@@ -110,8 +110,15 @@ fn captures_of_two_clocks() {
     // The other clock is ten seconds ahead, less what the shift is off by: departures seem to come
     // up to 2 µs before their arrivals.
     let departures = capture(LinkType::ETHERNET, &at(11 * second - 2_000, 700));
-    let readers = [&arrivals, &departures].map(|octets| Reader::new(&octets[..]).unwrap());
-    let [arrivals, departures] = readers;
+    let readers = || [&arrivals, &departures].map(|octets| Reader::new(&octets[..]).unwrap());
+    let [mut from, mut to] = readers();
+    let recognition = Recognition::default();
+    let difference = median_difference_ns(&mut from, &mut to, &recognition, 40).unwrap();
+    assert_eq!(difference, Some(10 * second - 2_000 + 700));
+    let [mut from, mut to] = readers();
+    assert_eq!(median_difference_ns(&mut from, &mut to, &recognition, 9).unwrap(), None);
+
+    let [arrivals, departures] = readers();
     let shift = -10 * second;
     let tag = |packet: &Packet<'_>| packet.number;
     let mut pair = Pair::new(arrivals, departures, shift, Recognition::default(), tag);
