@@ -30,6 +30,7 @@ pub mod ports;
 pub mod powerlink;
 pub mod prp;
 pub mod rtag;
+pub mod stamp;
 pub mod udp;
 pub mod vlan;
 

@@ -1,0 +1,251 @@
+//! pcapng (draft-ietf-opsawg-pcapng): sections of blocks.
+//!
+//! ```text
+//! block:   type, length | body | length
+//! ```
+//!
+//! What is read are section headers, interface descriptions and enhanced packets; any other block
+//! is skipped, and counted where it holds a packet.
+
+use std::io::Read;
+
+use super::buffer::Buffer;
+use super::error::Damage;
+use super::pcap::u32_at;
+use super::{CaptureError, Direction, LinkType, MAX_PACKET, Record};
+
+/// A section header's type, the same in either byte order.
+pub(super) const MAGIC: [u8; 4] = 0x0a0d_0d0a_u32.to_be_bytes();
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const OBSOLETE_PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+const ENHANCED_PACKET: u32 = 6;
+
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+
+/// Type, length, and the length again behind the body.
+const FRAME_LEN: usize = 12;
+/// Largest block that is taken for one: packets have their own limit; this is for what is skipped.
+const MAX_BLOCK: u32 = 64 << 20;
+
+mod option {
+    pub(super) const END: u16 = 0;
+    pub(super) const IF_NAME: u16 = 2;
+    pub(super) const IF_TSRESOL: u16 = 9;
+    pub(super) const IF_FCSLEN: u16 = 13;
+    pub(super) const IF_TSOFFSET: u16 = 14;
+    pub(super) const EPB_FLAGS: u16 = 2;
+}
+
+struct Interface {
+    link: LinkType,
+    name: Option<String>,
+    units: Units,
+    offset_s: i64,
+    fcs_len: u32,
+}
+
+/// What a unit of a time stamp is.
+#[derive(Clone, Copy)]
+enum Units {
+    /// This many nanoseconds.
+    Nanoseconds(u32),
+    /// This many of them are a second; more than a thousand million.
+    PerSecond(u64),
+}
+
+pub(super) struct Decoder {
+    big_endian: bool,
+    interfaces: Vec<Interface>,
+    packets: u64,
+    without_time: u64,
+}
+
+impl Decoder {
+    pub(super) fn new() -> Self {
+        Decoder { big_endian: false, interfaces: Vec::new(), packets: 0, without_time: 0 }
+    }
+
+    pub(super) fn without_time(&self) -> u64 {
+        self.without_time
+    }
+
+    pub(super) fn interface_name(&self, interface: u32) -> Option<&str> {
+        self.interfaces.get(interface as usize)?.name.as_deref()
+    }
+
+    pub(super) fn next<R: Read>(
+        &mut self,
+        buffer: &mut Buffer<R>,
+    ) -> Result<Option<Record>, CaptureError> {
+        loop {
+            let position = buffer.position();
+            let number = self.packets + 1;
+            let damaged = |what| CaptureError::Damaged { number, position, what };
+            let Some(header) = buffer.need(8)? else { return Ok(None) };
+            let mut kind = u32_at(header, 0, self.big_endian);
+            if kind == SECTION {
+                // The byte order stands behind the length that it says how to read.
+                let Some(header) = buffer.need(FRAME_LEN)? else { return Ok(None) };
+                self.big_endian = match u32_at(header, 8, false) {
+                    BYTE_ORDER => false,
+                    other if other.swap_bytes() == BYTE_ORDER => true,
+                    other => return Err(damaged(Damage::ByteOrder(other))),
+                };
+                self.interfaces.clear();
+                kind = SECTION;
+            }
+            let Some(header) = buffer.need(8)? else { return Ok(None) };
+            let len = u32_at(header, 4, self.big_endian);
+            if len % 4 != 0 || len < FRAME_LEN as u32 || len > MAX_BLOCK {
+                return Err(damaged(Damage::Block { kind, len }));
+            }
+            let Some(block) = buffer.need(len as usize)? else { return Ok(None) };
+            let end = u32_at(block, len as usize - 4, self.big_endian);
+            if end != len {
+                return Err(damaged(Damage::BlockEnd(len, end)));
+            }
+            let body = &block[8..len as usize - 4];
+            let record = match kind {
+                INTERFACE => {
+                    let interface = interface(body, self.big_endian)
+                        .ok_or_else(|| damaged(Damage::Block { kind, len }))?
+                        .map_err(damaged)?;
+                    self.interfaces.push(interface);
+                    None
+                }
+                ENHANCED_PACKET => Some(self.packet(body).map_err(damaged)?),
+                OBSOLETE_PACKET | SIMPLE_PACKET => {
+                    self.without_time += 1;
+                    None
+                }
+                _ => None,
+            };
+            buffer.take(len as usize);
+            if let Some(mut record) = record {
+                self.packets += 1;
+                // From the end of the block, where the buffer now stands.
+                record.start = len as usize - 8 - record.start;
+                return Ok(Some(record));
+            }
+        }
+    }
+
+    /// An enhanced packet; `start` counts from the start of the body.
+    fn packet(&self, body: &[u8]) -> Result<Record, Damage> {
+        const FIXED: usize = 20;
+        let len = body.len() as u32 + FRAME_LEN as u32;
+        if body.len() < FIXED {
+            return Err(Damage::Block { kind: ENHANCED_PACKET, len });
+        }
+        let field = |at| u32_at(body, at, self.big_endian);
+        let (id, captured, wire) = (field(0), field(12), field(16));
+        let interface = self.interfaces.get(id as usize).ok_or(Damage::Interface(id))?;
+        if captured > MAX_PACKET {
+            return Err(Damage::Length(captured));
+        }
+        let padded = (captured as usize).next_multiple_of(4);
+        let options =
+            body.get(FIXED + padded..).ok_or(Damage::Block { kind: ENHANCED_PACKET, len })?;
+        let flags = Options { octets: options, big_endian: self.big_endian }
+            .find(|(code, value)| *code == option::EPB_FLAGS && value.len() == 4)
+            .map_or(0, |(_, value)| u32_at(value, 0, self.big_endian));
+        let wire_len = wire.max(captured).saturating_sub(interface.fcs_len);
+        let units = u64::from(field(4)) << 32 | u64::from(field(8));
+        Ok(Record {
+            time_ns: nanoseconds(units, interface).ok_or(Damage::Time)?,
+            interface: id,
+            direction: match flags & 3 {
+                1 => Some(Direction::Inbound),
+                2 => Some(Direction::Outbound),
+                _ => None,
+            },
+            link: interface.link,
+            wire_len,
+            start: FIXED,
+            len: captured.min(wire_len) as usize,
+        })
+    }
+}
+
+/// An interface description; `None` where it is cut off.
+fn interface(body: &[u8], big_endian: bool) -> Option<Result<Interface, Damage>> {
+    let link = u32_at(body.get(..8)?, 0, big_endian);
+    let link = if big_endian { (link >> 16) as u16 } else { link as u16 };
+    let mut interface = Interface {
+        link: LinkType(link),
+        name: None,
+        units: Units::Nanoseconds(1000),
+        offset_s: 0,
+        fcs_len: 0,
+    };
+    for (code, value) in (Options { octets: &body[8..], big_endian }) {
+        match (code, value) {
+            (option::IF_NAME, name) => {
+                interface.name = Some(String::from_utf8_lossy(name).into_owned());
+            }
+            (option::IF_TSRESOL, [resolution, ..]) => match units(*resolution) {
+                Some(units) => interface.units = units,
+                None => return Some(Err(Damage::Resolution(*resolution))),
+            },
+            (option::IF_FCSLEN, [len, ..]) => interface.fcs_len = u32::from(*len),
+            (option::IF_TSOFFSET, value) => {
+                let octets: [u8; 8] = value.try_into().unwrap_or_default();
+                interface.offset_s = match big_endian {
+                    true => i64::from_be_bytes(octets),
+                    false => i64::from_le_bytes(octets),
+                };
+            }
+            _ => {}
+        }
+    }
+    Some(Ok(interface))
+}
+
+/// What if_tsresol says: a power of ten, or with the upper bit set of two.
+fn units(resolution: u8) -> Option<Units> {
+    match resolution {
+        exponent @ 0..=9 => Some(Units::Nanoseconds(10_u32.pow(9 - u32::from(exponent)))),
+        exponent @ 10..=19 => Some(Units::PerSecond(10_u64.pow(exponent.into()))),
+        binary @ 0x80..=0xbf => Some(Units::PerSecond(1 << (binary & 0x7f))),
+        _ => None,
+    }
+}
+
+fn nanoseconds(units: u64, interface: &Interface) -> Option<i64> {
+    let since_epoch = match interface.units {
+        Units::Nanoseconds(ns) => i64::try_from(units).ok()?.checked_mul(ns.into())?,
+        Units::PerSecond(per_second) => {
+            let ns = u128::from(units) * 1_000_000_000 / u128::from(per_second);
+            i64::try_from(ns).ok()?
+        }
+    };
+    interface.offset_s.checked_mul(1_000_000_000)?.checked_add(since_epoch)
+}
+
+/// The options that end a block; one that is cut off ends them.
+struct Options<'a> {
+    octets: &'a [u8],
+    big_endian: bool,
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (&[a, b, c, d], rest) = self.octets.split_first_chunk()?;
+        let number = |pair| match self.big_endian {
+            true => u16::from_be_bytes(pair),
+            false => u16::from_le_bytes(pair),
+        };
+        let (code, len) = (number([a, b]), usize::from(number([c, d])));
+        if code == option::END {
+            return None;
+        }
+        let value = rest.get(..len)?;
+        self.octets = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((code, value))
+    }
+}

@@ -1,0 +1,205 @@
+//! The lower edge of delays over time, in pieces between the steps of a clock.
+
+use super::hull::{Hull, Line, Point, slope};
+use crate::change::{change_points, median, noise, penalty};
+
+/// Pieces of time kept at most. When there are more, two become one.
+const MAX_BINS: usize = 4096;
+/// Length of a piece at first, in nanoseconds.
+const FIRST_BIN_NS: i64 = 1 << 16;
+/// Pieces of which a level is made at least: fewer are an outlier, not a step.
+const SHORTEST: usize = 4;
+/// A step is reported where it is this many standard deviations of the lower edge's noise...
+const STEP_DEVIATIONS: f64 = 6.0;
+/// ... and this many nanoseconds at least.
+const STEP_NS: f64 = 100.0;
+
+/// Collects delays in order of time; takes the same memory for any number of them.
+#[derive(Debug, Clone)]
+pub struct Envelope {
+    bins: Vec<Bin>,
+    bin_ns: i64,
+    start_ns: Option<i64>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Bin {
+    hull: Hull,
+    count: u64,
+    /// Of times since the start.
+    time_sum: i128,
+}
+
+impl Bin {
+    fn merge(&mut self, later: Bin) {
+        later.hull.corners().iter().for_each(|corner| self.hull.push(*corner));
+        self.count += later.count;
+        self.time_sum += later.time_sum;
+    }
+}
+
+/// A time without a step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Segment {
+    /// From here, in nanoseconds.
+    pub from_ns: i64,
+    /// Up to here, not included.
+    pub to_ns: i64,
+    /// What the clocks differ by plus the delay of the fastest packet.
+    pub line: Line,
+    /// How far above the line the fastest packet is, in nanoseconds, in nine of ten pieces of the
+    /// time: what the line may be off by.
+    pub residual_ns: f64,
+    /// Delays it was made of.
+    pub count: u64,
+}
+
+/// What the delays tell of two clocks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Clocks {
+    segments: Vec<Segment>,
+}
+
+impl Default for Envelope {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Envelope {
+    /// Without a delay yet.
+    pub fn new() -> Self {
+        Envelope { bins: Vec::new(), bin_ns: FIRST_BIN_NS, start_ns: None }
+    }
+
+    /// Adds a delay. Times come in order, but for a little disorder.
+    #[inline]
+    pub fn push(&mut self, point: Point) {
+        let start = *self.start_ns.get_or_insert(point.time_ns);
+        // What comes from before the start belongs to the first piece.
+        let since_start = (i128::from(point.time_ns) - i128::from(start)).max(0);
+        let mut place = (since_start / i128::from(self.bin_ns)) as usize;
+        while place >= MAX_BINS {
+            self.halve();
+            place = (since_start / i128::from(self.bin_ns)) as usize;
+        }
+        if self.bins.len() <= place {
+            self.bins.resize_with(place + 1, Bin::default);
+        }
+        let bin = &mut self.bins[place];
+        bin.hull.push(point);
+        bin.count += 1;
+        bin.time_sum += since_start;
+    }
+
+    fn halve(&mut self) {
+        let mut old = std::mem::take(&mut self.bins).into_iter();
+        while let Some(mut bin) = old.next() {
+            if let Some(later) = old.next() {
+                bin.merge(later);
+            }
+            self.bins.push(bin);
+        }
+        self.bin_ns = self.bin_ns.saturating_mul(2);
+    }
+
+    /// The segments between steps. What was measured around a step is in none.
+    pub fn clocks(&self) -> Clocks {
+        let filled: Vec<usize> = (0..self.bins.len()).filter(|&i| self.bins[i].count > 0).collect();
+        let start = self.start_ns.unwrap_or(0);
+        let tilt = Line { origin_ns: start, delay_ns: 0.0, skew: self.skew(&filled) };
+        let edge: Vec<f64> =
+            filled.iter().map(|&bin| self.bins[bin].hull.above(&tilt).unwrap_or(0.0)).collect();
+        let steps = steps(&edge);
+
+        let mut segments = Vec::new();
+        let mut from = 0;
+        for (i, step) in steps.iter().copied().chain([filled.len()]).enumerate() {
+            // The step is within the piece that it is seen in, or at the end of the one before.
+            let begin = if i == 0 { from } else { from + 1 };
+            let end = if step == filled.len() { step } else { step - 1 };
+            segments.extend(self.segment(filled.get(begin..end).unwrap_or_default()));
+            from = step;
+        }
+        Clocks { segments }
+    }
+
+    /// The skew that pairs of pieces agree on, however the clocks were set between a few of them.
+    fn skew(&self, filled: &[usize]) -> f64 {
+        let fastest = |bin: usize| {
+            self.bins[bin].hull.corners().iter().copied().min_by_key(|corner| corner.delay_ns)
+        };
+        let apart = (filled.len() / 8).max(1);
+        let pairs = filled.iter().zip(filled.iter().skip(apart));
+        let slopes = pairs.filter_map(|(&early, &late)| slope(fastest(early)?, fastest(late)?));
+        median(slopes.collect()).unwrap_or(0.0)
+    }
+
+    fn segment(&self, bins: &[usize]) -> Option<Segment> {
+        let mut whole = Bin::default();
+        for &bin in bins {
+            whole.merge(self.bins[bin].clone());
+        }
+        if whole.count < 2 {
+            return None;
+        }
+        let start = self.start_ns?;
+        let mean = (i128::from(start) + whole.time_sum / i128::from(whole.count)) as i64;
+        let line = whole.hull.line(mean)?;
+        let mut above: Vec<f64> =
+            bins.iter().filter_map(|&bin| self.bins[bin].hull.above(&line)).collect();
+        above.sort_unstable_by(f64::total_cmp);
+        let residual_ns = above.get(above.len() * 9 / 10).or(above.last()).copied()?;
+        let edge = |bin: usize| start.saturating_add((bin as i64).saturating_mul(self.bin_ns));
+        Some(Segment {
+            from_ns: edge(*bins.first()?),
+            to_ns: edge(*bins.last()? + 1),
+            line,
+            residual_ns,
+            count: whole.count,
+        })
+    }
+}
+
+/// Where the lower edge is shifted by more than its noise can explain.
+fn steps(edge: &[f64]) -> Vec<usize> {
+    let least = (STEP_DEVIATIONS * noise(edge)).max(STEP_NS);
+    let penalty = penalty(edge).max(least * least);
+    let mut points = change_points(edge, penalty, SHORTEST);
+    // Small shifts that the sum of squares found worth a change are noise of another shape.
+    loop {
+        let level = |from: usize, to: usize| median(edge[from..to].to_vec()).unwrap_or(0.0);
+        let ends = |i: usize| {
+            let before = if i == 0 { 0 } else { points[i - 1] };
+            (before, points[i], points.get(i + 1).copied().unwrap_or(edge.len()))
+        };
+        let small = (0..points.len()).find(|&i| {
+            let (before, at, after) = ends(i);
+            (level(at, after) - level(before, at)).abs() < least
+        });
+        match small {
+            Some(i) => drop(points.remove(i)),
+            None => return points,
+        }
+    }
+}
+
+impl Clocks {
+    /// The segments, in order of time.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The segment that a time is in; `None` around a step.
+    pub fn segment(&self, time_ns: i64) -> Option<&Segment> {
+        let place = self.segments.partition_point(|segment| segment.to_ns <= time_ns);
+        self.segments.get(place).filter(|segment| segment.from_ns <= time_ns)
+    }
+
+    /// By how much a delay is longer than that of the fastest packet, in nanoseconds, skew and
+    /// steps taken out; `None` around a step.
+    pub fn above_fastest(&self, point: Point) -> Option<f64> {
+        let segment = self.segment(point.time_ns)?;
+        Some(point.delay_ns as f64 - segment.line.at(point.time_ns))
+    }
+}

@@ -1,0 +1,113 @@
+//! The lower convex hull of delays over time.
+
+/// A delay and when it was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Point {
+    /// When, in nanoseconds.
+    pub time_ns: i64,
+    /// The delay as the two clocks have it, in nanoseconds.
+    pub delay_ns: i64,
+}
+
+/// A delay that grows with time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Line {
+    /// Where it is, in nanoseconds.
+    pub origin_ns: i64,
+    /// The delay there, in nanoseconds.
+    pub delay_ns: f64,
+    /// How much it grows, in nanoseconds each nanosecond: 1e-6 is 1 ppm.
+    pub skew: f64,
+}
+
+impl Line {
+    /// The delay at a time, in nanoseconds.
+    pub fn at(&self, time_ns: i64) -> f64 {
+        self.delay_ns + self.skew * (time_ns as f64 - self.origin_ns as f64)
+    }
+
+    fn through(a: Point, b: Point) -> Self {
+        let skew = slope(a, b).unwrap_or(0.0);
+        Line { origin_ns: a.time_ns, delay_ns: a.delay_ns as f64, skew }
+    }
+}
+
+/// The lower convex hull of points that come in order of time. It has few corners, however many
+/// points there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hull {
+    corners: Vec<Point>,
+}
+
+impl Hull {
+    /// Of no point yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a point. One from before the latest is left out: the order of captured packets is
+    /// mixed up a little at times, and a packet more or less does not matter.
+    #[inline]
+    pub fn push(&mut self, point: Point) {
+        if let Some(last) = self.corners.last() {
+            let later = point.time_ns > last.time_ns;
+            let lower = point.time_ns == last.time_ns && point.delay_ns < last.delay_ns;
+            if !later && !lower {
+                return;
+            }
+            if lower {
+                self.corners.pop();
+            }
+        }
+        while let [.., a, b] = self.corners[..] {
+            if turns_up(a, b, point) {
+                break;
+            }
+            self.corners.pop();
+        }
+        self.corners.push(point);
+    }
+
+    /// Its corners, in order of time.
+    pub fn corners(&self) -> &[Point] {
+        &self.corners
+    }
+
+    /// The line below all points that is nearest to them in the mean, given the mean of their
+    /// times: of all such lines, the highest there, which is an edge of the hull.
+    pub fn line(&self, mean_time_ns: i64) -> Option<Line> {
+        let after = self.corners.partition_point(|corner| corner.time_ns <= mean_time_ns);
+        match self.corners.len() {
+            0 => None,
+            1 => Some(Line::through(self.corners[0], self.corners[0])),
+            len => {
+                let after = after.clamp(1, len - 1);
+                Some(Line::through(self.corners[after - 1], self.corners[after]))
+            }
+        }
+    }
+
+    /// By how much the nearest point is above a line, in nanoseconds.
+    pub fn above(&self, line: &Line) -> Option<f64> {
+        let above = |corner: &Point| corner.delay_ns as f64 - line.at(corner.time_ns);
+        self.corners.iter().map(above).min_by(f64::total_cmp)
+    }
+}
+
+/// How much the delay grows from one point to another; `None` where no time passes.
+pub(super) fn slope(a: Point, b: Point) -> Option<f64> {
+    let run = difference(a.time_ns, b.time_ns);
+    (run > 0).then(|| difference(a.delay_ns, b.delay_ns) as f64 / run as f64)
+}
+
+/// How far it is from `a` to `b`, which may be more than 64 bits hold.
+fn difference(a: i64, b: i64) -> i128 {
+    i128::from(b) - i128::from(a)
+}
+
+/// Whether the way from `a` over `b` to `c` bends upwards at `b`.
+fn turns_up(a: Point, b: Point, c: Point) -> bool {
+    let run = (difference(a.time_ns, b.time_ns), difference(b.time_ns, c.time_ns));
+    let rise = (difference(a.delay_ns, b.delay_ns), difference(b.delay_ns, c.delay_ns));
+    rise.0 * run.1 < rise.1 * run.0
+}

@@ -1,0 +1,182 @@
+//! The correction of the paper's equation (2): delay_real = delay_measured - correction_mean.
+//!
+//! The correction is the delay of the path without the device, measured on its own. It has a
+//! spread, and the result's error is wider by it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::stats::Distribution;
+use crate::stats::special::normal_quantile;
+
+/// The delay of the null path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Correction {
+    /// Its mean, in nanoseconds.
+    pub mean_ns: f64,
+    /// Its standard deviation, in nanoseconds.
+    pub standard_deviation_ns: f64,
+    /// How many delays it was measured with; `None` where only mean and deviation are known.
+    pub count: Option<u64>,
+}
+
+/// A figure and what it may be off by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// In nanoseconds.
+    pub value_ns: f64,
+    /// In nanoseconds, in either direction, at the confidence asked for.
+    pub error_ns: f64,
+}
+
+impl Reading {
+    /// The value, where it is more than what it may be off by. A delay that is not, a negative one
+    /// above all, is not told as a delay.
+    pub fn told(&self) -> Option<f64> {
+        (self.value_ns > self.error_ns).then_some(self.value_ns)
+    }
+
+    /// The reading with a further error that does not depend on those in it: clock resolution,
+    /// what is left of the skew.
+    pub fn with_error(self, error_ns: f64) -> Self {
+        Reading { error_ns: self.error_ns.hypot(error_ns), ..self }
+    }
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.told() {
+            Some(value) => write!(f, "{:.3} ± {:.3} µs", value / 1e3, self.error_ns / 1e3),
+            None => write!(f, "withheld: may be off by {:.3} µs", self.error_ns / 1e3),
+        }
+    }
+}
+
+impl Correction {
+    /// The correction that delays of the null path make; of two delays or more.
+    pub fn of(null_path: &Distribution) -> Option<Self> {
+        Some(Correction {
+            mean_ns: null_path.mean_ns()?,
+            standard_deviation_ns: null_path.standard_deviation_ns()?,
+            count: Some(null_path.count()),
+        })
+    }
+
+    /// One delay, or a percentile of many, corrected. Each packet meets its own delay of the null
+    /// path: the error is that of one.
+    pub fn delay(&self, measured_ns: f64, confidence: f64) -> Reading {
+        let error_ns = reach(confidence) * self.standard_deviation_ns;
+        Reading { value_ns: measured_ns - self.mean_ns, error_ns }
+    }
+
+    /// The mean of many delays, corrected: the error is that of both means. A correction that does
+    /// not say of how many delays it is counts as one.
+    pub fn mean(&self, measured: &Distribution, confidence: f64) -> Option<Reading> {
+        let of_mean = |deviation: f64, count: u64| deviation / (count as f64).sqrt();
+        let own = of_mean(measured.standard_deviation_ns()?, measured.count());
+        let corrections = of_mean(self.standard_deviation_ns, self.count.unwrap_or(1));
+        Some(Reading {
+            value_ns: measured.mean_ns()? - self.mean_ns,
+            error_ns: reach(confidence) * own.hypot(corrections),
+        })
+    }
+}
+
+/// Standard deviations on either side that hold this share of a normal distribution.
+fn reach(confidence: f64) -> f64 {
+    normal_quantile((1.0 + confidence) / 2.0)
+}
+
+/// Why text is no correction.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no correction: give mean and standard deviation as `17.468±0.412us` (ns, us, ms)"
+)]
+pub struct ParseCorrectionError(String);
+
+impl FromStr for Correction {
+    type Err = ParseCorrectionError;
+
+    /// Reads `17.468±0.412us`; `+-` stands for `±`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || ParseCorrectionError(text.into());
+        let units = [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6)];
+        let (numbers, unit_ns) = units
+            .into_iter()
+            .find_map(|(unit, ns)| Some((text.trim().strip_suffix(unit)?, ns)))
+            .ok_or_else(error)?;
+        let (mean, deviation) =
+            numbers.split_once('±').or_else(|| numbers.split_once("+-")).ok_or_else(error)?;
+        let number = |text: &str| {
+            let number = text.trim().parse::<f64>().ok();
+            number.filter(|number| number.is_finite() && *number >= 0.0).map(|n| n * unit_ns)
+        };
+        let mean_ns = number(mean).ok_or_else(error)?;
+        let standard_deviation_ns = number(deviation).ok_or_else(error)?;
+        Ok(Correction { mean_ns, standard_deviation_ns, count: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The paper's correction (table 2).
+    const PAPER: &str = "17.468±0.412us";
+
+    #[test]
+    fn the_papers_correction() {
+        let correction: Correction = PAPER.parse().unwrap();
+        assert_eq!((correction.mean_ns, correction.standard_deviation_ns), (17_468.0, 412.0));
+        for same in ["17.468 ± 0.412 us", "17468+-412ns", "0.017468±0.000412ms", "17.468±0.412µs"]
+        {
+            let other: Correction = same.parse().unwrap();
+            assert!((other.mean_ns - 17_468.0).abs() < 1e-6, "{same}");
+            assert!((other.standard_deviation_ns - 412.0).abs() < 1e-6, "{same}");
+        }
+        // 1.96 standard deviations.
+        let reading = correction.delay(57_468.0, 0.95);
+        assert_eq!(reading.value_ns, 40_000.0);
+        assert!((reading.error_ns - 807.505).abs() < 1e-3, "{reading:?}");
+        assert_eq!(reading.to_string(), "40.000 ± 0.808 µs");
+    }
+
+    #[test]
+    fn what_may_be_nothing_is_withheld() {
+        let correction: Correction = PAPER.parse().unwrap();
+        for measured in [18_200.0, 17_468.0, 10_000.0] {
+            let reading = correction.delay(measured, 0.95);
+            assert_eq!(reading.told(), None);
+            assert_eq!(reading.to_string(), "withheld: may be off by 0.808 µs");
+        }
+        let reading = Reading { value_ns: 10.0, error_ns: 3.0 };
+        assert_eq!(reading.with_error(4.0).error_ns, 5.0);
+        assert_eq!(reading.with_error(40.0).told(), None);
+    }
+
+    #[test]
+    fn means_are_surer_than_delays() {
+        let mut null_path = Distribution::new();
+        let mut measured = Distribution::new();
+        for i in 0..10_000 {
+            null_path.record(17_000 + i % 1001);
+            measured.record(50_000 + i * 7 % 2003);
+        }
+        let correction = Correction::of(&null_path).unwrap();
+        let mean = correction.mean(&measured, 0.95).unwrap();
+        let expected = measured.mean_ns().unwrap() - null_path.mean_ns().unwrap();
+        assert_eq!(mean.value_ns, expected);
+        // Uniform: standard deviations of 1001/√12 and 2003/√12, in the mean of 10,000.
+        let error = 1.96 * (1001_f64.hypot(2003.0) / 12_f64.sqrt()) / 100.0;
+        assert!((mean.error_ns - error).abs() < 0.1, "{mean:?} {error}");
+        assert_eq!(Correction::of(&Distribution::new()), None);
+    }
+
+    #[test]
+    fn what_is_no_correction() {
+        for text in ["", "17", "17us", "17±us", "±1us", "a±1us", "1±-1us", "nan±1us", "1±1"] {
+            let error = text.parse::<Correction>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{text}` is no correction")), "{error}");
+        }
+    }
+}

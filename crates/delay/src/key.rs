@@ -1,0 +1,258 @@
+//! What a packet is recognised by on both sides of a hop: a 64-bit key of all that the hop leaves
+//! as it is.
+//!
+//! | left out | because |
+//! |---|---|
+//! | MAC addresses, VLAN tags, R-TAG, HSR tag, padding | a router, switch or relay writes them anew |
+//! | traffic class, TTL or hop limit, flow label, IPv4 options | marked or counted down on the way |
+//! | checksums | follow from the others; not there yet where the NIC makes them |
+//!
+//! Two packets that differ in what is left have different keys but for one pair in 2^64. IPv4's
+//! identification stays in the key: it tells packets of the same contents apart.
+
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::quality::FixedState;
+use onbeat_wire::{EtherType, Frame, Protocol};
+
+use crate::capture::{LinkType, Packet};
+
+/// The same for every run, so that keys can be compared between them.
+const HASH: FixedState = FixedState::with_seed(0);
+
+const ICMP: Protocol = Protocol(1);
+const ICMPV6: Protocol = Protocol(58);
+
+/// Payload that an Ethernet frame without tags is filled up to. A longer one has no padding.
+const MIN_PAYLOAD: usize = 46;
+
+/// What a packet is recognised by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recognition {
+    /// Addresses and ports are translated on the way: they are left out. Packets are then told
+    /// apart by identification, length and payload alone.
+    pub nat: bool,
+    /// What leaves is the reply, with addresses and ports the other way round and an
+    /// identification of its own: an echo.
+    pub reply: bool,
+    /// Octets looked at, from the start of the IP header or Ethernet's payload on. Both captures
+    /// need to hold that many.
+    pub octets: usize,
+}
+
+impl Default for Recognition {
+    /// No translation, no reply, all octets.
+    fn default() -> Self {
+        Recognition { nat: false, reply: false, octets: usize::MAX }
+    }
+}
+
+/// Why a packet has no key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unrecognised {
+    /// The capture holds fewer octets of it than are to be looked at.
+    Cut {
+        /// Octets captured that could be looked at.
+        captured: usize,
+    },
+    /// It ends within its headers on the wire.
+    Malformed,
+    /// It is of a link type without packets that could be matched.
+    Link(LinkType),
+}
+
+impl Recognition {
+    /// The key of a captured packet.
+    pub fn key(&self, packet: &Packet<'_>) -> Result<u64, Unrecognised> {
+        let cut = packet.octets.len() < packet.wire_len as usize;
+        let (ethertype, payload) = match packet.link {
+            LinkType::ETHERNET => match Frame::parse(packet.octets) {
+                Ok(frame) => (frame.ethertype(), frame.payload()),
+                Err(_) if cut => return Err(Unrecognised::Cut { captured: 0 }),
+                Err(_) => return Err(Unrecognised::Malformed),
+            },
+            LinkType::RAW_IP => (ip_version(packet.octets), packet.octets),
+            LinkType::LINUX_SLL => cooked(packet.octets, 14, 16, cut)?,
+            LinkType::LINUX_SLL2 => cooked(packet.octets, 0, 20, cut)?,
+            other => return Err(Unrecognised::Link(other)),
+        };
+        // What the wire had of the payload, captured or not.
+        let wire_len =
+            payload.len() + (packet.wire_len as usize).saturating_sub(packet.octets.len());
+        self.key_of(ethertype, payload, wire_len)
+    }
+
+    /// The key of what stands behind `ethertype`; `wire_len` octets, of which `payload` is the
+    /// start or all.
+    fn key_of(
+        &self,
+        ethertype: EtherType,
+        payload: &[u8],
+        wire_len: usize,
+    ) -> Result<u64, Unrecognised> {
+        let mut hasher = HASH.build_hasher();
+        match (ethertype, payload.first().map(|first| first >> 4)) {
+            (EtherType::IPV4, Some(4)) => self.ipv4(&mut hasher, payload, wire_len)?,
+            (EtherType::IPV6, Some(6)) => self.ipv6(&mut hasher, payload, wire_len)?,
+            _ => self.other(&mut hasher, ethertype, payload, wire_len)?,
+        }
+        Ok(hasher.finish())
+    }
+
+    /// The first octets of `len`, as many as are to be looked at.
+    fn prefix<'a>(&self, captured: &'a [u8], len: usize) -> Result<&'a [u8], Unrecognised> {
+        captured.get(..len.min(self.octets)).ok_or(Unrecognised::Cut { captured: captured.len() })
+    }
+
+    fn ipv4(
+        &self,
+        hasher: &mut impl Hasher,
+        captured: &[u8],
+        wire_len: usize,
+    ) -> Result<(), Unrecognised> {
+        let header: &[u8; 20] = header(captured, wire_len)?;
+        let header_len = usize::from(header[0] & 0x0f) * 4;
+        let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        // 0: a large packet whose segments the NIC makes.
+        let total = if total == 0 { wire_len } else { total };
+        if header_len < 20 || total < header_len || total > wire_len {
+            return Err(Unrecognised::Malformed);
+        }
+        let packet = self.prefix(captured, total)?;
+        let fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff;
+        let identification = if self.reply { 0 } else { be32(header, 4) >> 16 };
+        hasher.write_u64(
+            u64::from(identification) << 48
+                | u64::from(fragment) << 32
+                | ((total - header_len) as u64) << 8
+                | u64::from(header[9]),
+        );
+        let addresses = (u128::from(be32(header, 12)), u128::from(be32(header, 16)));
+        let transport = packet.get(header_len..).unwrap_or_default();
+        // The ports stand in the first fragment alone.
+        let protocol = if fragment & 0x1fff == 0 { Protocol(header[9]) } else { Protocol(0xff) };
+        self.transport(hasher, addresses, protocol, transport);
+        Ok(())
+    }
+
+    fn ipv6(
+        &self,
+        hasher: &mut impl Hasher,
+        captured: &[u8],
+        wire_len: usize,
+    ) -> Result<(), Unrecognised> {
+        let header: &[u8; 40] = header(captured, wire_len)?;
+        let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let total = if payload_len == 0 { wire_len } else { 40 + payload_len };
+        if total > wire_len {
+            return Err(Unrecognised::Malformed);
+        }
+        let packet = self.prefix(captured, total)?;
+        hasher.write_u64((total as u64) << 8 | u64::from(header[6]) | 1 << 63);
+        let address = |at| u128::from_be_bytes(std::array::from_fn(|i| header[at + i]));
+        let transport = packet.get(40..).unwrap_or_default();
+        self.transport(hasher, (address(8), address(24)), Protocol(header[6]), transport);
+        Ok(())
+    }
+
+    /// Addresses, ports and what follows them, the transport's checksum left out.
+    fn transport(
+        &self,
+        hasher: &mut impl Hasher,
+        addresses: (u128, u128),
+        protocol: Protocol,
+        octets: &[u8],
+    ) {
+        let (has_ports, checksum) = match protocol {
+            Protocol::UDP => (true, 6),
+            Protocol::TCP => (true, 16),
+            ICMP | ICMPV6 => (false, 2),
+            _ => (false, octets.len()),
+        };
+        let (ports, rest) = match octets.split_first_chunk::<4>() {
+            Some((&[a, b, c, d], rest)) if has_ports => {
+                let ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+                (ports, rest)
+            }
+            _ => ((0, 0), octets),
+        };
+        let mut ends = [(addresses.0, ports.0), (addresses.1, ports.1)];
+        if self.reply && ends[1] < ends[0] {
+            ends.swap(0, 1);
+        }
+        if !self.nat {
+            let [(source, from), (destination, to)] = ends;
+            if (source | destination) >> 32 == 0 {
+                hasher.write_u64((source << 32 | destination) as u64);
+            } else {
+                hasher.write_u128(source);
+                hasher.write_u128(destination);
+            }
+            hasher.write_u32(u32::from(from) << 16 | u32::from(to));
+        }
+        let is_icmp = !has_ports && checksum == 2;
+        if is_icmp && (self.reply || self.nat) {
+            // Type, checksum, and the identifier that a translator takes for a port.
+            let skip = if self.nat { 6 } else { 4 };
+            hasher.write(rest.get(skip..).unwrap_or_default());
+            return;
+        }
+        let checksum = checksum - (octets.len() - rest.len()).min(checksum);
+        let (before, from) = rest.split_at_checked(checksum).unwrap_or((rest, &[]));
+        if !before.is_empty() {
+            hasher.write(before);
+        }
+        hasher.write(from.get(2..).unwrap_or_default());
+    }
+
+    /// A payload of no protocol that is known here.
+    fn other(
+        &self,
+        hasher: &mut impl Hasher,
+        ethertype: EtherType,
+        captured: &[u8],
+        wire_len: usize,
+    ) -> Result<(), Unrecognised> {
+        let mut payload = self.prefix(captured, wire_len)?;
+        if wire_len <= MIN_PAYLOAD {
+            // Padding is there on one side and not yet, or no longer, on the other.
+            let end = payload.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
+            payload = &payload[..end];
+        }
+        hasher.write_u64(u64::from(ethertype.0) << 32 | 1 << 62 | payload.len() as u64);
+        hasher.write(payload);
+        Ok(())
+    }
+}
+
+/// The header that begins a packet.
+fn header<const N: usize>(captured: &[u8], wire_len: usize) -> Result<&[u8; N], Unrecognised> {
+    let cut = Unrecognised::Cut { captured: captured.len() };
+    captured.first_chunk().ok_or(if wire_len < N { Unrecognised::Malformed } else { cut })
+}
+
+/// The EtherType that an IP packet without a link header would have behind one.
+fn ip_version(octets: &[u8]) -> EtherType {
+    match octets.first().map(|first| first >> 4) {
+        Some(6) => EtherType::IPV6,
+        _ => EtherType::IPV4,
+    }
+}
+
+/// The payload behind a header of Linux's cooked captures.
+fn cooked(
+    octets: &[u8],
+    protocol: usize,
+    header_len: usize,
+    cut: bool,
+) -> Result<(EtherType, &[u8]), Unrecognised> {
+    match (octets.get(protocol..protocol + 2), octets.get(header_len..)) {
+        (Some(&[a, b]), Some(payload)) => Ok((EtherType::from([a, b]), payload)),
+        _ if cut => Err(Unrecognised::Cut { captured: 0 }),
+        _ => Err(Unrecognised::Malformed),
+    }
+}
+
+fn be32(octets: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(std::array::from_fn(|i| octets[at + i]))
+}

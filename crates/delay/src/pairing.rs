@@ -1,0 +1,302 @@
+//! Captures into a matcher: two files, one on either side of the hop, or one that mirrors both.
+
+mod shift;
+
+use std::io::Read;
+
+use onbeat_wire::{Frame, MacAddress};
+
+use crate::capture::{CaptureError, Direction, LinkType, Packet, Reader};
+use crate::key::{Recognition, Unrecognised};
+use crate::matching::{Event, Matcher, Passage};
+pub use shift::median_difference_ns;
+
+/// Which side of the hop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// Where packets come from.
+    Arrivals,
+    /// Where they leave.
+    Departures,
+}
+
+impl std::fmt::Display for Side {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Side::Arrivals => "arrivals",
+            Side::Departures => "departures",
+        })
+    }
+}
+
+/// What was read of a capture, and what of it was no use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Packets.
+    pub packets: u64,
+    /// Of these, with fewer octets captured than are to be looked at.
+    pub cut: u64,
+    /// The fewest octets captured of such a packet: what [`Recognition::octets`] may be at most.
+    pub shortest_cut: Option<usize>,
+    /// Of these, those that ended within their headers.
+    pub malformed: u64,
+    /// Of these, those that belong to neither side of a mirrored capture.
+    pub other: u64,
+}
+
+impl Tally {
+    /// The packet's key; `None`, and counted, where it has none. A packet of a link type that
+    /// nothing can be matched in is an error.
+    fn key(
+        &mut self,
+        recognition: &Recognition,
+        packet: &Packet<'_>,
+    ) -> Result<Option<u64>, CaptureError> {
+        match recognition.key(packet) {
+            Ok(key) => return Ok(Some(key)),
+            Err(Unrecognised::Cut { captured }) => {
+                self.cut += 1;
+                self.shortest_cut = Some(self.shortest_cut.map_or(captured, |s| s.min(captured)));
+            }
+            Err(Unrecognised::Malformed) => self.malformed += 1,
+            Err(Unrecognised::Link(link)) => {
+                return Err(CaptureError::Link { number: packet.number, link });
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A capture that could not be read on.
+#[derive(Debug, thiserror::Error)]
+#[error("capture of {side}: {error}")]
+pub struct PairingError {
+    /// Whose capture.
+    pub side: Side,
+    /// Why.
+    #[source]
+    pub error: CaptureError,
+}
+
+struct Head<T> {
+    key: u64,
+    passage: Passage<T>,
+}
+
+/// A capture, and its next packet that has a key.
+struct Stream<R, T> {
+    reader: Reader<R>,
+    shift_ns: i64,
+    head: Option<Head<T>>,
+    tally: Tally,
+}
+
+impl<R: Read, T> Stream<R, T> {
+    fn new(reader: Reader<R>, shift_ns: i64) -> Self {
+        Stream { reader, shift_ns, head: None, tally: Tally::default() }
+    }
+
+    #[inline]
+    fn fill(
+        &mut self,
+        recognition: &Recognition,
+        tag: &impl Fn(&Packet<'_>) -> T,
+    ) -> Result<(), CaptureError> {
+        while self.head.is_none() {
+            let Some(packet) = self.reader.next_packet()? else { break };
+            self.tally.packets += 1;
+            if let Some(key) = self.tally.key(recognition, &packet)? {
+                let time_ns = packet.time_ns.saturating_add(self.shift_ns);
+                let passage = Passage { time_ns, tag: tag(&packet) };
+                self.head = Some(Head { key, passage });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Two captures of one hop, merged by time.
+pub struct Pair<A, D, T, F> {
+    recognition: Recognition,
+    arrivals: Stream<A, T>,
+    departures: Stream<D, T>,
+    tag: F,
+}
+
+impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T, F> {
+    /// Both captures from their start. `shift_ns` is added to the time stamps of departures, where
+    /// they are of another clock; `tag` is what the caller wants to know a packet by.
+    pub fn new(
+        arrivals: Reader<A>,
+        departures: Reader<D>,
+        shift_ns: i64,
+        recognition: Recognition,
+        tag: F,
+    ) -> Self {
+        let (arrivals, departures) = (Stream::new(arrivals, 0), Stream::new(departures, shift_ns));
+        Pair { recognition, arrivals, departures, tag }
+    }
+
+    /// Feeds at most `packets` packets; `false` when both captures have ended. What the matcher
+    /// then still holds comes out by [`Matcher::finish`].
+    pub fn feed(
+        &mut self,
+        packets: u64,
+        matcher: &mut Matcher<T>,
+        events: &mut impl FnMut(Event<T>),
+    ) -> Result<bool, PairingError> {
+        let of = |side| move |error| PairingError { side, error };
+        for _ in 0..packets {
+            self.arrivals.fill(&self.recognition, &self.tag).map_err(of(Side::Arrivals))?;
+            self.departures.fill(&self.recognition, &self.tag).map_err(of(Side::Departures))?;
+            let arrival_first = match (&self.arrivals.head, &self.departures.head) {
+                (Some(a), Some(d)) => a.passage.time_ns <= d.passage.time_ns,
+                (arrival, _) => arrival.is_some(),
+            };
+            let stream_head =
+                if arrival_first { self.arrivals.head.take() } else { self.departures.head.take() };
+            match stream_head {
+                Some(Head { key, passage }) if arrival_first => {
+                    matcher.arrive(key, passage, events);
+                }
+                Some(Head { key, passage }) => matcher.depart(key, passage, events),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What was read of either capture so far.
+    pub fn tally(&self, side: Side) -> &Tally {
+        match side {
+            Side::Arrivals => &self.arrivals.tally,
+            Side::Departures => &self.departures.tally,
+        }
+    }
+
+    /// Octets read so far of both captures.
+    pub fn position(&self) -> u64 {
+        self.arrivals.reader.position() + self.departures.reader.position()
+    }
+
+    /// Whether the capture of this side ended within a record.
+    pub fn cut_off(&self, side: Side) -> bool {
+        match side {
+            Side::Arrivals => self.arrivals.reader.cut_off(),
+            Side::Departures => self.departures.reader.cut_off(),
+        }
+    }
+}
+
+/// How the two sides of the hop are told apart in one capture that mirrors both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sides {
+    /// By the hop's own MAC addresses: it receives what is sent to one of them, and sends what
+    /// comes from one. For routers and hosts; a bridge leaves addresses as they are.
+    Addresses(Vec<MacAddress>),
+    /// By the outer VLAN that the mirror puts packets in.
+    Vlans {
+        /// Of packets on their way to the hop.
+        arrivals: u16,
+        /// Of packets that the hop sent.
+        departures: u16,
+    },
+    /// By interface of a pcapng file.
+    Interfaces {
+        /// Where packets to the hop were captured.
+        arrivals: u32,
+        /// Where packets of the hop were captured.
+        departures: u32,
+    },
+    /// By what a pcapng file says of each packet, captured on the hop itself.
+    Direction,
+}
+
+impl Sides {
+    /// The side a packet was captured on; `None`: neither.
+    pub fn side(&self, packet: &Packet<'_>) -> Option<Side> {
+        let either = |arrivals: bool, departures: bool| match (arrivals, departures) {
+            (true, false) => Some(Side::Arrivals),
+            (false, true) => Some(Side::Departures),
+            _ => None,
+        };
+        match self {
+            Sides::Addresses(addresses) => {
+                let frame = ethernet(packet)?;
+                let own = |address| addresses.contains(&address);
+                either(own(frame.destination()), own(frame.source()))
+            }
+            Sides::Vlans { arrivals, departures } => {
+                let vid = ethernet(packet)?.vlan()?.vid;
+                either(vid == *arrivals, vid == *departures)
+            }
+            Sides::Interfaces { arrivals, departures } => {
+                either(packet.interface == *arrivals, packet.interface == *departures)
+            }
+            Sides::Direction => packet.direction.map(|direction| match direction {
+                Direction::Inbound => Side::Arrivals,
+                Direction::Outbound => Side::Departures,
+            }),
+        }
+    }
+}
+
+fn ethernet<'a>(packet: &Packet<'a>) -> Option<Frame<'a>> {
+    if packet.link != LinkType::ETHERNET {
+        return None;
+    }
+    Frame::parse(packet.octets).ok()
+}
+
+/// One capture that holds both sides of a hop, stamped by one clock.
+pub struct Mirror<R, F> {
+    recognition: Recognition,
+    sides: Sides,
+    reader: Reader<R>,
+    tally: Tally,
+    tag: F,
+}
+
+impl<R: Read, F> Mirror<R, F> {
+    /// The capture from its start.
+    pub fn new(reader: Reader<R>, sides: Sides, recognition: Recognition, tag: F) -> Self {
+        Mirror { recognition, sides, reader, tally: Tally::default(), tag }
+    }
+
+    /// Feeds at most `packets` packets; `false` when the capture has ended.
+    pub fn feed<T: Copy + Default>(
+        &mut self,
+        packets: u64,
+        matcher: &mut Matcher<T>,
+        events: &mut impl FnMut(Event<T>),
+    ) -> Result<bool, CaptureError>
+    where
+        F: Fn(&Packet<'_>) -> T,
+    {
+        for _ in 0..packets {
+            let Some(packet) = self.reader.next_packet()? else { return Ok(false) };
+            self.tally.packets += 1;
+            let Some(side) = self.sides.side(&packet) else {
+                self.tally.other += 1;
+                continue;
+            };
+            let Some(key) = self.tally.key(&self.recognition, &packet)? else { continue };
+            let passage = Passage { time_ns: packet.time_ns, tag: (self.tag)(&packet) };
+            match side {
+                Side::Arrivals => matcher.arrive(key, passage, events),
+                Side::Departures => matcher.depart(key, passage, events),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What was read so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The capture itself, for its position and whether it was cut off.
+    pub fn reader(&self) -> &Reader<R> {
+        &self.reader
+    }
+}

@@ -1,0 +1,61 @@
+//! What the clocks of two captures differ by, roughly: enough to merge them by time.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io::Read;
+
+use super::{PairingError, Side, Tally};
+use crate::capture::{CaptureError, Reader};
+use crate::change::median;
+use crate::key::Recognition;
+
+/// Packets that both starts have to have in common.
+const FEWEST: usize = 10;
+
+/// The median of departure less arrival, in nanoseconds, of packets that are there once in the
+/// first `packets` of either capture; `None` where there are fewer than ten.
+///
+/// Its negative is the shift that [`Pair::new`](super::Pair::new) takes; what the delays and the
+/// skew add to it is for [`Window::lead_ns`](crate::matching::Window::lead_ns) and
+/// [`longest_ns`](crate::matching::Window::longest_ns) to cover. The captures are read from, so
+/// that they have to be opened anew for matching.
+pub fn median_difference_ns(
+    arrivals: &mut Reader<impl Read>,
+    departures: &mut Reader<impl Read>,
+    recognition: &Recognition,
+    packets: u64,
+) -> Result<Option<i64>, PairingError> {
+    let of = |side| move |error| PairingError { side, error };
+    let arrivals = times(arrivals, recognition, packets).map_err(of(Side::Arrivals))?;
+    let departures = times(departures, recognition, packets).map_err(of(Side::Departures))?;
+    let differences: Vec<f64> = arrivals
+        .iter()
+        .filter_map(|(key, arrival)| {
+            let difference = i128::from((*departures.get(key)?)?) - i128::from((*arrival)?);
+            Some(difference as f64)
+        })
+        .collect();
+    if differences.len() < FEWEST {
+        return Ok(None);
+    }
+    Ok(median(differences).map(|difference| difference as i64))
+}
+
+/// When each key was seen; `None`: more than once.
+fn times(
+    reader: &mut Reader<impl Read>,
+    recognition: &Recognition,
+    packets: u64,
+) -> Result<HashMap<u64, Option<i64>>, CaptureError> {
+    let mut times = HashMap::new();
+    let mut tally = Tally::default();
+    for _ in 0..packets {
+        let Some(packet) = reader.next_packet()? else { break };
+        let Some(key) = tally.key(recognition, &packet)? else { continue };
+        match times.entry(key) {
+            Entry::Vacant(place) => drop(place.insert(Some(packet.time_ns))),
+            Entry::Occupied(mut place) => *place.get_mut() = None,
+        }
+    }
+    Ok(times)
+}

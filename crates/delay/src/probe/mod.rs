@@ -1,0 +1,19 @@
+//! Probing a path: STAMP (RFC 8762) as machines without clock or socket.
+//!
+//! ```text
+//! profile ── when a probe is meant to go ── Sender ── test packet ──────────┐
+//!                                             ▲                          reflect
+//!                                             └──── reflected packet ───────┘
+//! ```
+//!
+//! Probes carry the time at which they are sent and are remembered with the time at which they
+//! were meant to be: a sender that is held up must not make delays look shorter than what somebody
+//! who kept the schedule would have seen (coordinated omission).
+
+mod profile;
+mod reflect;
+mod sender;
+
+pub use profile::{Course, Profile, Stretch};
+pub use reflect::{Answer, Unanswered, reflect};
+pub use sender::{Counts, Received, Sample, Sender, Session, Stray};

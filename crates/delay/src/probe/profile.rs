@@ -1,0 +1,136 @@
+//! When probes are meant to go: a rate over time, as FlowPing's profiles have it.
+
+/// How a rate gets from one value to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Course {
+    /// By the same amount in the same time.
+    Linear,
+    /// As the square of the time: slowly at first.
+    Quadratic,
+}
+
+/// A part of a profile. Rates are in packets a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stretch {
+    /// How long it takes, in nanoseconds.
+    pub duration_ns: i64,
+    /// The rate at its start.
+    pub from: f64,
+    /// The rate at its end; that of the start for a constant one.
+    pub to: f64,
+    /// How the rate gets there.
+    pub course: Course,
+}
+
+impl Stretch {
+    /// A constant rate.
+    pub fn constant(rate: f64, duration_ns: i64) -> Self {
+        Stretch { duration_ns, from: rate, to: rate, course: Course::Linear }
+    }
+
+    /// Packets in the first share `x` of the stretch, `0.0..=1.0`: the integral of the rate.
+    fn packets(&self, x: f64) -> f64 {
+        let growth = match self.course {
+            Course::Linear => x * x / 2.0,
+            Course::Quadratic => x * x * x / 3.0,
+        };
+        (self.from * x + (self.to - self.from) * growth) * self.duration_ns as f64 / 1e9
+    }
+
+    /// When, from its start, `packets` have gone, in nanoseconds.
+    fn time_ns(&self, packets: f64) -> i64 {
+        let (mut low, mut high) = (0.0, 1.0);
+        // To a nanosecond of any stretch there can be.
+        for _ in 0..64 {
+            let middle = 0.5 * (low + high);
+            if self.packets(middle) < packets { low = middle } else { high = middle }
+        }
+        (high * self.duration_ns as f64).round() as i64
+    }
+}
+
+/// Stretches one after the other. The first probe goes at once; each further one when the rate has
+/// made another packet.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Profile {
+    stretches: Vec<Stretch>,
+    current: usize,
+    /// Of the current stretch: when it begins, and packets due before it.
+    start_ns: i64,
+    before: f64,
+    next: u64,
+}
+
+impl Profile {
+    /// A profile of these stretches; those without time or packets are passed over. Rates are not
+    /// negative.
+    pub fn new(stretches: Vec<Stretch>) -> Self {
+        Profile { stretches, ..Self::default() }
+    }
+}
+
+impl Iterator for Profile {
+    type Item = i64;
+
+    /// When the next probe is meant to go, in nanoseconds since the start.
+    fn next(&mut self) -> Option<i64> {
+        loop {
+            let stretch = self.stretches.get(self.current)?;
+            let within = self.next as f64 - self.before;
+            let packets = stretch.packets(1.0);
+            // The packet that falls on the end is the next stretch's first.
+            if within < packets - 1e-9 {
+                self.next += 1;
+                return Some(self.start_ns + stretch.time_ns(within));
+            }
+            self.before += packets;
+            self.start_ns += stretch.duration_ns;
+            self.current += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn ramp(from: f64, to: f64, course: Course) -> Vec<i64> {
+        Profile::new(vec![Stretch { duration_ns: 10 * SECOND, from, to, course }]).collect()
+    }
+
+    #[test]
+    fn constant_rates_and_steps() {
+        let steps = vec![Stretch::constant(4.0, SECOND), Stretch::constant(2.0, SECOND)];
+        let times: Vec<i64> = Profile::new(steps).map(|ns| ns / 1_000_000).collect();
+        assert_eq!(times, [0, 250, 500, 750, 1000, 1500]);
+        assert_eq!(Profile::new(vec![Stretch::constant(1e6, SECOND)]).count(), 1_000_000);
+        assert_eq!(Profile::new(vec![Stretch::constant(0.0, SECOND)]).count(), 0);
+        assert_eq!(Profile::new(Vec::new()).next(), None);
+        // A pause, and a rate that does not fill its stretch.
+        let pause = [Stretch::constant(1.5, SECOND), Stretch::constant(0.0, SECOND)];
+        let times: Vec<i64> = Profile::new([pause, pause].concat()).collect();
+        assert_eq!(times, [0, 666_666_667, 2_333_333_333]);
+    }
+
+    /// After t of T seconds, a linear ramp from a to b has sent at + (b - a)t²/2T packets, a
+    /// quadratic one at + (b - a)t³/3T².
+    #[test]
+    fn ramps_have_sent_what_their_integral_is() {
+        for (course, total) in [(Course::Linear, 5500), (Course::Quadratic, 4000)] {
+            let times = ramp(100.0, 1000.0, course);
+            assert_eq!(times.len(), total);
+            for (n, time) in times.iter().enumerate() {
+                let t = *time as f64 / 1e9;
+                let sent = match course {
+                    Course::Linear => 100.0 * t + 900.0 * t * t / 20.0,
+                    Course::Quadratic => 100.0 * t + 900.0 * t.powi(3) / 300.0,
+                };
+                assert!((sent - n as f64).abs() < 1e-5, "{n}: {sent}");
+            }
+            assert!(times.is_sorted());
+        }
+        assert_eq!(ramp(1000.0, 0.0, Course::Linear).len(), 5000, "and down");
+    }
+}

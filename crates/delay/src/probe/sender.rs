@@ -1,0 +1,247 @@
+//! The session sender (RFC 8762 4.2).
+
+use std::collections::VecDeque;
+use std::iter::Peekable;
+
+use onbeat_wire::stamp::{ErrorEstimate, ReflectedView, Test, Timestamp};
+use onbeat_wire::{EmitError, Truncated};
+
+use super::profile::Profile;
+
+/// What a sender is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    /// When probes are meant to go.
+    pub profile: Profile,
+    /// When the profile begins, in nanoseconds of the sender's clock.
+    pub start_ns: i64,
+    /// How long an answer is waited for, in nanoseconds.
+    pub timeout_ns: i64,
+    /// The session's number (RFC 8972 3).
+    pub id: u16,
+    /// How good the sender's clock is, and the form of its time stamps.
+    pub error_estimate: ErrorEstimate,
+}
+
+/// A probe that came back, or did not in time. Times in nanoseconds: those of the sender by its
+/// clock, those of the reflector by that one's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// The probe's number.
+    pub sequence: u32,
+    /// When it was meant to go.
+    pub intended_ns: i64,
+    /// When it went.
+    pub sent_ns: i64,
+    /// How it came back; `None`: it did not in time.
+    pub answer: Option<Received>,
+}
+
+/// How a probe came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// When the reflector had it, by its clock.
+    pub reflector_received_ns: i64,
+    /// When the reflector sent it back, by its clock.
+    pub reflector_sent_ns: i64,
+    /// When it was back.
+    pub received_ns: i64,
+    /// TTL or hop limit with which it reached the reflector.
+    pub ttl: u8,
+}
+
+impl Sample {
+    /// The round trip without the time in the reflector, in nanoseconds.
+    pub fn round_trip_ns(&self) -> Option<i64> {
+        let answer = self.answer?;
+        Some(answer.received_ns - self.sent_ns - answer.in_reflector_ns())
+    }
+
+    /// The same from when the probe was meant to go: what one who kept the schedule would see.
+    pub fn intended_round_trip_ns(&self) -> Option<i64> {
+        self.round_trip_ns().map(|round_trip| round_trip + self.sent_ns - self.intended_ns)
+    }
+
+    /// The delay there, in nanoseconds, as the two clocks have it.
+    pub fn there_ns(&self) -> Option<i64> {
+        self.answer.map(|answer| answer.reflector_received_ns - self.sent_ns)
+    }
+
+    /// The delay back, in nanoseconds, as the two clocks have it.
+    pub fn back_ns(&self) -> Option<i64> {
+        self.answer.map(|answer| answer.received_ns - answer.reflector_sent_ns)
+    }
+}
+
+impl Received {
+    fn in_reflector_ns(&self) -> i64 {
+        self.reflector_sent_ns - self.reflector_received_ns
+    }
+}
+
+/// Why a datagram is no answer to a probe of this session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stray {
+    /// Shorter than a STAMP packet.
+    Truncated(Truncated),
+    /// Of another session.
+    Session(u16),
+    /// Of a probe that was not sent, that has been answered, or that was given up.
+    Sequence(u32),
+    /// The reflector's time stamps are none.
+    Timestamp,
+}
+
+/// What a sender saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Probes sent.
+    pub sent: u64,
+    /// Answers in time.
+    pub answered: u64,
+    /// Probes without one.
+    pub lost: u64,
+    /// Further answers to a probe that had one, and answers that came too late.
+    pub duplicate_or_late: u64,
+    /// Datagrams that were no answer of this session.
+    pub stray: u64,
+    /// Answers that came after that to a later probe.
+    pub reordered: u64,
+}
+
+/// Sends probes by a profile and takes answers. Samples come out in order of sending.
+#[derive(Debug)]
+pub struct Sender {
+    times: Peekable<Profile>,
+    start_ns: i64,
+    timeout_ns: i64,
+    id: u16,
+    error_estimate: ErrorEstimate,
+    next: u32,
+    /// Probes without a final sample, the oldest first; the last is number `next - 1`.
+    waiting: VecDeque<Sample>,
+    newest_answered: Option<u32>,
+    counts: Counts,
+}
+
+impl Sender {
+    /// A sender that has sent nothing yet.
+    pub fn new(session: Session) -> Self {
+        Sender {
+            times: session.profile.peekable(),
+            start_ns: session.start_ns,
+            timeout_ns: session.timeout_ns,
+            id: session.id,
+            error_estimate: session.error_estimate,
+            next: 0,
+            waiting: VecDeque::new(),
+            newest_answered: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// What was seen so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// When to call [`send`](Self::send) next; `None`: all probes were sent.
+    pub fn next_send_ns(&mut self) -> Option<i64> {
+        self.times.peek().map(|time| self.start_ns + time)
+    }
+
+    /// When to call [`expire`](Self::expire) next, if no answer comes; `None`: none is waited for.
+    pub fn next_deadline_ns(&self) -> Option<i64> {
+        self.waiting.front().map(|oldest| oldest.sent_ns + self.timeout_ns)
+    }
+
+    /// Writes the next probe to the start of `buffer`, as sent at `now_ns`; returns its length.
+    /// What the buffer holds behind it is the caller's to send or not. `None` before the probe's
+    /// time, and when there is none left.
+    pub fn send(&mut self, now_ns: i64, buffer: &mut [u8]) -> Option<Result<usize, EmitError>> {
+        let intended_ns = self.next_send_ns().filter(|time| *time <= now_ns)?;
+        let test = Test {
+            sequence: self.next,
+            timestamp: Timestamp::new(self.error_estimate.format, now_ns),
+            error_estimate: self.error_estimate,
+            session: self.id,
+        };
+        let written = test.emit(buffer);
+        if written.is_ok() {
+            self.times.next();
+            let sample = Sample { sequence: self.next, intended_ns, sent_ns: now_ns, answer: None };
+            self.waiting.push_back(sample);
+            self.next = self.next.wrapping_add(1);
+            self.counts.sent += 1;
+        }
+        Some(written)
+    }
+
+    /// Takes a datagram that came at `received_ns`.
+    pub fn receive(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), Stray> {
+        let taken = self.take(datagram, received_ns);
+        match taken {
+            Ok(()) => self.counts.answered += 1,
+            Err(Stray::Sequence(number)) if self.was_sent(number) => {
+                self.counts.duplicate_or_late += 1;
+            }
+            Err(_) => self.counts.stray += 1,
+        }
+        taken
+    }
+
+    fn take(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), Stray> {
+        let packet = ReflectedView::new_checked(datagram).map_err(Stray::Truncated)?;
+        let test = packet.test();
+        // A reflector that knows nothing of RFC 8972 has zeros there.
+        if test.session != self.id && test.session != 0 {
+            return Err(Stray::Session(test.session));
+        }
+        let number = test.sequence;
+        let stray = Stray::Sequence(number);
+        let oldest = self.waiting.front().ok_or(stray)?.sequence;
+        let place = number.wrapping_sub(oldest) as usize;
+        let sample = self.waiting.get_mut(place).ok_or(stray)?;
+        if sample.answer.is_some() || received_ns - sample.sent_ns > self.timeout_ns {
+            return Err(stray);
+        }
+        let format = packet.error_estimate().format;
+        let time = |stamp: Timestamp| stamp.time_ns(format, received_ns).ok_or(Stray::Timestamp);
+        sample.answer = Some(Received {
+            reflector_received_ns: time(packet.received())?,
+            reflector_sent_ns: time(packet.timestamp())?,
+            received_ns,
+            ttl: packet.test_ttl(),
+        });
+        let after = |newest: u32| (number.wrapping_sub(newest) as i32) < 0;
+        if self.newest_answered.is_some_and(after) {
+            self.counts.reordered += 1;
+        } else {
+            self.newest_answered = Some(number);
+        }
+        Ok(())
+    }
+
+    /// Whether a probe of this number was sent within the last half of all numbers.
+    fn was_sent(&self, number: u32) -> bool {
+        let ago = self.next.wrapping_sub(number);
+        ago != 0 && u64::from(ago) <= self.counts.sent.min(1 << 31)
+    }
+
+    /// The oldest probe's sample, once it has an answer or has waited for one long enough at
+    /// `now_ns`. Call until there is none.
+    pub fn expire(&mut self, now_ns: i64) -> Option<Sample> {
+        let oldest = self.waiting.front()?;
+        let late = now_ns - oldest.sent_ns > self.timeout_ns;
+        if oldest.answer.is_none() && !late {
+            return None;
+        }
+        self.counts.lost += u64::from(oldest.answer.is_none());
+        self.waiting.pop_front()
+    }
+
+    /// Whether all probes were sent and all samples taken.
+    pub fn is_done(&mut self) -> bool {
+        self.times.peek().is_none() && self.waiting.is_empty()
+    }
+}

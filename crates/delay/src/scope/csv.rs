@@ -1,0 +1,126 @@
+//! Waveforms as CSV, as Tektronix oscilloscopes of the MSO/DPO series write them.
+//!
+//! ```text
+//! Model,DPO4032
+//! Sample Interval,4e-10,s
+//! ...
+//! TIME,CH1,CH2
+//! -2.000000e-06,0.02,-0.01
+//! ```
+//!
+//! What stands above the line of names is not needed: time is in every row.
+
+use std::io::{self, BufRead};
+
+/// One channel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Channel {
+    /// Its name in the file.
+    pub name: String,
+    /// Its samples, in volts.
+    pub volts: Vec<f32>,
+}
+
+/// Channels sampled at the same instants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waveform {
+    /// When the first sample was taken, in seconds; 0 is the trigger.
+    pub start_s: f64,
+    /// Between two samples, in seconds.
+    pub interval_s: f64,
+    /// The channels, in order of the file.
+    pub channels: Vec<Channel>,
+}
+
+/// Why a file is no waveform.
+#[derive(Debug, thiserror::Error)]
+pub enum WaveformError {
+    /// It could not be read, or is no text.
+    #[error("cannot read the waveform: {0}")]
+    Read(#[from] io::Error),
+    /// No line that begins with TIME.
+    #[error(
+        "no line `TIME,CH1,CH2` that begins the samples; export the waveform as a spreadsheet (CSV)"
+    )]
+    NoNames,
+    /// A row that is none.
+    #[error("line {line}: `{text}` is not a time and {channels} voltages")]
+    Row {
+        /// The line, from 1 on.
+        line: usize,
+        /// The start of what it holds.
+        text: String,
+        /// Channels there are.
+        channels: usize,
+    },
+    /// Fewer samples than make an interval.
+    #[error("{0} samples are no waveform")]
+    Short(usize),
+    /// Times that do not go up in equal steps.
+    #[error(
+        "line {line}: the time is {found} s where {expected} s would come next: samples are missing"
+    )]
+    Gap {
+        /// The line, from 1 on.
+        line: usize,
+        /// The time there, in seconds.
+        found: f64,
+        /// What would continue the rows before, in seconds.
+        expected: f64,
+    },
+}
+
+/// Reads a waveform.
+pub fn read_csv(input: impl BufRead) -> Result<Waveform, WaveformError> {
+    let mut lines = input.lines().enumerate();
+    let (mut channels, first_line) = loop {
+        let Some((number, line)) = lines.next() else { return Err(WaveformError::NoNames) };
+        let line = line?;
+        let mut names = line.trim().split(',').map(|name| name.trim().trim_matches('"'));
+        if names.next().is_some_and(|name| name.eq_ignore_ascii_case("time")) {
+            let channels: Vec<Channel> = names
+                .filter(|name| !name.is_empty())
+                .map(|name| Channel { name: name.into(), volts: Vec::new() })
+                .collect();
+            break (channels, number + 2);
+        }
+    };
+    if channels.is_empty() {
+        return Err(WaveformError::NoNames);
+    }
+    let mut times = Vec::new();
+    for (number, line) in lines {
+        let line = line?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let mut fields = line.split(',').map(|field| field.trim().parse::<f64>());
+        let time = fields.next().and_then(Result::ok).filter(|time| time.is_finite());
+        let complete = channels.iter_mut().all(|channel| match fields.next() {
+            Some(Ok(volts)) if volts.is_finite() => {
+                channel.volts.push(volts as f32);
+                true
+            }
+            _ => false,
+        });
+        let (Some(time), true) = (time, complete) else {
+            let text = line.chars().take(60).collect();
+            return Err(WaveformError::Row { line: number + 1, text, channels: channels.len() });
+        };
+        times.push(time);
+    }
+    let (Some(&start_s), Some(&end), true) = (times.first(), times.last(), times.len() > 1) else {
+        return Err(WaveformError::Short(times.len()));
+    };
+    let interval_s = (end - start_s) / (times.len() - 1) as f64;
+    // Times are rounded in the file; a sample that is missing moves all after it.
+    let out_of_step = times.iter().enumerate().find_map(|(i, &found)| {
+        let expected = start_s + i as f64 * interval_s;
+        let far = (found - expected).abs() > 0.5 * interval_s;
+        (far || interval_s <= 0.0).then_some((i, found, expected))
+    });
+    if let Some((i, found, expected)) = out_of_step {
+        return Err(WaveformError::Gap { line: first_line + i, found, expected });
+    }
+    Ok(Waveform { start_s, interval_s, channels })
+}

@@ -1,0 +1,80 @@
+//! Delay from the wire itself: 10BASE-T on two channels of an oscilloscope.
+//!
+//! ```text
+//! CSV ── csv ── volts ── manchester ── frames, each with its time ── delays
+//! ```
+//!
+//! The paper's reference method (section 2.1.1). A frame's time is that of the first bit of its
+//! destination address, the point that IEEE 802.3 time stamps (90.7), to a fraction of a sample:
+//! it is the fit of a straight line through all bits of the frame.
+
+mod csv;
+mod manchester;
+pub mod synthesis;
+
+use crate::capture::{LinkType, Packet};
+use crate::key::Recognition;
+use crate::matching::{Counts, Event, Matcher, Passage, Verdict, Window};
+
+pub use csv::{Channel, Waveform, WaveformError, read_csv};
+pub use manchester::{Decoded, FCS_LEN, Frame, decode, fcs};
+
+/// A frame seen on both channels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Crossing {
+    /// When it arrived, in seconds of the waveform.
+    pub arrival_s: f64,
+    /// How long it took, in nanoseconds.
+    pub delay_ns: f64,
+    /// Whether another frame of the same contents could be meant.
+    pub verdict: Verdict,
+}
+
+/// Matches the frames of the channel in front of a hop with those behind it. Frames with a wrong
+/// FCS are left out; `longest_ns` is the longest delay looked for.
+pub fn crossings(
+    arrivals: &[Frame],
+    departures: &[Frame],
+    recognition: &Recognition,
+    longest_ns: i64,
+) -> (Vec<Crossing>, Counts) {
+    let mut passages: Vec<(f64, bool, u64)> = Vec::new();
+    for (leaves, frames) in [(false, arrivals), (true, departures)] {
+        for frame in frames.iter().filter(|frame| frame.fcs_right) {
+            let octets = frame.without_fcs();
+            let packet = Packet {
+                number: 0,
+                time_ns: 0,
+                interface: 0,
+                direction: None,
+                link: LinkType::ETHERNET,
+                wire_len: octets.len() as u32,
+                octets,
+            };
+            if let Ok(key) = recognition.key(&packet) {
+                passages.push((frame.time_s, leaves, key));
+            }
+        }
+    }
+    passages.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut matcher = Matcher::new(Window { longest_ns, ..Window::default() });
+    let mut crossings = Vec::new();
+    let mut tell = |event: Event<f64>| {
+        if let Event::Matched { arrival, departure, verdict } = event {
+            let delay_ns = (departure.tag - arrival.tag) * 1e9;
+            crossings.push(Crossing { arrival_s: arrival.tag, delay_ns, verdict });
+        }
+    };
+    for (time_s, leaves, key) in passages {
+        // The matcher needs the time for its order alone; the tag has all of it.
+        let passage = Passage { time_ns: (time_s * 1e9).floor() as i64, tag: time_s };
+        if leaves {
+            matcher.depart(key, passage, &mut tell);
+        } else {
+            matcher.arrive(key, passage, &mut tell);
+        }
+    }
+    matcher.finish(&mut tell);
+    let counts = *matcher.counts();
+    (crossings, counts)
+}

@@ -1,0 +1,66 @@
+//! The largest delays of a measurement.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A delay, and which one of the measurement it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sample {
+    /// In nanoseconds.
+    pub delay_ns: i64,
+    /// Its place in order of time, counted over all delays.
+    pub place: u64,
+}
+
+/// Keeps the largest delays, in bounded memory, and how many there were in all.
+#[derive(Debug, Clone)]
+pub struct Largest {
+    kept: BinaryHeap<Reverse<Sample>>,
+    room: usize,
+    count: u64,
+}
+
+impl Largest {
+    /// Keeps at most `room` delays. Ten thousand are more than a fit needs.
+    pub fn new(room: usize) -> Self {
+        Largest { kept: BinaryHeap::with_capacity(room), room, count: 0 }
+    }
+
+    /// The next delay in order of time, in nanoseconds.
+    #[inline]
+    pub fn record(&mut self, delay_ns: i64) {
+        let sample = Sample { delay_ns, place: self.count };
+        self.count += 1;
+        if self.kept.len() < self.room {
+            self.kept.push(Reverse(sample));
+        } else if let Some(mut least) = self.kept.peek_mut() {
+            if least.0.delay_ns < delay_ns {
+                *least = Reverse(sample);
+            }
+        }
+    }
+
+    /// Adds what another holds, of delays that came after these.
+    pub fn merge(&mut self, later: &Self) {
+        let before = self.count;
+        for Reverse(sample) in &later.kept {
+            self.kept.push(Reverse(Sample { place: before + sample.place, ..*sample }));
+            if self.kept.len() > self.room {
+                self.kept.pop();
+            }
+        }
+        self.count += later.count;
+    }
+
+    /// Delays in all, kept or not.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Those kept, the largest first.
+    pub fn descending(&self) -> Vec<Sample> {
+        let mut samples: Vec<Sample> = self.kept.iter().map(|kept| kept.0).collect();
+        samples.sort_unstable_by(|a, b| b.cmp(a));
+        samples
+    }
+}

@@ -1,0 +1,126 @@
+//! Tails of known distributions: what is said holds, and what cannot be said is refused.
+
+use onbeat_delay::tail::{Largest, Pareto, Refusal, fit};
+
+/// SplitMix64, as uniform numbers in `0.0..1.0`.
+struct Uniform(u64);
+
+impl Uniform {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// The longest of `n` delays made by `of` from uniform numbers.
+fn largest(n: usize, seed: u64, mut of: impl FnMut(&mut Uniform) -> f64) -> Largest {
+    let mut random = Uniform(seed);
+    let mut largest = Largest::new(10_000);
+    for _ in 0..n {
+        largest.record(of(&mut random) as i64);
+    }
+    largest
+}
+
+const BODY: f64 = 20_000.0;
+
+fn pareto(shape: f64) -> impl FnMut(&mut Uniform) -> f64 {
+    let pareto = Pareto { shape, scale: 5000.0 };
+    move |random| BODY + pareto.exceeded_with(1.0 - random.next())
+}
+
+/// Of many measurements, the interval holds the truth in about as many as it says, both for a
+/// probability and for a delay far beyond what was measured.
+#[test]
+fn intervals_hold_the_truth() {
+    const RUNS: u64 = 30;
+    for shape in [-0.2, 0.0, 0.2] {
+        let truth = Pareto { shape, scale: 5000.0 };
+        let beyond = BODY + truth.exceeded_with(1e-5);
+        let (mut fitted, mut probability, mut delay) = (0, 0, 0);
+        for seed in 0..RUNS {
+            let Ok(tail) = fit(&largest(3_000, seed, pareto(shape))) else { continue };
+            fitted += 1;
+            let exceeding = tail.exceeding(beyond, 0.95).unwrap();
+            probability += u64::from((exceeding.lower..=exceeding.upper).contains(&1e-5));
+            let estimate = tail.delay_exceeded_with(1e-5, 0.95).unwrap();
+            assert!(estimate.lower <= estimate.value && estimate.value <= estimate.upper);
+            delay += u64::from((estimate.lower..=estimate.upper).contains(&beyond));
+        }
+        // Seeds are fixed: this fails for what is changed in the code, not for bad luck.
+        assert!(fitted >= RUNS * 3 / 4, "shape {shape}: {fitted} fitted");
+        assert!(probability * 100 >= fitted * 85, "shape {shape}: {probability} of {fitted}");
+        assert!(delay * 100 >= fitted * 85, "shape {shape}: {delay} of {fitted}");
+    }
+}
+
+#[test]
+fn a_tail_with_an_end_has_one() {
+    let tail = fit(&largest(50_000, 1, pareto(-0.3))).unwrap();
+    let end = tail.end_ns().unwrap();
+    let truth = BODY + 5000.0 / 0.3;
+    assert!((end - truth).abs() < 0.1 * truth, "{end} {truth}");
+    assert_eq!(tail.exceeding(2.0 * truth, 0.95).unwrap().value, 0.0);
+    assert!(tail.exceeding(0.0, 0.95).is_none(), "below the threshold");
+    assert!(tail.delay_exceeded_with(0.9, 0.95).is_none(), "below the threshold");
+}
+
+#[test]
+fn too_few() {
+    assert_eq!(fit(&largest(1_000, 1, pareto(0.0))), Err(Refusal::TooFew { count: 1_000 }));
+    assert!(fit(&Largest::new(100)).is_err());
+    // Many, of which few were kept.
+    let mut few = Largest::new(20);
+    (0..10_000).for_each(|delay| few.record(delay));
+    assert_eq!(fit(&few), Err(Refusal::TooFew { count: 10_000 }));
+}
+
+#[test]
+fn too_coarse() {
+    let coarse = largest(20_000, 1, |random| {
+        let mut pareto = pareto(0.0);
+        (pareto(random) / 4000.0).floor() * 4000.0
+    });
+    assert_eq!(fit(&coarse), Err(Refusal::Coarse { resolution_ns: 4000 }));
+    // All the same.
+    let constant = largest(20_000, 1, |_| BODY);
+    assert!(matches!(fit(&constant), Err(Refusal::Coarse { .. })));
+    // A resolution that is fine enough: microseconds for a tail of milliseconds.
+    let fine = largest(20_000, 1, |random| {
+        let mut pareto = pareto(0.0);
+        (100.0 * pareto(random) / 1000.0).floor() * 1000.0
+    });
+    assert!(fit(&fine).is_ok(), "{:?}", fit(&fine));
+}
+
+/// Two causes: one that is too rare for a tail of its own adds a constant that dwarfs the rest.
+#[test]
+fn delays_of_two_causes_are_refused() {
+    let mut refused = 0;
+    for seed in 0..10 {
+        let two = largest(20_000, seed, |random| {
+            let body = BODY - 500.0 * (1.0 - random.next()).ln();
+            let rare = random.next() < 0.001;
+            body + if rare { 1e6 + 200.0 * random.next() } else { 0.0 }
+        });
+        refused += u64::from(matches!(fit(&two), Err(Refusal::NoFit { .. })));
+    }
+    assert!(refused >= 8, "{refused} of 10");
+}
+
+#[test]
+fn merging_is_recording_in_turn() {
+    let (mut whole, mut first, mut second) = (Largest::new(50), Largest::new(50), Largest::new(50));
+    let mut random = Uniform(5);
+    for i in 0..1000 {
+        let delay = (1e6 * random.next()) as i64;
+        whole.record(delay);
+        if i < 600 { first.record(delay) } else { second.record(delay) }
+    }
+    first.merge(&second);
+    assert_eq!(first.count(), whole.count());
+    assert_eq!(first.descending(), whole.descending());
+}
