@@ -25,7 +25,7 @@ pub struct PacketReceiver {
     /// The place that the next frame comes to.
     next: usize,
     /// Of frames that are looked at.
-    extents: [Extent; BATCH],
+    extents: Box<[Extent; BATCH]>,
     drops: u64,
     socket: Socket,
 }
@@ -58,7 +58,7 @@ impl PacketReceiver {
         let opened = namespace.run(open)?;
         let (socket, places) =
             opened.map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
-        let (interface, extents) = (interface.to_owned(), [Extent::default(); BATCH]);
+        let (interface, extents) = (interface.to_owned(), Box::new([Extent::default(); BATCH]));
         Ok(Self { interface, places, next: 0, extents, drops: 0, socket })
     }
 

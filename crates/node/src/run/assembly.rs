@@ -326,7 +326,7 @@ fn open(config: &Config) -> Result<Engine> {
         Backend::Packet | Backend::Xsk => {
             // Of an earlier daemon, which would forward each frame once more.
             Plane::remove(&config.pin)?;
-            Engine::User(UserPlane::start(config, ports)?)
+            Engine::User(Box::new(UserPlane::start(config, ports)?))
         }
     })
 }

@@ -90,7 +90,7 @@ impl Node {
         cpus: Cpus,
     ) -> Result<Self> {
         let mut plane = Plane::new(interfaces.len());
-        plane.set_all(streams).map_err(|refusal| Error::Invalid(refusal.to_string()))?;
+        plane.change(&[], streams).map_err(|refusal| Error::Invalid(refusal.to_string()))?;
         let prepare = move || {
             let pinned = cpus.pin().map_err(io::Error::other)?;
             Cpus::go_first();

@@ -17,7 +17,7 @@ pub(super) enum Engine {
     /// In the kernel; outlives the daemon.
     Xdp(Box<Plane>),
     /// In this process.
-    User(UserPlane),
+    User(Box<UserPlane>),
 }
 
 impl Engine {
