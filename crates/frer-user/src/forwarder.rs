@@ -125,10 +125,10 @@ impl Forwarding {
         for (port, input) in (0..).map(PortId).zip(inputs) {
             frames += match (input, &mut *pool) {
                 (Some(Input::Packet(input)), pool) => {
-                    copies(plane, input, port, *now_ns, outputs, pool.as_mut())
+                    copies(plane, input, port, outputs, pool.as_mut())
                 }
                 (Some(Input::Xsk(input)), Some(pool)) => {
-                    originals(plane, input, port, *now_ns, outputs, pool, *level)
+                    originals(plane, input, port, outputs, pool, *level)
                 }
                 (Some(Input::Xsk(_)), None) | (None, _) => 0,
             };
@@ -172,7 +172,6 @@ fn copies(
     plane: &mut Plane,
     input: &mut PacketInput,
     port: PortId,
-    now_ns: u64,
     outputs: &mut [Option<Output>],
     mut pool: Option<&mut Pool>,
 ) -> usize {
@@ -184,7 +183,7 @@ fn copies(
     for (identity, octets) in identities.into_iter().zip(frames.iter()) {
         // None of a frame that is not there in full can be sent.
         let Some(octets) = octets else { continue };
-        let Fate::Sent(replicas) = plane.decide(port, identity, now_ns, octets) else { continue };
+        let Fate::Sent(replicas) = plane.decide(port, identity, now_ns(), octets) else { continue };
         for replica in replicas {
             // A port that is away takes nothing.
             let Some(output) = output(outputs, replica.port) else { continue };
@@ -200,7 +199,6 @@ fn originals(
     plane: &mut Plane,
     input: &mut XskInput,
     port: PortId,
-    now_ns: u64,
     outputs: &mut [Option<Output>],
     pool: &mut Pool,
     level: u32,
@@ -220,7 +218,7 @@ fn originals(
         for (mut frame, identity) in batch.drain(..).zip(identities) {
             let octets = umem.octets(&frame);
             let mut last = None;
-            if let Fate::Sent(replicas) = plane.decide(port, identity, now_ns, octets) {
+            if let Fate::Sent(replicas) = plane.decide(port, identity, now_ns(), octets) {
                 for replica in replicas {
                     if output(outputs, replica.port).is_none() {
                         continue;
@@ -258,7 +256,9 @@ fn output(outputs: &mut [Option<Output>], port: PortId) -> Option<&mut Output> {
     outputs.get_mut(usize::from(port.0))?.as_mut()
 }
 
-/// The clock of time-outs, which are told in milliseconds: the one that costs next to nothing.
+/// The clock of time-outs, which are told in milliseconds: the one that costs next to nothing. It is
+/// read for each frame: a thread that loses its CPU within a batch would else begin time-outs too
+/// early, and take duplicates for the first frames after them.
 fn now_ns() -> u64 {
     let time =
         clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).expect("a clock that always is there");

@@ -41,7 +41,11 @@ static __always_inline struct ethernet *of_a_stream(struct xdp_md *ctx)
 	return eth;
 }
 
-/* On the listener: sends every probe back, in softirq, as a kernel answers a ping. */
+/*
+ * On the listener: sends every probe back, in softirq, as a kernel answers a ping. A redirect to
+ * where it came from, since XDP_TX on a veth leaves frames lying at a peer that runs no XDP program
+ * itself, such as a node over packet sockets (veth_xdp_flush).
+ */
 SEC("xdp")
 int answer(struct xdp_md *ctx)
 {
@@ -50,7 +54,7 @@ int answer(struct xdp_md *ctx)
 	if (!eth)
 		return XDP_PASS;
 	__builtin_memcpy(eth->destination, back, 6);
-	return XDP_TX;
+	return bpf_redirect(ctx->ingress_ifindex, 0);
 }
 
 /* On a node's port to its host: to both paths. */

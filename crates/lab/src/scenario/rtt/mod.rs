@@ -40,7 +40,7 @@ use super::two_paths::{THERE, TwoPaths, VLAN};
 use crate::clock::now_ns;
 use crate::load::{Stress, Stressor};
 use crate::traffic::{
-    Expect, FrameSpec, Rate, Settled, Sink, Source, SourceConfig, sent_all, settle,
+    Expect, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport, sent_all, settle,
 };
 use crate::{Error, Result, Topology, interrupt, rounds};
 
@@ -150,19 +150,22 @@ impl Run<'_, '_> {
             .then(|| background::start(world, &case.row))
             .transpose()?;
         let before = CpuTimes::now();
-        let settled = self.probes(block, &case.row)?;
+        let (sent, sink) = self.probes(block, &case.row)?;
         if let (Some(before), Some(now)) = (before, CpuTimes::now()) {
             case.cpu.add(before, now);
         }
+        // First of all, so that probes which wait behind it have their turn.
         if let Some(background) = background {
             case.background.add(background.stop());
         }
+        let settled = settle(sent, sink)?;
         case.add(&settled, self.schedule.warm_up(), self.start_ns);
         self.left_ns = self.left_ns.saturating_sub(self.schedule.turn_ns(block));
         Ok(())
     }
 
-    fn probes(&mut self, block: &Block, row: &Row) -> Result<Settled> {
+    /// Sends a turn's probes; what takes them goes on.
+    fn probes(&mut self, block: &Block, row: &Row) -> Result<(SourceReport, Sink)> {
         let talker = self.rig.world.handle(&row.station("talker"))?;
         let vlans = vec![VlanTag { pcp: PCP, ..VlanTag::new(VLAN) }];
         let stream = next_stream();
@@ -194,6 +197,6 @@ impl Run<'_, '_> {
                 format!("round {round} of {all}, {load}, {}: {left} left", row.name)
             });
         })?;
-        settle(sent, sink)
+        Ok((sent, sink))
     }
 }
