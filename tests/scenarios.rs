@@ -18,7 +18,8 @@ mod common;
 use std::sync::{Mutex, PoisonError};
 
 use common::json::{can_validate, validate};
-use common::{can_run, run};
+
+use common::{Ran, can_run, run};
 use serde_json::Value;
 
 /// Two at a time would take CPU time from each other's frames.
@@ -30,7 +31,15 @@ fn holds(name: &str, options: &[&str], checks: &[&str]) -> Option<Value> {
         return None;
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let ran = run(&[&["lab", "run", name, "--json", "--quiet"], options].concat());
+    let play = || run(&[&["lab", "run", name, "--json", "--quiet"], options].concat());
+    // Where other work leaves a source no CPU time, a measurement says so instead of a result.
+    let starved = |ran: &Ran| ran.code == 2 && ran.err.contains("did not get the CPU time");
+    let mut ran = play();
+    for _ in 0..3 {
+        if starved(&ran) {
+            ran = play();
+        }
+    }
     let result: Value = serde_json::from_str(&ran.out)
         .unwrap_or_else(|error| panic!("{name}: exit code {}: {error}: {}", ran.code, ran.err));
     let all = result["checks"].as_array().expect("checks");
@@ -202,13 +211,6 @@ fn round_trips_with_cpu_stressors() {
 #[test]
 fn round_trips_beside_background_traffic() {
     round_trips("rtt-background", &[("UDP background", &ALL)]);
-}
-
-#[test]
-fn round_trips_under_all_loads() {
-    let loads: [(&str, &[&str]); 3] =
-        [("idle", &SOFTIRQ), ("CPU stressors", &ALL), ("UDP background", &ALL)];
-    round_trips("rtt", &loads);
 }
 
 #[test]
