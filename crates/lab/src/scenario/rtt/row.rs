@@ -7,6 +7,10 @@ use super::place::Place;
 use crate::Topology;
 use crate::scenario::two_paths::TwoPaths;
 
+/// A plane that stressors leave no CPU for longer than this takes the second copies of what waited for
+/// the first ones, as it must.
+const RESET_TIMEOUT_MS: u64 = 60_000;
+
 /// What moves the frames in a row's nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plane {
@@ -134,7 +138,7 @@ impl Row {
     /// The two paths, with names of this row's own.
     pub(super) fn topology(&self, place: &Place) -> Topology {
         let node = [place.a, place.b].map(|cpu| self.node_table(cpu));
-        let mut network = TwoPaths { node, ..TwoPaths::vector(1000) }.topology();
+        let mut network = TwoPaths { node, ..TwoPaths::vector(RESET_TIMEOUT_MS) }.topology();
         network.nodes.iter_mut().for_each(|node| node.name = self.station(&node.name));
         network.hosts.iter_mut().for_each(|host| host.name = self.station(&host.name));
         for link in &mut network.links {
