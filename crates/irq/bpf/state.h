@@ -66,10 +66,13 @@ struct {
 	__type(value, struct irq_totals);
 } totals SEC(".maps");
 
+/*
+ * Made whole at the start: within an interrupt there may be no memory for a row. The loader gives it
+ * its size, which goes by the number of CPUs.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4096);
 	__type(key, struct irq_key);
 	__type(value, struct irq_amount);
 } rows SEC(".maps");

@@ -8,7 +8,7 @@ use std::mem::offset_of;
 
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 
-use crate::abi::{Plain, irq_key, irq_owner, irq_totals};
+use crate::abi::{Plain, irq_amount, irq_key, irq_owner, irq_totals};
 use crate::charge::{Accounts, Process};
 use crate::error::{Error, Result};
 
@@ -90,11 +90,15 @@ impl Tracer {
                 program.set_autoload(points.tcp_probe);
             }
         }
+        let rows = row_count()?;
         for mut map in open.maps_mut() {
-            if record && map.name() == "events" {
-                map.set_max_entries(EVENTS)
-                    .map_err(|source| Error::kernel("size the buffer for events", source))?;
-            }
+            let size = match map.name().to_str() {
+                Some("events") if record => EVENTS,
+                Some("rows") => rows,
+                _ => continue,
+            };
+            map.set_max_entries(size)
+                .map_err(|source| Error::kernel("size the ledger's tables", source))?;
         }
         let object =
             open.load().map_err(|source| Error::kernel("load the ledger's programs", source))?;
@@ -170,6 +174,16 @@ impl Tracer {
     fn totals(&self) -> Result<Vec<irq_totals>> {
         per_cpu(&self.map("totals"), "totals", &0u32.to_ne_bytes())
     }
+}
+
+/// Rows of the ledger: 64 MiB of amounts on all CPUs together at most, and of each CPU no more than a
+/// machine with very many sockets fills.
+fn row_count() -> Result<u32> {
+    const AMOUNTS: usize = (64 << 20) / size_of::<irq_amount>();
+    const MOST: usize = 65_536;
+    let cpus =
+        libbpf_rs::num_possible_cpus().map_err(|source| Error::kernel("count the CPUs", source))?;
+    Ok((AMOUNTS / cpus.max(1)).min(MOST) as u32)
 }
 
 fn set_constants(open: &mut OpenObject, record: bool, points: &points::Points) {
