@@ -141,18 +141,26 @@ fn matrix() {
     holds("matrix", &["--seconds", "0.2"], &checks);
 }
 
+#[test]
+fn scale() {
+    let checks = ["lost", "duplicated", "streams of node a in the end"];
+    let checks = [&checks[..], &COUNTED].concat();
+    holds("scale", &["--streams", "3000", "--seconds", "0.5"], &checks);
+}
+
 /// What does not go through the kernel's programs: the same checks hold for nodes that forward
 /// themselves. Not "restart": these nodes' data plane ends with their process.
 fn in_user_space(backend: &str, mode: &str) -> bool {
     let backend = ["--backend", backend];
     for (name, options) in [
-        ("link-failure", ["--seconds", "0.4"]),
-        ("both-links", ["--seconds", "0.3"]),
-        ("flapping", ["--cuts", "30"]),
-        ("ladder", ["--seconds", "0.3"]),
-        ("matrix", ["--seconds", "0.2"]),
+        ("link-failure", &["--seconds", "0.4"][..]),
+        ("both-links", &["--seconds", "0.3"]),
+        ("flapping", &["--cuts", "30"]),
+        ("ladder", &["--seconds", "0.3"]),
+        ("matrix", &["--seconds", "0.2"]),
+        ("scale", &["--streams", "3000", "--seconds", "0.5"]),
     ] {
-        let Some(result) = holds(name, &[backend, options].concat(), &[]) else {
+        let Some(result) = holds(name, &[&backend, options].concat(), &[]) else {
             return false;
         };
         assert_eq!(&result["conditions"]["mode"], mode, "{name}");

@@ -135,6 +135,9 @@ struct Run {
     /// Round trips that are measured of each row under each load, in the scenarios named rtt
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     probes: Option<u64>,
+    /// How many streams a node has in "scale"
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(16..=65536))]
+    streams: Option<u32>,
     /// For how many minutes "chaos" makes and disturbs networks; without it, one
     #[arg(long, value_name = "NUMBER")]
     minutes: Option<f64>,
@@ -159,6 +162,7 @@ impl Run {
             seconds: self.seconds,
             cuts: self.cuts,
             probes: self.probes,
+            streams: self.streams,
             minutes: self.minutes,
             captures: self.captures,
             ..Options::new(this_program()?)
@@ -194,17 +198,19 @@ mod tests {
     fn a_run_takes_what_the_scenario_otherwise_chooses() {
         let run = parse_run(
             "flapping --json --html a.html -q --seed 7 --rate 10000 --size 256 --seconds 0.5 --cuts 9 \
-             --probes 50",
+             --probes 50 --streams 99",
         );
         let run = run.unwrap();
         assert_eq!(run.name, "flapping");
         assert!(run.json && run.quiet);
         assert_eq!(run.html.unwrap().to_str(), Some("a.html"));
         assert_eq!((run.seed, run.rate, run.size), (7, Some(10_000), Some(256)));
-        assert_eq!((run.seconds, run.cuts, run.probes), (Some(0.5), Some(9), Some(50)));
+        assert_eq!((run.seconds, run.cuts), (Some(0.5), Some(9)));
+        assert_eq!((run.probes, run.streams), (Some(50), Some(99)));
         let run = parse_run("flapping").unwrap();
         assert_eq!((run.seed, run.rate, run.size), (1, None, None));
-        assert_eq!((run.seconds, run.cuts, run.probes), (None, None, None));
+        assert_eq!((run.seconds, run.cuts), (None, None));
+        assert_eq!((run.probes, run.streams), (None, None));
     }
 
     #[test]

@@ -264,9 +264,17 @@ impl Plane {
 
     /// Resets recovery functions whose time ran out without a packet.
     pub fn expire(&mut self, now_ns: u64) {
-        for state in self.streams.iter_mut().flatten() {
+        self.expire_some(now_ns, 0, usize::MAX);
+    }
+
+    /// As [`Plane::expire`], of so many streams at most: the first ones from 0 on, then those from
+    /// where it says on, until it says `None`. For who has frames to move meanwhile.
+    pub fn expire_some(&mut self, now_ns: u64, from: usize, at_most: usize) -> Option<usize> {
+        let end = from.saturating_add(at_most);
+        for state in self.streams.iter_mut().take(end).skip(from).flatten() {
             state.expire(now_ns);
         }
+        (end < self.streams.len()).then_some(end)
     }
 
     fn stream(&mut self, name: &str) -> Option<&mut State> {

@@ -15,6 +15,7 @@ mod phase;
 mod probe;
 mod restart;
 mod rtt;
+mod scale;
 mod stage;
 mod two_paths;
 mod unmatched;
@@ -56,6 +57,8 @@ pub struct Options {
     pub cuts: Option<u32>,
     /// Round trips that are measured of each row, under each load.
     pub probes: Option<u64>,
+    /// How many streams a node has.
+    pub streams: Option<u32>,
     /// How long networks are made and disturbed, in minutes.
     pub minutes: Option<f64>,
     /// Where to write what was captured where a rule was broken.
@@ -79,6 +82,7 @@ impl Options {
             seconds: None,
             cuts: None,
             probes: None,
+            streams: None,
             minutes: None,
             captures: "onbeat-chaos".into(),
         }
@@ -162,6 +166,12 @@ const SCENARIOS: &[Scenario] = &[
         summary: "the three of them in one, side by side as in figures 7, 8 and 9 of the paper",
         network: rtt::network,
         play: rtt::play_all,
+    },
+    Scenario {
+        name: "scale",
+        summary: "streams come, change and go on a node that has 65,536, while others flow: nothing is lost",
+        network: scale::network,
+        play: scale::play,
     },
     Scenario {
         name: "chaos",

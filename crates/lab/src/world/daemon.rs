@@ -86,13 +86,21 @@ impl Daemon {
         Ok(daemon)
     }
 
+    /// Writes another configuration into its file. It holds from the next reload on.
+    ///
+    /// # Errors
+    /// Where the configuration is faulty.
+    pub fn configure(&self, text: &str) -> Result<()> {
+        parse(&self.node, text, &self.file)?;
+        write(&self.file, text)
+    }
+
     /// Gives it another configuration, and waits until it holds.
     ///
     /// # Errors
     /// Where the configuration is faulty, or the node refuses it.
     pub fn reload(&mut self, text: &str) -> Result<()> {
-        parse(&self.node, text, &self.file)?;
-        write(&self.file, text)?;
+        self.configure(text)?;
         while self.message().is_some() {}
         self.signal(Signal::SIGHUP)?;
         self.wait_ready()
@@ -133,12 +141,20 @@ impl Daemon {
     /// # Errors
     /// Where it does not answer.
     pub fn status(&self) -> Result<NodeStatus> {
-        let failed = |source| Error::Control { node: self.node.clone(), source };
-        let mut client = Client::connect(&self.control).map_err(failed)?;
-        match client.request(&Request::Show).map_err(failed)? {
+        match self.request(&Request::Show)? {
             Response::Status { status } => Ok(*status),
             other => Err(self.error(format!("it answers {other:?} when asked for its state"))),
         }
+    }
+
+    /// Asks it over its control socket.
+    ///
+    /// # Errors
+    /// Where it does not answer, or refuses.
+    pub fn request(&self, request: &Request) -> Result<Response> {
+        let failed = |source| Error::Control { node: self.node.clone(), source };
+        let mut client = Client::connect(&self.control).map_err(failed)?;
+        client.request(request).map_err(failed)
     }
 
     fn expect_success(&mut self, signal: Signal) -> Result<()> {

@@ -131,10 +131,21 @@ impl Plan {
         let id = number as u8;
         let east = random.chance(0.5);
         let kind = Kind::ALL[random.below(Kind::ALL.len() as u64) as usize];
-        let count = 2 + random.below(routes.len() as u64 - 1) as usize;
+        let mut count = 2 + random.below(routes.len() as u64 - 1) as usize;
         let first = random.below(routes.len() as u64) as usize;
-        let taken: BTreeSet<usize> =
-            (0..count).flat_map(|n| &routes[(first + n) % routes.len()]).copied().collect();
+        let of_routes = |count| -> BTreeSet<usize> {
+            (0..count).flat_map(|n| &routes[(first + n) % routes.len()]).copied().collect()
+        };
+        let talker = self.edge(!east);
+        let ways = |taken: &BTreeSet<usize>| {
+            taken.iter().filter(|link| self.links[**link].nodes.contains(&talker)).count()
+        };
+        let mut taken = of_routes(count);
+        // Routes may share their links; the first two do not.
+        while ways(&taken) < 2 {
+            count += 1;
+            taken = of_routes(count);
+        }
         let tagged = kind == Kind::Active || random.chance(0.7);
         let vlan = tagged.then_some(100 + 10 * u16::from(id));
         let destination = MacAddress([0x01, 0x00, 0x5e, 0x00, 0x10, id]);

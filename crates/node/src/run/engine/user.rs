@@ -22,6 +22,10 @@ use crate::config::NodeConfig;
 /// of a port's share of the memory half is for frames to come ([`onbeat_frer_user::QUEUE_FRAMES`]).
 const FRAMES: u32 = 8192;
 
+/// Streams that are changed, or looked at, between two batches of frames: some tens of microseconds.
+const AT_ONCE: usize = 64;
+const SWEPT_AT_ONCE: usize = 1024;
+
 /// Ports whose frames there is memory for at most; more share it.
 const SHARES: u32 = 16;
 
@@ -235,23 +239,52 @@ impl UserPlane {
         Ok(Changes { added, changed, removed, kept })
     }
 
-    /// Has the thread change streams.
+    /// Has the thread change streams, some at a time, so that frames do not wait for all of them.
     ///
     /// # Errors
     /// A refusal: what was steered before is steered again.
     fn make_so(&mut self, names: &[String], gone: &[&str], streams: &[Stream]) -> Result<()> {
-        let gone: Vec<String> = gone.iter().map(|name| (*name).to_owned()).collect();
-        let streams = streams.to_vec();
-        let made = self.run(move |inside| {
-            let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
-            inside.plane.change(&gone, &streams)
-        })?;
-        let Err(refusal) = made else { return Ok(()) };
+        let mut done = 0;
+        for some in streams.chunks(AT_ONCE) {
+            // What takes frames of one whose turn comes later can only change together with it.
+            if self.change_some(&[], some)?.is_err() {
+                break;
+            }
+            done += some.len();
+        }
+        let rest = &streams[done..];
+        let gone_with = if rest.is_empty() { &[] } else { gone };
+        let Err(refusal) = self.change_some(gone_with, rest)? else {
+            for some in gone[gone_with.len()..].chunks(AT_ONCE) {
+                // To take streams away is never refused.
+                let _ = self.change_some(some, &[])?;
+            }
+            return Ok(());
+        };
+        let (new, before): (Vec<_>, Vec<_>) = streams[..done]
+            .iter()
+            .map(|stream| (stream.name.as_str(), self.streams.get(&stream.name).cloned()))
+            .unzip();
+        // All of it was there.
+        let _ = self.change_some(&new, &before.into_iter().flatten().collect::<Vec<_>>())?;
         let (ports, before) = (self.names(), self.streams.values().cloned().collect::<Vec<_>>());
         if let Some(xsk) = &mut self.xsk {
             xsk.steering.apply(&ports, &before)?;
         }
         Err(self.refused(names, refusal))
+    }
+
+    fn change_some(
+        &self,
+        gone: &[&str],
+        streams: &[Stream],
+    ) -> Result<std::result::Result<(), Refusal>> {
+        let gone: Vec<String> = gone.iter().map(|name| (*name).to_owned()).collect();
+        let streams = streams.to_vec();
+        self.run(move |inside| {
+            let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
+            inside.plane.change(&gone, &streams)
+        })
     }
 
     /// The plane's refusal, with the numbers of ports for their places.
@@ -311,7 +344,14 @@ impl UserPlane {
     }
 
     pub(super) fn expire(&self) -> Result<()> {
-        self.run(|inside| inside.plane.expire(inside.now_ns))
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let some = move |inside: &mut Inside| {
+                inside.plane.expire_some(inside.now_ns, from, SWEPT_AT_ONCE)
+            };
+            next = self.run(some)?;
+        }
+        Ok(())
     }
 
     fn run<T: Send + 'static>(
