@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel, sync_channel};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use onbeat_frer::plane::Plane;
 use onbeat_frer::spec::PortId;
-use onbeat_link::raw::Pool;
+use onbeat_link::raw::{Clock, Pool};
 
 use crate::port::{Input, Output, Port};
 use crate::{Error, QUEUE_FRAMES, Result, Traffic};
@@ -18,8 +18,10 @@ use crate::{Error, QUEUE_FRAMES, Result, Traffic};
 pub struct Inside {
     /// The streams.
     pub plane: Plane,
-    /// Nanoseconds of the clock that the streams know.
+    /// Nanoseconds of CLOCK_MONOTONIC, up to which all frames that came have been decided on.
     pub now_ns: u64,
+    /// When the last frame came that was decided on.
+    pub(crate) latest_ns: u64,
     pub(crate) inputs: Vec<Option<Input>>,
     pub(crate) outputs: Vec<Option<Output>>,
     /// Room for the frames of ports by AF_XDP.
@@ -29,9 +31,21 @@ pub struct Inside {
 }
 
 impl Inside {
-    pub(crate) fn new(plane: Plane, now_ns: u64) -> Self {
+    pub(crate) fn new(plane: Plane) -> Self {
         let (inputs, outputs) = (Vec::new(), Vec::new());
-        Self { plane, now_ns, inputs, outputs, pool: None, level: 0 }
+        let mut inside =
+            Self { plane, now_ns: 0, latest_ns: 0, inputs, outputs, pool: None, level: 0 };
+        inside.look_at_clock();
+        inside
+    }
+
+    /// Looks at the clock. Where frames wait it is no later than they are: a thread that had no CPU
+    /// for a while begins no time-out that they end.
+    pub(crate) fn look_at_clock(&mut self) {
+        // Before the ports: what comes in between is later.
+        let now_ns = Clock::read().now_ns();
+        let none_waits = self.inputs.iter_mut().flatten().all(Input::is_empty);
+        self.now_ns = if none_waits { now_ns } else { now_ns.min(self.latest_ns) };
     }
 
     /// Room for the frames of ports by AF_XDP, which all share its memory. To be set once, before

@@ -5,10 +5,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
-use nix::time::{ClockId, clock_gettime};
 use onbeat_frer::plane::{Fate, Identity, Plane};
 use onbeat_frer::spec::PortId;
-use onbeat_link::raw::{BATCH, Pool};
+use onbeat_link::raw::{BATCH, Clock, Pool};
 use onbeat_wire::edit::Edited;
 
 use crate::control::{self, Control, Inside, Requests};
@@ -49,7 +48,7 @@ impl Forwarder {
     ) -> Result<Self> {
         let system = |what| move |source| Error::System { what, source };
         let (control, requests) = control::pair().map_err(system("make a control channel"))?;
-        let inside = Inside::new(plane, now_ns());
+        let inside = Inside::new(plane);
         let forwarding = Forwarding { inside, requests, polled: Vec::new() };
         let (ready, is_ready) = sync_channel(1);
         let run = move || {
@@ -110,7 +109,7 @@ impl Forwarding {
                 }
             }
             // Under load, too.
-            self.inside.now_ns = now_ns();
+            self.inside.look_at_clock();
             if !self.requests.serve(&mut self.inside) {
                 return;
             }
@@ -119,16 +118,16 @@ impl Forwarding {
 
     /// Forwards up to a batch of each port; how many frames that were.
     fn round(&mut self) -> usize {
-        let Inside { plane, inputs, outputs, pool, level, now_ns } = &mut self.inside;
-        *now_ns = self::now_ns();
+        let Inside { plane, inputs, outputs, pool, level, latest_ns, .. } = &mut self.inside;
+        let mut times = Times { clock: Clock::read(), latest_ns };
         let mut frames = 0;
         for (port, input) in (0..).map(PortId).zip(inputs) {
             frames += match (input, &mut *pool) {
                 (Some(Input::Packet(input)), pool) => {
-                    copies(plane, input, port, outputs, pool.as_mut())
+                    copies(plane, input, port, outputs, pool.as_mut(), &mut times)
                 }
                 (Some(Input::Xsk(input)), Some(pool)) => {
-                    originals(plane, input, port, outputs, pool, *level)
+                    originals(plane, input, port, outputs, (pool, *level), &mut times)
                 }
                 (Some(Input::Xsk(_)), None) | (None, _) => 0,
             };
@@ -167,6 +166,21 @@ impl Forwarding {
     }
 }
 
+/// When frames came. Not when this thread gets to them: without CPU for a while it would begin
+/// time-outs that the frames which wait end, and take duplicates for the first ones after them.
+struct Times<'a> {
+    clock: Clock,
+    latest_ns: &'a mut u64,
+}
+
+impl Times<'_> {
+    /// Takes note of a frame that is decided on.
+    fn note(&mut self, at_ns: u64) -> u64 {
+        *self.latest_ns = at_ns.max(*self.latest_ns);
+        at_ns
+    }
+}
+
 /// Forwards frames that a packet socket got copies of.
 fn copies(
     plane: &mut Plane,
@@ -174,16 +188,19 @@ fn copies(
     port: PortId,
     outputs: &mut [Option<Output>],
     mut pool: Option<&mut Pool>,
+    times: &mut Times<'_>,
 ) -> usize {
     let frames = input.frames();
     let mut identities = [Identity::default(); BATCH];
     for (identity, octets) in identities.iter_mut().zip(frames.iter()) {
         *identity = octets.map_or_else(Identity::default, |octets| plane.identify(port, octets));
     }
-    for (identity, octets) in identities.into_iter().zip(frames.iter()) {
+    let arrivals = frames.arrivals(times.clock);
+    for ((identity, octets), at_ns) in identities.into_iter().zip(frames.iter()).zip(arrivals) {
+        let at_ns = times.note(at_ns);
         // None of a frame that is not there in full can be sent.
         let Some(octets) = octets else { continue };
-        let Fate::Sent(replicas) = plane.decide(port, identity, now_ns(), octets) else { continue };
+        let Fate::Sent(replicas) = plane.decide(port, identity, at_ns, octets) else { continue };
         for replica in replicas {
             // A port that is away takes nothing.
             let Some(output) = output(outputs, replica.port) else { continue };
@@ -200,8 +217,8 @@ fn originals(
     input: &mut XskInput,
     port: PortId,
     outputs: &mut [Option<Output>],
-    pool: &mut Pool,
-    level: u32,
+    (pool, level): (&mut Pool, u32),
+    times: &mut Times<'_>,
 ) -> usize {
     let mut frames = 0;
     for queue in 0..input.queues() {
@@ -216,9 +233,10 @@ fn originals(
             *identity = plane.identify(port, umem.octets(frame));
         }
         for (mut frame, identity) in batch.drain(..).zip(identities) {
+            let at_ns = times.note(times.clock.arrival(umem.left_in_front(&frame)));
             let octets = umem.octets(&frame);
             let mut last = None;
-            if let Fate::Sent(replicas) = plane.decide(port, identity, now_ns(), octets) {
+            if let Fate::Sent(replicas) = plane.decide(port, identity, at_ns, octets) {
                 for replica in replicas {
                     if output(outputs, replica.port).is_none() {
                         continue;
@@ -254,13 +272,4 @@ fn copy(outputs: &mut [Option<Output>], to: PortId, parts: &Edited<'_>, pool: &m
 
 fn output(outputs: &mut [Option<Output>], port: PortId) -> Option<&mut Output> {
     outputs.get_mut(usize::from(port.0))?.as_mut()
-}
-
-/// The clock of time-outs, which are told in milliseconds: the one that costs next to nothing. It is
-/// read for each frame: a thread that loses its CPU within a batch would else begin time-outs too
-/// early, and take duplicates for the first frames after them.
-fn now_ns() -> u64 {
-    let time =
-        clock_gettime(ClockId::CLOCK_MONOTONIC_COARSE).expect("a clock that always is there");
-    time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }

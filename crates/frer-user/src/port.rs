@@ -158,6 +158,14 @@ impl XskInput {
 }
 
 impl Input {
+    /// Whether nothing came that was not taken.
+    pub(crate) fn is_empty(&mut self) -> bool {
+        match self {
+            Self::Packet(input) => input.receiver.is_empty(),
+            Self::Xsk(input) => input.receivers.iter_mut().all(XskReceiver::is_empty),
+        }
+    }
+
     /// What came in, up to now.
     pub(crate) fn traffic(&mut self) -> Result<Traffic> {
         Ok(match self {

@@ -7,7 +7,8 @@
 
 mod common;
 
-use std::time::Instant;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use common::{ALL, BOUND, By, DESTINATION, TAG, World, frame, listener, name, talker};
 use onbeat_frer::spec::PortId;
@@ -174,5 +175,52 @@ fn frames_of_no_stream_are_the_network_stacks_and_those_of_streams_are_not() {
         world.talker.send(&frame);
         // The next that the stack sees.
         assert_eq!(stack.receive(BOUND).as_deref(), Some(&frame[..]));
+    }
+}
+
+const TIMEOUT_MS: u32 = 1000;
+
+/// How often B's function began anew over frames that come while B's thread does something else for
+/// longer than the time-out; `None`: this test did not get the CPU to send them in time.
+fn resets_over_a_stall(world: &World) -> Option<u64> {
+    const GAP: Duration = Duration::from_millis(50);
+    const LONGEST: Duration = Duration::from_millis(TIMEOUT_MS as u64 * 8 / 10);
+    let frames = TIMEOUT_MS / 40;
+    let resets = || world.b.read(&name(DESTINATION)).recovery.unwrap().counters.resets;
+    world.passes(&frame(DESTINATION, TAG, 0, 100));
+    let before = resets();
+    let mut last = Instant::now();
+    let mut longest = Duration::ZERO;
+    let (go_on, waits) = channel::<()>();
+    let control = world.b.forwarder().control().clone();
+    let stalled = std::thread::spawn(move || control.run(move |_| waits.recv().is_err()));
+    for number in 1..=frames {
+        std::thread::sleep(GAP);
+        world.talker.send(&frame(DESTINATION, TAG, number, 100));
+        longest = longest.max(last.elapsed());
+        last = Instant::now();
+    }
+    drop(go_on);
+    assert!(stalled.join().unwrap().unwrap());
+    for number in 1..=frames {
+        let expected = frame(DESTINATION, TAG, number, 100);
+        assert_eq!(world.listener.receive(BOUND), Some(expected));
+    }
+    let after = resets();
+    (longest.max(last.elapsed()) < LONGEST).then(|| after - before)
+}
+
+#[test]
+fn a_thread_without_cpu_begins_no_time_out() {
+    if !require_all(&NEEDED) {
+        return;
+    }
+    for by in ALL {
+        let mut world = World::new(Poll::Sleep, by);
+        let mut stream = listener(DESTINATION);
+        stream.recover.as_mut().unwrap().reset_timeout_ms = TIMEOUT_MS;
+        world.b.set(&stream);
+        let resets = (0..10).find_map(|_| resets_over_a_stall(&world));
+        assert_eq!(resets, Some(0), "{by:?}");
     }
 }

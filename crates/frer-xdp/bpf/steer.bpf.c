@@ -16,6 +16,18 @@ struct {
 	__type(value, __u32);
 } sockets SEC(".maps");
 
+/* Tells when a frame came, in front of it, where the driver has room for that: CLOCK_MONOTONIC. */
+static __always_inline void stamp(struct xdp_md *ctx)
+{
+	__u64 *at;
+
+	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*at)))
+		return;
+	at = (void *)(long)ctx->data_meta;
+	if ((void *)(at + 1) <= (void *)(long)ctx->data)
+		*at = bpf_ktime_get_ns();
+}
+
 SEC("xdp")
 int frer_steer(struct xdp_md *ctx)
 {
@@ -28,6 +40,7 @@ int frer_steer(struct xdp_md *ctx)
 	msdu = ADDRESSES + h.vlans * sizeof(struct vlan_tag);
 	if (!identify(ctx, h.ethertype, h.payload | msdu << 16, h.vid, port))
 		return unmatched(port);
+	stamp(ctx);
 	/* Nobody else is to forward a stream's frame, be there a socket or not. */
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_DROP);
 }

@@ -1,5 +1,7 @@
 //! Sequence generation (802.1CB 7.4.1).
 
+use core::num::NonZero;
+
 use crate::counters::Counters;
 
 /// A sequence generation function: numbers the packets of one stream.
@@ -10,23 +12,21 @@ use crate::counters::Counters;
 pub struct Generate {
     /// GenSeqNum: the number of the next packet.
     gen_seq_num: u16,
-    /// SeqGenResets. Not a set of counters: of many streams' generators what a packet touches should
-    /// fit into a cache.
-    resets: u64,
+    /// SeqGenResets; BEGIN is the first. Not a set of counters: of many streams' generators what a
+    /// packet touches should fit into a cache.
+    resets: NonZero<u64>,
 }
 
 impl Generate {
     /// A function at BEGIN, which counts as its first reset (7.4.1.3).
     pub fn new() -> Self {
-        let mut generate = Self { gen_seq_num: 0, resets: 0 };
-        generate.reset();
-        generate
+        Self { gen_seq_num: 0, resets: NonZero::<u64>::MIN }
     }
 
     /// Starts over at 0 (frerSeqGenReset, 10.3).
     pub fn reset(&mut self) {
         self.gen_seq_num = 0;
-        self.resets += 1;
+        self.resets = self.resets.saturating_add(1);
     }
 
     /// The number of the packet at hand.
@@ -39,7 +39,7 @@ impl Generate {
 
     /// What the function counted: `seq_gen_resets`.
     pub fn counters(&self) -> Counters {
-        Counters { seq_gen_resets: self.resets, ..Counters::default() }
+        Counters { seq_gen_resets: self.resets.get(), ..Counters::default() }
     }
 }
 

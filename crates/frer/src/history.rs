@@ -4,15 +4,17 @@
 //! divides 65536: the wrap-around of numbers is that of the ring. Bits of numbers outside the
 //! history are stale and are cleared when the window moves over them.
 
+use core::num::NonZero;
+
 use crate::spec::MAX_HISTORY;
 
 const WORDS: usize = MAX_HISTORY as usize / 64;
 
 /// The last `length` sequence numbers: which were seen.
 #[derive(Debug, Clone)]
+#[repr(C)]
 pub(crate) struct History {
-    words: [u64; WORDS],
-    length: u16,
+    length: NonZero<u16>,
     /// Ring size - 1.
     mask: u16,
     /// How many numbers have entered since the first accepted packet, that one included; at most
@@ -20,6 +22,7 @@ pub(crate) struct History {
     born: u16,
     /// Unseen numbers in the history from before the first accepted packet.
     unborn: u16,
+    words: [u64; WORDS],
 }
 
 /// What left the history unseen.
@@ -32,16 +35,21 @@ pub(crate) struct Fallen {
 }
 
 impl History {
+    /// Octets up to the end of the first word.
+    #[cfg(test)]
+    pub(crate) const FIRST_WORD_ENDS: usize = core::mem::offset_of!(Self, words) + 8;
+
     /// An empty history of `2..=MAX_HISTORY` numbers.
     pub(crate) fn new(length: u16) -> Self {
         debug_assert!((2..=MAX_HISTORY).contains(&length));
         let mask = length.max(64).next_power_of_two() - 1;
-        Self { words: [0; WORDS], length, mask, born: 0, unborn: 0 }
+        let length = NonZero::new(length).unwrap_or(NonZero::<u16>::MIN);
+        Self { length, mask, born: 0, unborn: 0, words: [0; WORDS] }
     }
 
     /// HistoryLength.
     pub(crate) fn length(&self) -> u16 {
-        self.length
+        self.length.get()
     }
 
     /// Starts over with `number` as the only one seen.
@@ -49,7 +57,7 @@ impl History {
         self.words = [0; WORDS];
         self.insert(number);
         self.born = 1;
-        self.unborn = self.length - 1;
+        self.unborn = self.length() - 1;
     }
 
     /// Notes the number `behind < length` places behind `newest`; false when it was seen before.
@@ -63,7 +71,7 @@ impl History {
 
     /// Moves the newest number from `newest` to `newest + delta`, `1 <= delta < length`.
     pub(crate) fn advance(&mut self, newest: u16, delta: u16) -> Fallen {
-        let oldest = newest.wrapping_sub(self.length - 1);
+        let oldest = newest.wrapping_sub(self.length() - 1);
         let lost = if delta == 1 {
             u16::from(!self.contains(oldest))
         } else {
@@ -77,7 +85,7 @@ impl History {
         let before_first = lost.min(self.unborn);
         if self.unborn > 0 {
             self.unborn -= before_first;
-            self.born = self.length.min(self.born + delta);
+            self.born = self.length().min(self.born + delta);
         }
         Fallen { lost, before_first }
     }

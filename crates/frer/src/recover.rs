@@ -52,21 +52,27 @@ impl Verdict {
 }
 
 /// A base recovery function.
+///
+/// What each packet needs stands in one line of the cache: all up to the history's first 64 numbers.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub struct Recover {
-    role: Role,
-    take_no_sequence: bool,
+    /// When the timer was last restarted; `None`: not since the last reset, it is not running.
+    restarted_ns: Option<u64>,
     /// frerSeqRcvyResetMSec; 0: no time-out.
     reset_timeout_ns: u64,
+    passed: u64,
+    discarded: u64,
     /// RecovSeqNum: of vector recovery the highest accepted number, of match recovery the last.
     recov_seq_num: u16,
     /// TakeAny: the next number is accepted, whichever it is.
     take_any: bool,
+    role: Role,
+    take_no_sequence: bool,
     /// SequenceHistory; match recovery has none.
     history: Option<History>,
-    /// When the timer was last restarted; `None`: not since the last reset, it is not running.
-    restarted_ns: Option<u64>,
-    counters: Counters,
+    /// All but `passed` and `discarded`.
+    rarer: Counters,
 }
 
 impl Recover {
@@ -81,20 +87,23 @@ impl Recover {
             Algorithm::Match => None,
         };
         let mut recover = Self {
-            role,
-            take_no_sequence: config.take_no_sequence,
+            restarted_ns: None,
             reset_timeout_ns: u64::from(config.reset_timeout_ms) * NS_PER_MS,
+            passed: 0,
+            discarded: 0,
             recov_seq_num: LAST_NUMBER,
             take_any: true,
+            role,
+            take_no_sequence: config.take_no_sequence,
             history,
-            restarted_ns: None,
-            counters: Counters::default(),
+            rarer: Counters::default(),
         };
         recover.start_over();
         Ok(recover)
     }
 
-    /// Decides on a packet with sequence number `number`; `None`: it carries none.
+    /// Decides on a packet with sequence number `number`, which came at `now_ns`; `None`: it carries
+    /// none.
     pub fn packet(&mut self, now_ns: u64, number: Option<u16>) -> Verdict {
         self.expire(now_ns);
         let verdict = match number {
@@ -103,12 +112,13 @@ impl Recover {
             Some(number) => self.next(number),
         };
         match verdict {
-            Verdict::Accept => self.counters.passed += 1,
-            Verdict::Discard(Reason::Duplicate | Reason::Rogue) => self.counters.discarded += 1,
+            Verdict::Accept => self.passed += 1,
+            Verdict::Discard(Reason::Duplicate | Reason::Rogue) => self.discarded += 1,
             Verdict::Discard(Reason::Tagless) => {}
         }
         if verdict.is_accept() || self.role == Role::Individual {
-            self.restarted_ns = Some(now_ns);
+            // Of packets that came by several ports one may be looked at late.
+            self.restarted_ns = self.restarted_ns.max(Some(now_ns));
         }
         verdict
     }
@@ -146,13 +156,15 @@ impl Recover {
     }
 
     /// What the function counted.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    pub fn counters(&self) -> Counters {
+        Counters { passed: self.passed, discarded: self.discarded, ..self.rarer }
     }
 
     /// Goes on from what an earlier instance counted: `earlier` is added to the counters.
     pub fn carry_over(&mut self, earlier: Counters) {
-        self.counters += earlier;
+        self.passed += earlier.passed;
+        self.discarded += earlier.discarded;
+        self.rarer += Counters { passed: 0, discarded: 0, ..earlier };
     }
 
     /// SequenceRecoveryReset (7.4.3.3). The history is emptied when the next packet is taken.
@@ -160,11 +172,11 @@ impl Recover {
         self.recov_seq_num = LAST_NUMBER;
         self.take_any = true;
         self.restarted_ns = None;
-        self.counters.resets += 1;
+        self.rarer.resets += 1;
     }
 
     fn no_number(&mut self) -> Verdict {
-        self.counters.tagless += 1;
+        self.rarer.tagless += 1;
         if self.take_no_sequence { Verdict::Accept } else { Verdict::Discard(Reason::Tagless) }
     }
 
@@ -180,7 +192,7 @@ impl Recover {
 
     /// A number once TakeAny is over.
     fn next(&mut self, number: u16) -> Verdict {
-        let (last, counters) = (&mut self.recov_seq_num, &mut self.counters);
+        let (last, counters) = (&mut self.recov_seq_num, &mut self.rarer);
         match &mut self.history {
             Some(history) => vector(number, last, history, counters),
             None => matching(number, last, counters),
@@ -212,8 +224,11 @@ fn vector(
         counters.out_of_order += 1;
     }
     let fallen = history.advance(*highest, distance);
-    counters.lost += u64::from(fallen.lost);
-    counters.lost_before_first += u64::from(fallen.before_first);
+    // Else what nothing is added to would be written to all the same.
+    if fallen.lost > 0 {
+        counters.lost += u64::from(fallen.lost);
+        counters.lost_before_first += u64::from(fallen.before_first);
+    }
     *highest = number;
     Verdict::Accept
 }
@@ -238,6 +253,12 @@ fn calc_delta(a: u16, b: u16) -> i16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_each_packet_needs_is_in_one_line() {
+        use core::mem::offset_of;
+        assert!(offset_of!(Recover, history) + History::FIRST_WORD_ENDS <= 64);
+    }
 
     #[test]
     fn delta_is_a_signed_16_bit_difference() {

@@ -86,7 +86,7 @@ impl Pair {
     }
 
     fn compare(&self) -> Result<(), TestCaseError> {
-        prop_assert_eq!(self.ring.counters(), &self.oracle.counters);
+        prop_assert_eq!(self.ring.counters(), self.oracle.counters);
         Ok(())
     }
 }
@@ -192,7 +192,7 @@ fn every_distance_at_every_length() {
                 let number = number(start as u16, offset);
                 let accepted = ring.packet(0, Some(number)).is_accept();
                 assert_eq!(accepted, oracle.packet(Some(number)), "{history_length} {distance}");
-                assert_eq!(ring.counters(), &oracle.counters, "{history_length} {distance}");
+                assert_eq!(ring.counters(), oracle.counters, "{history_length} {distance}");
             }
         }
     }

@@ -24,7 +24,7 @@ impl Functions for Vec<Recover> {
     }
 
     fn counters(&self, function: usize) -> Counters {
-        *self[function].counters()
+        self[function].counters()
     }
 }
 

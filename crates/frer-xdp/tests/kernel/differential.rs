@@ -132,7 +132,7 @@ impl Pair {
     }
 
     fn compare(&self, reading: &StreamReading, context: &dyn Fn() -> String) {
-        let counters = |function: &Option<Recover>| function.as_ref().map(|f| *f.counters());
+        let counters = |function: &Option<Recover>| function.as_ref().map(|f| f.counters());
         let read = |reading: &Option<RecoveryReading>| reading.map(|r| r.counters);
         let same = |a: Option<Counters>, b: Option<Counters>, what: &str| {
             assert_eq!(a, b, "{what}, kernel left, user space right; {}", context());

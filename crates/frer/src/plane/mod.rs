@@ -84,12 +84,18 @@ pub struct Plane {
 impl Plane {
     /// A node of so many ports, without streams.
     pub fn new(ports: usize) -> Self {
+        Self::with_room(ports, 0)
+    }
+
+    /// As [`Plane::new`], with room for so many streams: until there are more, none of them is moved
+    /// when one is added.
+    pub fn with_room(ports: usize, streams: usize) -> Self {
         Self {
             tables: (0..ports).map(|_| Table::default()).collect(),
             unmatched: alloc::vec![0; ports],
-            streams: Vec::new(),
+            streams: Vec::with_capacity(streams),
             free: Vec::new(),
-            names: HashMap::new(),
+            names: HashMap::with_capacity(streams),
             splits: Splits::default(),
         }
     }
@@ -270,8 +276,8 @@ impl Plane {
     /// As [`Plane::expire`], of so many streams at most: the first ones from 0 on, then those from
     /// where it says on, until it says `None`. For who has frames to move meanwhile.
     pub fn expire_some(&mut self, now_ns: u64, from: usize, at_most: usize) -> Option<usize> {
-        let end = from.saturating_add(at_most);
-        for state in self.streams.iter_mut().take(end).skip(from).flatten() {
+        let end = from.saturating_add(at_most).min(self.streams.len());
+        for state in self.streams[from.min(end)..end].iter_mut().flatten() {
             state.expire(now_ns);
         }
         (end < self.streams.len()).then_some(end)

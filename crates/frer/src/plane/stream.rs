@@ -2,11 +2,11 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::hint::black_box;
 
 use onbeat_wire::edit::Edit;
 use onbeat_wire::{Frame, SequenceTag};
+use smallvec::SmallVec;
 
 use super::replica::{Outgoing, Replicas, Splits, rewrite};
 use super::up;
@@ -16,15 +16,17 @@ use crate::recover::{Recover, Role};
 use crate::spec::{Recovery, Stream};
 use crate::validate::RecoveryError;
 
+/// Of very many streams, what a frame touches decides how long it takes: two lines of the cache for
+/// the stream and up to two members, and the first line of its recovery function, side by side.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct State {
-    // What each frame needs stands in front.
     generate: Option<Generate>,
-    sequence: Option<Box<Recover>>,
-    members: Vec<Member>,
-    egress: Arc<[Outgoing]>,
     output: u64,
+    egress: Arc<[Outgoing]>,
     spec: Box<Stream>,
+    members: SmallVec<[Member; 2]>,
+    sequence: Option<Recover>,
 }
 
 #[derive(Debug)]
@@ -46,7 +48,7 @@ impl State {
         let sequence = recover(
             spec.recover.as_ref(),
             Role::Sequence,
-            before.and_then(|b| Some((b.spec.recover.as_ref()?, b.sequence.as_deref()?))),
+            before.and_then(|b| Some((b.spec.recover.as_ref()?, b.sequence.as_ref()?))),
         )?;
         let generate = spec
             .generate
@@ -70,13 +72,13 @@ impl State {
                 input: same.map_or(0, |(_, state)| state.input),
                 enc_errored: same.map_or(0, |(_, state)| state.enc_errored),
                 up: up(&member.identification).map(|up| Box::new(rewrite(&up))),
-                individual,
+                individual: individual.map(Box::new),
             })
         });
         let members = members.collect::<Result<_, _>>()?;
         let egress = splits.of(&spec.egress);
         let output = before.map_or(0, |before| before.output);
-        Ok(Self { generate, sequence, members, egress, output, spec: Box::new(spec.clone()) })
+        Ok(Self { generate, output, egress, spec: Box::new(spec.clone()), members, sequence })
     }
 
     pub(super) fn spec(&self) -> &Stream {
@@ -106,7 +108,8 @@ impl State {
             Some(SequenceTag::RTag(tag)) => Some(tag.sequence),
             Some(SequenceTag::Hsr(_)) | None => None,
         };
-        for function in [&mut member.individual, &mut self.sequence].into_iter().flatten() {
+        let functions = [member.individual.as_deref_mut(), self.sequence.as_mut()];
+        for function in functions.into_iter().flatten() {
             if !function.packet(now_ns, number).is_accept() {
                 return None;
             }
@@ -128,7 +131,7 @@ impl State {
 
     fn functions(&mut self) -> impl Iterator<Item = &mut Recover> {
         let individual = self.members.iter_mut().filter_map(|m| m.individual.as_deref_mut());
-        individual.chain(self.sequence.as_deref_mut())
+        individual.chain(self.sequence.as_mut())
     }
 
     pub(super) fn expire(&mut self, now_ns: u64) {
@@ -159,7 +162,7 @@ impl State {
                 next: generate.clone().next(),
                 resets: generate.counters().seq_gen_resets,
             }),
-            recovery: self.sequence.as_deref().map(read),
+            recovery: self.sequence.as_ref().map(read),
             output: self.output,
         }
     }
@@ -167,7 +170,7 @@ impl State {
 
 fn read(function: &Recover) -> RecoveryReading {
     RecoveryReading {
-        counters: *function.counters(),
+        counters: function.counters(),
         recov_seq_num: function.recov_seq_num(),
         take_any: function.take_any(),
     }
@@ -179,7 +182,7 @@ fn recover(
     wanted: Option<&Recovery>,
     role: Role,
     before: Option<(&Recovery, &Recover)>,
-) -> Result<Option<Box<Recover>>, RecoveryError> {
+) -> Result<Option<Recover>, RecoveryError> {
     let Some(wanted) = wanted else { return Ok(None) };
     // Latent error detection is none of the function's.
     let alike = |other: &Recovery| Recovery { latent: None, ..*other };
@@ -187,10 +190,10 @@ fn recover(
         Some((config, function)) if alike(config) == alike(wanted) => function.clone(),
         Some((_, function)) => {
             let mut new = Recover::new(wanted, role)?;
-            new.carry_over(*function.counters());
+            new.carry_over(function.counters());
             new
         }
         None => Recover::new(wanted, role)?,
     };
-    Ok(Some(Box::new(function)))
+    Ok(Some(function))
 }

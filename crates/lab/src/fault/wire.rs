@@ -69,6 +69,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Half {
     changed: AtomicBool,
+    held: AtomicBool,
     impairment: Mutex<Impairment>,
     received: AtomicU64,
     forwarded: AtomicU64,
@@ -121,6 +122,14 @@ impl Wire {
         let half = &self.shared.directions[direction as usize];
         *half.impairment.lock().unwrap_or_else(PoisonError::into_inner) = impairment;
         half.changed.store(true, Ordering::Release);
+    }
+
+    /// Whether nothing is sent in a direction, as without carrier at the far end.
+    ///
+    /// An interface that is turned on takes frames a moment before sockets there see them pass: a
+    /// tap is told the truth where the wire waits for it to be on.
+    pub(crate) fn hold(&self, direction: Direction, held: bool) {
+        self.shared.directions[direction as usize].held.store(held, Ordering::Release);
     }
 
     /// Where its own interfaces are.
@@ -204,7 +213,9 @@ impl Relay {
         let far = 1 - direction;
         while let Some(frame) = self.lines[direction].pop(now_ns()) {
             let half = &self.shared.directions[direction];
-            let counter = match self.send(far, &frame) {
+            let held = half.held.load(Ordering::Acquire);
+            let sent = if held { Sent::NoCarrier } else { self.send(far, &frame) };
+            let counter = match sent {
                 Sent::Yes => &half.forwarded,
                 Sent::NoCarrier => &half.cut,
                 Sent::NoRoom => &half.overrun,

@@ -4,7 +4,7 @@ use onbeat_netdev::{Handle, Namespace};
 
 use super::build::{WIRE_ENDS, wire_end};
 use super::{BOUND, World};
-use crate::fault::{Impairment, Wire};
+use crate::fault::{Direction, Impairment, Wire};
 use crate::{Error, Result};
 
 impl World {
@@ -26,6 +26,7 @@ impl World {
     /// # Errors
     /// [`Error::Unknown`] where the link has no wire; what the kernel says.
     pub fn drop_carrier(&self, link: &str, end: usize) -> Result<()> {
+        self.hold(link, end, true);
         let (namespace, name) = self.wire_end(link, end)?;
         Ok(Handle::in_namespace(namespace)?.set_down(name)?)
     }
@@ -37,9 +38,18 @@ impl World {
     pub fn raise_carrier(&self, link: &str, end: usize) -> Result<()> {
         let (namespace, name) = self.wire_end(link, end)?;
         Handle::in_namespace(namespace)?.set_up(name)?;
-        let end = &self.link(link)?.ends[end];
-        self.handle(&end.station)?.wait_carrier(&end.interface, BOUND)?;
+        let station = &self.link(link)?.ends[end];
+        self.handle(&station.station)?.wait_carrier(&station.interface, BOUND)?;
+        self.hold(link, end, false);
         Ok(())
+    }
+
+    /// Has the wire send nothing to an end of its link, where it is there.
+    fn hold(&self, link: &str, end: usize, held: bool) {
+        let direction = [Direction::Backward, Direction::Forward][end];
+        if let Some(wire) = self.wires.get(link) {
+            wire.hold(direction, held);
+        }
     }
 
     /// Removes the interface at an end of a link. The wire ends.

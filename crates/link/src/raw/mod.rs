@@ -10,12 +10,14 @@
 //! edited where it lies, and goes out by another without a copy. A [`Frame`] is the right to its
 //! octets; the kernel has the chunks that no frame stands for, but for those in the [`Pool`].
 
+mod clock;
 mod packet;
 mod umem;
 mod xsk;
 
 use std::os::fd::{AsFd, AsRawFd};
 
+pub use clock::Clock;
 pub use packet::{Frames, PacketReceiver, PacketSender};
 pub use umem::{Frame, Pool, Umem};
 pub use xsk::{Closed, XskReceiver, XskSender, XskSocket};

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use libc::{TP_STATUS_COPY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID};
 use onbeat_netdev::{Handle, Namespace};
 
-use super::{BATCH, HEADERS, make_room};
+use super::{BATCH, Clock, HEADERS, make_room};
 use crate::Result;
 use crate::error::failed;
 use crate::packet::{Places, Socket};
@@ -36,6 +36,8 @@ struct Extent {
     start: u32,
     len: u32,
     complete: bool,
+    /// When it came, in nanoseconds of CLOCK_REALTIME.
+    at_ns: u64,
 }
 
 impl PacketReceiver {
@@ -73,6 +75,12 @@ impl PacketReceiver {
         Frames { receiver: self, count }
     }
 
+    /// Whether no frame came that was not taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.places.is_filled(self.next)
+    }
+
     /// The place of the frame number `ahead` of those that come next.
     fn index(&self, ahead: usize) -> usize {
         let index = self.next + ahead;
@@ -84,9 +92,10 @@ impl PacketReceiver {
         let header = self.places.header(index);
         let has = |flag| header.tp_status & flag != 0;
         let (start, len) = self.places.extent(&header, TAG);
+        let at_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
         let complete = len == header.tp_len as usize && !has(TP_STATUS_COPY);
         if !has(TP_STATUS_VLAN_VALID) || len < ADDRESSES {
-            return Extent { start: start as u32, len: len as u32, complete };
+            return Extent { start: start as u32, len: len as u32, complete, at_ns };
         }
         let tpid = match has(TP_STATUS_VLAN_TPID_VALID) {
             true => header.tp_vlan_tpid,
@@ -100,7 +109,7 @@ impl PacketReceiver {
         octets.copy_within(TAG.., 0);
         octets[ADDRESSES..ADDRESSES + 2].copy_from_slice(&tpid.to_be_bytes());
         octets[ADDRESSES + 2..].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
-        Extent { start: (start - TAG) as u32, len: (len + TAG) as u32, complete }
+        Extent { start: (start - TAG) as u32, len: (len + TAG) as u32, complete, at_ns }
     }
 
     /// Frames that the ring had no room for, since it was opened.
@@ -145,6 +154,12 @@ impl Frames<'_> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// When each came, in nanoseconds of CLOCK_MONOTONIC.
+    pub fn arrivals(&self, clock: Clock) -> impl Iterator<Item = u64> {
+        let extents = self.receiver.extents[..self.count].iter();
+        extents.map(move |extent| clock.arrival_by_realtime(extent.at_ns))
     }
 
     /// The octets of each, without FCS; `None` where not all of them are there: the frame was merged

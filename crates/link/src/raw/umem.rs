@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::mapping::Mapping;
 use crate::xsk::{CHUNK, HEADROOM};
 
+/// Octets that a program leaves in front of a frame.
+const LEFT: usize = size_of::<u64>();
+
 /// Memory for frames, in chunks of one each, shared with the kernel.
 ///
 /// Each socket registers the same memory by itself. With `XDP_SHARED_UMEM` the kernel would have all
@@ -122,6 +125,29 @@ impl Umem {
             place.copy_from_nonoverlapping(head.as_ptr(), head.len());
             place.add(head.len()).copy_from_nonoverlapping(rest.as_ptr(), rest.len());
         }
+    }
+
+    /// What an XDP program has left in the eight octets in front of a frame that came
+    /// (bpf_xdp_adjust_meta), in the order of this machine; 0 where it has left nothing. To be asked
+    /// before the frame is changed.
+    ///
+    /// # Panics
+    /// Where the frame is of another memory.
+    #[must_use]
+    pub fn left_in_front(&self, frame: &Frame) -> u64 {
+        let Some(start) = frame.start.checked_sub(LEFT as u32) else { return 0 };
+        let place = self.place(frame, start, LEFT as u32);
+        let mut octets = [0; LEFT];
+        // SAFETY: as in `octets`.
+        unsafe { octets.as_mut_ptr().copy_from_nonoverlapping(place, LEFT) };
+        u64::from_ne_bytes(octets)
+    }
+
+    /// Has nothing left in front of the frame that comes next to a chunk.
+    pub(super) fn forget_left(&self, frame: &Frame) {
+        let place = self.place(frame, (HEADROOM - LEFT) as u32, LEFT as u32);
+        // SAFETY: as in `octets`; nobody else has the frame.
+        unsafe { place.write_bytes(0, LEFT) };
     }
 
     fn place(&self, frame: &Frame, start: u32, len: u32) -> *mut u8 {

@@ -194,12 +194,19 @@ impl XskReceiver {
         }
     }
 
+    /// Whether no frame came that was not taken.
+    #[must_use]
+    pub fn is_empty(&mut self) -> bool {
+        self.receive.is_empty()
+    }
+
     /// Gives the kernel chunks for frames to come, as far as there are any: up to `level`, with what
     /// it has.
     pub fn refill(&mut self, pool: &mut Pool, level: u32) {
         self.receive.release();
         while self.held < level {
             let Some(frame) = pool.take() else { break };
+            pool.umem().forget_left(&frame);
             if !self.fill.put(u64::from(frame.chunk()) * CHUNK as u64) {
                 pool.give(frame);
                 break;

@@ -149,18 +149,24 @@ impl<T: Copy> Consumer<T> {
 
     /// As [`Consumer::pop`]; the kernel gets the room with the next [`Consumer::release`].
     pub(crate) fn take(&mut self) -> Option<T> {
-        let ring = &mut self.0;
-        if ring.other == ring.next {
-            ring.other = ring.producer().load(Ordering::Acquire);
-            if ring.other == ring.next {
-                return None;
-            }
+        if self.is_empty() {
+            return None;
         }
+        let ring = &mut self.0;
         // SAFETY: the entry lies in the ring, and is this side's until `consumer` passes it; any
         // octets are a `T`, which is a number or a structure of numbers.
         let value = unsafe { ring.entry(ring.next).read() };
         ring.next = ring.next.wrapping_add(1);
         Some(value)
+    }
+
+    /// Whether there is no entry.
+    pub(crate) fn is_empty(&mut self) -> bool {
+        let ring = &mut self.0;
+        if ring.other == ring.next {
+            ring.other = ring.producer().load(Ordering::Acquire);
+        }
+        ring.other == ring.next
     }
 
     /// Gives the room of what was taken back.

@@ -90,7 +90,8 @@ impl UserPlane {
             }
             Ok(entered)
         };
-        let forwarder = Forwarder::start(Plane::new(MAX_PORTS), config.poll, prepare)?;
+        let plane = Plane::with_room(MAX_PORTS, config.max_streams as usize);
+        let forwarder = Forwarder::start(plane, config.poll, prepare)?;
         Ok(Self {
             forwarder,
             ports: BTreeMap::new(),

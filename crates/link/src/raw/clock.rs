@@ -1,0 +1,88 @@
+//! When frames came: the kernel's stamps by the clock of time-outs.
+
+use std::mem::zeroed;
+
+/// How far a stamp may be from now. Beyond it the time of day was set, or an octet in front of a frame
+/// is none of a stamp.
+const OLDEST_NS: u64 = 10_000_000_000;
+const NEWEST_NS: u64 = 1_000_000_000;
+
+/// CLOCK_MONOTONIC, to a tick of the kernel, and how far CLOCK_REALTIME is from it: to be read anew for
+/// each batch of frames, which costs next to nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    now_ns: u64,
+    /// CLOCK_REALTIME less CLOCK_MONOTONIC.
+    realtime_ahead_ns: i64,
+}
+
+impl Clock {
+    /// Reads both.
+    #[must_use]
+    pub fn read() -> Self {
+        // Both go forward at a tick, together: between two readings that are alike there was none.
+        let mut before = coarse(libc::CLOCK_MONOTONIC_COARSE);
+        loop {
+            let realtime = coarse(libc::CLOCK_REALTIME_COARSE);
+            let now_ns = coarse(libc::CLOCK_MONOTONIC_COARSE);
+            if now_ns == before {
+                return Self { now_ns, realtime_ahead_ns: realtime as i64 - now_ns as i64 };
+            }
+            before = now_ns;
+        }
+    }
+
+    /// CLOCK_MONOTONIC when it was read, in nanoseconds, or up to a tick before.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// When a frame came that has this stamp of CLOCK_MONOTONIC; now where it cannot be that.
+    #[must_use]
+    pub fn arrival(&self, stamp_ns: u64) -> u64 {
+        let possible = self.now_ns.saturating_sub(OLDEST_NS)..=self.now_ns + NEWEST_NS;
+        if possible.contains(&stamp_ns) { stamp_ns } else { self.now_ns }
+    }
+
+    /// As [`Clock::arrival`], with a stamp of CLOCK_REALTIME.
+    pub(super) fn arrival_by_realtime(&self, stamp_ns: u64) -> u64 {
+        self.arrival((stamp_ns as i64).wrapping_sub(self.realtime_ahead_ns) as u64)
+    }
+}
+
+fn coarse(clock: libc::clockid_t) -> u64 {
+    // SAFETY: timespec is plain data, for which zeros are a value.
+    let mut time: libc::timespec = unsafe { zeroed() };
+    // SAFETY: the timespec lives through the call. Every kernel has these clocks.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_by_either_clock_are_the_same_time() {
+        let clock = Clock::read();
+        let (realtime, monotonic) = (coarse(libc::CLOCK_REALTIME), coarse(libc::CLOCK_MONOTONIC));
+        let found = clock.arrival_by_realtime(realtime);
+        // What passes between the readings above.
+        assert!(found.abs_diff(monotonic) < 500_000_000, "{found} {monotonic}");
+        assert!(clock.now_ns() <= monotonic);
+    }
+
+    #[test]
+    fn what_cannot_be_a_stamp_is_now() {
+        let clock = Clock { now_ns: 20_000_000_000, realtime_ahead_ns: 1_000 };
+        for stamp in [0, 9_999_999_999, 21_000_000_001, u64::MAX] {
+            assert_eq!(clock.arrival(stamp), 20_000_000_000, "{stamp}");
+        }
+        for stamp in [10_000_000_000, 19_999_999_999, 20_000_000_001, 21_000_000_000] {
+            assert_eq!(clock.arrival(stamp), stamp);
+            assert_eq!(clock.arrival_by_realtime(stamp + 1_000), stamp);
+        }
+        assert_eq!(clock.arrival_by_realtime(0), 20_000_000_000);
+    }
+}
