@@ -19,7 +19,10 @@ mod raw_socket;
 use std::{env, fmt, io::Write, path::Path, thread};
 
 use nix::{
-    sys::statfs::{BPF_FS_MAGIC, statfs},
+    sys::{
+        resource::{Resource, getrlimit, setrlimit},
+        statfs::{BPF_FS_MAGIC, statfs},
+    },
     unistd::geteuid,
 };
 
@@ -109,6 +112,7 @@ impl Feature {
 /// Where the feature is missing and `ONBEAT_REQUIRE_ALL` is `1`.
 #[must_use]
 pub fn require(feature: Feature) -> bool {
+    allow_descriptors();
     match feature.missing() {
         Some(reason) => skip(&format!("{feature}: {reason}")),
         None => true,
@@ -132,6 +136,17 @@ pub fn require_all(features: &[Feature]) -> bool {
 #[must_use]
 pub fn require_that(available: bool, what: &str) -> bool {
     available || skip(what)
+}
+
+/// Lets this process have as many open files as it may: tests that run side by side, one on each
+/// CPU, open more than the 1,024 that shells give.
+fn allow_descriptors() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        if soft < hard {
+            // Who needs more than there are then is told so.
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+        }
+    }
 }
 
 fn skip(what: &str) -> bool {

@@ -43,9 +43,11 @@ impl Member {
             Some(Some(timeout_ms)) => self.decide(copy, u64::from(timeout_ms) * 1_000_000),
         };
         if copy.sure {
-            // Accepted or not, it is the last one now.
-            self.last.clear();
             self.since = copy.at;
+            // Accepted or not, it is the last one now; one without a number leaves the last as it is.
+            if copy.number.is_some() {
+                self.last.clear();
+            }
         }
         self.last.extend(copy.number);
         self.until = copy.until;

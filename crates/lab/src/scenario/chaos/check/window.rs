@@ -83,17 +83,21 @@ impl Window {
             functions.filter_map(|function| function.recover)
         };
         let times = exits(left);
-        if times.is_empty() {
-            let away = |copy: &&In| {
-                let span = Span { from: copy.at, to: copy.gone };
-                let function = copy.era.and_then(|era| place.eras()[era].function.as_ref());
-                function.is_none_or(|f| f.egress.iter().all(|e| place.is_away(e.port, span)))
-            };
-            if came.iter().any(away) {
-                let to = came.iter().map(|copy| copy.until).max().unwrap_or(first.until);
-                self.unseen.push((number, Span { from: first.at, to }));
-            }
+        let away = |copy: &&&In| {
+            let span = Span { from: copy.at, to: copy.gone };
+            let function = copy.era.and_then(|era| place.eras()[era].function.as_ref());
+            function.is_none_or(|f| f.egress.iter().all(|e| place.is_away(e.port, span)))
+        };
+        let mut away: Vec<&&In> = came.iter().filter(away).collect();
+        if times.is_empty() && !away.is_empty() {
+            let to = came.iter().map(|copy| copy.until).max().unwrap_or(first.until);
+            self.unseen.push((number, Span { from: first.at, to }));
+            away.remove(0);
         }
+        // Match recovery may accept each copy, where another frame came in between.
+        let repeats = |copy: &&In| recovers(copy.span()).any(|recover| recover.history.is_none());
+        let again = away.iter().filter(|copy| repeats(copy));
+        self.unseen.extend(again.map(|copy| (number, copy.span())));
         for (turn, to) in times.into_iter().enumerate() {
             // The copy that was accepted is none that came too long before, nor one that an earlier
             // exit needs.

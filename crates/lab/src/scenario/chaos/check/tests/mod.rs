@@ -389,6 +389,51 @@ fn what_individual_recovery_discards_does_not_go_on() {
     trace.breaks(&[Rule::Delivered]);
 }
 
+#[test]
+fn what_has_no_number_leaves_individual_recovery_as_it_is() {
+    let mut function = relay();
+    function.individual_ms = Some(500);
+    let mut trace = Trace::new(function);
+    for sequence in 0..100 {
+        let (at, number) = (sequence * PERIOD, Some(sequence as u16));
+        trace.add(at, 0, true, sequence, number);
+        trace.add(at + 500, 0, true, sequence, None);
+        trace.add(at + 1000, 0, true, sequence, number);
+        trace.add(at + LATENCY, 1, false, sequence, None);
+    }
+    let (individual, inputs, outputs) = (vec![(0, 100)], vec![(0, 300)], vec![(1, 100)]);
+    let stream = CountedStream { inputs, individual, outputs, ..CountedStream::default() };
+    let (unmatched, inputs) = (vec![0; 3], vec![300, 0, 0]);
+    trace.case.counted = vec![Some(Counted { streams: vec![Some(stream)], unmatched, inputs })];
+    trace.breaks(&[]);
+}
+
+#[test]
+fn match_recovery_may_accept_a_frame_again_while_its_way_out_is_away() {
+    const AWAY: std::ops::Range<u64> = 100..210;
+    let counted = |again: u64| {
+        let mut trace = Trace::eliminated(None);
+        for sequence in AWAY {
+            trace.frame(2, true, sequence).at += 5 * PERIOD;
+            trace.remove(0, false, sequence);
+        }
+        trace.disturb(Some(0), AWAY.start * PERIOD - 1, (AWAY.end + 5) * PERIOD + PERIOD / 2 + MS);
+        for sequence in AWAY.end..AWAY.end + 6 {
+            trace.remove(0, false, sequence);
+        }
+        let counted = trace.case.counted[0].as_mut().unwrap();
+        let stream = stream(counted);
+        stream.outputs[0].1 += again;
+        let recovery = stream.recovery.as_mut().unwrap();
+        recovery.passed += again;
+        recovery.discarded -= again;
+        trace.sorted()
+    };
+    let copies = AWAY.end - AWAY.start;
+    counted(copies).breaks(&[]);
+    assert!(counted(copies + 20).rules().contains(&Rule::Counters));
+}
+
 /// The plainest vector recovery: a list of what was accepted.
 struct Plain {
     history: u16,
