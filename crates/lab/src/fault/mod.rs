@@ -6,4 +6,5 @@ mod line;
 mod wire;
 
 pub use impair::{Fate, Impairment, MAX_HELD, Model};
+pub(crate) use wire::prefer_this_thread;
 pub use wire::{Direction, Wire, WireCounters};

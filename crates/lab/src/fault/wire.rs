@@ -279,7 +279,7 @@ enum Sent {
 }
 
 /// A real wire waits for no scheduler. Where real-time priority is not to be had, this one does.
-fn prefer_this_thread() {
+pub(crate) fn prefer_this_thread() {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the parameters live through the call; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };

@@ -23,6 +23,7 @@ pub mod spec;
 mod story;
 mod talk;
 mod tap;
+mod tick;
 mod trial;
 
 use std::collections::BTreeMap;

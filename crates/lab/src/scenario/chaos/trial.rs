@@ -12,11 +12,12 @@ use super::super::stage::Stage;
 use super::act::{self, Actor, Log, host, topology};
 use super::check::{Case, Counted, CountedRecovery, CountedStream, Sighting, Verdict, check};
 use super::decode::Decoded;
-use super::plan::{Node, Plan};
+use super::plan::{HOST, Node, Plan};
 use super::schedule::Step;
 use super::spec::Function;
 use super::talk::{Rates, Talker};
 use super::tap::{Captured, Taps};
+use super::tick;
 use crate::clock::{SECOND, now_ns};
 use crate::interrupt::{pause_until, wait_until};
 use crate::{Result, World};
@@ -56,7 +57,7 @@ pub(super) fn run(
 ) -> Result<Trial> {
     let program: PathBuf = stage.options.onbeat_bin.clone();
     let mut world = stage.open(&topology(&plan, configured))?;
-    let taps = Taps::start()?;
+    let (taps, ticks) = (Taps::start()?, tick::Watch::start()?);
     let rates: Rates =
         Arc::new(plan.streams.iter().map(|stream| AtomicU64::new(stream.rate)).collect());
     let log = Log::new(&plan);
@@ -102,14 +103,15 @@ pub(super) fn run(
     pause_until(life_ns, || tell("no more faults"))?;
     let refused: u64 = talkers.into_iter().map(Talker::stop).sum();
     let log = actor.log;
-    let mut inconclusive = doubts(&world, refused, log.overrun);
+    let mut inconclusive = doubts(&plan, &world, refused, log.overrun)?;
     let (statuses, settled) = settled_statuses(stage, &world, &taps)?;
     if !settled {
         inconclusive.push(format!("frames still flowed {} s after the last", BOUND.as_secs()));
     }
     drop(world);
     let captured = taps.stop();
-    Ok(judge(plan, steps, log, captured, &statuses, inconclusive))
+    let clock_late_ns = ticks.latest_ns();
+    Ok(judge(plan, steps, log, captured, (&statuses, clock_late_ns), inconclusive))
 }
 
 /// What nodes count when nothing flows any more, and whether that came about.
@@ -135,7 +137,7 @@ fn settled_statuses(
 }
 
 /// What was captured and did not pass.
-fn doubts(world: &World, refused: u64, overrun: u64) -> Vec<String> {
+fn doubts(plan: &Plan, world: &World, refused: u64, overrun: u64) -> Result<Vec<String>> {
     let mut doubts = Vec::new();
     if refused > 0 {
         doubts.push(format!("the hosts' interfaces did not take {refused} frames"));
@@ -144,7 +146,15 @@ fn doubts(world: &World, refused: u64, overrun: u64) -> Vec<String> {
     if overrun > 0 {
         doubts.push(format!("wires had no room for {overrun} frames"));
     }
-    doubts
+    // No fault befalls these: what they drop had no room, behind all that is judged.
+    for east in [false, true] {
+        let node = &plan.nodes[plan.edge(east)].name;
+        let dropped = world.handle(node)?.statistics(HOST)?.tx_dropped;
+        if dropped > 0 {
+            doubts.push(format!("the host of {node} had no room for {dropped} frames"));
+        }
+    }
+    Ok(doubts)
 }
 
 /// Hands everything to the checker.
@@ -153,7 +163,7 @@ pub(super) fn judge(
     steps: Vec<Step>,
     log: Log,
     captured: Captured,
-    statuses: &[NodeStatus],
+    (statuses, clock_late_ns): (&[NodeStatus], u64),
     mut inconclusive: Vec<String>,
 ) -> Trial {
     if captured.missed > 0 {
@@ -202,6 +212,7 @@ pub(super) fn judge(
         sightings,
         corrupted,
         foreign,
+        clock_late_ns,
         counted: counted.collect(),
     };
     let verdict = check(&case);

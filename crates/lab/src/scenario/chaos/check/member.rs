@@ -7,7 +7,7 @@
 use super::super::spec::{Function, Span};
 use super::Place;
 use super::copies::In;
-use super::window::TIMEOUT_SLACK_NS;
+use super::window::slack_ns;
 
 /// Whether a copy goes on to the functions behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,13 +25,14 @@ pub(super) struct Member {
     /// When the last copy came that surely came to it, and when the last of all had been worked on.
     since: u64,
     until: u64,
+    slack_ns: u64,
 }
 
 impl Member {
     /// At its beginning.
     pub(super) fn new(place: Place<'_>) -> Self {
         let resets = place.resets(|a: &Function, b: &Function| a.individual_ms == b.individual_ms);
-        Self { resets, last: Vec::new(), since: 0, until: 0 }
+        Self { resets, last: Vec::new(), since: 0, until: 0, slack_ns: slack_ns(place) }
     }
 
     /// The next copy that came by its port.
@@ -56,12 +57,12 @@ impl Member {
 
     fn decide(&self, copy: &In, timeout_ns: u64) -> Passes {
         let Some(number) = copy.number else { return Passes::Not };
-        let over = copy.at.saturating_sub(self.until) >= timeout_ns + TIMEOUT_SLACK_NS;
+        let over = copy.at.saturating_sub(self.until) >= timeout_ns + self.slack_ns;
         if over || !self.last.contains(&number) {
             return Passes::Surely;
         }
         let gap = Span { from: self.since, to: copy.until };
-        let may_be_over = gap.to.saturating_sub(gap.from) + TIMEOUT_SLACK_NS >= timeout_ns
+        let may_be_over = gap.to.saturating_sub(gap.from) + self.slack_ns >= timeout_ns
             || self.resets.iter().any(|reset| reset.meets(gap));
         if may_be_over || self.last.iter().any(|last| *last != number) {
             return Passes::Maybe;

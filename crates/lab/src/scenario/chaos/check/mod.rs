@@ -74,6 +74,8 @@ pub struct Case {
     pub corrupted: u64,
     /// By node: frames of nobody that entered, by port.
     pub foreign: Vec<Vec<u64>>,
+    /// How late the clock of time-outs was at most (ns).
+    pub clock_late_ns: u64,
     /// By node: what it counted, read when nothing flowed any more; `None`: it was not asked.
     pub counted: Vec<Option<Counted>>,
 }

@@ -11,7 +11,7 @@ use super::Place;
 use super::copies::{Element, In, Out};
 
 /// How exactly data planes see time-outs: the coarse clock of the kernel, and the way of a frame.
-pub(super) const TIMEOUT_SLACK_NS: u64 = 30_000_000;
+const TIMEOUT_SLACK_NS: u64 = 30_000_000;
 const MS: u64 = 1_000_000;
 
 /// A frame that a recovery function accepted.
@@ -41,6 +41,12 @@ pub(super) struct Window {
     by_number: HashMap<u16, Vec<usize>>,
     resets: Vec<Span>,
     bound_ns: u64,
+    slack_ns: u64,
+}
+
+/// How far time-outs may be from where captures have them.
+pub(super) fn slack_ns(place: Place<'_>) -> u64 {
+    TIMEOUT_SLACK_NS + place.case.clock_late_ns
 }
 
 /// Signed distance of 16-bit numbers.
@@ -62,6 +68,7 @@ impl Window {
             by_number: HashMap::new(),
             resets,
             bound_ns: element.bound_ns,
+            slack_ns: slack_ns(place),
         };
         for (sequence, came, left) in element.frames() {
             window.add(place, sequence, came, left);
@@ -160,7 +167,7 @@ impl Window {
     fn may_reset(&self, before: &Accepted, after: &Accepted) -> bool {
         let between = Span { from: before.span.from, to: after.span.to };
         let timeout_ns = u64::from(before.recover.timeout_ms.min(after.recover.timeout_ms)) * MS;
-        let waited = between.to.saturating_sub(between.from) + TIMEOUT_SLACK_NS;
+        let waited = between.to.saturating_sub(between.from) + self.slack_ns;
         timeout_ns != 0 && waited >= timeout_ns
             || self.resets.iter().any(|reset| reset.meets(between))
     }
@@ -169,7 +176,7 @@ impl Window {
     fn must_reset(&self, from: u64, to: u64, recover: &Recover) -> bool {
         let timeout_ns = u64::from(recover.timeout_ms) * MS;
         timeout_ns != 0
-            && to.saturating_sub(from) >= timeout_ns + TIMEOUT_SLACK_NS
+            && to.saturating_sub(from) >= timeout_ns + self.slack_ns
             && !self.unseen_within(Span { from, to })
     }
 
@@ -231,7 +238,7 @@ impl Window {
 
     /// Whether the function surely takes any number: it has begun, or its time has run out.
     fn is_fresh(&self, copy: &In, recover: &Recover) -> bool {
-        let timeout_ns = u64::from(recover.timeout_ms) * MS + TIMEOUT_SLACK_NS;
+        let timeout_ns = u64::from(recover.timeout_ms) * MS + self.slack_ns;
         let limit = match recover.timeout_ms {
             0 => 0,
             _ => copy.at.saturating_sub(timeout_ns),
