@@ -145,17 +145,22 @@ impl Through {
         }
         let mut rogue = Range::default();
         for copy in element.ins.iter().filter(|copy| copy.until >= since.from) {
-            let function = copy.era.and_then(|era| place.eras()[era].function.as_ref());
-            let recover = function.and_then(|function| function.recover);
-            let (Some(recover), Some(number)) =
-                (recover.or_else(|| place.any_recover()), copy.number)
-            else {
-                continue;
+            let Some(number) = copy.number else { continue };
+            // Where the function changes it may have been either that had the copy.
+            let eras = match copy.era {
+                Some(era) => &place.eras()[era..=era],
+                None => place.possibly(copy.span()),
             };
-            let Some(history) = recover.history else { continue };
-            let (surely, possibly) = window.is_rogue(copy, number, history);
-            rogue.least += u64::from(surely && copy.sure && copy.at >= since.to);
-            rogue.most += u64::from(possibly || !copy.sure);
+            let recovers = eras.iter().filter_map(|era| era.function.as_ref()?.recover);
+            let mut recovers = recovers.peekable();
+            let any = if recovers.peek().is_none() { place.any_recover() } else { None };
+            let histories = recovers.chain(any).filter_map(|recover| recover.history);
+            let found: Vec<(bool, bool)> =
+                histories.map(|history| window.is_rogue(copy, number, history)).collect();
+            let surely = copy.sure && found.iter().any(|(surely, _)| *surely);
+            let possibly = found.iter().any(|(_, possibly)| *possibly);
+            rogue.least += u64::from(surely && copy.at >= since.to);
+            rogue.most += u64::from(possibly || !copy.sure && !found.is_empty());
         }
         let unmatched = unmatched.collect();
         Self { inputs, individual, accepted, discarded, rogue, tagless, unmatched, function }

@@ -409,6 +409,23 @@ fn what_has_no_number_leaves_individual_recovery_as_it_is() {
 }
 
 #[test]
+fn a_frame_that_comes_while_its_function_changes_may_be_rogue_to_the_one_before() {
+    let counted = |rogue: u64| {
+        let mut trace = Trace::eliminated(Some(8));
+        trace.frame(2, true, 60).at += 40 * PERIOD;
+        let begins =
+            Span { from: BEGIN + 100 * PERIOD + 2 * LATENCY, to: BEGIN + 101 * PERIOD - LATENCY };
+        let era = Era { begins, function: Some(eliminator(None)), step: None };
+        trace.case.eras[0][0].push(era);
+        recovery(trace.case.counted[0].as_mut().unwrap()).rogue = rogue;
+        trace.sorted()
+    };
+    counted(0).breaks(&[]);
+    counted(1).breaks(&[]);
+    counted(9).breaks(&[Rule::Counters]);
+}
+
+#[test]
 fn match_recovery_may_accept_a_frame_again_while_its_way_out_is_away() {
     const AWAY: std::ops::Range<u64> = 100..210;
     let counted = |again: u64| {
