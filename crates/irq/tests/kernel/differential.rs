@@ -30,13 +30,20 @@ fn the_kernel_and_the_pure_ledger_agree() {
         for flow in &flows {
             flow.pass(100, 512);
         }
+        // Packets of two sockets in a poll: times are taken, for each packet.
+        for flow in &flows[..2] {
+            flow.send(16, 512);
+        }
+        for flow in &flows[..2] {
+            flow.read(16);
+        }
         replay(&mut events);
     }
     tracer.stop();
     replay(&mut events);
     assert_eq!(tracer.losses().unwrap(), Default::default());
 
-    for seen in ["thread", "softirq", "arrive", "deliver", "poll"] {
+    for seen in ["thread", "softirq", "arrive", "deliver", "count", "poll"] {
         assert!(kinds.get(seen).is_some_and(|count| *count > 100), "{seen}: {kinds:?}");
     }
     let pure: BTreeMap<u32, Accounts> =
@@ -66,6 +73,7 @@ fn kind(what: &What) -> &'static str {
         What::HardirqEnter | What::HardirqExit => unreachable!("{what:?} is not told"),
         What::Arrive(_) => "arrive",
         What::Deliver { .. } => "deliver",
+        What::Count { .. } => "count",
         What::PollEnd { .. } => "poll",
     }
 }

@@ -173,10 +173,7 @@ pub(crate) fn this_process() -> Process {
 
 /// A process as the ledger names it.
 pub(crate) fn process(pid: u32) -> Process {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let (_, rest) = text.rsplit_once(')').unwrap();
-    let start_ticks: u64 = rest.split_whitespace().nth(19).unwrap().parse().unwrap();
-    Process { pid, start_ticks: start_ticks as u32 }
+    onbeat_irq::names::process(pid).expect("it is there")
 }
 
 /// The accounts of all CPUs together, with each socket's in its owner's.
