@@ -9,6 +9,7 @@ mod common;
 #[path = "../crates/irq/tests/kernel/harness.rs"]
 mod harness;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -18,6 +19,7 @@ use std::process::{Child, Command, Stdio};
 use common::json::{can_validate, validate};
 use common::{Ran, program, run};
 use harness::{World, possible};
+use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -94,7 +96,15 @@ fn top_shows_who_reads_while_it_reads() {
     let flow = world.flow();
     let device = format!("r0@{}", world.receiver.namespace().inode());
     let mut top = Running::start(&[
-        "irq", "top", "--json", "--interval", "100ms", "--per-cpu", "--device", "r0", "--sort",
+        "irq",
+        "top",
+        "--json",
+        "--interval",
+        "100ms",
+        "--per-cpu",
+        "--device",
+        "r0",
+        "--sort",
         "packets",
     ]);
     let mut lines = BufReader::new(top.0.stdout.take().expect("a pipe")).lines();
@@ -135,6 +145,32 @@ fn top_shows_who_reads_while_it_reads() {
     drop(lines);
     let ran = top.end();
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+}
+
+/// The ledger's programs and tables that are there, those of others among them.
+fn objects() -> BTreeSet<(&'static str, u32)> {
+    let programs = ProgInfoIter::default()
+        .filter(|program| program.name.to_string_lossy().starts_with("on_"))
+        .map(|program| ("program", program.id));
+    let tables = MapInfoIter::default()
+        .filter(|table| ["cpus", "rows", "owners"].iter().any(|name| table.name == *name))
+        .map(|table| ("table", table.id));
+    programs.chain(tables).collect()
+}
+
+#[test]
+fn killed_it_leaves_nothing() {
+    if !possible() {
+        return;
+    }
+    let before = objects();
+    let mut top = Running::start(&["irq", "top", "--json", "--interval", "50ms"]);
+    let mut line = String::new();
+    BufReader::new(top.0.stdout.take().expect("a pipe")).read_line(&mut line).expect("text");
+    let ours: BTreeSet<_> = objects().difference(&before).copied().collect();
+    assert!(ours.len() >= 15, "{ours:?}");
+    drop(top);
+    common::wait_for("programs and tables go", || objects().intersection(&ours).next().is_none());
 }
 
 #[test]
@@ -188,9 +224,11 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
     let off = times[8].as_f64().expect("a number");
     assert_eq!(part[4].as_f64().expect("a number") - suffered(&ours), off);
     let series = result["figures"]["caused, over time"]["series"].as_array().expect("series");
-    assert!(series.iter().any(|line| line["name"].as_str().is_some_and(|name| {
-        name.starts_with(&format!("{} ", std::process::id()))
-    })));
+    assert!(series.iter().any(|line| {
+        line["name"]
+            .as_str()
+            .is_some_and(|name| name.starts_with(&format!("{} ", std::process::id())))
+    }));
     let html = fs::read_to_string(&page.0).expect("a page");
     assert!(html.contains("<svg") && html.contains(&device));
     let text = run(&["irq", "report", file.path()]);

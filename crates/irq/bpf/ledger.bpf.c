@@ -295,8 +295,8 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 }
 
 /*
- * A tick of a clock of ours, for the algorithm of the paper. It comes as a hard interrupt, so that it
- * only reads what the others write.
+ * A tick of a clock of ours, for the algorithm of the paper. It comes as a hard interrupt, so that
+ * it only reads what the others write.
  */
 SEC("perf_event")
 int on_tick(void *ctx)

@@ -82,7 +82,7 @@ static __always_inline void read_by(struct sock *sk, const struct task_struct *t
 	struct reader *known = bpf_sk_storage_get(&owners, sk, NULL, 0), now;
 	__u64 start = task->group_leader->start_boottime, cookie;
 
-	if (known && known->owner.pid == task->tgid && known->start_boottime == start)
+	if (known && known->owner.pid == (__u32)task->tgid && known->start_boottime == start)
 		return;
 	now.owner = owner_of(task);
 	now.start_boottime = start;
@@ -92,8 +92,8 @@ static __always_inline void read_by(struct sock *sk, const struct task_struct *t
 		bpf_map_update_elem(&found, &cookie, &now.owner, BPF_ANY);
 	} else {
 		/*
-		 * At once: another CPU may charge a packet to it. Two readers at a time may leave the
-		 * start of one with the other's number; the next to read puts that right.
+		 * At once: another CPU may charge a packet to it. Two readers at a time may leave
+		 * the start of one with the other's number; the next to read puts that right.
 		 */
 		*(volatile __u64 *)&known->owner = *(__u64 *)&now.owner;
 		known->start_boottime = start;

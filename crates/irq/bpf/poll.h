@@ -97,8 +97,7 @@ __noinline int alone(struct cpu *cpu, const struct irq_key *key)
 {
 	if (!cpu || !key)
 		return 0;
-	return cpu->over || !cpu->entries ||
-	       (cpu->entries == 1 && same(&cpu->entry[0].key, key));
+	return cpu->over || !cpu->entries || (cpu->entries == 1 && same(&cpu->entry[0].key, key));
 }
 
 static __always_inline void add_packets(struct cpu *cpu, struct entry *e, __u32 packets, __u64 ns)

@@ -66,8 +66,8 @@ static __always_inline void end(struct cpu *cpu, __u64 now, const struct irq_key
 }
 
 /*
- * A thread of NAPI that nobody else wants the CPU of runs for as long as packets come: of so much of
- * its run it is noted whose time it is before it ends.
+ * A thread of NAPI that nobody else wants the CPU of runs for as long as packets come: of so much
+ * of its run it is noted whose time it is before it ends.
  */
 #define LONG_RUN_NS 1000000
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use onbeat_netdev::{Handle, Namespace};
 
@@ -16,6 +16,9 @@ pub struct Devices {
     /// The namespaces that were there when they were last listed, and a file of each; `None`: look
     /// again.
     namespaces: Option<HashMap<u32, PathBuf>>,
+    /// Namespaces that no process is in and that have no name: a descriptor of somebody's keeps them.
+    /// Looked for once, since that takes a look at all descriptors there are.
+    held: HashMap<u32, Option<PathBuf>>,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +51,7 @@ impl Devices {
     /// As [`Processes::refresh`](super::Processes::refresh).
     pub fn refresh(&mut self) {
         self.seen.retain(|_, seen| std::mem::replace(&mut seen.fresh, false));
+        self.held.retain(|netns, _| self.seen.keys().any(|device| device.netns == *netns));
         self.namespaces = None;
     }
 
@@ -56,8 +60,15 @@ impl Devices {
         if here.inode() as u32 == device.netns {
             return name_in(&here, device.index);
         }
-        let path = self.namespaces.get_or_insert_with(namespaces).get(&device.netns)?;
-        let namespace = Namespace::from_path(path).ok()?;
+        let known = self.namespaces.get_or_insert_with(namespaces);
+        let namespace = match known.get(&device.netns) {
+            Some(path) => Namespace::from_path(path),
+            None => {
+                let held = self.held.entry(device.netns).or_insert_with(|| held(device.netns));
+                Namespace::from_path(held.as_ref()?)
+            }
+        };
+        let namespace = namespace.ok()?;
         // Another one may have the file's name by now.
         if namespace.inode() as u32 != device.netns {
             return None;
@@ -70,19 +81,31 @@ fn name_in(namespace: &Namespace, index: u32) -> Option<String> {
     Some(Handle::in_namespace(namespace).ok()?.link_by_index(index).ok()?.name)
 }
 
-/// The network namespaces of all threads' processes, of those with a name, and of open descriptors of
-/// this process, by inode.
+/// The network namespaces of all processes and those with a name, by inode.
 fn namespaces() -> HashMap<u32, PathBuf> {
-    let entries = |directory: &str| fs::read_dir(directory).into_iter().flatten().flatten();
-    let of_processes = entries("/proc")
-        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit()))
-        .map(|entry| entry.path().join("ns/net"));
-    let named = ["/run/netns", "/run/docker/netns", "/proc/self/fd"]
-        .into_iter()
-        .flat_map(entries)
-        .map(|entry| entry.path());
+    let named = ["/run/netns", "/run/docker/netns"].into_iter().flat_map(entries);
+    let of_processes = processes().map(|process| process.join("ns/net"));
     let of = |path: PathBuf| Some((fs::metadata(&path).ok()?.ino() as u32, path));
     named.chain(of_processes).filter_map(of).collect()
+}
+
+/// An open descriptor of a network namespace, of any process.
+fn held(netns: u32) -> Option<PathBuf> {
+    let name = PathBuf::from(format!("net:[{netns}]"));
+    let mut descriptors = processes().flat_map(|process| entries(process.join("fd")));
+    descriptors.find(|path| fs::read_link(path).is_ok_and(|target| target == name))
+}
+
+fn processes() -> impl Iterator<Item = PathBuf> {
+    let is_number = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
+    };
+    entries("/proc").filter(is_number)
+}
+
+fn entries(directory: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
 }
 
 #[cfg(test)]
@@ -115,13 +138,14 @@ mod tests {
         }
         let namespace = Namespace::new().unwrap();
         let handle = Handle::in_namespace(&namespace).unwrap();
-        handle.create_dummy("d0").or_else(|_| {
-            use onbeat_netdev::VethEnd;
-            handle.create_veth(&VethEnd::new("d0"), &VethEnd::new("d1"))
-        })
-        .unwrap();
-        let device =
-            Device { netns: namespace.inode() as u32, index: handle.index("d0").unwrap() };
+        handle
+            .create_dummy("d0")
+            .or_else(|_| {
+                use onbeat_netdev::VethEnd;
+                handle.create_veth(&VethEnd::new("d0"), &VethEnd::new("d1"))
+            })
+            .unwrap();
+        let device = Device { netns: namespace.inode() as u32, index: handle.index("d0").unwrap() };
         let name = format!("d0@{}", device.netns);
         let mut devices = Devices::default();
         assert_eq!(devices.name(device), name);

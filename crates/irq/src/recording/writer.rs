@@ -102,7 +102,10 @@ impl<W: Write> Writer<W> {
         let mut processes = HashMap::new();
         for &process in &mentioned.processes {
             let known = names.process(process);
-            if self.processes.get(&process).is_none_or(|before| before.description != known.description)
+            if self
+                .processes
+                .get(&process)
+                .is_none_or(|before| before.description != known.description)
             {
                 if let Some(about) = known.description.clone() {
                     let (command, cgroup) = (about.command, about.cgroup);

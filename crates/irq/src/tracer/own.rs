@@ -13,8 +13,8 @@ use crate::statistics::Statistics;
 /// Time that the ledger took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnCost {
-    /// Its programs in the kernel, on all CPUs, in nanoseconds: what they took while they were watched,
-    /// for as long as it was asked for. Most of it is in the bottom halves' time.
+    /// Its programs in the kernel, on all CPUs, in nanoseconds: as much as they took while they were last
+    /// watched. Most of it is in the bottom halves' time.
     pub programs_ns: u64,
     /// This process, in nanoseconds.
     pub process_ns: u64,
@@ -24,6 +24,8 @@ pub struct OwnCost {
 #[derive(Debug)]
 pub struct OwnWatch {
     under_way: Option<(Statistics, u64, Instant)>,
+    /// The programs' share of one CPU's time, when they were last watched.
+    share: f64,
     process_ns: u64,
 }
 
@@ -33,10 +35,10 @@ impl OwnWatch {
     /// # Errors
     /// Where the kernel does not tell.
     pub fn new() -> Result<Self> {
-        Ok(Self { under_way: None, process_ns: process_ns()? })
+        Ok(Self { under_way: None, share: 0.0, process_ns: process_ns()? })
     }
 
-    /// Begins to watch.
+    /// Begins to watch the programs.
     ///
     /// # Errors
     /// Where the kernel does not count the time of programs.
@@ -46,24 +48,33 @@ impl OwnWatch {
         Ok(())
     }
 
-    /// Stops watching: what the ledger has taken, were all of `length_ns` as what was watched. The time of
-    /// this process is that since the call before.
+    /// Stops watching them.
     ///
     /// # Errors
     /// Where the kernel does not tell.
-    pub fn end(&mut self, tracer: &Tracer, length_ns: u64) -> Result<OwnCost> {
-        let mut cost = OwnCost::default();
+    pub fn end(&mut self, tracer: &Tracer) -> Result<()> {
         if let Some((statistics, before, since)) = self.under_way.take() {
             let watched_ns = since.elapsed().as_nanos().max(1);
             let taken_ns = taken_ns(tracer)? - before;
             drop(statistics);
-            let all_ns = u128::from(taken_ns) * u128::from(length_ns) / watched_ns;
-            cost.programs_ns = all_ns as u64;
+            self.share = taken_ns as f64 / watched_ns as f64;
         }
+        Ok(())
+    }
+
+    /// What the ledger took in this time: its programs as when they were last watched, this process since
+    /// the call before.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn cost(&mut self, length_ns: u64) -> Result<OwnCost> {
         let process_ns = process_ns()?;
-        cost.process_ns = process_ns.saturating_sub(self.process_ns);
+        let since = process_ns.saturating_sub(self.process_ns);
         self.process_ns = process_ns;
-        Ok(cost)
+        Ok(OwnCost {
+            programs_ns: (self.share * length_ns as f64) as u64,
+            process_ns: since,
+        })
     }
 }
 

@@ -72,7 +72,8 @@ impl ProcessRow {
 
     /// With nothing but these parts.
     pub(super) fn with_parts(self, parts: Vec<Part>) -> Self {
-        let bare = Self { caused_ns: 0, packets: 0, ns_per_packet: None, parts: Vec::new(), ..self };
+        let bare =
+            Self { caused_ns: 0, packets: 0, ns_per_packet: None, parts: Vec::new(), ..self };
         parts.into_iter().fold(bare, |mut row, part| {
             row.add(part);
             row

@@ -110,7 +110,10 @@ fn what_nobody_owns_says_where_it_came_from_and_went() {
     let rows = table().unowned;
     let row = |class: &str| rows.iter().find(|row| row.class == class).unwrap();
     let forwarded = row("forwarded");
-    assert_eq!((forwarded.device.as_deref(), forwarded.to.as_deref()), (Some("eth1"), Some("eth2")));
+    assert_eq!(
+        (forwarded.device.as_deref(), forwarded.to.as_deref()),
+        (Some("eth1"), Some("eth2"))
+    );
     assert_eq!(forwarded.direction, Some(Direction::Through));
     assert_eq!(row("dropped").reason.as_deref(), Some("reason 4"));
     assert_eq!(row("tx completion").direction, Some(Direction::Tx));

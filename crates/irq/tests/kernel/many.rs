@@ -92,9 +92,7 @@ fn rows_of_who_has_gone_are_taken_out() {
     loop {
         meter.look().unwrap().cpus.iter().for_each(|cpu| sum.add(cpu));
         let rows = meter.tracer().accounts().unwrap();
-        let is_dead = |cause: &Cause| {
-            matches!(cause, Cause::Process { process, .. } if dead.contains(process))
-        };
+        let is_dead = |cause: &Cause| matches!(cause, Cause::Process { process, .. } if dead.contains(process));
         if !rows.iter().flat_map(|cpu| cpu.caused.keys()).any(is_dead) {
             break;
         }
@@ -106,7 +104,12 @@ fn rows_of_who_has_gone_are_taken_out() {
     let packets = dead.iter().map(|process| caused(&sum, *process, world.device()).packets);
     assert_eq!(packets.sum::<u64>(), 20 * PROCESSES as u64);
     // CPUs were in the middle of something when the programs came and went.
-    assert!(sum.imbalance_ns() * 100 < sum.measured_ns, "{} of {}", sum.imbalance_ns(), sum.measured_ns);
+    assert!(
+        sum.imbalance_ns() * 100 < sum.measured_ns,
+        "{} of {}",
+        sum.imbalance_ns(),
+        sum.measured_ns
+    );
 }
 
 /// A control group that goes with the test.

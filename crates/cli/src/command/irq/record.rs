@@ -137,7 +137,9 @@ impl Running {
             return Ok(Self { child: None, command: String::new() });
         };
         let child = Command::new(program).args(arguments).spawn().map_err(|error| {
-            Failure::new(format!("{program:?} cannot be run: {error}; give a program and its arguments"))
+            Failure::new(format!(
+                "{program:?} cannot be run: {error}; give a program and its arguments"
+            ))
         })?;
         Ok(Self { child: Some(child), command: program.clone() })
     }
@@ -166,8 +168,9 @@ impl Running {
     fn has_ended(&self) -> Result<bool> {
         let Some(child) = &self.child else { return Ok(false) };
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        let status = waitid(Id::Pid(Pid::from_raw(child.id() as i32)), flags)
-            .map_err(|errno| Failure::new(format!("{:?} cannot be waited for: {errno}", self.command)))?;
+        let status = waitid(Id::Pid(Pid::from_raw(child.id() as i32)), flags).map_err(|errno| {
+            Failure::new(format!("{:?} cannot be waited for: {errno}", self.command))
+        })?;
         Ok(status != WaitStatus::StillAlive)
     }
 
@@ -199,9 +202,9 @@ mod tests {
 
     fn record(line: &str) -> std::result::Result<Record, String> {
         match parse(&format!("irq record {line}")).map_err(|error| error.to_string())? {
-            Command::Irq(super::super::Arguments { command: super::super::Irq::Record(record) }) => {
-                Ok(record)
-            }
+            Command::Irq(super::super::Arguments {
+                command: super::super::Irq::Record(record),
+            }) => Ok(record),
             other => panic!("{other:?}"),
         }
     }

@@ -45,9 +45,8 @@ const LINES: usize = 6;
 impl Report {
     pub(super) fn execute(self) -> Result {
         output::check_report(self.html.as_deref())?;
-        let broken = |error: recording::Error| {
-            Failure::new(format!("{}: {error}", self.file.display()))
-        };
+        let broken =
+            |error: recording::Error| Failure::new(format!("{}: {error}", self.file.display()));
         let summary = Summary::of(open(&self.file)?, self.partial).map_err(broken)?;
         let lines = Timelines::of(open(&self.file)?, &summary, LINES).map_err(broken)?;
         let outcome = outcome::of(summary, &lines);
@@ -61,7 +60,8 @@ impl Report {
 }
 
 fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
     let file = File::open(path).map_err(|error| failed(&error))?;
     Reader::open(BufReader::new(file)).map_err(|error| failed(&error))
 }

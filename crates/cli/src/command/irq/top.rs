@@ -194,14 +194,17 @@ mod tests {
 
     fn top(line: &str) -> std::result::Result<Top, String> {
         match parse(&format!("irq top {line}")).map_err(|error| error.to_string())? {
-            Command::Irq(super::super::Arguments { command: super::super::Irq::Top(top) }) => Ok(top),
+            Command::Irq(super::super::Arguments { command: super::super::Irq::Top(top) }) => {
+                Ok(top)
+            }
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn everything_can_be_said() {
-        let found = top("--interval 250ms --count 3 --sort per-packet --device eth0 --per-cpu").unwrap();
+        let found =
+            top("--interval 250ms --count 3 --sort per-packet --device eth0 --per-cpu").unwrap();
         assert_eq!((found.interval, found.count), (Duration::from_millis(250), Some(3)));
         assert_eq!((found.sort.as_str(), found.device.as_deref()), ("per-packet", Some("eth0")));
         assert!(found.per_cpu && !found.json);

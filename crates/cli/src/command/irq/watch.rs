@@ -8,8 +8,11 @@ use onbeat_lab::{clock, interrupt};
 
 use crate::exit::{Failure, Result};
 
-/// What part of an interval the ledger's own programs are watched for: that costs as much again.
+/// What part of an interval the ledger's own programs are watched for, which costs as much again; not for
+/// less than the second, and not more often than the third.
 const WATCHED: u32 = 10;
+const WATCHED_LEAST: Duration = Duration::from_millis(20);
+const WATCHED_EVERY: Duration = Duration::from_secs(1);
 
 /// Shortest interval: looking takes time, too.
 const SHORTEST: Duration = Duration::from_millis(10);
@@ -19,6 +22,7 @@ pub(super) struct Watch {
     pub(super) meter: Meter,
     pub(super) names: Names,
     own: OwnWatch,
+    watched: Option<Instant>,
     due: Instant,
 }
 
@@ -33,7 +37,8 @@ pub(super) struct Look {
 impl Watch {
     pub(super) fn new(tracer: Tracer) -> Result<Self> {
         let meter = Meter::new(tracer)?;
-        Ok(Self { meter, names: Names::new(), own: OwnWatch::new()?, due: Instant::now() })
+        let own = OwnWatch::new()?;
+        Ok(Self { meter, names: Names::new(), own, watched: None, due: Instant::now() })
     }
 
     /// Waits for the end of an interval, and looks. `wait` waits until an instant, and returns false
@@ -46,9 +51,13 @@ impl Watch {
         let begun = Instant::now();
         // Who was late is not made up for.
         self.due = (self.due + length).max(begun + length / 2);
-        self.own.begin(self.meter.tracer())?;
-        let mut on = wait(begun + length / WATCHED)?;
-        let watched = self.own.end(self.meter.tracer(), length.as_nanos() as u64)?;
+        let mut on = true;
+        if self.watched.is_none_or(|at| at + WATCHED_EVERY <= begun + length / 2) {
+            self.watched = Some(begun);
+            self.own.begin(self.meter.tracer())?;
+            on = wait(self.due.min(begun + WATCHED_LEAST.max(length / WATCHED)))?;
+            self.own.end(self.meter.tracer())?;
+        }
         if on {
             on = wait(self.due)?;
         }
@@ -57,7 +66,8 @@ impl Watch {
         for accounts in &mut interval.cpus {
             accounts.resolve(|cookie| self.meter.tracer().owner(cookie));
         }
-        Ok(Look { interval, own: watched, last: !on })
+        let own = self.own.cost(interval.length_ns())?;
+        Ok(Look { interval, own, last: !on })
     }
 }
 
@@ -73,7 +83,9 @@ pub(super) fn wait(until: Instant) -> Result<bool> {
 /// Whether looks can be so close together.
 pub(super) fn check_interval(interval: Duration) -> Result<()> {
     if interval < SHORTEST {
-        return Err(Failure::new(format!("--interval {interval:?} is too short; give 10ms or more")));
+        return Err(Failure::new(format!(
+            "--interval {interval:?} is too short; give 10ms or more"
+        )));
     }
     Ok(())
 }

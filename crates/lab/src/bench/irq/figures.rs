@@ -100,12 +100,8 @@ fn costs(outcome: &mut Outcome, case: &overhead::Case) {
         let figure = Measurement::of_runs("ns", &added);
         outcome.figure(name("what the ledger adds to a packet, received"), figure);
     }
-    let mut programs = Counters::new([
-        ("program", ""),
-        ("runs", ""),
-        ("of a run", "ns"),
-        ("of a packet", "ns"),
-    ]);
+    let mut programs =
+        Counters::new([("program", ""), ("runs", ""), ("of a run", "ns"), ("of a packet", "ns")]);
     for (program, runs) in case.programs.iter().filter(|(_, runs)| runs.count > 0) {
         let time_ns = runs.time_ns as f64;
         programs.row([

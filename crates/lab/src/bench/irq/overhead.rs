@@ -6,8 +6,8 @@ use onbeat_irq::Tracer;
 use onbeat_irq::statistics::{Runs, Statistics};
 use onbeat_report::Progress;
 
-use super::Options;
 use super::super::cpu::Cpus;
+use super::Options;
 use super::flow::{BATCH, Flow, Packets};
 use super::rig::{Cable, Rig};
 use crate::{Result, interrupt};
@@ -54,7 +54,8 @@ pub(super) fn measure(
         let bed = Bed { cable, flow, cpus };
         let mut rounds = Vec::new();
         for round in 0..options.rounds {
-            progress.update(|| format!("overhead, {name}, round {} of {}", round + 1, options.rounds));
+            progress
+                .update(|| format!("overhead, {name}, round {} of {}", round + 1, options.rounds));
             // Neither is always the first.
             let pair = if round % 2 == 0 {
                 let without = bed.rate(options)?.0;
@@ -102,7 +103,11 @@ impl Bed<'_> {
     }
 
     /// What each program takes, in a round of its own: counting costs, too.
-    fn programs(&self, tracer: &mut Tracer, options: &Options) -> Result<(Vec<(String, Runs)>, u64)> {
+    fn programs(
+        &self,
+        tracer: &mut Tracer,
+        options: &Options,
+    ) -> Result<(Vec<(String, Runs)>, u64)> {
         let _statistics = Statistics::enable()?;
         tracer.resume()?;
         let before = tracer.runs()?;

@@ -71,7 +71,8 @@ impl Rig {
             thread = instances.iter().find_map(|instance| instance.pid);
             if thread.is_none() {
                 return Err(Error::Invalid(
-                    "the kernel does not tell which thread polls a device; it takes Linux 6.8".into(),
+                    "the kernel does not tell which thread polls a device; it takes Linux 6.8"
+                        .into(),
                 ));
             }
         }

@@ -164,7 +164,8 @@ fn devices(table: &Table) -> Counters {
         ("packets", ""),
         ("per packet", "ns"),
     ]);
-    let parts = table.processes.iter().flat_map(|row| row.parts.iter().map(move |part| (row, part)));
+    let parts =
+        table.processes.iter().flat_map(|row| row.parts.iter().map(move |part| (row, part)));
     for (row, part) in parts.take(ROWS) {
         let per = (part.packets != 0).then(|| part.ns as f64 / part.packets as f64);
         counters.row([

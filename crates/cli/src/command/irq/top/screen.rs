@@ -18,7 +18,12 @@ use crate::command::irq::watch::Watch;
 use crate::exit::{Failure, Result};
 
 /// Shows the table until somebody ends it, or `count` times.
-pub(super) fn run(watch: Watch, shown: Shown, interval: Duration, count: Option<u64>) -> Result<()> {
+pub(super) fn run(
+    watch: Watch,
+    shown: Shown,
+    interval: Duration,
+    count: Option<u64>,
+) -> Result<()> {
     let terminal = ratatui::try_init()
         .map_err(|error| Failure::new(format!("the terminal cannot be used: {error}")))?;
     let screen = Screen { shown, picture: Picture::default(), held: false, scrolled: 0 };
@@ -277,7 +282,8 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| screen.picture(frame, &all, &[(None, &all)])).unwrap();
         let cells = terminal.backend().buffer().content.chunks(width.into());
-        let line = |cells: &[ratatui::buffer::Cell]| cells.iter().map(|cell| cell.symbol()).collect();
+        let line =
+            |cells: &[ratatui::buffer::Cell]| cells.iter().map(|cell| cell.symbol()).collect();
         cells.map(line).collect::<Vec<String>>().join("\n")
     }
 
@@ -297,7 +303,10 @@ mod tests {
         let line = text.lines().find(|line| line.contains("4000001")).expect(&text);
         assert!(line.contains("(ended)") && line.contains("40.0 %") && line.contains("200 ns"));
         assert!(text.starts_with("softirqs 40.0 % of one CPU"), "{text}");
-        assert!(text.contains("FOR NO PROCESS") && text.contains("onbeat's own programs"), "{text}");
+        assert!(
+            text.contains("FOR NO PROCESS") && text.contains("onbeat's own programs"),
+            "{text}"
+        );
         // However small it is, it is drawn.
         for (width, height) in [(1, 1), (20, 3), (40, 8)] {
             drawn(&mut screen, width, height);
