@@ -1,7 +1,7 @@
 //! `onbeat irq record`
 
 use std::fs::{self, File};
-use std::io::BufWriter;
+use std::io::LineWriter;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant, SystemTime};
@@ -77,7 +77,7 @@ impl Record {
         let mut watch = Watch::new(tracer)?;
         let mut running = Running::start(&self.command)?;
         let written = |error: recording::Error| self.cannot_write(&error);
-        let mut writer = Writer::begin(BufWriter::new(file), begin).map_err(written)?;
+        let mut writer = Writer::begin(LineWriter::new(file), begin).map_err(written)?;
         let deadline = self.length.map(|length| Instant::now() + length);
         loop {
             let look = watch.look(self.interval, |until| running.wait(until, deadline))?;

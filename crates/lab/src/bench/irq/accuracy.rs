@@ -67,14 +67,14 @@ fn cases() -> Vec<Case> {
 pub(super) fn measure(options: &Options, progress: &mut Progress) -> Result<Vec<Case>> {
     let rig = Rig::new()?;
     let cables = [rig.lay(0, true)?, rig.lay(1, true)?];
-    let mut tracer = Tracer::start()?;
+    let tracer = Tracer::start()?;
     let mut cases = cases();
     for round in 0..options.rounds {
         for case in &mut cases {
             progress.update(|| {
                 format!("accuracy, round {} of {}: {}", round + 1, options.rounds, case.name)
             });
-            let found = case.round(&rig, &cables, &mut tracer, options)?;
+            let found = case.round(&rig, &cables, &tracer, options)?;
             case.rounds.push(found);
         }
     }
@@ -86,7 +86,7 @@ impl Case {
         &self,
         rig: &Rig,
         cables: &[Cable; 2],
-        tracer: &mut Tracer,
+        tracer: &Tracer,
         options: &Options,
     ) -> Result<Round> {
         let [(first, _), (second, _)] = self.flows;
@@ -121,7 +121,7 @@ impl Case {
         &self,
         flows: &[Flow; 2],
         cables: &[Cable; 2],
-        tracer: &mut Tracer,
+        tracer: &Tracer,
         options: &Options,
     ) -> Result<Pass> {
         let mut readers = [Reader::start(&flows[0])?, Reader::start(&flows[1])?];

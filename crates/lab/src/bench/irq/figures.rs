@@ -40,10 +40,9 @@ fn checks(outcome: &mut Outcome, case: &accuracy::Case) {
 }
 
 fn errors(outcome: &mut Outcome, case: &accuracy::Case) {
-    for (how, of) in [
-        ("apart", (|round| round.apart) as fn(&Round) -> Shares),
-        ("together", |round| round.together),
-    ] {
+    let ways: [(&str, fn(&Round) -> Shares); 2] =
+        [("apart", |round| round.apart), ("together", |round| round.together)];
+    for (how, of) in ways {
         let values = |value: fn(&Shares) -> f64| -> Vec<f64> {
             case.rounds.iter().map(|round| value(&of(round))).collect()
         };

@@ -2,13 +2,14 @@
 
 use std::io;
 use std::mem::zeroed;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::ptr;
 use std::time::Duration;
 
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{RcvBuf, UdpGroSegment, UdpGsoSegment};
+use onbeat_netdev::Handle;
 
 use super::rig::{Cable, Rig};
 use crate::{Error, Result};
@@ -46,12 +47,12 @@ pub(super) struct Flow {
 
 impl Flow {
     pub(super) fn new(rig: &Rig, cable: &Cable, packets: Packets) -> Result<Self> {
-        let failed = |error| Error::io("open a flow", error);
-        let bind = |host: &onbeat_netdev::Handle, address| {
+        let failed = |error: io::Error| Error::io("open a flow", error);
+        let bind = |host: &Handle, address: Ipv4Addr| -> Result<UdpSocket> {
             host.namespace().run(|| UdpSocket::bind((address, 0)))?.map_err(failed)
         };
         let (writer, reader) = (bind(&rig.sender, cable.from)?, bind(&rig.receiver, cable.to)?);
-        let open = || {
+        let open = || -> io::Result<()> {
             writer.connect(reader.local_addr()?)?;
             reader.set_read_timeout(Some(BOUND))?;
             // A batch of each has room.

@@ -27,7 +27,7 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn start(flow: &Flow) -> Result<Self> {
-        let failed = |error| Error::io("start a process that reads", error);
+        let failed = |error: io::Error| Error::io("start a process that reads", error);
         let (control, theirs) = UnixStream::pair().map_err(failed)?;
         control.set_read_timeout(Some(BOUND)).map_err(failed)?;
         let parent = std::process::id();

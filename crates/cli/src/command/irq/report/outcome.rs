@@ -1,7 +1,7 @@
 //! A recording as a result: tables, time lines, and whether the accounts add up.
 
 use onbeat_irq::charge::{Accounts, Process};
-use onbeat_irq::recording::{Correction, Summary, Timeline, Timelines};
+use onbeat_irq::recording::{Correction, Summary, Timelines};
 use onbeat_irq::view::{Names, Table};
 use onbeat_report::figure::Figures;
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, TimeSeries};
@@ -295,6 +295,6 @@ fn label(summary: &mut Summary, process: Process) -> String {
     format!("{} {}", process.pid, command(summary, process))
 }
 
-fn percent(line: &Timeline) -> Vec<(f64, f64)> {
+fn percent(line: &[(f64, f64)]) -> Vec<(f64, f64)> {
     line.iter().map(|(at_s, share)| (*at_s, share * 100.0)).collect()
 }
