@@ -71,10 +71,7 @@ impl OwnWatch {
         let process_ns = process_ns()?;
         let since = process_ns.saturating_sub(self.process_ns);
         self.process_ns = process_ns;
-        Ok(OwnCost {
-            programs_ns: (self.share * length_ns as f64) as u64,
-            process_ns: since,
-        })
+        Ok(OwnCost { programs_ns: (self.share * length_ns as f64) as u64, process_ns: since })
     }
 }
 
