@@ -7,6 +7,7 @@ use onbeat_irq::Tracer;
 use onbeat_irq::charge::{Accounts, Ledger, What};
 
 use crate::harness::{World, possible};
+use crate::reader::Reader;
 
 #[test]
 fn the_kernel_and_the_pure_ledger_agree() {
@@ -16,6 +17,8 @@ fn the_kernel_and_the_pure_ledger_agree() {
     let threaded = World::new(true);
     let softirq = World::new(false);
     let flows = [threaded.flow(), threaded.flow(), softirq.flow()];
+    let of_child = threaded.flow();
+    let mut child = Reader::of(&of_child.reader);
 
     let (mut tracer, mut events) = Tracer::record().unwrap();
     let mut ledger = Ledger::new();
@@ -30,13 +33,14 @@ fn the_kernel_and_the_pure_ledger_agree() {
         for flow in &flows {
             flow.pass(100, 512);
         }
-        // Packets of two sockets in a poll: times are taken, for each packet.
-        for flow in &flows[..2] {
-            flow.send(16, 512);
-        }
-        for flow in &flows[..2] {
-            flow.read(16);
-        }
+        // Packets of two processes in a poll: times are taken, for each packet.
+        child.begin(16);
+        threaded.held(|| {
+            flows[0].send(16, 512);
+            of_child.send(16, 512);
+        });
+        flows[0].read(16);
+        child.finish();
         replay(&mut events);
     }
     tracer.stop();
