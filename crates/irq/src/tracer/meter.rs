@@ -52,22 +52,16 @@ impl Interval {
 }
 
 impl Meter {
-    /// Begins with what the tracer counts from now on.
-    ///
-    /// # Errors
-    /// Where the kernel does not let us read.
-    pub fn new(tracer: Tracer) -> Result<Self> {
-        let mut meter = Self {
+    /// Of a tracer that has just been started: the first look has all that it has counted.
+    #[must_use]
+    pub fn new(tracer: Tracer) -> Self {
+        Self {
             tracer,
             began: Instant::now(),
             looked_ns: 0,
             rows: HashMap::new(),
             totals: Vec::new(),
-        };
-        meter.look()?;
-        meter.began = Instant::now();
-        meter.looked_ns = 0;
-        Ok(meter)
+        }
     }
 
     /// The tracer, for what it knows besides.

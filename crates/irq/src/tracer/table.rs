@@ -50,7 +50,9 @@ fn of_cpu<T: Plain>(table: &'static str, octets: &[u8]) -> Result<T> {
     plain(table, octets.get(..size_of::<T>()).unwrap_or(octets))
 }
 
-/// Takes a row out of the ledger: what it came to on each CPU; nothing where it is gone.
+/// Takes a row out of the ledger: what it came to on each CPU; nothing where it is gone. A CPU that is
+/// about to add to it just then adds to nothing, or to the row that has its room next: so only rows to
+/// which nobody adds are taken.
 pub(super) fn take(map: &Map<'_>, row: &Row) -> Result<Vec<Amount>> {
     const VALUE: usize = size_of::<irq_amount>();
     let failed = |source| Error::kernel("take a row from table rows", source);

@@ -73,7 +73,7 @@ fn rows_of_who_has_gone_are_taken_out() {
     }
     let world = World::new(true);
     let flow = world.flow();
-    let mut meter = Meter::new(Tracer::start().unwrap()).unwrap();
+    let mut meter = Meter::new(Tracer::start().unwrap());
     let mut sum = onbeat_irq::charge::Accounts::default();
     let mut dead = Vec::new();
     for _ in 0..PROCESSES {

@@ -36,7 +36,7 @@ pub(super) struct Look {
 
 impl Watch {
     pub(super) fn new(tracer: Tracer) -> Result<Self> {
-        let meter = Meter::new(tracer)?;
+        let meter = Meter::new(tracer);
         let own = OwnWatch::new()?;
         Ok(Self { meter, names: Names::new(), own, watched: None, due: Instant::now() })
     }
@@ -60,6 +60,10 @@ impl Watch {
         }
         if on {
             on = wait(self.due)?;
+        }
+        if !on {
+            // Nothing is added any more while the last look is taken.
+            self.meter.stop();
         }
         let mut interval = self.meter.look()?;
         self.names.refresh();

@@ -67,14 +67,14 @@ fn cases() -> Vec<Case> {
 pub(super) fn measure(options: &Options, progress: &mut Progress) -> Result<Vec<Case>> {
     let rig = Rig::new()?;
     let cables = [rig.lay(0, true)?, rig.lay(1, true)?];
-    let tracer = Tracer::start()?;
+    let mut tracer = Tracer::start()?;
     let mut cases = cases();
     for round in 0..options.rounds {
         for case in &mut cases {
             progress.update(|| {
                 format!("accuracy, round {} of {}: {}", round + 1, options.rounds, case.name)
             });
-            let found = case.round(&rig, &cables, &tracer, options)?;
+            let found = case.round(&rig, &cables, &mut tracer, options)?;
             case.rounds.push(found);
         }
     }
@@ -86,7 +86,7 @@ impl Case {
         &self,
         rig: &Rig,
         cables: &[Cable; 2],
-        tracer: &Tracer,
+        tracer: &mut Tracer,
         options: &Options,
     ) -> Result<Round> {
         let [(first, _), (second, _)] = self.flows;
@@ -121,15 +121,19 @@ impl Case {
         &self,
         flows: &[Flow; 2],
         cables: &[Cable; 2],
-        tracer: &Tracer,
+        tracer: &mut Tracer,
         options: &Options,
     ) -> Result<Pass> {
         let mut readers = [Reader::start(&flows[0])?, Reader::start(&flows[1])?];
         // Hosts know each other's addresses, and the ledger whose the sockets are.
+        tracer.resume()?;
         self.turn(flows, &mut readers)?;
+        // Nothing is added while the accounts are read.
+        tracer.stop();
+        let before = tracer.accounts()?;
+        tracer.resume()?;
         let ran_ns = || Ok::<_, crate::Error>([cables[0].ran_ns()?, cables[1].ran_ns()?]);
         let ran_before = ran_ns()?;
-        let before = tracer.accounts()?;
         let (begun, mut turns) = (Instant::now(), 0);
         while begun.elapsed() < options.slice || turns == 0 {
             interrupt::check()?;
@@ -137,7 +141,7 @@ impl Case {
             turns += 1;
         }
         let ran = ran_ns()?;
-        // What nobody waits for any more is not counted.
+        tracer.stop();
         let cpus: Vec<Accounts> =
             tracer.accounts()?.iter().zip(&before).map(|(now, then)| now.since(then)).collect();
         let mut total = Accounts::default();
@@ -193,7 +197,7 @@ fn share(first: f64, second: f64) -> f64 {
 
 /// Of CPUs that had nothing to do, what was under way is more than a share.
 fn imbalance(cpu: &Accounts) -> f64 {
-    const JUDGED_FROM_NS: u64 = 1_000_000;
+    const JUDGED_FROM_NS: u64 = 10_000_000;
     if cpu.measured_ns < JUDGED_FROM_NS {
         return 0.0;
     }

@@ -13,7 +13,7 @@ const ROWS: usize = 100;
 const MISSING_PERCENT: f64 = 1.0;
 
 /// Of a CPU with less than this, what is under way at the ends is more.
-const JUDGED_FROM_NS: u64 = 10_000_000;
+const JUDGED_FROM_NS: u64 = 50_000_000;
 
 pub(super) fn of(mut summary: Summary, lines: &Timelines) -> Outcome {
     let total = summary.total();
@@ -61,7 +61,9 @@ fn checks(summary: &Summary) -> Vec<Check> {
         let measured_ns = accounts.measured_ns.max(1) as f64;
         accounts.imbalance_ns() as f64 / measured_ns * 100.0
     };
-    let judged = summary.cpus.iter().filter(|(_, cpu)| cpu.measured_ns >= JUDGED_FROM_NS);
+    // CPUs went on while the last look of one that was cut off was taken.
+    let whole = summary.end.is_some();
+    let judged = summary.cpus.iter().filter(|(_, cpu)| whole && cpu.measured_ns >= JUDGED_FROM_NS);
     let mut checks: Vec<Check> = judged
         .map(|(cpu, accounts)| {
             let name = format!("CPU {cpu}: missing in the accounts");
