@@ -68,6 +68,8 @@ pub(super) fn measure(options: &Options, progress: &mut Progress) -> Result<Vec<
     let rig = Rig::new()?;
     let cables = [rig.lay(0, true)?, rig.lay(1, true)?];
     let mut tracer = Tracer::start()?;
+    // A reader that is started while the programs are attached holds them there beyond a stop.
+    tracer.stop();
     let mut cases = cases();
     for round in 0..options.rounds {
         for case in &mut cases {

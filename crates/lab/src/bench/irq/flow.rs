@@ -39,7 +39,6 @@ pub(super) enum Packets {
 /// Datagrams from one host to the other.
 #[derive(Debug)]
 pub(super) struct Flow {
-    pub(super) packets: Packets,
     writer: UdpSocket,
     pub(super) reader: UdpSocket,
     payload: Vec<u8>,
@@ -72,7 +71,7 @@ impl Flow {
             Packets::Small => SMALL * BATCH,
             Packets::Merged => SEGMENT * SEGMENTS,
         };
-        Ok(Self { packets, writer, reader, payload: vec![0; octets] })
+        Ok(Self { writer, reader, payload: vec![0; octets] })
     }
 
     /// Sends a batch of small packets, or what becomes one merged one; how many octets of UDP.

@@ -17,7 +17,8 @@ use crate::{Error, Result};
 /// Longest wait for what it is told to read.
 const BOUND: Duration = Duration::from_secs(10);
 
-/// It ends with this value, or with the thread that started it.
+/// It ends with this value, or with the thread that started it. It has all descriptors of this process,
+/// those of a tracer that runs meanwhile among them.
 #[derive(Debug)]
 pub(super) struct Reader {
     pid: Pid,

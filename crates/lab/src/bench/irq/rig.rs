@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use onbeat_irq::charge::Device;
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
 
 use crate::{Error, Result, interrupt};
@@ -26,8 +25,6 @@ pub(super) struct Rig {
 pub(super) struct Cable {
     pub(super) from: Ipv4Addr,
     pub(super) to: Ipv4Addr,
-    /// The receiver's end.
-    pub(super) device: Device,
     /// The thread of NAPI that receives from it, where there is one.
     thread: Option<u32>,
 }
@@ -76,11 +73,7 @@ impl Rig {
                 ));
             }
         }
-        let device = Device {
-            netns: self.receiver.namespace().inode() as u32,
-            index: self.receiver.index(&far)?,
-        };
-        Ok(Cable { from: address(1), to: address(2), device, thread })
+        Ok(Cable { from: address(1), to: address(2), thread })
     }
 }
 
