@@ -76,8 +76,8 @@ struct {
 } cpus SEC(".maps");
 
 /*
- * Made whole at the start: within an interrupt there may be no memory for a row. The loader gives it
- * its size, which goes by the number of CPUs.
+ * Made whole at the start: within an interrupt there may be no memory for a row. The loader gives
+ * it its size, which goes by the number of CPUs.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);

@@ -26,7 +26,7 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
     ));
     outcome.note(
         "apart: each flow over a device of its own, whose thread's run time is the truth; together: \
-         both over one, where each is taken to cost what it did apart",
+         both over one, where each is taken to cost what it did apart, in the median of all rounds",
     );
 }
 
