@@ -187,10 +187,13 @@ impl view::Names for Summary {
     }
 }
 
-/// User and system ticks of processes, at first and at last.
+/// User and system ticks.
+type UserSystem = (u64, u64);
+
+/// Those of processes, at first and at last.
 struct TimesSeen {
-    there: HashMap<Process, (u64, u64)>,
-    seen: BTreeMap<Process, ((u64, u64), (u64, u64))>,
+    there: HashMap<Process, UserSystem>,
+    seen: BTreeMap<Process, (UserSystem, UserSystem)>,
 }
 
 impl TimesSeen {

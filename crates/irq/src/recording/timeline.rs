@@ -135,10 +135,11 @@ impl Columns {
         let length_ns = interval.to_ns.saturating_sub(interval.from_ns).max(1);
         let first = (interval.from_ns / self.width_ns) as usize;
         let last = (interval.to_ns.saturating_sub(1) / self.width_ns) as usize;
-        for column in first..=last.min(self.count - 1) {
+        let touched = line.iter_mut().enumerate().take(last + 1).skip(first);
+        for (column, sum) in touched {
             let from = (column as u64 * self.width_ns).max(interval.from_ns);
             let to = ((column as u64 + 1) * self.width_ns).min(interval.to_ns);
-            line[column] += ns as f64 * to.saturating_sub(from) as f64 / length_ns as f64;
+            *sum += ns as f64 * to.saturating_sub(from) as f64 / length_ns as f64;
         }
     }
 

@@ -40,9 +40,9 @@ fn checks(outcome: &mut Outcome, case: &accuracy::Case) {
 }
 
 fn errors(outcome: &mut Outcome, case: &accuracy::Case) {
-    let ways: [(&str, fn(&Round) -> Shares); 2] =
-        [("apart", |round| round.apart), ("together", |round| round.together)];
-    for (how, of) in ways {
+    let [apart, together]: [fn(&Round) -> Shares; 2] =
+        [|round| round.apart, |round| round.together];
+    for (how, of) in [("apart", apart), ("together", together)] {
         let values = |value: fn(&Shares) -> f64| -> Vec<f64> {
             case.rounds.iter().map(|round| value(&of(round))).collect()
         };
