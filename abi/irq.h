@@ -58,6 +58,15 @@ struct irq_totals {
 	__u64 hardirq_ns;
 	__u64 lost_ns;	   /* rows that found no room */
 	__u64 lost_events; /* events that found no room */
+	__u64 packets;	   /* delivered, forwarded, dropped: what the algorithm of ticks counts */
+};
+
+/* A tick of a clock, and what had happened on its CPU since the one before. */
+struct irq_tick {
+	__u32 cpu;
+	struct irq_owner running; /* who was interrupted; number 0: nobody */
+	__u64 packets;
+	__u64 bottom_half_ns;
 };
 
 /* What happened, for a loader that wants to see it. */
@@ -68,6 +77,7 @@ enum irq_what {
 	IRQ_SOFTIRQ_EXIT,  /* key: on whose time; value: vector */
 	IRQ_ARRIVE,	   /* key: netns, device; no time */
 	IRQ_DELIVER,	   /* key: for whom; value: packets */
+	IRQ_COUNT,	   /* the same; no time */
 	IRQ_POLL_END,	   /* key: netns, device; a: whether XDP looks first; value: work */
 };
 

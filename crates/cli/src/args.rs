@@ -1,5 +1,7 @@
 //! The command line as a whole.
 
+use std::time::Duration;
+
 use clap::{ArgAction, Parser};
 
 use onbeat_node::config::Backend;
@@ -39,6 +41,21 @@ pub(crate) fn backend(name: &str) -> std::result::Result<Backend, String> {
         let names = Backend::ALL.map(|(name, _)| name).join(", ");
         format!("there are: {names}")
     })
+}
+
+/// A time with its unit: `5ms`, `250us`.
+pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let number: u32 =
+        number.parse().map_err(|_| "a whole number and its unit: 250us".to_owned())?;
+    let unit = match unit {
+        "us" => Duration::from_micros(1),
+        "ms" => Duration::from_millis(1),
+        "s" => Duration::from_secs(1),
+        _ => return Err("a whole number of us, ms or s: 250us".into()),
+    };
+    Ok(unit * number)
 }
 
 #[cfg(test)]

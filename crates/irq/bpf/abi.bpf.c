@@ -11,5 +11,6 @@ EXPORT(irq_owner);
 EXPORT(irq_amount);
 EXPORT(irq_totals);
 EXPORT(irq_event);
+EXPORT(irq_tick);
 EXPORT_ENUM(irq_kind);
 EXPORT_ENUM(irq_what);

@@ -36,7 +36,7 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 	if (!cpu)
 		return 0;
 	now = time_of(cpu);
-	runner_of(bpf_get_current_task_btf(), &runner);
+	runner_of(cpu, bpf_get_current_task_btf(), &runner);
 	softirq_exit(cpu, now, vector, &runner);
 	return 0;
 }
@@ -97,11 +97,19 @@ static __always_inline void name_device(struct irq_key *key, const struct net_de
 
 static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 packets)
 {
-	__u64 now = time_of(cpu);
+	__u64 now;
 
 	cpu->last_sk = 0;
 	key->device = cpu->device;
 	key->netns = cpu->netns;
+	if (!cpu->mixed && alone(cpu, key)) {
+		tell(0, IRQ_COUNT, key, packets);
+		poll_count(cpu, key, packets);
+		return;
+	}
+	if (!alone(cpu, key))
+		cpu->mixed = MIXED_POLLS;
+	now = time_of(cpu);
 	tell(now, IRQ_DELIVER, key, packets);
 	poll_deliver(cpu, key, packets, point(cpu, now));
 }
@@ -127,6 +135,7 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work)
 	tell(now, IRQ_POLL_END, &key, work);
 	key.a = 0;
 	poll_end(cpu, &key, xdp, work, point(cpu, now));
+	settle_long_run(cpu, now);
 	return 0;
 }
 
@@ -137,9 +146,12 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work)
  */
 static __always_inline void catch_up(struct cpu *cpu)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_struct *task;
 
-	if (!cpu->thread && !cpu->softirq && thread_kind(task) == THREAD_NAPI)
+	if (cpu->thread || cpu->softirq)
+		return;
+	task = bpf_get_current_task_btf();
+	if (thread_kind(task) == THREAD_NAPI)
 		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
 }
 
@@ -147,6 +159,7 @@ SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 {
 	struct cpu *cpu = this_cpu();
+	struct net_device *device;
 	struct irq_key key = {};
 
 	if (!cpu)
@@ -154,14 +167,19 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	catch_up(cpu);
 	if (!receives(cpu))
 		return 0;
-	name_device(&key, skb->dev);
-	tell(0, IRQ_ARRIVE, &key, 0);
-	if (cpu->device != key.device || cpu->netns != key.netns)
-		cpu->last_sk = 0;
-	cpu->device = key.device;
-	cpu->netns = key.netns;
 	cpu->waking = 0;
 	cpu->delivered = false;
+	/* Often the same one as before, which does not go while a poll lasts. */
+	device = skb->dev;
+	if (record || cpu->last_dev != (__u64)device) {
+		name_device(&key, device);
+		tell(0, IRQ_ARRIVE, &key, 0);
+		if (cpu->device != key.device || cpu->netns != key.netns)
+			cpu->last_sk = 0;
+		cpu->device = key.device;
+		cpu->netns = key.netns;
+		cpu->last_dev = (__u64)device;
+	}
 	return 0;
 }
 
@@ -173,8 +191,13 @@ static __always_inline void deliver_to(struct cpu *cpu, struct sock *sk, __u32 p
 	__u64 now;
 
 	if (cpu->last_sk == (__u64)sk) {
-		now = time_of(cpu);
 		e = &cpu->entry[cpu->last_at % IRQ_MAX_CAUSES];
+		if (!cpu->mixed) {
+			tell(0, IRQ_COUNT, &e->key, packets);
+			e->packets += packets;
+			return;
+		}
+		now = time_of(cpu);
 		tell(now, IRQ_DELIVER, &e->key, packets);
 		add_packets(cpu, e, packets, point(cpu, now));
 		return;
@@ -268,6 +291,38 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 		return 0;
 	owner = owner_of(task);
 	bpf_map_update_elem(&found, &cookie, &owner, BPF_ANY);
+	return 0;
+}
+
+/*
+ * A tick of a clock of ours, for the algorithm of the paper. It comes as a hard interrupt, so that
+ * it only reads what the others write.
+ */
+SEC("perf_event")
+int on_tick(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct cpu *cpu = this_cpu();
+	struct irq_totals *t;
+	struct irq_tick *tick;
+
+	if (!cpu)
+		return 0;
+	t = &cpu->totals;
+	tick = bpf_ringbuf_reserve(&ticks, sizeof(*tick), 0);
+	if (!tick) {
+		t->lost_events++;
+		return 0;
+	}
+	__builtin_memset(tick, 0, sizeof(*tick));
+	tick->cpu = bpf_get_smp_processor_id();
+	if (task->pid)
+		tick->running = owner_of(task);
+	tick->packets = t->packets - cpu->ticked_packets;
+	tick->bottom_half_ns = t->measured_ns - cpu->ticked_ns;
+	cpu->ticked_packets = t->packets;
+	cpu->ticked_ns = t->measured_ns;
+	bpf_ringbuf_submit(tick, 0);
 	return 0;
 }
 

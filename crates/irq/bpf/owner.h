@@ -24,6 +24,20 @@ enum thread {
 	THREAD_KSOFTIRQD,
 };
 
+/* As owner_of(), which divides: the same few processes are asked for again and again. */
+static __always_inline struct irq_owner owner_on(struct cpu *cpu, const struct task_struct *task)
+{
+	__u64 start = task->group_leader->start_boottime;
+	struct irq_owner owner = {.pid = task->tgid};
+
+	if (start != cpu->start_boottime) {
+		cpu->start_ticks = start / TICK_NS;
+		cpu->start_boottime = start;
+	}
+	owner.start_ticks = cpu->start_ticks;
+	return owner;
+}
+
 /* Only the kernel names its own threads. */
 static __always_inline enum thread thread_kind(const struct task_struct *task)
 {
@@ -38,7 +52,8 @@ static __always_inline enum thread thread_kind(const struct task_struct *task)
 	return THREAD_OTHER;
 }
 
-static __always_inline void runner_of(const struct task_struct *task, struct irq_key *key)
+static __always_inline void runner_of(struct cpu *cpu, const struct task_struct *task,
+				      struct irq_key *key)
 {
 	struct irq_owner owner;
 
@@ -54,7 +69,7 @@ static __always_inline void runner_of(const struct task_struct *task, struct irq
 		key->kind = IRQ_BY_KSOFTIRQD;
 		return;
 	default:
-		owner = owner_of(task);
+		owner = owner_on(cpu, task);
 		key->kind = IRQ_BY_PROCESS;
 		key->a = owner.pid;
 		key->b = owner.start_ticks;
@@ -64,28 +79,36 @@ static __always_inline void runner_of(const struct task_struct *task, struct irq
 /* Notes who reads a socket, where that is news. */
 static __always_inline void read_by(struct sock *sk, const struct task_struct *task)
 {
-	struct irq_owner now = owner_of(task), *known;
-	__u64 cookie;
+	struct reader *known = bpf_sk_storage_get(&owners, sk, NULL, 0), now;
+	__u64 start = task->group_leader->start_boottime, cookie;
 
-	known = bpf_sk_storage_get(&owners, sk, NULL, 0);
+	if (known && known->owner.pid == (__u32)task->tgid && known->start_boottime == start)
+		return;
+	now.owner = owner_of(task);
+	now.start_boottime = start;
 	if (!known) {
 		bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
 		cookie = bpf_get_socket_cookie(sk);
-		bpf_map_update_elem(&found, &cookie, &now, BPF_ANY);
-	} else if (known->pid != now.pid || known->start_ticks != now.start_ticks) {
-		/* At once: another CPU may charge a packet to it. */
-		*(volatile __u64 *)known = *(__u64 *)&now;
+		bpf_map_update_elem(&found, &cookie, &now.owner, BPF_ANY);
+	} else {
+		/*
+		 * At once: another CPU may charge a packet to it. Two readers at a time may leave
+		 * the start of one with the other's number; the next to read puts that right.
+		 */
+		*(volatile __u64 *)&known->owner = *(__u64 *)&now.owner;
+		known->start_boottime = start;
 	}
 }
 
 /* The key of a packet for a socket; the device is in it already. */
 static __always_inline void for_socket(struct cpu *cpu, struct sock *sk, struct irq_key *key)
 {
-	__u64 *owner = bpf_sk_storage_get(&owners, sk, NULL, 0), word, cookie;
+	struct reader *reader = bpf_sk_storage_get(&owners, sk, NULL, 0);
+	__u64 word, cookie;
 
 	cpu->waking = 0;
-	if (owner) {
-		word = *(volatile __u64 *)owner;
+	if (reader) {
+		word = *(volatile __u64 *)&reader->owner;
 		key->kind = IRQ_PROCESS;
 		key->a = ((struct irq_owner *)&word)->pid;
 		key->b = ((struct irq_owner *)&word)->start_ticks;

@@ -10,12 +10,11 @@
  * by itself, instead of once for every way that leads to it.
  */
 
-__noinline int charge(const struct irq_key *key, __u64 ns, __u64 packets)
+__noinline int charge(struct cpu *cpu, const struct irq_key *key, __u64 ns, __u64 packets)
 {
 	struct irq_amount *amount, none = {};
-	struct irq_totals *t;
 
-	if (!key || (!ns && !packets))
+	if (!cpu || !key || (!ns && !packets))
 		return 0;
 	amount = bpf_map_lookup_elem(&rows, key);
 	if (!amount) {
@@ -27,13 +26,11 @@ __noinline int charge(const struct irq_key *key, __u64 ns, __u64 packets)
 		amount->packets += packets;
 		return 0;
 	}
-	t = this_totals();
-	if (t)
-		t->lost_ns += ns;
+	cpu->totals.lost_ns += ns;
 	return 0;
 }
 
-/* Charges the entries with their own time, their parts of the common one, once with packets. */
+/* Charges the entries with their own time, their parts of the common one, and their packets. */
 __noinline int share(struct cpu *cpu)
 {
 	__u64 weights = 0, left_ns, part_ns;
@@ -44,6 +41,7 @@ __noinline int share(struct cpu *cpu)
 	left_ns = cpu->shared_ns;
 	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++)
 		weights += cpu->entry[i].packets;
+	cpu->totals.packets += weights;
 	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++) {
 		struct entry *e = &cpu->entry[i];
 
@@ -53,11 +51,11 @@ __noinline int share(struct cpu *cpu)
 		else
 			part_ns = weights ? cpu->shared_ns * e->packets / weights : 0;
 		left_ns -= part_ns;
-		charge(&e->key, e->own_ns + part_ns, cpu->settled ? 0 : e->packets);
-		e->own_ns = 0;
+		charge(cpu, &e->key, e->own_ns + part_ns, e->packets);
 	}
+	cpu->entries = 0;
 	cpu->shared_ns = 0;
-	cpu->settled = true;
+	cpu->over = false;
 	return 0;
 }
 
@@ -74,8 +72,6 @@ static __always_inline __u32 add_entry(struct cpu *cpu, const struct irq_key *ke
 
 	if (at >= IRQ_MAX_CAUSES) {
 		share(cpu);
-		cpu->settled = false;
-		cpu->last_sk = 0;
 		at = 0;
 	}
 	cpu->entries = at + 1;
@@ -96,6 +92,14 @@ static __always_inline __u32 find_entry(struct cpu *cpu, const struct irq_key *k
 	return add_entry(cpu, key);
 }
 
+/* Whether all that the poll under way has brought has one cause, which is this one. */
+__noinline int alone(struct cpu *cpu, const struct irq_key *key)
+{
+	if (!cpu || !key)
+		return 0;
+	return cpu->over || !cpu->entries || (cpu->entries == 1 && same(&cpu->entry[0].key, key));
+}
+
 static __always_inline void add_packets(struct cpu *cpu, struct entry *e, __u32 packets, __u64 ns)
 {
 	if (cpu->delivered)
@@ -112,13 +116,26 @@ __noinline int poll_deliver(struct cpu *cpu, const struct irq_key *key, __u32 pa
 
 	if (!cpu || !key)
 		return 0;
-	if (cpu->settled) {
-		cpu->entries = 0;
-		cpu->settled = false;
-	}
+	if (cpu->over)
+		share(cpu);
 	at = find_entry(cpu, key) % IRQ_MAX_CAUSES;
 	add_packets(cpu, &cpu->entry[at], packets, ns);
 	cpu->last_at = at;
+	return 0;
+}
+
+/* The cause is alone. */
+__noinline int poll_count(struct cpu *cpu, const struct irq_key *key, __u32 packets)
+{
+	if (!cpu || !key)
+		return 0;
+	if (cpu->over)
+		share(cpu);
+	if (!cpu->entries)
+		add_entry(cpu, key);
+	cpu->entry[0].packets += packets;
+	cpu->delivered = false;
+	cpu->last_at = 0;
 	return 0;
 }
 
@@ -138,34 +155,37 @@ static __always_inline void name_devices(struct cpu *cpu, const struct irq_key *
 static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bool xdp, __u32 work,
 				     __u64 ns)
 {
+	if (cpu->over)
+		share(cpu);
 	cpu->shared_ns += ns;
 	cpu->delivered = false;
 	cpu->waking = 0;
 	cpu->last_sk = 0;
+	cpu->last_dev = 0;
 	cpu->device = 0;
 	cpu->netns = 0;
-	if (!cpu->settled)
-		name_devices(cpu, device);
-	if (cpu->settled || !cpu->entries) {
+	name_devices(cpu, device);
+	if (cpu->entries < 2 && cpu->mixed)
+		cpu->mixed--;
+	if (!cpu->entries) {
 		__u32 at;
 
 		device->kind = !work ? IRQ_EMPTY_POLL : xdp ? IRQ_XDP : IRQ_UNATTRIBUTED;
-		cpu->entries = 0;
-		cpu->settled = false;
 		at = add_entry(cpu, device) % IRQ_MAX_CAUSES;
 		cpu->entry[at].packets = work;
 	}
-	share(cpu);
+	cpu->over = true;
 }
 
 static __always_inline void poll_reset(struct cpu *cpu)
 {
 	cpu->entries = 0;
 	cpu->shared_ns = 0;
-	cpu->settled = false;
+	cpu->over = false;
 	cpu->delivered = false;
 	cpu->waking = 0;
 	cpu->last_sk = 0;
+	cpu->last_dev = 0;
 	cpu->device = 0;
 	cpu->netns = 0;
 }
@@ -178,7 +198,7 @@ static __always_inline void poll_finish(struct cpu *cpu, __u64 ns)
 	if (cpu->entries)
 		share(cpu);
 	else
-		charge(&loop, cpu->shared_ns, 0);
+		charge(cpu, &loop, cpu->shared_ns, 0);
 	poll_reset(cpu);
 }
 

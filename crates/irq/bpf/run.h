@@ -42,9 +42,17 @@ static __always_inline void abandon(struct cpu *cpu)
 	cpu->softirq = 0;
 }
 
+/* Charges the run until now to whose time it is. */
+static __always_inline void settle(struct cpu *cpu, __u64 now, const struct irq_key *runner)
+{
+	charge(cpu, runner, cpu->run_ns, 0);
+	cpu->totals.measured_ns += now - cpu->run_since_ns;
+	cpu->run_since_ns = now;
+	cpu->run_ns = 0;
+}
+
 static __always_inline void end(struct cpu *cpu, __u64 now, const struct irq_key *runner)
 {
-	struct irq_totals *t = this_totals();
 	__u64 ns = point(cpu, now);
 
 	if (!cpu->softirq || cpu->softirq == NET_RX_SOFTIRQ + 1) {
@@ -52,11 +60,23 @@ static __always_inline void end(struct cpu *cpu, __u64 now, const struct irq_key
 	} else {
 		struct irq_key vector = {.kind = IRQ_SOFTIRQ, .a = cpu->softirq - 1};
 
-		charge(&vector, ns, 0);
+		charge(cpu, &vector, ns, 0);
 	}
-	charge(runner, cpu->run_ns, 0);
-	if (t)
-		t->measured_ns += now - cpu->run_since_ns;
+	settle(cpu, now, runner);
+}
+
+/*
+ * A thread of NAPI that nobody else wants the CPU of runs for as long as packets come: of so much
+ * of its run it is noted whose time it is before it ends.
+ */
+#define LONG_RUN_NS 1000000
+
+static __always_inline void settle_long_run(struct cpu *cpu, __u64 now)
+{
+	struct irq_key runner = {.kind = IRQ_BY_NAPI_THREAD};
+
+	if (!cpu->softirq && cpu->run_ns >= LONG_RUN_NS)
+		settle(cpu, now, &runner);
 }
 
 static __always_inline void end_thread(struct cpu *cpu, __u64 now)
@@ -74,7 +94,7 @@ static __always_inline void thread_in(struct cpu *cpu, __u64 now, __u64 ran_befo
 	abandon(cpu);
 	cpu->thread = true;
 	cpu->thread_since_ns = now;
-	cpu->thread_ran_ns = ran_before_ns - cpu->hardirq_ns;
+	cpu->thread_ran_ns = ran_before_ns - cpu->totals.hardirq_ns;
 	begin(cpu, now);
 }
 
@@ -85,7 +105,7 @@ static __always_inline void thread_out(struct cpu *cpu, __u64 now, __u64 ran_ns)
 	 * kernel keeps accounts of those (CONFIG_IRQ_TIME_ACCOUNTING): then it comes out too short,
 	 * and the last point is the end.
 	 */
-	ran_ns = cpu->thread ? ran_ns - cpu->thread_ran_ns - cpu->hardirq_ns : 0;
+	ran_ns = cpu->thread ? ran_ns - cpu->thread_ran_ns - cpu->totals.hardirq_ns : 0;
 	tell(now, IRQ_THREAD_OUT, NULL, ran_ns);
 	if (ran_ns)
 		now = cpu->thread_since_ns + ran_ns;
@@ -124,16 +144,13 @@ static __always_inline void hardirq_enter(struct cpu *cpu)
 
 static __always_inline void hardirq_exit(struct cpu *cpu)
 {
-	struct irq_totals *t = this_totals();
 	__u64 ns;
 
 	/* None: we came in the middle of it. */
 	if (!cpu->hardirqs || --cpu->hardirqs)
 		return;
 	ns = bpf_ktime_get_ns() - cpu->hardirq_since_ns;
-	cpu->hardirq_ns += ns;
-	if (t)
-		t->hardirq_ns += ns;
+	cpu->totals.hardirq_ns += ns;
 }
 
 #endif

@@ -10,6 +10,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
+/* So many polls after one with several causes. */
+#define MIXED_POLLS 16
+
 /* Whether every event is told; for tests, since it costs more than all the rest. */
 const volatile bool record;
 
@@ -20,18 +23,24 @@ struct entry {
 };
 
 struct cpu {
+	/* The first: it is what user space reads. */
+	struct irq_totals totals;
 	/* A thread of NAPI runs. */
 	bool thread;
 	/* The entries are those of a poll that is over, kept for what comes after it. */
-	bool settled;
+	bool over;
 	/* The last point was a delivery. */
 	bool delivered;
 	/* One more than the vector under way: zero, as the table begins, is none. */
 	__u32 softirq;
-	/* Hard interrupts under way, since when, and how long all before took. */
+	/* Hard interrupts under way, and since when; how long all before took is in the totals. */
 	__u32 hardirqs;
 	__u64 hardirq_since_ns;
-	__u64 hardirq_ns;
+	/*
+	 * Polls for which the clock is looked at for each packet, because one lately had several
+	 * causes. With one alone there is nothing to be told apart.
+	 */
+	__u32 mixed;
 	__u32 entries;
 	/* Since when the thread runs; what it had run before, without hard interrupts. */
 	__u64 thread_since_ns;
@@ -41,14 +50,21 @@ struct cpu {
 	/* The last point. */
 	__u64 mark_ns;
 	__u64 shared_ns;
+	/* The totals at the last tick of the clock. */
+	__u64 ticked_packets;
+	__u64 ticked_ns;
 	/* Cookie of the socket whose reader is not known, from its delivery to the wake-up. */
 	__u64 waking;
 	/* The socket of the last delivery in this poll, if it has an owner, and its entry. */
 	__u64 last_sk;
 	__u32 last_at;
-	/* The device that packets come from. */
+	/* The device that packets come from, and its address while a poll lasts. */
+	__u64 last_dev;
 	__u32 netns;
 	__u32 device;
+	/* The last start of a process that was looked at: as the kernel has it, and in ticks. */
+	__u64 start_boottime;
+	__u32 start_ticks;
 	struct entry entry[IRQ_MAX_CAUSES];
 };
 
@@ -58,13 +74,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct cpu);
 } cpus SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct irq_totals);
-} totals SEC(".maps");
 
 /*
  * Made whole at the start: within an interrupt there may be no memory for a row. The loader gives
@@ -77,12 +86,17 @@ struct {
 	__type(value, struct irq_amount);
 } rows SEC(".maps");
 
-/* Who reads a socket; gone with the socket. */
+/* Who reads a socket, and that process's start as the kernel has it; gone with the socket. */
+struct reader {
+	struct irq_owner owner;
+	__u64 start_boottime;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct irq_owner);
+	__type(value, struct reader);
 } owners SEC(".maps");
 
 /* By cookie: whose a socket turned out to be after packets had come for it. */
@@ -99,6 +113,12 @@ struct {
 	__uint(max_entries, 4096);
 } events SEC(".maps");
 
+/* Sized by the loader where it wants to see ticks. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} ticks SEC(".maps");
+
 static __always_inline struct cpu *this_cpu(void)
 {
 	__u32 zero = 0;
@@ -109,7 +129,7 @@ static __always_inline struct cpu *this_cpu(void)
 /* The time of a CPU, which stands still in hard interrupts. */
 static __always_inline __u64 time_of(struct cpu *cpu)
 {
-	volatile __u64 *hardirq_ns = &cpu->hardirq_ns;
+	volatile __u64 *hardirq_ns = &cpu->totals.hardirq_ns;
 	__u64 before = *hardirq_ns, now = bpf_ktime_get_ns();
 
 	/* One came in between; a second one at once is rarer than what it would spoil is small. */
@@ -120,25 +140,18 @@ static __always_inline __u64 time_of(struct cpu *cpu)
 	return now - before;
 }
 
-static __always_inline struct irq_totals *this_totals(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&totals, &zero);
-}
-
 static __always_inline void tell(__u64 now, __u32 what, const struct irq_key *key, __u64 value)
 {
-	struct irq_totals *t;
 	struct irq_event *event;
+	struct cpu *cpu;
 
 	if (!record)
 		return;
 	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
-		t = this_totals();
-		if (t)
-			t->lost_events++;
+		cpu = this_cpu();
+		if (cpu)
+			cpu->totals.lost_events++;
 		return;
 	}
 	__builtin_memset(event, 0, sizeof(*event));

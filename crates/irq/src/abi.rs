@@ -35,4 +35,4 @@ macro_rules! plain {
     };
 }
 
-plain!(irq_key, irq_owner, irq_amount, irq_totals, irq_event);
+plain!(irq_key, irq_owner, irq_amount, irq_totals, irq_event, irq_tick);

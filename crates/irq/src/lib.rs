@@ -5,19 +5,32 @@
 //!
 //! - [`charge`]: the ledger, as pure code.
 //! - [`policy`]: which priority a device's bottom half gets, as pure code.
-//! - [`Description`]: a process as a person knows it.
+//! - [`view`]: the ledger as a table, as pure code.
+//! - [`recording`]: the ledger over time, in a file.
+//! - [`names`]: what people call processes, devices, and reasons of drops.
 //! - [`Tracer`]: the ledger in the kernel, by BPF programs on tracepoints.
+//! - [`host`]: how this host keeps processes' time.
+//! - [`statistics`]: what BPF programs cost.
 
 mod abi;
-mod describe;
 mod error;
 mod tracer;
 
 #[forbid(unsafe_code)]
 pub mod charge;
+pub mod host;
+#[forbid(unsafe_code)]
+pub mod names;
 #[forbid(unsafe_code)]
 pub mod policy;
+#[forbid(unsafe_code)]
+pub mod recording;
+pub mod statistics;
+#[forbid(unsafe_code)]
+pub mod view;
 
-pub use describe::Description;
 pub use error::{Error, Result};
-pub use tracer::{Events, Losses, Tracer};
+pub use names::Description;
+pub use tracer::{
+    Events, Interval, Losses, Meter, OwnCost, OwnWatch, TICK_NS, Tick, Ticks, Tracer,
+};

@@ -45,8 +45,11 @@ impl Script {
             self.run(*gap, runner);
             match step {
                 Step::Point(what) => {
-                    if let (What::Deliver { packets, .. }, true) = (what, receives) {
-                        self.packets += u64::from(*packets);
+                    match what {
+                        What::Deliver { packets, .. } | What::Count { packets, .. } if receives => {
+                            self.packets += u64::from(*packets);
+                        }
+                        _ => {}
                     }
                     self.event(*what);
                 }
@@ -139,6 +142,7 @@ fn point() -> impl Strategy<Value = What> {
     prop_oneof![
         2 => device().prop_map(What::Arrive),
         4 => (cause(), 0u32..2).prop_map(|(cause, packets)| What::Deliver { cause, packets }),
+        2 => (cause(), 0u32..2).prop_map(|(cause, packets)| What::Count { cause, packets }),
         1 => (device(), 0u32..3, any::<bool>())
             .prop_map(|(device, work, xdp)| What::PollEnd { device, work, xdp }),
     ]

@@ -114,6 +114,20 @@ fn a_thread_of_napi_and_a_softirq_within() {
     assert_eq!((accounts.measured_ns, accounts.imbalance_ns()), (330, 0));
 }
 
+/// A thread that nobody wants the CPU of runs on: its time is noted before it stops.
+#[test]
+fn a_long_run_is_accounted_for_before_it_ends() {
+    let mut events = vec![(0, What::ThreadIn)];
+    for poll in 1..=30 {
+        events.extend([(poll * 100_000 - 1, DELIVER), (poll * 100_000, POLL_END)]);
+    }
+    let accounts = accounts(&events);
+    assert_eq!(accounts.measured_ns, 3_000_000);
+    assert_eq!(accounts.suffered[&Runner::NapiThread], 3_000_000);
+    // The last poll waits for what comes after it.
+    assert_eq!(caused(&accounts, TO_SERVER), (2_900_000, 29));
+}
+
 /// The scheduler counts the switch to a thread as its own.
 #[test]
 fn a_thread_of_napi_ran_as_long_as_the_scheduler_says() {
@@ -144,7 +158,13 @@ fn outside_of_bottom_halves_nothing_is_charged() {
 
 #[test]
 fn a_run_whose_end_was_lost_shows_as_imbalance() {
-    let accounts = accounts(&[(0, ENTER_RX), (100, DELIVER), (200, POLL_END), (300, ENTER_RX)]);
+    let accounts = accounts(&[
+        (0, ENTER_RX),
+        (100, DELIVER),
+        (200, POLL_END),
+        (250, POLL_END),
+        (300, ENTER_RX),
+    ]);
     assert_eq!(caused(&accounts, TO_SERVER), (200, 1));
     assert_eq!(accounts.imbalance_ns(), 200);
 }

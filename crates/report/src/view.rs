@@ -186,6 +186,9 @@ pub(crate) fn time_series_remark(figure: &TimeSeries) -> String {
     let total: u64 = figure.series.iter().map(|series| series.total).sum();
     let lost: u64 = figure.losses.iter().map(|loss| loss.frames).sum();
     let count = |value: u64| format::quantity(value.into(), "");
+    if figure.continuous {
+        return format!("{} values.", count(total));
+    }
     format!("{} values, {} frames lost.", count(total), count(lost))
 }
 

@@ -1,6 +1,7 @@
 //! `onbeat bench`
 
 mod frer;
+mod irq;
 mod port;
 
 use std::fs;
@@ -31,6 +32,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Bench {
     Frer(frer::Frer),
+    Irq(irq::Irq),
     Port(port::Port),
 }
 
@@ -38,6 +40,7 @@ impl Arguments {
     pub(crate) fn execute(self) -> Result {
         match self.command {
             Bench::Frer(frer) => frer.execute(),
+            Bench::Irq(irq) => irq.execute(),
             Bench::Port(port) => port.execute(),
         }
     }

@@ -25,7 +25,7 @@ impl Amount {
         self.packets += other.packets;
     }
 
-    fn since(self, earlier: Amount) -> Amount {
+    pub(crate) fn since(self, earlier: Amount) -> Amount {
         Amount {
             ns: self.ns.saturating_sub(earlier.ns),
             packets: self.packets.saturating_sub(earlier.packets),
@@ -89,8 +89,13 @@ impl Accounts {
     pub fn compensation_ns(&self, process: Process) -> i64 {
         let is_its =
             |cause: &Cause| matches!(cause, Cause::Process { process: p, .. } if *p == process);
-        let suffered = self.suffered.get(&Runner::Process(process)).copied().unwrap_or(0);
-        self.sum(is_its) as i64 - suffered as i64
+        self.sum(is_its) as i64 - self.suffered_ns(process) as i64
+    }
+
+    /// What a process suffered, in nanoseconds.
+    #[must_use]
+    pub fn suffered_ns(&self, process: Process) -> u64 {
+        self.suffered.get(&Runner::Process(process)).copied().unwrap_or(0)
     }
 
     /// Adds those of another CPU.

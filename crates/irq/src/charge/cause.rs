@@ -1,7 +1,9 @@
 //! Who causes bottom-half time, and on whose time it runs.
 
+use serde::{Deserialize, Serialize};
+
 /// A process, told apart from another one that got its number later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Process {
     /// Its number (the thread group's) in the host's first pid namespace.
     pub pid: u32,
@@ -11,7 +13,9 @@ pub struct Process {
 }
 
 /// A network device.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct Device {
     /// The inode of its network namespace: interface indices begin anew in each.
     pub netns: u32,
@@ -20,7 +24,8 @@ pub struct Device {
 }
 
 /// What bottom-half time was spent for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Packets for a process.
     Process {
@@ -63,7 +68,8 @@ impl Cause {
 }
 
 /// Bottom-half time without an owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Packets routed on.
     Forwarded {
@@ -99,7 +105,8 @@ pub enum Class {
 }
 
 /// The kernel's softirq vectors, by their numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Softirq {
     /// Tasklets of high priority.
@@ -164,7 +171,8 @@ impl Softirq {
 }
 
 /// On whose time a bottom half ran.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Runner {
     /// A process was interrupted, or ran it itself at the end of a system call.
     Process(Process),

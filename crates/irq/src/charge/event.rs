@@ -6,7 +6,7 @@ use super::{Cause, Device, Runner, Softirq};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// When, in nanoseconds of a clock that all CPUs share and that does not go backwards on any; of
-    /// no meaning for [`What::Arrive`].
+    /// no meaning for [`What::Arrive`] and [`What::Count`].
     pub time_ns: u64,
     /// On which CPU.
     pub cpu: u32,
@@ -38,6 +38,14 @@ pub enum What {
     Arrive(Device),
     /// It is known where a packet goes.
     Deliver {
+        /// Whom it is for.
+        cause: Cause,
+        /// 1, or 0 where the packet was counted before.
+        packets: u32,
+    },
+    /// As [`What::Deliver`], but nobody looked at the clock: a tracer does without while all that a
+    /// poll brings has one cause, which is then charged with all of it anyway.
+    Count {
         /// Whom it is for.
         cause: Cause,
         /// 1, or 0 where the packet was counted before.

@@ -15,6 +15,10 @@ use std::collections::BTreeMap;
 use super::poll::Poll;
 use super::{Accounts, Cause, Class, Event, Runner, Softirq, What};
 
+/// A thread of NAPI that nobody else wants the CPU of runs for as long as packets come. Of so much of
+/// its run it is noted whose time it is, in nanoseconds, before it ends.
+const LONG_RUN_NS: u64 = 1_000_000;
+
 /// Keeps the accounts of all CPUs, event by event.
 ///
 /// Events of a CPU come in the order of their times; those of several CPUs may be interleaved in
@@ -87,9 +91,13 @@ impl Cpu {
                 let ns = self.point(now);
                 self.poll.deliver(cause, packets, ns, &mut self.accounts);
             }
+            What::Count { cause, packets } => self.poll.count(cause, packets, &mut self.accounts),
             What::PollEnd { device, work, xdp } => {
                 let ns = self.point(now);
                 self.poll.end(device, work, xdp, ns, &mut self.accounts);
+                if self.softirq.is_none() && self.run_ns >= LONG_RUN_NS {
+                    self.settle(now, Runner::NapiThread);
+                }
             }
         }
     }
@@ -119,14 +127,21 @@ impl Cpu {
         ns
     }
 
+    /// Charges the run until now to whose time it is.
+    fn settle(&mut self, now: u64, runner: Runner) {
+        self.accounts.suffer(runner, self.run_ns);
+        self.accounts.measured_ns += now.saturating_sub(self.run_since_ns);
+        self.run_since_ns = now;
+        self.run_ns = 0;
+    }
+
     fn end(&mut self, now: u64, runner: Runner) {
         let ns = self.point(now);
         match self.softirq {
             None | Some(Softirq::NetRx) => self.poll.finish(ns, &mut self.accounts),
             Some(other) => self.accounts.charge(Cause::Unowned(Class::Softirq(other)), ns, 0),
         }
-        self.accounts.suffer(runner, self.run_ns);
-        self.accounts.measured_ns += now.saturating_sub(self.run_since_ns);
+        self.settle(now, runner);
     }
 
     fn thread_in(&mut self, now: u64) {

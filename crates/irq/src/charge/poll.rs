@@ -24,8 +24,8 @@ struct Entry {
 pub(super) struct Poll {
     entries: Vec<Entry>,
     shared_ns: u64,
-    /// The entries are those of a poll that is over, kept for what comes after it.
-    settled: bool,
+    /// The poll is over; what comes after it is shared among its entries, too.
+    over: bool,
     /// The last point was a delivery.
     delivered: bool,
 }
@@ -45,20 +45,7 @@ impl Poll {
 
     /// It is known whom a packet is for, `ns` after the last point.
     pub(super) fn deliver(&mut self, cause: Cause, packets: u32, ns: u64, to: &mut Accounts) {
-        if self.settled {
-            self.entries.clear();
-            self.settled = false;
-        }
-        let known = self.entries.iter().rposition(|entry| entry.cause == cause);
-        let at = known.unwrap_or_else(|| {
-            if self.entries.len() == MAX_CAUSES {
-                self.share(to);
-                self.entries.clear();
-                self.settled = false;
-            }
-            self.entries.push(Entry { cause, own_ns: 0, packets: 0 });
-            self.entries.len() - 1
-        });
+        let at = self.entry(cause, to);
         if self.delivered {
             self.entries[at].own_ns += ns;
         } else {
@@ -68,25 +55,31 @@ impl Poll {
         self.delivered = true;
     }
 
+    /// It is known whom a packet is for, but not when that was.
+    pub(super) fn count(&mut self, cause: Cause, packets: u32, to: &mut Accounts) {
+        let at = self.entry(cause, to);
+        self.entries[at].packets += packets;
+        self.delivered = false;
+    }
+
     /// The poll ends, `ns` after the last point.
     pub(super) fn end(&mut self, device: Device, work: u32, xdp: bool, ns: u64, to: &mut Accounts) {
+        if self.over {
+            self.share(to);
+        }
         self.shared_ns += ns;
         self.delivered = false;
-        if !self.settled {
-            // What did not come up from a device, such as packets that XDP gave to a socket.
-            self.entries.iter_mut().for_each(|entry| entry.cause = entry.cause.from(device));
-        }
-        if self.settled || self.entries.is_empty() {
+        // What did not come up from a device, such as packets that XDP gave to a socket.
+        self.entries.iter_mut().for_each(|entry| entry.cause = entry.cause.from(device));
+        if self.entries.is_empty() {
             let class = match (work, xdp) {
                 (0, _) => Class::EmptyPoll(device),
                 (_, true) => Class::Xdp(device),
                 (_, false) => Class::Unattributed(device),
             };
-            self.entries.clear();
-            self.settled = false;
             self.entries.push(Entry { cause: Cause::Unowned(class), own_ns: 0, packets: work });
         }
-        self.share(to);
+        self.over = true;
     }
 
     /// The run of the bottom half ends, `ns` after the last point.
@@ -101,12 +94,27 @@ impl Poll {
         *self = Self::default();
     }
 
-    /// Charges the entries with their own time, their parts of the common one, and once with their
-    /// packets.
+    /// The entry of a cause in the poll that is under way, or begins.
+    fn entry(&mut self, cause: Cause, to: &mut Accounts) -> usize {
+        if self.over {
+            self.share(to);
+        }
+        if let Some(at) = self.entries.iter().rposition(|entry| entry.cause == cause) {
+            return at;
+        }
+        if self.entries.len() == MAX_CAUSES {
+            self.share(to);
+        }
+        self.entries.push(Entry { cause, own_ns: 0, packets: 0 });
+        self.entries.len() - 1
+    }
+
+    /// Charges the entries with their own time, their parts of the common one, and their packets, and
+    /// has none any more.
     fn share(&mut self, to: &mut Accounts) {
         let weights: u64 = self.entries.iter().map(|entry| u64::from(entry.packets)).sum();
         let mut left_ns = self.shared_ns;
-        let mut entries = self.entries.iter_mut().peekable();
+        let mut entries = self.entries.drain(..).peekable();
         while let Some(entry) = entries.next() {
             // What division leaves over is the last one's: nothing gets lost.
             let part_ns = match (entries.peek(), weights) {
@@ -115,12 +123,10 @@ impl Poll {
                 (Some(_), _) => self.shared_ns * u64::from(entry.packets) / weights,
             };
             left_ns -= part_ns;
-            let packets = if self.settled { 0 } else { entry.packets.into() };
-            to.charge(entry.cause, entry.own_ns + part_ns, packets);
-            entry.own_ns = 0;
+            to.charge(entry.cause, entry.own_ns + part_ns, entry.packets.into());
         }
         self.shared_ns = 0;
-        self.settled = true;
+        self.over = false;
     }
 }
 
@@ -150,6 +156,7 @@ mod tests {
         poll.deliver(process(1), 1, 5, &mut accounts);
         assert_eq!((accounts.owned_ns(), poll.pending_ns()), (0, 162));
         poll.end(ETH0, 3, false, 3, &mut accounts);
+        poll.finish(0, &mut accounts);
         // 153 in common: 102 and 51.
         assert_eq!(amount(&accounts, process(1)), (107, 2));
         assert_eq!(amount(&accounts, process(2)), (58, 1));
@@ -163,6 +170,7 @@ mod tests {
         let nowhere = Cause::Process { process: who, device: Device::default() };
         poll.deliver(nowhere, 1, 10, &mut accounts);
         poll.end(ETH0, 1, true, 5, &mut accounts);
+        poll.finish(0, &mut accounts);
         assert_eq!(amount(&accounts, process(1)), (15, 1));
     }
 
@@ -210,10 +218,28 @@ mod tests {
             poll.deliver(process(pid), 1, 100, &mut accounts);
         }
         poll.end(ETH0, causes, false, 30, &mut accounts);
+        poll.finish(0, &mut accounts);
         assert_eq!(accounts.owned_ns(), u64::from(causes) * 100 + 30);
         for pid in 0..causes {
             assert_eq!(amount(&accounts, process(pid)).1, 1, "packets of {pid}");
         }
+    }
+
+    #[test]
+    fn packets_without_a_time_share_what_there_is() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        poll.count(process(1), 1, &mut accounts);
+        poll.count(process(1), 1, &mut accounts);
+        // From here on there are two, and the clock is looked at.
+        poll.deliver(process(2), 1, 90, &mut accounts);
+        poll.deliver(process(2), 1, 8, &mut accounts);
+        poll.end(ETH0, 4, false, 10, &mut accounts);
+        poll.count(process(3), 1, &mut accounts);
+        poll.end(ETH0, 1, false, 7, &mut accounts);
+        poll.finish(1, &mut accounts);
+        assert_eq!(amount(&accounts, process(1)), (50, 2));
+        assert_eq!(amount(&accounts, process(2)), (58, 2));
+        assert_eq!(amount(&accounts, process(3)), (8, 1));
     }
 
     #[test]
@@ -223,6 +249,7 @@ mod tests {
         poll.deliver(process(1), 0, 20, &mut accounts);
         poll.deliver(process(2), 0, 40, &mut accounts);
         poll.end(ETH0, 1, false, 5, &mut accounts);
+        poll.finish(0, &mut accounts);
         assert_eq!(amount(&accounts, process(1)), (35, 1));
         assert_eq!(amount(&accounts, process(2)), (40, 0));
     }

@@ -68,14 +68,14 @@ impl<P: Ord> Compensation<P> {
         Self { handled: 0, processes: BTreeMap::new() }
     }
 
-    /// An interrupt was handled: m(t). Whom it was for is known later, or never.
-    pub fn handle(&mut self) {
-        self.handled += 1;
+    /// So many interrupts were handled: m(t). Whom they were for is known later, or never.
+    pub fn handle(&mut self, interrupts: u64) {
+        self.handled += interrupts as i64;
     }
 
-    /// A packet was delivered to a process: one more interrupt of its own.
-    pub fn deliver(&mut self, to: P) {
-        self.processes.entry(to).or_default().interrupts += 1;
+    /// So many packets were delivered to a process: interrupts of its own.
+    pub fn deliver(&mut self, to: P, packets: u64) {
+        self.processes.entry(to).or_default().interrupts += packets as i64;
     }
 
     /// A clock tick, while `running` runs; `per_tick` is N(t), of which 0 counts as 1.
@@ -124,8 +124,8 @@ mod tests {
             (7, 1, 4, 2, 1),
             (8, 3, 4, 3, 1),
         ] {
-            (0..delivered).for_each(|_| compensation.deliver(running));
-            (0..handled).for_each(|_| compensation.handle());
+            compensation.deliver(running, delivered);
+            compensation.handle(handled);
             compensation.tick(running, 100);
             assert_eq!(
                 compensation.balance(&running),
@@ -147,8 +147,8 @@ mod tests {
             (0, 3, 0, 0, -3),
         ] {
             let mut compensation = Compensation::new();
-            (0..delivered).for_each(|_| compensation.deliver("p"));
-            (0..handled).for_each(|_| compensation.handle());
+            compensation.deliver("p", delivered);
+            compensation.handle(handled);
             compensation.tick("p", per_tick);
             assert_eq!(
                 compensation.balance(&"p"),
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_process_that_ends_is_forgotten() {
         let mut compensation = Compensation::new();
-        compensation.deliver(7);
+        compensation.deliver(7, 1);
         assert_eq!(compensation.remove(&7), Balance { interrupts: 1, ticks: 0 });
         assert_eq!(compensation.remove(&7), Balance::default());
     }

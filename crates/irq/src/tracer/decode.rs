@@ -1,20 +1,19 @@
 //! From rows and events of the programs to the ledger's own words.
 
-use crate::abi::{irq_amount, irq_event, irq_key, irq_kind, irq_what};
+use crate::abi::{irq_event, irq_key, irq_kind, irq_what};
 use crate::charge::{
     Accounts, Amount, Cause, Class, Device, Event, Process, Runner, Softirq, What,
 };
 
 /// Puts a row of a CPU where it belongs. Rows that say nothing are those of other CPUs.
-pub(super) fn row(key: &irq_key, amount: &irq_amount, accounts: &mut Accounts) {
-    let irq_amount { ns, packets } = *amount;
-    if ns == 0 && packets == 0 {
+pub(super) fn row(key: &irq_key, amount: Amount, accounts: &mut Accounts) {
+    if amount == Amount::default() {
         return;
     }
     if let Some(cause) = cause(key) {
-        accounts.caused.insert(cause, Amount { ns, packets });
+        accounts.caused.insert(cause, amount);
     } else if let Some(runner) = runner(key) {
-        accounts.suffered.insert(runner, ns);
+        accounts.suffered.insert(runner, amount.ns);
     }
 }
 
@@ -66,6 +65,7 @@ pub(super) fn event(event: &irq_event) -> Option<Event> {
         irq_what::IRQ_SOFTIRQ_EXIT => What::SoftirqExit(Softirq::from_number(value)?, runner(key)?),
         irq_what::IRQ_ARRIVE => What::Arrive(device(key)),
         irq_what::IRQ_DELIVER => What::Deliver { cause: cause(key)?, packets: value },
+        irq_what::IRQ_COUNT => What::Count { cause: cause(key)?, packets: value },
         irq_what::IRQ_POLL_END => {
             What::PollEnd { device: device(key), work: value, xdp: key.a != 0 }
         }

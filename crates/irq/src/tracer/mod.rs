@@ -2,17 +2,26 @@
 
 mod decode;
 mod events;
+mod meter;
+mod own;
 mod points;
+mod table;
+mod ticks;
 
 use std::mem::offset_of;
+use std::os::fd::AsFd;
 
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 
-use crate::abi::{Plain, irq_amount, irq_key, irq_owner, irq_totals};
-use crate::charge::{Accounts, Process};
+use crate::abi::{Plain, irq_amount, irq_owner, irq_totals};
+use crate::charge::{Accounts, Amount, Process};
 use crate::error::{Error, Result};
+use crate::statistics::Runs;
 
 pub use events::Events;
+pub use meter::{Interval, Meter};
+pub use own::{OwnCost, OwnWatch};
+pub use ticks::{TICK_NS, Tick, Ticks};
 
 /// Octets in memory aligned as ELF wants them.
 #[repr(align(8))]
@@ -37,6 +46,17 @@ use skeleton::types::rodata;
 
 /// Octets of the buffer for events.
 const EVENTS: u32 = 16 << 20;
+
+/// The program that runs at ticks of a clock, and not at a tracepoint.
+const ON_TICK: &str = "on_tick";
+
+/// What a tracer tells besides keeping the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tells {
+    Nothing,
+    Events,
+    Ticks,
+}
 
 /// Keeps the ledger of this host's CPUs from its start until it is dropped.
 ///
@@ -63,9 +83,22 @@ impl Tracer {
     /// [`Error::NoTypes`], [`Error::NoTracepoint`], [`Error::PreemptRt`]; [`Error::Kernel`] without
     /// the right to load programs.
     pub fn start() -> Result<Self> {
-        let mut tracer = Self::load(false)?;
+        let mut tracer = Self::load(Tells::Nothing)?;
         tracer.attach()?;
         Ok(tracer)
+    }
+
+    /// As [`Tracer::start`], with the ticks that the algorithm of the paper needs
+    /// ([`charge::tick`](crate::charge::tick)).
+    ///
+    /// # Errors
+    /// As [`Tracer::start`]; [`Error::Kernel`] where the kernel has no software events of perf.
+    pub fn start_with_ticks() -> Result<(Self, Ticks)> {
+        let mut tracer = Self::load(Tells::Ticks)?;
+        tracer.attach()?;
+        let program = tracer.object.progs_mut().find(|program| program.name() == ON_TICK);
+        let ticks = Ticks::start(&program.expect("the object holds it"), &tracer.map("ticks"))?;
+        Ok((tracer, ticks))
     }
 
     /// As [`Tracer::start`], and tells every event, which costs more than the ledger itself.
@@ -73,28 +106,31 @@ impl Tracer {
     /// # Errors
     /// As [`Tracer::start`].
     pub fn record() -> Result<(Self, Events)> {
-        let mut tracer = Self::load(true)?;
+        let mut tracer = Self::load(Tells::Events)?;
         let events = Events::new(&tracer.map("events"))?;
         tracer.attach()?;
         Ok((tracer, events))
     }
 
-    fn load(record: bool) -> Result<Self> {
+    fn load(tells: Tells) -> Result<Self> {
         let points = points::Points::find()?;
         let mut open = ObjectBuilder::default()
             .open_memory(&LEDGER.0)
             .map_err(|source| Error::kernel("read the ledger's object file", source))?;
-        set_constants(&mut open, record, &points);
+        set_constants(&mut open, tells == Tells::Events, &points);
         for mut program in open.progs_mut() {
             if program.name() == "on_tcp_probe" {
                 program.set_autoload(points.tcp_probe);
+            } else if program.name() == ON_TICK {
+                program.set_autoload(tells == Tells::Ticks);
             }
         }
         let rows = row_count()?;
         for mut map in open.maps_mut() {
-            let size = match map.name().to_str() {
-                Some("events") if record => EVENTS,
-                Some("rows") => rows,
+            let size = match (tells, map.name().to_str()) {
+                (_, Some("rows")) => rows,
+                (Tells::Events, Some("events")) => EVENTS,
+                (Tells::Ticks, Some("ticks")) => ticks::BUFFER,
                 _ => continue,
             };
             map.set_max_entries(size)
@@ -107,6 +143,9 @@ impl Tracer {
 
     fn attach(&mut self) -> Result<()> {
         for program in self.object.progs_mut().filter(|program| program.autoload()) {
+            if program.name() == ON_TICK {
+                continue;
+            }
             let name = program.name().to_string_lossy().into_owned();
             let link = program
                 .attach()
@@ -140,11 +179,9 @@ impl Tracer {
                 ..Accounts::default()
             })
             .collect();
-        let rows = self.map("rows");
-        for octets in rows.keys() {
-            let key: irq_key = plain("rows", &octets)?;
-            for (accounts, amount) in accounts.iter_mut().zip(per_cpu(&rows, "rows", &octets)?) {
-                decode::row(&key, &amount, accounts);
+        for row in self.rows()? {
+            for (accounts, amount) in accounts.iter_mut().zip(row.amounts) {
+                decode::row(&row.key, amount, accounts);
             }
         }
         Ok(accounts)
@@ -171,8 +208,37 @@ impl Tracer {
         Some(Process { pid, start_ticks })
     }
 
+    /// Goes on after [`Tracer::stop`], with the same accounts.
+    ///
+    /// # Errors
+    /// As [`Tracer::start`].
+    pub fn resume(&mut self) -> Result<()> {
+        if self.links.is_empty() { self.attach() } else { Ok(()) }
+    }
+
+    /// What each of the programs has taken, by name, while
+    /// [`Statistics`](crate::statistics::Statistics) were on.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn runs(&self) -> Result<Vec<(String, Runs)>> {
+        let loaded = self.object.progs().filter(|program| program.autoload());
+        let named = loaded.map(|program| {
+            Ok((program.name().to_string_lossy().into_owned(), Runs::of(program.as_fd())?))
+        });
+        named.collect()
+    }
+
     fn totals(&self) -> Result<Vec<irq_totals>> {
-        per_cpu(&self.map("totals"), "totals", &0u32.to_ne_bytes())
+        table::per_cpu(&self.map("cpus"), "cpus", &0u32.to_ne_bytes())
+    }
+
+    fn rows(&self) -> Result<Vec<table::Row>> {
+        table::rows(&self.map("rows"))
+    }
+
+    fn take(&self, row: &table::Row) -> Result<Vec<Amount>> {
+        table::take(&self.map("rows"), row)
     }
 }
 
@@ -195,18 +261,4 @@ fn set_constants(open: &mut OpenObject, record: bool, points: &points::Points) {
             value[offset_of!(rodata, tcp_is_probed)] = points.tcp_probe.into();
         }
     }
-}
-
-fn plain<T: Plain>(table: &'static str, octets: &[u8]) -> Result<T> {
-    T::from_octets(octets).ok_or(Error::Foreign { table, octets: octets.len() })
-}
-
-/// The values of a key on all CPUs; none where it is gone.
-fn per_cpu<T: Plain>(map: &Map<'_>, table: &'static str, key: &[u8]) -> Result<Vec<T>> {
-    let values = map
-        .lookup_percpu(key, MapFlags::ANY)
-        .map_err(|source| Error::kernel(format!("read table {table}"), source))?;
-    // The kernel rounds a value up to eight octets.
-    let value = |octets: Vec<u8>| plain(table, octets.get(..size_of::<T>()).unwrap_or(&octets));
-    values.unwrap_or_default().into_iter().map(value).collect()
 }

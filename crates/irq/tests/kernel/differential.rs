@@ -7,6 +7,7 @@ use onbeat_irq::Tracer;
 use onbeat_irq::charge::{Accounts, Ledger, What};
 
 use crate::harness::{World, possible};
+use crate::reader::Reader;
 
 #[test]
 fn the_kernel_and_the_pure_ledger_agree() {
@@ -16,6 +17,8 @@ fn the_kernel_and_the_pure_ledger_agree() {
     let threaded = World::new(true);
     let softirq = World::new(false);
     let flows = [threaded.flow(), threaded.flow(), softirq.flow()];
+    let of_child = threaded.flow();
+    let mut child = Reader::of(&of_child.reader);
 
     let (mut tracer, mut events) = Tracer::record().unwrap();
     let mut ledger = Ledger::new();
@@ -30,13 +33,21 @@ fn the_kernel_and_the_pure_ledger_agree() {
         for flow in &flows {
             flow.pass(100, 512);
         }
+        // Packets of two processes in a poll: times are taken, for each packet.
+        child.begin(16);
+        threaded.held(|| {
+            flows[0].send(16, 512);
+            of_child.send(16, 512);
+        });
+        flows[0].read(16);
+        child.finish();
         replay(&mut events);
     }
     tracer.stop();
     replay(&mut events);
     assert_eq!(tracer.losses().unwrap(), Default::default());
 
-    for seen in ["thread", "softirq", "arrive", "deliver", "poll"] {
+    for seen in ["thread", "softirq", "arrive", "deliver", "count", "poll"] {
         assert!(kinds.get(seen).is_some_and(|count| *count > 100), "{seen}: {kinds:?}");
     }
     let pure: BTreeMap<u32, Accounts> =
@@ -66,6 +77,7 @@ fn kind(what: &What) -> &'static str {
         What::HardirqEnter | What::HardirqExit => unreachable!("{what:?} is not told"),
         What::Arrive(_) => "arrive",
         What::Deliver { .. } => "deliver",
+        What::Count { .. } => "count",
         What::PollEnd { .. } => "poll",
     }
 }

@@ -26,7 +26,7 @@ fn a_flow_costs_what_the_napi_thread_ran() {
 
     let accounts = total(&tracer);
     let charged = caused(&accounts, this_process(), world.device());
-    assert_eq!(charged.packets, PACKETS.into(), "{:?} {:?}", accounts.caused, tracer.losses());
+    assert_eq!(charged.packets, u64::from(PACKETS), "{:?} {:?}", accounts.caused, tracer.losses());
     let share = charged.ns as f64 / ran_ns as f64;
     assert!((0.9..1.1).contains(&share), "{} of {ran_ns} ns charged: {share:.3}", charged.ns);
     assert!(accounts.suffered[&Runner::NapiThread] >= charged.ns);
@@ -49,7 +49,7 @@ fn a_flow_in_softirq_is_charged_alike() {
 
     let accounts = total(&tracer);
     let charged = caused(&accounts, this_process(), world.device());
-    assert_eq!(charged.packets, PACKETS.into());
+    assert_eq!(charged.packets, u64::from(PACKETS));
     assert!(accounts.suffered_by_processes_ns() > 0);
     // Both CPUs were in the middle of something, at most, when the programs came and went.
     let imbalance = accounts.imbalance_ns() as f64 / accounts.measured_ns as f64;
@@ -77,8 +77,8 @@ fn a_socket_that_nobody_reads_keeps_its_own_account() {
         |cause: &Cause| matches!(cause, Cause::Socket { device: d, .. } if *d == device);
     let sockets: Vec<_> = accounts.caused.iter().filter(|(cause, _)| of_device(cause)).collect();
     assert_eq!(sockets.len(), 1, "{sockets:?}");
-    assert_eq!(sockets[0].1.packets, SENT.into());
+    assert_eq!(sockets[0].1.packets, u64::from(SENT));
     // Told by /proc/net or the like, later.
     accounts.resolve(|_| Some(this_process()));
-    assert_eq!(caused(&accounts, this_process(), device).packets, SENT.into());
+    assert_eq!(caused(&accounts, this_process(), device).packets, u64::from(SENT));
 }

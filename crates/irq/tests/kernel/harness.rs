@@ -5,6 +5,9 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use nix::libc;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use onbeat_irq::Tracer;
 use onbeat_irq::charge::{Accounts, Amount, Cause, Device, Process};
 use onbeat_netdev::testing::{Feature, require_all};
@@ -89,10 +92,36 @@ impl World {
         self.thread_ns();
     }
 
+    /// r0's thread of NAPI.
+    fn thread(&self) -> u32 {
+        let instances = napi::instances(&self.receiver, "r0").unwrap().expect("Linux 6.8");
+        instances.iter().find_map(|instance| instance.pid).expect("it is threaded")
+    }
+
+    /// Does something while r0's thread of NAPI cannot run: on its CPU, before everybody else there.
+    /// What comes meanwhile is then one poll's.
+    pub(crate) fn held(&self, what: impl FnOnce() + Send) {
+        let thread = Pid::from_raw(self.thread() as i32);
+        let this = Pid::from_raw(0);
+        let held = || {
+            let allowed = sched_getaffinity(this).unwrap();
+            let cpu = (0..CpuSet::count()).find(|cpu| allowed.is_set(*cpu).unwrap()).unwrap();
+            let mut one = CpuSet::new();
+            one.set(cpu).unwrap();
+            sched_setaffinity(this, &one).unwrap();
+            sched_setaffinity(thread, &one).unwrap();
+            let first = libc::sched_param { sched_priority: 1 };
+            // SAFETY: the parameters live through the call.
+            let code = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) };
+            assert_eq!(code, 0, "{}", std::io::Error::last_os_error());
+            what();
+        };
+        std::thread::scope(|scope| scope.spawn(held).join()).unwrap();
+    }
+
     /// Time that r0's thread of NAPI has run, in nanoseconds, once it has come to rest.
     pub(crate) fn thread_ns(&self) -> u64 {
-        let instances = napi::instances(&self.receiver, "r0").unwrap().expect("Linux 6.8");
-        let pid = instances.iter().find_map(|instance| instance.pid).expect("it is threaded");
+        let pid = self.thread();
         let read = || {
             let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
             text.split_whitespace().next().unwrap().parse::<u64>().unwrap()
@@ -173,10 +202,7 @@ pub(crate) fn this_process() -> Process {
 
 /// A process as the ledger names it.
 pub(crate) fn process(pid: u32) -> Process {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let (_, rest) = text.rsplit_once(')').unwrap();
-    let start_ticks: u64 = rest.split_whitespace().nth(19).unwrap().parse().unwrap();
-    Process { pid, start_ticks: start_ticks as u32 }
+    onbeat_irq::names::process(pid).expect("it is there")
 }
 
 /// The accounts of all CPUs together, with each socket's in its owner's.

@@ -3,6 +3,7 @@
 mod differential;
 mod flow;
 mod harness;
+mod many;
 mod owners;
 mod reader;
 mod unowned;

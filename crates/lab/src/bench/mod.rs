@@ -1,20 +1,20 @@
 //! Figures, always beside their limit.
 //!
-//! [`port`] measures the real-time port. The other files are the bench `frer`:
+//! [`port`] measures the real-time port, [`irq`] the interrupt ledger. The other files are the bench `frer`:
 //!
 //! ```text
 //! source -> talker -> A (redirect | FRER) -> path1, path2 -> B (redirect | FRER) -> listener -> sink
 //! ```
 //!
 //! `chain` builds the interfaces, `redirect` and `protected` put something on them, `talker` and
-//! `programs` send, `throughput`, `delay` and `cost` measure, `frer` puts it together.
+//! `programs` send, `throughput` and `delay` measure, `frer` puts it together.
 
 mod chain;
-mod cost;
 mod cpu;
 mod delay;
 mod frames;
 mod frer;
+pub mod irq;
 pub mod port;
 mod programs;
 mod protected;

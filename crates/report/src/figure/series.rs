@@ -20,6 +20,10 @@ pub struct TimeSeries {
     pub phases: Vec<Phase>,
     /// What was lost, in order of time.
     pub losses: Vec<Loss>,
+    /// Whether the values are of something that is there all the time, such as a load: they are drawn
+    /// as lines, and nothing of them can be lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continuous: bool,
 }
 
 /// One series of at most [`MAX_POINTS`] points.
@@ -73,6 +77,11 @@ impl TimeSeries {
     /// Without a series yet.
     pub fn new(unit: impl Into<String>) -> Self {
         Self { unit: unit.into(), ..Self::default() }
+    }
+
+    /// Of something that is there all the time, without a series yet.
+    pub fn continuous(unit: impl Into<String>) -> Self {
+        Self { continuous: true, ..Self::new(unit) }
     }
 
     /// Adds a series of (time in seconds, value); points that are no number are left out.

@@ -1,4 +1,5 @@
-//! Delay over time (figure 6 of the paper): every frame a point, phases shaded, losses marked.
+//! Values over time. Delays (figure 6 of the paper): every frame a point, phases shaded, losses
+//! marked. Loads: lines.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -43,10 +44,16 @@ pub fn time_series(figure: &TimeSeries, title: &str) -> String {
         "time [s]",
     );
     for (index, series) in figure.series.iter().enumerate() {
-        let class = format!("dots {}", class_of_series(index));
-        svg.path(&class, &dots(series, area, &x, &y));
+        let colour = class_of_series(index);
+        if figure.continuous {
+            svg.path(&format!("curve {colour}"), &line(series, area, &x, &y));
+        } else {
+            svg.path(&format!("dots {colour}"), &dots(series, area, &x, &y));
+        }
     }
-    draw_losses(&mut svg, figure, area, &x);
+    if !figure.continuous {
+        draw_losses(&mut svg, figure, area, &x);
+    }
     if with_legend {
         legend(&mut svg, area, HEIGHT + 6.0, &entries);
     }
@@ -75,7 +82,7 @@ fn value_axis(figure: &TimeSeries, area: Area) -> Scale {
         return Scale::linear(0.0, 1.0, area.bottom, area.top);
     };
     let middle = values[values.len() / 2];
-    if low > 0.0 && high > LOGARITHMIC_FROM * middle {
+    if !figure.continuous && low > 0.0 && high > LOGARITHMIC_FROM * middle {
         Scale::logarithmic(low, high, area.bottom, area.top)
     } else {
         Scale::linear(low.min(0.0), high, area.bottom, area.top)
@@ -92,6 +99,16 @@ fn dots(series: &Series, area: Area, x: &Scale, y: &Scale) -> String {
         if drawn.insert((half_pixel(px), half_pixel(py))) {
             let _ = write!(path, "M{} {}h0", short(px), short(py));
         }
+    }
+    path
+}
+
+fn line(series: &Series, area: Area, x: &Scale, y: &Scale) -> String {
+    let mut path = String::new();
+    for (at, &(time, value)) in series.points.iter().enumerate() {
+        let (px, py) = area.clamp((x.at(time), y.at(value)));
+        let command = if at == 0 { 'M' } else { 'L' };
+        let _ = write!(path, "{command}{} {}", short(px), short(py));
     }
     path
 }
@@ -168,6 +185,19 @@ mod tests {
         let svg = time_series(&figure, "delay");
         assert!(svg.contains("phase up") && svg.contains("phase degraded"));
         assert!(svg.contains("both paths up") && !svg.contains("much too long"));
+    }
+
+    #[test]
+    fn loads_are_lines_and_lose_nothing() {
+        let points = vec![(0.0, 1.0), (1.0, 40.0), (2.0, 2.0)];
+        let figure = TimeSeries::continuous("%").series("a", points);
+        let svg = time_series(&figure, "load");
+        let path = svg.lines().find(|line| line.contains("<path class=\"curve")).expect(&svg);
+        assert_eq!(path.matches('L').count(), 2, "{path}");
+        assert!(!svg.contains("lost") && !svg.contains("dots"), "{svg}");
+        let json = serde_json::to_value(&figure).unwrap();
+        assert_eq!(json["continuous"], true);
+        assert!(serde_json::to_value(TimeSeries::new("ns")).unwrap().get("continuous").is_none());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use onbeat_lab::bench::port::{self, Load, Options};
 
 use super::Shown;
+use crate::args::duration;
 use crate::exit::{Failure, Result};
 
 /// Back ends of the real-time port side by side: response delay, jitter, CPU time
@@ -41,7 +42,7 @@ pub(super) struct Port {
     #[arg(long, value_name = "NUMBER")]
     rounds: Option<u32>,
     /// From one request to the next; without it, 5ms,1ms,250us
-    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = period)]
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = duration)]
     periods: Vec<Duration>,
     /// What else the machine does; without it, both
     #[arg(long, value_name = "LOADS", value_delimiter = ',')]
@@ -87,21 +88,6 @@ impl Port {
             priority: self.priority.unwrap_or(usual.priority),
         })
     }
-}
-
-/// A time with its unit: `5ms`, `250us`.
-fn period(text: &str) -> std::result::Result<Duration, String> {
-    let (number, unit) =
-        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let number: u32 =
-        number.parse().map_err(|_| "a whole number and its unit: 250us".to_owned())?;
-    let unit = match unit {
-        "us" => Duration::from_micros(1),
-        "ms" => Duration::from_millis(1),
-        "s" => Duration::from_secs(1),
-        _ => return Err("a whole number of us, ms or s: 250us".into()),
-    };
-    Ok(unit * number)
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ mod figures;
 use std::os::fd::AsFd;
 
 use libbpf_rs::Link;
+use onbeat_irq::statistics::{Runs, Statistics};
 use onbeat_report::{Distribution, Outcome, Progress};
 
 use super::chain::{Chain, Dropped, Stations};
-use super::cost::{Runs, Statistics};
 use super::cpu::Cpus;
 use super::delay::{self, Fate};
 use super::programs::Programs;
@@ -16,7 +16,7 @@ use super::protected::{Counted, Protected};
 use super::redirect::{Redirect, Redirects};
 use super::throughput::Bed;
 use super::{Options, Source};
-use crate::{Result, interrupt};
+use crate::{Error, Result, interrupt};
 
 /// Frames per second of FRER with so many paths and streams and frames of this source, and of its
 /// limit just before or after it, round by round.
@@ -209,7 +209,7 @@ fn costs(
         let read = |bed: &mut Bed<'_>| {
             programs
                 .iter()
-                .map(|(_, name)| Runs::of(bed.programs.program(name).as_fd()))
+                .map(|(_, name)| Ok(Runs::of(bed.programs.program(name).as_fd())?))
                 .collect::<Result<Vec<_>>>()
         };
         let before = read(bed)?;
@@ -228,7 +228,7 @@ fn costs(
             ];
             let runs = ports.into_iter().filter_map(|(program, plane, interface)| {
                 let (ingress, _) = plane.programs(&interface.name)?;
-                Some(Runs::of(ingress.as_fd()).map(|runs| (program, runs)))
+                Some(Runs::of(ingress.as_fd()).map(|runs| (program, runs)).map_err(Error::from))
             });
             runs.collect::<Result<Vec<_>>>()
         };

@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
+use onbeat_irq::statistics::{Runs, Statistics};
 use onbeat_netdev::Handle;
 
-use super::super::cost::{Runs, Statistics};
 use super::place::Place;
 use super::rig::{CN, MN};
 use super::round::{self, Cycles, Row};
@@ -38,7 +38,7 @@ pub(super) fn measure(rows: &mut [Row], place: &Place) -> Result<Vec<Program>> {
             continue;
         }
         let read = || -> Result<Vec<Runs>> {
-            programs.iter().map(|(_, program)| Runs::of(program.as_fd())).collect()
+            programs.iter().map(|(_, program)| Ok(Runs::of(program.as_fd())?)).collect()
         };
         let before = read()?;
         let backend = row.backend.name;

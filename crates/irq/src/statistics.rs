@@ -1,27 +1,30 @@
-//! What each program costs by itself, as the kernel counts it while BPF statistics are on.
+//! How often BPF programs run, and how long, as the kernel counts it while somebody wants to know.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
-/// While it lives, the kernel counts the runs of BPF programs and their time.
+/// While it lives, the kernel counts the runs of BPF programs and their time: two looks at the clock
+/// for each run.
 #[derive(Debug)]
-pub(super) struct Statistics {
+pub struct Statistics {
     _fd: OwnedFd,
 }
 
 impl Statistics {
+    /// Has the kernel count.
+    ///
     /// # Errors
     /// Where the caller lacks CAP_SYS_ADMIN.
-    pub(super) fn enable() -> Result<Self> {
+    pub fn enable() -> Result<Self> {
         // SAFETY: no pointers are passed.
         let fd = unsafe { sys::bpf_enable_stats(sys::BPF_STATS_RUN_TIME) };
         if fd < 0 {
             let error = io::Error::from_raw_os_error(-fd);
-            return Err(Error::io("turn BPF statistics on", error));
+            return Err(Error::kernel("turn BPF statistics on", error.into()));
         }
         // SAFETY: the kernel just gave us this descriptor.
         Ok(Self { _fd: unsafe { OwnedFd::from_raw_fd(fd) } })
@@ -30,13 +33,19 @@ impl Statistics {
 
 /// Runs of a program, and the time they took, since it was loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Runs {
-    pub(super) count: u64,
-    pub(super) time_ns: u64,
+pub struct Runs {
+    /// How many.
+    pub count: u64,
+    /// How long all of them took, in nanoseconds.
+    pub time_ns: u64,
 }
 
 impl Runs {
-    pub(super) fn of(program: BorrowedFd<'_>) -> Result<Self> {
+    /// Those of a program.
+    ///
+    /// # Errors
+    /// Where the descriptor is of no program.
+    pub fn of(program: BorrowedFd<'_>) -> Result<Self> {
         let mut info = sys::bpf_prog_info::default();
         let mut length = size_of::<sys::bpf_prog_info>() as u32;
         // SAFETY: `info` is as long as `length` says, and any octets are a valid value of it.
@@ -49,12 +58,14 @@ impl Runs {
         };
         if code < 0 {
             let error = io::Error::from_raw_os_error(-code);
-            return Err(Error::io("ask for the runs of a BPF program", error));
+            return Err(Error::kernel("ask for the runs of a BPF program", error.into()));
         }
         Ok(Self { count: info.run_cnt, time_ns: info.run_time_ns })
     }
 
-    pub(super) fn since(self, before: Self) -> Self {
+    /// Those since an earlier moment.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
         Self { count: self.count - before.count, time_ns: self.time_ns - before.time_ns }
     }
 }

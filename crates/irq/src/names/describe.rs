@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use super::Stat;
 use crate::charge::Process;
 
 /// A process as a person knows it.
@@ -28,24 +29,12 @@ impl Description {
 
     fn below(proc: &Path, process: Process) -> Option<Self> {
         let directory = proc.join(process.pid.to_string());
-        let (command, start_ticks) = stat(&fs::read_to_string(directory.join("stat")).ok()?)?;
-        if start_ticks != process.start_ticks {
-            return None;
-        }
+        let Stat { command, .. } = Stat::below(proc, process)?;
         let cgroups = fs::read_to_string(directory.join("cgroup")).unwrap_or_default();
         let cgroup = cgroup(&cgroups).map(str::to_owned);
         let container = cgroup.as_deref().and_then(container).map(str::to_owned);
         Some(Self { command, cgroup, container })
     }
-}
-
-/// Name and start of a process, of /proc/PID/stat. The name is in parentheses, and may hold some.
-fn stat(text: &str) -> Option<(String, u32)> {
-    let (before, after) = text.rsplit_once(')')?;
-    let (_, command) = before.split_once('(')?;
-    // Field 22; the first after the name is 3.
-    let start: u64 = after.split_whitespace().nth(19)?.parse().ok()?;
-    Some((command.to_owned(), start as u32))
 }
 
 /// Of /proc/PID/cgroup: the group of the unified hierarchy, or else of systemd's or the first.
@@ -78,30 +67,11 @@ mod tests {
     #[test]
     fn this_process_is_found_and_its_successor_is_not() {
         let text = fs::read_to_string("/proc/self/stat").unwrap();
-        let (command, start_ticks) = stat(&text).unwrap();
+        let Stat { command, start_ticks, .. } = Stat::parse(&text).unwrap();
         let process = Process { pid: std::process::id(), start_ticks };
         assert_eq!(Description::of(process).unwrap().command, command);
         let successor = Process { start_ticks: start_ticks + 1, ..process };
         assert_eq!(Description::of(successor), None);
-    }
-
-    #[test]
-    fn names_may_hold_anything() {
-        let fields = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4294967297 99";
-        for name in ["cat", "a b", "((", ") S 1 (x", "\u{e9}"] {
-            let line = format!("17 ({name}) {fields}\n");
-            // What is above 32 bits is cut off, as in the ledger.
-            assert_eq!(stat(&line), Some((name.to_owned(), 1)), "{line}");
-        }
-        for broken in [
-            "",
-            "17",
-            "17 (cat",
-            "17 (cat) S 1",
-            "17 (cat) S 1 1 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 x",
-        ] {
-            assert_eq!(stat(broken), None, "{broken}");
-        }
     }
 
     #[test]

@@ -1,0 +1,49 @@
+//! `onbeat bench irq`
+
+use std::time::Duration;
+
+use onbeat_lab::bench::irq::{self, Options};
+
+use super::Shown;
+use crate::args::duration;
+use crate::exit::Result;
+
+/// The interrupt ledger: whether it charges the right ones, and what it costs
+///
+/// Two flows over two devices, each received in a thread of NAPI of its own, whose run time is what the
+/// flow cost; then the same over one device, where the ledger has to tell them apart. And packets a
+/// second with and without the ledger, in turns.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat bench irq
+  onbeat bench irq --json > irq.json
+  onbeat bench irq --rounds 5 --slice 200ms --html irq.html
+
+Exit code: 0 every check holds, 1 a check failed (figures never decide), 2 it could not run (it \
+needs root, and Linux 6.8 with BTF).")]
+pub(super) struct Irq {
+    #[command(flatten)]
+    shown: Shown,
+    /// How often everything is measured
+    #[arg(long, value_name = "NUMBER")]
+    rounds: Option<u32>,
+    /// How long at a time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    slice: Option<Duration>,
+    /// The CPU on which the cost is measured; the last one where it is not said
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+}
+
+impl Irq {
+    pub(super) fn execute(self) -> Result {
+        let usual = Options::default();
+        let options = Options {
+            rounds: self.rounds.unwrap_or(usual.rounds),
+            slice: self.slice.unwrap_or(usual.slice),
+            cpu: self.cpu,
+        };
+        self.shown.run(|progress| irq::run(&options, progress))
+    }
+}

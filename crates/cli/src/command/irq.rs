@@ -1,0 +1,43 @@
+//! `onbeat irq`
+
+mod record;
+mod report;
+mod top;
+mod watch;
+
+use crate::exit::Result;
+
+/// Who causes softirq time, and who pays for it
+///
+/// The kernel charges what it does for packets - softirqs, threads of NAPI - to whatever process it
+/// interrupts, or to nobody. These commands charge it to the processes that read the packets.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat irq top
+  onbeat irq record -o storm.irq --for 30s
+  onbeat irq report storm.irq --html storm.html
+
+Exit code: 0 it is done, 1 the answer is bad, 2 it could not run (it needs root, and Linux 6.3 with \
+BTF).")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Irq,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Irq {
+    Top(top::Top),
+    Record(record::Record),
+    Report(report::Report),
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        match self.command {
+            Irq::Top(top) => top.execute(),
+            Irq::Record(record) => record.execute(),
+            Irq::Report(report) => report.execute(),
+        }
+    }
+}

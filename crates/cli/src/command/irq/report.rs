@@ -1,0 +1,79 @@
+//! `onbeat irq report`
+
+mod outcome;
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use onbeat_irq::recording::{self, Reader, Summary, Timelines};
+use onbeat_report::html;
+
+use crate::exit::{Failure, Result};
+use crate::output;
+
+/// Show what `onbeat irq record` recorded
+///
+/// Who caused and who suffered softirq time; what was for no process; user and system time of each
+/// process by the kernel, and corrected: exactly, and as the paper's kernel did by ticks of its clock.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat irq report storm.irq
+  onbeat irq report storm.irq --html storm.html
+  onbeat irq report storm.irq --json | jq '.figures | keys'
+
+Exit code: 0 the accounts add up, 1 they do not (time was lost, or more than 1 % is missing), 2 it is \
+no recording, or a broken one.")]
+pub(super) struct Report {
+    /// The recording
+    file: PathBuf,
+    /// Print the result as JSON (docs/result.md)
+    #[arg(long)]
+    json: bool,
+    /// Write a page with plots, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Report on what there is of a recording that was cut off, or goes on
+    #[arg(long)]
+    partial: bool,
+}
+
+/// Processes with a time line.
+const LINES: usize = 6;
+
+impl Report {
+    pub(super) fn execute(self) -> Result {
+        output::check_report(self.html.as_deref())?;
+        let broken =
+            |error: recording::Error| Failure::new(format!("{}: {error}", self.file.display()));
+        let summary = Summary::of(open(&self.file)?, self.partial).map_err(broken)?;
+        let lines = Timelines::of(open(&self.file)?, &summary, LINES).map_err(broken)?;
+        let outcome = outcome::of(summary, &lines);
+        if let Some(path) = &self.html {
+            fs::write(path, html::render(&outcome)).map_err(|error| {
+                Failure::new(format!("--html: {} cannot be written: {error}", path.display()))
+            })?;
+        }
+        output::print_outcome(outcome, self.json, false)
+    }
+}
+
+fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| failed(&error))?;
+    Reader::open(BufReader::new(file)).map_err(|error| failed(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::parse;
+
+    #[test]
+    fn takes_a_file() {
+        assert!(parse("irq report a.irq --json --html a.html --partial").is_ok());
+        assert!(parse("irq report").is_err());
+        assert!(parse("irq report a b").is_err());
+    }
+}

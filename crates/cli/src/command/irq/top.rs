@@ -1,0 +1,222 @@
+//! `onbeat irq top`
+
+mod cells;
+mod screen;
+mod text;
+
+use std::io::{self, IsTerminal};
+use std::time::{Duration, SystemTime};
+
+use clap::builder::PossibleValuesParser;
+use onbeat_irq::charge::Accounts;
+use onbeat_irq::names::Names;
+use onbeat_irq::view::{Order, Table};
+use onbeat_irq::{OwnCost, Tracer};
+use onbeat_lab::interrupt;
+use serde::Serialize;
+
+use super::watch::{Look, Watch, check_interval, wait};
+use crate::args::duration;
+use crate::exit::{Answer, Result};
+use crate::output::{self, Reader};
+
+/// Name and version of what `--json` prints.
+const SCHEMA: &str = "onbeat-irq-top/1";
+
+/// Show live which processes cause softirq time, and which lose time to it
+///
+/// CAUSED is what the kernel spent in softirqs and threads of NAPI on packets for a process, SUFFERED
+/// what it spent there while the process was to run; both are shares of one CPU. What is for no
+/// process - forwarded, dropped, timers - stands below. On a terminal: q ends, s changes the order, d
+/// the device, c shows CPUs one by one, space holds the picture, arrows scroll.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat irq top
+  onbeat irq top --sort suffered --device eth0
+  onbeat irq top --interval 500ms --count 1 --json | jq '.processes[0]'
+
+Exit code: 0 it was shown, 2 it could not run (it needs root, and Linux 6.3 with BTF).")]
+pub(super) struct Top {
+    /// How often to look
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    interval: Duration,
+    /// Look so often, and end
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// What comes first
+    #[arg(long, value_name = "ORDER", default_value = "caused")]
+    #[arg(value_parser = PossibleValuesParser::new(Order::ALL.map(|(name, _)| name)))]
+    sort: String,
+    /// Only what came in or left by this device: eth0, or eth0@4026532281 to name the network
+    /// namespace by its inode
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// Show each CPU by itself
+    #[arg(long)]
+    per_cpu: bool,
+    /// Print JSON, an object in a line for each interval; times in nanoseconds
+    #[arg(long)]
+    json: bool,
+}
+
+/// How the table is to be shown.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    order: Order,
+    device: Option<String>,
+    per_cpu: bool,
+}
+
+/// What is shown: the accounts of an interval, as they are.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Picture {
+    time: String,
+    length_ns: u64,
+    cpus: Vec<Accounts>,
+    own: OwnCost,
+    unrecorded_ns: u64,
+}
+
+/// All that `--json` prints of an interval.
+#[derive(Serialize)]
+struct Printed {
+    schema: &'static str,
+    time: String,
+    #[serde(flatten)]
+    table: Table,
+    own: OwnCost,
+    unrecorded_ns: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cpus: Vec<CpuTable>,
+}
+
+/// The table of one CPU.
+#[derive(Serialize)]
+struct CpuTable {
+    cpu: usize,
+    #[serde(flatten)]
+    table: Table,
+}
+
+impl Top {
+    pub(super) fn execute(self) -> Result {
+        check_interval(self.interval)?;
+        let shown = Shown {
+            order: Order::from_name(&self.sort).unwrap_or_default(),
+            device: self.device.clone(),
+            per_cpu: self.per_cpu,
+        };
+        let watch = Watch::new(Tracer::start()?)?;
+        if !self.json && io::stdout().is_terminal() && io::stdin().is_terminal() {
+            screen::run(watch, shown, self.interval, self.count)?;
+        } else {
+            self.print(watch, &shown)?;
+        }
+        Ok(Answer::Good)
+    }
+
+    fn print(&self, mut watch: Watch, shown: &Shown) -> Result<()> {
+        let _guard = interrupt::Guard::install();
+        let mut left = self.count;
+        loop {
+            let look = watch.look(self.interval, wait)?;
+            if look.last {
+                return Ok(());
+            }
+            let picture = Picture::of(look);
+            let text = if self.json {
+                serde_json::to_string(&picture.printed(shown, &mut watch.names))? + "\n"
+            } else {
+                text::render(&picture, shown, &mut watch.names)
+            };
+            if output::print_to_reader(&text)? == Reader::Gone {
+                return Ok(());
+            }
+            left = left.map(|left| left - 1);
+            if left == Some(0) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Picture {
+    fn of(look: Look) -> Self {
+        Self {
+            time: onbeat_report::rfc3339(SystemTime::now()),
+            length_ns: look.interval.length_ns(),
+            cpus: look.interval.cpus,
+            own: look.own,
+            unrecorded_ns: look.interval.unrecorded_ns,
+        }
+    }
+
+    fn table(&self, accounts: &Accounts, shown: &Shown, names: &mut Names) -> Table {
+        let mut table = Table::of(accounts, self.length_ns, names);
+        if let Some(device) = &shown.device {
+            table.keep_device(device);
+        }
+        table.sort(shown.order);
+        table
+    }
+
+    /// The table of all CPUs together.
+    fn all(&self, shown: &Shown, names: &mut Names) -> Table {
+        let mut total = Accounts::default();
+        self.cpus.iter().for_each(|cpu| total.add(cpu));
+        self.table(&total, shown, names)
+    }
+
+    /// The tables of CPUs one by one, where that is asked for.
+    fn each(&self, shown: &Shown, names: &mut Names) -> Vec<CpuTable> {
+        let cpus = self.cpus.iter().enumerate().filter(|_| shown.per_cpu);
+        cpus.map(|(cpu, accounts)| CpuTable { cpu, table: self.table(accounts, shown, names) })
+            .collect()
+    }
+
+    fn printed(&self, shown: &Shown, names: &mut Names) -> Printed {
+        Printed {
+            schema: SCHEMA,
+            time: self.time.clone(),
+            table: self.all(shown, names),
+            own: self.own,
+            unrecorded_ns: self.unrecorded_ns,
+            cpus: self.each(shown, names),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Command, parse};
+
+    fn top(line: &str) -> std::result::Result<Top, String> {
+        match parse(&format!("irq top {line}")).map_err(|error| error.to_string())? {
+            Command::Irq(super::super::Arguments { command: super::super::Irq::Top(top) }) => {
+                Ok(top)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn everything_can_be_said() {
+        let found =
+            top("--interval 250ms --count 3 --sort per-packet --device eth0 --per-cpu").unwrap();
+        assert_eq!((found.interval, found.count), (Duration::from_millis(250), Some(3)));
+        assert_eq!((found.sort.as_str(), found.device.as_deref()), ("per-packet", Some("eth0")));
+        assert!(found.per_cpu && !found.json);
+        let usual = top("").unwrap();
+        assert_eq!((usual.interval, usual.sort.as_str()), (Duration::from_secs(1), "caused"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for line in ["--interval 5", "--count 0", "--sort size", "--device"] {
+            assert!(top(line).is_err(), "{line}");
+        }
+        assert!(top("--interval 1ms").unwrap().execute().is_err());
+    }
+}

@@ -1,0 +1,315 @@
+//! The table on a terminal, until somebody presses q.
+
+use std::time::{Duration, Instant};
+
+use onbeat_irq::names::Names;
+use onbeat_irq::view::Table;
+use onbeat_report::table::Align;
+use ratatui::DefaultTerminal;
+use ratatui::Frame;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Text;
+use ratatui::widgets::{Cell, Paragraph, Row, Table as Grid, TableState, Wrap};
+
+use super::{Picture, Shown, cells};
+use crate::command::irq::watch::Watch;
+use crate::exit::{Failure, Result};
+
+/// Shows the table until somebody ends it, or `count` times.
+pub(super) fn run(
+    watch: Watch,
+    shown: Shown,
+    interval: Duration,
+    count: Option<u64>,
+) -> Result<()> {
+    let terminal = ratatui::try_init()
+        .map_err(|error| Failure::new(format!("the terminal cannot be used: {error}")))?;
+    let screen = Screen { shown, picture: Picture::default(), held: false, scrolled: 0 };
+    let ended = screen.run(terminal, watch, interval, count);
+    ratatui::restore();
+    ended
+}
+
+struct Screen {
+    shown: Shown,
+    picture: Picture,
+    held: bool,
+    scrolled: usize,
+}
+
+/// What a key asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Wish {
+    End,
+    Draw,
+    Nothing,
+}
+
+impl Screen {
+    fn run(
+        mut self,
+        mut terminal: DefaultTerminal,
+        mut watch: Watch,
+        interval: Duration,
+        mut count: Option<u64>,
+    ) -> Result<()> {
+        // The wait inside of a look needs the names that the look has.
+        let mut names = Names::new();
+        self.draw(&mut terminal, &mut names)?;
+        loop {
+            let look = watch.look(interval, |until| self.wait(until, &mut terminal, &mut names))?;
+            if look.last {
+                return Ok(());
+            }
+            if !self.held {
+                self.picture = Picture::of(look);
+                names.refresh();
+                self.draw(&mut terminal, &mut names)?;
+            }
+            count = count.map(|count| count - 1);
+            if count == Some(0) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits until an instant, doing what keys ask for; false where that is to end.
+    fn wait(
+        &mut self,
+        until: Instant,
+        terminal: &mut DefaultTerminal,
+        names: &mut Names,
+    ) -> Result<bool> {
+        let failed = |error| Failure::new(format!("the terminal cannot be read: {error}"));
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if !event::poll(left).map_err(failed)? {
+                return Ok(true);
+            }
+            let wish = match event::read().map_err(failed)? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    let devices = self.devices(names);
+                    self.key(key, &devices)
+                }
+                Event::Resize(..) => Wish::Draw,
+                _ => Wish::Nothing,
+            };
+            match wish {
+                Wish::End => return Ok(false),
+                Wish::Draw => self.draw(terminal, names)?,
+                Wish::Nothing => {}
+            }
+        }
+    }
+
+    fn devices(&self, names: &mut Names) -> Vec<String> {
+        let all = Shown { device: None, ..self.shown.clone() };
+        self.picture.all(&all, names).devices()
+    }
+
+    fn key(&mut self, key: KeyEvent, devices: &[String]) -> Wish {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return Wish::End,
+            KeyCode::Char('c') if control => return Wish::End,
+            KeyCode::Char('s') => self.shown.order = self.shown.order.next(),
+            KeyCode::Char('d') => self.shown.device = next(self.shown.device.as_deref(), devices),
+            KeyCode::Char('c') => self.shown.per_cpu = !self.shown.per_cpu,
+            KeyCode::Char(' ') => self.held = !self.held,
+            KeyCode::Down => self.scrolled += 1,
+            KeyCode::Up => self.scrolled = self.scrolled.saturating_sub(1),
+            KeyCode::PageDown => self.scrolled += 20,
+            KeyCode::PageUp => self.scrolled = self.scrolled.saturating_sub(20),
+            KeyCode::Home => self.scrolled = 0,
+            _ => return Wish::Nothing,
+        }
+        Wish::Draw
+    }
+
+    fn draw(&mut self, terminal: &mut DefaultTerminal, names: &mut Names) -> Result<()> {
+        let all = self.picture.all(&self.shown, names);
+        let each = self.picture.each(&self.shown, names);
+        let tables: Vec<(Option<usize>, &Table)> = match each.as_slice() {
+            [] => vec![(None, &all)],
+            each => each.iter().map(|cpu| (Some(cpu.cpu), &cpu.table)).collect(),
+        };
+        let drawn = terminal.draw(|frame| self.picture(frame, &all, &tables));
+        drawn.map_err(|error| Failure::new(format!("the terminal cannot be written: {error}")))?;
+        Ok(())
+    }
+
+    fn picture(&mut self, frame: &mut Frame<'_>, all: &Table, tables: &[(Option<usize>, &Table)]) {
+        let unowned: Vec<Row<'_>> = all
+            .unowned
+            .iter()
+            .map(|row| cells::unowned(row, all.length_ns))
+            .chain([cells::own(&self.picture)])
+            .map(|cells| line(cells, &cells::UNOWNED))
+            .collect();
+        let mut processes: Vec<Row<'_>> = Vec::new();
+        for (cpu, table) in tables {
+            if let Some(cpu) = cpu {
+                processes.push(heading(&format!("CPU {cpu}")));
+            }
+            let rows = table.processes.iter().flat_map(|row| cells::process(row, table.length_ns));
+            processes.extend(rows.map(|cells| line(cells, &cells::PROCESSES)));
+        }
+        self.scrolled = self.scrolled.min(processes.len().saturating_sub(1));
+
+        let below = (unowned.len() as u16 + 1).min(frame.area().height / 3);
+        let parts = [
+            Constraint::Length(2),
+            Constraint::Length(1),
+            Constraint::Min(3),
+            Constraint::Length(below),
+        ];
+        let [above, keys, middle, below] = Layout::vertical(parts).areas(frame.area());
+        let summary = Paragraph::new(cells::summary(all, &self.picture));
+        frame.render_widget(summary.wrap(Wrap { trim: true }), above);
+        frame.render_widget(Paragraph::new(self.keys()).style(Modifier::DIM), keys);
+        let widths = [8, 22, 9, 9, 11, 10, 24, 20];
+        let scrolled = self.scrolled;
+        grid(frame, middle, processes, &cells::PROCESSES, &widths, scrolled);
+        grid(frame, below, unowned, &cells::UNOWNED, &[40, 9, 11, 10, 30], 0);
+    }
+
+    fn keys(&self) -> String {
+        let device = self.shown.device.as_deref().unwrap_or("all");
+        let held = if self.held { " (held)" } else { "" };
+        format!(
+            "q end  s order: {}  d device: {device}  c CPUs one by one  space hold{held}",
+            self.shown.order.name()
+        )
+    }
+}
+
+/// The device after this one; after the last all of them.
+fn next(device: Option<&str>, devices: &[String]) -> Option<String> {
+    match device.map(|device| devices.iter().position(|known| known == device)) {
+        None => devices.first().cloned(),
+        Some(Some(at)) => devices.get(at + 1).cloned(),
+        Some(None) => None,
+    }
+}
+
+fn line<const N: usize>(cells: [String; N], columns: &[(&str, Align); N]) -> Row<'static> {
+    let cell = |(text, (_, align)): (String, &(&str, Align))| {
+        Cell::new(Text::from(onbeat_report::table::printable(&text)).alignment(alignment(*align)))
+    };
+    Row::new(cells.into_iter().zip(columns).map(cell))
+}
+
+fn heading(text: &str) -> Row<'static> {
+    let cells = [Cell::new(String::new()), Cell::new(text.to_owned())];
+    Row::new(cells).style(Modifier::BOLD)
+}
+
+fn alignment(align: Align) -> Alignment {
+    match align {
+        Align::Left => Alignment::Left,
+        Align::Right => Alignment::Right,
+    }
+}
+
+fn grid<const N: usize>(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    rows: Vec<Row<'_>>,
+    columns: &[(&str, Align); N],
+    widths: &[u16; N],
+    scrolled: usize,
+) {
+    let heading = line(columns.map(|(name, _)| name.to_owned()), columns);
+    let grid = Grid::new(rows, widths.map(Constraint::Length))
+        .header(heading.style(Style::new().add_modifier(Modifier::REVERSED)));
+    let mut state = TableState::new().with_offset(scrolled);
+    frame.render_stateful_widget(grid, area, &mut state);
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_irq::charge::{Accounts, Amount, Cause, Device, Process};
+    use onbeat_irq::view::Order;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    fn screen() -> Screen {
+        let shown = Shown { order: Order::Caused, device: None, per_cpu: false };
+        Screen { shown, picture: Picture::default(), held: false, scrolled: 0 }
+    }
+
+    fn key(screen: &mut Screen, code: KeyCode) -> Wish {
+        let devices = ["eth0".to_owned(), "eth1".to_owned()];
+        screen.key(KeyEvent::new(code, KeyModifiers::NONE), &devices)
+    }
+
+    #[test]
+    fn keys_do_what_the_help_says() {
+        let mut screen = screen();
+        let press = |screen: &mut Screen, c| assert_eq!(key(screen, KeyCode::Char(c)), Wish::Draw);
+        press(&mut screen, 's');
+        assert_eq!(screen.shown.order, Order::Suffered);
+        for device in [Some("eth0"), Some("eth1"), None] {
+            press(&mut screen, 'd');
+            assert_eq!(screen.shown.device.as_deref(), device);
+        }
+        press(&mut screen, 'c');
+        press(&mut screen, ' ');
+        assert!(screen.shown.per_cpu && screen.held);
+        assert_eq!(key(&mut screen, KeyCode::Down), Wish::Draw);
+        assert_eq!(screen.scrolled, 1);
+        assert_eq!(key(&mut screen, KeyCode::Home), Wish::Draw);
+        assert_eq!((key(&mut screen, KeyCode::Up), screen.scrolled), (Wish::Draw, 0));
+        assert_eq!(key(&mut screen, KeyCode::Char('x')), Wish::Nothing);
+        for end in [KeyCode::Char('q'), KeyCode::Esc] {
+            assert_eq!(key(&mut screen, end), Wish::End);
+        }
+        let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(screen.key(control_c, &[]), Wish::End);
+        screen.shown.device = Some("gone".into());
+        press(&mut screen, 'd');
+        assert_eq!(screen.shown.device, None);
+    }
+
+    /// What a screen of this size shows.
+    fn drawn(screen: &mut Screen, width: u16, height: u16) -> String {
+        let mut names = Names::new();
+        let all = screen.picture.all(&screen.shown, &mut names);
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| screen.picture(frame, &all, &[(None, &all)])).unwrap();
+        let cells = terminal.backend().buffer().content.chunks(width.into());
+        let line =
+            |cells: &[ratatui::buffer::Cell]| cells.iter().map(|cell| cell.symbol()).collect();
+        cells.map(line).collect::<Vec<String>>().join("\n")
+    }
+
+    #[test]
+    fn processes_stand_in_the_middle_and_what_is_nobodys_below() {
+        let mut screen = screen();
+        // Nobody has this number.
+        let process = Process { pid: 4_000_001, start_ticks: 1 };
+        let cause = Cause::Process { process, device: Device::default() };
+        let accounts = Accounts {
+            caused: [(cause, Amount { ns: 400, packets: 2 })].into(),
+            measured_ns: 400,
+            ..Accounts::default()
+        };
+        screen.picture = Picture { length_ns: 1000, cpus: vec![accounts], ..Picture::default() };
+        let text = drawn(&mut screen, 120, 20);
+        let line = text.lines().find(|line| line.contains("4000001")).expect(&text);
+        assert!(line.contains("(ended)") && line.contains("40.0 %") && line.contains("200 ns"));
+        assert!(text.starts_with("softirqs 40.0 % of one CPU"), "{text}");
+        assert!(
+            text.contains("FOR NO PROCESS") && text.contains("onbeat's own programs"),
+            "{text}"
+        );
+        // However small it is, it is drawn.
+        for (width, height) in [(1, 1), (20, 3), (40, 8)] {
+            drawn(&mut screen, width, height);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Devices by namespace and index, remembered beyond their end.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use onbeat_netdev::{Handle, Namespace};
+
+use crate::charge::Device;
+
+/// Remembers what devices are called. It holds no namespace: one that everybody has left goes.
+#[derive(Debug, Default)]
+pub struct Devices {
+    seen: HashMap<Device, Seen>,
+    /// The namespaces that were there when they were last listed, and a file of each; `None`: look
+    /// again.
+    namespaces: Option<HashMap<u32, PathBuf>>,
+    /// Namespaces that no process is in and that have no name: a descriptor of somebody's keeps them.
+    /// Looked for once, since that takes a look at all descriptors there are.
+    held: HashMap<u32, Option<PathBuf>>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    name: Option<String>,
+    /// Looked at since the last refresh: a device may be renamed.
+    fresh: bool,
+}
+
+impl Devices {
+    /// What a device is called: `eth0` in the namespace of this thread, `eth0@4026532281` in the
+    /// namespace of that inode, its index where it went before anybody looked.
+    pub fn name(&mut self, device: Device) -> String {
+        if device.index == 0 {
+            return "-".into();
+        }
+        let mut seen = self.seen.remove(&device).unwrap_or_default();
+        if !seen.fresh {
+            seen.name = self.look(device).or(seen.name);
+            seen.fresh = true;
+        }
+        let text = match &seen.name {
+            Some(name) => name.clone(),
+            None => format!("#{}@{}", device.index, device.netns),
+        };
+        self.seen.insert(device, seen);
+        text
+    }
+
+    /// As [`Processes::refresh`](super::Processes::refresh).
+    pub fn refresh(&mut self) {
+        self.seen.retain(|_, seen| std::mem::replace(&mut seen.fresh, false));
+        self.held.retain(|netns, _| self.seen.keys().any(|device| device.netns == *netns));
+        self.namespaces = None;
+    }
+
+    fn look(&mut self, device: Device) -> Option<String> {
+        let here = Namespace::current().ok()?;
+        if here.inode() as u32 == device.netns {
+            return name_in(&here, device.index);
+        }
+        let known = self.namespaces.get_or_insert_with(namespaces);
+        let namespace = match known.get(&device.netns) {
+            Some(path) => Namespace::from_path(path),
+            None => {
+                let held = self.held.entry(device.netns).or_insert_with(|| held(device.netns));
+                Namespace::from_path(held.as_ref()?)
+            }
+        };
+        let namespace = namespace.ok()?;
+        // Another one may have the file's name by now.
+        if namespace.inode() as u32 != device.netns {
+            return None;
+        }
+        Some(format!("{}@{}", name_in(&namespace, device.index)?, device.netns))
+    }
+}
+
+fn name_in(namespace: &Namespace, index: u32) -> Option<String> {
+    Some(Handle::in_namespace(namespace).ok()?.link_by_index(index).ok()?.name)
+}
+
+/// The network namespaces of all processes and those with a name, by inode.
+fn namespaces() -> HashMap<u32, PathBuf> {
+    let named = ["/run/netns", "/run/docker/netns"].into_iter().flat_map(entries);
+    let of_processes = processes().map(|process| process.join("ns/net"));
+    let of = |path: PathBuf| Some((fs::metadata(&path).ok()?.ino() as u32, path));
+    named.chain(of_processes).filter_map(of).collect()
+}
+
+/// An open descriptor of a network namespace, of any process.
+fn held(netns: u32) -> Option<PathBuf> {
+    let name = PathBuf::from(format!("net:[{netns}]"));
+    let mut descriptors = processes().flat_map(|process| entries(process.join("fd")));
+    descriptors.find(|path| fs::read_link(path).is_ok_and(|target| target == name))
+}
+
+fn processes() -> impl Iterator<Item = PathBuf> {
+    let is_number = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
+    };
+    entries("/proc").filter(is_number)
+}
+
+fn entries(directory: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_netdev::testing::{Feature, require};
+
+    #[test]
+    fn loopback_here_and_elsewhere() {
+        let mut devices = Devices::default();
+        let here = Namespace::current().unwrap().inode() as u32;
+        assert_eq!(devices.name(Device { netns: here, index: 1 }), "lo");
+        assert_eq!(devices.name(Device::default()), "-");
+        // No namespace has this number.
+        let nowhere = Device { netns: 5, index: 3 };
+        assert_eq!(devices.name(nowhere), "#3@5");
+        if !require(Feature::Root) {
+            return;
+        }
+        let elsewhere = Namespace::new().unwrap();
+        let netns = elsewhere.inode() as u32;
+        devices.refresh();
+        assert_eq!(devices.name(Device { netns, index: 1 }), format!("lo@{netns}"));
+    }
+
+    #[test]
+    fn a_device_that_vanishes_keeps_its_name_while_it_is_asked_for() {
+        if !require(Feature::Veth) {
+            return;
+        }
+        let namespace = Namespace::new().unwrap();
+        let handle = Handle::in_namespace(&namespace).unwrap();
+        handle
+            .create_dummy("d0")
+            .or_else(|_| {
+                use onbeat_netdev::VethEnd;
+                handle.create_veth(&VethEnd::new("d0"), &VethEnd::new("d1"))
+            })
+            .unwrap();
+        let device = Device { netns: namespace.inode() as u32, index: handle.index("d0").unwrap() };
+        let name = format!("d0@{}", device.netns);
+        let mut devices = Devices::default();
+        assert_eq!(devices.name(device), name);
+        handle.delete("d0").unwrap();
+        devices.refresh();
+        assert_eq!(devices.name(device), name);
+        devices.refresh();
+        devices.refresh();
+        assert!(devices.seen.is_empty());
+    }
+}

@@ -1,0 +1,63 @@
+//! What people call the processes, devices and reasons that the ledger has by number.
+
+mod describe;
+mod devices;
+mod processes;
+mod reasons;
+mod stat;
+
+pub use describe::Description;
+pub use devices::Devices;
+pub use processes::{Known, Processes};
+pub use reasons::Reasons;
+pub use stat::{Stat, process, processes};
+
+use crate::charge::{Device, Process};
+use crate::view;
+
+/// The names of this host, looked up when they are asked for.
+#[derive(Debug)]
+pub struct Names {
+    processes: Processes,
+    devices: Devices,
+    reasons: Reasons,
+}
+
+impl Names {
+    /// With nothing looked up yet, but the kernel's reasons.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            processes: Processes::default(),
+            devices: Devices::default(),
+            reasons: Reasons::of_kernel(),
+        }
+    }
+
+    /// Forgets processes that have ended and devices that are gone, unless they were asked for since the
+    /// last call; what is there is looked up again when it is asked for.
+    pub fn refresh(&mut self) {
+        self.processes.refresh();
+        self.devices.refresh();
+    }
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl view::Names for Names {
+    fn process(&mut self, process: Process) -> Known {
+        self.processes.get(process)
+    }
+
+    fn device(&mut self, device: Device) -> String {
+        self.devices.name(device)
+    }
+
+    fn reason(&mut self, reason: u32) -> String {
+        self.reasons.name(reason)
+    }
+}

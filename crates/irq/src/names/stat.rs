@@ -1,0 +1,101 @@
+//! /proc/PID/stat: what the kernel says of a process.
+
+use std::fs;
+use std::path::Path;
+
+use crate::charge::Process;
+
+/// Fields of /proc/PID/stat.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Its name.
+    pub command: String,
+    /// Time in user mode, in clock ticks (`sysconf(_SC_CLK_TCK)`), of all its threads.
+    pub user_ticks: u64,
+    /// Time in the kernel, likewise.
+    pub system_ticks: u64,
+    /// When it started, in clock ticks since boot; the low 32 bits.
+    pub start_ticks: u32,
+}
+
+impl Stat {
+    /// Of a process that runs, or has ended and was not waited for; `None` of another one with its
+    /// number.
+    #[must_use]
+    pub fn of(process: Process) -> Option<Self> {
+        Self::below(Path::new("/proc"), process)
+    }
+
+    pub(super) fn below(proc: &Path, process: Process) -> Option<Self> {
+        let text = fs::read_to_string(proc.join(process.pid.to_string()).join("stat")).ok()?;
+        Self::parse(&text).filter(|stat| stat.start_ticks == process.start_ticks)
+    }
+
+    /// The name is in parentheses, and may hold some.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (before, after) = text.rsplit_once(')')?;
+        let (_, command) = before.split_once('(')?;
+        let fields: Vec<&str> = after.split_whitespace().collect();
+        // The first after the name is field 3.
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        Some(Self {
+            command: command.to_owned(),
+            user_ticks: field(14)?,
+            system_ticks: field(15)?,
+            start_ticks: field(22)? as u32,
+        })
+    }
+}
+
+/// The process that has this number now.
+#[must_use]
+pub fn process(pid: u32) -> Option<Process> {
+    let stat = Stat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    Some(Process { pid, start_ticks: stat.start_ticks })
+}
+
+/// All processes there are, with what the kernel says of them.
+pub fn processes() -> impl Iterator<Item = (Process, Stat)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let stat = Stat::parse(&fs::read_to_string(entry.path().join("stat")).ok()?)?;
+        Some((Process { pid, start_ticks: stat.start_ticks }, stat))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_anything() {
+        let fields = "S 1 1 1 0 -1 4194560 1 2 3 4 55 66 7 8 20 0 1 0 4294967297 99";
+        for name in ["cat", "a b", "((", ") S 1 (x", "\u{e9}"] {
+            let stat = Stat::parse(&format!("17 ({name}) {fields}\n")).unwrap();
+            assert_eq!(stat.command, name);
+            assert_eq!((stat.user_ticks, stat.system_ticks), (55, 66));
+            // What is above 32 bits is cut off, as in the ledger.
+            assert_eq!(stat.start_ticks, 1);
+        }
+        for broken in [
+            "",
+            "17",
+            "17 (cat",
+            "17 (cat) S 1",
+            "17 (cat) S 1 1 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 x",
+        ] {
+            assert_eq!(Stat::parse(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_one_of_them() {
+        let pid = std::process::id();
+        let (process, stat) = processes().find(|(process, _)| process.pid == pid).unwrap();
+        assert_eq!(Stat::of(process).unwrap().command, stat.command);
+        assert_eq!(super::process(pid), Some(process));
+        let successor = Process { start_ticks: process.start_ticks + 1, ..process };
+        assert_eq!(Stat::of(successor), None);
+    }
+}

@@ -1,0 +1,205 @@
+//! Writing a recording as things happen.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::Write;
+
+use super::{Begin, End, FORMAT, IntervalLine, Line, Named, Result, Times, VERSION};
+use crate::charge::{Cause, Class, Device, Process, Runner};
+use crate::names::Known;
+use crate::tracer::{Interval, OwnCost, Tick};
+use crate::view::Names;
+
+/// What an interval has besides its accounts.
+#[derive(Debug, Default)]
+pub struct Besides {
+    /// What recording it took.
+    pub own: OwnCost,
+    /// Ticks that came.
+    pub ticks: Vec<Tick>,
+}
+
+/// Writes a recording. What it remembers is of the last interval, and bounded.
+#[derive(Debug)]
+pub struct Writer<W> {
+    into: W,
+    processes: HashMap<Process, Known>,
+    devices: HashMap<Device, String>,
+    reasons: HashMap<u32, String>,
+    /// Sockets whose readers were not known when they were mentioned.
+    unread: BTreeSet<u64>,
+}
+
+/// Sockets without a reader that are remembered: as many as the kernel's table has room for.
+const UNREAD: usize = 65536;
+
+impl<W: Write> Writer<W> {
+    /// Writes the first line.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn begin(into: W, begin: Begin) -> Result<Self> {
+        let mut writer = Self {
+            into,
+            processes: HashMap::new(),
+            devices: HashMap::new(),
+            reasons: HashMap::new(),
+            unread: BTreeSet::new(),
+        };
+        writer.line(&Line::Begin(Begin { format: FORMAT.into(), version: VERSION, ..begin }))?;
+        Ok(writer)
+    }
+
+    /// Writes what was added to the ledger. `times` says of a process what the kernel says, and `owner`
+    /// whose a socket turned out to be.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn interval(
+        &mut self,
+        interval: &Interval,
+        besides: Besides,
+        names: &mut impl Names,
+        times: impl Fn(Process) -> Option<Times>,
+        owner: impl Fn(u64) -> Option<Process>,
+    ) -> Result<()> {
+        let mut line = IntervalLine::from(interval);
+        let mentioned = Mentioned::by(&line);
+        self.name(&mentioned, names)?;
+        for cookie in mentioned.sockets {
+            match owner(cookie) {
+                Some(process) => self.line(&Line::Owner { cookie, process })?,
+                None if self.unread.len() < UNREAD => drop(self.unread.insert(cookie)),
+                None => {}
+            }
+        }
+        line.times = mentioned.processes.into_iter().filter_map(times).collect();
+        (line.own, line.ticks) = (besides.own, besides.ticks);
+        self.line(&Line::Interval(line))
+    }
+
+    /// Writes whose sockets are that were mentioned before it was known, and the last line.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn end(mut self, end: End, owner: impl Fn(u64) -> Option<Process>) -> Result<W> {
+        for cookie in std::mem::take(&mut self.unread) {
+            if let Some(process) = owner(cookie) {
+                self.line(&Line::Owner { cookie, process })?;
+            }
+        }
+        self.line(&Line::End(end))?;
+        self.into.flush()?;
+        Ok(self.into)
+    }
+
+    fn line(&mut self, line: &Line) -> Result<()> {
+        serde_json::to_writer(&mut self.into, line).map_err(std::io::Error::from)?;
+        Ok(self.into.write_all(b"\n")?)
+    }
+
+    /// Names what is mentioned, where its name was not written in the interval before.
+    fn name(&mut self, mentioned: &Mentioned, names: &mut impl Names) -> Result<()> {
+        let mut processes = HashMap::new();
+        for &process in &mentioned.processes {
+            let known = names.process(process);
+            if self
+                .processes
+                .get(&process)
+                .is_none_or(|before| before.description != known.description)
+            {
+                if let Some(about) = known.description.clone() {
+                    let (command, cgroup) = (about.command, about.cgroup);
+                    let container = about.container;
+                    self.line(&Line::Named(Named::Process {
+                        process,
+                        command,
+                        cgroup,
+                        container,
+                    }))?;
+                }
+            }
+            processes.insert(process, known);
+        }
+        self.processes = processes;
+        let mut devices = HashMap::new();
+        for &device in &mentioned.devices {
+            let name = names.device(device);
+            if self.devices.get(&device) != Some(&name) {
+                self.line(&Line::Named(Named::Device { device, name: name.clone() }))?;
+            }
+            devices.insert(device, name);
+        }
+        self.devices = devices;
+        let mut reasons = HashMap::new();
+        for &reason in &mentioned.reasons {
+            let name = names.reason(reason);
+            if self.reasons.get(&reason) != Some(&name) {
+                self.line(&Line::Named(Named::Reason { reason, name: name.clone() }))?;
+            }
+            reasons.insert(reason, name);
+        }
+        self.reasons = reasons;
+        Ok(())
+    }
+}
+
+/// What an interval mentions, each once.
+#[derive(Default)]
+struct Mentioned {
+    processes: Vec<Process>,
+    devices: Vec<Device>,
+    reasons: Vec<u32>,
+    sockets: Vec<u64>,
+}
+
+impl Mentioned {
+    fn by(line: &IntervalLine) -> Self {
+        let mut all = Self::default();
+        for cpu in &line.cpus {
+            cpu.caused.iter().for_each(|(cause, ..)| all.cause(*cause));
+            for (runner, _) in &cpu.suffered {
+                if let Runner::Process(process) = runner {
+                    all.processes.push(*process);
+                }
+            }
+        }
+        all.devices.retain(|device| device.index != 0);
+        once(&mut all.processes);
+        once(&mut all.devices);
+        once(&mut all.reasons);
+        once(&mut all.sockets);
+        all
+    }
+
+    fn cause(&mut self, cause: Cause) {
+        match cause {
+            Cause::Process { process, device } => {
+                self.processes.push(process);
+                self.devices.push(device);
+            }
+            Cause::Socket { cookie, device } => {
+                self.sockets.push(cookie);
+                self.devices.push(device);
+            }
+            Cause::Unowned(class) => match class {
+                Class::Forwarded { from, to } | Class::Bridged { from, to } => {
+                    self.devices.extend([from, Device { index: to, ..from }]);
+                }
+                Class::Dropped { device, reason } => {
+                    self.devices.push(device);
+                    self.reasons.push(reason);
+                }
+                Class::Xdp(device)
+                | Class::KernelSocket(device)
+                | Class::EmptyPoll(device)
+                | Class::Unattributed(device) => self.devices.push(device),
+                Class::Softirq(_) => {}
+            },
+        }
+    }
+}
+
+fn once<T: Ord>(list: &mut Vec<T>) {
+    list.sort_unstable();
+    list.dedup();
+}

@@ -1,0 +1,139 @@
+//! What is added to the ledger from one look to the next, for as long as one likes.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use super::table::Row;
+use super::{Tracer, decode};
+use crate::abi::irq_totals;
+use crate::charge::{Accounts, Amount};
+use crate::error::Result;
+
+/// Looks at a [`Tracer`] again and again.
+///
+/// A row to which nothing was added between two looks is taken out of the kernel's table: it holds what
+/// happens now, however many processes come and go.
+#[derive(Debug)]
+pub struct Meter {
+    tracer: Tracer,
+    began: Instant,
+    looked_ns: u64,
+    rows: HashMap<Vec<u8>, Vec<Amount>>,
+    totals: Vec<irq_totals>,
+}
+
+/// A stretch of time, and what was added in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// From when on, in nanoseconds from the start of the [`Meter`].
+    pub from_ns: u64,
+    /// Until when.
+    pub to_ns: u64,
+    /// The accounts of each CPU, by its number.
+    pub cpus: Vec<Accounts>,
+    /// Bottom-half time of rows that found no room in the kernel's table, in nanoseconds.
+    pub unrecorded_ns: u64,
+}
+
+impl Interval {
+    /// How long it was, in nanoseconds.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        self.to_ns - self.from_ns
+    }
+
+    /// The accounts of all CPUs together.
+    #[must_use]
+    pub fn total(&self) -> Accounts {
+        let mut total = Accounts::default();
+        self.cpus.iter().for_each(|cpu| total.add(cpu));
+        total
+    }
+}
+
+impl Meter {
+    /// Of a tracer that has just been started: the first look has all that it has counted.
+    #[must_use]
+    pub fn new(tracer: Tracer) -> Self {
+        Self {
+            tracer,
+            began: Instant::now(),
+            looked_ns: 0,
+            rows: HashMap::new(),
+            totals: Vec::new(),
+        }
+    }
+
+    /// The tracer, for what it knows besides.
+    #[must_use]
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
+    }
+
+    /// Stops the tracer: one more look has what was counted until now.
+    pub fn stop(&mut self) {
+        self.tracer.stop();
+    }
+
+    /// What was added since the last look. CPUs go on meanwhile, so that what is under way shows as a
+    /// small imbalance.
+    ///
+    /// # Errors
+    /// Where the kernel does not let us read.
+    pub fn look(&mut self) -> Result<Interval> {
+        let from_ns = self.looked_ns;
+        let totals = self.tracer.totals()?;
+        let rows = self.tracer.rows()?;
+        self.looked_ns = self.began.elapsed().as_nanos() as u64;
+
+        let before = |cpu: usize| self.totals.get(cpu).copied().unwrap_or_default();
+        let since = |now: u64, before: u64| now.saturating_sub(before);
+        let mut unrecorded_ns = 0;
+        let mut cpus = Vec::with_capacity(totals.len());
+        for (cpu, now) in totals.iter().enumerate() {
+            let before = before(cpu);
+            unrecorded_ns += since(now.lost_ns, before.lost_ns);
+            cpus.push(Accounts {
+                measured_ns: since(now.measured_ns, before.measured_ns),
+                hardirq_ns: since(now.hardirq_ns, before.hardirq_ns),
+                ..Accounts::default()
+            });
+        }
+        self.totals = totals;
+
+        let mut kept = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let before = self.rows.remove(&row.octets);
+            if before.as_ref() == Some(&row.amounts) {
+                // Something may have been added since we looked, and it must not be lost.
+                let last = self.tracer.take(&row)?;
+                add(&mut cpus, &row, &last, &row.amounts);
+            } else {
+                add(&mut cpus, &row, &row.amounts, before.as_deref().unwrap_or_default());
+                kept.insert(row.octets, row.amounts);
+            }
+        }
+        self.rows = kept;
+        Ok(Interval { from_ns, to_ns: self.looked_ns, cpus, unrecorded_ns })
+    }
+
+    /// When the last look was, in nanoseconds from the start.
+    #[must_use]
+    pub fn looked_ns(&self) -> u64 {
+        self.looked_ns
+    }
+
+    /// Rows of the kernel's table, as of the last look.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows.len()
+    }
+}
+
+/// Puts what a row's amounts exceed earlier ones by into the CPUs' accounts.
+fn add(cpus: &mut [Accounts], row: &Row, now: &[Amount], before: &[Amount]) {
+    for (cpu, (accounts, now)) in cpus.iter_mut().zip(now).enumerate() {
+        let before = before.get(cpu).copied().unwrap_or_default();
+        decode::row(&row.key, now.since(before), accounts);
+    }
+}

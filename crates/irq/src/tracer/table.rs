@@ -1,0 +1,81 @@
+//! Reading the programs' tables.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use libbpf_rs::libbpf_sys as sys;
+use libbpf_rs::{Map, MapCore, MapFlags, num_possible_cpus};
+
+use crate::abi::{Plain, irq_amount, irq_key};
+use crate::charge::Amount;
+use crate::error::{Error, Result};
+
+/// A row: its key, as octets too, and what each CPU has added to it.
+pub(super) struct Row {
+    pub(super) key: irq_key,
+    pub(super) octets: Vec<u8>,
+    pub(super) amounts: Vec<Amount>,
+}
+
+impl From<irq_amount> for Amount {
+    fn from(irq_amount { ns, packets }: irq_amount) -> Self {
+        Self { ns, packets }
+    }
+}
+
+/// All rows of the ledger.
+pub(super) fn rows(map: &Map<'_>) -> Result<Vec<Row>> {
+    map.keys()
+        .map(|octets| {
+            let key = plain("rows", &octets)?;
+            let amounts = per_cpu::<irq_amount>(map, "rows", &octets)?;
+            Ok(Row { key, octets, amounts: amounts.into_iter().map(Amount::from).collect() })
+        })
+        .collect()
+}
+
+pub(super) fn plain<T: Plain>(table: &'static str, octets: &[u8]) -> Result<T> {
+    T::from_octets(octets).ok_or(Error::Foreign { table, octets: octets.len() })
+}
+
+/// The values of a key on all CPUs; none where it is gone.
+pub(super) fn per_cpu<T: Plain>(map: &Map<'_>, table: &'static str, key: &[u8]) -> Result<Vec<T>> {
+    let values = map
+        .lookup_percpu(key, MapFlags::ANY)
+        .map_err(|source| Error::kernel(format!("read table {table}"), source))?;
+    values.unwrap_or_default().iter().map(|octets| of_cpu(table, octets)).collect()
+}
+
+/// What a value begins with: there may be more, and the kernel rounds up to eight octets.
+fn of_cpu<T: Plain>(table: &'static str, octets: &[u8]) -> Result<T> {
+    plain(table, octets.get(..size_of::<T>()).unwrap_or(octets))
+}
+
+/// Takes a row out of the ledger: what it came to on each CPU; nothing where it is gone. A CPU that is
+/// about to add to it just then adds to nothing, or to the row that has its room next: so only rows to
+/// which nobody adds are taken.
+pub(super) fn take(map: &Map<'_>, row: &Row) -> Result<Vec<Amount>> {
+    const VALUE: usize = size_of::<irq_amount>();
+    let failed = |source| Error::kernel("take a row from table rows", source);
+    let cpus = num_possible_cpus().map_err(failed)?;
+    let (key_octets, value_octets) = (map.key_size() as usize, map.value_size() as usize);
+    if row.octets.len() != key_octets || value_octets != VALUE {
+        return Err(Error::Foreign { table: "rows", octets: value_octets });
+    }
+    let mut values = vec![0u8; cpus * VALUE];
+    // SAFETY: the key is as long as the table's keys are, and there is room for a value of each CPU
+    // that there may be, which is what the kernel writes; VALUE is a multiple of eight.
+    let code = unsafe {
+        sys::bpf_map_lookup_and_delete_elem(
+            map.as_fd().as_raw_fd(),
+            row.octets.as_ptr().cast(),
+            values.as_mut_ptr().cast(),
+        )
+    };
+    if code == -nix::libc::ENOENT {
+        return Ok(Vec::new());
+    }
+    if code < 0 {
+        return Err(failed(std::io::Error::from_raw_os_error(-code).into()));
+    }
+    values.chunks(VALUE).map(|octets| Ok(of_cpu::<irq_amount>("rows", octets)?.into())).collect()
+}

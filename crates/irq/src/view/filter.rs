@@ -1,0 +1,38 @@
+//! A part of the table.
+
+use super::Table;
+
+impl Table {
+    /// Keeps what came in or left by a device: `eth0`, in any network namespace, or `eth0@4026532281`.
+    /// Of processes that is what they caused; what they suffered is of no device, and stays with those
+    /// that are left.
+    pub fn keep_device(&mut self, device: &str) {
+        let is = |name: &String| is_device(name, device);
+        self.processes = std::mem::take(&mut self.processes)
+            .into_iter()
+            .map(|mut row| {
+                let parts = std::mem::take(&mut row.parts);
+                row.with_parts(parts.into_iter().filter(|part| is(&part.device)).collect())
+            })
+            .filter(|row| !row.parts.is_empty())
+            .collect();
+        self.unowned.retain(|row| [&row.device, &row.to].into_iter().flatten().any(is));
+    }
+
+    /// The devices that are in it, in the order of their names.
+    #[must_use]
+    pub fn devices(&self) -> Vec<String> {
+        let of_processes =
+            self.processes.iter().flat_map(|row| &row.parts).map(|part| &part.device);
+        let unowned = self.unowned.iter().flat_map(|row| [&row.device, &row.to]).flatten();
+        let mut devices: Vec<String> =
+            of_processes.chain(unowned).filter(|name| *name != "-").cloned().collect();
+        devices.sort();
+        devices.dedup();
+        devices
+    }
+}
+
+fn is_device(name: &str, wanted: &str) -> bool {
+    name == wanted || name.split_once('@').is_some_and(|(name, _)| name == wanted)
+}

@@ -1,0 +1,91 @@
+//! The order of rows.
+
+use std::cmp::Reverse;
+
+use super::{ProcessRow, Table, UnownedRow};
+
+/// What comes first: the largest, but of names and numbers the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Time caused.
+    #[default]
+    Caused,
+    /// Time suffered.
+    Suffered,
+    /// Packets.
+    Packets,
+    /// Time for each packet.
+    PerPacket,
+    /// Process number.
+    Pid,
+    /// Name.
+    Command,
+}
+
+impl Order {
+    /// All of them, with their names.
+    pub const ALL: [(&'static str, Order); 6] = [
+        ("caused", Order::Caused),
+        ("suffered", Order::Suffered),
+        ("packets", Order::Packets),
+        ("per-packet", Order::PerPacket),
+        ("pid", Order::Pid),
+        ("command", Order::Command),
+    ];
+
+    /// The one of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, order)| *order)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, order)| *order == self).map_or("", |(name, _)| name)
+    }
+
+    /// The one after it, round and round.
+    #[must_use]
+    pub fn next(self) -> Self {
+        let at = Self::ALL.iter().position(|(_, order)| *order == self).unwrap_or(0);
+        Self::ALL[(at + 1) % Self::ALL.len()].1
+    }
+}
+
+impl Table {
+    /// Puts processes and what nobody owns in this order; what stands alike stays in the order of
+    /// process numbers.
+    pub fn sort(&mut self, order: Order) {
+        let rows = &mut self.processes;
+        rows.sort_by_key(|row| (row.pid, row.start_ticks));
+        match order {
+            Order::Caused => rows.sort_by_key(|row| Reverse((row.caused_ns, row.suffered_ns))),
+            Order::Suffered => rows.sort_by_key(|row| Reverse((row.suffered_ns, row.caused_ns))),
+            Order::Packets => rows.sort_by_key(|row| Reverse(row.packets)),
+            Order::PerPacket => rows.sort_by(|a, b| per_packet(b).total_cmp(&per_packet(a))),
+            Order::Pid => {}
+            Order::Command => rows.sort_by(|a, b| a.command.cmp(&b.command)),
+        }
+        for row in rows {
+            row.parts.sort_by_key(|part| Reverse(part.ns));
+        }
+        let rows = &mut self.unowned;
+        match order {
+            Order::Packets => rows.sort_by_key(|row| Reverse(row.packets)),
+            Order::PerPacket => {
+                rows.sort_by(|a, b| per_packet_unowned(b).total_cmp(&per_packet_unowned(a)));
+            }
+            _ => rows.sort_by_key(|row| Reverse(row.ns)),
+        }
+    }
+}
+
+/// Rows without packets are the last.
+fn per_packet(row: &ProcessRow) -> f64 {
+    row.ns_per_packet.unwrap_or(-1.0)
+}
+
+fn per_packet_unowned(row: &UnownedRow) -> f64 {
+    row.ns_per_packet.unwrap_or(-1.0)
+}

@@ -1,0 +1,114 @@
+//! From what was found to checks and figures.
+
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
+
+use super::accuracy::{self, Round, Shares};
+use super::overhead::{self, Rate};
+use super::{Found, Options};
+
+/// What of a CPU's time may be missing in the accounts, in percent.
+const CONSERVED_PERCENT: f64 = 1.0;
+
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
+    for case in &found.accuracy {
+        checks(outcome, case);
+        errors(outcome, case);
+    }
+    outcome.figure("shares of the first flow, by round", shares(&found.accuracy));
+    for case in &found.overhead {
+        costs(outcome, case);
+    }
+    outcome.note(format!(
+        "{} rounds of {} ms; overhead on CPU {}: sender, receiver and reader share it",
+        options.rounds,
+        options.slice.as_millis(),
+        found.cpu
+    ));
+    outcome.note(
+        "apart: each flow over a device of its own, whose thread's run time is the truth; together: \
+         both over one, where each is taken to cost what it did apart, in the median of all rounds",
+    );
+}
+
+fn checks(outcome: &mut Outcome, case: &accuracy::Case) {
+    let sum = |of: fn(&Round) -> u64| case.rounds.iter().map(of).sum::<u64>();
+    let (charged, sent) = (sum(|round| round.charged_packets), sum(|round| round.small_packets));
+    let name = |what: &str| format!("{what}: {}", case.name);
+    outcome.check(Check::eq(name("small packets charged to their readers"), charged, sent, ""));
+    let worst = case.rounds.iter().map(|round| round.imbalance).fold(0.0, f64::max) * 100.0;
+    outcome.check(Check::max(name("missing in the accounts"), worst, CONSERVED_PERCENT, "%"));
+}
+
+fn errors(outcome: &mut Outcome, case: &accuracy::Case) {
+    let [apart, together]: [fn(&Round) -> Shares; 2] =
+        [|round| round.apart, |round| round.together];
+    for (how, of) in [("apart", apart), ("together", together)] {
+        let values = |value: fn(&Shares) -> f64| -> Vec<f64> {
+            case.rounds.iter().map(|round| value(&of(round))).collect()
+        };
+        let name = format!("attribution error, {how}: {} (goal {})", case.name, case.goal);
+        outcome.figure(name, Measurement::of_runs("points", &values(Shares::error)));
+        let name = format!("charged of the threads' run time, {how}: {}", case.name);
+        let of_run_time = values(|shares| shares.of_run_time * 100.0);
+        outcome.figure(name, Measurement::of_runs("%", &of_run_time));
+    }
+}
+
+fn shares(cases: &[accuracy::Case]) -> Counters {
+    let mut counters = Counters::new([
+        ("flows", ""),
+        ("round", ""),
+        ("truth", "%"),
+        ("charged, apart", "%"),
+        ("charged, together", "%"),
+    ]);
+    for case in cases {
+        for (number, round) in case.rounds.iter().enumerate() {
+            let percent = |share: f64| Cell::from(share * 100.0);
+            counters.row([
+                Cell::from(case.name),
+                (number as u64 + 1).into(),
+                percent(round.apart.truth),
+                percent(round.apart.charged),
+                percent(round.together.charged),
+            ]);
+        }
+    }
+    counters
+}
+
+fn costs(outcome: &mut Outcome, case: &overhead::Case) {
+    let name = |what: &str| format!("{what}, {}", case.name);
+    let rates: Vec<(f64, f64)> = case
+        .rounds
+        .iter()
+        .map(|(with, without)| (with.packets_per_s, without.packets_per_s))
+        .collect();
+    outcome.figure(
+        name("packets a second with the ledger"),
+        Ratio::of_runs("packets/s", &rates, "without it"),
+    );
+    let added: Vec<f64> = rates.iter().map(|(with, without)| 1e9 / with - 1e9 / without).collect();
+    outcome.figure(
+        name("what the ledger adds to a packet, sent, received and read"),
+        Measurement::of_runs("ns", &added),
+    );
+    let thread = |(with, without): &(Rate, Rate)| Some(with.thread_ns? - without.thread_ns?);
+    let added: Vec<f64> = case.rounds.iter().filter_map(thread).collect();
+    if !added.is_empty() {
+        let figure = Measurement::of_runs("ns", &added);
+        outcome.figure(name("what the ledger adds to a packet, received"), figure);
+    }
+    let mut programs =
+        Counters::new([("program", ""), ("runs", ""), ("of a run", "ns"), ("of a packet", "ns")]);
+    for (program, runs) in case.programs.iter().filter(|(_, runs)| runs.count > 0) {
+        let time_ns = runs.time_ns as f64;
+        programs.row([
+            Cell::from(program.as_str()),
+            runs.count.into(),
+            (time_ns / runs.count as f64).into(),
+            (time_ns / case.packets.max(1) as f64).into(),
+        ]);
+    }
+    outcome.figure(name("time of the ledger's programs, while it is counted"), programs);
+}

@@ -1,0 +1,124 @@
+//! What goes over a cable.
+
+use std::io;
+use std::mem::zeroed;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::ptr;
+use std::time::Duration;
+
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{RcvBuf, UdpGroSegment, UdpGsoSegment};
+use onbeat_netdev::Handle;
+
+use super::rig::{Cable, Rig};
+use crate::{Error, Result};
+
+/// Longest wait for a packet that was sent.
+const BOUND: Duration = Duration::from_secs(10);
+
+/// Octets of UDP in a frame of 64 octets, FCS included.
+const SMALL: usize = 18;
+
+/// Packets of a call.
+pub(super) const BATCH: usize = 64;
+
+/// Octets of UDP in a segment, and segments of a datagram that is merged again on the way.
+const SEGMENT: usize = 1400;
+const SEGMENTS: usize = 46;
+
+/// How packets come up to the protocols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Packets {
+    /// In frames of 64 octets, each by itself.
+    Small,
+    /// In long frames, which GRO merges.
+    Merged,
+}
+
+/// Datagrams from one host to the other.
+#[derive(Debug)]
+pub(super) struct Flow {
+    writer: UdpSocket,
+    pub(super) reader: UdpSocket,
+    payload: Vec<u8>,
+}
+
+impl Flow {
+    pub(super) fn new(rig: &Rig, cable: &Cable, packets: Packets) -> Result<Self> {
+        let failed = |error: io::Error| Error::io("open a flow", error);
+        let bind = |host: &Handle, address: Ipv4Addr| -> Result<UdpSocket> {
+            host.namespace().run(|| UdpSocket::bind((address, 0)))?.map_err(failed)
+        };
+        let (writer, reader) = (bind(&rig.sender, cable.from)?, bind(&rig.receiver, cable.to)?);
+        let open = || -> io::Result<()> {
+            writer.connect(reader.local_addr()?)?;
+            reader.set_read_timeout(Some(BOUND))?;
+            // A batch of each has room.
+            setsockopt(&reader, RcvBuf, &(4 << 20))?;
+            match packets {
+                // The kernel cuts it, so that a batch costs one call.
+                Packets::Small => setsockopt(&writer, UdpGsoSegment, &(SMALL as i32))?,
+                Packets::Merged => {
+                    setsockopt(&writer, UdpGsoSegment, &(SEGMENT as i32))?;
+                    setsockopt(&reader, UdpGroSegment, &true)?;
+                }
+            }
+            Ok(())
+        };
+        open().map_err(failed)?;
+        let octets = match packets {
+            Packets::Small => SMALL * BATCH,
+            Packets::Merged => SEGMENT * SEGMENTS,
+        };
+        Ok(Self { writer, reader, payload: vec![0; octets] })
+    }
+
+    /// Sends a batch of small packets, or what becomes one merged one; how many octets of UDP.
+    pub(super) fn send(&self) -> Result<u32> {
+        let sent = self.writer.send(&self.payload);
+        let sent = sent.map_err(|error| Error::io("send the packets of a flow", error))?;
+        Ok(sent as u32)
+    }
+
+    /// Sends a batch of small packets, and reads them.
+    pub(super) fn pass(&self) -> Result<()> {
+        let mut left = self.send()? as usize;
+        while left > 0 {
+            let read = self.read_batch();
+            let read = read.map_err(|error| Error::io("read the packets of a flow", error))?;
+            left = left.saturating_sub(read);
+        }
+        Ok(())
+    }
+
+    /// Waits for packets and reads those that are there; how many octets.
+    fn read_batch(&self) -> io::Result<usize> {
+        let mut room = [0u8; BATCH * SMALL];
+        // SAFETY: mmsghdr and iovec are plain data, for which zeros are a value.
+        let mut parts: [libc::iovec; BATCH] = unsafe { zeroed() };
+        // SAFETY: as above.
+        let mut messages: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
+        for ((part, message), octets) in
+            parts.iter_mut().zip(&mut messages).zip(room.chunks_mut(SMALL))
+        {
+            part.iov_base = octets.as_mut_ptr().cast();
+            part.iov_len = octets.len();
+            message.msg_hdr.msg_iov = part;
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        // SAFETY: each header points to an iovec of the length given, and those to octets of theirs;
+        // all live through the call.
+        let received = unsafe {
+            libc::recvmmsg(
+                self.reader.as_raw_fd(),
+                messages.as_mut_ptr(),
+                BATCH as libc::c_uint,
+                libc::MSG_WAITFORONE,
+                ptr::null_mut(),
+            )
+        };
+        let count = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        Ok(messages[..count].iter().map(|message| message.msg_len as usize).sum())
+    }
+}

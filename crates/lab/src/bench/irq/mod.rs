@@ -1,0 +1,86 @@
+//! The bench `irq`: whether the interrupt ledger charges the right ones, and what it costs.
+//!
+//! ```text
+//!  sender "s0" 10.9.0.1 ------- "r0" 10.9.0.2  receiver       r0 and r1 in threads of NAPI,
+//!         "s1" 10.9.1.1 ------- "r1" 10.9.1.2                 whose own run time is the truth
+//! ```
+//!
+//! `rig` builds that, `reader` is a process that reads a flow, `flow` what goes over it; `accuracy` and
+//! `overhead` measure, and `figures` makes the result.
+
+mod accuracy;
+mod figures;
+mod flow;
+mod overhead;
+mod reader;
+mod rig;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use onbeat_report::{Outcome, Progress, Run};
+
+use super::cpu::Cpus;
+use crate::{Error, Result, interrupt};
+
+/// How the bench is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How often everything is measured.
+    pub rounds: u32,
+    /// How long at a time.
+    pub slice: Duration,
+    /// The CPU on which the overhead is measured; the last one where it is not said.
+    pub cpu: Option<usize>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { rounds: 15, slice: Duration::from_millis(500), cpu: None }
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<()> {
+        for (option, value) in
+            [("rounds", u128::from(self.rounds)), ("slice", self.slice.as_nanos())]
+        {
+            if value == 0 {
+                let reason = "use at least 1".into();
+                return Err(Error::Option { option, value: "0".into(), reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All that was found.
+struct Found {
+    accuracy: Vec<accuracy::Case>,
+    overhead: Vec<overhead::Case>,
+    cpu: usize,
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// Where an option cannot be used, or the kernel or its privileges do not allow it;
+/// [`Error::Interrupted`]. Whatever was made is gone then.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
+    options.check()?;
+    let _guard = interrupt::Guard::install();
+    let run = Run::begin("irq");
+    let cpus = Cpus::choose(options.cpu)?;
+    let found = Found {
+        accuracy: accuracy::measure(options, progress)?,
+        overhead: overhead::measure(options, &cpus, progress)?,
+        cpu: cpus.measured,
+    };
+    progress.clear();
+    let mut outcome = run.finish();
+    outcome.conditions.driver = Some("veth".into());
+    outcome.conditions.mode = Some("threaded NAPI, softirq".into());
+    figures::fill(&mut outcome, options, &found);
+    Ok(outcome)
+}

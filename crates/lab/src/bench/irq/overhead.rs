@@ -1,0 +1,120 @@
+//! What the ledger costs: the same packets with and without it, in turns, on one CPU.
+
+use std::time::Instant;
+
+use onbeat_irq::Tracer;
+use onbeat_irq::statistics::{Runs, Statistics};
+use onbeat_report::Progress;
+
+use super::super::cpu::Cpus;
+use super::Options;
+use super::flow::{BATCH, Flow, Packets};
+use super::rig::{Cable, Rig};
+use crate::{Result, interrupt};
+
+/// A way to receive.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    /// With the ledger, and without it.
+    pub(super) rounds: Vec<(Rate, Rate)>,
+    /// The ledger's programs, while they were counted, and packets meanwhile.
+    pub(super) programs: Vec<(String, Runs)>,
+    pub(super) packets: u64,
+}
+
+/// How packets passed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    pub(super) packets_per_s: f64,
+    /// Run time of the thread of NAPI for a packet; `None` in softirq.
+    pub(super) thread_ns: Option<f64>,
+}
+
+/// What is measured.
+struct Bed<'a> {
+    cable: Cable,
+    flow: Flow,
+    cpus: &'a Cpus,
+}
+
+pub(super) fn measure(
+    options: &Options,
+    cpus: &Cpus,
+    progress: &mut Progress,
+) -> Result<Vec<Case>> {
+    let rig = Rig::new()?;
+    let mut cases = Vec::new();
+    let mut tracer = Tracer::start()?;
+    tracer.stop();
+    for (number, name, threaded) in [(0, "threaded NAPI", true), (1, "softirq", false)] {
+        let cable = rig.lay(number, threaded)?;
+        cable.pin(cpus.measured)?;
+        let flow = Flow::new(&rig, &cable, Packets::Small)?;
+        let bed = Bed { cable, flow, cpus };
+        let mut rounds = Vec::new();
+        for round in 0..options.rounds {
+            progress
+                .update(|| format!("overhead, {name}, round {} of {}", round + 1, options.rounds));
+            // Neither is always the first.
+            let pair = if round % 2 == 0 {
+                let without = bed.rate(options)?.0;
+                (bed.rate_with(&mut tracer, options)?, without)
+            } else {
+                let with = bed.rate_with(&mut tracer, options)?;
+                (with, bed.rate(options)?.0)
+            };
+            rounds.push(pair);
+        }
+        let (programs, packets) = bed.programs(&mut tracer, options)?;
+        cases.push(Case { name, rounds, programs, packets });
+    }
+    Ok(cases)
+}
+
+impl Bed<'_> {
+    fn rate_with(&self, tracer: &mut Tracer, options: &Options) -> Result<Rate> {
+        tracer.resume()?;
+        let rate = self.rate(options);
+        tracer.stop();
+        Ok(rate?.0)
+    }
+
+    /// Passes packets for a slice; how fast, and how many.
+    fn rate(&self, options: &Options) -> Result<(Rate, u64)> {
+        let _pinned = self.cpus.pin()?;
+        for _ in 0..BATCH {
+            self.flow.pass()?;
+        }
+        let ran_ns = self.cable.ran_ns()?;
+        let (begun, mut packets) = (Instant::now(), 0);
+        loop {
+            self.flow.pass()?;
+            packets += BATCH as u64;
+            if begun.elapsed() >= options.slice {
+                break;
+            }
+            interrupt::check()?;
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        let ran_ns = self.cable.ran_ns()? - ran_ns;
+        let thread_ns = (ran_ns > 0).then(|| ran_ns as f64 / packets as f64);
+        Ok((Rate { packets_per_s: packets as f64 / seconds, thread_ns }, packets))
+    }
+
+    /// What each program takes, in a round of its own: counting costs, too.
+    fn programs(
+        &self,
+        tracer: &mut Tracer,
+        options: &Options,
+    ) -> Result<(Vec<(String, Runs)>, u64)> {
+        let _statistics = Statistics::enable()?;
+        tracer.resume()?;
+        let before = tracer.runs()?;
+        let (_, packets) = self.rate(options)?;
+        let after = tracer.runs()?;
+        tracer.stop();
+        let since = after.into_iter().zip(before);
+        Ok((since.map(|((name, now), (_, then))| (name, now.since(then))).collect(), packets))
+    }
+}

@@ -1,0 +1,109 @@
+//! Two hosts with cables between them.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
+
+use crate::{Error, Result, interrupt};
+
+/// Within this time a veth pair has carrier, and a thread that has nothing to do rests.
+const BOUND: Duration = Duration::from_secs(10);
+
+/// The hosts.
+#[derive(Debug)]
+pub(super) struct Rig {
+    pub(super) sender: Handle,
+    pub(super) receiver: Handle,
+}
+
+/// A cable between them.
+#[derive(Debug)]
+pub(super) struct Cable {
+    pub(super) from: Ipv4Addr,
+    pub(super) to: Ipv4Addr,
+    /// The thread of NAPI that receives from it, where there is one.
+    thread: Option<u32>,
+}
+
+impl Rig {
+    pub(super) fn new() -> Result<Self> {
+        let host = || Handle::in_namespace(&Namespace::with_loopback()?);
+        Ok(Self { sender: host()?, receiver: host()? })
+    }
+
+    /// Lays cable `number`; `threaded` says whether the receiver's end polls in a thread, with GRO.
+    pub(super) fn lay(&self, number: u8, threaded: bool) -> Result<Cable> {
+        let (near, far) = (format!("s{number}"), format!("r{number}"));
+        let address = |host| Ipv4Addr::new(10, 9, number, host);
+        let peer = VethEnd::new(&far).queues(1, 1).namespace(self.receiver.namespace());
+        self.sender.create_veth(&VethEnd::new(&near).queues(1, 1), &peer)?;
+        for (handle, name, host) in [(&self.sender, &near, 1), (&self.receiver, &far, 2)] {
+            // What IPv6 sends by itself would be counted as ours.
+            handle.set_ipv6(name, false)?;
+            handle.add_address(name, IpAddr::V4(address(host)), 24)?;
+            handle.set_up(name)?;
+        }
+        self.sender.wait_carrier(&near, BOUND)?;
+        // A veth polls with GRO only, and merges nothing that came as one.
+        let ethtool = Ethtool::in_namespace(self.sender.namespace())?;
+        let segments = |name: &str| name.starts_with("tx-") && name.ends_with("-segmentation");
+        let features = ethtool.features(&near)?;
+        let off: Vec<(&str, bool)> = features
+            .iter()
+            .filter(|feature| segments(&feature.name) && feature.name != "tx-generic-segmentation")
+            .map(|feature| (feature.name.as_str(), false))
+            .collect();
+        ethtool.set_features(&near, &off)?;
+        let ethtool = Ethtool::in_namespace(self.receiver.namespace())?;
+        ethtool.set_features(&far, &[("gro", threaded)])?;
+        let mut thread = None;
+        if threaded {
+            let set = || napi::set_threaded(&far, true);
+            self.receiver.namespace().run_with_sysfs(set)??;
+            let instances = napi::instances(&self.receiver, &far)?.unwrap_or_default();
+            thread = instances.iter().find_map(|instance| instance.pid);
+            if thread.is_none() {
+                return Err(Error::Invalid(
+                    "the kernel does not tell which thread polls a device; it takes Linux 6.8"
+                        .into(),
+                ));
+            }
+        }
+        Ok(Cable { from: address(1), to: address(2), thread })
+    }
+}
+
+impl Cable {
+    /// Keeps its thread on a CPU.
+    pub(super) fn pin(&self, cpu: usize) -> Result<()> {
+        let Some(thread) = self.thread else { return Ok(()) };
+        let mut set = CpuSet::new();
+        set.set(cpu)
+            .and_then(|()| sched_setaffinity(Pid::from_raw(thread as i32), &set))
+            .map_err(|errno| Error::io(format!("keep a thread of NAPI on CPU {cpu}"), errno))
+    }
+
+    /// How long its thread has run, once it rests, in nanoseconds; 0 without a thread.
+    pub(super) fn ran_ns(&self) -> Result<u64> {
+        let Some(thread) = self.thread else { return Ok(0) };
+        let read = |file: &str| {
+            let path = format!("/proc/{thread}/{file}");
+            fs::read_to_string(&path).map_err(|error| Error::io(format!("read {path}"), error))
+        };
+        let rests = || {
+            let state = read("stat").unwrap_or_default();
+            let after_name = state.rsplit_once(')').map_or("", |(_, rest)| rest.trim_start());
+            after_name.starts_with(['S', 'I'])
+        };
+        if !interrupt::wait_until(BOUND, rests)? {
+            return Err(Error::Invalid(format!("thread {thread} of NAPI does not come to rest")));
+        }
+        let text = read("schedstat")?;
+        let ran = text.split_whitespace().next().and_then(|first| first.parse().ok());
+        ran.ok_or_else(|| Error::Invalid(format!("/proc/{thread}/schedstat says {text:?}")))
+    }
+}

@@ -1,0 +1,32 @@
+//! `onbeat bench irq`, with few short rounds: every packet is charged to who reads it, the accounts add
+//! up, and the result is what docs/result.schema.json describes.
+//!
+//! ```text
+//!   s0 ---- r0   two flows, over two devices and over one
+//!   s1 ---- r1
+//! ```
+
+mod common;
+
+use common::json::{can_validate, validate};
+use common::run;
+use onbeat_netdev::testing::{Feature, require_all};
+
+#[test]
+fn packets_are_their_readers_and_the_result_conforms() {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 8)])
+        || !can_validate()
+    {
+        return;
+    }
+    let ran = run(&["bench", "irq", "--rounds", "1", "--slice", "100ms", "--quiet", "--json"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    validate(&ran.out);
+    let result: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let checks = result["checks"].as_array().unwrap();
+    let charged = |check: &&serde_json::Value| {
+        check["name"].as_str().is_some_and(|name| name.starts_with("small packets charged"))
+    };
+    assert_eq!(checks.iter().filter(charged).count(), 3);
+    assert!(checks.iter().filter(charged).all(|check| check["value"].as_u64() > Some(0)));
+}
