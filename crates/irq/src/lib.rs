@@ -7,11 +7,14 @@
 //! - [`policy`]: which priority a device's bottom half gets, as pure code.
 //! - [`Description`]: a process as a person knows it.
 //! - [`Tracer`]: the ledger in the kernel, by BPF programs on tracepoints.
+//! - [`guard`]: carries the policy out, with a journal of what it changes.
 
 mod abi;
 mod describe;
 mod error;
 mod tracer;
+
+pub mod guard;
 
 #[forbid(unsafe_code)]
 pub mod charge;
