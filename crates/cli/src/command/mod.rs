@@ -4,6 +4,7 @@ mod bench;
 mod completions;
 mod doctor;
 mod down;
+mod irq;
 mod lab;
 mod man;
 mod reload;
@@ -27,6 +28,7 @@ pub(crate) enum Command {
     Stream(stream::Arguments),
     Reload(reload::Arguments),
     Down(down::Arguments),
+    Irq(irq::Arguments),
     Lab(lab::Arguments),
     Bench(bench::Arguments),
     Completions(completions::Arguments),
@@ -51,6 +53,7 @@ impl Command {
             Command::Stream(arguments) => arguments.execute(),
             Command::Reload(arguments) => arguments.execute(),
             Command::Down(arguments) => arguments.execute(),
+            Command::Irq(arguments) => arguments.execute(),
             Command::Lab(arguments) => arguments.execute(),
             Command::Bench(arguments) => arguments.execute(),
             Command::Completions(arguments) => arguments.execute(),
