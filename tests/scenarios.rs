@@ -20,6 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use common::json::{can_validate, validate};
 
 use common::{Ran, can_run, run};
+use onbeat_netdev::testing::{Feature, require, require_that};
 use serde_json::Value;
 
 /// Two at a time would take CPU time from each other's frames.
@@ -226,6 +227,32 @@ fn nodes_by_af_xdp() {
     if in_user_space("xsk", "xsk-copy") {
         holds("unmatched", &["--seconds", "0.3", "--backend", "xsk"], &[]);
     }
+}
+
+/// One CPU for the server, one for who sends.
+#[test]
+fn interrupt_storm() {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let kernel = Feature::Kernel(6, 8);
+    if !require(kernel) || !require_that(cpus >= 2, "two CPUs") {
+        return;
+    }
+    let checks = [
+        "received and not sent",
+        "guard: priority of what receives the stamps",
+        "guard: priority of what receives the storm",
+        "guard: settings not put back",
+        "guard: threads of NAPI after it",
+    ];
+    let Some(result) = holds("interrupt-storm", &["--scale", "0.005"], &checks) else { return };
+    for table in ["deadlines missed, packets in bursts", "interrupt time on the task's time"] {
+        let rows = result["figures"][table]["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), 9, "no packets, and the paper's eight rates: {table}");
+    }
+    let sides =
+        result["figures"]["high priority under a flood of low priority"]["series"].as_array();
+    let names: Vec<_> = sides.expect("series").iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["stock", "guard", "stock, flooded", "guard, flooded"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Compiles the BPF programs and generates the Rust side of `abi/irq.h`.
+//! Compiles the BPF programs and generates the Rust side of `abi/irq.h` and `abi/guard.h`.
 
 use std::env;
 use std::path::PathBuf;
@@ -10,7 +10,9 @@ fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let abi = root.join("../../abi");
     println!("cargo::rerun-if-changed=bpf");
-    println!("cargo::rerun-if-changed={}", abi.join("irq.h").display());
+    for header in ["irq.h", "guard.h"] {
+        println!("cargo::rerun-if-changed={}", abi.join(header).display());
+    }
     println!("cargo::rerun-if-env-changed=CLANG");
 
     let machine = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
@@ -29,7 +31,7 @@ fn main() {
         arguments.push(format!("-I{}", triplet.display()));
     }
 
-    for program in ["ledger", "abi"] {
+    for program in ["ledger", "waiters", "limit", "abi"] {
         let mut builder = SkeletonBuilder::new();
         builder
             .source(root.join(format!("bpf/{program}.bpf.c")))

@@ -35,15 +35,40 @@ struct net_device {
 	struct bpf_xdp_entity xdp_state[3];
 };
 
+struct in6_addr {
+	__u8 in6_u[16];
+};
+
 struct sock_common {
+	__u32 skc_rcv_saddr;
+	__u16 skc_num;
 	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	int skc_bound_dev_if;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_rcv_saddr;
 };
 
 struct sock {
 	struct sock_common __sk_common;
 	__u8 sk_kern_sock : 1;
+	__u16 sk_type;
 	__u16 sk_protocol;
 };
+
+struct socket {
+	struct sock *sk;
+};
+
+struct packet_sock {
+	int ifindex;
+};
+
+struct xdp_sock {
+	struct net_device *dev;
+};
+
+struct file;
 
 struct sk_buff {
 	struct sock *sk;
@@ -67,6 +92,27 @@ struct task_struct {
 	char comm[16];
 	struct task_struct *group_leader;
 	__u64 start_boottime;
+	unsigned int policy;
+	unsigned int rt_priority;
+	int static_prio;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	__u32 fd;
+	struct file *file;
 };
 
 #pragma clang attribute pop

@@ -4,19 +4,7 @@
 #define ONBEAT_OWNER_H
 
 #include "state.h"
-
-/* As /proc/PID/stat has the start of a process: clock ticks of 10 ms since boot. */
-#define TICK_NS 10000000ULL
-
-static __always_inline struct irq_owner owner_of(const struct task_struct *task)
-{
-	struct irq_owner owner = {
-	    .pid = task->tgid,
-	    .start_ticks = task->group_leader->start_boottime / TICK_NS,
-	};
-
-	return owner;
-}
+#include "task.h"
 
 enum thread {
 	THREAD_OTHER,

@@ -23,6 +23,50 @@ pub enum Error {
         "this kernel is PREEMPT_RT, whose softirqs are preempted: the ledger cannot tell their time"
     )]
     PreemptRt,
+    /// An interface to guard that is not there.
+    #[error("interface {0:?} not found; see what there is: ip link")]
+    NoInterface(String),
+    /// An interface that cannot be guarded.
+    #[error("interface {interface:?} cannot be guarded: {reason}")]
+    Refused {
+        /// The interface.
+        interface: String,
+        /// Why, with the way out.
+        reason: String,
+    },
+    /// What an earlier guard changed and this one cannot put back.
+    #[error(
+        "an earlier guard changed {place}, which cannot be put back: {reason}; give it up: onbeat \
+         irq guard --restore --forget"
+    )]
+    Left {
+        /// Where it is.
+        place: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Settings that contradict each other.
+    #[error(transparent)]
+    Policy(#[from] crate::policy::ConfigError),
+    /// The kernel has no programs at the ingress of interfaces that go with their process.
+    #[error(
+        "this kernel cannot drop packets early for budgets; it takes Linux 6.6 (tcx), or a guard without budgets"
+    )]
+    NoIngress,
+    /// A setting of the host, or its journal.
+    #[error(transparent)]
+    Realtime(#[from] onbeat_realtime::Error),
+    /// A network device or namespace.
+    #[error(transparent)]
+    Netdev(#[from] onbeat_netdev::Error),
+    /// A system call.
+    #[error("cannot {operation}: {source}")]
+    System {
+        /// What was being done.
+        operation: &'static str,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// The kernel refused.
     #[error("cannot {what}: {source}{}", remedy(source))]
     Kernel {

@@ -11,10 +11,13 @@
 //! - [`Tracer`]: the ledger in the kernel, by BPF programs on tracepoints.
 //! - [`host`]: how this host keeps processes' time.
 //! - [`statistics`]: what BPF programs cost.
+//! - [`guard`]: carries the policy out, with a journal of what it changes.
 
 mod abi;
 mod error;
 mod tracer;
+
+pub mod guard;
 
 #[forbid(unsafe_code)]
 pub mod charge;

@@ -23,6 +23,9 @@ pub enum Error {
     /// A setting for real time.
     #[error(transparent)]
     Realtime(#[from] onbeat_realtime::Error),
+    /// The interrupt ledger, or the guard.
+    #[error(transparent)]
+    Irq(#[from] onbeat_irq::Error),
     /// A system call or file.
     #[error("cannot {operation}: {source}")]
     Io {

@@ -13,6 +13,7 @@
 //! the kernel takes it all away.
 
 pub mod bench;
+mod child;
 pub mod clock;
 mod cpus;
 mod error;

@@ -54,6 +54,48 @@ fn a_node_without_a_table_is_named_after_its_file() {
 }
 
 #[test]
+fn a_guard_by_its_table() {
+    use onbeat_irq::guard;
+    assert_eq!(parse("").node.guard, None);
+    let config = parse("[guard]\ninterfaces = [\"eth0\"]\n");
+    assert_eq!(config.node.guard, Some(guard::Config::of(vec!["eth0".into()])));
+    let config = parse(
+        "[guard]
+interfaces = [\"eth0\", \"eth1\"]
+cpus = \"1-2\"
+floor = \"nice -5\"
+ceiling = \"fifo 60\"
+hold-ms = 7
+interval-ms = 20
+[[guard.budget]]
+command = \"iperf3\"
+us-per-second = 5
+[[guard.budget]]
+cgroup = \"/system.slice\"
+us-per-second = 2000000
+",
+    );
+    let guard = config.node.guard.unwrap();
+    assert_eq!(guard.interfaces, ["eth0", "eth1"]);
+    assert_eq!(guard.cpus.unwrap().to_string(), "1-2");
+    let settings = guard.settings;
+    assert_eq!(
+        (settings.floor, settings.ceiling),
+        ("nice -5".parse().unwrap(), "fifo 60".parse().unwrap())
+    );
+    assert_eq!((settings.hold_ns, guard.interval.as_millis()), (7_000_000, 20));
+    let budgets: Vec<_> = guard
+        .budgets
+        .iter()
+        .map(|rule| (rule.command.as_deref(), rule.cgroup.as_deref(), rule.budget.ns_per_s))
+        .collect();
+    assert_eq!(
+        budgets,
+        [(Some("iperf3"), None, 5_000), (None, Some("/system.slice"), 2_000_000_000)]
+    );
+}
+
+#[test]
 fn ports_keep_their_order_and_defaults() {
     let config = parse("");
     let [talker, path1, app] = config.ports.as_slice() else { panic!("{:?}", config.ports) };

@@ -72,6 +72,8 @@ impl From<Scheduling> for String {
 pub(crate) struct Raw {
     policy: i32,
     priority: i32,
+    /// Of the policies without a real-time priority, -20 to 19.
+    nice: i32,
 }
 
 /// Names of the policies that this can give back: SCHED_DEADLINE has parameters beyond these two.
@@ -91,7 +93,7 @@ impl Raw {
         let policy = Errno::result(unsafe { libc::sched_getscheduler(thread) })?;
         // SAFETY: `parameters` is a sched_param that lives across the call.
         Errno::result(unsafe { libc::sched_getparam(thread, &raw mut parameters) })?;
-        Ok(Self { policy, priority: parameters.sched_priority })
+        Ok(Self { policy, priority: parameters.sched_priority, nice: nice(thread)? })
     }
 
     pub(crate) fn set(self, thread: i32) -> std::result::Result<(), Errno> {
@@ -99,31 +101,67 @@ impl Raw {
         // SAFETY: `parameters` is a sched_param that lives across the call.
         let result =
             unsafe { libc::sched_setscheduler(thread, self.policy, &raw const parameters) };
-        Errno::result(result).map(drop)
+        Errno::result(result)?;
+        if self.has_nice() && nice(thread)? != self.nice {
+            // SAFETY: no pointer is passed.
+            Errno::result(unsafe {
+                libc::setpriority(libc::PRIO_PROCESS, thread.unsigned_abs(), self.nice)
+            })?;
+        }
+        Ok(())
     }
 
-    /// As in journals: "other", "fifo 50"; `None` for a policy that could not be given back.
+    fn kind(self) -> i32 {
+        self.policy & !libc::SCHED_RESET_ON_FORK
+    }
+
+    fn has_nice(self) -> bool {
+        [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&self.kind())
+    }
+
+    /// As in journals: "other", "other nice -5", "fifo 50"; `None` for a policy that could not be
+    /// given back.
     pub(crate) fn text(self) -> Option<String> {
-        let policy = self.policy & !libc::SCHED_RESET_ON_FORK;
-        let (_, name) = POLICIES.iter().find(|(number, _)| *number == policy)?;
-        Some(if self.priority == 0 { (*name).into() } else { format!("{name} {}", self.priority) })
+        let (_, name) = POLICIES.iter().find(|(number, _)| *number == self.kind())?;
+        Some(match self {
+            Raw { priority: 0, nice, .. } if nice != 0 && self.has_nice() => {
+                format!("{name} nice {nice}")
+            }
+            Raw { priority: 0, .. } => (*name).into(),
+            Raw { priority, .. } => format!("{name} {priority}"),
+        })
     }
 
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (name, priority) = text.split_once(' ').unwrap_or((text, "0"));
+        let mut words = text.split(' ');
+        let name = words.next()?;
         let (policy, _) = POLICIES.iter().find(|(_, known)| *known == name)?;
-        Some(Self { policy: *policy, priority: priority.parse().ok()? })
+        let (priority, nice) = match (words.next(), words.next(), words.next()) {
+            (None, ..) => (0, 0),
+            (Some("nice"), Some(nice), None) => (0, nice.parse().ok()?),
+            (Some(priority), None, _) => (priority.parse().ok()?, 0),
+            _ => return None,
+        };
+        Some(Self { policy: *policy, priority, nice })
     }
+}
+
+fn nice(thread: i32) -> std::result::Result<i32, Errno> {
+    // -1 is a value as others are.
+    Errno::clear();
+    // SAFETY: no pointer is passed.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.unsigned_abs()) };
+    if nice == -1 && Errno::last_raw() != 0 { Err(Errno::last()) } else { Ok(nice) }
 }
 
 impl From<Scheduling> for Raw {
     fn from(scheduling: Scheduling) -> Raw {
         match scheduling {
             Scheduling::Fifo(priority) => {
-                Raw { policy: libc::SCHED_FIFO, priority: priority.into() }
+                Raw { policy: libc::SCHED_FIFO, priority: priority.into(), nice: 0 }
             }
             Scheduling::RoundRobin(priority) => {
-                Raw { policy: libc::SCHED_RR, priority: priority.into() }
+                Raw { policy: libc::SCHED_RR, priority: priority.into(), nice: 0 }
             }
         }
     }
@@ -156,8 +194,11 @@ mod tests {
             assert_eq!(Raw::parse(text).unwrap().text().unwrap(), text);
             assert_eq!(Raw::parse(text), Some(text.parse::<Scheduling>().unwrap().into()));
         }
-        for text in ["other", "batch", "idle"] {
+        for text in ["other", "batch", "idle", "other nice -5", "batch nice 19"] {
             assert_eq!(Raw::parse(text).unwrap().text().unwrap(), text);
+        }
+        for text in ["", "deadline", "other nice", "fifo 1 2", "other nice 1 2", "fifo x"] {
+            assert_eq!(Raw::parse(text), None, "{text:?}");
         }
     }
 

@@ -2,9 +2,11 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
 
 use crate::{Error, Result};
@@ -43,6 +45,26 @@ impl HeldSignals {
             let signal = self.waited_for.wait().map_err(refused)?;
             if ENDING.contains(&signal) {
                 return Ok(signal);
+            }
+        }
+    }
+
+    /// As [`HeldSignals::wait`], for so long at most; `None` where none came.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn wait_for(&self, timeout: Duration) -> Result<Option<Signal>> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let left = TimeSpec::from(deadline.saturating_duration_since(Instant::now()));
+            let set = self.waited_for.as_ref();
+            // SAFETY: a set and a time that outlive the call; what came is not asked for.
+            let number = unsafe { libc::sigtimedwait(set, std::ptr::null_mut(), left.as_ref()) };
+            match Errno::result(number).and_then(Signal::try_from) {
+                Ok(signal) if ENDING.contains(&signal) => return Ok(Some(signal)),
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Ok(None),
+                Err(errno) => return Err(refused(errno)),
             }
         }
     }

@@ -1,5 +1,6 @@
 //! `onbeat irq`
 
+mod guard;
 mod record;
 mod report;
 mod top;
@@ -7,16 +8,18 @@ mod watch;
 
 use crate::exit::Result;
 
-/// Who causes softirq time, and who pays for it
+/// Who causes softirq time and who pays for it; schedule it by who waits for it
 ///
 /// The kernel charges what it does for packets - softirqs, threads of NAPI - to whatever process it
-/// interrupts, or to nobody. These commands charge it to the processes that read the packets.
+/// interrupts, or to nobody. These commands charge it to the processes that read the packets, and
+/// give it the priority of those who wait for them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat irq top
   onbeat irq record -o storm.irq --for 30s
   onbeat irq report storm.irq --html storm.html
+  onbeat irq guard guard.toml
 
 Exit code: 0 it is done, 1 the answer is bad, 2 it could not run (it needs root, and Linux 6.3 with \
 BTF).")]
@@ -30,6 +33,7 @@ enum Irq {
     Top(top::Top),
     Record(record::Record),
     Report(report::Report),
+    Guard(guard::Guard),
 }
 
 impl Arguments {
@@ -38,6 +42,7 @@ impl Arguments {
             Irq::Top(top) => top.execute(),
             Irq::Record(record) => record.execute(),
             Irq::Report(report) => report.execute(),
+            Irq::Guard(guard) => guard.execute(),
         }
     }
 }

@@ -96,6 +96,7 @@ Examples:
   onbeat lab run link-failure --rate 10000 --size 256 --seconds 2 --html report.html
   onbeat lab run flapping --cuts 1000 --seed 7 --json > flapping.json
   onbeat lab run rtt --probes 10000 --html rtt.html
+  onbeat lab run interrupt-storm --scale 0.2 --html storm.html
   onbeat lab run chaos --minutes 10 --seed 7 --backend packet
 
 Exit code: 0 every check holds, 1 a check failed, 2 it could not run (it needs root).")]
@@ -141,6 +142,9 @@ struct Run {
     /// For how many minutes "chaos" makes and disturbs networks; without it, one
     #[arg(long, value_name = "NUMBER")]
     minutes: Option<f64>,
+    /// How much shorter than the paper's 110 s each run of "interrupt-storm" is; without it, 0.05
+    #[arg(long, value_name = "NUMBER")]
+    scale: Option<f64>,
     /// Where "chaos" writes what it captured of networks in which a rule was broken
     #[arg(long, value_name = "DIRECTORY", default_value = "onbeat-chaos")]
     captures: PathBuf,
@@ -164,6 +168,7 @@ impl Run {
             probes: self.probes,
             streams: self.streams,
             minutes: self.minutes,
+            scale: self.scale,
             captures: self.captures,
             ..Options::new(this_program()?)
         };

@@ -17,7 +17,7 @@ mod rank;
 
 pub use bottom_half::{Change, ConfigError, Policy, Reason, Settings};
 pub use budget::{Budget, Limit, Meter};
-pub use rank::Rank;
+pub use rank::{ParseRankError, Rank};
 
 /// Step 3: whether a bottom half runs at once, or lets what runs go on.
 ///

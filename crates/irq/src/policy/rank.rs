@@ -2,6 +2,9 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
 
 /// The scheduling of a thread, ordered by what the kernel runs first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,9 +60,56 @@ impl fmt::Display for Rank {
     }
 }
 
+/// A text that names no priority a thread of NAPI can have.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "{0:?} is no priority; write \"idle\", \"normal\", \"nice -5\" (-20 to 19) or \"fifo 50\" (1 to 99)"
+)]
+pub struct ParseRankError(String);
+
+/// As configurations have it: `normal`, `nice -5`, `fifo 50`, `idle`.
+impl FromStr for Rank {
+    type Err = ParseRankError;
+
+    fn from_str(text: &str) -> Result<Self, ParseRankError> {
+        let (name, number) = text.split_once(' ').unwrap_or((text, ""));
+        let number = number.trim().parse().ok();
+        match (name, number) {
+            ("idle", None) if text == "idle" => Some(Rank::Idle),
+            ("normal", None) if text == "normal" => Some(Rank::Normal { nice: 0 }),
+            ("nice", Some(nice @ -20..=19)) => Some(Rank::Normal { nice }),
+            ("fifo", Some(priority @ 1..=99)) => {
+                Some(Rank::Realtime { priority: priority.unsigned_abs() })
+            }
+            _ => None,
+        }
+        .ok_or_else(|| ParseRankError(text.to_owned()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn priorities_as_configurations_have_them() {
+        for (text, rank) in [
+            ("idle", Rank::Idle),
+            ("normal", Rank::Normal { nice: 0 }),
+            ("nice -20", Rank::Normal { nice: -20 }),
+            ("nice 19", Rank::Normal { nice: 19 }),
+            ("fifo 1", Rank::Realtime { priority: 1 }),
+            ("fifo 99", Rank::Realtime { priority: 99 }),
+        ] {
+            assert_eq!(text.parse(), Ok(rank));
+        }
+        for text in
+            ["", "fifo", "fifo 0", "fifo 100", "fifo 300", "nice 20", "idle 1", "rr 5", "normal x"]
+        {
+            let error = text.parse::<Rank>().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{text:?} is no priority; write ")), "{error}");
+        }
+    }
 
     #[test]
     fn the_kernels_order() {

@@ -36,6 +36,23 @@ pub(crate) struct World {
 impl World {
     /// `threaded`: whether what comes in by r0 is received in a thread of NAPI.
     pub(crate) fn new(threaded: bool) -> Self {
+        let world = Self::without_napi();
+        if threaded {
+            world.give_napi();
+            let set = || napi::set_threaded("r0", true);
+            world.receiver.namespace().run_with_sysfs(set).unwrap().unwrap();
+        }
+        world
+    }
+
+    /// What comes in by r0 is received by NAPI, in softirq.
+    pub(crate) fn with_napi() -> Self {
+        let world = Self::without_napi();
+        world.give_napi();
+        world
+    }
+
+    fn without_napi() -> Self {
         let (sender, receiver) = (Namespace::new().unwrap(), Namespace::new().unwrap());
         let (sender, receiver) =
             (Handle::in_namespace(&sender).unwrap(), Handle::in_namespace(&receiver).unwrap());
@@ -49,24 +66,21 @@ impl World {
         }
         sender.wait_carrier("s0", BOUND).unwrap();
         receiver.wait_carrier("r0", BOUND).unwrap();
-        let world = Self { sender, receiver };
-        if threaded {
-            // A veth has NAPI only with GRO, and takes it only for what is not merged already.
-            let ethtool = |handle: &Handle| Ethtool::in_namespace(handle.namespace()).unwrap();
-            ethtool(&world.receiver).set_features("r0", &[("rx-gro", true)]).unwrap();
-            let features = ethtool(&world.sender).features("s0").unwrap();
-            let segments =
-                |name: &str| name.starts_with("tx-tcp") && name.ends_with("segmentation");
-            let off: Vec<_> = features
-                .iter()
-                .filter(|feature| segments(&feature.name))
-                .map(|feature| (feature.name.as_str(), false))
-                .collect();
-            ethtool(&world.sender).set_features("s0", &off).unwrap();
-            let set = || napi::set_threaded("r0", true);
-            world.receiver.namespace().run_with_sysfs(set).unwrap().unwrap();
-        }
-        world
+        Self { sender, receiver }
+    }
+
+    /// A veth has NAPI only with GRO, and takes it only for what is not merged already.
+    fn give_napi(&self) {
+        let ethtool = |handle: &Handle| Ethtool::in_namespace(handle.namespace()).unwrap();
+        ethtool(&self.receiver).set_features("r0", &[("rx-gro", true)]).unwrap();
+        let features = ethtool(&self.sender).features("s0").unwrap();
+        let segments = |name: &str| name.starts_with("tx-tcp") && name.ends_with("segmentation");
+        let off: Vec<_> = features
+            .iter()
+            .filter(|feature| segments(&feature.name))
+            .map(|feature| (feature.name.as_str(), false))
+            .collect();
+        ethtool(&self.sender).set_features("s0", &off).unwrap();
     }
 
     /// Where the receiver's packets come in.

@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, pipe2};
 
-use crate::{Error, Result};
+use crate::{Error, Result, child};
 
 /// Senders of a group, and as many receivers.
 const HALF: usize = 20;
@@ -37,7 +37,7 @@ impl Hackbench {
         for _ in 0..groups {
             all.add_group()?;
         }
-        all.tasks.iter().try_for_each(|task| at_rest(*task))?;
+        all.tasks.iter().try_for_each(|task| child::at_rest(*task))?;
         Ok(all)
     }
 
@@ -54,37 +54,11 @@ impl Hackbench {
             .map_err(|errno| Error::io("make pipes for the load", errno))?;
         let to: Vec<i32> = pipes.iter().map(|(_, write)| write.as_raw_fd()).collect();
         for (from, _) in &pipes {
-            self.fork(|| receive(from.as_raw_fd()))?;
-            self.fork(|| send(&to))?;
+            self.tasks.push(child::fork(|| receive(from.as_raw_fd()))?);
+            self.tasks.push(child::fork(|| send(&to))?);
         }
         // The tasks have the pipes now.
         Ok(())
-    }
-
-    /// `task` makes system calls and nothing else: no memory is taken, no lock.
-    fn fork(&mut self, task: impl FnOnce()) -> Result<()> {
-        let parent = std::process::id();
-        // SAFETY: the child makes system calls and ends; it takes neither memory nor locks, which
-        // another thread may have held.
-        match unsafe { libc::fork() } {
-            -1 => Err(Error::io("start the tasks of the load", io::Error::last_os_error())),
-            0 => {
-                // SAFETY: system calls without pointers; _exit does not return.
-                unsafe {
-                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                    // The parent may have ended before that.
-                    if libc::getppid() as u32 == parent {
-                        libc::raise(libc::SIGSTOP);
-                        task();
-                    }
-                    libc::_exit(0)
-                }
-            }
-            child => {
-                self.tasks.push(Pid::from_raw(child));
-                Ok(())
-            }
-        }
     }
 
     /// Lets the tasks run, until the result is dropped.
@@ -122,17 +96,8 @@ impl Drop for Running<'_> {
         }
         // What follows is not to be measured under their last breath.
         for task in &self.0.tasks {
-            let _ = at_rest(*task);
+            let _ = child::at_rest(*task);
         }
-    }
-}
-
-/// Waits until a task has stopped.
-fn at_rest(task: Pid) -> Result<()> {
-    match waitpid(task, Some(WaitPidFlag::WUNTRACED)) {
-        Ok(WaitStatus::Stopped(..)) => Ok(()),
-        Ok(other) => Err(Error::Invalid(format!("a task of the load ended: {other:?}"))),
-        Err(errno) => Err(Error::io("wait for a task of the load", errno)),
     }
 }
 

@@ -9,6 +9,7 @@ mod addition;
 mod check;
 mod diagnostic;
 mod events;
+mod guard;
 mod identify;
 mod mtu;
 mod node;
@@ -34,6 +35,7 @@ pub use addition::{Addition, How};
 pub use diagnostic::{ConfigError, Warnings};
 use diagnostic::{Diagnostic, Severity, Source};
 pub use events::EventsConfig;
+pub use guard::load_guard;
 use reader::{Faults, Table};
 pub use set::{Before, StreamSet};
 pub(crate) use text::{is_name, name_rule};
@@ -81,6 +83,8 @@ pub struct NodeConfig {
     pub pin: PathBuf,
     /// What is told of the streams.
     pub events: EventsConfig,
+    /// Whose bottom halves are scheduled by who waits for them, while the node runs.
+    pub guard: Option<onbeat_irq::guard::Config>,
 }
 
 /// What moves a node's frames.
@@ -183,16 +187,8 @@ pub enum Promiscuous {
 impl Config {
     /// Reads a file.
     pub fn load(path: &Path) -> Result<Config, LoadError> {
-        let read = |source| LoadError::Read { path: path.to_owned(), source };
-        let octets = std::fs::read(path).map_err(read)?;
-        let text = String::from_utf8(octets).map_err(|error| LoadError::NotText {
-            path: path.to_owned(),
-            line: 1 + error.as_bytes()[..error.utf8_error().valid_up_to()]
-                .iter()
-                .filter(|&&octet| octet == b'\n')
-                .count(),
-        })?;
-        Ok(Config::parse(&text, &path.display().to_string())?)
+        let (text, file) = source_of(path)?;
+        Ok(Config::parse(&text, &file)?)
     }
 
     /// Reads a text; `file` is what its faults name.
@@ -201,7 +197,8 @@ impl Config {
         let root = parse(text, &source)?;
         let faults = Faults::default();
         let mut table = Table::root(&root, &faults);
-        let node = node::read(table.take("node"), file);
+        let mut node = node::read(table.take("node"), file);
+        node.guard = table.take("guard").and_then(|value| guard::read(&value));
         let (ports, ids) = node::read_ports(table.items("port"), node.backend);
         if ports.is_empty() && !table.has("port") {
             let help = "add [[port]] with name = \"path1\" and interface = \"eth0\"";
@@ -264,6 +261,20 @@ pub enum LoadError {
     /// It says what cannot be done.
     #[error(transparent)]
     Config(#[from] ConfigError),
+}
+
+/// The text of a file, and what its faults call it.
+fn source_of(path: &Path) -> Result<(String, String), LoadError> {
+    let read = |source| LoadError::Read { path: path.to_owned(), source };
+    let octets = std::fs::read(path).map_err(read)?;
+    let text = String::from_utf8(octets).map_err(|error| LoadError::NotText {
+        path: path.to_owned(),
+        line: 1 + error.as_bytes()[..error.utf8_error().valid_up_to()]
+            .iter()
+            .filter(|&&octet| octet == b'\n')
+            .count(),
+    })?;
+    Ok((text, path.display().to_string()))
 }
 
 fn parse<'a>(text: &'a str, source: &Source) -> Result<Spanned<DeTable<'a>>, ConfigError> {

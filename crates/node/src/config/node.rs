@@ -36,6 +36,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
         control: PathBuf::new(),
         pin: PathBuf::new(),
         events: EventsConfig::default(),
+        guard: None,
     };
     let (mut control, mut pin) = (None, None);
     if let Some(mut table) = value.and_then(|value| value.table()) {

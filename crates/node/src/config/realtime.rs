@@ -24,7 +24,10 @@ pub(super) fn read(value: &Value<'_>) -> Profile {
     profile
 }
 
-fn parse<T: FromStr<Err: std::fmt::Display>>(value: &Value<'_>, help: &str) -> Option<T> {
+pub(super) fn parse<T: FromStr<Err: std::fmt::Display>>(
+    value: &Value<'_>,
+    help: &str,
+) -> Option<T> {
     match value.text()?.parse() {
         Ok(parsed) => Some(parsed),
         Err(error) => {

@@ -185,6 +185,10 @@ impl Node {
             let name = |profile: &Profile| format!("{profile:?}");
             return needs_restart("realtime", &name(&old.realtime), &name(&now.realtime));
         }
+        if old.guard != now.guard {
+            let name = |guard: &Option<onbeat_irq::guard::Config>| format!("{guard:?}");
+            return needs_restart("guard", &name(&old.guard), &name(&now.guard));
+        }
         if old.max_streams != now.max_streams {
             return needs_restart("max-streams", &old.max_streams, &now.max_streams);
         }

@@ -40,6 +40,9 @@ pub enum Error {
     /// Forwarding in user space.
     #[error(transparent)]
     Forward(#[from] onbeat_frer_user::Error),
+    /// The guard of bottom halves.
+    #[error("guard: {0}")]
+    Guard(onbeat_irq::Error),
     /// An interface whose frames somebody else forwards, too.
     #[error(
         "port {port:?}: interface {interface} is a bridge's or a bond's, which would forward frames of \

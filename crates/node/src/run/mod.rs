@@ -13,6 +13,7 @@ mod down;
 mod engine;
 mod error;
 mod events;
+mod guard;
 mod journal;
 mod latent;
 mod mode;
@@ -73,6 +74,8 @@ pub fn run(file: &Path, options: Options) -> Result<()> {
     }
     // Before interfaces are looked at, so that no change in between is missed.
     let mut monitor = Monitor::open()?;
+    // First, so that a node whose guard cannot begin changes nothing.
+    let guard = config.node.guard.clone().map(guard::start).transpose().map_err(Error::Guard)?;
     let mut node = Node::start(file, config, options)?;
     let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
     let ready = format!("{} streams on {}", node.setup.streams.len(), port_list(&node));
@@ -81,6 +84,7 @@ pub fn run(file: &Path, options: Options) -> Result<()> {
 
     let end = serve(&mut node, &mut server, &signals, &mut monitor, &notifier)?;
     say(notifier.stopping());
+    guard.into_iter().for_each(guard::end);
     server.flush(Duration::from_secs(1));
     match end {
         End::Leave => {

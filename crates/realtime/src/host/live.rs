@@ -5,10 +5,10 @@ use std::io;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
-use onbeat_netdev::{Error as Netdev, Ethtool, Handle, Namespace};
+use onbeat_netdev::{Error as Netdev, Ethtool, Handle, Namespace, napi};
 
 use super::value::{Fields, is_merging, list, words};
-use super::{Host, Place, Refusal, Survey};
+use super::{Host, NapiThread, Place, Refusal, Survey};
 use crate::scheduling::{Raw, affinity, set_affinity};
 use crate::{CpuSet, Result};
 
@@ -111,6 +111,15 @@ impl Live {
 impl Host for Live {
     fn survey(&mut self, interfaces: &[String]) -> Result<Survey> {
         self.look(interfaces)
+    }
+
+    fn napi_threads(&mut self, interface: &str) -> Result<Vec<NapiThread>> {
+        match &self.devices {
+            Some(devices) => {
+                Ok(self.threads(&napi::instances(&devices.handle, interface)?, interface))
+            }
+            None => Ok(Vec::new()),
+        }
     }
 
     fn read(&mut self, place: &Place) -> Answer<String> {

@@ -62,11 +62,7 @@ impl Live {
                 let instances = napi::instances(&devices.handle, name)?;
                 let found = instances.iter().flatten();
                 irqs.extend(found.clone().filter_map(|instance| instance.irq));
-                let pids = match &instances {
-                    Some(_) => found.filter_map(|instance| instance.pid).collect(),
-                    None => self.threads_by_name(name),
-                };
-                survey.threads = pids.into_iter().filter_map(|pid| self.thread(pid)).collect();
+                survey.threads = self.threads(&instances, name);
             }
             None if !self.path(&class).exists() => {
                 let available = self.list("/sys/class/net");
@@ -104,6 +100,19 @@ impl Live {
         };
         let pids = self.list("/proc").into_iter().filter_map(|name| name.parse().ok());
         pids.filter(is_one).collect()
+    }
+
+    /// The threads of an interface's NAPI instances, of which older kernels cannot tell.
+    pub(super) fn threads(
+        &self,
+        instances: &Option<Vec<napi::Instance>>,
+        interface: &str,
+    ) -> Vec<NapiThread> {
+        let pids = match instances {
+            Some(known) => known.iter().filter_map(|instance| instance.pid).collect(),
+            None => self.threads_by_name(interface),
+        };
+        pids.into_iter().filter_map(|pid| self.thread(pid)).collect()
     }
 
     /// `None` where it ended meanwhile.

@@ -29,10 +29,10 @@ pub use kind::Kind;
 pub use live::Live;
 pub use place::Place;
 pub use plan::{Plan, Setting, Tuning, plan};
-pub use report::{Line, lines, restored_table, table};
+pub use report::{Line, RestoredLine, lines, restored_table, table};
 pub use survey::{Governor, InterfaceSurvey, NapiThread, Survey};
 pub use transaction::{
-    Change, Entry, Outcome, PutBack, Report, Restored, apply, restore, roll_back,
+    Change, Entry, Outcome, PutBack, Report, Restored, apply, change_all, restore, roll_back,
 };
 
 use crate::Result;
@@ -44,6 +44,15 @@ pub trait Host {
     /// # Errors
     /// Where an interface does not exist.
     fn survey(&mut self, interfaces: &[String]) -> Result<Survey>;
+
+    /// The threads that an interface's NAPI instances run in; none where they do not.
+    ///
+    /// # Errors
+    /// Where the interface does not exist.
+    fn napi_threads(&mut self, interface: &str) -> Result<Vec<NapiThread>> {
+        let survey = self.survey(&[interface.to_owned()])?;
+        Ok(survey.interfaces.into_iter().flat_map(|survey| survey.threads).collect())
+    }
 
     /// The value there now.
     ///

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::{Change, Outcome, PutBack, Report, Restored};
+use super::{Change, Entry, Outcome, PutBack, Report, Restored};
 
 /// A change as `--json` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,6 +21,25 @@ pub struct Line {
     reason: Option<String>,
     why: &'static str,
     cost: &'static str,
+}
+
+/// A value that was put back, as `--json` shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RestoredLine {
+    id: &'static str,
+    interface: Option<String>,
+    r#where: String,
+    before: String,
+    outcome: PutBack,
+    reason: Option<String>,
+}
+
+impl From<Restored> for RestoredLine {
+    fn from(restored: Restored) -> Self {
+        let Restored { entry: Entry { kind, place, before, .. }, outcome, reason } = restored;
+        let interface = place.interface().map(str::to_owned);
+        Self { id: kind.name(), interface, r#where: place.to_string(), before, outcome, reason }
+    }
 }
 
 /// The changes as `--json` shows them.

@@ -173,9 +173,26 @@ fn phases(
     }
 }
 
-/// Writes the journal of changes to come.
+/// Makes changes that are not of a plan: writes the journal, changes one by one, reads each back. One
+/// that fails is put back, and the others are made.
+///
+/// As with [`apply`], a value that was changed before keeps the entry it has.
+///
+/// # Errors
+/// Where the journal cannot be written; nothing was changed.
+pub fn change_all(
+    host: &mut dyn Host,
+    log: &mut dyn Log,
+    settings: Vec<Setting>,
+) -> Result<Vec<Change>> {
+    remember(host, log, &settings)?;
+    Ok(settings.into_iter().map(|setting| change(host, setting)).collect())
+}
+
+/// Writes the journal of changes to come, where they are news to it.
 fn remember(host: &dyn Host, log: &mut dyn Log, settings: &[Setting]) -> Result<()> {
     let mut entries = log.entries();
+    let known = entries.len();
     for setting in settings {
         if entries.iter().all(|entry| entry.place != setting.place) {
             entries.push(Entry {
@@ -186,7 +203,7 @@ fn remember(host: &dyn Host, log: &mut dyn Log, settings: &[Setting]) -> Result<
             });
         }
     }
-    log.replace(entries)
+    if entries.len() == known { Ok(()) } else { log.replace(entries) }
 }
 
 /// Makes one change; what comes of it by halves is put back.

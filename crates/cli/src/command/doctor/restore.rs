@@ -1,7 +1,7 @@
 //! `onbeat doctor --restore`
 
 use onbeat_realtime::HeldSignals;
-use onbeat_realtime::host::{Entry, Log, PutBack, Restored, restore, restored_table};
+use onbeat_realtime::host::{Log, PutBack, RestoredLine, restore, restored_table};
 use serde::Serialize;
 
 use super::Where;
@@ -18,30 +18,11 @@ pub(super) struct Restore {
     forget: bool,
 }
 
-/// A value as `--json` shows it.
-#[derive(Serialize)]
-struct Line {
-    id: &'static str,
-    interface: Option<String>,
-    r#where: String,
-    before: String,
-    outcome: PutBack,
-    reason: Option<String>,
-}
-
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Done {
     ok: bool,
-    restored: Vec<Line>,
-}
-
-impl From<Restored> for Line {
-    fn from(restored: Restored) -> Line {
-        let Restored { entry: Entry { kind, place, before, .. }, outcome, reason } = restored;
-        let interface = place.interface().map(str::to_owned);
-        Line { id: kind.name(), interface, r#where: place.to_string(), before, outcome, reason }
-    }
+    restored: Vec<RestoredLine>,
 }
 
 impl Restore {
@@ -54,7 +35,7 @@ impl Restore {
         }
         let ok = self.forget || restored.iter().all(|one| one.outcome != PutBack::Failed);
         if json {
-            let restored = restored.into_iter().map(Line::from).collect();
+            let restored = restored.into_iter().map(RestoredLine::from).collect();
             output::print_json(&Done { ok, restored })?;
         } else if restored.is_empty() {
             output::print("nothing to put back\n")?;

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the guard's programs and their loader share: who waits for packets, and whose are dropped
+ * early. Rust types are generated from this file at build time; nothing here is written twice.
+ */
+#ifndef ONBEAT_ABI_GUARD_H
+#define ONBEAT_ABI_GUARD_H
+
+#include <linux/types.h>
+
+enum guard_size {
+	/* Processes that can have a budget at a time, and one more: each by a number from 1 on. */
+	GUARD_SLOTS = 256,
+};
+
+/* The thread that last read from a socket. */
+struct guard_reader {
+	__u32 pid; /* its process; 0: none was seen */
+	__u32 tid;
+} __attribute__((aligned(8)));
+
+/* An open socket that packets can come for. */
+struct guard_socket {
+	struct guard_reader reader;
+	__u32 pid;    /* a process that has it open */
+	__u32 device; /* index of the interface that it is bound to; 0: none */
+	__u32 family;
+	__u32 pad;
+	__u8 address[16]; /* local; of IPv4 the first four octets */
+};
+
+/* A thread of a process. */
+struct guard_thread {
+	__u32 pid;
+	__u32 tid;
+	__u32 start_ticks; /* of the process, since boot, as in /proc/PID/stat */
+	__u32 policy;	   /* SCHED_* */
+	__u32 priority;	   /* of the real-time policies */
+	__s32 nice;	   /* of the others */
+	__u8 name[16];
+};
+
+/* What a process may receive. */
+struct guard_limit {
+	__u64 ns_per_packet; /* 0: everything */
+	__u64 burst_ns;	     /* credit that can be gathered */
+};
+
+/* What came of it. */
+struct guard_count {
+	__u64 passed;
+	__u64 dropped;
+};
+
+#endif

@@ -1,0 +1,210 @@
+//! `onbeat irq guard`
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use onbeat_irq::guard::{self, Event, Usage, journal_directory};
+use onbeat_node::config::load_guard;
+use onbeat_realtime::HeldSignals;
+use onbeat_realtime::host::{self, Line, PutBack, Restored, RestoredLine, restored_table};
+use serde::Serialize;
+
+use crate::exit::{Answer, Failure, Result, warn};
+use crate::output::{self, Reader};
+
+/// Give each interface's bottom half the priority of who waits for it
+///
+/// The interfaces of the file's [guard] table are received in threads (threaded NAPI), whose priority
+/// follows the highest one among the threads that wait for packets of the interface. Packets for
+/// processes of low priority no longer hold up those of a higher one. Processes may have budgets:
+/// what their packets cost above is dropped early.
+///
+/// It runs until Ctrl-C, and then puts everything back. After a kill -9 the next start does, or
+/// --restore. docs/guard.md says what is changed and how.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat irq guard guard.toml --dry-run
+  onbeat irq guard guard.toml
+  onbeat irq guard guard.toml --json | jq -c 'select(.event == \"follows\")'
+  onbeat irq guard --restore
+
+Exit code: 0 all is put back, 1 something could not be put back, 2 it could not begin.")]
+pub(super) struct Guard {
+    /// The configuration: a node's, or a file with a [guard] table alone
+    #[arg(value_name = "FILE", required_unless_present = "restore")]
+    file: Option<PathBuf>,
+    /// Only print what would be changed now
+    #[arg(long)]
+    dry_run: bool,
+    /// Put back what a guard left that was killed
+    #[arg(long, conflicts_with_all = ["file", "dry_run"])]
+    restore: bool,
+    /// Give up what cannot be put back, such as settings of an interface that was deleted
+    #[arg(long, requires = "restore")]
+    forget: bool,
+    /// Print JSON: what happens as one object a line, everything else as one object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--dry-run --json` prints.
+#[derive(Serialize)]
+struct Would {
+    changes: Vec<Line>,
+    later: Vec<String>,
+    cannot: Vec<String>,
+    follows: Vec<Event>,
+}
+
+/// What `--restore --json` prints.
+#[derive(Serialize)]
+struct Done {
+    ok: bool,
+    restored: Vec<RestoredLine>,
+}
+
+/// How often budgets are told while they are used.
+const USAGE: Duration = Duration::from_secs(1);
+
+impl Guard {
+    pub(super) fn execute(self) -> Result {
+        let directory = journal_directory()?;
+        let Some(file) = &self.file else {
+            let _signals = HeldSignals::begin()?;
+            return self.put_back(guard::restore(&directory, self.forget)?);
+        };
+        let config = load_guard(file)?;
+        if self.dry_run {
+            return self.preview(guard::preview(&config)?);
+        }
+        // Before any other thread: what is being changed is finished, or undone.
+        let signals = HeldSignals::begin()?;
+        let mut printer = Printer::new(self.json);
+        let mut failure = None;
+        let restored = {
+            let mut go_on = |pause: Duration| match signals.wait_for(pause) {
+                Ok(signal) => signal.is_none(),
+                Err(error) => {
+                    warn(error);
+                    false
+                }
+            };
+            let mut tell = |events: &[Event], usage: &[Usage]| {
+                failure = failure.take().or(printer.tell(events, usage).err());
+            };
+            guard::run(&config, &directory, &mut go_on, &mut tell)?
+        };
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        for one in restored.iter().filter(|one| one.outcome == PutBack::Failed) {
+            let reason = one.reason.as_deref().unwrap_or_default();
+            let place = &one.entry.place;
+            warn(format!("{place} is not as before: {reason}; try: onbeat irq guard --restore"));
+        }
+        Ok(Answer::good_if(restored.iter().all(|one| one.outcome != PutBack::Failed)))
+    }
+
+    fn preview(&self, preview: guard::Preview) -> Result {
+        let guard::Preview { report, events } = preview;
+        let answer = Answer::good_if(report.is_good());
+        if self.json {
+            output::print_json(&Would {
+                changes: host::lines(&report.changes),
+                later: report.later,
+                cannot: report.cannot,
+                follows: events,
+            })?;
+            return Ok(answer);
+        }
+        let mut text = host::table(&report);
+        for event in events {
+            text.push_str(&format!("would    {event}\n"));
+        }
+        if text.is_empty() {
+            text.push_str("nothing to change now\n");
+        }
+        output::print(&text)?;
+        Ok(answer)
+    }
+
+    fn put_back(&self, restored: Vec<Restored>) -> Result {
+        let ok = self.forget || restored.iter().all(|one| one.outcome != PutBack::Failed);
+        if self.json {
+            let restored = restored.into_iter().map(RestoredLine::from).collect();
+            output::print_json(&Done { ok, restored })?;
+        } else if restored.is_empty() {
+            output::print("nothing to put back\n")?;
+        } else {
+            output::print(&restored_table(&restored))?;
+        }
+        Ok(Answer::good_if(ok))
+    }
+}
+
+/// Prints what happens, and how budgets are used where that has changed.
+struct Printer {
+    json: bool,
+    reader: Reader,
+    last: Option<Instant>,
+    told: BTreeMap<u32, Usage>,
+}
+
+impl Printer {
+    fn new(json: bool) -> Self {
+        Self { json, reader: Reader::There, last: None, told: BTreeMap::new() }
+    }
+
+    fn tell(&mut self, events: &[Event], usage: &[Usage]) -> std::result::Result<(), Failure> {
+        let mut text = String::new();
+        for event in events {
+            text.push_str(&self.line(event, event)?);
+        }
+        let due = self.last.is_none_or(|last| last.elapsed() >= USAGE);
+        if due && !usage.is_empty() {
+            self.last = Some(Instant::now());
+            for one in usage {
+                if self.told.get(&one.process.pid) != Some(one) {
+                    text.push_str(&self.line(one, one)?);
+                    self.told.insert(one.process.pid, one.clone());
+                }
+            }
+            self.told.retain(|pid, _| usage.iter().any(|one| one.process.pid == *pid));
+        }
+        if !text.is_empty() && self.reader == Reader::There {
+            self.reader = output::print_to_reader(&text)?;
+        }
+        Ok(())
+    }
+
+    fn line(&self, words: impl std::fmt::Display, json: &impl Serialize) -> Result<String> {
+        Ok(if self.json { serde_json::to_string(json)? } else { words.to_string() } + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::parse;
+
+    #[test]
+    fn a_guard_takes_a_file_or_restores() {
+        for line in [
+            "irq guard a.toml",
+            "irq guard a.toml --dry-run --json",
+            "irq guard --restore --forget",
+        ] {
+            assert!(parse(line).is_ok(), "{line}");
+        }
+        for line in [
+            "irq",
+            "irq guard",
+            "irq guard --forget",
+            "irq guard a.toml --restore",
+            "irq guard --restore --dry-run",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

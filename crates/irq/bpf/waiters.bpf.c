@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Who waits for packets: the sockets of a network namespace, who has them open, and which thread
+ * reads them. Nothing here runs for a packet: sockets and threads are walked when the loader asks,
+ * and a reader is noted when it reads.
+ */
+#include <stdbool.h>
+#include <linux/bpf.h>
+#include "guard.h"
+#include "task.h"
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+/* The network namespace whose sockets are told. */
+const volatile __u32 netns;
+
+#define AF_INET	  2
+#define AF_INET6  10
+#define AF_PACKET 17
+#define AF_XDP	  44
+
+/* include/net/tcp_states.h */
+#define TCP_CLOSE 7
+
+#define SOCK_STREAM 1
+
+/* kernel/sched: nice 0 is 120. */
+#define DEFAULT_PRIO 120
+
+/* Whether there are budgets. */
+const volatile bool budgets;
+
+/* Gone with the socket. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct guard_reader);
+} readers SEC(".maps");
+
+/* The number of each process that has a budget. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, GUARD_SLOTS);
+	__type(key, __u32);
+	__type(value, __u32);
+} numbers SEC(".maps");
+
+/* The number of the process that a socket is of, for limit.bpf.c; 0: none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u32);
+} slots SEC(".maps");
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_sock_recv_length, struct sock *sk)
+{
+	__u64 now = bpf_get_current_pid_tgid();
+	struct guard_reader *known, reader = {.pid = now >> 32, .tid = now};
+
+	if (sk->__sk_common.skc_net.net->ns.inum != netns)
+		return 0;
+	known = bpf_sk_storage_get(&readers, sk, &reader, BPF_SK_STORAGE_GET_F_CREATE);
+	if (known && known->tid != reader.tid)
+		/* At once: the loader may read it now. */
+		*(volatile __u64 *)known = *(__u64 *)&reader;
+	return 0;
+}
+
+/*
+ * A socket is of the process that reads it. What nobody reads is charged to nobody, and limited by
+ * nobody's budget.
+ */
+static __always_inline void number(struct sock *sk, __u32 pid)
+{
+	__u32 none = 0, *slot = bpf_map_lookup_elem(&numbers, &pid), *known;
+
+	known = bpf_sk_storage_get(&slots, sk, NULL, 0);
+	if (!known && slot)
+		known = bpf_sk_storage_get(&slots, sk, &none, BPF_SK_STORAGE_GET_F_CREATE);
+	if (known)
+		*known = slot ? *slot : 0;
+}
+
+/* Whether packets can come for it: false for a socket without a port or a connection. */
+static __always_inline bool describe(struct sock *sk, struct guard_socket *to)
+{
+	const struct sock_common *common = &sk->__sk_common;
+	struct net_device *device;
+
+	to->family = common->skc_family;
+	switch (to->family) {
+	case AF_INET6:
+		BPF_CORE_READ_INTO(&to->address, common, skc_v6_rcv_saddr);
+		break;
+	case AF_INET:
+		*(__u32 *)to->address = common->skc_rcv_saddr;
+		break;
+	case AF_PACKET:
+		if (!bpf_core_type_exists(struct packet_sock))
+			return false;
+		to->device = BPF_CORE_READ((struct packet_sock *)sk, ifindex);
+		return true;
+	case AF_XDP:
+		if (!bpf_core_type_exists(struct xdp_sock))
+			return false;
+		device = BPF_CORE_READ((struct xdp_sock *)sk, dev);
+		to->device = device ? BPF_CORE_READ(device, ifindex) : 0;
+		return device;
+	default:
+		return false;
+	}
+	to->device = common->skc_bound_dev_if;
+	if (!common->skc_num)
+		return false;
+	/* Of datagram sockets this is the state without a peer. */
+	return !(sk->sk_type == SOCK_STREAM && common->skc_state == TCP_CLOSE);
+}
+
+SEC("iter/task_file")
+int each_file(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct guard_socket entry = {};
+	struct socket *socket;
+	struct sock *sk;
+	struct guard_reader *reader;
+
+	if (!task || !file)
+		return 0;
+	socket = bpf_sock_from_file(file);
+	if (!socket)
+		return 0;
+	sk = socket->sk;
+	if (!sk || sk->__sk_common.skc_net.net->ns.inum != netns || !describe(sk, &entry))
+		return 0;
+	entry.pid = task->tgid;
+	reader = bpf_sk_storage_get(&readers, sk, NULL, 0);
+	if (reader)
+		*(__u64 *)&entry.reader = *(volatile __u64 *)reader;
+	if (budgets && entry.reader.pid)
+		number(sk, entry.reader.pid);
+	bpf_seq_write(ctx->meta->seq, &entry, sizeof(entry));
+	return 0;
+}
+
+SEC("iter/task")
+int each_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct guard_thread entry = {};
+	struct irq_owner owner;
+
+	if (!task || task->flags & PF_KTHREAD)
+		return 0;
+	owner = owner_of(task);
+	entry.pid = owner.pid;
+	entry.tid = task->pid;
+	entry.start_ticks = owner.start_ticks;
+	entry.policy = task->policy;
+	entry.priority = task->rt_priority;
+	entry.nice = task->static_prio - DEFAULT_PRIO;
+	BPF_CORE_READ_INTO(&entry.name, task, comm);
+	bpf_seq_write(ctx->meta->seq, &entry, sizeof(entry));
+	return 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

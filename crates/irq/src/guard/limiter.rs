@@ -1,0 +1,146 @@
+//! Drops early what exceeds a limit: loads bpf/limit.bpf.c, sets its table, reads its counts.
+
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use libbpf_rs::libbpf_sys as sys;
+use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder};
+
+use crate::abi::{Plain, guard_count, guard_size};
+use crate::error::{Error, Result};
+use crate::policy::Limit;
+
+/// Octets in memory aligned as ELF wants them.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+
+static LIMIT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/limit.bpf.o")));
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    unused
+)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/limit.skel.rs"));
+}
+
+use skeleton::types::{bss, bucket};
+
+/// Credit that a process can gather while it receives less than its limit: as bursty as packets are.
+const BURST: Duration = Duration::from_millis(10);
+
+/// Packets of a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) passed: u64,
+    pub(super) dropped: u64,
+}
+
+/// The program at the ingress of devices. It goes with this, or with the process.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    object: Object,
+    links: Vec<(u32, OwnedFd)>,
+    limits: Vec<u64>,
+}
+
+impl Limiter {
+    /// Numbers that processes can have: from 1 on, below this.
+    pub(super) const SLOTS: u32 = guard_size::GUARD_SLOTS.0;
+
+    /// On no device yet. `slots` is the table that says which number a socket has.
+    pub(super) fn new(slots: &Map<'_>) -> Result<Self> {
+        let mut open = ObjectBuilder::default()
+            .open_memory(&LIMIT.0)
+            .map_err(|source| Error::kernel("read the object file of budgets", source))?;
+        for mut map in open.maps_mut() {
+            if map.name() == "slots" {
+                map.reuse_fd(slots.as_fd())
+                    .map_err(|source| Error::kernel("share the table of numbers", source))?;
+            }
+        }
+        let object =
+            open.load().map_err(|source| Error::kernel("load the program of budgets", source))?;
+        Ok(Self { object, links: Vec::new(), limits: vec![0; Self::SLOTS as usize] })
+    }
+
+    /// Puts the program on these devices, and takes it off all others.
+    pub(super) fn set_devices(&mut self, devices: &[u32]) -> Result<()> {
+        self.links.retain(|(device, _)| devices.contains(device));
+        for device in devices {
+            if self.links.iter().all(|(known, _)| known != device) {
+                let link = self.attach(*device)?;
+                self.links.push((*device, link));
+            }
+        }
+        Ok(())
+    }
+
+    fn attach(&self, device: u32) -> Result<OwnedFd> {
+        let program = self.object.progs().find(|program| program.name() == "guard_ingress");
+        let program = program.expect("the object holds it");
+        // SAFETY: an open descriptor and no options.
+        let fd = unsafe {
+            sys::bpf_link_create(
+                program.as_fd().as_raw_fd(),
+                device as i32,
+                sys::BPF_TCX_INGRESS,
+                std::ptr::null(),
+            )
+        };
+        if fd == -libc::EINVAL {
+            return Err(Error::NoIngress);
+        }
+        if fd < 0 {
+            let source = libbpf_rs::Error::from_raw_os_error(-fd);
+            let what = format!("drop packets early on the interface of index {device}");
+            return Err(Error::kernel(what, source));
+        }
+        // SAFETY: the kernel just gave us this descriptor.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// Sets what the process of a number may receive.
+    pub(super) fn limit(&mut self, number: u32, limit: Limit) -> Result<()> {
+        let ns_per_packet = match limit {
+            Limit::None => 0,
+            // None at all is one in a second: what it costs must be seen to fall.
+            Limit::PacketsPerSecond(packets) => 1_000_000_000 / packets.clamp(1, 1_000_000_000),
+        };
+        let slot = &mut self.limits[number as usize];
+        if *slot == ns_per_packet {
+            return Ok(());
+        }
+        *slot = ns_per_packet;
+        let bss = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
+        let bss = bss.expect("the object has variables");
+        let failed = |source| Error::kernel("set a limit", source);
+        let key = 0u32.to_ne_bytes();
+        let mut value = bss.lookup(&key, MapFlags::ANY).map_err(failed)?.unwrap_or_default();
+        let at = offset_of!(bss, limits) + number as usize * size_of::<[u64; 2]>();
+        value[at..][..8].copy_from_slice(&ns_per_packet.to_ne_bytes());
+        value[at + 8..][..8].copy_from_slice(&(BURST.as_nanos() as u64).to_ne_bytes());
+        let limited = self.limits.iter().filter(|limit| **limit != 0).count() as u32;
+        value[offset_of!(bss, limited)..][..4].copy_from_slice(&limited.to_ne_bytes());
+        bss.update(&key, &value, MapFlags::ANY).map_err(failed)
+    }
+
+    /// What came of it since the start.
+    pub(super) fn count(&self, number: u32) -> Result<Count> {
+        let buckets = self.object.maps().find(|map| map.name() == "buckets");
+        let octets = buckets
+            .expect("the object holds it")
+            .lookup(&number.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|source| Error::kernel("read what was dropped", source))?
+            .unwrap_or_default();
+        let count = octets.get(offset_of!(bucket, count)..).unwrap_or_default();
+        let guard_count { passed, dropped } = guard_count::from_octets(count)
+            .ok_or(Error::Foreign { table: "buckets", octets: octets.len() })?;
+        Ok(Count { passed, dropped })
+    }
+}

@@ -1,0 +1,145 @@
+//! What a guard looks at: which of its devices are there, and who waits for them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{SockaddrLike, SockaddrStorage};
+use onbeat_netdev::{Handle, Link};
+
+use super::budgets::{Budgets, Usage};
+use super::config::Config;
+use super::waiting::{Candidates, Places, Scan, candidates};
+use super::walk::Walk;
+use crate::Result;
+
+/// What a guard looks at. Beside this host's there are those of tests.
+pub trait Look {
+    /// The interfaces of these names that are there, each with its index.
+    ///
+    /// # Errors
+    /// Where the kernel does not say.
+    fn devices(&mut self, names: &[String]) -> Result<BTreeMap<String, u32>>;
+
+    /// Who waits for these devices now.
+    ///
+    /// # Errors
+    /// Where the kernel does not say.
+    fn candidates(&mut self, devices: &[u32], now_ns: u64) -> Result<Candidates>;
+
+    /// How the processes stand that have a budget.
+    fn usage(&self) -> Vec<Usage>;
+}
+
+/// This host, and the interfaces of the calling thread's network namespace.
+#[derive(Debug)]
+pub(super) struct Live {
+    handle: Handle,
+    walk: Walk,
+    budgets: Option<Budgets>,
+    links: Vec<Link>,
+}
+
+impl Live {
+    pub(super) fn open(config: &Config, now_ns: u64) -> Result<Self> {
+        let handle = Handle::open()?;
+        // The kernel keeps it in 32 bits.
+        let netns = handle.namespace().inode() as u32;
+        let rules = config.budgets.clone();
+        let walk = Walk::new(netns, !rules.is_empty())?;
+        let budgets = (!rules.is_empty()).then(|| Budgets::new(rules, netns, &walk, now_ns));
+        Ok(Self { handle, budgets: budgets.transpose()?, walk, links: Vec::new() })
+    }
+}
+
+impl Look for Live {
+    fn devices(&mut self, names: &[String]) -> Result<BTreeMap<String, u32>> {
+        self.links = self.handle.links()?;
+        let ours = self.links.iter().filter(|link| names.contains(&link.name));
+        Ok(ours.map(|link| (link.name.clone(), link.index)).collect())
+    }
+
+    fn candidates(&mut self, devices: &[u32], now_ns: u64) -> Result<Candidates> {
+        let scan: Scan = self.walk.scan()?;
+        if let Some(budgets) = &mut self.budgets {
+            budgets.set_devices(devices)?;
+            budgets.step(&self.walk, &scan, now_ns)?;
+        }
+        let addresses = addresses(&self.links)?;
+        let above = devices.iter().map(|device| (*device, above(*device, &self.links))).collect();
+        Ok(candidates(&scan, &Places { above, addresses }))
+    }
+
+    fn usage(&self) -> Vec<Usage> {
+        self.budgets.as_ref().map(Budgets::usage).unwrap_or_default()
+    }
+}
+
+/// A device and what is above it: its bridge or bond, VLANs on it, and so on.
+fn above(device: u32, links: &[Link]) -> BTreeSet<u32> {
+    let mut found = BTreeSet::from([device]);
+    loop {
+        let is_above = |link: &&Link| {
+            let master_of =
+                |below: &Link| found.contains(&below.index) && below.master == Some(link.index);
+            // Of a veth this is the other end of the cable.
+            let on = link.kind.as_deref() != Some("veth")
+                && link.peer.is_some_and(|below| found.contains(&below));
+            !found.contains(&link.index) && (on || links.iter().any(master_of))
+        };
+        let more: Vec<u32> = links.iter().filter(is_above).map(|link| link.index).collect();
+        if more.is_empty() {
+            return found;
+        }
+        found.extend(more);
+    }
+}
+
+fn addresses(links: &[Link]) -> Result<HashMap<IpAddr, u32>> {
+    let index: HashMap<&str, u32> =
+        links.iter().map(|link| (link.name.as_str(), link.index)).collect();
+    let entries = getifaddrs().map_err(|errno| crate::Error::System {
+        operation: "read the addresses of interfaces",
+        source: errno.into(),
+    })?;
+    let address = |storage: &SockaddrStorage| match storage.family()? {
+        nix::sys::socket::AddressFamily::Inet => Some(IpAddr::from(storage.as_sockaddr_in()?.ip())),
+        nix::sys::socket::AddressFamily::Inet6 => {
+            Some(IpAddr::from(storage.as_sockaddr_in6()?.ip()))
+        }
+        _ => None,
+    };
+    let with_index = entries.filter_map(|entry| {
+        // A label of an address, eth0:1, names its interface before the colon.
+        let name = entry.interface_name.split(':').next().unwrap_or_default();
+        Some((address(entry.address.as_ref()?)?, *index.get(name)?))
+    });
+    Ok(with_index.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_netdev::testing::{Feature, require_all};
+    use onbeat_netdev::{Bridge, Namespace, VethEnd};
+
+    /// A bridge over one end of a veth pair whose other end is in the same namespace.
+    #[test]
+    fn addresses_of_a_bridge_count_for_its_ports() {
+        if !require_all(&[Feature::Root, Feature::Veth, Feature::Bridge]) {
+            return;
+        }
+        let handle = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+        handle.create_veth(&VethEnd::new("a0"), &VethEnd::new("a1")).unwrap();
+        handle.create_bridge(&Bridge::new("b0")).unwrap();
+        handle.set_master("a0", Some("b0")).unwrap();
+        let address = "10.0.0.1".parse().unwrap();
+        handle.add_address("b0", address, 24).unwrap();
+        let index = |name| handle.index(name).unwrap();
+        let links = handle.links().unwrap();
+        assert_eq!(above(index("a0"), &links), BTreeSet::from([index("a0"), index("b0")]));
+        assert_eq!(above(index("a1"), &links), BTreeSet::from([index("a1")]));
+        let found = handle.namespace().run(|| addresses(&links).unwrap()).unwrap();
+        assert_eq!(found.get(&address), Some(&index("b0")));
+    }
+}

@@ -1,0 +1,179 @@
+//! Walks sockets and threads in the kernel: loads bpf/waiters.bpf.c, reads what it tells.
+
+use std::io::{ErrorKind, Read};
+use std::mem::offset_of;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
+
+use super::waiting::{Reader, Scan, Socket, Thread, Waiter};
+use crate::abi::{Plain, guard_socket, guard_thread};
+use crate::charge::Process;
+use crate::error::{Error, Result};
+use crate::policy::Rank;
+
+/// Octets in memory aligned as ELF wants them.
+#[repr(align(8))]
+struct Aligned<T: ?Sized>(T);
+
+static WAITERS: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/waiters.bpf.o")));
+
+#[allow(
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    missing_docs,
+    unreachable_pub,
+    dead_code,
+    unused
+)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/waiters.skel.rs"));
+}
+
+use skeleton::types::rodata;
+
+/// Walks the sockets of a network namespace and all threads, whenever it is asked to.
+///
+/// Nothing of it outlives the process.
+#[derive(Debug)]
+pub(super) struct Walk {
+    object: Object,
+    files: Link,
+    tasks: Link,
+    _reads: Option<Link>,
+}
+
+impl Walk {
+    /// For the sockets of a network namespace, by its inode.
+    pub(super) fn new(netns: u32, budgets: bool) -> Result<Self> {
+        let types = Btf::from_vmlinux().map_err(Error::NoTypes)?;
+        // Without it nobody is seen to read (before Linux 6.3).
+        let told_of_reads = types.type_by_name::<Typedef<'_>>("btf_trace_sock_recv_length");
+        let mut open = ObjectBuilder::default()
+            .open_memory(&WAITERS.0)
+            .map_err(|source| Error::kernel("read the object file of the guard", source))?;
+        for mut map in open.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata") {
+                let value = map.initial_value_mut().expect("constants have initial values");
+                value[offset_of!(rodata, netns)..][..4].copy_from_slice(&netns.to_ne_bytes());
+                value[offset_of!(rodata, budgets)] = budgets.into();
+            }
+        }
+        for mut program in open.progs_mut() {
+            if program.name() == "on_sock_recv_length" {
+                program.set_autoload(told_of_reads.is_some());
+            }
+        }
+        let mut object =
+            open.load().map_err(|source| Error::kernel("load the guard's programs", source))?;
+        let files = walk(&mut object, "each_file")?;
+        let tasks = walk(&mut object, "each_task")?;
+        let reads = match told_of_reads {
+            Some(_) => {
+                Some(attach(&mut object, "on_sock_recv_length", |program| program.attach())?)
+            }
+            None => None,
+        };
+        Ok(Self { files, tasks, _reads: reads, object })
+    }
+
+    /// The sockets that are open now, and the threads.
+    pub(super) fn scan(&self) -> Result<Scan> {
+        // Sockets first: a thread that is not among the threads has ended, or begun since.
+        let sockets = entries::<guard_socket>(&self.files)?;
+        let threads = entries::<guard_thread>(&self.tasks)?;
+        Ok(Scan {
+            sockets: sockets.iter().map(socket).collect(),
+            threads: threads.iter().map(thread).collect(),
+        })
+    }
+
+    /// Gives a process the number by which its sockets are limited, or takes it away.
+    pub(super) fn number(&self, pid: u32, number: Option<u32>) -> Result<()> {
+        let numbers = map(&self.object, "numbers");
+        let key = pid.to_ne_bytes();
+        match number {
+            Some(number) => numbers.update(&key, &number.to_ne_bytes(), MapFlags::ANY),
+            None => numbers.delete(&key),
+        }
+        .map_err(|source| Error::kernel(format!("number process {pid}"), source))
+    }
+
+    /// The table of the numbers that sockets have.
+    pub(super) fn slots(&self) -> Map<'_> {
+        map(&self.object, "slots")
+    }
+}
+
+fn map<'o>(object: &'o Object, name: &str) -> Map<'o> {
+    object.maps().find(|map| map.name() == name).expect("the object holds it")
+}
+
+fn walk(object: &mut Object, name: &str) -> Result<Link> {
+    attach(object, name, |program| program.attach_iter_with_opts(IterOpts::None))
+}
+
+fn attach(
+    object: &mut Object,
+    name: &str,
+    attach: impl FnOnce(&ProgramMut<'_>) -> libbpf_rs::Result<Link>,
+) -> Result<Link> {
+    let program = object.progs_mut().find(|program| program.name() == name);
+    attach(&program.expect("the object holds it"))
+        .map_err(|source| Error::kernel(format!("attach the guard's {name}"), source))
+}
+
+fn entries<T: Plain>(link: &Link) -> Result<Vec<T>> {
+    let mut octets = Vec::new();
+    let mut iter = Iter::new(link).map_err(|source| Error::kernel("begin a walk", source))?;
+    while let Err(error) = iter.read_to_end(&mut octets) {
+        // After a million files that are none of ours the kernel asks to be called again.
+        if error.kind() != ErrorKind::WouldBlock {
+            return Err(Error::kernel("walk over sockets and threads", error.into()));
+        }
+    }
+    Ok(octets.chunks_exact(size_of::<T>()).filter_map(T::from_octets).collect())
+}
+
+fn socket(entry: &guard_socket) -> Socket {
+    let reader = entry.reader;
+    Socket {
+        pid: entry.pid,
+        reader: (reader.pid != 0).then_some(Reader { pid: reader.pid, tid: reader.tid }),
+        device: entry.device,
+        address: address(entry),
+    }
+}
+
+fn address(entry: &guard_socket) -> IpAddr {
+    if entry.family == libc::AF_INET6 as u32 {
+        // A socket of both families, as one of IPv4 says it.
+        return Ipv6Addr::from(entry.address).to_canonical();
+    }
+    let [a, b, c, d, ..] = entry.address;
+    Ipv4Addr::new(a, b, c, d).into()
+}
+
+fn thread(entry: &guard_thread) -> Thread {
+    let process = Process { pid: entry.pid, start_ticks: entry.start_ticks };
+    let length = entry.name.iter().position(|octet| *octet == 0).unwrap_or(entry.name.len());
+    Thread {
+        waiter: Waiter { process, tid: entry.tid },
+        rank: rank(entry),
+        name: String::from_utf8_lossy(&entry.name[..length]).into_owned(),
+    }
+}
+
+fn rank(entry: &guard_thread) -> Rank {
+    match entry.policy as libc::c_int {
+        libc::SCHED_FIFO | libc::SCHED_RR => {
+            Rank::Realtime { priority: u8::try_from(entry.priority).unwrap_or(u8::MAX) }
+        }
+        libc::SCHED_DEADLINE => Rank::Deadline,
+        libc::SCHED_IDLE => Rank::Idle,
+        _ => Rank::Normal { nice: i8::try_from(entry.nice).unwrap_or_default() },
+    }
+}

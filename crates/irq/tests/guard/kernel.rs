@@ -1,0 +1,205 @@
+//! The guard on this kernel, on real packets between namespaces of our own.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::thread;
+
+use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
+use onbeat_irq::guard::{Event, Rule};
+use onbeat_irq::policy::{Budget, Limit, Settings};
+use onbeat_netdev::napi;
+use onbeat_netdev::testing::{Feature, require, require_all};
+use onbeat_realtime::Profile;
+
+use crate::harness::World;
+use crate::reader::Reader;
+use crate::running::Running;
+
+fn possible() -> bool {
+    require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 8)])
+}
+
+/// The thread of NAPI that receives by r0, while there is one.
+fn napi_thread(world: &World) -> Option<u32> {
+    let instances = napi::instances(&world.receiver, "r0").unwrap().expect("Linux 6.8");
+    instances.iter().find_map(|instance| instance.pid)
+}
+
+/// Real-time priority of a thread, as /proc has it; 0 for those of other policies.
+fn priority(tid: u32) -> u32 {
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+    // The first field behind the name is number 3.
+    let field = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(40 - 3));
+    field.and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+fn has(world: &World, wanted: u32) -> bool {
+    napi_thread(world).is_some_and(|tid| priority(tid) == wanted)
+}
+
+fn set_fifo(pid: u32, priority: i32) {
+    let parameters = libc::sched_param { sched_priority: priority };
+    let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
+    // SAFETY: `parameters` lives across the call.
+    let result = unsafe { libc::sched_setscheduler(pid as i32, policy, &raw const parameters) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Before any packet has come: the process that waits is found by its socket.
+#[test]
+fn the_bottom_half_follows_who_waits() {
+    if !possible() {
+        return;
+    }
+    let world = World::with_napi();
+    let flow = world.flow();
+    let reader = Reader::of(&flow.reader);
+    let guard = Running::start(&world, |_| ());
+    guard.wait_for("thread of NAPI", || has(&world, 0));
+    // It changes its priority while it is watched, up and down,
+    for wanted in [50, 70, 20] {
+        set_fifo(reader.process.pid, wanted);
+        guard.wait_for(&format!("priority {wanted}"), || has(&world, wanted as u32));
+    }
+    flow.pass(100, 512);
+    // and dies.
+    drop(reader);
+    guard.wait_for("priority of before", || has(&world, 0));
+    guard.end();
+    assert_eq!(napi_thread(&world), None);
+    // As before the guard, in softirq.
+    flow.pass(100, 512);
+}
+
+#[test]
+fn a_process_of_a_higher_priority_does_not_raise_what_its_normal_thread_reads() {
+    if !possible() {
+        return;
+    }
+    let world = World::with_napi();
+    let flow = world.flow();
+    let settings = Settings { hold_ns: 0, ..Settings::default() };
+    let guard = Running::start(&world, |config| config.settings = settings);
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let high = thread::spawn(move || {
+        let _realtime = Profile::default().scheduled("fifo 30".parse().unwrap()).enter().unwrap();
+        // Ends when the sender does.
+        let _ = is_done.recv();
+    });
+    // Nobody has read yet: the highest thread of the process.
+    guard.wait_for("priority of the highest thread", || has(&world, 30));
+    guard.wait_for("priority of the reader", || {
+        flow.pass(1, 100);
+        has(&world, 0)
+    });
+    drop(done);
+    high.join().unwrap();
+    guard.end();
+}
+
+/// What a socket is bound to says for which device its owner waits.
+#[test]
+fn who_waits_elsewhere_raises_nothing() {
+    if !possible() {
+        return;
+    }
+    let world = World::with_napi();
+    world.receiver.set_up("lo").unwrap();
+    let bind = |address: &str| {
+        let address = format!("{address}:0");
+        world.receiver.namespace().run(|| UdpSocket::bind(&*address).unwrap()).unwrap()
+    };
+    let elsewhere = bind("127.0.0.1");
+    let there = Reader::of(&elsewhere);
+    set_fifo(there.process.pid, 60);
+    drop(elsewhere);
+    let guard = Running::start(&world, |_| ());
+    guard.wait_for("thread of NAPI", || has(&world, 0));
+    let any = bind("0.0.0.0");
+    let here = Reader::of(&any);
+    drop(any);
+    set_fifo(here.process.pid, 40);
+    guard.wait_for("priority of who waits for any address", || has(&world, 40));
+    guard.end();
+}
+
+#[test]
+fn a_device_that_vanishes_leaves_nothing() {
+    if !possible() {
+        return;
+    }
+    let world = World::with_napi();
+    let guard = Running::start(&world, |_| ());
+    guard.wait_for("thread of NAPI", || napi_thread(&world).is_some());
+    world.sender.delete("s0").unwrap();
+    let vanished = |event: &Event| matches!(event, Event::Vanished { .. });
+    guard.wait_for("event", || guard.events().iter().any(vanished));
+    guard.end();
+}
+
+/// 10,000 sockets of a process.
+#[test]
+fn many_sockets_are_one_waiter() {
+    if !possible() {
+        return;
+    }
+    const SOCKETS: u64 = 10_000;
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    if soft < 2 * SOCKETS && hard >= 2 * SOCKETS {
+        setrlimit(Resource::RLIMIT_NOFILE, 2 * SOCKETS, hard).unwrap();
+    }
+    let room = getrlimit(Resource::RLIMIT_NOFILE).unwrap().0 >= 2 * SOCKETS;
+    if !onbeat_netdev::testing::require_that(room, "20,000 open files (ulimit -n)") {
+        return;
+    }
+    let world = World::with_napi();
+    let open = || -> Vec<UdpSocket> {
+        (0..SOCKETS).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect()
+    };
+    let sockets = world.receiver.namespace().run(open).unwrap();
+    let reader = Reader::of(&sockets[0]);
+    set_fifo(reader.process.pid, 33);
+    let guard = Running::start(&world, |_| ());
+    guard.wait_for("priority", || has(&world, 33));
+    drop(sockets);
+    guard.end();
+}
+
+/// What a process's traffic costs above its budget is dropped early; what is for others is not.
+#[test]
+fn what_exceeds_a_budget_is_dropped_early_and_counted() {
+    if !possible() || !require(Feature::Kernel(6, 6)) {
+        return;
+    }
+    let world = World::with_napi();
+    let (greedy, modest) = (world.flow(), world.flow());
+    let mut reader = Reader::of(&greedy.reader);
+    // A child of this thread has its name; this process has that of the program.
+    let name = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim().to_owned();
+    let greedy_name = name(reader.process.pid);
+    assert_ne!(greedy_name, name(std::process::id()));
+    setsockopt(&modest.reader, RcvBuf, &(4 << 20)).unwrap();
+    let guard = Running::start(&world, |config| {
+        let (command, budget) = (Some(greedy_name), Budget { ns_per_s: 10_000 });
+        config.budgets = vec![Rule { command, cgroup: None, budget }];
+    });
+    guard.wait_for("process with a budget", || guard.usage().len() == 1);
+    let dropped = || guard.usage().iter().map(|usage| usage.dropped).sum::<u64>();
+    // Its packets cost more than 10 us in each second by far.
+    reader.begin(u32::MAX);
+    guard.wait_for("packets dropped early", || {
+        greedy.send(100, 100);
+        dropped() > 0
+    });
+    let usage = guard.usage();
+    assert_eq!(usage[0].process, reader.process);
+    assert!(matches!(usage[0].limit, Limit::PacketsPerSecond(_)), "{usage:?}");
+    modest.pass(1000, 100);
+    guard.end();
+    // Without the guard nothing is dropped any more: what is sent now arrives.
+    drop(reader);
+    while greedy.reader.set_nonblocking(true).is_ok() && greedy.reader.recv(&mut [0; 1]).is_ok() {}
+    greedy.reader.set_nonblocking(false).unwrap();
+    greedy.pass(100, 100);
+}

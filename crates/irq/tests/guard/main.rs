@@ -1,0 +1,13 @@
+//! The guard: on a host made of a table, and on this kernel.
+
+mod fake;
+// The tests of the ledger use all of it.
+#[allow(dead_code)]
+#[path = "../kernel/harness.rs"]
+mod harness;
+mod kernel;
+#[allow(dead_code)]
+#[path = "../kernel/reader.rs"]
+mod reader;
+mod running;
+mod table;

@@ -1,0 +1,61 @@
+//! Memory that this process shares with those it starts.
+
+use std::num::NonZeroUsize;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::{Error, Result};
+
+/// Latencies that a board has room for.
+pub(super) const LATENCIES: usize = 1 << 18;
+
+/// What processes tell. All zero at first.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Content {
+    /// The task is at work now.
+    pub(super) busy: AtomicBool,
+    /// Work done, in nanoseconds that it takes when nothing interrupts it.
+    pub(super) worked_ns: AtomicU64,
+    /// Jobs that were done in time.
+    pub(super) in_time: AtomicU64,
+    /// Datagrams received.
+    pub(super) received: AtomicU64,
+    /// What the first so many of them took, in nanoseconds.
+    pub(super) latencies_ns: [AtomicU64; LATENCIES],
+}
+
+/// A board that processes forked from now on write to.
+#[derive(Debug)]
+pub(super) struct Board(NonNull<Content>);
+
+impl Board {
+    pub(super) fn new() -> Result<Self> {
+        const LENGTH: NonZeroUsize = NonZeroUsize::new(size_of::<Content>()).unwrap();
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new mapping, of nothing that was there before.
+        let memory = unsafe { mmap_anonymous(None, LENGTH, access, MapFlags::MAP_SHARED) };
+        let memory = memory.map_err(|errno| Error::io("share memory with processes", errno))?;
+        Ok(Self(memory.cast()))
+    }
+}
+
+impl Deref for Board {
+    type Target = Content;
+
+    fn deref(&self) -> &Content {
+        // SAFETY: the mapping is as long as the content and aligned to a page, lives as long as this,
+        // and its zeros are a value of every field; all of them are atomic.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this length, and nothing refers to it any more.
+        let _ = unsafe { munmap(self.0.cast(), size_of::<Content>()) };
+    }
+}

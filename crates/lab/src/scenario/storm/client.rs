@@ -1,0 +1,193 @@
+//! Who sends: datagrams at a constant rate, or in bursts; and stamps.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use onbeat_realtime::Profile;
+
+use crate::clock::{SECOND, now_ns, sleep_until};
+use crate::random::Random;
+use crate::{Error, Result};
+
+/// Octets of a datagram, as in the paper.
+const OCTETS: usize = 512;
+/// A wait shorter than this is not worth a sleep.
+const PACE_NS: u64 = 50_000;
+/// Between two looks at the clock at most.
+const AT_ONCE: u64 = 32;
+
+/// When datagrams are due.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Pattern {
+    /// As many each second.
+    Constant { rate: u64 },
+    /// Bursts of geometric size, exponential gaps between them; `rate` all in all.
+    Bursts { rate: u64, mean: u64, top: u64, seed: u64 },
+    /// One after the other.
+    FlatOut,
+}
+
+/// A thread that sends until it is ended.
+#[derive(Debug)]
+pub(super) struct Sender {
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sender {
+    /// Begins to send on a connected socket.
+    pub(super) fn start(socket: UdpSocket, pattern: Pattern) -> Result<Self> {
+        Self::spawn("lab-storm", move |stop, sent| storm(&socket, pattern, stop, sent))
+    }
+
+    /// Begins to send a stamp `rate` times a second, at a real-time priority: it is in the place of a
+    /// device that sends on its own.
+    pub(super) fn stamps(socket: UdpSocket, rate: u64) -> Result<Self> {
+        let realtime = Profile::default().scheduled(onbeat_realtime::Scheduling::Fifo(80));
+        Self::spawn("lab-stamps", move |stop, sent| {
+            let _realtime = realtime.enter();
+            stamps(&socket, rate, stop, sent);
+        })
+    }
+
+    fn spawn(
+        name: &str,
+        run: impl FnOnce(&AtomicBool, &AtomicU64) + Send + 'static,
+    ) -> Result<Self> {
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stops, sends) = (Arc::clone(&stop), Arc::clone(&sent));
+        let thread = thread::Builder::new().name(name.into()).spawn(move || run(&stops, &sends));
+        let thread = thread.map_err(|error| Error::io("start a thread that sends", error))?;
+        Ok(Self { stop, sent, thread: Some(thread) })
+    }
+
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Datagrams sent in all.
+    pub(super) fn end(mut self) -> u64 {
+        self.join();
+        self.sent()
+    }
+
+    fn join(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A sender cannot fail.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+fn storm(socket: &UdpSocket, pattern: Pattern, stop: &AtomicBool, sent: &AtomicU64) {
+    let payload = [0x5a; OCTETS];
+    let start = now_ns();
+    let mut bursts = Bursts::of(pattern);
+    let mut done = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let elapsed = now_ns() - start;
+        let due = match pattern {
+            Pattern::Constant { rate } => {
+                (u128::from(elapsed) * u128::from(rate) / u128::from(SECOND)) as u64
+            }
+            Pattern::Bursts { .. } => bursts.due(elapsed),
+            Pattern::FlatOut => u64::MAX,
+        };
+        let batch = due.saturating_sub(done).min(AT_ONCE);
+        for _ in 0..batch {
+            // What is refused for want of room was sent, and is lost.
+            let _ = socket.send(&payload);
+        }
+        done += batch;
+        sent.store(done, Ordering::Relaxed);
+        if batch == 0 {
+            sleep_until(now_ns() + PACE_NS);
+        }
+    }
+}
+
+/// Bursts as they become due.
+struct Bursts {
+    random: Random,
+    mean: f64,
+    gap_ns: f64,
+    due: u64,
+    next_ns: f64,
+}
+
+impl Bursts {
+    fn of(pattern: Pattern) -> Self {
+        let (rate, mean, top, seed) = match pattern {
+            Pattern::Bursts { rate, mean, top, seed } => (rate, mean, top, seed),
+            _ => (1, 1, 1, 0),
+        };
+        let ns = |rate: u64| mean as f64 * SECOND as f64 / rate.max(1) as f64;
+        // From the beginning of a burst to that of the next: it cannot be shorter than a burst is.
+        let gap_ns = ns(rate).max(ns(top));
+        Self { random: Random::new(seed), mean: mean as f64, gap_ns, due: 0, next_ns: 0.0 }
+    }
+
+    /// A number in (0, 1].
+    fn uniform(&mut self) -> f64 {
+        ((self.random.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn due(&mut self, elapsed_ns: u64) -> u64 {
+        while self.next_ns <= elapsed_ns as f64 {
+            let stays = 1.0 - 1.0 / self.mean.max(1.0 + f64::EPSILON);
+            let size = (self.uniform().ln() / stays.ln()).floor() as u64 + 1;
+            self.due = self.due.saturating_add(size);
+            self.next_ns += -self.uniform().ln() * self.gap_ns;
+        }
+        self.due
+    }
+}
+
+fn stamps(socket: &UdpSocket, rate: u64, stop: &AtomicBool, sent: &AtomicU64) {
+    let start = now_ns();
+    let mut number = 0;
+    while !stop.load(Ordering::Relaxed) {
+        sleep_until(start + number * SECOND / rate.max(1));
+        let mut payload = [0; 64];
+        payload[..8].copy_from_slice(&now_ns().to_ne_bytes());
+        let _ = socket.send(&payload);
+        number += 1;
+        sent.store(number, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_have_the_mean_size_and_the_rate() {
+        let pattern = Pattern::Bursts { rate: 10_000, mean: 500, top: 1_000_000, seed: 7 };
+        let mut bursts = Bursts::of(pattern);
+        let (mut sizes, mut last) = (Vec::new(), 0);
+        for ms in 0..1_000_000 {
+            let due = bursts.due(ms * 1_000_000);
+            if due > last {
+                sizes.push(due - last);
+            }
+            last = due;
+        }
+        let rate = last as f64 / 1000.0;
+        assert!((9_500.0..10_500.0).contains(&rate), "{rate}");
+        let mean = last as f64 / sizes.len() as f64;
+        assert!((450.0..600.0).contains(&mean), "{mean}");
+        assert!(sizes.iter().any(|size| *size < 50) && sizes.iter().any(|size| *size > 1500));
+        let again = Bursts::of(pattern).due(1_000_000_000);
+        assert_eq!(again, Bursts::of(pattern).due(1_000_000_000), "a seed is a sequence");
+    }
+}

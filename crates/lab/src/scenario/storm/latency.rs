@@ -1,0 +1,82 @@
+//! A receiver of high priority, while a process of low priority is flooded by another interface.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use onbeat_report::Recorder;
+
+use super::actors::Actor;
+use super::board::{Board, LATENCIES};
+use super::client::{Pattern, Sender};
+use super::rig::{Rig, Side, Way};
+use crate::clock::{SECOND, now_ns};
+use crate::interrupt::{pause_until, wait_until};
+use crate::{Error, Result};
+
+/// The receiver's priority.
+pub(super) const RECEIVER_PRIORITY: u8 = 80;
+/// Stamps a second.
+pub(super) const STAMPS: u64 = 1000;
+/// Within this time a guard has seen who waits, on any machine.
+const BOUND: Duration = Duration::from_secs(20);
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Stamped {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) flood_sent: u64,
+    pub(super) flood_received: u64,
+    /// The real-time priority of the threads that receive the stamps, and of those that receive the
+    /// flood; 0 without a guard.
+    pub(super) priorities: [u64; 2],
+}
+
+/// Records what stamps take, in a phase of `recorder`.
+pub(super) fn measure(
+    rig: &Rig,
+    side: Side,
+    cpu: u16,
+    for_ns: u64,
+    flooded: bool,
+    recorder: &mut Recorder,
+) -> Result<Stamped> {
+    let (board, flood_board) = (Board::new()?, Board::new()?);
+    let (receives, sends) = rig.sockets(side, Way::Stamps)?;
+    let (flood_receives, flood_sends) = rig.sockets(side, Way::Storm)?;
+    let receiver = Actor::receiver(&board, receives)?;
+    let server = Actor::server(&flood_board, flood_receives)?;
+    server.go(cpu, 0)?;
+    receiver.go(cpu, RECEIVER_PRIORITY)?;
+    let priority = |way| rig.priority(side, way);
+    if side == Side::Guarded {
+        let wanted = u64::from(RECEIVER_PRIORITY);
+        let follows = || priority(Way::Stamps).is_ok_and(|now| now == wanted);
+        if !wait_until(BOUND, follows)? {
+            let what = "the guard's following of the receiver".into();
+            return Err(Error::Timeout { what, seconds: BOUND.as_secs_f64() });
+        }
+    }
+    let start = now_ns();
+    let flood = flooded.then(|| Sender::start(flood_sends, Pattern::FlatOut)).transpose()?;
+    // Meanwhile the neighbours know each other: the first one is not measured.
+    let most = (LATENCIES as u64 * SECOND / STAMPS).min(for_ns);
+    let stamps = Sender::stamps(sends, STAMPS)?;
+    pause_until(start + most, || ())?;
+    let priorities = [priority(Way::Stamps)?, priority(Way::Storm)?];
+    let sent = stamps.end();
+    let flood_sent = flood.map(Sender::end).unwrap_or(0);
+    // What is on its way arrives, or is lost.
+    let all = || board.received.load(Relaxed) >= sent;
+    wait_until(Duration::from_millis(200), all)?;
+    let received = board.received.load(Relaxed);
+
+    let name = format!("{}{}", side.name(), if flooded { ", flooded" } else { "" });
+    let phase = recorder.phase(&name);
+    for latency in board.latencies_ns.iter().take(received as usize) {
+        recorder.record(phase, latency.load(Relaxed));
+    }
+    recorder.lose(phase, sent.saturating_sub(received));
+    let flood_received = flood_board.received.load(Relaxed);
+    Ok(Stamped { sent, received, flood_sent, flood_received, priorities })
+}

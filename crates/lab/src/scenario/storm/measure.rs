@@ -1,0 +1,203 @@
+//! One measurement: a task and a server on a CPU, and packets that come there.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use onbeat_irq::Tracer;
+use onbeat_irq::charge::tick::{Compensation, PerTick};
+use onbeat_irq::charge::{Accounts, Amount, Cause, Process, Runner};
+
+use super::actors::{Actor, Work};
+use super::board::Board;
+use super::client::{Pattern, Sender};
+use super::rig::{Rig, Side, Way};
+use crate::clock::{SECOND, now_ns};
+use crate::interrupt::pause_until;
+use crate::{Error, Result};
+
+/// The priority of the task, as in the paper.
+pub(super) const TASK_PRIORITY: u8 = 50;
+/// A tick of /proc/PID/stat.
+pub(super) const TICK_NS: u64 = 10_000_000;
+/// Weight of the newest measurement in N'(t) of the paper's algorithm.
+const GAMMA: f64 = 0.25;
+/// Until processes have been placed, and the guard has seen who waits.
+const SETTLE_NS: u64 = 150_000_000;
+
+/// What the task does in a measurement.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Task {
+    /// It computes all the time.
+    Busy,
+    /// It has a job in each period, of so much work.
+    Periodic { period_ns: u64, work_ns: u64 },
+}
+
+/// How long a measurement is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Length {
+    /// The task works: 100 s in the paper.
+    pub(super) work_ns: u64,
+    /// It sleeps: 10 s in the paper.
+    pub(super) sleep_ns: u64,
+}
+
+/// What came of a measurement.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Found {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    /// Work that the task did: what it would take uninterrupted.
+    pub(super) worked_ns: u64,
+    /// The task's time: by the kernel, corrected by the paper's algorithm, corrected by the ledger.
+    pub(super) kernel_ns: f64,
+    pub(super) by_ticks_ns: f64,
+    pub(super) by_ledger_ns: f64,
+    /// Bottom-half time on the task's time.
+    pub(super) suffered_ns: u64,
+    pub(super) jobs: u64,
+    pub(super) in_time: u64,
+    /// What is missing in the CPU's accounts, and all that was measured there.
+    pub(super) imbalance_ns: u64,
+    pub(super) measured_ns: u64,
+}
+
+/// Measures. Without a pattern nothing is sent.
+pub(super) fn measure(
+    rig: &Rig,
+    side: Side,
+    cpu: u16,
+    task: Task,
+    length: Length,
+    pattern: Option<Pattern>,
+) -> Result<Found> {
+    // First, since it takes a while.
+    let mut tracer = Tracer::start()?;
+    let board = Board::new()?;
+    let from_ns = now_ns() + SETTLE_NS;
+    let to_ns = from_ns + length.work_ns;
+    let work = match task {
+        Task::Busy => Work::Steady { from_ns, to_ns },
+        Task::Periodic { period_ns, work_ns } => {
+            Work::Periodic { from_ns, to_ns, period_ns, work_ns }
+        }
+    };
+    let (receives, sends) = rig.sockets(side, Way::Storm)?;
+    let server = Actor::server(&board, receives)?;
+    let worker = Actor::task(&board, work)?;
+    server.go(cpu, 0)?;
+    worker.go(cpu, TASK_PRIORITY)?;
+    let processes = [worker.process()?, server.process()?];
+    let mut ledger = Ledger::new(&tracer, cpu, processes)?;
+    pause_until(from_ns, || ())?;
+    let received_before = board.received.load(Relaxed);
+    let sender = pattern.map(|pattern| Sender::start(sends, pattern)).transpose()?;
+    let mut next = from_ns;
+    while next < to_ns {
+        next += TICK_NS;
+        pause_until(next, || ())?;
+        ledger.tick(&tracer, board.busy.load(Relaxed))?;
+    }
+    // What is on the way when it stops is seen by nobody's account.
+    pause_until(to_ns + length.sleep_ns, || ())?;
+    let sent = sender.map(Sender::end).unwrap_or(0);
+    let received = board.received.load(Relaxed) - received_before;
+    ledger.tick(&tracer, false)?;
+    tracer.stop();
+
+    let kernel_ns = (worker.ticks()? * TICK_NS) as f64;
+    let accounts = ledger.since_start();
+    let suffered_ns = accounts.suffered.get(&Runner::Process(processes[0])).copied().unwrap_or(0);
+    let jobs = match task {
+        Task::Busy => 0,
+        Task::Periodic { period_ns, .. } => length.work_ns / period_ns,
+    };
+    Ok(Found {
+        sent,
+        received,
+        worked_ns: board.worked_ns.load(Relaxed),
+        kernel_ns,
+        by_ticks_ns: kernel_ns + ledger.ticks(processes[0]) as f64 * TICK_NS as f64,
+        by_ledger_ns: kernel_ns + accounts.compensation_ns(processes[0]) as f64,
+        suffered_ns,
+        jobs,
+        in_time: board.in_time.load(Relaxed),
+        imbalance_ns: accounts.imbalance_ns(),
+        measured_ns: accounts.measured_ns,
+    })
+}
+
+/// The ledger of a CPU, read at ticks, with the paper's algorithm beside it.
+struct Ledger {
+    cpu: usize,
+    processes: [Process; 2],
+    start: Accounts,
+    last: Accounts,
+    per_tick: PerTick,
+    compensation: Compensation<Process>,
+}
+
+impl Ledger {
+    fn new(tracer: &Tracer, cpu: u16, processes: [Process; 2]) -> Result<Self> {
+        let per_tick = PerTick::new(GAMMA, TICK_NS).expect("the constants are in range");
+        let compensation = Compensation::new();
+        let (start, last) = Default::default();
+        let mut ledger = Self { cpu: cpu.into(), processes, start, last, per_tick, compensation };
+        ledger.start = ledger.read(tracer)?;
+        ledger.last = ledger.start.clone();
+        Ok(ledger)
+    }
+
+    fn read(&self, tracer: &Tracer) -> Result<Accounts> {
+        let mut accounts = tracer.accounts()?.swap_remove(self.cpu);
+        accounts.resolve(|cookie| tracer.owner(cookie));
+        Ok(accounts)
+    }
+
+    fn since_start(&self) -> Accounts {
+        self.last.since(&self.start)
+    }
+
+    /// Of a process, by the paper's algorithm.
+    fn ticks(&self, process: Process) -> i64 {
+        self.compensation.balance(&process).ticks
+    }
+
+    /// A clock tick, in which the task was at work or not.
+    fn tick(&mut self, tracer: &Tracer, busy: bool) -> Result<()> {
+        let now = self.read(tracer)?;
+        let since = now.since(&self.last);
+        self.last = now;
+        let [task, server] = self.processes;
+        let sum = |of: fn(&Amount) -> u64| {
+            since.caused.values().filter(|amount| amount.packets > 0).map(of).sum::<u64>()
+        };
+        let packets = sum(|amount| amount.packets);
+        self.per_tick.measure(packets, sum(|amount| amount.ns));
+        (0..packets).for_each(|_| self.compensation.handle());
+        for (cause, amount) in &since.caused {
+            if let Cause::Process { process, .. } = cause {
+                (0..amount.packets).for_each(|_| self.compensation.deliver(*process));
+            }
+        }
+        let running = if busy { task } else { server };
+        self.compensation.tick(running, self.per_tick.interrupts().unwrap_or(u32::MAX));
+        Ok(())
+    }
+}
+
+/// Datagrams a second that can be sent, flat out.
+pub(super) fn top_rate(rig: &Rig, side: Side, cpu: u16, for_ns: u64) -> Result<u64> {
+    let board = Board::new()?;
+    let (receives, sends) = rig.sockets(side, Way::Storm)?;
+    let server = Actor::server(&board, receives)?;
+    server.go(cpu, 0)?;
+    let start = now_ns();
+    let sender = Sender::start(sends, Pattern::FlatOut)?;
+    pause_until(start + for_ns, || ())?;
+    let sent = sender.end();
+    let rate = sent as f64 * SECOND as f64 / (now_ns() - start) as f64;
+    if board.received.load(Relaxed) == 0 {
+        return Err(Error::Invalid("nothing of what was sent was received".into()));
+    }
+    Ok(rate as u64)
+}

@@ -1,0 +1,162 @@
+//! The experiment of the paper "Process-aware Interrupt Scheduling and Accounting" (Zhang, West, RTSS
+//! 2006): a real-time task and a UDP server on one CPU, where packets for the server are received,
+//! too; by the stock kernel, and with `onbeat irq guard`.
+//!
+//! ```text
+//!            storm                  CPU of the server: task (SCHED_FIFO 50), server (normal),
+//!   client ========== server                           receiver (SCHED_FIFO 80), bottom halves
+//!            stamps                 first other CPU:   client, guard, ledger's reader
+//! ```
+//!
+//! Stock, packets are received in softirq on the server's CPU (RPS), as with a NIC that has its
+//! interrupt there. Beyond the paper: a receiver of high priority while a process of low priority is
+//! flooded by another interface.
+//!
+//! `actors` are the processes, `client` sends, `rig` is the network, `measure` and `latency` are one
+//! measurement each; `figures` makes the result.
+
+mod actors;
+mod board;
+mod client;
+mod figures;
+mod latency;
+mod measure;
+mod rig;
+
+use onbeat_realtime::Profile;
+use onbeat_report::Recorder;
+
+use self::client::Pattern;
+use self::measure::{Found, Length, Task, measure, top_rate};
+use self::rig::{Rig, Side};
+use super::stage::Stage;
+use crate::clock::SECOND;
+use crate::interrupt;
+use crate::{Error, Result, Topology, cpus, rounds};
+
+/// The paper's rates, in 10^3 packets a second: here they are shares of what this machine sends.
+const PAPER_RATES: [f64; 8] = [4.2, 8.6, 16.6, 31.1, 54.1, 87.3, 124.9, 218.0];
+/// The paper's times, in seconds: the task works, sleeps, has a job in each period.
+const WORK_S: f64 = 100.0;
+const SLEEP_S: f64 = 10.0;
+const PERIOD_S: f64 = 1.0;
+/// The part of a period that a job takes.
+const UTILISATION: f64 = 0.95;
+/// The mean size of a burst in the paper.
+const BURST: f64 = 5000.0;
+/// Without `--scale`.
+const SCALE: f64 = 0.05;
+
+pub(super) fn network() -> Topology {
+    rig::network()
+}
+
+/// How the paper's experiment is run here.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    scale: f64,
+    cpu: u16,
+    length: Length,
+    period_ns: u64,
+    /// Of a job.
+    work_ns: u64,
+    /// Datagrams a second, flat out.
+    top: u64,
+}
+
+/// A rate, and what was found there.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    /// Datagrams a second; 0 for none.
+    rate: u64,
+    /// Stock and guarded.
+    busy: [Found; 2],
+    bursts: [Found; 2],
+}
+
+pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
+    let scale = stage.options.scale.unwrap_or(SCALE);
+    if !(0.005..=1.0).contains(&scale) {
+        let reason = "use 0.005 (runs of half a second) to 1 (the paper's 110 s)".into();
+        return Err(Error::Option { option: "scale", value: scale.to_string(), reason });
+    }
+    let usable = cpus::usable()?;
+    let [first, .., last] = usable[..] else {
+        return Err(Error::Invalid(
+            "it takes two CPUs: one for the server, one for who sends".to_owned(),
+        ));
+    };
+    stage.draw(&network());
+    // This program, and whatever it starts, is not where the packets are received.
+    let _place = Profile::default().on_cpus([first].into_iter().collect()).enter()?;
+    stage.tell_line("building the network");
+    let mut rig = Rig::build(last)?;
+    let before = rig.threads(Side::Guarded)?;
+    let plan = plan(stage, &rig, last, scale)?;
+    let mut rows = Vec::new();
+    for (number, rate) in rates(plan.top).enumerate() {
+        rows.push(row(stage, &rig, &plan, number as u64, rate)?);
+    }
+    let mut recorder = Recorder::new();
+    let mut stamped = Vec::new();
+    for flooded in [false, true] {
+        for side in Side::BOTH {
+            interrupt::check()?;
+            stage.tell_line(&format!("{}: a receiver of high priority", side.name()));
+            let for_ns = plan.length.work_ns;
+            let found = latency::measure(&rig, side, last, for_ns, flooded, &mut recorder)?;
+            stamped.push((side, flooded, found));
+        }
+    }
+    let refused = rig.refused();
+    let left = rig.end_guard()?;
+    let after = rig.threads(Side::Guarded)?;
+    figures::checks(stage, &rows, &stamped, (before, left, after));
+    figures::fill(stage, &plan, &rows, &stamped, &recorder);
+    refused.into_iter().for_each(|refused| stage.note(refused));
+    Ok(())
+}
+
+/// Finds out how fast this machine is.
+fn plan(stage: &mut Stage<'_>, rig: &Rig, cpu: u16, scale: f64) -> Result<Plan> {
+    let ns = |seconds: f64| (seconds * scale * SECOND as f64) as u64;
+    let length = Length { work_ns: ns(WORK_S), sleep_ns: ns(SLEEP_S) };
+    stage.tell_line("the sender alone");
+    let top = top_rate(rig, Side::Stock, cpu, length.sleep_ns.max(SECOND / 5))?;
+    let period_ns = ns(PERIOD_S);
+    let work_ns = (UTILISATION * period_ns as f64) as u64;
+    let runs = 4 * (PAPER_RATES.len() as u64 + 1);
+    let takes = runs * (length.work_ns + length.sleep_ns + SECOND / 2) + 4 * length.work_ns;
+    stage.progress.line(&format!("this takes about {}", rounds::in_words(takes)));
+    Ok(Plan { scale, cpu, length, period_ns, work_ns, top })
+}
+
+/// None first, then the paper's, as shares of the highest.
+fn rates(top: u64) -> impl Iterator<Item = u64> {
+    let highest = PAPER_RATES[PAPER_RATES.len() - 1];
+    let shares = PAPER_RATES.into_iter().map(move |rate| rate / highest);
+    std::iter::once(0).chain(shares.map(move |share| (share * top as f64) as u64))
+}
+
+/// Stock and guarded in turn, so that what else the machine does meets both.
+fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) -> Result<Row> {
+    let mut row = Row { rate, busy: Default::default(), bursts: Default::default() };
+    let (period_ns, work_ns) = (plan.period_ns, plan.work_ns);
+    let mean = ((BURST * plan.scale) as u64).max(2);
+    let bursts = Pattern::Bursts { rate, mean, top: plan.top, seed: stage.options.seed + number };
+    let constant = Pattern::Constant { rate };
+    for (at, side) in Side::BOTH.into_iter().enumerate() {
+        let kinds = [
+            ("computing", Task::Busy, constant, &mut row.busy[at]),
+            ("with deadlines", Task::Periodic { period_ns, work_ns }, bursts, &mut row.bursts[at]),
+        ];
+        for (what, task, pattern, found) in kinds {
+            interrupt::check()?;
+            let name = side.name();
+            stage.tell_line(&format!("{name}: a task {what}, {rate} packets/s"));
+            let pattern = (rate > 0).then_some(pattern);
+            *found = measure(rig, side, plan.cpu, task, plan.length, pattern)?;
+        }
+    }
+    Ok(row)
+}

@@ -1,0 +1,220 @@
+//! Two pairs of hosts that differ in nothing but who decides when packets are received.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use onbeat_irq::guard::{Background, Config, Event};
+use onbeat_netdev::{Ethtool, Namespace, napi};
+use onbeat_realtime::host::PutBack;
+
+use crate::{Error, Result, Topology, World};
+
+/// Who decides when packets are received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The kernel: in softirq, on the time of who runs.
+    Stock,
+    /// The guard: in threads whose priority follows who waits.
+    Guarded,
+}
+
+impl Side {
+    pub(super) const BOTH: [Side; 2] = [Side::Stock, Side::Guarded];
+
+    /// As figures name it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Side::Stock => "stock",
+            Side::Guarded => "guard",
+        }
+    }
+
+    fn client(self) -> String {
+        format!("client-{}", self.name())
+    }
+
+    fn server(self) -> String {
+        format!("server-{}", self.name())
+    }
+}
+
+/// By which link: the storm's, and that of the stamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Storm,
+    Stamps,
+}
+
+impl Way {
+    pub(super) const INTERFACES: [&'static str; 2] = ["eth0", "eth1"];
+
+    fn interface(self) -> &'static str {
+        Self::INTERFACES[self as usize]
+    }
+
+    /// A network of documentation (RFC 5737) for each.
+    fn address(self, host: u8) -> IpAddr {
+        match self {
+            Way::Storm => Ipv4Addr::new(192, 0, 2, host).into(),
+            Way::Stamps => Ipv4Addr::new(198, 51, 100, host).into(),
+        }
+    }
+}
+
+/// One pair.
+pub(super) fn network() -> Topology {
+    let mut network = Topology::default();
+    pair(&mut network, "client", "server", "");
+    network
+}
+
+fn pair(network: &mut Topology, client: &str, server: &str, suffix: &str) {
+    let row = network.hosts.len() as u16;
+    network.host(client, 0, row).host(server, 1, row);
+    for (name, way) in [("storm", Way::Storm), ("stamps", Way::Stamps)] {
+        let end = |station: &str| format!("{station}:{}", way.interface());
+        network.link(format!("{name}{suffix}").as_str(), &end(client), &end(server));
+    }
+}
+
+/// Both pairs, ready to be measured.
+pub(super) struct Rig {
+    // Dropped before the interfaces that it guards.
+    guard: Option<Background>,
+    events: Arc<Mutex<Vec<Event>>>,
+    world: World,
+}
+
+impl Rig {
+    /// `cpu` is where packets are received.
+    pub(super) fn build(cpu: u16) -> Result<Self> {
+        let mut network = Topology::default();
+        for side in Side::BOTH {
+            pair(&mut network, &side.client(), &side.server(), &format!("-{}", side.name()));
+        }
+        let rig = Self { guard: None, events: Arc::default(), world: World::build(&network)? };
+        for side in Side::BOTH {
+            for way in [Way::Storm, Way::Stamps] {
+                for (station, host) in [(side.client(), 1), (side.server(), 2)] {
+                    let handle = rig.world.handle(&station)?;
+                    handle.add_address(way.interface(), way.address(host), 24)?;
+                }
+            }
+        }
+        steer(rig.server(Side::Stock)?, cpu)?;
+        let ethtool = Ethtool::in_namespace(rig.server(Side::Guarded)?)?;
+        for interface in Way::INTERFACES {
+            // A veth has NAPI only with GRO.
+            ethtool.set_features(interface, &[("rx-gro", true)])?;
+        }
+        rig.guarded(cpu)
+    }
+
+    fn guarded(mut self, cpu: u16) -> Result<Self> {
+        let interfaces = Way::INTERFACES.map(str::to_owned).to_vec();
+        let cpus = Some([cpu].into_iter().collect());
+        let interval = Duration::from_millis(20);
+        let config = Config { cpus, interval, ..Config::of(interfaces) };
+        let events = Arc::clone(&self.events);
+        let tell = move |news: &[Event], _: &[_]| {
+            if let Ok(mut events) = events.lock() {
+                events.extend_from_slice(news);
+            }
+        };
+        // In the lab's own /run.
+        let directory = PathBuf::from("/run/onbeat/guard");
+        let start = || Background::start(config, directory, tell);
+        let guard = self.server(Side::Guarded)?.run(start)??;
+        self.guard = Some(guard);
+        Ok(self)
+    }
+
+    /// Ends the guard: how many settings it could not put back.
+    pub(super) fn end_guard(&mut self) -> Result<u64> {
+        let restored = self.guard.take().map(Background::end).transpose()?.unwrap_or_default();
+        Ok(restored.iter().filter(|one| one.outcome == PutBack::Failed).count() as u64)
+    }
+
+    /// What the guard could not set.
+    pub(super) fn refused(&self) -> Vec<String> {
+        let events = self.events.lock().map(|events| events.clone()).unwrap_or_default();
+        let refused = |event: &Event| matches!(event, Event::Refused { .. });
+        events.iter().filter(|event| refused(event)).map(ToString::to_string).collect()
+    }
+
+    pub(super) fn server(&self, side: Side) -> Result<&Namespace> {
+        self.world.namespace(&side.server())
+    }
+
+    /// Threads of NAPI at the server: how many there are.
+    pub(super) fn threads(&self, side: Side) -> Result<u64> {
+        Ok(self.napi_threads(side, &Way::INTERFACES)?.len() as u64)
+    }
+
+    /// The real-time priority of the threads that receive what comes by a link; 0 for none.
+    pub(super) fn priority(&self, side: Side, way: Way) -> Result<u64> {
+        let threads = self.napi_threads(side, &[way.interface()])?;
+        let priority = |pid: &u32| {
+            let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            // The first field behind the name is number 3.
+            text.rsplit_once(") ")?.1.split(' ').nth(40 - 3)?.parse::<u64>().ok()
+        };
+        Ok(threads.iter().filter_map(priority).min().unwrap_or(0))
+    }
+
+    fn napi_threads(&self, side: Side, interfaces: &[&str]) -> Result<Vec<u32>> {
+        let handle = self.world.handle(&side.server())?;
+        let mut threads = Vec::new();
+        for interface in interfaces {
+            let instances = napi::instances(handle, interface)?.unwrap_or_default();
+            threads.extend(instances.iter().filter_map(|instance| instance.pid));
+        }
+        Ok(threads)
+    }
+
+    /// A socket of the server, and one of the client that is connected to it.
+    pub(super) fn sockets(&self, side: Side, way: Way) -> Result<(UdpSocket, UdpSocket)> {
+        let failed = |error| Error::io("open sockets for the storm", error);
+        let bind = |host| move || UdpSocket::bind((way.address(host), 0));
+        let server = self.server(side)?.run(bind(2))?.map_err(failed)?;
+        let client = self.world.namespace(&side.client())?.run(bind(1))?.map_err(failed)?;
+        client.connect(server.local_addr().map_err(failed)?).map_err(failed)?;
+        Ok((server, client))
+    }
+}
+
+/// Has what a namespace's interfaces receive be received in softirq on a CPU (RPS), as if a NIC had
+/// its interrupt there.
+fn steer(namespace: &Namespace, cpu: u16) -> Result<()> {
+    let mask = mask(cpu);
+    namespace.run_with_sysfs(|| {
+        for interface in Way::INTERFACES {
+            let path = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
+            fs::write(&path, &mask)
+                .map_err(|error| Error::io(format!("write {mask} to {path}"), error))?;
+        }
+        Ok(())
+    })?
+}
+
+/// A CPU as the kernel's masks have it: words of 32 bits, the highest first.
+fn mask(cpu: u16) -> String {
+    let highest = format!("{:x}", 1_u32 << (cpu % 32));
+    highest + &",00000000".repeat((cpu / 32).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_as_masks() {
+        assert_eq!(mask(0), "1");
+        assert_eq!(mask(31), "80000000");
+        assert_eq!(mask(33), "2,00000000");
+        assert_eq!(mask(64), "1,00000000,00000000");
+    }
+}

@@ -1,0 +1,92 @@
+//! The `[guard]` table: whose bottom halves are scheduled by who waits for them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use onbeat_irq::guard::{Config, Rule};
+use onbeat_irq::policy::{Budget, Policy, Rank, Settings};
+
+use super::reader::{Faults, Table, Value};
+use super::realtime::parse as parse_text;
+use super::text::is_interface;
+use super::{LoadError, Source, parse, source_of};
+
+/// Longest of all times, an hour.
+const LONGEST_MS: u32 = 3_600_000;
+/// All of 1024 CPUs.
+const MOST_US_PER_SECOND: u32 = 1_024_000_000;
+
+const RANK_HELP: &str = "write it like \"normal\", \"nice -5\" or \"fifo 50\"";
+
+/// Reads the `[guard]` table of a file, and nothing else in it: a node's configuration will do, or a
+/// file with this table alone.
+///
+/// # Errors
+/// Where the file cannot be read, has no such table, or the table is faulty.
+pub fn load_guard(path: &Path) -> Result<Config, LoadError> {
+    let (text, file) = source_of(path)?;
+    let source = Source { file, text: text.into() };
+    let root = parse(&source.text, &source)?;
+    let faults = Faults::default();
+    let mut table = Table::root(&root, &faults);
+    for of_node in ["node", "port", "stream"] {
+        table.has(of_node);
+    }
+    let config =
+        table.require("guard", "{ interfaces = [\"eth0\"] }").and_then(|value| read(&value));
+    table.finish();
+    faults.judge(&source)?;
+    Ok(config.expect("without faults there is one"))
+}
+
+pub(super) fn read(value: &Value<'_>) -> Option<Config> {
+    let mut table = value.table()?;
+    let interfaces = table.require("interfaces", "[\"eth0\"]").and_then(|value| names(&value));
+    let mut config = Config::of(interfaces.unwrap_or_default());
+    let cpus = table.take("cpus");
+    config.cpus = cpus.and_then(|value| parse_text(&value, "write it like \"1\" or \"2-3,5\""));
+    let mut rank = |key| table.take(key).and_then(|value| parse_text::<Rank>(&value, RANK_HELP));
+    let Settings { floor, ceiling, hold_ns } = config.settings;
+    config.settings.floor = rank("floor").unwrap_or(floor);
+    config.settings.ceiling = rank("ceiling").unwrap_or(ceiling);
+    let hold_ms = table.take("hold-ms").and_then(|value| value.number(0..=LONGEST_MS));
+    config.settings.hold_ns = hold_ms.map_or(hold_ns, |ms| u64::from(ms) * 1_000_000);
+    if let Err(error) = Policy::<u32, u32>::new(config.settings) {
+        value.fault(error.to_string(), RANK_HELP);
+    }
+    let interval = table.take("interval-ms").and_then(|value| value.number(1..=60_000_u32));
+    config.interval = interval.map_or(config.interval, |ms| Duration::from_millis(u64::from(ms)));
+    config.budgets = table.items("budget").iter().filter_map(rule).collect();
+    table.finish();
+    Some(config)
+}
+
+fn names(value: &Value<'_>) -> Option<Vec<String>> {
+    let mut names: Vec<String> = Vec::new();
+    for one in value.array()? {
+        let Some(name) = one.text() else { continue };
+        if !is_interface(name) {
+            one.fault(
+                format!("{name:?} is no name of an interface"),
+                "use 1 to 15 characters without / and spaces",
+            );
+        } else if names.iter().any(|known| known == name) {
+            one.fault(format!("{name:?} is there twice"), "name each interface once");
+        }
+        names.push(name.to_owned());
+    }
+    if names.is_empty() {
+        value.fault("no interface is named", "write it like [\"eth0\"]");
+    }
+    Some(names)
+}
+
+fn rule(value: &Value<'_>) -> Option<Rule> {
+    let mut table = value.table()?;
+    let mut text = |key| table.take(key).and_then(|value| value.text()).map(str::to_owned);
+    let (command, cgroup) = (text("command"), text("cgroup"));
+    let us = table.require("us-per-second", "100000");
+    let us = us.and_then(|value| value.number(1..=MOST_US_PER_SECOND));
+    table.finish();
+    Some(Rule { command, cgroup, budget: Budget { ns_per_s: u64::from(us?) * 1000 } })
+}

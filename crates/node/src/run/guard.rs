@@ -1,0 +1,32 @@
+//! The guard of bottom halves, beside the node.
+
+use onbeat_irq::Result;
+use onbeat_irq::guard::{Background, Config, Event, journal_directory};
+use onbeat_realtime::host::PutBack;
+
+/// Begins to guard, and tells the log.
+///
+/// # Errors
+/// What keeps the guard from beginning; nothing is changed then.
+pub(super) fn start(config: Config) -> Result<Background> {
+    let tell = |events: &[Event], _: &[_]| {
+        events.iter().for_each(|event| tracing::info!("guard: {event}"))
+    };
+    Background::start(config, journal_directory()?, tell)
+}
+
+/// Puts everything back.
+pub(super) fn end(guard: Background) {
+    match guard.end() {
+        Err(error) => tracing::error!("the guard has ended: {error}"),
+        Ok(restored) => {
+            for one in restored.iter().filter(|one| one.outcome == PutBack::Failed) {
+                let reason = one.reason.as_deref().unwrap_or_default();
+                tracing::warn!(
+                    "guard: {} is not as before: {reason}; try: onbeat irq guard --restore",
+                    one.entry.place
+                );
+            }
+        }
+    }
+}
