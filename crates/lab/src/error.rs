@@ -17,9 +17,6 @@ pub enum Error {
     /// A real-time port.
     #[error(transparent)]
     Port(#[from] onbeat_link::Error),
-    /// The interrupt ledger.
-    #[error(transparent)]
-    Irq(#[from] onbeat_irq::Error),
     /// A setting for real time.
     #[error(transparent)]
     Realtime(#[from] onbeat_realtime::Error),

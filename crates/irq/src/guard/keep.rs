@@ -173,7 +173,7 @@ impl<'a> Guard<'a> {
                 self.policy.wait(*device, *waiter, *rank);
             }
         }
-        for (key @ (device, waiter), _) in &self.waiting {
+        for key @ (device, waiter) in self.waiting.keys() {
             if !candidates.waiting.contains_key(key) {
                 self.policy.leave(*device, *waiter);
             }

@@ -173,10 +173,10 @@ impl Ledger {
         };
         let packets = sum(|amount| amount.packets);
         self.per_tick.measure(packets, sum(|amount| amount.ns));
-        (0..packets).for_each(|_| self.compensation.handle());
+        self.compensation.handle(packets);
         for (cause, amount) in &since.caused {
             if let Cause::Process { process, .. } = cause {
-                (0..amount.packets).for_each(|_| self.compensation.deliver(*process));
+                self.compensation.deliver(*process, amount.packets);
             }
         }
         let running = if busy { task } else { server };
