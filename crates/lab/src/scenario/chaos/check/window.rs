@@ -39,6 +39,7 @@ pub(super) struct Window {
     /// Frames that may have been accepted and not been seen to leave, in the order of their coming.
     unseen: Vec<(u16, Span)>,
     by_number: HashMap<u16, Vec<usize>>,
+    by_sequence: HashMap<u64, Vec<usize>>,
     resets: Vec<Span>,
     bound_ns: u64,
     slack_ns: u64,
@@ -66,6 +67,7 @@ impl Window {
             newest: Vec::new(),
             unseen: Vec::new(),
             by_number: HashMap::new(),
+            by_sequence: HashMap::new(),
             resets,
             bound_ns: element.bound_ns,
             slack_ns: slack_ns(place),
@@ -158,6 +160,7 @@ impl Window {
             newest.dedup();
             self.newest.push(newest);
             self.by_number.entry(now.number).or_default().push(place);
+            self.by_sequence.entry(now.sequence).or_default().push(place);
             let accepted = &mut self.accepted[place];
             (accepted.resets, accepted.sure_resets) = (resets, sure);
         }
@@ -268,12 +271,15 @@ impl Window {
     /// Whether a frame may leave a second time: a reset lies in between, or match recovery had
     /// another one meanwhile.
     pub(super) fn may_repeat(&self, sequence: u64, first: u64, again: u64) -> bool {
-        let find = |to: u64| {
-            let begin = self.accepted.partition_point(|accepted| accepted.span.to < to);
-            let here = self.accepted[begin..].iter().position(|a| a.sequence == sequence);
-            here.map(|offset| begin + offset)
-        };
-        let (Some(first), Some(again)) = (find(first), find(again)) else { return true };
+        let turns = self.by_sequence.get(&sequence).map_or(&[][..], Vec::as_slice);
+        // By other ports it left earlier, in whatever order.
+        let by = |at: u64| turns.partition_point(|turn| self.accepted[*turn].span.to <= at);
+        let again = by(again);
+        let first = by(first).min(again.saturating_sub(1));
+        if first == 0 {
+            return true;
+        }
+        let (first, again) = (turns[first - 1], turns[again - 1]);
         let (one, other) = (&self.accepted[first], &self.accepted[again]);
         if one.resets != other.resets || !(one.sure && other.sure) {
             return true;

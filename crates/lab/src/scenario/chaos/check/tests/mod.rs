@@ -5,7 +5,7 @@ mod trace;
 use proptest::prelude::*;
 
 use self::trace::*;
-use super::super::spec::{Egress, Span};
+use super::super::spec::{Egress, Function, Span};
 use super::*;
 
 #[test]
@@ -423,6 +423,35 @@ fn a_frame_that_comes_while_its_function_changes_may_be_rogue_to_the_one_before(
     counted(0).breaks(&[]);
     counted(1).breaks(&[]);
     counted(9).breaks(&[Rule::Counters]);
+}
+
+#[test]
+fn a_frame_may_leave_again_by_its_ports_in_another_order_once_its_function_has_changed() {
+    let two_ways = |history: u16| {
+        let egress = |port| Egress { port, look: look(false) };
+        Function { egress: vec![egress(0), egress(2)], ..eliminator(Some(history)) }
+    };
+    let twice = |changes: bool| {
+        let mut trace = Trace::new(two_ways(8));
+        let mut pass = |at: u64, sequence: u64, ports: [usize; 2]| {
+            trace.add(at, 1, true, sequence, Some(sequence as u16));
+            for (port, later) in ports.into_iter().zip([0, MS / 500]) {
+                trace.add(at + LATENCY + later, port, false, sequence, None);
+            }
+        };
+        for sequence in 0..FRAMES {
+            pass(sequence * PERIOD, sequence, [2, 0]);
+        }
+        pass(100 * PERIOD + PERIOD / 2, 100, [0, 2]);
+        if changes {
+            let at = BEGIN + 100 * PERIOD + PERIOD / 3;
+            let begins = Span { from: at, to: at + MS / 50 };
+            trace.case.eras[0][0].push(Era { begins, function: Some(two_ways(16)), step: None });
+        }
+        trace.sorted()
+    };
+    twice(true).breaks(&[]);
+    twice(false).breaks(&[Rule::Once, Rule::Once]);
 }
 
 #[test]
