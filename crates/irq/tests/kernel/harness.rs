@@ -36,12 +36,12 @@ pub(crate) struct World {
 impl World {
     /// `threaded`: whether what comes in by r0 is received in a thread of NAPI.
     pub(crate) fn new(threaded: bool) -> Self {
-        let world = Self::without_napi();
-        if threaded {
-            world.give_napi();
-            let set = || napi::set_threaded("r0", true);
-            world.receiver.namespace().run_with_sysfs(set).unwrap().unwrap();
+        if !threaded {
+            return Self::without_napi();
         }
+        let world = Self::with_napi();
+        let set = || napi::set_threaded("r0", true);
+        world.receiver.namespace().run_with_sysfs(set).unwrap().unwrap();
         world
     }
 
