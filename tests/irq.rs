@@ -103,7 +103,7 @@ fn top_shows_who_reads_while_it_reads() {
         "100ms",
         "--per-cpu",
         "--device",
-        "r0",
+        &device,
         "--sort",
         "packets",
     ]);
