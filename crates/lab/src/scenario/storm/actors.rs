@@ -18,7 +18,7 @@ use crate::clock::{now_ns, sleep_until};
 use crate::{Error, Result, child};
 
 /// Steps of a piece of work: less than a microsecond.
-const STEPS: u32 = 1 << 9;
+const STEPS: u32 = 1 << 10;
 /// Pieces after which work is counted.
 const PIECES: usize = 32;
 

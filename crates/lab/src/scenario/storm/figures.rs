@@ -162,8 +162,8 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
     let ms = |ns: u64| ns as f64 / 1e6;
     stage.note(format!(
         "scale {}: the task works for {:.0} ms and sleeps for {:.0} ms; with deadlines it has {:.0} % \
-         of each {:.1} ms to do ({WORK_S} s, 10 s and {PERIOD_S} s in the paper); bursts are as much \
-         shorter",
+         of each {:.1} ms to do ({WORK_S} s, 10 s, and 95 % of {PERIOD_S} s in the paper); bursts are as \
+         much shorter",
         plan.scale,
         ms(plan.length.work_ns),
         ms(plan.length.sleep_ns),

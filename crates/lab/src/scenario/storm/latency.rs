@@ -32,13 +32,13 @@ pub(super) struct Stamped {
     pub(super) priorities: [u64; 2],
 }
 
-/// Records what stamps take, in a phase of `recorder`.
+/// Records what stamps take, in a phase of `recorder`, beside a flood of so many packets a second.
 pub(super) fn measure(
     rig: &Rig,
     side: Side,
     cpu: u16,
     for_ns: u64,
-    flooded: bool,
+    flood: Option<u64>,
     recorder: &mut Recorder,
 ) -> Result<Stamped> {
     let (board, flood_board) = (Board::new()?, Board::new()?);
@@ -58,7 +58,8 @@ pub(super) fn measure(
         }
     }
     let start = now_ns();
-    let flood = flooded.then(|| Sender::start(flood_sends, Pattern::FlatOut)).transpose()?;
+    let flood =
+        flood.map(|rate| Sender::start(flood_sends, Pattern::Constant { rate })).transpose()?;
     // Meanwhile the neighbours know each other: the first one is not measured.
     let most = (LATENCIES as u64 * SECOND / STAMPS).min(for_ns);
     let stamps = Sender::stamps(sends, STAMPS)?;
@@ -71,6 +72,7 @@ pub(super) fn measure(
     wait_until(Duration::from_millis(200), all)?;
     let received = board.received.load(Relaxed);
 
+    let flooded = flood_sent > 0;
     let name = format!("{}{}", side.name(), if flooded { ", flooded" } else { "" });
     let phase = recorder.phase(&name);
     for latency in board.latencies_ns.iter().take(received as usize) {
