@@ -6,17 +6,7 @@ pub mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    unused
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/abi.skel.rs"));
-}
+onbeat_netdev::bpf_skeleton!(skeleton, "abi.skel.rs");
 
 pub use skeleton::types::*;
 

@@ -15,50 +15,15 @@ use crate::abi::constants as c;
 use crate::abi::{Plain, frer_request};
 use crate::error::{Context, Error, Result};
 
-/// Octets in memory aligned as ELF wants them.
-#[repr(align(8))]
-struct Aligned<T: ?Sized>(T);
+static FRER: &[u8] = onbeat_netdev::bpf_object!("frer.bpf.o");
+static STEER: &[u8] = onbeat_netdev::bpf_object!("steer.bpf.o");
+static CONTROL: &[u8] = onbeat_netdev::bpf_object!("control.bpf.o");
 
-static FRER: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/frer.bpf.o")));
-static STEER: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/steer.bpf.o")));
-static CONTROL: &Aligned<[u8]> =
-    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/control.bpf.o")));
+onbeat_netdev::bpf_skeleton!(frer_skeleton, "frer.skel.rs");
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    unused
-)]
-mod frer_skeleton {
-    include!(concat!(env!("OUT_DIR"), "/frer.skel.rs"));
-}
+onbeat_netdev::bpf_skeleton!(steer_skeleton, "steer.skel.rs");
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    unused
-)]
-mod steer_skeleton {
-    include!(concat!(env!("OUT_DIR"), "/steer.skel.rs"));
-}
-
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    unused
-)]
-mod control_skeleton {
-    include!(concat!(env!("OUT_DIR"), "/control.skel.rs"));
-}
+onbeat_netdev::bpf_skeleton!(control_skeleton, "control.skel.rs");
 
 // The constants as `load` writes them.
 const _: () = assert!(offset_of!(control_skeleton::types::rodata, test_clock) == 0);
@@ -194,7 +159,7 @@ impl Maps {
 
     /// Makes the tables that are not there yet.
     pub(crate) fn create(&mut self) -> Result<()> {
-        let mut open = open(&FRER.0)?;
+        let mut open = open(FRER)?;
         for mut program in open.progs_mut() {
             program.set_autoload(false);
         }
@@ -258,7 +223,7 @@ impl Instance {
         rodata[offset_of!(rodata, test_clock)] = test_clock.into();
         rodata[offset_of!(rodata, index_mask)..][..4].copy_from_slice(&index_mask.to_ne_bytes());
         let also = test_clock.then_some("frer_egress_test");
-        maps.load(&FRER.0, "the programs of a port", &rodata, also).map(Self)
+        maps.load(FRER, "the programs of a port", &rodata, also).map(Self)
     }
 
     fn load_steering(maps: &mut Maps, port: u8) -> Result<Self> {
@@ -268,7 +233,7 @@ impl Instance {
         let mut rodata = [0; size_of::<rodata>()];
         rodata[offset_of!(rodata, port)] = port;
         rodata[offset_of!(rodata, index_mask)..][..4].copy_from_slice(&index_mask.to_ne_bytes());
-        maps.load(&STEER.0, "the steering program of a port", &rodata, None).map(Self)
+        maps.load(STEER, "the steering program of a port", &rodata, None).map(Self)
     }
 
     fn program(&self, name: &str) -> ProgramMut<'_> {
@@ -305,7 +270,7 @@ pub(crate) struct Control(Object);
 
 impl Control {
     pub(crate) fn load(maps: &mut Maps, test_clock: bool) -> Result<Self> {
-        maps.load(&CONTROL.0, "the control program", &[test_clock.into()], None).map(Self)
+        maps.load(CONTROL, "the control program", &[test_clock.into()], None).map(Self)
     }
 
     pub(crate) fn program(&self) -> ProgramMut<'_> {

@@ -17,6 +17,7 @@
 #include "guard.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
+#include "slots.h"
 
 /* More fragments, or an offset. */
 #define IP_FRAGMENT 0x3fff
@@ -25,14 +26,6 @@
 struct guard_limit limits[GUARD_SLOTS];
 /* Limits that are not 0: without any, no packet is looked at. */
 __u32 limited;
-
-/* That of waiters.bpf.c, which says what it holds. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, __u32);
-} slots SEC(".maps");
 
 struct bucket {
 	struct bpf_spin_lock lock;

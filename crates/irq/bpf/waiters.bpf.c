@@ -10,6 +10,7 @@
 #include "task.h"
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
+#include "slots.h"
 
 /* The network namespace whose sockets are told. */
 const volatile __u32 netns;
@@ -45,14 +46,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } numbers SEC(".maps");
-
-/* The number of the process that a socket is of, for limit.bpf.c; 0: none. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, __u32);
-} slots SEC(".maps");
 
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk)

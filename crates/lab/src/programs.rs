@@ -7,10 +7,6 @@ use onbeat_netdev::{Handle, XdpMode};
 
 use crate::{Error, Result};
 
-/// Octets in memory aligned as ELF wants them.
-#[repr(align(8))]
-pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
-
 /// The programs of an object file, loaded.
 #[derive(Debug)]
 pub(crate) struct Programs {

@@ -9,6 +9,7 @@
 //! - [`xdp`]: what a device's driver can do with XDP.
 //! - [`napi`]: a device's NAPI instances, threaded NAPI and its timers.
 //! - [`qdisc`]: queueing disciplines that keep launch times and schedules.
+//! - [`bpf_object`], [`bpf_skeleton`]: BPF programs as parts of a crate.
 //! - [`testing`]: how tests say what they cannot run without.
 //!
 //! ```no_run
@@ -33,6 +34,8 @@ mod namespace;
 mod netlink;
 mod rtnl;
 
+#[doc(hidden)]
+pub mod embed;
 pub mod ethtool;
 pub mod napi;
 pub mod qdisc;

@@ -9,6 +9,7 @@ mod lab;
 mod man;
 mod reload;
 mod reset;
+mod restored;
 mod run;
 mod show;
 mod stream;

@@ -11,23 +11,9 @@ use crate::abi::{Plain, guard_count, guard_size};
 use crate::error::{Error, Result};
 use crate::policy::Limit;
 
-/// Octets in memory aligned as ELF wants them.
-#[repr(align(8))]
-struct Aligned<T: ?Sized>(T);
+static LIMIT: &[u8] = onbeat_netdev::bpf_object!("limit.bpf.o");
 
-static LIMIT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/limit.bpf.o")));
-
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    unused
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/limit.skel.rs"));
-}
+onbeat_netdev::bpf_skeleton!(skeleton, "limit.skel.rs");
 
 use skeleton::types::{bss, bucket};
 
@@ -56,7 +42,7 @@ impl Limiter {
     /// On no device yet. `slots` is the table that says which number a socket has.
     pub(super) fn new(slots: &Map<'_>) -> Result<Self> {
         let mut open = ObjectBuilder::default()
-            .open_memory(&LIMIT.0)
+            .open_memory(LIMIT)
             .map_err(|source| Error::kernel("read the object file of budgets", source))?;
         for mut map in open.maps_mut() {
             if map.name() == "slots" {

@@ -14,24 +14,9 @@ use crate::charge::Process;
 use crate::error::{Error, Result};
 use crate::policy::Rank;
 
-/// Octets in memory aligned as ELF wants them.
-#[repr(align(8))]
-struct Aligned<T: ?Sized>(T);
+static WAITERS: &[u8] = onbeat_netdev::bpf_object!("waiters.bpf.o");
 
-static WAITERS: &Aligned<[u8]> =
-    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/waiters.bpf.o")));
-
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    unused
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/waiters.skel.rs"));
-}
+onbeat_netdev::bpf_skeleton!(skeleton, "waiters.skel.rs");
 
 use skeleton::types::rodata;
 
@@ -53,7 +38,7 @@ impl Walk {
         // Without it nobody is seen to read (before Linux 6.3).
         let told_of_reads = types.type_by_name::<Typedef<'_>>("btf_trace_sock_recv_length");
         let mut open = ObjectBuilder::default()
-            .open_memory(&WAITERS.0)
+            .open_memory(WAITERS)
             .map_err(|source| Error::kernel("read the object file of the guard", source))?;
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {

@@ -23,24 +23,9 @@ pub use meter::{Interval, Meter};
 pub use own::{OwnCost, OwnWatch};
 pub use ticks::{TICK_NS, Tick, Ticks};
 
-/// Octets in memory aligned as ELF wants them.
-#[repr(align(8))]
-struct Aligned<T: ?Sized>(T);
+static LEDGER: &[u8] = onbeat_netdev::bpf_object!("ledger.bpf.o");
 
-static LEDGER: &Aligned<[u8]> =
-    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/ledger.bpf.o")));
-
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    unused
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/ledger.skel.rs"));
-}
+onbeat_netdev::bpf_skeleton!(skeleton, "ledger.skel.rs");
 
 use skeleton::types::rodata;
 
@@ -115,7 +100,7 @@ impl Tracer {
     fn load(tells: Tells) -> Result<Self> {
         let points = points::Points::find()?;
         let mut open = ObjectBuilder::default()
-            .open_memory(&LEDGER.0)
+            .open_memory(LEDGER)
             .map_err(|source| Error::kernel("read the ledger's object file", source))?;
         set_constants(&mut open, tells == Tells::Events, &points);
         for mut program in open.progs_mut() {

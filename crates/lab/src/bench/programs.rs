@@ -12,23 +12,9 @@ use super::chain::Interface;
 use super::frames;
 use crate::{Error, Result};
 
-/// Octets in memory aligned as ELF wants them.
-#[repr(align(8))]
-pub(super) struct Aligned<T: ?Sized>(pub(super) T);
+static OBJECT: &[u8] = onbeat_netdev::bpf_object!("bench.bpf.o");
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/bench.bpf.o")));
-
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    unused
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/bench.skel.rs"));
-}
+onbeat_netdev::bpf_skeleton!(skeleton, "bench.skel.rs");
 
 use skeleton::types::{bss, source_state};
 
@@ -52,7 +38,7 @@ pub(super) fn failed(operation: impl Into<String>) -> impl FnOnce(libbpf_rs::Err
 impl Programs {
     pub(super) fn load() -> Result<Self> {
         let object = ObjectBuilder::default()
-            .open_memory(&OBJECT.0)
+            .open_memory(OBJECT)
             .and_then(libbpf_rs::OpenObject::load)
             .map_err(failed("load the programs of the bench"))?;
         Ok(Self { object })

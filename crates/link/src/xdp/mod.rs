@@ -17,22 +17,12 @@ use self::records::{Records, ring_size};
 use self::shared::{SharedResponses, SharedSlots, State};
 use crate::error::failed;
 use crate::response::Responses;
-use crate::xsk::{Aligned, Arrival, Base, Kind, OverXdp, XdpOptions, of_tai};
+use crate::xsk::{Arrival, Base, Kind, OverXdp, XdpOptions, of_tai};
 use crate::{Cause, Confirmation, Diagnostics, Outcome, Result, Slot, Tag, Time};
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/xdp.bpf.o")));
+static OBJECT: &[u8] = onbeat_netdev::bpf_object!("xdp.bpf.o");
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    unused
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/xdp.skel.rs"));
-}
+onbeat_netdev::bpf_skeleton!(skeleton, "xdp.skel.rs");
 
 // One loader sets the constants of both programs.
 const _: () = {

@@ -12,7 +12,7 @@ use onbeat_wire::{EtherType, MacAddress};
 use super::bound::CHUNK;
 use super::obstacle::obstacle;
 use super::offers::Offers;
-use super::program::{Aligned, Program};
+use super::program::Program;
 use super::socket::{Chunks, ROOM, SendFailure, XskSocket};
 use super::{XdpOptions, stamp};
 use crate::clock::{self, NicClock};
@@ -39,7 +39,7 @@ const LOOK_NS: (u64, u64) = (50_000, 1_000_000);
 /// A back end: its name, its program, and what it needs of it.
 pub(crate) struct Kind<'a> {
     pub(crate) name: &'static str,
-    pub(crate) object: &'a Aligned<[u8]>,
+    pub(crate) object: &'a [u8],
     /// Gives a map its size.
     pub(crate) size: &'a dyn Fn(&mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
     /// Chunks of the UMEM that the kernel does not get.

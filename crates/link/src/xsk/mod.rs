@@ -22,25 +22,15 @@ pub(crate) use self::bound::{
 pub(crate) use self::obstacle::{obstacle, receive_queues};
 pub use self::options::XdpOptions;
 pub(crate) use self::port::OverXdp;
-pub(crate) use self::program::{Aligned, create_link, owned};
+pub(crate) use self::program::{create_link, owned};
 pub(crate) use self::ring::{Consumer, Producer};
 pub(crate) use self::stamp::of_tai;
 use crate::response::Responses;
 use crate::{Cause, Result, Time};
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/xsk.bpf.o")));
+static OBJECT: &[u8] = onbeat_netdev::bpf_object!("xsk.bpf.o");
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    unused
-)]
-pub(crate) mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/xsk.skel.rs"));
-}
+onbeat_netdev::bpf_skeleton!(pub(crate) skeleton, "xsk.skel.rs");
 
 /// A port over an AF_XDP socket.
 ///

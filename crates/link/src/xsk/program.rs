@@ -14,10 +14,6 @@ use super::skeleton::types::rodata;
 use crate::error::failed;
 use crate::{Error, Result};
 
-/// An object file, aligned as ELF wants it.
-#[repr(align(8))]
-pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
-
 /// A loaded program with its maps; off its interface, and gone, with the value.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -38,13 +34,13 @@ impl Program {
     /// `size` gives a map its size.
     pub(super) fn load(
         interface: &str,
-        object: &Aligned<[u8]>,
+        object: &[u8],
         ether_types: &[EtherType],
         own: MacAddress,
         mut size: impl FnMut(&mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
     ) -> Result<Self> {
         let mut load = || {
-            let mut open = ObjectBuilder::default().open_memory(&object.0)?;
+            let mut open = ObjectBuilder::default().open_memory(object)?;
             for mut map in open.maps_mut() {
                 match map.initial_value_mut() {
                     Some(constants) => configure(constants, ether_types, own),

@@ -1,12 +1,11 @@
 //! `onbeat doctor --restore`
 
 use onbeat_realtime::HeldSignals;
-use onbeat_realtime::host::{Log, PutBack, RestoredLine, restore, restored_table};
-use serde::Serialize;
+use onbeat_realtime::host::{Log, restore};
 
 use super::Where;
-use crate::exit::{Answer, Result};
-use crate::output;
+use crate::command::restored;
+use crate::exit::Result;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Restore {
@@ -18,13 +17,6 @@ pub(super) struct Restore {
     forget: bool,
 }
 
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Done {
-    ok: bool,
-    restored: Vec<RestoredLine>,
-}
-
 impl Restore {
     pub(super) fn execute(self, at: &Where, json: bool) -> Result {
         let _signals = HeldSignals::begin()?;
@@ -33,15 +25,6 @@ impl Restore {
         if self.forget {
             journal.replace(Vec::new())?;
         }
-        let ok = self.forget || restored.iter().all(|one| one.outcome != PutBack::Failed);
-        if json {
-            let restored = restored.into_iter().map(RestoredLine::from).collect();
-            output::print_json(&Done { ok, restored })?;
-        } else if restored.is_empty() {
-            output::print("nothing to put back\n")?;
-        } else {
-            output::print(&restored_table(&restored))?;
-        }
-        Ok(Answer::good_if(ok))
+        restored::tell(restored, self.forget, json)
     }
 }

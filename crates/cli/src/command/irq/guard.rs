@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use onbeat_irq::guard::{self, Event, Usage, journal_directory};
 use onbeat_node::config::load_guard;
 use onbeat_realtime::HeldSignals;
-use onbeat_realtime::host::{self, Line, PutBack, Restored, RestoredLine, restored_table};
+use onbeat_realtime::host::{self, Line, PutBack};
 use serde::Serialize;
 
+use crate::command::restored;
 use crate::exit::{Answer, Failure, Result, warn};
 use crate::output::{self, Reader};
 
@@ -58,13 +59,6 @@ struct Would {
     follows: Vec<Event>,
 }
 
-/// What `--restore --json` prints.
-#[derive(Serialize)]
-struct Done {
-    ok: bool,
-    restored: Vec<RestoredLine>,
-}
-
 /// How often budgets are told while they are used.
 const USAGE: Duration = Duration::from_secs(1);
 
@@ -73,7 +67,8 @@ impl Guard {
         let directory = journal_directory()?;
         let Some(file) = &self.file else {
             let _signals = HeldSignals::begin()?;
-            return self.put_back(guard::restore(&directory, self.forget)?);
+            let restored = guard::restore(&directory, self.forget)?;
+            return restored::tell(restored, self.forget, self.json);
         };
         let config = load_guard(file)?;
         if self.dry_run {
@@ -128,19 +123,6 @@ impl Guard {
         }
         output::print(&text)?;
         Ok(answer)
-    }
-
-    fn put_back(&self, restored: Vec<Restored>) -> Result {
-        let ok = self.forget || restored.iter().all(|one| one.outcome != PutBack::Failed);
-        if self.json {
-            let restored = restored.into_iter().map(RestoredLine::from).collect();
-            output::print_json(&Done { ok, restored })?;
-        } else if restored.is_empty() {
-            output::print("nothing to put back\n")?;
-        } else {
-            output::print(&restored_table(&restored))?;
-        }
-        Ok(Answer::good_if(ok))
     }
 }
 

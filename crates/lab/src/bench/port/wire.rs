@@ -7,21 +7,11 @@ use onbeat_netdev::Handle;
 
 use super::frames::{FRAME_LEN, Frame};
 use crate::Result;
-use crate::programs::{Aligned, Programs, failed, number};
+use crate::programs::{Programs, failed, number};
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o")));
+static OBJECT: &[u8] = onbeat_netdev::bpf_object!("port.bpf.o");
 
-#[allow(
-    clippy::all,
-    clippy::undocumented_unsafe_blocks,
-    missing_docs,
-    unreachable_pub,
-    dead_code,
-    unused
-)]
-mod skeleton {
-    include!(concat!(env!("OUT_DIR"), "/port.skel.rs"));
-}
+onbeat_netdev::bpf_skeleton!(skeleton, "port.skel.rs");
 
 use skeleton::types::{bss, direction, wire_state};
 
@@ -68,7 +58,7 @@ impl Wire {
             }
             Ok(())
         };
-        let mut programs = Programs::load_sized(&OBJECT.0, "the wire", size)?;
+        let mut programs = Programs::load_sized(OBJECT, "the wire", size)?;
         programs.lead("to_mn", 0, handle, to_mn)?;
         programs.lead("to_cn", 0, handle, to_cn)?;
         let links = [("request", to_mn), ("response", to_cn)]

@@ -3,14 +3,14 @@
 use libbpf_rs::Link;
 
 use super::row::Row;
-use crate::programs::{Aligned, Programs};
+use crate::programs::Programs;
 use crate::scenario::two_paths::BACK;
 use crate::{Result, World};
 
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/rtt.bpf.o")));
+static OBJECT: &[u8] = onbeat_netdev::bpf_object!("rtt.bpf.o");
 
 fn load() -> Result<Programs> {
-    Programs::load(&OBJECT.0, "the round trips")
+    Programs::load(OBJECT, "the round trips")
 }
 
 /// Has the listener of a row answer every probe, until the result is dropped.
