@@ -177,6 +177,11 @@ struct Sender {
     latest_ns: u64,
 }
 
+/// So often a source whose frames find no room lets others of its priority run, and then those below
+/// it, too: who makes room may be a thread of NAPI on the same CPU, which a real-time source would keep
+/// from it until the kernel throttles real-time threads.
+const YIELDS: u32 = 8;
+const PAUSE_NS: u64 = 50_000;
 /// Between the start of the thread and the first frame.
 const LEAD_NS: u64 = 200_000;
 
@@ -253,16 +258,24 @@ impl Sender {
             Stamp { stream, sequence, intended_ns, actual_ns }.emit(&mut frame[self.payload..]);
         }
         self.shared.begun.store(next + count, Ordering::Release);
-        let mut taken = 0;
+        let (mut taken, mut refused) = (0, 0);
         while taken < count {
             match self.socket.send_batch(&self.frames[taken as usize..count as usize]) {
-                Ok(sent) => taken += sent as u64,
+                Ok(sent) => {
+                    taken += sent as u64;
+                    refused = 0;
+                }
                 Err(error) if no_room(&error) => {
                     self.retries += 1;
+                    refused += 1;
                     if self.stopped() {
                         break;
                     }
-                    thread::yield_now();
+                    if refused <= YIELDS {
+                        thread::yield_now();
+                    } else {
+                        sleep_until(now_ns() + PAUSE_NS);
+                    }
                 }
                 Err(error) => {
                     return Err(Error::io(
