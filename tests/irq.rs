@@ -15,6 +15,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use common::json::{can_validate, validate};
 use common::{Ran, program, run};
@@ -81,6 +82,9 @@ impl Drop for Temporary {
     }
 }
 
+/// Flows of two tests at a time would be one process's: this one's.
+static FLOWING: Mutex<()> = Mutex::new(());
+
 /// The row of this process.
 fn ours(table: &Value) -> Option<&Value> {
     let rows = table["processes"].as_array().expect("rows");
@@ -92,6 +96,7 @@ fn top_shows_who_reads_while_it_reads() {
     if !possible() {
         return;
     }
+    let _alone = FLOWING.lock().unwrap_or_else(PoisonError::into_inner);
     let world = World::new(true);
     let flow = world.flow();
     let device = format!("r0@{}", world.receiver.namespace().inode());
@@ -193,6 +198,7 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
     if !possible() || !can_validate() {
         return;
     }
+    let _alone = FLOWING.lock().unwrap_or_else(PoisonError::into_inner);
     let (file, page) = (Temporary::new("flow.irq"), Temporary::new("flow.html"));
     let world = World::new(true);
     let flow = world.flow();
