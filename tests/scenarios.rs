@@ -22,6 +22,7 @@ use common::json::{can_validate, validate};
 
 use common::{Ran, can_run, run};
 use onbeat_netdev::testing::{Feature, require, require_that};
+use onbeat_report::CpuTimes;
 use serde_json::Value;
 
 /// Two at a time would take CPU time from each other's frames.
@@ -30,22 +31,14 @@ static TURN: Mutex<()> = Mutex::new(());
 /// What a host may take of a virtual machine's CPUs without a scenario being the worse for it.
 const STOLEN_PERCENT: f64 = 1.0;
 
-/// Ticks of all CPUs since boot, and those that the host took (proc_stat(5)).
-fn ticks() -> (u64, u64) {
-    let text = std::fs::read_to_string("/proc/stat").expect("procfs");
-    let all = text.lines().next().expect("a line").split(' ').skip(1);
-    let ticks: Vec<u64> = all.filter_map(|field| field.parse().ok()).collect();
-    (ticks.iter().sum(), ticks[7])
-}
-
 /// Waits for a second in which the host leaves the CPUs alone, or for a minute.
 fn wait_for_quiet() {
     for _ in 0..60 {
-        let (total, stolen) = ticks();
+        let before = CpuTimes::now().expect("procfs");
         std::thread::sleep(Duration::from_secs(1));
-        let (total_now, stolen_now) = ticks();
-        let stolen = 100 * (stolen_now - stolen);
-        if (stolen as f64) < STOLEN_PERCENT * (total_now - total) as f64 {
+        let mut second = CpuTimes::default();
+        second.add(before, CpuTimes::now().expect("procfs"));
+        if second.steal_percent().is_some_and(|percent| percent < STOLEN_PERCENT) {
             return;
         }
     }

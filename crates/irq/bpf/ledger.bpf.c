@@ -102,13 +102,13 @@ static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 
 	cpu->last_sk = 0;
 	key->device = cpu->device;
 	key->netns = cpu->netns;
-	if (!cpu->mixed && alone(cpu, key)) {
+	if (!alone(cpu, key)) {
+		cpu->mixed = MIXED_POLLS;
+	} else if (!cpu->mixed) {
 		tell(0, IRQ_COUNT, key, packets);
 		poll_count(cpu, key, packets);
 		return;
 	}
-	if (!alone(cpu, key))
-		cpu->mixed = MIXED_POLLS;
 	now = time_of(cpu);
 	tell(now, IRQ_DELIVER, key, packets);
 	poll_deliver(cpu, key, packets, point(cpu, now));

@@ -52,11 +52,23 @@ __noinline int share(struct cpu *cpu)
 			part_ns = weights ? cpu->shared_ns * e->packets / weights : 0;
 		left_ns -= part_ns;
 		charge(cpu, &e->key, e->own_ns + part_ns, e->packets);
+		e->own_ns = 0;
+		e->packets = 0;
 	}
 	cpu->entries = 0;
 	cpu->shared_ns = 0;
 	cpu->over = false;
 	return 0;
+}
+
+/* Charges what there is. The entries stay for what comes after the poll, which is over. */
+static __always_inline void poll_settle(struct cpu *cpu)
+{
+	__u32 entries = cpu->entries;
+
+	share(cpu);
+	cpu->entries = entries;
+	cpu->over = true;
 }
 
 static __always_inline bool same(const struct irq_key *x, const struct irq_key *y)

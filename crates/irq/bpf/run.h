@@ -66,17 +66,19 @@ static __always_inline void end(struct cpu *cpu, __u64 now, const struct irq_key
 }
 
 /*
- * A thread of NAPI that nobody else wants the CPU of runs for as long as packets come: of so much
- * of its run it is noted whose time it is before it ends.
+ * A thread of NAPI that nobody else wants the CPU of runs for as long as packets come: after so
+ * much of its run both sides of the accounts are brought up to date before it ends.
  */
-#define LONG_RUN_NS 1000000
+#define LONG_RUN_NS 100000
 
 static __always_inline void settle_long_run(struct cpu *cpu, __u64 now)
 {
 	struct irq_key runner = {.kind = IRQ_BY_NAPI_THREAD};
 
-	if (!cpu->softirq && cpu->run_ns >= LONG_RUN_NS)
-		settle(cpu, now, &runner);
+	if (cpu->softirq || cpu->run_ns < LONG_RUN_NS)
+		return;
+	poll_settle(cpu);
+	settle(cpu, now, &runner);
 }
 
 static __always_inline void end_thread(struct cpu *cpu, __u64 now)

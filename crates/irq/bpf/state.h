@@ -16,6 +16,12 @@
 /* Whether every event is told; for tests, since it costs more than all the rest. */
 const volatile bool record;
 
+/*
+ * Whether the ledger is kept. The programs come and go one after another, which may take long; they
+ * all begin and end at once.
+ */
+volatile bool kept;
+
 struct entry {
 	struct irq_key key;
 	__u32 packets;
@@ -23,7 +29,7 @@ struct entry {
 };
 
 struct cpu {
-	/* The first: it is what user space reads. */
+	/* The first: it is what user space reads. It clears the rest before the ledger is kept. */
 	struct irq_totals totals;
 	/* A thread of NAPI runs. */
 	bool thread;
@@ -119,11 +125,12 @@ struct {
 	__uint(max_entries, 4096);
 } ticks SEC(".maps");
 
+/* None while the ledger is not kept. */
 static __always_inline struct cpu *this_cpu(void)
 {
 	__u32 zero = 0;
 
-	return bpf_map_lookup_elem(&cpus, &zero);
+	return kept ? bpf_map_lookup_elem(&cpus, &zero) : NULL;
 }
 
 /* The time of a CPU, which stands still in hard interrupts. */

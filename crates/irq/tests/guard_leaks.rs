@@ -11,11 +11,10 @@ use onbeat_irq::policy::{Budget, Settings};
 use onbeat_netdev::napi;
 use onbeat_netdev::testing::{Feature, require_all};
 
-// The tests of the ledger and of the guard use all of it.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "kernel/harness.rs"]
 mod harness;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "guard/running.rs"]
 mod running;
 

@@ -2,42 +2,88 @@
 
 use std::io;
 
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use onbeat_irq::charge::Process;
+use onbeat_irq::names;
 
 use crate::{Error, Result};
 
-/// Starts a process that is at rest: it begins with SIGCONT. It ends with the thread that started
-/// it, however that ends.
-///
-/// `task` makes system calls and nothing else: no memory is taken, no lock.
-pub(crate) fn fork(task: impl FnOnce()) -> Result<Pid> {
-    let parent = std::process::id();
-    // SAFETY: the child makes system calls and ends; it takes neither memory nor locks, which
-    // another thread may have held.
-    match unsafe { libc::fork() } {
-        -1 => Err(Error::io("start a process of the load", io::Error::last_os_error())),
-        0 => {
-            // SAFETY: system calls without pointers; _exit does not return.
-            unsafe {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                // The parent may have ended before that.
-                if libc::getppid() as u32 == parent {
-                    libc::raise(libc::SIGSTOP);
-                    task();
+/// A process. It ends with this value, or with the thread that started it, however that ends.
+#[derive(Debug)]
+pub(crate) struct Child(Pid);
+
+impl Child {
+    /// Starts one that is at rest soon, and begins with [`Child::go`].
+    ///
+    /// `task` makes system calls and nothing else: no memory is taken, no lock.
+    pub(crate) fn fork(task: impl FnOnce()) -> Result<Self> {
+        let parent = std::process::id();
+        // SAFETY: the child makes system calls and ends; it takes neither memory nor locks, which
+        // another thread may have held.
+        match unsafe { libc::fork() } {
+            -1 => Err(Error::io("fork a process", io::Error::last_os_error())),
+            0 => {
+                // SAFETY: system calls without pointers; _exit does not return.
+                unsafe {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    // The parent may have ended before that.
+                    if libc::getppid() as u32 == parent {
+                        libc::raise(libc::SIGSTOP);
+                        task();
+                    }
+                    libc::_exit(0)
                 }
-                libc::_exit(0)
             }
+            child => Ok(Self(Pid::from_raw(child))),
         }
-        child => Ok(Pid::from_raw(child)),
+    }
+
+    /// As the kernel numbers it.
+    pub(crate) fn pid(&self) -> Pid {
+        self.0
+    }
+
+    /// As the ledger names it.
+    pub(crate) fn process(&self) -> Result<Process> {
+        let found = names::process(self.0.as_raw() as u32);
+        found.ok_or_else(|| Error::Invalid(format!("process {} is not in /proc", self.0)))
+    }
+
+    /// Waits until it has stopped.
+    pub(crate) fn at_rest(&self) -> Result<()> {
+        match waitpid(self.0, Some(WaitPidFlag::WUNTRACED)) {
+            Ok(WaitStatus::Stopped(..)) => Ok(()),
+            Ok(other) => Err(Error::Invalid(format!("a forked process ended: {other:?}"))),
+            Err(errno) => Err(Error::io("wait for a forked process", errno)),
+        }
+    }
+
+    /// Lets it go on.
+    pub(crate) fn go(&self) -> Result<()> {
+        self.signal(Signal::SIGCONT)
+    }
+
+    /// Has it stop, soon.
+    pub(crate) fn stop(&self) -> Result<()> {
+        self.signal(Signal::SIGSTOP)
+    }
+
+    /// Ends it, soon; who drops this waits for that.
+    pub(crate) fn kill(&self) -> Result<()> {
+        self.signal(Signal::SIGKILL)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        kill(self.0, signal)
+            .map_err(|errno| Error::io(format!("send {signal} to a forked process"), errno))
     }
 }
 
-/// Waits until a process has stopped.
-pub(crate) fn at_rest(child: Pid) -> Result<()> {
-    match waitpid(child, Some(WaitPidFlag::WUNTRACED)) {
-        Ok(WaitStatus::Stopped(..)) => Ok(()),
-        Ok(other) => Err(Error::Invalid(format!("a process of the load ended: {other:?}"))),
-        Err(errno) => Err(Error::io("wait for a process of the load", errno)),
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.kill();
+        let _ = waitpid(self.0, None);
     }
 }

@@ -1,5 +1,7 @@
 //! Who causes bottom-half time, and on whose time it runs.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A process, told apart from another one that got its number later.
@@ -21,6 +23,16 @@ pub struct Device {
     pub netns: u32,
     /// Its interface index; 0 where no device is known.
     pub index: u32,
+}
+
+/// By its numbers: `#3@4026532281`; `-` where no device is known.
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.index {
+            0 => f.write_str("-"),
+            index => write!(f, "#{index}@{}", self.netns),
+        }
+    }
 }
 
 /// What bottom-half time was spent for.

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use super::poll::Poll;
 use super::{Accounts, Cause, Class, Event, Runner, Softirq, What};
 
-/// A thread of NAPI that nobody else wants the CPU of runs for as long as packets come. Of so much of
-/// its run it is noted whose time it is, in nanoseconds, before it ends.
-const LONG_RUN_NS: u64 = 1_000_000;
+/// A thread of NAPI that nobody else wants the CPU of runs for as long as packets come. After so much of
+/// its run, in nanoseconds, both sides of the accounts are brought up to date before it ends.
+const LONG_RUN_NS: u64 = 100_000;
 
 /// Keeps the accounts of all CPUs, event by event.
 ///
@@ -96,6 +96,7 @@ impl Cpu {
                 let ns = self.point(now);
                 self.poll.end(device, work, xdp, ns, &mut self.accounts);
                 if self.softirq.is_none() && self.run_ns >= LONG_RUN_NS {
+                    self.poll.settle(&mut self.accounts);
                     self.settle(now, Runner::NapiThread);
                 }
             }

@@ -109,6 +109,14 @@ impl Poll {
         self.entries.len() - 1
     }
 
+    /// Charges what there is. The entries stay for what comes after the poll.
+    pub(super) fn settle(&mut self, to: &mut Accounts) {
+        let kept = self.entries.iter().map(|entry| Entry { own_ns: 0, packets: 0, ..*entry });
+        let (kept, over) = (kept.collect(), self.over);
+        self.share(to);
+        (self.entries, self.over) = (kept, over);
+    }
+
     /// Charges the entries with their own time, their parts of the common one, and their packets, and
     /// has none any more.
     fn share(&mut self, to: &mut Accounts) {
@@ -179,6 +187,17 @@ mod tests {
         let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
         poll.deliver(process(1), 1, 10, &mut accounts);
         poll.end(ETH0, 1, false, 5, &mut accounts);
+        poll.finish(4, &mut accounts);
+        assert_eq!(amount(&accounts, process(1)), (19, 1));
+    }
+
+    #[test]
+    fn what_comes_after_a_poll_is_its_packets_though_they_are_settled() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        poll.deliver(process(1), 1, 10, &mut accounts);
+        poll.end(ETH0, 1, false, 5, &mut accounts);
+        poll.settle(&mut accounts);
+        assert_eq!((amount(&accounts, process(1)), poll.pending_ns()), ((15, 1), 0));
         poll.finish(4, &mut accounts);
         assert_eq!(amount(&accounts, process(1)), (19, 1));
     }

@@ -7,6 +7,9 @@
 
 use std::collections::BTreeMap;
 
+/// The weight of the newest measurement in N'(t) that this program uses: the paper names none.
+pub const GAMMA: f64 = 0.25;
+
 /// Smoothed number of interrupts whose bottom halves take one tick: N'(t).
 #[derive(Debug, Clone, PartialEq)]
 pub struct PerTick {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat_netdev::{Handle, Namespace};
 
+use super::stat::numbers;
 use crate::charge::Device;
 
 /// Remembers what devices are called. It holds no namespace: one that everybody has left goes.
@@ -33,17 +34,14 @@ impl Devices {
     /// namespace of that inode, its index where it went before anybody looked.
     pub fn name(&mut self, device: Device) -> String {
         if device.index == 0 {
-            return "-".into();
+            return device.to_string();
         }
         let mut seen = self.seen.remove(&device).unwrap_or_default();
         if !seen.fresh {
             seen.name = self.look(device).or(seen.name);
             seen.fresh = true;
         }
-        let text = match &seen.name {
-            Some(name) => name.clone(),
-            None => format!("#{}@{}", device.index, device.netns),
-        };
+        let text = seen.name.clone().unwrap_or_else(|| device.to_string());
         self.seen.insert(device, seen);
         text
     }
@@ -84,7 +82,7 @@ fn name_in(namespace: &Namespace, index: u32) -> Option<String> {
 /// The network namespaces of all processes and those with a name, by inode.
 fn namespaces() -> HashMap<u32, PathBuf> {
     let named = ["/run/netns", "/run/docker/netns"].into_iter().flat_map(entries);
-    let of_processes = processes().map(|process| process.join("ns/net"));
+    let of_processes = numbers().map(|pid| format!("/proc/{pid}/ns/net").into());
     let of = |path: PathBuf| Some((fs::metadata(&path).ok()?.ino() as u32, path));
     named.chain(of_processes).filter_map(of).collect()
 }
@@ -92,15 +90,8 @@ fn namespaces() -> HashMap<u32, PathBuf> {
 /// An open descriptor of a network namespace, of any process.
 fn held(netns: u32) -> Option<PathBuf> {
     let name = PathBuf::from(format!("net:[{netns}]"));
-    let mut descriptors = processes().flat_map(|process| entries(process.join("fd")));
+    let mut descriptors = numbers().flat_map(|pid| entries(format!("/proc/{pid}/fd")));
     descriptors.find(|path| fs::read_link(path).is_ok_and(|target| target == name))
-}
-
-fn processes() -> impl Iterator<Item = PathBuf> {
-    let is_number = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
-    };
-    entries("/proc").filter(is_number)
 }
 
 fn entries(directory: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {

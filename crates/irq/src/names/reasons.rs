@@ -27,6 +27,11 @@ impl Reasons {
         Self { names: named.collect() }
     }
 
+    /// Names a reason.
+    pub(crate) fn insert(&mut self, reason: u32, name: String) {
+        self.names.insert(reason, name);
+    }
+
     /// A reason's name, or its number where it has none.
     #[must_use]
     pub fn name(&self, reason: u32) -> String {

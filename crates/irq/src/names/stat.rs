@@ -5,17 +5,21 @@ use std::path::Path;
 
 use crate::charge::Process;
 
-/// Fields of /proc/PID/stat.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Fields of /proc/PID/stat (proc_pid_stat(5)).
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
     /// Its name.
     pub command: String,
+    /// What it does: R runs or could, S and I sleep, T has stopped, and others.
+    pub state: char,
     /// Time in user mode, in clock ticks (`sysconf(_SC_CLK_TCK)`), of all its threads.
     pub user_ticks: u64,
     /// Time in the kernel, likewise.
     pub system_ticks: u64,
     /// When it started, in clock ticks since boot; the low 32 bits.
     pub start_ticks: u32,
+    /// Its priority by SCHED_FIFO or SCHED_RR, 1 to 99; 0 by other policies.
+    pub realtime_priority: u32,
 }
 
 impl Stat {
@@ -26,9 +30,30 @@ impl Stat {
         Self::below(Path::new("/proc"), process)
     }
 
+    /// Of the process or thread that has this number now.
+    #[must_use]
+    pub fn of_number(number: u32) -> Option<Self> {
+        Self::read(Path::new("/proc"), number)
+    }
+
+    /// Time in user mode and in the kernel, in clock ticks.
+    #[must_use]
+    pub fn ticks(&self) -> u64 {
+        self.user_ticks + self.system_ticks
+    }
+
+    /// Whether it waits for something, as a thread of the kernel does when it has nothing to do.
+    #[must_use]
+    pub fn is_asleep(&self) -> bool {
+        matches!(self.state, 'S' | 'I')
+    }
+
     pub(super) fn below(proc: &Path, process: Process) -> Option<Self> {
-        let text = fs::read_to_string(proc.join(process.pid.to_string()).join("stat")).ok()?;
-        Self::parse(&text).filter(|stat| stat.start_ticks == process.start_ticks)
+        Self::read(proc, process.pid).filter(|stat| stat.start_ticks == process.start_ticks)
+    }
+
+    fn read(proc: &Path, number: u32) -> Option<Self> {
+        Self::parse(&fs::read_to_string(proc.join(number.to_string()).join("stat")).ok()?)
     }
 
     /// The name is in parentheses, and may hold some.
@@ -40,9 +65,11 @@ impl Stat {
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Self {
             command: command.to_owned(),
+            state: fields.first()?.chars().next()?,
             user_ticks: field(14)?,
             system_ticks: field(15)?,
             start_ticks: field(22)? as u32,
+            realtime_priority: field(40)? as u32,
         })
     }
 }
@@ -50,18 +77,21 @@ impl Stat {
 /// The process that has this number now.
 #[must_use]
 pub fn process(pid: u32) -> Option<Process> {
-    let stat = Stat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
-    Some(Process { pid, start_ticks: stat.start_ticks })
+    Some(Process { pid, start_ticks: Stat::of_number(pid)?.start_ticks })
 }
 
 /// All processes there are, with what the kernel says of them.
 pub fn processes() -> impl Iterator<Item = (Process, Stat)> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        let stat = Stat::parse(&fs::read_to_string(entry.path().join("stat")).ok()?)?;
+    numbers().filter_map(|pid| {
+        let stat = Stat::of_number(pid)?;
         Some((Process { pid, start_ticks: stat.start_ticks }, stat))
     })
+}
+
+/// The numbers of all processes there are.
+pub(super) fn numbers() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 #[cfg(test)]
@@ -70,11 +100,13 @@ mod tests {
 
     #[test]
     fn names_may_hold_anything() {
-        let fields = "S 1 1 1 0 -1 4194560 1 2 3 4 55 66 7 8 20 0 1 0 4294967297 99";
+        let before = "S 1 1 1 0 -1 4194560 1 2 3 4 55 66 7 8 20 0 1 0 4294967297";
+        let fields = format!("{before} 99{} 42 1", " 0".repeat(16));
         for name in ["cat", "a b", "((", ") S 1 (x", "\u{e9}"] {
             let stat = Stat::parse(&format!("17 ({name}) {fields}\n")).unwrap();
             assert_eq!(stat.command, name);
             assert_eq!((stat.user_ticks, stat.system_ticks), (55, 66));
+            assert_eq!((stat.state, stat.realtime_priority), ('S', 42));
             // What is above 32 bits is cut off, as in the ledger.
             assert_eq!(stat.start_ticks, 1);
         }

@@ -4,14 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 
 use super::{Begin, End, Error, IntervalLine, Line, Named, Reader, Result, Times};
-use crate::charge::tick::{Balance, Compensation, PerTick};
+use crate::charge::tick::{Balance, Compensation, GAMMA, PerTick};
 use crate::charge::{Accounts, Cause, Device, Process};
-use crate::names::{Description, Known};
+use crate::names::{Description, Known, Reasons};
 use crate::tracer::OwnCost;
 use crate::view;
-
-/// Weight of the newest measurement in the paper's average of interrupts in a tick: it names none.
-const GAMMA: f64 = 0.25;
 
 /// A recording as a whole.
 #[derive(Debug, Clone, Default)]
@@ -38,7 +35,7 @@ pub struct Summary {
     owners: HashMap<u64, Process>,
     processes: HashMap<Process, Description>,
     devices: HashMap<Device, String>,
-    reasons: HashMap<u32, String>,
+    reasons: Reasons,
 }
 
 /// A process's time in a recording, by the kernel and corrected, in nanoseconds.
@@ -93,11 +90,10 @@ impl Summary {
                 Err(error) => return Err(error),
             }
         }
-        let owners = std::mem::take(&mut summary.owners);
-        for accounts in summary.cpus.values_mut() {
+        let Self { cpus, owners, .. } = &mut summary;
+        for accounts in cpus.values_mut() {
             accounts.resolve(|cookie| owners.get(&cookie).copied());
         }
-        summary.owners = owners;
         summary.correct(&times, &ticks);
         Ok(summary)
     }
@@ -128,7 +124,7 @@ impl Summary {
                 self.processes.insert(process, Description { command, cgroup, container });
             }
             Named::Device { device, name } => drop(self.devices.insert(device, name)),
-            Named::Reason { reason, name } => drop(self.reasons.insert(reason, name)),
+            Named::Reason { reason, name } => self.reasons.insert(reason, name),
         }
     }
 
@@ -175,15 +171,11 @@ impl view::Names for Summary {
     }
 
     fn device(&mut self, device: Device) -> String {
-        if device.index == 0 {
-            return "-".into();
-        }
-        let unnamed = || format!("#{}@{}", device.index, device.netns);
-        self.devices.get(&device).cloned().unwrap_or_else(unnamed)
+        self.devices.get(&device).cloned().unwrap_or_else(|| device.to_string())
     }
 
     fn reason(&mut self, reason: u32) -> String {
-        self.reasons.get(&reason).cloned().unwrap_or_else(|| format!("reason {reason}"))
+        self.reasons.name(reason)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Writing a recording as things happen.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 use std::io::Write;
 
 use super::{Begin, End, FORMAT, IntervalLine, Line, Named, Result, Times, VERSION};
 use crate::charge::{Cause, Class, Device, Process, Runner};
-use crate::names::Known;
+use crate::names::Description;
 use crate::tracer::{Interval, OwnCost, Tick};
 use crate::view::Names;
 
@@ -22,7 +23,7 @@ pub struct Besides {
 #[derive(Debug)]
 pub struct Writer<W> {
     into: W,
-    processes: HashMap<Process, Known>,
+    processes: HashMap<Process, Option<Description>>,
     devices: HashMap<Device, String>,
     reasons: HashMap<u32, String>,
     /// Sockets whose readers were not known when they were mentioned.
@@ -99,48 +100,35 @@ impl<W: Write> Writer<W> {
 
     /// Names what is mentioned, where its name was not written in the interval before.
     fn name(&mut self, mentioned: &Mentioned, names: &mut impl Names) -> Result<()> {
-        let mut processes = HashMap::new();
-        for &process in &mentioned.processes {
-            let known = names.process(process);
-            if self
-                .processes
-                .get(&process)
-                .is_none_or(|before| before.description != known.description)
-            {
-                if let Some(about) = known.description.clone() {
-                    let (command, cgroup) = (about.command, about.cgroup);
-                    let container = about.container;
-                    self.line(&Line::Named(Named::Process {
-                        process,
-                        command,
-                        cgroup,
-                        container,
-                    }))?;
-                }
+        let describe = |process| names.process(process).description;
+        for (process, description) in news(&mut self.processes, &mentioned.processes, describe) {
+            if let Some(Description { command, cgroup, container }) = description {
+                let named = Named::Process { process, command, cgroup, container };
+                self.line(&Line::Named(named))?;
             }
-            processes.insert(process, known);
         }
-        self.processes = processes;
-        let mut devices = HashMap::new();
-        for &device in &mentioned.devices {
-            let name = names.device(device);
-            if self.devices.get(&device) != Some(&name) {
-                self.line(&Line::Named(Named::Device { device, name: name.clone() }))?;
-            }
-            devices.insert(device, name);
+        let of_device = |device| names.device(device);
+        for (device, name) in news(&mut self.devices, &mentioned.devices, of_device) {
+            self.line(&Line::Named(Named::Device { device, name }))?;
         }
-        self.devices = devices;
-        let mut reasons = HashMap::new();
-        for &reason in &mentioned.reasons {
-            let name = names.reason(reason);
-            if self.reasons.get(&reason) != Some(&name) {
-                self.line(&Line::Named(Named::Reason { reason, name: name.clone() }))?;
-            }
-            reasons.insert(reason, name);
+        let of_reason = |reason| names.reason(reason);
+        for (reason, name) in news(&mut self.reasons, &mentioned.reasons, of_reason) {
+            self.line(&Line::Named(Named::Reason { reason, name }))?;
         }
-        self.reasons = reasons;
         Ok(())
     }
+}
+
+/// Looks up what is mentioned; what is not as it was known. From now on that is known, and no more.
+fn news<K: Copy + Eq + Hash, V: Clone + PartialEq>(
+    known: &mut HashMap<K, V>,
+    mentioned: &[K],
+    mut look: impl FnMut(K) -> V,
+) -> Vec<(K, V)> {
+    let now: HashMap<K, V> = mentioned.iter().map(|&key| (key, look(key))).collect();
+    let before = std::mem::replace(known, now);
+    let value = |key| (key, known[&key].clone());
+    mentioned.iter().copied().filter(|key| before.get(key) != known.get(key)).map(value).collect()
 }
 
 /// What an interval mentions, each once.

@@ -12,6 +12,7 @@ use std::mem::offset_of;
 use std::os::fd::AsFd;
 
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use nix::libc;
 
 use crate::abi::{Plain, irq_amount, irq_owner, irq_totals};
 use crate::charge::{Accounts, Amount, Process};
@@ -27,7 +28,7 @@ static LEDGER: &[u8] = onbeat_netdev::bpf_object!("ledger.bpf.o");
 
 onbeat_netdev::bpf_skeleton!(skeleton, "ledger.skel.rs");
 
-use skeleton::types::rodata;
+use skeleton::types::{bss, rodata};
 
 /// Octets of the buffer for events.
 const EVENTS: u32 = 16 << 20;
@@ -126,6 +127,7 @@ impl Tracer {
         Ok(Self { object, links: Vec::new() })
     }
 
+    /// Attaches all programs, and has them begin at once.
     fn attach(&mut self) -> Result<()> {
         for program in self.object.progs_mut().filter(|program| program.autoload()) {
             if program.name() == ON_TICK {
@@ -137,11 +139,29 @@ impl Tracer {
                 .map_err(|source| Error::kernel(format!("attach the ledger's {name}"), source))?;
             self.links.push(link);
         }
-        Ok(())
+        table::forget_all_but::<irq_totals>(&self.map("cpus"), "cpus", &0u32.to_ne_bytes())?;
+        self.keep(true)
     }
 
-    /// Stops; what was counted until now can still be read.
+    /// Has the programs, where they are attached, keep the ledger or leave it alone.
+    fn keep(&self, kept: bool) -> Result<()> {
+        let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
+        let map = map.expect("the object holds it");
+        let mut value = vec![0; map.value_size() as usize];
+        value[offset_of!(bss, kept)] = kept.into();
+        let written = map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
+        written.map_err(|source| Error::kernel("tell the ledger's programs to begin", source))
+    }
+
+    /// Stops, at once on all CPUs; what was counted until now can still be read.
     pub fn stop(&mut self) {
+        // Where the kernel does not let us, they end with the links, one after another.
+        let _ = self.keep(false);
+        // A program may be under way still, on a CPU that its host has just taken away. It is over
+        // after a grace period of RCU, which this waits for. A kernel with CPUs that have no ticks
+        // (nohz_full) refuses, and is read as it is.
+        // SAFETY: it takes numbers only.
+        unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
         self.links.clear();
     }
 

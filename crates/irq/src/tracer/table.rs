@@ -50,6 +50,21 @@ fn of_cpu<T: Plain>(table: &'static str, octets: &[u8]) -> Result<T> {
     plain(table, octets.get(..size_of::<T>()).unwrap_or(octets))
 }
 
+/// Clears what comes after `T` in the values of a key on all CPUs.
+pub(super) fn forget_all_but<T: Plain>(
+    map: &Map<'_>,
+    table: &'static str,
+    key: &[u8],
+) -> Result<()> {
+    let failed = |source| Error::kernel(format!("clear table {table}"), source);
+    let mut values = map.lookup_percpu(key, MapFlags::ANY).map_err(failed)?.unwrap_or_default();
+    for octets in &mut values {
+        let rest = octets.get_mut(size_of::<T>()..).unwrap_or_default();
+        rest.fill(0);
+    }
+    map.update_percpu(key, &values, MapFlags::ANY).map_err(failed)
+}
+
 /// Takes a row out of the ledger: what it came to on each CPU; nothing where it is gone. A CPU that is
 /// about to add to it just then adds to nothing, or to the row that has its room next: so only rows to
 /// which nobody adds are taken.

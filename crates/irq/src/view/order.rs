@@ -1,8 +1,8 @@
 //! The order of rows.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
-use super::{ProcessRow, Table, UnownedRow};
+use super::Table;
 
 /// What comes first: the largest, but of names and numbers the first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,7 +63,9 @@ impl Table {
             Order::Caused => rows.sort_by_key(|row| Reverse((row.caused_ns, row.suffered_ns))),
             Order::Suffered => rows.sort_by_key(|row| Reverse((row.suffered_ns, row.caused_ns))),
             Order::Packets => rows.sort_by_key(|row| Reverse(row.packets)),
-            Order::PerPacket => rows.sort_by(|a, b| per_packet(b).total_cmp(&per_packet(a))),
+            Order::PerPacket => {
+                rows.sort_by(|a, b| most_first(a.ns_per_packet, b.ns_per_packet));
+            }
             Order::Pid => {}
             Order::Command => rows.sort_by(|a, b| a.command.cmp(&b.command)),
         }
@@ -74,7 +76,7 @@ impl Table {
         match order {
             Order::Packets => rows.sort_by_key(|row| Reverse(row.packets)),
             Order::PerPacket => {
-                rows.sort_by(|a, b| per_packet_unowned(b).total_cmp(&per_packet_unowned(a)));
+                rows.sort_by(|a, b| most_first(a.ns_per_packet, b.ns_per_packet));
             }
             _ => rows.sort_by_key(|row| Reverse(row.ns)),
         }
@@ -82,10 +84,6 @@ impl Table {
 }
 
 /// Rows without packets are the last.
-fn per_packet(row: &ProcessRow) -> f64 {
-    row.ns_per_packet.unwrap_or(-1.0)
-}
-
-fn per_packet_unowned(row: &UnownedRow) -> f64 {
-    row.ns_per_packet.unwrap_or(-1.0)
+fn most_first(a: Option<f64>, b: Option<f64>) -> Ordering {
+    b.unwrap_or(-1.0).total_cmp(&a.unwrap_or(-1.0))
 }

@@ -12,7 +12,7 @@ use onbeat_irq::view::{self, Table};
 use onbeat_irq::{Meter, Tracer};
 use onbeat_netdev::testing::require_that;
 
-use crate::harness::{BOUND, World, caused, possible, this_process, total};
+use crate::harness::{BOUND, World, assert_balanced, caused, possible, this_process, total};
 use crate::reader::Reader;
 
 /// Each with a packet of its own, before anybody reads, and read by this process later.
@@ -98,18 +98,13 @@ fn rows_of_who_has_gone_are_taken_out() {
         }
         assert!(Instant::now() < deadline, "{} rows", meter.rows());
     }
+    world.rest();
     meter.stop();
     meter.look().unwrap().cpus.iter().for_each(|cpu| sum.add(cpu));
     sum.resolve(|cookie| meter.tracer().owner(cookie));
     let packets = dead.iter().map(|process| caused(&sum, *process, world.device()).packets);
     assert_eq!(packets.sum::<u64>(), 20 * PROCESSES as u64);
-    // CPUs were in the middle of something when the programs came and went.
-    assert!(
-        sum.imbalance_ns() * 100 < sum.measured_ns,
-        "{} of {}",
-        sum.imbalance_ns(),
-        sum.measured_ns
-    );
+    assert_balanced(&sum);
 }
 
 /// A control group that goes with the test.

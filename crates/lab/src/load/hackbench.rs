@@ -5,11 +5,10 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::fcntl::OFlag;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::waitpid;
-use nix::unistd::{Pid, pipe2};
+use nix::unistd::pipe2;
 
-use crate::{Error, Result, child};
+use crate::child::Child;
+use crate::{Error, Result};
 
 /// Senders of a group, and as many receivers.
 const HALF: usize = 20;
@@ -21,7 +20,7 @@ const MESSAGE: usize = 100;
 /// They end with the thread that started them, however that ends.
 #[derive(Debug)]
 pub struct Hackbench {
-    tasks: Vec<Pid>,
+    tasks: Vec<Child>,
 }
 
 impl Hackbench {
@@ -37,7 +36,7 @@ impl Hackbench {
         for _ in 0..groups {
             all.add_group()?;
         }
-        all.tasks.iter().try_for_each(|task| child::at_rest(*task))?;
+        all.tasks.iter().try_for_each(Child::at_rest)?;
         Ok(all)
     }
 
@@ -54,8 +53,8 @@ impl Hackbench {
             .map_err(|errno| Error::io("make pipes for the load", errno))?;
         let to: Vec<i32> = pipes.iter().map(|(_, write)| write.as_raw_fd()).collect();
         for (from, _) in &pipes {
-            self.tasks.push(child::fork(|| receive(from.as_raw_fd()))?);
-            self.tasks.push(child::fork(|| send(&to))?);
+            self.tasks.push(Child::fork(|| receive(from.as_raw_fd()))?);
+            self.tasks.push(Child::fork(|| send(&to))?);
         }
         // The tasks have the pipes now.
         Ok(())
@@ -67,20 +66,16 @@ impl Hackbench {
     /// Where a task has ended.
     pub fn run(&self) -> Result<Running<'_>> {
         let running = Running(self);
-        for task in &self.tasks {
-            kill(*task, Signal::SIGCONT).map_err(|errno| Error::io("start the load", errno))?;
-        }
+        self.tasks.iter().try_for_each(Child::go)?;
         Ok(running)
     }
 }
 
 impl Drop for Hackbench {
     fn drop(&mut self) {
+        // All at once, before each is waited for.
         for task in &self.tasks {
-            let _ = kill(*task, Signal::SIGKILL);
-        }
-        for task in &self.tasks {
-            let _ = waitpid(*task, None);
+            let _ = task.kill();
         }
     }
 }
@@ -92,11 +87,11 @@ pub struct Running<'a>(&'a Hackbench);
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         for task in &self.0.tasks {
-            let _ = kill(*task, Signal::SIGSTOP);
+            let _ = task.stop();
         }
         // What follows is not to be measured under their last breath.
         for task in &self.0.tasks {
-            let _ = child::at_rest(*task);
+            let _ = task.at_rest();
         }
     }
 }
@@ -130,27 +125,20 @@ fn send(to: &[i32]) {
 mod tests {
     use super::*;
     use crate::interrupt::wait_until;
-    use std::fs;
+    use onbeat_irq::names::Stat;
     use std::time::Duration;
 
     /// Longest wait for something that comes at once unless it never comes.
     const BOUND: Duration = Duration::from_secs(30);
 
-    /// State letter and clock ticks used, of proc_pid_stat(5).
-    fn state(task: Pid) -> Option<(char, u64)> {
-        let stat = fs::read_to_string(format!("/proc/{task}/stat")).ok()?;
-        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
-        let ticks = |field: &str| field.parse::<u64>().ok();
-        Some((fields[0].chars().next()?, ticks(fields[11])? + ticks(fields[12])?))
-    }
-
     #[test]
     fn tasks_rest_run_rest_and_are_gone() {
         let load = Hackbench::start(1).unwrap();
         assert_eq!(load.tasks(), 40);
-        let tasks = load.tasks.clone();
-        let resting = || tasks.iter().all(|task| state(*task).unwrap().0 == 'T');
-        let used = || tasks.iter().map(|task| state(*task).unwrap().1).sum::<u64>();
+        let tasks: Vec<_> = load.tasks.iter().map(|task| task.process().unwrap()).collect();
+        let stat = |task: &_| Stat::of(*task).unwrap();
+        let resting = || tasks.iter().all(|task| stat(task).state == 'T');
+        let used = || tasks.iter().map(|task| stat(task).ticks()).sum::<u64>();
         assert!(resting());
         let before = used();
         let running = load.run().unwrap();
@@ -158,6 +146,6 @@ mod tests {
         drop(running);
         assert!(resting());
         drop(load);
-        assert!(tasks.iter().all(|task| state(*task).is_none()));
+        assert!(tasks.iter().all(|task| Stat::of(*task).is_none()));
     }
 }

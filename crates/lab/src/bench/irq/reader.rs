@@ -5,23 +5,19 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::waitpid;
-use nix::unistd::Pid;
 use onbeat_irq::charge::Process;
-use onbeat_irq::names;
 
 use super::flow::Flow;
+use crate::child::Child;
 use crate::{Error, Result};
 
 /// Longest wait for what it is told to read.
 const BOUND: Duration = Duration::from_secs(10);
 
-/// It ends with this value, or with the thread that started it. It has all descriptors of this process,
-/// those of a tracer that runs meanwhile among them.
+/// It has all descriptors of this process, those of a tracer that runs meanwhile among them.
 #[derive(Debug)]
 pub(super) struct Reader {
-    pid: Pid,
+    _child: Child,
     control: UnixStream,
     pub(super) process: Process,
 }
@@ -31,17 +27,10 @@ impl Reader {
         let failed = |error: io::Error| Error::io("start a process that reads", error);
         let (control, theirs) = UnixStream::pair().map_err(failed)?;
         control.set_read_timeout(Some(BOUND)).map_err(failed)?;
-        let parent = std::process::id();
-        // SAFETY: the child makes system calls and ends; it takes neither memory nor locks, which
-        // another thread may have held.
-        let pid = match unsafe { libc::fork() } {
-            -1 => return Err(failed(io::Error::last_os_error())),
-            0 => serve(flow.reader.as_raw_fd(), theirs.as_raw_fd(), parent),
-            pid => pid,
-        };
-        let process = names::process(pid as u32);
-        let reader = |process| Self { pid: Pid::from_raw(pid), control, process };
-        process.map(reader).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+        let child = Child::fork(|| serve(flow.reader.as_raw_fd(), theirs.as_raw_fd()))?;
+        child.at_rest()?;
+        child.go()?;
+        Ok(Self { control, process: child.process()?, _child: child })
     }
 
     /// Has it read so many octets.
@@ -57,37 +46,23 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
-    fn drop(&mut self) {
-        let _ = kill(self.pid, Signal::SIGKILL);
-        let _ = waitpid(self.pid, None);
-    }
-}
-
-fn serve(socket: RawFd, control: RawFd, parent: u32) -> ! {
+/// Reads so many octets as it is told to, again and again.
+fn serve(socket: RawFd, control: RawFd) {
     let mut room = [0u8; 1 << 16];
-    // SAFETY: every pointer is to memory of the length that goes with it, on this stack; and the
-    // process ends by _exit, whatever happens.
+    let mut octets = [0u8; 4];
+    // SAFETY: every pointer is to memory of the length that goes with it, on this stack.
     unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid() as u32 != parent {
-            libc::_exit(1);
-        }
-        loop {
-            let mut octets = [0u8; 4];
-            if libc::read(control, octets.as_mut_ptr().cast(), 4) != 4 {
-                libc::_exit(0);
-            }
+        while libc::read(control, octets.as_mut_ptr().cast(), 4) == 4 {
             let mut left = i64::from(u32::from_ne_bytes(octets));
             while left > 0 {
                 let read = libc::recv(socket, room.as_mut_ptr().cast(), room.len(), 0);
                 if read <= 0 {
-                    libc::_exit(1);
+                    return;
                 }
                 left -= read as i64;
             }
             if libc::write(control, room.as_ptr().cast(), 1) != 1 {
-                libc::_exit(1);
+                return;
             }
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use onbeat_irq::names::Stat;
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
 
 use crate::{Error, Result, interrupt};
@@ -90,20 +91,14 @@ impl Cable {
     /// How long its thread has run, once it rests, in nanoseconds; 0 without a thread.
     pub(super) fn ran_ns(&self) -> Result<u64> {
         let Some(thread) = self.thread else { return Ok(0) };
-        let read = |file: &str| {
-            let path = format!("/proc/{thread}/{file}");
-            fs::read_to_string(&path).map_err(|error| Error::io(format!("read {path}"), error))
-        };
-        let rests = || {
-            let state = read("stat").unwrap_or_default();
-            let after_name = state.rsplit_once(')').map_or("", |(_, rest)| rest.trim_start());
-            after_name.starts_with(['S', 'I'])
-        };
+        let rests = || Stat::of_number(thread).is_some_and(|stat| stat.is_asleep());
         if !interrupt::wait_until(BOUND, rests)? {
             return Err(Error::Invalid(format!("thread {thread} of NAPI does not come to rest")));
         }
-        let text = read("schedstat")?;
+        let path = format!("/proc/{thread}/schedstat");
+        let text =
+            fs::read_to_string(&path).map_err(|error| Error::io(format!("read {path}"), error))?;
         let ran = text.split_whitespace().next().and_then(|first| first.parse().ok());
-        ran.ok_or_else(|| Error::Invalid(format!("/proc/{thread}/schedstat says {text:?}")))
+        ran.ok_or_else(|| Error::Invalid(format!("{path} says {text:?}")))
     }
 }

@@ -8,14 +8,13 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nix::sched::{CpuSet, sched_setaffinity};
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::waitpid;
-use nix::unistd::Pid;
 use onbeat_irq::charge::Process;
+use onbeat_irq::names::Stat;
 
 use super::board::{Board, LATENCIES};
+use crate::child::Child;
 use crate::clock::{now_ns, sleep_until};
-use crate::{Error, Result, child};
+use crate::{Error, Result};
 
 /// Steps of a piece of work: less than a microsecond.
 const STEPS: u32 = 1 << 10;
@@ -25,7 +24,7 @@ const PIECES: usize = 32;
 /// A process; it is killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Actor {
-    pid: Pid,
+    child: Child,
 }
 
 /// When a task works.
@@ -40,7 +39,7 @@ pub(super) enum Work {
 impl Actor {
     /// A task that computes, at rest until [`Actor::go`].
     pub(super) fn task(board: &Board, work: Work) -> Result<Self> {
-        let pid = child::fork(|| {
+        let child = Child::fork(|| {
             keep_open(None);
             match work {
                 Work::Steady { from_ns, to_ns } => compute(board, from_ns, to_ns),
@@ -53,24 +52,24 @@ impl Actor {
                 sleep_until(u64::MAX / 2);
             }
         })?;
-        Self::at_rest(pid)
+        Self::at_rest(child)
     }
 
     /// A server that counts what comes.
     pub(super) fn server(board: &Board, socket: UdpSocket) -> Result<Self> {
-        let pid = child::fork(|| {
+        let child = Child::fork(|| {
             let socket = keep_open(Some(&socket));
             let mut octets = [0_u8; 2048];
             while receive(socket, &mut octets) {
                 board.received.fetch_add(1, Relaxed);
             }
         })?;
-        Self::at_rest(pid)
+        Self::at_rest(child)
     }
 
     /// A receiver that measures how old a stamp at the beginning of what comes is.
     pub(super) fn receiver(board: &Board, socket: UdpSocket) -> Result<Self> {
-        let pid = child::fork(|| {
+        let child = Child::fork(|| {
             let socket = keep_open(Some(&socket));
             let mut octets = [0_u8; 2048];
             while receive(socket, &mut octets) {
@@ -80,13 +79,12 @@ impl Actor {
                 board.latencies_ns[number % LATENCIES].store(now.saturating_sub(stamp), Relaxed);
             }
         })?;
-        Self::at_rest(pid)
+        Self::at_rest(child)
     }
 
-    fn at_rest(pid: Pid) -> Result<Self> {
-        let actor = Self { pid };
-        child::at_rest(pid)?;
-        Ok(actor)
+    fn at_rest(child: Child) -> Result<Self> {
+        child.at_rest()?;
+        Ok(Self { child })
     }
 
     /// Has it run on a CPU, by SCHED_FIFO at `priority` or, with 0, normally.
@@ -94,46 +92,28 @@ impl Actor {
         let failed = |errno| Error::io("place a process of the storm", errno);
         let mut cpus = CpuSet::new();
         cpus.set(cpu.into()).map_err(failed)?;
-        sched_setaffinity(self.pid, &cpus).map_err(failed)?;
+        sched_setaffinity(self.child.pid(), &cpus).map_err(failed)?;
         let parameters = libc::sched_param { sched_priority: priority.into() };
         let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
         // SAFETY: `parameters` lives across the call.
-        let set =
-            unsafe { libc::sched_setscheduler(self.pid.as_raw(), policy, &raw const parameters) };
+        let set = unsafe {
+            libc::sched_setscheduler(self.child.pid().as_raw(), policy, &raw const parameters)
+        };
         nix::errno::Errno::result(set).map_err(failed)?;
-        kill(self.pid, Signal::SIGCONT).map_err(failed)
+        self.child.go()
     }
 
     /// As the ledger names it.
     pub(super) fn process(&self) -> Result<Process> {
-        let start_ticks = self.stat(22)? as u32;
-        Ok(Process { pid: self.pid.as_raw().unsigned_abs(), start_ticks })
+        self.child.process()
     }
 
     /// What the kernel says it took, user and system time together, in ticks of 10 ms.
     pub(super) fn ticks(&self) -> Result<u64> {
-        Ok(self.stat(14)? + self.stat(15)?)
-    }
-
-    /// A field of proc_pid_stat(5).
-    fn stat(&self, field: usize) -> Result<u64> {
-        let text = self.read("stat")?;
-        let after = text.rsplit_once(") ").map_or("", |(_, after)| after);
-        // The first one behind the name is number 3.
-        let number = after.split(' ').nth(field - 3).and_then(|number| number.parse().ok());
-        number.ok_or_else(|| Error::Invalid(format!("/proc/{}/stat is {text:?}", self.pid)))
-    }
-
-    fn read(&self, file: &str) -> Result<String> {
-        let path = format!("/proc/{}/{file}", self.pid);
-        std::fs::read_to_string(&path).map_err(|error| Error::io(format!("read {path}"), error))
-    }
-}
-
-impl Drop for Actor {
-    fn drop(&mut self) {
-        let _ = kill(self.pid, Signal::SIGKILL);
-        let _ = waitpid(self.pid, None);
+        let process = self.process()?;
+        let stat = Stat::of(process);
+        let ended = || Error::Invalid(format!("process {} of the storm ended", process.pid));
+        Ok(stat.ok_or_else(ended)?.ticks())
     }
 }
 

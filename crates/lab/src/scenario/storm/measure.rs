@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use onbeat_irq::Tracer;
-use onbeat_irq::charge::tick::{Compensation, PerTick};
+use onbeat_irq::charge::tick::{Compensation, GAMMA, PerTick};
 use onbeat_irq::charge::{Accounts, Amount, Cause, Process, Runner};
+use onbeat_irq::{TICK_NS, Tracer};
 
 use super::actors::{Actor, Work};
 use super::board::Board;
@@ -16,10 +16,6 @@ use crate::{Error, Result};
 
 /// The priority of the task, as in the paper.
 pub(super) const TASK_PRIORITY: u8 = 50;
-/// A tick of /proc/PID/stat.
-pub(super) const TICK_NS: u64 = 10_000_000;
-/// Weight of the newest measurement in N'(t) of the paper's algorithm.
-const GAMMA: f64 = 0.25;
 /// Until processes have been placed, and the guard has seen who waits.
 const SETTLE_NS: u64 = 150_000_000;
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use onbeat_irq::guard::{Background, Config, Event};
+use onbeat_irq::names::Stat;
 use onbeat_netdev::{Ethtool, Namespace, napi};
 use onbeat_realtime::host::PutBack;
 
@@ -157,11 +158,7 @@ impl Rig {
     /// The real-time priority of the threads that receive what comes by a link; 0 for none.
     pub(super) fn priority(&self, side: Side, way: Way) -> Result<u64> {
         let threads = self.napi_threads(side, &[way.interface()])?;
-        let priority = |pid: &u32| {
-            let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            // The first field behind the name is number 3.
-            text.rsplit_once(") ")?.1.split(' ').nth(40 - 3)?.parse::<u64>().ok()
-        };
+        let priority = |tid: &u32| Some(Stat::of_number(*tid)?.realtime_priority.into());
         Ok(threads.iter().filter_map(priority).min().unwrap_or(0))
     }
 
