@@ -2,11 +2,11 @@
 
 mod fake;
 // The tests of the ledger use all of it.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../kernel/harness.rs"]
 mod harness;
 mod kernel;
-#[allow(dead_code)]
+#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../kernel/reader.rs"]
 mod reader;
 mod running;
