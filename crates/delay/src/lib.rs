@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! two captures, or a mirror ── capture ── key ── matching ──┬── stats, change
-//!                              (octets,   (what  (arrival,  ├── clocks
-//!                               time)      a hop  departure,├── tail
+//!                              (octets,   (what  (arrival,  ├── clocks      collected: all that
+//!                               time)      a hop  departure,├── tail        a report shows
 //!                                          leaves) verdict) └── correction
 //! waveform ── scope ── frames, matched ── the same
 //! probes ── probe ── four times each ──── the same
@@ -22,9 +22,11 @@
 pub mod capture;
 pub mod change;
 pub mod clocks;
+pub mod collected;
 pub mod correction;
 pub mod key;
 pub mod matching;
+pub mod over_time;
 pub mod pairing;
 pub mod probe;
 pub mod scope;

@@ -174,6 +174,14 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
         }
     }
 
+    /// Packets of this side without a time stamp, which were skipped.
+    pub fn without_time(&self, side: Side) -> u64 {
+        match side {
+            Side::Arrivals => self.arrivals.reader.without_time(),
+            Side::Departures => self.departures.reader.without_time(),
+        }
+    }
+
     /// Octets read so far of both captures.
     pub fn position(&self) -> u64 {
         self.arrivals.reader.position() + self.departures.reader.position()

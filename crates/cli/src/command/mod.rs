@@ -2,6 +2,7 @@
 
 mod bench;
 mod completions;
+mod delay;
 mod doctor;
 mod down;
 mod irq;
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Reload(reload::Arguments),
     Down(down::Arguments),
     Irq(irq::Arguments),
+    Delay(delay::Arguments),
     Lab(lab::Arguments),
     Bench(bench::Arguments),
     Completions(completions::Arguments),
@@ -55,6 +57,7 @@ impl Command {
             Command::Reload(arguments) => arguments.execute(),
             Command::Down(arguments) => arguments.execute(),
             Command::Irq(arguments) => arguments.execute(),
+            Command::Delay(arguments) => arguments.execute(),
             Command::Lab(arguments) => arguments.execute(),
             Command::Bench(arguments) => arguments.execute(),
             Command::Completions(arguments) => arguments.execute(),

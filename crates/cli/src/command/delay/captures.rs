@@ -1,0 +1,68 @@
+//! Captures as files or standard input, in any of their formats.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use onbeat_delay::capture::{CaptureError, Reader, decompress};
+use onbeat_delay::key::Recognition;
+use onbeat_delay::pairing::Tally;
+
+use crate::exit::{Failure, Result};
+
+/// A capture, whatever wraps it.
+pub(super) type Capture = Reader<Box<dyn Read>>;
+
+/// Whether it is standard input, which can be read but once.
+pub(super) fn is_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Opens a capture; `-` is standard input.
+pub(super) fn open(path: &Path) -> Result<Capture> {
+    let input: Box<dyn Read> = if is_input(path) {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(File::open(path).map_err(|error| failure(path, error))?)
+    };
+    let octets = decompress(input).map_err(|error| failure(path, error))?;
+    Reader::new(octets).map_err(|error: CaptureError| failure(path, error))
+}
+
+/// What is wrong with a capture.
+pub(super) fn failure(path: &Path, error: impl std::fmt::Display) -> Failure {
+    let name = if is_input(path) { "standard input".into() } else { path.display().to_string() };
+    Failure::new(format!("{name}: {error}"))
+}
+
+/// What of a capture was no use, as notes.
+pub(super) fn notes(
+    what: &str,
+    tally: &Tally,
+    cut_off: bool,
+    without_time: u64,
+    recognition: &Recognition,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if tally.cut > 0 {
+        let shortest = tally.shortest_cut.unwrap_or(0);
+        let looked = match recognition.octets {
+            usize::MAX => "all of a packet is looked at".to_owned(),
+            octets => format!("{octets} octets are looked at"),
+        };
+        notes.push(format!(
+            "{what}: {} packets were captured in part, and {looked}: try --octets {shortest}",
+            tally.cut
+        ));
+    }
+    if tally.malformed > 0 {
+        notes.push(format!("{what}: {} packets end within their headers", tally.malformed));
+    }
+    if without_time > 0 {
+        notes.push(format!("{what}: {without_time} packets have no time stamp"));
+    }
+    if cut_off {
+        notes.push(format!("{what} ends within a packet: it was cut off, or goes on"));
+    }
+    notes
+}

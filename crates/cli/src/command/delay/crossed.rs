@@ -1,0 +1,241 @@
+//! `onbeat delay match`
+
+use std::path::{Path, PathBuf};
+
+use onbeat_delay::capture::Packet;
+use onbeat_delay::clocks::{Clocks, Envelope, Point};
+use onbeat_delay::matching::{Counts, Event, Matcher, Verdict, Window};
+use onbeat_delay::pairing::{Pair, PairingError, Side, median_difference_ns};
+use onbeat_report::{Cell, Counters, Outcome, Progress, Run};
+
+use super::captures::{self, Capture};
+use super::options::{Options, Telling};
+use super::outcome::{self, Origin};
+use super::sink::Sink;
+use crate::exit::{Failure, Result};
+
+/// Match packets that entered a hop with packets that left it
+///
+/// Two captures, pcap or pcapng, also compressed by gzip or zstd; one of them may be - for standard
+/// input. Both are stamped by one clock, or --two-clocks.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat delay match in.pcap out.pcap --html delay.html
+  onbeat delay match in.pcap.gz out.pcap.gz --correct null.json
+  onbeat delay match a.pcap b.pcap --two-clocks --json
+
+Exit code: 0 it is done, 1 delays were negative (clocks or capture are at fault), 2 a capture cannot be \
+read.")]
+pub(super) struct Match {
+    /// Packets that entered the hop
+    arrivals: PathBuf,
+    /// Packets that left it
+    departures: PathBuf,
+    /// Each capture is stamped by a clock of its own: delays are told from the fastest packet on, with
+    /// skew and steps of the clocks taken out
+    #[arg(long)]
+    two_clocks: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Packets fed between two looks at the progress.
+const BATCH: u64 = 4096;
+/// Packets of each capture that tell what their clocks differ by.
+const TO_COMPARE: u64 = 100_000;
+
+/// What was read of both captures.
+struct Read {
+    counts: Counts,
+    notes: Vec<String>,
+}
+
+impl Match {
+    pub(super) fn execute(self) -> Result {
+        let telling = self.options.check()?;
+        let inputs = [&self.arrivals, &self.departures].map(|path| captures::is_input(path));
+        if inputs == [true, true] {
+            return Err(Failure::new(
+                "both captures are standard input: give one of them as a file",
+            ));
+        }
+        if self.two_clocks && inputs.contains(&true) {
+            return Err(Failure::new(
+                "--two-clocks reads the captures more than once: give files instead of -",
+            ));
+        }
+        let run = Run::begin("delay-match");
+        let mut sink = Sink::new(self.options.csv.as_deref())?;
+        let mut progress = Progress::new(self.options.quiet);
+        if self.two_clocks {
+            self.by_two_clocks(run, &mut sink, &mut progress, &telling)
+        } else {
+            let window = self.options.window();
+            let read = self.feed(0, window, &mut progress, "matching", &mut |event| {
+                sink.take(&event);
+            })?;
+            progress.clear();
+            self.tell(run.finish(), &mut sink, &read, Origin::Arrival, &telling)
+        }
+    }
+
+    /// Once to see what the clocks do, and once to measure.
+    fn by_two_clocks(
+        &self,
+        run: Run,
+        sink: &mut Sink,
+        progress: &mut Progress,
+        telling: &Telling,
+    ) -> Result {
+        let [mut arrivals, mut departures] = self.open()?;
+        let recognition = self.options.recognition();
+        let apart_ns = median_difference_ns(
+            &mut arrivals,
+            &mut departures,
+            &recognition,
+            TO_COMPARE,
+        )
+        .map_err(|error| self.broken(&error))?
+        .ok_or_else(|| {
+            Failure::new(format!(
+                "the captures have fewer than ten packets in common in their first {TO_COMPARE}: \
+                         are they of one hop, and of one time?"
+            ))
+        })?;
+        let longest_ns = self.options.longest_ns();
+        // Within the captures skew moves delays either way.
+        let window = Window { longest_ns, lead_ns: longest_ns, ..self.options.window() };
+        let shift_ns = apart_ns.saturating_neg();
+        let mut envelope = Envelope::new();
+        self.feed(shift_ns, window, progress, "comparing clocks", &mut |event| {
+            if let Some((point, Verdict::Certain | Verdict::Ordered)) = point(&event) {
+                envelope.push(point);
+            }
+        })?;
+        let clocks = envelope.clocks();
+        let mut at_steps = 0_u64;
+        let read = self.feed(shift_ns, window, progress, "matching", &mut |event| {
+            match (event, point(&event)) {
+                (_, Some((point, verdict))) => {
+                    let delay_ns = clocks.above_fastest(point).map(|ns| ns.round() as i64);
+                    at_steps += u64::from(delay_ns.is_none());
+                    // The line is through the fastest packets, to its rounding.
+                    sink.record(point.time_ns, delay_ns.map(|ns| ns.max(0)), verdict);
+                }
+                (Event::Lost(arrival), _) => sink.lose(arrival.time_ns),
+                _ => {}
+            }
+        })?;
+        progress.clear();
+        let mut outcome = run.finish();
+        outcome.figure("clocks", segments(&clocks));
+        outcome.note(
+            "two clocks: delays are those above the fastest packet's; how long that took is not to be \
+             known from packets of one direction",
+        );
+        outcome.note(format!(
+            "at first departures were stamped {apart_ns} ns after arrivals, in the median of both starts"
+        ));
+        if at_steps > 0 {
+            outcome.note(format!("{at_steps} packets around a step of a clock have no delay"));
+        }
+        self.tell(outcome, sink, &read, Origin::Fastest, telling)
+    }
+
+    fn open(&self) -> Result<[Capture; 2]> {
+        Ok([captures::open(&self.arrivals)?, captures::open(&self.departures)?])
+    }
+
+    fn path(&self, side: Side) -> &Path {
+        match side {
+            Side::Arrivals => &self.arrivals,
+            Side::Departures => &self.departures,
+        }
+    }
+
+    fn broken(&self, error: &PairingError) -> Failure {
+        captures::failure(self.path(error.side), &error.error)
+    }
+
+    /// Reads both captures through.
+    fn feed(
+        &self,
+        shift_ns: i64,
+        window: Window,
+        progress: &mut Progress,
+        what: &str,
+        events: &mut impl FnMut(Event<()>),
+    ) -> Result<Read> {
+        let recognition = self.options.recognition();
+        let [arrivals, departures] = self.open()?;
+        let mut pair = Pair::new(arrivals, departures, shift_ns, recognition, |_: &Packet<'_>| ());
+        let mut matcher = Matcher::new(window);
+        while pair.feed(BATCH, &mut matcher, events).map_err(|error| self.broken(&error))? {
+            progress.update(|| {
+                let packets =
+                    pair.tally(Side::Arrivals).packets + pair.tally(Side::Departures).packets;
+                format!("{what}: {packets} packets, {} MB", pair.position() / 1_000_000)
+            });
+        }
+        matcher.finish(events);
+        let mut notes = Vec::new();
+        for side in [Side::Arrivals, Side::Departures] {
+            let name = self.path(side).display().to_string();
+            let (tally, cut_off) = (pair.tally(side), pair.cut_off(side));
+            notes.extend(captures::notes(
+                &name,
+                tally,
+                cut_off,
+                pair.without_time(side),
+                &recognition,
+            ));
+        }
+        Ok(Read { counts: *matcher.counts(), notes })
+    }
+
+    fn tell(
+        &self,
+        mut outcome: Outcome,
+        sink: &mut Sink,
+        read: &Read,
+        origin: Origin,
+        telling: &Telling,
+    ) -> Result {
+        sink.finish()?;
+        outcome::count(&mut outcome, &read.counts, &self.options);
+        outcome::fill(&mut outcome, sink, origin, telling);
+        outcome.notes.extend(read.notes.iter().cloned());
+        self.options.tell(outcome)
+    }
+}
+
+/// A match as a point of the delays over time.
+fn point(event: &Event<()>) -> Option<(Point, Verdict)> {
+    let Event::Matched { arrival, departure, verdict } = event else { return None };
+    let delay_ns = departure.time_ns.saturating_sub(arrival.time_ns);
+    Some((Point { time_ns: arrival.time_ns, delay_ns }, *verdict))
+}
+
+/// What the clocks did, from step to step.
+fn segments(clocks: &Clocks) -> Counters {
+    let mut table = Counters::new([
+        ("from", "s"),
+        ("to", "s"),
+        ("skew", "ppm"),
+        ("off by at most", "ns"),
+        ("delays", ""),
+    ]);
+    let start_ns = clocks.segments().first().map_or(0, |segment| segment.from_ns);
+    let seconds = |time_ns: i64| Cell::from(time_ns.saturating_sub(start_ns) as f64 / 1e9);
+    for segment in clocks.segments() {
+        table.row([
+            seconds(segment.from_ns),
+            seconds(segment.to_ns),
+            Cell::from(segment.line.skew * 1e6),
+            segment.residual_ns.into(),
+            segment.count.into(),
+        ]);
+    }
+    table
+}

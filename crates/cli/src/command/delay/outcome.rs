@@ -1,0 +1,229 @@
+//! Delays as a result.
+
+use onbeat_delay::collected::Collected;
+use onbeat_delay::correction::Correction;
+use onbeat_delay::matching::Counts;
+use onbeat_delay::stats::Distribution;
+use onbeat_delay::tail;
+use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, TimeSeries};
+
+use super::options::{COUNT, DEVIATION, MEAN, Options, Telling};
+use super::sink::Sink;
+
+/// Percentiles that are told where there are delays enough to have one.
+const PERCENTILES: [(&str, f64); 6] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+    ("p99.999", 0.99999),
+];
+
+/// Powers of ten: packets of which one takes longer than the bound that is told.
+const ONE_IN: std::ops::RangeInclusive<i32> = 4..=9;
+
+/// What a delay is counted from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The packet's own arrival, by one clock.
+    Arrival,
+    /// The fastest packet, by two clocks.
+    Fastest,
+}
+
+/// All that is said of delays.
+pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, telling: &Telling) {
+    let collected = &sink.collected;
+    let delays = &collected.delays;
+    if origin == Origin::Arrival {
+        let negative = delays.negative() + collected.ambiguous.negative();
+        outcome.check(Check::eq("negative delays", negative, 0_u64, ""));
+        if negative > 0 {
+            let most = delays.most_negative_ns().min(collected.ambiguous.most_negative_ns());
+            outcome.note(format!(
+                "departures are stamped up to {} ns before arrivals: were both stamped by one clock? \
+                 Of two, say --two-clocks",
+                most.unsigned_abs()
+            ));
+        }
+    }
+    outcome.figure(COUNT, Measurement::new("", delays.count()));
+    if let Some(mean) = delays.mean_ns() {
+        outcome.figure(MEAN, Measurement::new("ns", mean));
+    }
+    if let Some(deviation) = delays.standard_deviation_ns() {
+        outcome.figure(DEVIATION, Measurement::new("ns", deviation));
+    }
+    if delays.clamped() > 0 {
+        outcome.note(format!("{} delays above 60 s stand as 60 s", delays.clamped()));
+    }
+    outcome.figure("distribution", sink.curves());
+    outcome.figure("percentiles", percentiles(delays, telling));
+    if let Some(correction) = &telling.correction {
+        corrected_mean(outcome, correction, delays, telling.confidence);
+    }
+    variation(outcome, collected, telling.confidence);
+    bounds(outcome, collected, telling.confidence);
+    over_time(outcome, collected);
+}
+
+/// What became of packets.
+pub(super) fn count(outcome: &mut Outcome, counts: &Counts, options: &Options) {
+    outcome.figure("packets", packets(counts));
+    if counts.under_way > 0 {
+        outcome.note(format!(
+            "{} packets came less than {:?} before the end and had not left: neither lost nor matched; \
+             --longest says how long a packet may take",
+            counts.under_way, options.longest
+        ));
+    }
+    if counts.crowded_out > 0 {
+        outcome.note(format!(
+            "{} packets were judged before {:?} had passed, for want of room: give a shorter --longest",
+            counts.crowded_out, options.longest
+        ));
+    }
+}
+
+fn packets(counts: &Counts) -> Counters {
+    let mut table = Counters::new(["packets", "number"]);
+    for (name, number) in [
+        ("arrived", counts.arrivals),
+        ("left", counts.departures),
+        ("matched: no other could be meant", counts.certain),
+        ("matched by order among alike", counts.ordered),
+        ("matched, perhaps with another's", counts.ambiguous),
+        ("lost", counts.lost),
+        ("left without having arrived", counts.unmatched),
+        ("left again", counts.duplicates),
+        ("left after a later one", counts.reordered),
+        ("under way at the end", counts.under_way),
+        ("judged early for want of room", counts.crowded_out),
+        ("times that a clock was set back", counts.steps_back),
+    ] {
+        table.row([Cell::from(name), number.into()]);
+    }
+    table
+}
+
+fn percentiles(delays: &Distribution, telling: &Telling) -> Counters {
+    let mut columns =
+        vec![("", ""), ("delay", "ns"), ("from", "ns"), ("to", "ns"), ("above the shortest", "ns")];
+    if telling.correction.is_some() {
+        columns.extend([("corrected", "ns"), ("±", "ns")]);
+    }
+    let mut table = Counters::new(columns);
+    for (name, quantile) in PERCENTILES {
+        // Of fewer it would be the longest delay by another name.
+        if delays.count() as f64 * (1.0 - quantile) < 1.0 - 1e-9 {
+            continue;
+        }
+        let Some(found) = delays.percentile(quantile, telling.confidence) else { continue };
+        let mut row: Vec<Cell> = vec![
+            name.into(),
+            found.value_ns.into(),
+            known(found.lower_ns),
+            known(found.upper_ns),
+            known(delays.pdv_ns(quantile)),
+        ];
+        if let Some(correction) = &telling.correction {
+            let reading = correction.delay(found.value_ns as f64, telling.confidence);
+            row.push(reading.told().map_or(Number::MISSING, Number::from).into());
+            row.push(reading.error_ns.into());
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn known(value: Option<u64>) -> Cell {
+    value.map_or(Number::MISSING, Number::from).into()
+}
+
+fn corrected_mean(
+    outcome: &mut Outcome,
+    correction: &Correction,
+    delays: &Distribution,
+    confidence: f64,
+) {
+    let Some(mean) = correction.mean(delays, confidence) else { return };
+    let (value, error) = (mean.value_ns, mean.error_ns);
+    match mean.told() {
+        Some(_) => {
+            let figure = Measurement::new("ns", value);
+            let figure = figure.with_interval(value - error, value + error, confidence);
+            outcome.figure("mean delay, corrected", figure);
+        }
+        None => outcome.note(format!(
+            "the corrected mean is withheld: {value:.0} ns may be off by {error:.0} ns"
+        )),
+    }
+}
+
+fn variation(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
+    let variation = &collected.variation;
+    let Some(mean_ns) = variation.mean_absolute_ns() else { return };
+    let mut table =
+        Counters::new([("", ""), ("pairs", ""), ("p50", "ns"), ("p99", "ns"), ("most", "ns")]);
+    for (name, part) in [("longer", variation.longer()), ("shorter", variation.shorter())] {
+        let value = |quantile| known(part.percentile(quantile, confidence).map(|p| p.value_ns));
+        let most = known(part.max_ns());
+        table.row([name.into(), Cell::from(part.count()), value(0.5), value(0.99), most]);
+    }
+    outcome.figure("from packet to packet: mean difference", Measurement::new("ns", mean_ns));
+    outcome.figure("from packet to packet: delays longer or shorter than the one before", table);
+}
+
+/// What hardly any packet takes longer than, seen or not.
+fn bounds(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
+    let tail = match tail::fit(&collected.largest) {
+        Ok(tail) => tail,
+        Err(refusal) => {
+            outcome.note(format!("no upper bound beyond what was seen: {refusal}"));
+            return;
+        }
+    };
+    let mut table = Counters::new([
+        ("one packet in", ""),
+        ("takes longer than", "ns"),
+        ("from", "ns"),
+        ("to", "ns"),
+    ]);
+    for power in ONE_IN {
+        let packets = 10_f64.powi(power);
+        if let Some(found) = tail.delay_exceeded_with(1.0 / packets, confidence) {
+            let finite =
+                |value: f64| if value.is_finite() { value.into() } else { Number::MISSING };
+            table.row([
+                Cell::from(packets as u64),
+                found.value.into(),
+                finite(found.lower).into(),
+                finite(found.upper).into(),
+            ]);
+        }
+    }
+    outcome.figure("upper bounds, extrapolated", table);
+    outcome.note(format!(
+        "upper bounds: a generalised Pareto tail of the {} delays above {:.0} ns (p = {:.2}; {:.0} % of \
+         them come independently of each other){}",
+        tail.exceedances(),
+        tail.threshold_ns,
+        tail.p_value,
+        tail.extremal_index * 100.0,
+        tail.end_ns().map_or(String::new(), |end| format!(
+            "; it most likely ends at {end:.0} ns"
+        )),
+    ));
+}
+
+fn over_time(outcome: &mut Outcome, collected: &Collected) {
+    let points = |of: fn(&onbeat_delay::over_time::Stretch) -> i64| {
+        let stretches = collected.over_time.stretches();
+        stretches.map(|stretch| (stretch.middle_ns as f64 / 1e9, of(&stretch) as f64)).collect()
+    };
+    let figure = TimeSeries::continuous("ns")
+        .series("longest", points(|stretch| stretch.longest_ns))
+        .series("shortest", points(|stretch| stretch.shortest_ns));
+    outcome.figure("delay over time", figure);
+}

@@ -1,0 +1,134 @@
+//! `onbeat delay scope`
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use onbeat_delay::scope::{Channel, Decoded, Waveform, crossings, decode, read_csv};
+use onbeat_report::{Cell, Counters, Run};
+
+use super::options::Options;
+use super::outcome::{self, Origin};
+use super::sink::Sink;
+use crate::exit::{Failure, Result};
+
+/// Delay from the wire itself: two channels of an oscilloscope on 10BASE-T
+///
+/// A waveform as Tektronix oscilloscopes export it (CSV): frames are found in its Manchester code, their
+/// FCS is checked, and those in front of the hop are matched with those behind it, to a fraction of a
+/// sample.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat delay scope tek0001.csv
+  onbeat delay scope tek0001.csv --channels CH3,CH1 --csv delays.csv
+
+Exit code: 0 it is done, 1 frames had a wrong FCS, 2 it is no waveform.")]
+pub(super) struct Scope {
+    /// The waveform
+    file: PathBuf,
+    /// The channel in front of the hop, and the one behind it; the first two of the file
+    #[arg(long, value_name = "IN,OUT", value_delimiter = ',', num_args = 1)]
+    channels: Vec<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+impl Scope {
+    pub(super) fn execute(self) -> Result {
+        let telling = self.options.check()?;
+        let run = Run::begin("delay-scope");
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("{}: {error}", self.file.display()))
+        };
+        let file = File::open(&self.file).map_err(|error| failed(&error))?;
+        let waveform = read_csv(BufReader::new(file)).map_err(|error| failed(&error))?;
+        let channels = self.channels(&waveform)?;
+        let decoded =
+            channels.map(|channel| decode(&channel.volts, waveform.start_s, waveform.interval_s));
+        let [arrivals, departures] = &decoded;
+        let (found, counts) = crossings(
+            &arrivals.frames,
+            &departures.frames,
+            &self.options.recognition(),
+            self.options.longest_ns(),
+        );
+
+        let mut sink = Sink::new(self.options.csv.as_deref())?;
+        let mut table = Counters::new([("frame at", "µs"), ("delay", "ns"), ("verdict", "")]);
+        for crossing in &found {
+            let time_ns = (crossing.arrival_s * 1e9).round() as i64;
+            sink.record(time_ns, Some(crossing.delay_ns.round() as i64), crossing.verdict);
+            table.row([
+                Cell::from(crossing.arrival_s * 1e6),
+                crossing.delay_ns.into(),
+                super::sink::name(crossing.verdict).into(),
+            ]);
+        }
+        sink.finish()?;
+        let mut outcome = run.finish();
+        let wrong = decoded.iter().flat_map(|found| &found.frames).filter(|frame| !frame.fcs_right);
+        outcome.check(onbeat_report::Check::eq(
+            "frames with a wrong FCS",
+            wrong.count() as u64,
+            0_u64,
+            "",
+        ));
+        outcome.figure("signals", signals(channels, &decoded));
+        outcome::count(&mut outcome, &counts, &self.options);
+        outcome.figure("frames, one by one", table);
+        outcome::fill(&mut outcome, &sink, Origin::Arrival, &telling);
+        outcome.note(format!(
+            "a sample is {:.3} ns; delays one by one are to a fraction of it",
+            waveform.interval_s * 1e9
+        ));
+        self.options.tell(outcome)
+    }
+
+    /// In front of the hop, and behind it.
+    fn channels<'a>(&self, waveform: &'a Waveform) -> Result<[&'a Channel; 2]> {
+        let names = || {
+            let names: Vec<&str> = waveform.channels.iter().map(|c| c.name.as_str()).collect();
+            names.join(", ")
+        };
+        let named = |name: &String| {
+            let found = waveform.channels.iter().find(|channel| channel.name == *name);
+            found.ok_or_else(|| {
+                Failure::new(format!("--channels: there is no {name:?}, but there are {}", names()))
+            })
+        };
+        match (self.channels.as_slice(), waveform.channels.as_slice()) {
+            ([arrivals, departures], _) => Ok([named(arrivals)?, named(departures)?]),
+            ([], [arrivals, departures, ..]) => Ok([arrivals, departures]),
+            ([], _) => Err(Failure::new(format!(
+                "{}: it has one channel ({}), and a delay takes two",
+                self.file.display(),
+                names()
+            ))),
+            _ => Err(Failure::new("--channels: two, in front of the hop and behind it: CH1,CH2")),
+        }
+    }
+}
+
+/// What was found on the channels.
+fn signals(channels: [&Channel; 2], decoded: &[Decoded; 2]) -> Counters {
+    let mut table = Counters::new([
+        ("channel", ""),
+        ("frames", ""),
+        ("wrong FCS", ""),
+        ("fragments", ""),
+        ("a frame's time may be off by", "ns"),
+    ]);
+    for (channel, found) in channels.iter().zip(decoded) {
+        let error_ns = found.frames.iter().map(|frame| frame.error_s * 1e9).fold(0.0, f64::max);
+        let wrong = found.frames.iter().filter(|frame| !frame.fcs_right).count();
+        table.row([
+            Cell::from(channel.name.as_str()),
+            (found.frames.len() as u64).into(),
+            (wrong as u64).into(),
+            (found.fragments as u64).into(),
+            error_ns.into(),
+        ]);
+    }
+    table
+}

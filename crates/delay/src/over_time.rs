@@ -1,0 +1,108 @@
+//! Delays over time in bounded memory, for a plot.
+
+/// Stretches of time at most. When there are more, two become one.
+const STRETCHES: usize = 2048;
+/// Length of a stretch at first, in nanoseconds.
+const FIRST_NS: i64 = 1 << 20;
+
+/// The shortest and the longest delay of each of many equal stretches of time.
+#[derive(Debug, Clone, Default)]
+pub struct OverTime {
+    start_ns: Option<i64>,
+    /// How often the length was doubled.
+    doubled: u32,
+    stretches: Vec<Option<(i64, i64)>>,
+}
+
+/// What was seen in a stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Its middle, in nanoseconds since the first delay.
+    pub middle_ns: i64,
+    /// The shortest delay, in nanoseconds.
+    pub shortest_ns: i64,
+    /// The longest, likewise.
+    pub longest_ns: i64,
+}
+
+impl OverTime {
+    /// Without a delay yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How long a stretch is, in nanoseconds.
+    pub fn length_ns(&self) -> i64 {
+        FIRST_NS << self.doubled
+    }
+
+    /// Adds a delay. What comes from before the first belongs to the first stretch.
+    #[inline]
+    pub fn record(&mut self, time_ns: i64, delay_ns: i64) {
+        let start = *self.start_ns.get_or_insert(time_ns);
+        let since = time_ns.saturating_sub(start).max(0);
+        while since / self.length_ns() >= STRETCHES as i64 {
+            self.double();
+        }
+        let place = (since / self.length_ns()) as usize;
+        if self.stretches.len() <= place {
+            self.stretches.resize(place + 1, None);
+        }
+        let seen = &mut self.stretches[place];
+        *seen = together(*seen, Some((delay_ns, delay_ns)));
+    }
+
+    fn double(&mut self) {
+        let halves = self.stretches.chunks(2);
+        let whole = |pair: &[Option<(i64, i64)>]| pair.iter().copied().fold(None, together);
+        self.stretches = halves.map(whole).collect();
+        self.doubled += 1;
+    }
+
+    /// The stretches that delays were seen in, in order of time.
+    pub fn stretches(&self) -> impl Iterator<Item = Stretch> + '_ {
+        let length_ns = self.length_ns();
+        self.stretches.iter().enumerate().filter_map(move |(place, seen)| {
+            let (shortest_ns, longest_ns) = (*seen)?;
+            let middle_ns = place as i64 * length_ns + length_ns / 2;
+            Some(Stretch { middle_ns, shortest_ns, longest_ns })
+        })
+    }
+}
+
+fn together(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64, i64)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_long_it_lasts_the_extremes_stay() {
+        let mut line = OverTime::new();
+        line.record(5 * FIRST_NS, 10);
+        line.record(5 * FIRST_NS + 1, 4);
+        line.record(0, 7);
+        assert_eq!(line.stretches().collect::<Vec<_>>().len(), 1);
+        for second in 0..100_000 {
+            line.record(5 * FIRST_NS + second * 1_000_000_000, 1000 + second % 10);
+        }
+        let stretches: Vec<Stretch> = line.stretches().collect();
+        assert!((STRETCHES / 2..=STRETCHES).contains(&stretches.len()), "{}", stretches.len());
+        assert_eq!((stretches[0].shortest_ns, stretches[0].longest_ns), (4, 1009));
+        assert!(stretches[1..].iter().all(|s| (s.shortest_ns, s.longest_ns) == (1000, 1009)));
+        assert!(stretches.windows(2).all(|s| s[1].middle_ns - s[0].middle_ns == line.length_ns()));
+        // The ends of what 64 bits hold.
+        for time in [i64::MIN, i64::MAX] {
+            let mut line = OverTime::new();
+            line.record(time, 1);
+            line.record(i64::MIN, i64::MIN);
+            line.record(i64::MAX, i64::MAX);
+            assert!(line.stretches().count() <= 2);
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! `onbeat delay`: from captures to what is said of delays.
+//!
+//! ```text
+//!  captures made here: each packet's delay is known
+//!  a real router:      sender eth0 --- eth0 [ router ] eth1 --- eth0 receiver
+//!                                       | tcpdump          | tcpdump
+//! ```
+
+mod common;
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use common::json::{can_validate, validate};
+use common::{BOUND, run};
+use onbeat_delay::capture::{LinkType, Writer};
+use onbeat_delay::scope::synthesis::Signal;
+use onbeat_netdev::testing::{Feature, require_all, require_that};
+use onbeat_netdev::{Handle, Namespace, VethEnd};
+use serde_json::Value;
+
+/// A directory that goes with the test.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("onbeat-delay-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Writes frames with their times in nanoseconds.
+    fn capture(&self, name: &str, packets: &[(i64, Vec<u8>)]) -> String {
+        let path = self.path(name);
+        let file = std::io::BufWriter::new(fs::File::create(&path).unwrap());
+        let mut writer = Writer::new(file, LinkType::ETHERNET).unwrap();
+        for (time_ns, octets) in packets {
+            writer.write(*time_ns, octets, octets.len() as u32).unwrap();
+        }
+        writer.finish().unwrap();
+        path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_767_323_045 * SECOND;
+
+/// A frame of an experimental protocol, to `last`, that no other is like.
+fn frame(last: u8, number: u32) -> Vec<u8> {
+    let mut octets = vec![2, 0, 0, 0, 0, last, 2, 0, 0, 0, 0, 9, 0x88, 0xb5];
+    octets.extend(number.to_be_bytes());
+    octets.resize(60, 7);
+    octets
+}
+
+/// A delay that depends on the packet: 5 to 15 us, evenly spread.
+fn delay_ns(number: u32) -> i64 {
+    5_000 + i64::from(number) * 7919 % 10_001
+}
+
+/// 2,000 packets, 100 us apart; each hundredth is lost.
+fn hop(directory: &Directory) -> [String; 2] {
+    let time = |number: u32| START + i64::from(number) * 100_000;
+    let arrivals: Vec<_> = (0..2000).map(|n| (time(n), frame(1, n))).collect();
+    let kept = (0..2000).filter(|n| n % 100 != 50);
+    let departures: Vec<_> = kept.map(|n| (time(n) + delay_ns(n), frame(2, n))).collect();
+    [directory.capture("in.pcap", &arrivals), directory.capture("out.pcap", &departures)]
+}
+
+/// What a command ends with, and its result.
+fn result(arguments: &[&str]) -> (i32, Value) {
+    let ran = run(&[arguments, &["--json", "--quiet"]].concat());
+    assert_eq!(ran.err, "", "{arguments:?}");
+    let result = serde_json::from_str(&ran.out).unwrap();
+    if can_validate() {
+        validate(&ran.out);
+    }
+    (ran.code, result)
+}
+
+fn value(result: &Value, figure: &str) -> f64 {
+    result["figures"][figure]["value"].as_f64().unwrap_or(f64::NAN)
+}
+
+/// A cell of a table, by the text that its row begins with, and its heading.
+fn cell(result: &Value, figure: &str, row: &str, heading: &str) -> f64 {
+    let table = &result["figures"][figure];
+    let columns = table["columns"].as_array().unwrap_or_else(|| panic!("{figure}: {result:#}"));
+    let column = columns.iter().position(|column| column["name"] == heading).unwrap();
+    let rows = table["rows"].as_array().unwrap();
+    let row =
+        rows.iter().find(|cells| cells[0] == row).unwrap_or_else(|| panic!("{row}: {table:#}"));
+    row[column].as_f64().unwrap_or(f64::NAN)
+}
+
+fn packets(result: &Value, what: &str) -> u64 {
+    cell(result, "packets", what, "number") as u64
+}
+
+#[test]
+fn two_captures_of_a_hop() {
+    let directory = Directory::new("match");
+    let [arrivals, departures] = hop(&directory);
+    let (csv, html) = (directory.path("delays.csv"), directory.path("delays.html"));
+    let options = ["--csv", &csv, "--html", &html, "--longest", "2ms"];
+    let (code, found) =
+        result(&[&["delay", "match", &arrivals, &departures][..], &options].concat());
+    assert_eq!(code, 0);
+    assert_eq!(packets(&found, "arrived"), 2000);
+    assert_eq!(packets(&found, "matched: no other could be meant"), 1980);
+    assert_eq!(packets(&found, "lost"), 20);
+
+    let mut delays: Vec<i64> = (0..2000).filter(|n| n % 100 != 50).map(delay_ns).collect();
+    let mean = delays.iter().sum::<i64>() as f64 / delays.len() as f64;
+    assert!((value(&found, "mean delay") - mean).abs() < 1e-6);
+    delays.sort_unstable();
+    for (name, quantile) in [("p50", 0.5), ("p99", 0.99)] {
+        let exact = delays[(quantile * 1980.0_f64).ceil() as usize - 1] as f64;
+        let told = cell(&found, "percentiles", name, "delay");
+        assert!((told - exact).abs() <= 1e-3 * exact, "{name}: {told} {exact}");
+        let (from, to) =
+            (cell(&found, "percentiles", name, "from"), cell(&found, "percentiles", name, "to"));
+        assert!(from <= told && told <= to, "{from} {told} {to}");
+    }
+    let text = fs::read_to_string(&csv).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (2001, "arrival_ns,delay_ns,verdict"));
+    assert_eq!(lines[1], format!("{START},5000,certain"));
+    assert_eq!(lines[51], format!("{},,lost", START + 50 * 100_000));
+    assert!(fs::read_to_string(&html).unwrap().contains("delay over time"));
+}
+
+#[test]
+fn the_null_path_is_taken_off() {
+    let directory = Directory::new("correct");
+    let [arrivals, departures] = hop(&directory);
+    let null: Vec<_> = (0..2000)
+        .map(|n| (START + i64::from(n) * 100_000 + 1_000 + i64::from(n) % 11, frame(1, n)))
+        .collect();
+    let null = directory.capture("null.pcap", &null);
+    let ran = run(&["delay", "match", &arrivals, &null, "--json", "--quiet"]);
+    let correction = directory.path("null.json");
+    fs::write(&correction, ran.out).unwrap();
+
+    let (_, found) = result(&["delay", "match", &arrivals, &departures, "--correct", &correction]);
+    let corrected = value(&found, "mean delay, corrected");
+    assert!((corrected - (value(&found, "mean delay") - 1_005.0)).abs() < 0.1, "{corrected}");
+    let p50 = cell(&found, "percentiles", "p50", "delay");
+    assert!((cell(&found, "percentiles", "p50", "corrected") - (p50 - 1_005.0)).abs() < 0.1);
+    // What may be nothing is not told.
+    let (_, found) = result(&["delay", "match", &arrivals, &departures, "--correct", "9+-30us"]);
+    assert!(cell(&found, "percentiles", "p50", "corrected").is_nan());
+    assert!(value(&found, "mean delay, corrected").is_nan());
+}
+
+/// The clock behind the hop is an hour ahead, 50 ppm fast, and is set back by 1 ms on the way.
+#[test]
+fn two_clocks() {
+    let directory = Directory::new("clocks");
+    let time = |number: u32| START + i64::from(number) * 1_000_000;
+    let other_clock = |time_ns: i64| {
+        let since = time_ns - START;
+        let step = if since > 12 * SECOND { -SECOND / 1000 } else { 0 };
+        time_ns + 3600 * SECOND + since / 20_000 + step
+    };
+    let arrivals: Vec<_> = (0..20_000).map(|n| (time(n), frame(1, n))).collect();
+    let departures: Vec<_> =
+        (0..20_000).map(|n| (other_clock(time(n) + delay_ns(n)), frame(2, n))).collect();
+    let arrivals = directory.capture("in.pcap", &arrivals);
+    let departures = directory.capture("out.pcap", &departures);
+
+    // By one clock nothing is found within a second.
+    let (_, alone) = result(&["delay", "match", &arrivals, &departures]);
+    assert_eq!(packets(&alone, "lost") + packets(&alone, "under way at the end"), 20_000);
+
+    let (code, found) = result(&["delay", "match", &arrivals, &departures, "--two-clocks"]);
+    assert_eq!((code, packets(&found, "lost")), (0, 0));
+    let segments = found["figures"]["clocks"]["rows"].as_array().unwrap();
+    assert_eq!(segments.len(), 2, "{segments:?}");
+    for segment in segments {
+        let ppm = segment[2].as_f64().unwrap();
+        assert!((ppm - 50.0).abs() < 0.1, "{segment}");
+    }
+    // The fastest takes 5 us, others up to 10 us more.
+    let p50 = cell(&found, "percentiles", "p50", "delay");
+    assert!((p50 - 5_000.0).abs() < 100.0, "{p50}");
+    let error = run(&["delay", "match", "-", &departures, "--two-clocks"]);
+    assert_eq!(error.code, 2);
+    assert!(error.err.contains("give files"), "{}", error.err);
+}
+
+#[test]
+fn a_mirror_holds_both_sides() {
+    let directory = Directory::new("mirror");
+    let mut packets_of_both = Vec::new();
+    for number in 0..100 {
+        let arrived = START + i64::from(number) * 100_000;
+        let mut to_hop = frame(1, number);
+        let mut from_hop = to_hop.clone();
+        to_hop[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9]);
+        from_hop[..12].copy_from_slice(&[2, 0, 0, 0, 0, 5, 2, 0, 0, 0, 0, 1]);
+        packets_of_both.push((arrived, to_hop));
+        packets_of_both.push((arrived + 700, from_hop));
+    }
+    let capture = directory.capture("span.pcap", &packets_of_both);
+    let (code, found) = result(&["delay", "mirror", &capture, "--mac", "02:00:00:00:00:01"]);
+    assert_eq!((code, value(&found, "mean delay")), (0, 700.0));
+    assert_eq!(packets(&found, "matched: no other could be meant"), 100);
+}
+
+#[test]
+fn negative_delays_are_a_bad_answer() {
+    let directory = Directory::new("negative");
+    let [arrivals, departures] = hop(&directory);
+    // The wrong way round.
+    let (code, found) = result(&["delay", "match", &departures, &arrivals]);
+    assert_eq!((code, packets(&found, "matched: no other could be meant")), (1, 1980));
+    let check = &found["checks"][0];
+    assert_eq!((&check["name"], &check["value"]), (&"negative delays".into(), &1980.into()));
+    assert!(found["notes"][0].as_str().unwrap().contains("--two-clocks"), "{}", found["notes"]);
+}
+
+#[test]
+fn what_is_no_capture_is_named() {
+    let directory = Directory::new("errors");
+    let [arrivals, _] = hop(&directory);
+    let ran = run(&["delay", "match", &arrivals, "/no/such.pcap"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("/no/such.pcap: "), "{}", ran.err);
+    let text = directory.path("text.pcap");
+    fs::write(&text, "no capture at all").unwrap();
+    let ran = run(&["delay", "match", &arrivals, &text]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("not a pcap or pcapng file"), "{}", ran.err);
+    let ran = run(&["delay", "match", "-", "-"]);
+    assert!(ran.code == 2 && ran.err.contains("give one of them as a file"), "{}", ran.err);
+}
+
+#[test]
+fn an_oscilloscope_sees_the_wire() {
+    let directory = Directory::new("scope");
+    let signal = Signal { rate: 250e6, ..Signal::default() };
+    let frames: Vec<Vec<u8>> = (0..3).map(|n| frame(1, n)).collect();
+    let times = [20e-6, 120e-6, 230e-6];
+    let delay_s = 7.123_456e-6;
+    let at = |shift: f64, seed| {
+        let sent: Vec<(f64, &[u8])> =
+            times.iter().zip(&frames).map(|(time, octets)| (time + shift, &octets[..])).collect();
+        Signal { seed, ..signal }.record(320e-6, &sent)
+    };
+    let (arrivals, departures) = (at(0.0, 1), at(delay_s, 2));
+    let mut text = String::from("Model,DPO4032\nTIME,CH1,CH2\n");
+    for (i, (a, b)) in arrivals.iter().zip(&departures).enumerate() {
+        text += &format!("{:.9e},{a:.3},{b:.3}\n", i as f64 / signal.rate);
+    }
+    let path = directory.path("tek.csv");
+    fs::write(&path, text).unwrap();
+    let (code, found) = result(&["delay", "scope", &path]);
+    assert_eq!(code, 0);
+    let rows = found["figures"]["frames, one by one"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 3, "{rows:?}");
+    for row in rows {
+        // A sample is 4 ns.
+        let error_ns = row[1].as_f64().unwrap() - delay_s * 1e9;
+        assert!(error_ns.abs() < 1.0, "{row}");
+    }
+    let ran = run(&["delay", "scope", &path, "--channels", "CH1,CH9"]);
+    assert!(ran.code == 2 && ran.err.contains("there are CH1, CH2"), "{}", ran.err);
+}
+
+/// A router between namespaces: what tcpdump sees on either side is matched, packet by packet.
+#[test]
+fn a_router_of_this_kernel() {
+    const PACKETS: u32 = 500;
+    let tcpdump = Command::new("tcpdump").arg("--version").output().is_ok();
+    if !require_all(&[Feature::Root, Feature::Veth]) || !require_that(tcpdump, "tcpdump") {
+        return;
+    }
+    let directory = Directory::new("router");
+    let [sender, router, receiver] =
+        [(); 3].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
+    let address = |net, host| IpAddr::V4(Ipv4Addr::new(10, 9, net, host));
+    for (net, end, near) in [(1, &sender, "eth0"), (2, &receiver, "eth1")] {
+        let far = VethEnd::new(near).namespace(router.namespace());
+        end.create_veth(&VethEnd::new("eth0"), &far).unwrap();
+        for (handle, name, host) in [(end, "eth0", 2), (&router, near, 1)] {
+            handle.set_ipv6(name, false).unwrap();
+            handle.add_address(name, address(net, host), 24).unwrap();
+            handle.set_up(name).unwrap();
+        }
+        end.wait_carrier("eth0", BOUND).unwrap();
+    }
+    let forward = || fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+    router.namespace().run(forward).unwrap().unwrap();
+    route(&sender, address(1, 1));
+    route(&receiver, address(2, 1));
+
+    let bind = |handle: &Handle, at| handle.namespace().run(move || UdpSocket::bind((at, 0)));
+    let reader = bind(&receiver, address(2, 2)).unwrap().unwrap();
+    reader.set_read_timeout(Some(BOUND)).unwrap();
+    let writer = bind(&sender, address(1, 2)).unwrap().unwrap();
+    writer.connect(reader.local_addr().unwrap()).unwrap();
+    // The neighbours know each other before it counts.
+    writer.send(b"first").unwrap();
+    reader.recv(&mut [0; 16]).unwrap();
+
+    let taps = [("eth0", "in.pcap"), ("eth1", "out.pcap")].map(|(interface, name)| {
+        let path = directory.path(name);
+        let mut tcpdump = Command::new("tcpdump");
+        let nano = ["-i", interface, "-n", "-U", "--time-stamp-precision=nano", "-w", &path, "udp"];
+        tcpdump.args(nano).stdin(Stdio::null()).stderr(Stdio::null());
+        (router.namespace().start_in(&mut tcpdump).spawn().unwrap(), path)
+    });
+    // A tap is there when it sees what is sent.
+    let length = |path: &str| fs::metadata(path).map_or(0, |file| file.len());
+    common::wait_for("both taps", || {
+        writer.send(b"probe").unwrap();
+        reader.recv(&mut [0; 16]).unwrap();
+        taps.iter().all(|(_, path)| length(path) > 100)
+    });
+    for number in 0..PACKETS {
+        writer.send(&number.to_be_bytes()).unwrap();
+        reader.recv(&mut [0; 16]).unwrap();
+    }
+    writer.send(b"the last one").unwrap();
+    reader.recv(&mut [0; 16]).unwrap();
+    common::wait_for("the last packet in both captures", || {
+        taps.iter().all(|(_, path)| {
+            let text = fs::read(path).unwrap_or_default();
+            text.windows(12).any(|octets| octets == b"the last one")
+        })
+    });
+    let paths = taps.map(|(mut tcpdump, path)| {
+        tcpdump.kill().unwrap();
+        tcpdump.wait().unwrap();
+        path
+    });
+
+    let (code, found) = result(&["delay", "match", &paths[0], &paths[1]]);
+    assert_eq!((code, packets(&found, "lost")), (0, 0), "{found:#}");
+    assert!(packets(&found, "matched: no other could be meant") > u64::from(PACKETS));
+    // As an independent program has it: the same packets by their IP identification.
+    let tshark = |path: &str| -> Vec<(String, f64)> {
+        let fields = ["-T", "fields", "-e", "ip.id", "-e", "frame.time_epoch"];
+        let told = Command::new("tshark").args(["-r", path]).args(fields).output().unwrap();
+        let text = String::from_utf8(told.stdout).unwrap();
+        let line = |line: &str| {
+            let (id, time) = line.split_once('\t')?;
+            Some((id.to_owned(), time.split('.').nth(1)?.parse::<f64>().ok()?))
+        };
+        text.lines().filter_map(line).collect()
+    };
+    if !require_that(Command::new("tshark").arg("--version").output().is_ok(), "tshark") {
+        return;
+    }
+    let departures: std::collections::HashMap<_, _> = tshark(&paths[1]).into_iter().collect();
+    let mut delays: Vec<f64> = tshark(&paths[0])
+        .iter()
+        .filter_map(|(id, time)| Some((departures.get(id)? - time).rem_euclid(1e9)))
+        .collect();
+    delays.sort_by(f64::total_cmp);
+    let p50 = cell(&found, "percentiles", "p50", "delay");
+    let theirs = delays[delays.len().div_ceil(2) - 1];
+    assert!((p50 - theirs).abs() <= 2e-2 * theirs, "{p50} {theirs}");
+}
+
+/// A default route.
+fn route(handle: &Handle, by: IpAddr) {
+    let mut ip = Command::new("ip");
+    ip.args(["route", "add", "default", "via", &by.to_string()]);
+    let status = handle.namespace().start_in(&mut ip).status().unwrap();
+    assert!(status.success(), "ip route");
+}
