@@ -4,12 +4,11 @@ mod frer;
 mod irq;
 mod port;
 
-use std::fs;
 use std::path::PathBuf;
 
-use onbeat_report::{Outcome, Progress, html};
+use onbeat_report::{Outcome, Progress};
 
-use crate::exit::{Failure, Result};
+use crate::exit::Result;
 use crate::output;
 
 /// Measure, always beside the limit in the same run
@@ -65,11 +64,7 @@ impl Shown {
     fn run(&self, measure: impl FnOnce(&mut Progress) -> onbeat_lab::Result<Outcome>) -> Result {
         output::check_report(self.html.as_deref())?;
         let outcome = measure(&mut Progress::new(self.quiet))?;
-        if let Some(path) = &self.html {
-            fs::write(path, html::render(&outcome)).map_err(|error| {
-                Failure::new(format!("--html: {} cannot be written: {error}", path.display()))
-            })?;
-        }
+        output::write_report(self.html.as_deref(), &outcome)?;
         output::print_outcome(outcome, self.json, false)
     }
 }

@@ -191,19 +191,6 @@ impl Flow {
         (0..packets).for_each(|_| assert_eq!(self.writer.send(&payload).unwrap(), octets));
     }
 
-    /// Sends packets, one after another, until one arrives: what others sent before it has gone.
-    #[allow(dead_code, reason = "the guard's tests use it")]
-    pub(crate) fn arrive(&self) {
-        let deadline = Instant::now() + BOUND;
-        self.reader.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-        self.send(1, 1);
-        while self.reader.recv(&mut [0; 1]).is_err() {
-            assert!(Instant::now() < deadline, "no packet arrives");
-            self.send(1, 1);
-        }
-        self.reader.set_read_timeout(Some(BOUND)).unwrap();
-    }
-
     pub(crate) fn read(&self, packets: u32) {
         let mut room = [0; 2048];
         for _ in 0..packets {

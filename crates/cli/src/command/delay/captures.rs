@@ -10,6 +10,9 @@ use onbeat_delay::pairing::Tally;
 
 use crate::exit::{Failure, Result};
 
+/// Packets fed between two looks at the progress.
+pub(super) const BATCH: u64 = 4096;
+
 /// A capture, whatever wraps it.
 pub(super) type Capture = Reader<Box<dyn Read>>;
 
@@ -33,6 +36,11 @@ pub(super) fn open(path: &Path) -> Result<Capture> {
 pub(super) fn failure(path: &Path, error: impl std::fmt::Display) -> Failure {
     let name = if is_input(path) { "standard input".into() } else { path.display().to_string() };
     Failure::new(format!("{name}: {error}"))
+}
+
+/// How far the work is.
+pub(super) fn progress(what: &str, packets: u64, octets: u64) -> String {
+    format!("{what}: {packets} packets, {} MB", octets / 1_000_000)
 }
 
 /// What of a capture was no use, as notes.

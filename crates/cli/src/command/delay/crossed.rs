@@ -6,10 +6,10 @@ use onbeat_delay::capture::Packet;
 use onbeat_delay::clocks::{Clocks, Envelope, Point};
 use onbeat_delay::matching::{Counts, Event, Matcher, Verdict, Window};
 use onbeat_delay::pairing::{Pair, PairingError, Side, median_difference_ns};
-use onbeat_report::{Cell, Counters, Outcome, Progress, Run};
+use onbeat_report::{Cell, Counters, Progress, Run};
 
 use super::captures::{self, Capture};
-use super::options::{Options, Telling};
+use super::options::Options;
 use super::outcome::{self, Origin};
 use super::sink::Sink;
 use crate::exit::{Failure, Result};
@@ -40,14 +40,18 @@ pub(super) struct Match {
     options: Options,
 }
 
-/// Packets fed between two looks at the progress.
-const BATCH: u64 = 4096;
 /// Packets of each capture that tell what their clocks differ by.
 const TO_COMPARE: u64 = 100_000;
 
 /// What was read of both captures.
 struct Read {
     counts: Counts,
+    notes: Vec<String>,
+}
+
+/// What was seen of two clocks.
+struct TwoClocks {
+    segments: Counters,
     notes: Vec<String>,
 }
 
@@ -68,26 +72,31 @@ impl Match {
         let run = Run::begin("delay-match");
         let mut sink = Sink::new(self.options.csv.as_deref())?;
         let mut progress = Progress::new(self.options.quiet);
-        if self.two_clocks {
-            self.by_two_clocks(run, &mut sink, &mut progress, &telling)
+        let (read, clocks) = if self.two_clocks {
+            let (read, clocks) = self.by_two_clocks(&mut sink, &mut progress)?;
+            (read, Some(clocks))
         } else {
+            let mut take = |event| sink.take(&event);
             let window = self.options.window();
-            let read = self.feed(0, window, &mut progress, "matching", &mut |event| {
-                sink.take(&event);
-            })?;
-            progress.clear();
-            self.tell(run.finish(), &mut sink, &read, Origin::Arrival, &telling)
+            (self.feed(0, window, &mut progress, "matching", &mut take)?, None)
+        };
+        progress.clear();
+        sink.finish()?;
+
+        let mut outcome = run.finish();
+        let origin = if clocks.is_some() { Origin::Fastest } else { Origin::Arrival };
+        if let Some(clocks) = clocks {
+            outcome.figure("clocks", clocks.segments);
+            outcome.notes.extend(clocks.notes);
         }
+        outcome::count(&mut outcome, &read.counts, &self.options);
+        outcome::fill(&mut outcome, &sink, origin, &telling);
+        outcome.notes.extend(read.notes);
+        self.options.tell(outcome)
     }
 
     /// Once to see what the clocks do, and once to measure.
-    fn by_two_clocks(
-        &self,
-        run: Run,
-        sink: &mut Sink,
-        progress: &mut Progress,
-        telling: &Telling,
-    ) -> Result {
+    fn by_two_clocks(&self, sink: &mut Sink, progress: &mut Progress) -> Result<(Read, TwoClocks)> {
         let [mut arrivals, mut departures] = self.open()?;
         let recognition = self.options.recognition();
         let apart_ns = median_difference_ns(
@@ -127,20 +136,19 @@ impl Match {
                 _ => {}
             }
         })?;
-        progress.clear();
-        let mut outcome = run.finish();
-        outcome.figure("clocks", segments(&clocks));
-        outcome.note(
+        let mut notes = vec![
             "two clocks: delays are those above the fastest packet's; how long that took is not to be \
-             known from packets of one direction",
-        );
-        outcome.note(format!(
-            "at first departures were stamped {apart_ns} ns after arrivals, in the median of both starts"
-        ));
+             known from packets of one direction"
+                .to_owned(),
+            format!(
+                "at first departures were stamped {apart_ns} ns after arrivals, in the median of both \
+                 starts"
+            ),
+        ];
         if at_steps > 0 {
-            outcome.note(format!("{at_steps} packets around a step of a clock have no delay"));
+            notes.push(format!("{at_steps} packets around a step of a clock have no delay"));
         }
-        self.tell(outcome, sink, &read, Origin::Fastest, telling)
+        Ok((read, TwoClocks { segments: segments(&clocks), notes }))
     }
 
     fn open(&self) -> Result<[Capture; 2]> {
@@ -171,11 +179,14 @@ impl Match {
         let [arrivals, departures] = self.open()?;
         let mut pair = Pair::new(arrivals, departures, shift_ns, recognition, |_: &Packet<'_>| ());
         let mut matcher = Matcher::new(window);
-        while pair.feed(BATCH, &mut matcher, events).map_err(|error| self.broken(&error))? {
+        while pair
+            .feed(captures::BATCH, &mut matcher, events)
+            .map_err(|error| self.broken(&error))?
+        {
             progress.update(|| {
                 let packets =
                     pair.tally(Side::Arrivals).packets + pair.tally(Side::Departures).packets;
-                format!("{what}: {packets} packets, {} MB", pair.position() / 1_000_000)
+                captures::progress(what, packets, pair.position())
             });
         }
         matcher.finish(events);
@@ -192,21 +203,6 @@ impl Match {
             ));
         }
         Ok(Read { counts: *matcher.counts(), notes })
-    }
-
-    fn tell(
-        &self,
-        mut outcome: Outcome,
-        sink: &mut Sink,
-        read: &Read,
-        origin: Origin,
-        telling: &Telling,
-    ) -> Result {
-        sink.finish()?;
-        outcome::count(&mut outcome, &read.counts, &self.options);
-        outcome::fill(&mut outcome, sink, origin, telling);
-        outcome.notes.extend(read.notes.iter().cloned());
-        self.options.tell(outcome)
     }
 }
 

@@ -72,9 +72,6 @@ impl Side {
     }
 }
 
-/// Packets fed between two looks at the progress.
-const BATCH: u64 = 4096;
-
 impl Mirror {
     pub(super) fn execute(self) -> Result {
         let telling = self.options.check()?;
@@ -88,10 +85,9 @@ impl Mirror {
         let mut matcher = Matcher::new(self.options.window());
         let mut take = |event: Event<()>| sink.take(&event);
         let broken = |error| captures::failure(&self.file, error);
-        while mirror.feed(BATCH, &mut matcher, &mut take).map_err(broken)? {
+        while mirror.feed(captures::BATCH, &mut matcher, &mut take).map_err(broken)? {
             progress.update(|| {
-                let (packets, position) = (mirror.tally().packets, mirror.reader().position());
-                format!("matching: {packets} packets, {} MB", position / 1_000_000)
+                captures::progress("matching", mirror.tally().packets, mirror.reader().position())
             });
         }
         matcher.finish(&mut take);

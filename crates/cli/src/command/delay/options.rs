@@ -6,7 +6,7 @@ use std::time::Duration;
 use onbeat_delay::correction::Correction;
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::Window;
-use onbeat_report::{Figure, Outcome, html};
+use onbeat_report::{Figure, Outcome};
 
 use crate::args::duration;
 use crate::exit::{Failure, Result};
@@ -84,11 +84,7 @@ impl Options {
 
     /// Prints the result, and writes the page.
     pub(super) fn tell(&self, outcome: Outcome) -> Result {
-        if let Some(path) = &self.html {
-            std::fs::write(path, html::render(&outcome)).map_err(|error| {
-                Failure::new(format!("--html: {} cannot be written: {error}", path.display()))
-            })?;
-        }
+        output::write_report(self.html.as_deref(), &outcome)?;
         output::print_outcome(outcome, self.json, false)
     }
 }

@@ -125,7 +125,7 @@ fn percentiles(delays: &Distribution, telling: &Telling) -> Counters {
             found.value_ns.into(),
             known(found.lower_ns),
             known(found.upper_ns),
-            known(delays.pdv_ns(quantile)),
+            known(delays.min_ns().map(|shortest_ns| found.value_ns - shortest_ns)),
         ];
         if let Some(correction) = &telling.correction {
             let reading = correction.delay(found.value_ns as f64, telling.confidence);

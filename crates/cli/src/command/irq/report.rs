@@ -2,12 +2,11 @@
 
 mod outcome;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use onbeat_irq::recording::{self, Reader, Summary, Timelines};
-use onbeat_report::html;
 
 use crate::exit::{Failure, Result};
 use crate::output;
@@ -50,11 +49,7 @@ impl Report {
         let summary = Summary::of(open(&self.file)?, self.partial).map_err(broken)?;
         let lines = Timelines::of(open(&self.file)?, &summary, LINES).map_err(broken)?;
         let outcome = outcome::of(summary, &lines);
-        if let Some(path) = &self.html {
-            fs::write(path, html::render(&outcome)).map_err(|error| {
-                Failure::new(format!("--html: {} cannot be written: {error}", path.display()))
-            })?;
-        }
+        output::write_report(self.html.as_deref(), &outcome)?;
         output::print_outcome(outcome, self.json, false)
     }
 }
