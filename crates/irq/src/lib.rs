@@ -11,6 +11,7 @@
 //! - [`Tracer`]: the ledger in the kernel, by BPF programs on tracepoints.
 //! - [`host`]: how this host keeps processes' time.
 //! - [`statistics`]: what BPF programs cost.
+//! - [`tracepoints`]: what this kernel lets programs see.
 //! - [`guard`]: carries the policy out, with a journal of what it changes.
 
 mod abi;
@@ -29,6 +30,7 @@ pub mod policy;
 #[forbid(unsafe_code)]
 pub mod recording;
 pub mod statistics;
+pub mod tracepoints;
 #[forbid(unsafe_code)]
 pub mod view;
 

@@ -2,17 +2,19 @@
 
 mod captures;
 mod crossed;
+mod hooks;
 mod mirrored;
 mod options;
 mod outcome;
 mod scope;
 mod sink;
+mod stages;
 
 use crate::exit::Result;
 
-/// What packets wait in one hop, from captures, with an honest error and an upper bound
+/// What packets wait in one hop, with an honest error and an upper bound
 ///
-/// A packet that entered a hop - switch, router, host - is found again among those that left it, though
+/// From captures: a packet that entered a hop - switch, router, host - is found again among those that left it, though
 /// the hop wrote its addresses, tags, TTL and checksums anew. The delay between is exact as far as the
 /// time stamps are; what is said of it carries the interval it lies in.
 #[derive(Debug, clap::Args)]
@@ -21,6 +23,7 @@ Examples:
   onbeat delay match in.pcap out.pcap
   onbeat delay mirror span.pcapng --mac 02:00:00:00:00:01 --html delay.html
   onbeat delay scope tek0001.csv
+  onbeat delay hooks eth0 --out eth1 --for 10s
 
 Exit code: 0 it is done, 1 delays were negative (clocks or capture are at fault), 2 it could not run.")]
 pub(crate) struct Arguments {
@@ -33,6 +36,7 @@ enum Delay {
     Match(crossed::Match),
     Mirror(mirrored::Mirror),
     Scope(scope::Scope),
+    Hooks(hooks::Hooks),
 }
 
 impl Arguments {
@@ -41,6 +45,7 @@ impl Arguments {
             Delay::Match(files) => files.execute(),
             Delay::Mirror(file) => file.execute(),
             Delay::Scope(file) => file.execute(),
+            Delay::Hooks(hop) => hop.execute(),
         }
     }
 }

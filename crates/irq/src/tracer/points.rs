@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{FuncProto, Ptr, Typedef};
-
 use crate::error::{Error, Result};
+use crate::tracepoints::Tracepoints;
 
 /// The tracepoints that differ from kernel to kernel.
 #[derive(Debug, Clone, Copy)]
@@ -36,44 +34,10 @@ impl Points {
         if realtime.trim() == "1" {
             return Err(Error::PreemptRt);
         }
-        if !may_trace() {
-            // What libbpf would say of it on standard error helps nobody.
-            let refused = std::io::Error::from_raw_os_error(nix::libc::EPERM);
-            return Err(Error::kernel("load the ledger's programs", refused.into()));
-        }
-        let types = Btf::from_vmlinux().map_err(Error::NoTypes)?;
-        for (name, remedy) in REQUIRED {
-            if arguments(&types, name).is_none() {
-                return Err(Error::NoTracepoint { name, remedy });
-            }
-        }
+        let found = Tracepoints::require(&REQUIRED)?;
         Ok(Self {
-            tcp_probe: arguments(&types, "tcp_probe").is_some(),
-            drops_name_socket: arguments(&types, "kfree_skb").is_some_and(|count| count >= 4),
+            tcp_probe: found.arguments("tcp_probe").is_some(),
+            drops_name_socket: found.arguments("kfree_skb").is_some_and(|count| count >= 4),
         })
     }
-}
-
-/// Whether this process has the capabilities that it takes: CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN.
-/// Where /proc does not say, it is tried.
-fn may_trace() -> bool {
-    const SYS_ADMIN: u32 = 21;
-    const PERFMON: u32 = 38;
-    const BPF: u32 = 39;
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let Some(Ok(set)) = effective.map(|set| u64::from_str_radix(set.trim(), 16)) else {
-        return true;
-    };
-    let has = |capability: u32| set & (1 << capability) != 0;
-    has(SYS_ADMIN) || (has(BPF) && has(PERFMON))
-}
-
-/// How many arguments a tracepoint has; `None` where there is no such tracepoint.
-fn arguments(types: &Btf<'_>, tracepoint: &str) -> Option<usize> {
-    let definition: Typedef<'_> = types.type_by_name(&format!("btf_trace_{tracepoint}"))?;
-    let pointer = Ptr::try_from(definition.next_type()?).ok()?;
-    let prototype = FuncProto::try_from(pointer.next_type()?).ok()?;
-    // The first one is the kernel's own.
-    prototype.len().checked_sub(1)
 }

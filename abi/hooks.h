@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the programs that follow packets through this host and their loader share. Rust types are
+ * generated from this file at build time; nothing here is written twice.
+ */
+#ifndef ONBEAT_ABI_HOOKS_H
+#define ONBEAT_ABI_HOOKS_H
+
+#include <linux/types.h>
+
+/* Where a packet passes, in this order; not every packet passes everywhere. */
+enum hooks_point {
+	HOOKS_ARRIVED,	/* put into a CPU's queue by the device or by RPS */
+	HOOKS_SOFTIRQ,	/* the softirq that found it began, if later than that */
+	HOOKS_RECEIVED, /* the stack begins with it */
+	HOOKS_DECIDED,	/* its route is found, or its socket has it */
+	HOOKS_READ,	/* a process read it */
+	HOOKS_QUEUED,	/* it, or the answer, is given to the device that sends it */
+	HOOKS_STARTED,	/* the driver begins with it */
+	HOOKS_SENT,	/* the driver is done */
+	HOOKS_POINTS,
+};
+
+enum hooks_fate {
+	HOOKS_FORWARDED,
+	HOOKS_ANSWERED,		  /* by a process, on the socket that it was read from */
+	HOOKS_ANSWERED_BY_KERNEL, /* while the kernel was at it: an echo reply */
+	HOOKS_DELIVERED,	  /* read by a process; an answer comes as a packet of its own */
+	HOOKS_DROPPED,
+};
+
+/* What the stack's work on a packet was done in. */
+enum hooks_context {
+	HOOKS_IDLE,	   /* a softirq, on a CPU that had nothing else to do */
+	HOOKS_PROCESS,	   /* a softirq, in the time of the task that ran */
+	HOOKS_KSOFTIRQD,
+	HOOKS_NAPI_THREAD,
+};
+
+/* No time: the packet did not pass there. */
+#define HOOKS_ABSENT 0xffffffffU
+
+/* A packet, as it is told when it is gone. */
+struct hooks_packet {
+	__u64 begin_ns;		    /* CLOCK_MONOTONIC, at the first point */
+	__u32 after_ns[HOOKS_POINTS]; /* since the begin; up to 4.29 s; or HOOKS_ABSENT */
+	__u32 task;		    /* that ran where it was received */
+	char comm[16];		    /* its name */
+	__u32 depth;		    /* packets before it that had come by the same CPU, and were there */
+	__u32 length;		    /* octets, without the Ethernet header */
+	__u32 reason;		    /* why it was dropped, enum skb_drop_reason */
+	__u16 cpu;		    /* that received it */
+	__u16 last_cpu;
+	__u8 fate;    /* enum hooks_fate */
+	__u8 context; /* enum hooks_context */
+	__u16 unused;
+};
+
+/* What a CPU counts. */
+struct hooks_counts {
+	__u64 begun;	 /* packets that came by it */
+	__u64 ended;	 /* of them, packets that are gone */
+	__u64 crowded;	 /* packets that found no room in the table */
+	__u64 forgotten; /* packets that were lost sight of */
+	__u64 untold;	 /* packets gone that found no room in the buffer */
+};
+
+/* Which packets are looked at: those of which all that is said here is true. */
+#define HOOKS_ETHERTYPE 1
+#define HOOKS_PROTOCOL	2
+#define HOOKS_SOURCE	4
+#define HOOKS_TARGET	8
+/* The address, the port: of either end. */
+#define HOOKS_EITHER_ADDRESS 16
+#define HOOKS_SOURCE_PORT    32
+#define HOOKS_TARGET_PORT    64
+#define HOOKS_EITHER_PORT    128
+/* The addresses are of IPv6. */
+#define HOOKS_IPV6 256
+
+struct hooks_filter {
+	__u32 what;
+	__u16 ethertype;
+	__u16 port;
+	__u8 protocol;
+	__u8 unused[3];
+	__u8 address[16];
+};
+
+#endif

@@ -1,0 +1,179 @@
+//! `onbeat delay hooks`
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use onbeat_delay::matching::Verdict;
+use onbeat_hooks::{Counts, Device, Fate, Filter, Hop, Packet, Tracer};
+use onbeat_irq::names::Reasons;
+use onbeat_lab::{clock, interrupt};
+use onbeat_report::{Check, Progress, Run};
+
+use super::options::Show;
+use super::outcome::{self, Origin};
+use super::sink::Sink;
+use super::stages::{Cost, Fates, Group};
+use crate::args::duration;
+use crate::exit::{Failure, Result};
+
+/// Follow every packet through this very host, stage by stage
+///
+/// From where the driver hands a packet that came by IFACE to the kernel, to where a driver has sent it
+/// on, a process has read it, or its answer was sent. Nothing is injected, nothing is patched; what the
+/// programs cost a packet is measured and told. What the NIC and the wire take is not seen.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat delay hooks eth0 --out eth1 --for 10s
+  onbeat delay hooks eth0 --count 100000 --html delay.html -- udp and dst port 862
+
+Exit code: 0 it is done, 2 it could not run (it needs root, and Linux 6.3 with BTF).")]
+pub(super) struct Hooks {
+    /// Where packets come in
+    #[arg(value_name = "IFACE")]
+    arrivals: String,
+    /// Where they leave; any interface, without
+    #[arg(long = "out", value_name = "IFACE")]
+    departures: Option<String>,
+    /// Stop after this time; at Ctrl-C, without
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    length: Option<Duration>,
+    /// Stop after so many packets that left or were read
+    #[arg(short, long, value_name = "NUMBER")]
+    count: Option<NonZeroU64>,
+    #[command(flatten)]
+    show: Show,
+    /// Only these packets: ip, ip6, arp, udp, tcp, icmp, icmp6, ether proto N, ip proto N,
+    /// [src|dst] host ADDRESS, [src|dst] port N, with `and` between them
+    #[arg(last = true, value_name = "FILTER")]
+    filter: Vec<String>,
+}
+
+/// How often packets that are gone are taken from the kernel.
+const LOOK_NS: u64 = 10_000_000;
+/// Packets are told when they are gone; they are put in order of their arrival if they are gone within
+/// this time.
+const ORDER_NS: u64 = 100_000_000;
+
+/// What is seen of a hop.
+struct Seen {
+    left: Group,
+    read: Group,
+    fates: Fates,
+    sink: Sink,
+}
+
+impl Hooks {
+    pub(super) fn execute(self) -> Result {
+        let telling = self.show.check()?;
+        let filter = Filter::parse(self.filter.iter().map(String::as_str))
+            .map_err(|error| Failure::new(error.to_string()))?;
+        let arrivals = Device::find(&self.arrivals)?;
+        let departures = self.departures.as_deref().map(Device::find).transpose()?;
+        let hop = Hop { arrivals, departures, filter };
+
+        let run = Run::begin("delay-hooks");
+        let mut seen = Seen {
+            left: Group::new("packets that left"),
+            read: Group::new("packets that a process read"),
+            fates: Fates::default(),
+            sink: Sink::new(self.show.csv.as_deref())?,
+        };
+        let (counts, cost) = self.follow(&hop, &mut seen)?;
+        seen.sink.finish()?;
+
+        let mut outcome = run.finish();
+        outcome.figure("packets", seen.fates.table(&counts, &Reasons::of_kernel()));
+        outcome::fill(&mut outcome, &seen.sink, Origin::Arrival, &telling);
+        for group in [&seen.left, &seen.read] {
+            group.fill(&mut outcome);
+        }
+        outcome.check(Check::eq("packets that were not told", counts.untold, 0_u64, ""));
+        cost.fill(&mut outcome);
+        for note in self.notes(&hop, &counts, &seen) {
+            outcome.note(note);
+        }
+        self.show.tell(outcome)
+    }
+
+    /// Until the time is over, there were packets enough, or Ctrl-C.
+    fn follow(&self, hop: &Hop, seen: &mut Seen) -> Result<(Counts, Cost)> {
+        let _guard = interrupt::Guard::install();
+        let mut progress = Progress::new(self.show.quiet);
+        let mut tracer = Tracer::start(hop)?;
+        let mut cost = Cost::new();
+        let begun_ns = clock::now_ns();
+        let end_ns = self.length.map(|length| begun_ns + length.as_nanos() as u64);
+        let mut pending: Vec<Packet> = Vec::new();
+        loop {
+            let now_ns = clock::now_ns();
+            cost.watch(&tracer, now_ns)?;
+            let until = end_ns.map_or(now_ns + LOOK_NS, |end_ns| end_ns.min(now_ns + LOOK_NS));
+            let interrupted = interrupt::pause_until(until, || ()).is_err();
+            pending.extend(tracer.take()?);
+            pending.sort_unstable_by_key(|packet| packet.begin_ns);
+            let now_ns = clock::now_ns();
+            let old = pending.partition_point(|packet| packet.begin_ns + ORDER_NS < now_ns);
+            pending.drain(..old).for_each(|packet| seen.packet(&packet));
+            let found = seen.fates.found() + pending.len() as u64;
+            progress.update(|| format!("{found} packets gone"));
+            let enough = self.count.is_some_and(|count| seen.fates.ended_well() >= count.get());
+            if interrupted || enough || end_ns.is_some_and(|end_ns| now_ns >= end_ns) {
+                break;
+            }
+        }
+        tracer.stop();
+        cost.end(&tracer)?;
+        pending.extend(tracer.take()?);
+        pending.sort_unstable_by_key(|packet| packet.begin_ns);
+        pending.iter().for_each(|packet| seen.packet(packet));
+        progress.clear();
+        Ok((tracer.counts()?, cost))
+    }
+
+    fn notes(&self, hop: &Hop, counts: &Counts, seen: &Seen) -> Vec<String> {
+        let mut notes = Vec::new();
+        if hop.arrivals.has_xdp {
+            notes.push(format!(
+                "{} has an XDP program: packets that it sends on itself never come to the hooks",
+                self.arrivals
+            ));
+        }
+        if counts.crowded > 0 {
+            notes.push(format!(
+                "{} packets were not followed, since too many were under way: give a filter",
+                counts.crowded
+            ));
+        }
+        if counts.untold > 0 {
+            notes.push(format!(
+                "{} packets went too fast to be told, and stand in no figure: give a filter",
+                counts.untold
+            ));
+        }
+        if seen.left.is_empty() && !seen.read.is_empty() {
+            notes.push("no packet left: the stages of those that were read say what they waited".into());
+        }
+        notes.push(format!(
+            "a packet's time begins where the driver of {} puts it into a CPU's queue, or where the \
+             stack begins with it",
+            self.arrivals
+        ));
+        notes
+    }
+}
+
+impl Seen {
+    fn packet(&mut self, packet: &Packet) {
+        self.fates.count(packet.fate);
+        match packet.fate {
+            Fate::Forwarded | Fate::Answered | Fate::AnsweredByKernel => {
+                self.left.record(packet);
+                let delay_ns = Some(i64::from(packet.total_ns));
+                self.sink.record(packet.begin_ns as i64, delay_ns, Verdict::Certain);
+            }
+            Fate::Delivered => self.read.record(packet),
+            Fate::Dropped(_) => self.sink.lose(packet.begin_ns as i64),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! What packets waited for inside this host, and what became of them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use onbeat_hooks::{Counts, Fate, Packet, Stage, Tracer};
+use onbeat_irq::names::Reasons;
+use onbeat_irq::statistics::{Runs, Statistics};
+use onbeat_report::distribution::PhaseId;
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Recorder};
+
+use crate::exit::Result;
+
+/// Packets whose story is told.
+const STORIES: usize = 20;
+
+/// What the stages of packets may add up to beside the whole.
+const SUM: f64 = 0.01;
+
+/// Packets of one fate: where they waited, and the story of those that waited longest.
+pub(super) struct Group {
+    name: &'static str,
+    stages: Recorder,
+    phases: [PhaseId; Stage::ALL.len()],
+    sums_ns: [u64; Stage::ALL.len()],
+    counts: [u64; Stage::ALL.len()],
+    packets: u64,
+    total_ns: u64,
+    first_ns: Option<u64>,
+    longest: BinaryHeap<Reverse<Story>>,
+}
+
+/// A packet by how long it took.
+struct Story(Packet);
+
+impl Story {
+    fn key(&self) -> (u32, u64) {
+        (self.0.total_ns, self.0.begin_ns)
+    }
+}
+
+impl PartialEq for Story {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Story {}
+
+impl PartialOrd for Story {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Story {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl Group {
+    pub(super) fn new(name: &'static str) -> Self {
+        let mut stages = Recorder::new();
+        let phases = Stage::ALL.map(|stage| stages.phase(stage.name()));
+        Self {
+            name,
+            stages,
+            phases,
+            sums_ns: Default::default(),
+            counts: Default::default(),
+            packets: 0,
+            total_ns: 0,
+            first_ns: None,
+            longest: BinaryHeap::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    pub(super) fn record(&mut self, packet: &Packet) {
+        self.packets += 1;
+        self.total_ns += u64::from(packet.total_ns);
+        self.first_ns.get_or_insert(packet.begin_ns);
+        for (at, stage_ns) in packet.stages_ns.iter().enumerate() {
+            if let Some(stage_ns) = stage_ns.map(u64::from) {
+                self.stages.record(self.phases[at], stage_ns);
+                self.sums_ns[at] += stage_ns;
+                self.counts[at] += 1;
+            }
+        }
+        self.longest.push(Reverse(Story(*packet)));
+        if self.longest.len() > STORIES {
+            self.longest.pop();
+        }
+    }
+
+    /// Their stages and the longest of them, where there are any.
+    pub(super) fn fill(&self, outcome: &mut Outcome) {
+        if self.is_empty() {
+            return;
+        }
+        let parts: u64 = self.sums_ns.iter().sum();
+        let ratio = parts as f64 / self.total_ns.max(1) as f64;
+        outcome.check(Check::max(
+            format!("{}: sum of the stages beside the whole, off by", self.name),
+            (ratio - 1.0).abs(),
+            SUM,
+            "",
+        ));
+        outcome.figure(format!("{}: stages", self.name), self.table());
+        let mut curves = self.stages.figure();
+        curves.series.retain(|series| series.count > 0);
+        outcome.figure(format!("{}: distribution of stages", self.name), curves);
+        outcome.figure(format!("{}: those that took longest", self.name), self.stories());
+    }
+
+    fn table(&self) -> Counters {
+        let mut table = Counters::new([
+            ("stage", ""),
+            ("packets", ""),
+            ("mean", "ns"),
+            ("share of the whole", "%"),
+            ("p50", "ns"),
+            ("p99", "ns"),
+            ("p99.9", "ns"),
+            ("longest", "ns"),
+        ]);
+        let figure = self.stages.figure();
+        for (at, series) in figure.series.iter().enumerate() {
+            let value = |value: Option<u64>| Cell::from(value.unwrap_or_default());
+            if self.counts[at] == 0 {
+                continue;
+            }
+            table.row([
+                Cell::from(series.name.as_str()),
+                self.counts[at].into(),
+                (self.sums_ns[at] as f64 / self.counts[at] as f64).into(),
+                (100.0 * self.sums_ns[at] as f64 / self.total_ns.max(1) as f64).into(),
+                value(series.p50),
+                value(series.p99),
+                value(series.p99_9),
+                value(series.max),
+            ]);
+        }
+        table
+    }
+
+    fn stories(&self) -> Counters {
+        let mut table = Counters::new([
+            ("at", "s"),
+            ("took", "ns"),
+            ("longest in", ""),
+            ("of that", "ns"),
+            ("received in", ""),
+            ("task there", ""),
+            ("CPUs", ""),
+            ("packets before it", ""),
+            ("size", "octets"),
+        ]);
+        let mut packets: Vec<&Packet> = self.longest.iter().map(|story| &story.0.0).collect();
+        packets.sort_unstable_by_key(|packet| Reverse(packet.total_ns));
+        for packet in packets {
+            let stages = Stage::ALL.iter().zip(packet.stages_ns);
+            let longest = stages.filter_map(|(stage, ns)| Some((ns?, stage))).max_by_key(|s| s.0);
+            let (stage_ns, stage) =
+                longest.map_or((0, ""), |(stage_ns, stage)| (stage_ns, stage.name()));
+            let since_ns = packet.begin_ns.saturating_sub(self.first_ns.unwrap_or_default());
+            table.row([
+                Cell::from(since_ns as f64 / 1e9),
+                u64::from(packet.total_ns).into(),
+                stage.into(),
+                u64::from(stage_ns).into(),
+                packet.context.name().into(),
+                format!("{} [{}]", packet.task_name(), packet.task).into(),
+                match packet.cpu == packet.last_cpu {
+                    true => packet.cpu.to_string().into(),
+                    false => format!("{}, {}", packet.cpu, packet.last_cpu).into(),
+                },
+                u64::from(packet.depth).into(),
+                u64::from(packet.length).into(),
+            ]);
+        }
+        table
+    }
+}
+
+/// How many packets found which end.
+#[derive(Debug, Default)]
+pub(super) struct Fates {
+    forwarded: u64,
+    answered: u64,
+    answered_by_kernel: u64,
+    delivered: u64,
+    dropped: BTreeMap<u32, u64>,
+}
+
+impl Fates {
+    pub(super) fn count(&mut self, fate: Fate) {
+        *match fate {
+            Fate::Forwarded => &mut self.forwarded,
+            Fate::Answered => &mut self.answered,
+            Fate::AnsweredByKernel => &mut self.answered_by_kernel,
+            Fate::Delivered => &mut self.delivered,
+            Fate::Dropped(reason) => self.dropped.entry(reason).or_default(),
+        } += 1;
+    }
+
+    /// Packets that left or were read.
+    pub(super) fn ended_well(&self) -> u64 {
+        self.forwarded + self.answered_by_kernel + self.delivered
+    }
+
+    pub(super) fn found(&self) -> u64 {
+        self.ended_well() + self.dropped.values().sum::<u64>()
+    }
+
+    pub(super) fn table(&self, counts: &Counts, reasons: &Reasons) -> Counters {
+        let mut table = Counters::new(["packets", "number"]);
+        let mut row = |name: String, number: u64| table.row([Cell::from(name), number.into()]);
+        row("came in and were followed".into(), counts.begun.saturating_sub(self.answered));
+        row("forwarded".into(), self.forwarded);
+        row("read by a process".into(), self.delivered);
+        row("of these answered by it".into(), self.answered);
+        row("answered by the kernel".into(), self.answered_by_kernel);
+        for (reason, number) in &self.dropped {
+            row(format!("dropped: {}", reasons.name(*reason)), *number);
+        }
+        row("used up by the kernel, or merged with others".into(), counts.forgotten);
+        row("not seen to leave".into(), counts.begun.saturating_sub(counts.ended));
+        row("not followed for want of room".into(), counts.crowded);
+        row("gone, and not told for want of room".into(), counts.untold);
+        table
+    }
+}
+
+/// The part of the time in which the programs are watched, which costs as much again.
+const WATCHED_NS: u64 = 100_000_000;
+const WATCHED_EVERY_NS: u64 = 1_000_000_000;
+
+/// What the programs take, seen now and then.
+pub(super) struct Cost {
+    under_way: Option<(Statistics, Runs, u64)>,
+    next_ns: u64,
+    until_ns: u64,
+    runs: Runs,
+    packets: u64,
+}
+
+impl Cost {
+    pub(super) fn new() -> Self {
+        let runs = Runs::default();
+        Self { under_way: None, next_ns: 0, until_ns: 0, runs, packets: 0 }
+    }
+
+    /// Begins to watch, or ends it, where it is time for that.
+    pub(super) fn watch(&mut self, tracer: &Tracer, now_ns: u64) -> Result<()> {
+        if self.under_way.is_none() && now_ns >= self.next_ns {
+            let statistics = Statistics::enable()?;
+            self.under_way = Some((statistics, all(tracer)?, tracer.counts()?.begun));
+            self.until_ns = now_ns + WATCHED_NS;
+            self.next_ns = now_ns + WATCHED_EVERY_NS;
+        } else if self.under_way.is_some() && now_ns >= self.until_ns {
+            self.end(tracer)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn end(&mut self, tracer: &Tracer) -> Result<()> {
+        if let Some((_statistics, before, begun)) = self.under_way.take() {
+            let runs = all(tracer)?.since(before);
+            self.runs.count += runs.count;
+            self.runs.time_ns += runs.time_ns;
+            self.packets += tracer.counts()?.begun - begun;
+        }
+        Ok(())
+    }
+
+    pub(super) fn fill(&self, outcome: &mut Outcome) {
+        if self.packets == 0 {
+            return;
+        }
+        let per_packet = |value: u64| value as f64 / self.packets as f64;
+        outcome.figure(
+            "cost of the hooks, per packet",
+            Measurement::new("ns", per_packet(self.runs.time_ns)),
+        );
+        outcome.note(format!(
+            "the hooks ran {:.1} times for each packet that came in, those of other packets among them, \
+             while they were watched ({} packets); the kernel's way to them is not in their time",
+            per_packet(self.runs.count),
+            self.packets
+        ));
+    }
+}
+
+/// What all programs have taken together.
+fn all(tracer: &Tracer) -> Result<Runs> {
+    let mut sum = Runs::default();
+    for (_, runs) in tracer.runs()? {
+        sum.count += runs.count;
+        sum.time_ns += runs.time_ns;
+    }
+    Ok(sum)
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Follows every packet that comes by an interface through this host, at the kernel's own
+ * tracepoints:
+ *
+ *   netif_rx -- softirq_entry -- netif_receive_skb -- fib_table_lookup ------ net_dev_queue ...
+ *                                              \--- sk_data_ready -- read --/
+ *                                    ... net_dev_queue -- net_dev_start_xmit -- net_dev_xmit
+ */
+#include "filter.h"
+#include "state.h"
+#include <bpf/bpf_tracing.h>
+
+/* Where packets come in, and where they leave: interfaces of a network namespace, which is the host. They
+ * leave by any where the index is 0. */
+const volatile __u32 in_device, out_device, netns;
+
+static __always_inline bool is(const struct net_device *device, __u32 index)
+{
+	/* The same number is another interface's elsewhere. */
+	return (!index || (__u32)device->ifindex == index) && device->nd_net.net->ns.inum == netns;
+}
+
+/* Begins with a buffer that has come by a CPU. */
+static __always_inline struct packet *begin(struct cpu *cpu, const struct sk_buff *skb, __u64 now)
+{
+	struct packet *p = claim(cpu, (__u64)skb, now);
+
+	if (!p)
+		return NULL;
+	__builtin_memset(p->at, 0, sizeof(p->at));
+	p->sk = 0;
+	p->cpu = bpf_get_smp_processor_id();
+	p->length = skb->len;
+	p->depth = cpu->counts.begun - cpu->counts.ended;
+	cpu->counts.begun++;
+	return p;
+}
+
+static __always_inline __u8 context_of(const struct cpu *cpu, struct task_struct *task)
+{
+	if (!task->pid)
+		return HOOKS_IDLE;
+	if (!(task->flags & PF_KTHREAD))
+		return HOOKS_PROCESS;
+	if (!cpu->softirq_ns && task->comm[0] == 'n' && task->comm[1] == 'a' && task->comm[2] == 'p')
+		return HOOKS_NAPI_THREAD;
+	return task->comm[0] == 'k' && task->comm[1] == 's' && task->comm[4] == 't' ? HOOKS_KSOFTIRQD :
+										      HOOKS_PROCESS;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry, unsigned int vector)
+{
+	struct cpu *cpu;
+
+	if (vector != NET_RX_SOFTIRQ)
+		return 0;
+	cpu = this_cpu();
+	if (cpu)
+		cpu->softirq_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit, unsigned int vector)
+{
+	struct cpu *cpu;
+
+	if (vector != NET_RX_SOFTIRQ)
+		return 0;
+	cpu = this_cpu();
+	if (cpu) {
+		cpu->softirq_ns = 0;
+		cpu->current = 0;
+	}
+	return 0;
+}
+
+SEC("tp_btf/netif_rx")
+int BPF_PROG(on_netif_rx, struct sk_buff *skb)
+{
+	struct packet *p;
+	struct cpu *cpu;
+	__u64 now;
+
+	if (!is(skb->dev, in_device))
+		return 0;
+	cpu = this_cpu();
+	if (!cpu || !wanted(skb))
+		return 0;
+	now = bpf_ktime_get_ns();
+	p = begin(cpu, skb, now);
+	if (p)
+		p->at[HOOKS_ARRIVED] = now;
+	return 0;
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
+{
+	struct task_struct *task;
+	struct packet *p;
+	struct cpu *cpu;
+	__u64 now;
+
+	if (!is(skb->dev, in_device)) {
+		cpu = this_cpu();
+		/* A bridge passes packets up as its own. */
+		if (cpu && cpu->current != (__u64)skb)
+			cpu->current = 0;
+		return 0;
+	}
+	cpu = this_cpu();
+	if (!cpu)
+		return 0;
+	cpu->current = 0;
+	p = find((__u64)skb);
+	if (p && p->at[HOOKS_RECEIVED]) {
+		/* The buffer was freed where nobody looks, and is used again. */
+		forget(p);
+		release(p);
+		p = NULL;
+	}
+	if (!p && !wanted(skb))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (!p)
+		p = begin(cpu, skb, now);
+	if (!p)
+		return 0;
+	p->at[HOOKS_RECEIVED] = now;
+	if (p->at[HOOKS_ARRIVED] && cpu->softirq_ns)
+		p->at[HOOKS_SOFTIRQ] = cpu->softirq_ns > p->at[HOOKS_ARRIVED] ? cpu->softirq_ns :
+										p->at[HOOKS_ARRIVED];
+	task = bpf_get_current_task_btf();
+	p->task = task->pid;
+	__builtin_memcpy(p->comm, task->comm, sizeof(p->comm));
+	p->context = context_of(cpu, task);
+	cpu->current = (__u64)skb;
+	return 0;
+}
+
+/* The packet that this CPU is at. */
+static __always_inline struct packet *at_hand(struct cpu *cpu)
+{
+	return cpu && cpu->current ? find(cpu->current) : NULL;
+}
+
+SEC("tp_btf/fib_table_lookup")
+int on_fib_table_lookup(void *ctx)
+{
+	struct packet *p = at_hand(this_cpu());
+
+	if (p && !p->at[HOOKS_DECIDED])
+		p->at[HOOKS_DECIDED] = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/fib6_table_lookup")
+int on_fib6_table_lookup(void *ctx)
+{
+	struct packet *p = at_hand(this_cpu());
+
+	if (p && !p->at[HOOKS_DECIDED])
+		p->at[HOOKS_DECIDED] = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline bool is_udp(const struct sock *sk)
+{
+	return sk->sk_type == SOCK_DGRAM && sk->sk_protocol == IPPROTO_UDP;
+}
+
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(on_sk_data_ready, struct sock *sk)
+{
+	struct cpu *cpu = this_cpu();
+	struct queue *queue = NULL;
+	struct packet *p;
+
+	if (!cpu)
+		return 0;
+	p = at_hand(cpu);
+	if (is_udp(sk))
+		queue = bpf_sk_storage_get(&queues, sk, 0, p ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+	if (p) {
+		p->at[HOOKS_DECIDED] = bpf_ktime_get_ns();
+		p->sk = (__u64)sk;
+		cpu->current = 0;
+	}
+	if (queue) {
+		__u64 number = __sync_fetch_and_add(&queue->given, 1);
+
+		queue->skb[number % QUEUED] = p ? p->skb : 0;
+		if (p)
+			p->number = number;
+	}
+	return 0;
+}
+
+/* A process has what its socket was given. */
+static __always_inline void read_by_current(struct packet *p)
+{
+	struct packet *read;
+
+	p->at[HOOKS_READ] = bpf_ktime_get_ns();
+	tell(p, HOOKS_DELIVERED, 0);
+	end(p);
+	read = bpf_task_storage_get(&reads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (read)
+		copy(read, p);
+	release(p);
+}
+
+SEC("tp_btf/skb_copy_datagram_iovec")
+int BPF_PROG(on_skb_copy_datagram_iovec, struct sk_buff *skb)
+{
+	struct packet *p = kept ? find((__u64)skb) : NULL;
+
+	if (p && p->sk)
+		read_by_current(p);
+	return 0;
+}
+
+/*
+ * A datagram was read: the one that as many came after as are still there. Who reads it may meet one that
+ * is on its way in, or another reader; then this is not what was to come by what was read before, and
+ * nothing is told.
+ */
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
+{
+	struct queue *queue;
+	struct packet *p;
+	__u64 number, expected;
+
+	if (!kept || length < 0 || flags & MSG_PEEK || !is_udp(sk))
+		return 0;
+	queue = bpf_sk_storage_get(&queues, sk, 0, 0);
+	if (!queue)
+		return 0;
+	number = queue->given - 1 - sk->sk_receive_queue.qlen -
+		 BPF_CORE_READ((struct udp_sock *)sk, reader_queue.qlen);
+	expected = queue->next;
+	queue->next = number + 1;
+	if (number != expected)
+		return 0;
+	p = find(queue->skb[number % QUEUED]);
+	if (p && p->sk == (__u64)sk && p->number == number)
+		read_by_current(p);
+	return 0;
+}
+
+/* What a socket copies at once is told by its end, before Linux 6.18. */
+SEC("tp_btf/consume_skb")
+int BPF_PROG(on_consume_skb, struct sk_buff *skb)
+{
+	struct packet *p = kept ? find((__u64)skb) : NULL;
+
+	if (!p)
+		return 0;
+	if (p->sk) {
+		read_by_current(p);
+	} else {
+		forget(p);
+		release(p);
+	}
+	return 0;
+}
+
+/* The answer to a packet begins where that one was, in a buffer of its own. */
+static __always_inline void answer(struct cpu *cpu, struct sk_buff *skb, const struct packet *asked, __u8 fate,
+				   __u64 now)
+{
+	struct packet *p = claim(cpu, (__u64)skb, now);
+
+	if (!p)
+		return;
+	copy(p, asked);
+	p->skb = (__u64)skb;
+	p->sk = 0;
+	p->fate = fate;
+	p->at[HOOKS_QUEUED] = now;
+}
+
+/* What a socket of this host sends: perhaps an answer to what came. */
+static __always_inline void sent_by(struct cpu *cpu, struct sk_buff *skb, struct sock *sk)
+{
+	struct packet *asked;
+
+	if (BPF_CORE_READ_BITFIELD(sk, sk_kern_sock)) {
+		asked = at_hand(cpu);
+		if (!asked)
+			return;
+		cpu->current = 0;
+		answer(cpu, skb, asked, HOOKS_ANSWERED_BY_KERNEL, bpf_ktime_get_ns());
+		release(asked);
+		return;
+	}
+	asked = bpf_task_storage_get(&reads, bpf_get_current_task_btf(), 0, 0);
+	if (!asked || asked->sk != (__u64)sk)
+		return;
+	asked->sk = 0;
+	/* Its own end was told when it was read; that of the answer is told when it is sent. */
+	__sync_fetch_and_add(&cpu->counts.begun, 1);
+	asked->cpu = bpf_get_smp_processor_id();
+	answer(cpu, skb, asked, HOOKS_ANSWERED, bpf_ktime_get_ns());
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(on_net_dev_queue, struct sk_buff *skb)
+{
+	struct cpu *cpu = this_cpu();
+	struct packet *p;
+	struct sock *sk;
+
+	if (!cpu || !is(skb->dev, out_device))
+		return 0;
+	sk = skb->sk;
+	p = find((__u64)skb);
+	if (p && (__u32)skb->skb_iif == in_device) {
+		if (!p->at[HOOKS_QUEUED])
+			p->at[HOOKS_QUEUED] = bpf_ktime_get_ns();
+		p->fate = HOOKS_FORWARDED;
+		if (cpu->current == (__u64)skb)
+			cpu->current = 0;
+	} else if (sk) {
+		/* Or the compiler looks into it before it is known to be there. */
+		barrier_var(sk);
+		sent_by(cpu, skb, sk);
+	}
+	return 0;
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(on_net_dev_start_xmit, struct sk_buff *skb, struct net_device *device)
+{
+	struct cpu *cpu = this_cpu();
+	struct packet *p;
+
+	if (!cpu || !is(device, out_device))
+		return 0;
+	p = find((__u64)skb);
+	if (!p || !p->at[HOOKS_QUEUED])
+		return 0;
+	p->at[HOOKS_STARTED] = bpf_ktime_get_ns();
+	/* From here on the buffer may be freed, used again and come in again before the driver is done. */
+	copy(&cpu->leaving, p);
+	release(p);
+	return 0;
+}
+
+SEC("tp_btf/net_dev_xmit")
+int BPF_PROG(on_net_dev_xmit, struct sk_buff *skb, int code)
+{
+	struct cpu *cpu = this_cpu();
+	struct packet *p, *again;
+
+	if (!cpu || cpu->leaving.skb != (__u64)skb)
+		return 0;
+	p = &cpu->leaving;
+	if (code) {
+		/* The driver had no room, and the packet waits on. */
+		again = claim(cpu, (__u64)skb, p->at[HOOKS_STARTED]);
+		if (again)
+			copy(again, p);
+		else
+			forget(p);
+	} else {
+		p->at[HOOKS_SENT] = bpf_ktime_get_ns();
+		tell(p, p->fate, 0);
+		end(p);
+	}
+	p->skb = 0;
+	return 0;
+}
+
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(on_kfree_skb, struct sk_buff *skb, void *location, __u32 reason)
+{
+	struct cpu *cpu = this_cpu();
+	struct packet *p;
+
+	if (!cpu)
+		return 0;
+	if (cpu->leaving.skb == (__u64)skb) {
+		tell(&cpu->leaving, HOOKS_DROPPED, reason);
+		end(&cpu->leaving);
+		cpu->leaving.skb = 0;
+		return 0;
+	}
+	p = find((__u64)skb);
+	if (!p)
+		return 0;
+	tell(p, HOOKS_DROPPED, reason);
+	end(p);
+	release(p);
+	return 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,182 @@
+//! Which packets are looked at: a part of the language of pcap filters.
+
+use std::net::IpAddr;
+
+use crate::abi::hooks_filter;
+
+/// Packets that are looked at: all, unless it says more.
+///
+/// The words of a pcap filter (pcap-filter(7)): `ip`, `ip6`, `arp`, `udp`, `tcp`, `icmp`, `icmp6`,
+/// `ether proto N`, `ip proto N`, `[src|dst] host ADDRESS`, `[src|dst] port N`, with `and` between them.
+/// Each kind of thing is said once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Filter {
+    ethertype: Option<u16>,
+    protocol: Option<u8>,
+    host: Option<(End, IpAddr)>,
+    port: Option<(End, u16)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Source,
+    Target,
+    Either,
+}
+
+/// A filter that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "filter: {0}; it is made of ip, ip6, arp, udp, tcp, icmp, icmp6, ether proto N, ip proto N, [src|dst] \
+     host ADDRESS and [src|dst] port N, with `and` between them"
+)]
+pub struct FilterError(String);
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+impl Filter {
+    /// A filter by its words; all packets where there is none.
+    ///
+    /// # Errors
+    /// Names the words that are not understood, and those that are.
+    pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, FilterError> {
+        let words: Vec<&str> = words.into_iter().flat_map(str::split_whitespace).collect();
+        let mut filter = Self::default();
+        if words.is_empty() {
+            return Ok(filter);
+        }
+        for term in words.split(|word| *word == "and") {
+            filter.add(term)?;
+        }
+        filter.check()
+    }
+
+    fn add(&mut self, term: &[&str]) -> Result<(), FilterError> {
+        match term {
+            ["ip"] => once(&mut self.ethertype, 0x0800, term),
+            ["ip6"] => once(&mut self.ethertype, 0x86dd, term),
+            ["arp"] => once(&mut self.ethertype, 0x0806, term),
+            ["icmp"] => once(&mut self.protocol, 1, term),
+            ["icmp6"] => once(&mut self.protocol, 58, term),
+            ["tcp"] => once(&mut self.protocol, TCP, term),
+            ["udp"] => once(&mut self.protocol, UDP, term),
+            ["ether", "proto", value] => once(&mut self.ethertype, number(value)?, term),
+            ["ip", "proto", value] => once(&mut self.protocol, number(value)?, term),
+            ["host", value] => once(&mut self.host, (End::Either, address(value)?), term),
+            ["src", "host", value] => once(&mut self.host, (End::Source, address(value)?), term),
+            ["dst", "host", value] => once(&mut self.host, (End::Target, address(value)?), term),
+            ["port", value] => once(&mut self.port, (End::Either, number(value)?), term),
+            ["src", "port", value] => once(&mut self.port, (End::Source, number(value)?), term),
+            ["dst", "port", value] => once(&mut self.port, (End::Target, number(value)?), term),
+            [] => Err(FilterError("nothing stands beside \"and\"".into())),
+            _ => Err(FilterError(format!("{:?} is not known", term.join(" ")))),
+        }
+    }
+
+    /// What no packet can be is no filter.
+    fn check(self) -> Result<Self, FilterError> {
+        if self.port.is_some() && !matches!(self.protocol, None | Some(TCP | UDP)) {
+            return Err(FilterError("this protocol has no ports".into()));
+        }
+        let ip = self.protocol.is_some() || self.host.is_some() || self.port.is_some();
+        let other = self.ethertype.is_some_and(|value| value != 0x0800 && value != 0x86dd);
+        let family = self.host.map(|(_, host)| if host.is_ipv6() { 0x86dd } else { 0x0800 });
+        let contrary = family.is_some() && self.ethertype.is_some() && self.ethertype != family;
+        if (ip && other) || contrary {
+            return Err(FilterError("no packet can be all of this".into()));
+        }
+        Ok(self)
+    }
+
+    /// As the programs take it.
+    pub(crate) fn encode(&self) -> hooks_filter {
+        const ETHERTYPE: u32 = 1;
+        const PROTOCOL: u32 = 2;
+        const IPV6: u32 = 256;
+        let mut filter = hooks_filter::default();
+        let mut say = |bit: u32| filter.what |= bit;
+        if self.ethertype.is_some() {
+            say(ETHERTYPE);
+        }
+        if self.protocol.is_some() {
+            say(PROTOCOL);
+        }
+        if let Some((end, host)) = self.host {
+            say([4, 8, 16][end as usize]);
+            say(if host.is_ipv6() { IPV6 } else { 0 });
+        }
+        if let Some((end, _)) = self.port {
+            say([32, 64, 128][end as usize]);
+        }
+        filter.ethertype = self.ethertype.unwrap_or_default();
+        filter.protocol = self.protocol.unwrap_or_default();
+        filter.port = self.port.map_or(0, |(_, port)| port);
+        match self.host {
+            Some((_, IpAddr::V4(address))) => filter.address[..4].copy_from_slice(&address.octets()),
+            Some((_, IpAddr::V6(address))) => filter.address = address.octets(),
+            None => {}
+        }
+        filter
+    }
+}
+
+fn once<T>(place: &mut Option<T>, value: T, term: &[&str]) -> Result<(), FilterError> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(FilterError(format!("{:?} is a second of its kind", term.join(" ")))),
+    }
+}
+
+/// A number, also with 0x.
+fn number<T: TryFrom<u64>>(text: &str) -> Result<T, FilterError> {
+    let value = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    let value = value.ok().and_then(|value| T::try_from(value).ok());
+    value.ok_or_else(|| FilterError(format!("{text:?} is no number that can stand there")))
+}
+
+fn address(text: &str) -> Result<IpAddr, FilterError> {
+    text.parse().map_err(|_| FilterError(format!("{text:?} is no IP address")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Filter, FilterError> {
+        Filter::parse([text])
+    }
+
+    #[test]
+    fn words_of_pcap_filters() {
+        let filter = parsed("udp and src host 10.0.0.1 and dst port 862").unwrap();
+        let encoded = filter.encode();
+        assert_eq!(encoded.what, 2 | 4 | 64);
+        assert_eq!((encoded.protocol, encoded.port), (17, 862));
+        assert_eq!(encoded.address[..5], [10, 0, 0, 1, 0]);
+        assert_eq!(parsed("ether proto 0x88b5").unwrap().encode().ethertype, 0x88b5);
+        assert_eq!(parsed("host 2001:db8::1").unwrap().encode().what, 16 | 256);
+        assert_eq!(Filter::parse([]).unwrap().encode().what, 0);
+        assert_eq!(Filter::parse(["udp", "and port 1"]), Filter::parse(["udp and", "port", "1"]));
+    }
+
+    #[test]
+    fn what_is_no_filter_is_named() {
+        for (text, named) in [
+            ("udp or tcp", "\"udp or tcp\" is not known"),
+            ("udp and", "beside \"and\""),
+            ("port 70000", "\"70000\""),
+            ("host example", "\"example\" is no IP address"),
+            ("udp and tcp", "\"tcp\" is a second"),
+            ("icmp and port 3", "has no ports"),
+            ("arp and udp", "no packet can be"),
+            ("ip6 and host 10.0.0.1", "no packet can be"),
+        ] {
+            let told = parsed(text).unwrap_err().to_string();
+            assert!(told.contains(named), "{text}: {told}");
+        }
+    }
+}

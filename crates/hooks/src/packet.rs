@@ -1,0 +1,253 @@
+//! What is told of a packet that is gone.
+
+use crate::abi::{self, hooks_context, hooks_fate, hooks_point};
+
+/// Stages, in order: each ends where the next begins, so that they add up to the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    /// In a CPU's queue, until the softirq begins that finds it.
+    Softirq,
+    /// In that softirq or thread, behind other packets.
+    Behind,
+    /// In the stack, until its route is found or its socket has it.
+    Protocol,
+    /// In the socket, until a process reads it.
+    Socket,
+    /// At the process, until its answer is given to the device.
+    Process,
+    /// In the stack, until it is given to the device that sends it. Without a route, as in a bridge,
+    /// from the beginning of the stack on.
+    Forward,
+    /// In the queueing discipline.
+    Qdisc,
+    /// At the driver.
+    Driver,
+}
+
+impl Stage {
+    /// All of them, in order.
+    pub const ALL: [Self; 8] = [
+        Self::Softirq,
+        Self::Behind,
+        Self::Protocol,
+        Self::Socket,
+        Self::Process,
+        Self::Forward,
+        Self::Qdisc,
+        Self::Driver,
+    ];
+
+    /// As tables have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Softirq => "until the softirq",
+            Self::Behind => "behind others in it",
+            Self::Protocol => "protocol",
+            Self::Socket => "socket, until read",
+            Self::Process => "process",
+            Self::Forward => "forwarding",
+            Self::Qdisc => "qdisc",
+            Self::Driver => "driver",
+        }
+    }
+}
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// It left.
+    Forwarded,
+    /// A process answered it on the socket that it was read from; its end is the answer's.
+    Answered,
+    /// The kernel answered it at once, as it does echo requests.
+    AnsweredByKernel,
+    /// A process read it. An answer comes as a packet of its own.
+    Delivered,
+    /// It was dropped, for a reason that the kernel has a number for (`enum skb_drop_reason`).
+    Dropped(u32),
+}
+
+/// What the stack's work on a packet was done in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Context {
+    /// A softirq of a CPU that had nothing else to do.
+    Idle,
+    /// A softirq in the time of the task that ran.
+    Process,
+    /// The kernel's thread for softirqs that last.
+    Ksoftirqd,
+    /// A thread of NAPI.
+    NapiThread,
+}
+
+impl Context {
+    /// As tables have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle CPU",
+            Self::Process => "in a task's time",
+            Self::Ksoftirqd => "ksoftirqd",
+            Self::NapiThread => "NAPI thread",
+        }
+    }
+}
+
+/// A packet that is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet {
+    /// When it was first seen, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub begin_ns: u64,
+    /// What it took from its first to its last point, in nanoseconds; at most 4.29 s.
+    pub total_ns: u32,
+    /// What of that each stage took, as in [`Stage::ALL`]; `None` where it did not pass there.
+    pub stages_ns: [Option<u32>; Stage::ALL.len()],
+    /// What became of it.
+    pub fate: Fate,
+    /// What the stack's work on it was done in.
+    pub context: Context,
+    /// The task that ran there.
+    pub task: u32,
+    /// That task's name, up to 15 octets and a zero.
+    pub comm: [u8; 16],
+    /// Packets before it that had come by the same CPU and were still there.
+    pub depth: u32,
+    /// Octets, without the Ethernet header.
+    pub length: u32,
+    /// The CPU that received it.
+    pub cpu: u16,
+    /// The CPU that it was last seen on.
+    pub last_cpu: u16,
+}
+
+impl Packet {
+    /// The name of the task that ran where it was received.
+    #[must_use]
+    pub fn task_name(&self) -> String {
+        let end = self.comm.iter().position(|octet| *octet == 0).unwrap_or(self.comm.len());
+        String::from_utf8_lossy(&self.comm[..end]).into_owned()
+    }
+
+    pub(crate) fn from_octets(octets: &[u8]) -> Option<Self> {
+        let told = abi::packet(octets)?;
+        let read = told.after_ns[hooks_point::HOOKS_READ.0 as usize] != ABSENT;
+        let mut stages_ns = [None; Stage::ALL.len()];
+        let mut last_ns = 0;
+        for (point, after_ns) in told.after_ns.iter().enumerate() {
+            if *after_ns == ABSENT {
+                continue;
+            }
+            // The clock that CPUs share does not go back, but where they read it they may overlap.
+            let stage_ns = after_ns.saturating_sub(last_ns);
+            last_ns = last_ns.max(*after_ns);
+            if let Some(stage) = ending_at(point as u32, read) {
+                stages_ns[stage as usize] = Some(stage_ns);
+            }
+        }
+        if told.after_ns[hooks_point::HOOKS_ARRIVED.0 as usize] == ABSENT {
+            // It begins with the stack, behind which there is no stage.
+            stages_ns[Stage::Behind as usize] = None;
+        }
+        let fate = match hooks_fate(told.fate.into()) {
+            hooks_fate::HOOKS_FORWARDED => Fate::Forwarded,
+            hooks_fate::HOOKS_ANSWERED => Fate::Answered,
+            hooks_fate::HOOKS_ANSWERED_BY_KERNEL => Fate::AnsweredByKernel,
+            hooks_fate::HOOKS_DELIVERED => Fate::Delivered,
+            hooks_fate::HOOKS_DROPPED => Fate::Dropped(told.reason),
+            _ => return None,
+        };
+        let context = match hooks_context(told.context.into()) {
+            hooks_context::HOOKS_IDLE => Context::Idle,
+            hooks_context::HOOKS_KSOFTIRQD => Context::Ksoftirqd,
+            hooks_context::HOOKS_NAPI_THREAD => Context::NapiThread,
+            _ => Context::Process,
+        };
+        Some(Self {
+            begin_ns: told.begin_ns,
+            total_ns: last_ns,
+            stages_ns,
+            fate,
+            context,
+            task: told.task,
+            comm: told.comm.map(|octet| octet as u8),
+            depth: told.depth,
+            length: told.length,
+            cpu: told.cpu,
+            last_cpu: told.last_cpu,
+        })
+    }
+}
+
+/// `HOOKS_ABSENT`: a macro, which type information does not hold.
+const ABSENT: u32 = u32::MAX;
+
+/// The stage that ends at a point.
+fn ending_at(point: u32, read: bool) -> Option<Stage> {
+    Some(match hooks_point(point) {
+        hooks_point::HOOKS_SOFTIRQ => Stage::Softirq,
+        hooks_point::HOOKS_RECEIVED => Stage::Behind,
+        hooks_point::HOOKS_DECIDED => Stage::Protocol,
+        hooks_point::HOOKS_READ => Stage::Socket,
+        hooks_point::HOOKS_QUEUED if read => Stage::Process,
+        hooks_point::HOOKS_QUEUED => Stage::Forward,
+        hooks_point::HOOKS_STARTED => Stage::Qdisc,
+        hooks_point::HOOKS_SENT => Stage::Driver,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn octets(after_ns: [u32; 8], fate: u8) -> Vec<u8> {
+        let mut octets = 1_000_u64.to_ne_bytes().to_vec();
+        octets.extend(after_ns.iter().flat_map(|ns| ns.to_ne_bytes()));
+        octets.extend(7_u32.to_ne_bytes());
+        octets.extend(*b"ksoftirqd/1\0\0\0\0\0");
+        octets.extend([3_u32, 178, 0].iter().flat_map(|value| value.to_ne_bytes()));
+        octets.extend([1_u16, 0].iter().flat_map(|value| value.to_ne_bytes()));
+        octets.extend([fate, 2, 0, 0]);
+        octets
+    }
+
+    #[test]
+    fn stages_add_up_to_the_whole() {
+        let told = octets([0, 5, 20, 50, ABSENT, 90, 91, 300], 0);
+        let packet = Packet::from_octets(&told).unwrap();
+        let sum: u32 = packet.stages_ns.iter().flatten().sum();
+        assert_eq!((packet.total_ns, sum), (300, 300));
+        assert_eq!(packet.stages_ns[Stage::Behind as usize], Some(15));
+        assert_eq!(packet.stages_ns[Stage::Forward as usize], Some(40));
+        assert_eq!(packet.stages_ns[Stage::Process as usize], None);
+        assert_eq!((packet.fate, packet.context), (Fate::Forwarded, Context::Ksoftirqd));
+        assert_eq!(packet.task_name(), "ksoftirqd/1");
+        assert_eq!((packet.depth, packet.length, packet.cpu), (3, 178, 1));
+    }
+
+    #[test]
+    fn what_a_process_answered_was_at_the_process() {
+        let told = octets([ABSENT, ABSENT, 0, 30, 700, 900, 910, 1000], 1);
+        let packet = Packet::from_octets(&told).unwrap();
+        assert_eq!(packet.stages_ns[Stage::Softirq as usize], None);
+        assert_eq!(packet.stages_ns[Stage::Behind as usize], None);
+        assert_eq!(packet.stages_ns[Stage::Socket as usize], Some(670));
+        assert_eq!(packet.stages_ns[Stage::Process as usize], Some(200));
+        assert_eq!(packet.total_ns, 1000);
+    }
+
+    #[test]
+    fn clocks_of_cpus_that_overlap_make_nothing_negative() {
+        let told = octets([0, 5, 3, 50, ABSENT, 40, 60, 61], 0);
+        let packet = Packet::from_octets(&told).unwrap();
+        assert_eq!(packet.stages_ns.iter().flatten().sum::<u32>(), packet.total_ns);
+        assert_eq!(packet.stages_ns[Stage::Forward as usize], Some(0));
+    }
+
+    #[test]
+    fn what_is_not_of_this_version_is_no_packet() {
+        assert_eq!(Packet::from_octets(&octets([0; 8], 9)), None);
+        assert_eq!(Packet::from_octets(&[0; 8]), None);
+    }
+}

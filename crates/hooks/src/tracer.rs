@@ -1,0 +1,270 @@
+//! The programs in the kernel.
+
+use std::cell::Cell;
+use std::fmt;
+use std::mem::offset_of;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
+
+use libbpf_rs::{
+    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
+};
+use onbeat_irq::statistics::Runs;
+use onbeat_irq::tracepoints::Tracepoints;
+use onbeat_irq::{Error, Result};
+use onbeat_netdev::Handle;
+
+use crate::abi::{self, hooks_counts};
+use crate::filter::Filter;
+use crate::packet::Packet;
+
+static HOOKS: &[u8] = onbeat_netdev::bpf_object!("hooks.bpf.o");
+
+onbeat_netdev::bpf_skeleton!(skeleton, "hooks.skel.rs");
+
+use skeleton::types::{bss, rodata};
+
+/// Octets of the buffer for packets that are gone: 190,000 of them.
+const BUFFER: u32 = 16 << 20;
+
+const REQUIRED: [(&str, &str); 11] = [
+    ("softirq_entry", "a kernel with CONFIG_TRACEPOINTS"),
+    ("netif_rx", "a kernel with CONFIG_NET"),
+    ("netif_receive_skb", "a kernel with CONFIG_NET"),
+    ("net_dev_queue", "a kernel with CONFIG_NET"),
+    ("net_dev_start_xmit", "a kernel with CONFIG_NET"),
+    ("net_dev_xmit", "a kernel with CONFIG_NET"),
+    ("skb_copy_datagram_iovec", "a kernel with CONFIG_NET"),
+    ("kfree_skb", "a kernel with CONFIG_NET"),
+    ("consume_skb", "a kernel with CONFIG_NET"),
+    ("sk_data_ready", "Linux 6.3 or later"),
+    ("sock_recv_length", "Linux 6.3 or later"),
+];
+
+/// Tracepoints that not every kernel has; without them a stage is part of the one behind it.
+const OPTIONAL: [(&str, &str); 2] =
+    [("on_fib_table_lookup", "fib_table_lookup"), ("on_fib6_table_lookup", "fib6_table_lookup")];
+
+/// A device, by its index and the inode number of its network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Device {
+    /// The interface's index.
+    pub index: u32,
+    /// The namespace's inode number, as `/proc/self/ns/net` has it.
+    pub netns: u32,
+    /// Whether it has an XDP program, which may send packets on before they come to the hooks.
+    pub has_xdp: bool,
+}
+
+impl Device {
+    /// The device of this name in the caller's network namespace.
+    ///
+    /// # Errors
+    /// Where there is none: names those there are.
+    pub fn find(name: &str) -> Result<Self> {
+        let link = Handle::open()?.link(name)?;
+        let namespace = std::fs::metadata("/proc/thread-self/ns/net")
+            .map_err(|source| Error::System { operation: "see the network namespace", source })?;
+        let has_xdp = link.xdp_program().is_some();
+        Ok(Self { index: link.index, netns: namespace.ino() as u32, has_xdp })
+    }
+}
+
+/// What is followed through this host.
+#[derive(Debug, Clone, Copy)]
+pub struct Hop {
+    /// Where packets come in.
+    pub arrivals: Device,
+    /// Where they leave, of the same network namespace; by any device, without.
+    pub departures: Option<Device>,
+    /// Which of them.
+    pub filter: Filter,
+}
+
+/// Follows every packet of a hop from its start until it is dropped.
+///
+/// Nothing of it outlives the process: no program, no table.
+pub struct Tracer {
+    object: Object,
+    links: Vec<Link>,
+    told: RingBuffer<'static>,
+    /// The callback of the buffer lives as long as the buffer; who polls lends it a place to put things.
+    seen: Rc<Cell<Vec<Packet>>>,
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracer").field("links", &self.links.len()).finish_non_exhaustive()
+    }
+}
+
+/// What was seen since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that came in and were followed. Answers of processes are counted again.
+    pub begun: u64,
+    /// Packets that are gone: they left, were read, answered or dropped, or were forgotten.
+    pub ended: u64,
+    /// Packets that found no room in the table, and were not followed.
+    pub crowded: u64,
+    /// Packets that were lost sight of: merged into others, or used up by the kernel.
+    pub forgotten: u64,
+    /// Packets that are gone, for which there was no room in the buffer when they went.
+    pub untold: u64,
+}
+
+impl Tracer {
+    /// Begins to follow packets.
+    ///
+    /// # Errors
+    /// [`Error::NoTypes`], [`Error::NoTracepoint`]; [`Error::Kernel`] without the right to load
+    /// programs.
+    pub fn start(hop: &Hop) -> Result<Self> {
+        let points = Tracepoints::require(&REQUIRED)?;
+        let failed = |what: &'static str| move |source| kernel(what, source);
+        let mut open = ObjectBuilder::default()
+            .open_memory(HOOKS)
+            .map_err(failed("read the object file of the hooks"))?;
+        set_constants(&mut open, hop);
+        for mut program in open.progs_mut() {
+            let optional = OPTIONAL.iter().find(|(name, _)| program.name() == *name);
+            if optional.is_some_and(|(_, point)| points.arguments(point).is_none()) {
+                program.set_autoload(false);
+            }
+        }
+        let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
+        for mut map in open.maps_mut() {
+            let size = match map.name().to_str() {
+                Some("cpus") => cpus,
+                Some("told") => BUFFER,
+                _ => continue,
+            };
+            map.set_max_entries(size).map_err(failed("size the tables of the hooks"))?;
+        }
+        let object = open.load().map_err(failed("load the programs of the hooks"))?;
+        let seen = Rc::new(Cell::new(Vec::new()));
+        let told = ring(&object, &seen).map_err(failed("open the buffer of the hooks"))?;
+        let mut tracer = Self { object, links: Vec::new(), told, seen };
+        tracer.attach()?;
+        Ok(tracer)
+    }
+
+    /// Attaches all programs, and has them begin at once.
+    fn attach(&mut self) -> Result<()> {
+        for program in self.object.progs_mut().filter(|program| program.autoload()) {
+            let link = program.attach().map_err(|source| {
+                kernel(format!("attach {}", program.name().to_string_lossy()), source)
+            })?;
+            self.links.push(link);
+        }
+        self.keep(true)
+    }
+
+    /// Has the programs, where they are attached, follow packets or leave them alone.
+    fn keep(&self, kept: bool) -> Result<()> {
+        let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
+        let map = map.expect("the object holds it");
+        let mut value = vec![0; map.value_size() as usize];
+        value[offset_of!(bss, kept)] = kept.into();
+        map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
+            .map_err(|source| kernel("tell the hooks to begin or to end", source))
+    }
+
+    /// Hands over the packets that are gone since the call before, in the order in which they went.
+    ///
+    /// # Errors
+    /// Where the kernel does not let us read.
+    pub fn take(&mut self) -> Result<Vec<Packet>> {
+        self.told.consume().map_err(|source| kernel("read the buffer of the hooks", source))?;
+        Ok(self.seen.take())
+    }
+
+    /// Stops; what was told until now can still be taken.
+    pub fn stop(&mut self) {
+        // Where the kernel does not let us, they end with the links, one after another.
+        let _ = self.keep(false);
+        self.links.clear();
+    }
+
+    /// What was seen since the start.
+    ///
+    /// # Errors
+    /// Where the kernel does not let us read.
+    pub fn counts(&self) -> Result<Counts> {
+        let map = self.map("cpus");
+        let mut sum = Counts::default();
+        for cpu in 0..map.max_entries() {
+            let octets = map
+                .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
+                .map_err(|source| kernel("read what the hooks counted", source))?;
+            let Some(hooks_counts { begun, ended, crowded, forgotten, untold }) =
+                octets.as_deref().and_then(abi::counts)
+            else {
+                continue;
+            };
+            sum.begun += begun;
+            sum.ended += ended;
+            sum.crowded += crowded;
+            sum.forgotten += forgotten;
+            sum.untold += untold;
+        }
+        Ok(sum)
+    }
+
+    /// What each of the programs has taken, by name, while
+    /// [`Statistics`](onbeat_irq::statistics::Statistics) were on.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn runs(&self) -> Result<Vec<(String, Runs)>> {
+        let loaded = self.object.progs().filter(|program| program.autoload());
+        let named = loaded.map(|program| {
+            Ok((program.name().to_string_lossy().into_owned(), Runs::of(program.as_fd())?))
+        });
+        named.collect()
+    }
+
+    fn map(&self, name: &str) -> Map<'_> {
+        self.object.maps().find(|map| map.name() == name).expect("the object holds it")
+    }
+}
+
+/// The buffer of packets that are gone.
+fn ring(
+    object: &Object,
+    seen: &Rc<Cell<Vec<Packet>>>,
+) -> std::result::Result<RingBuffer<'static>, libbpf_rs::Error> {
+    let into = Rc::clone(seen);
+    let map = object.maps().find(|map| map.name() == "told").expect("the object holds it");
+    let mut builder = RingBufferBuilder::new();
+    builder.add(&map, move |octets| {
+        let mut packets = into.take();
+        packets.extend(Packet::from_octets(octets));
+        into.set(packets);
+        0
+    })?;
+    builder.build()
+}
+
+fn set_constants(open: &mut OpenObject, hop: &Hop) {
+    for mut map in open.maps_mut() {
+        if map.name().to_string_lossy().ends_with(".rodata") {
+            let value = map.initial_value_mut().expect("constants have initial values");
+            for (at, number) in [
+                (offset_of!(rodata, in_device), hop.arrivals.index),
+                (offset_of!(rodata, out_device), hop.departures.map_or(0, |device| device.index)),
+                (offset_of!(rodata, netns), hop.arrivals.netns),
+            ] {
+                value[at..at + 4].copy_from_slice(&number.to_ne_bytes());
+            }
+            let filter = abi::octets(hop.filter.encode());
+            let at = offset_of!(rodata, filter);
+            value[at..at + filter.len()].copy_from_slice(&filter);
+        }
+    }
+}
+
+fn kernel(what: impl Into<String>, source: libbpf_rs::Error) -> Error {
+    Error::Kernel { what: what.into(), source }
+}
