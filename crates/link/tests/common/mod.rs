@@ -75,6 +75,11 @@ impl Cable {
         they_do
     }
 
+    /// Whether the ends were there before the cable and stay after it: nobody can delete them.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.pair.is_some()
+    }
+
     fn ends(&self) -> [(&Handle, &'static str); 2] {
         [(&self.near, "p0"), (&self.far, "f0")]
     }
@@ -87,6 +92,8 @@ impl Cable {
             // Else it drops frames to others' addresses, of which the far end shows all, and
             // of VLANs that nobody named to it.
             handle.set_promiscuous(end, true).unwrap();
+            // The test before may have changed it.
+            handle.set_mtu(end, 1500).unwrap();
         }
     }
 }
