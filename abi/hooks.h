@@ -37,6 +37,9 @@ enum hooks_context {
 	HOOKS_NAPI_THREAD,
 };
 
+/* Packets that are told at once; fewer where they come slowly, or are not told by a driver. */
+#define HOOKS_BATCH 16
+
 /* No time: the packet did not pass there. */
 #define HOOKS_ABSENT 0xffffffffU
 
@@ -56,13 +59,17 @@ struct hooks_packet {
 	__u16 unused;
 };
 
-/* What a CPU counts. */
-struct hooks_counts {
-	__u64 begun;	 /* packets that came by it */
-	__u64 ended;	 /* of them, packets that are gone */
-	__u64 crowded;	 /* packets that found no room in the table */
-	__u64 forgotten; /* packets that were lost sight of */
-	__u64 untold;	 /* packets gone that found no room in the buffer */
+/* What user space reads of a CPU. */
+struct hooks_cpu {
+	__u64 begun;	  /* packets that came by it */
+	__u64 ended;	  /* of them, packets that are gone, as another CPU saw it */
+	__u64 ended_here; /* and as it saw itself */
+	__u64 crowded;	  /* packets that found no room in the table */
+	__u64 forgotten;  /* packets that were lost sight of */
+	__u64 untold;	  /* packets gone that found no room in the buffer */
+	__u64 waiting_ns; /* since when packets wait to be told together */
+	__u64 waiting;	  /* how many do */
+	struct hooks_packet batch[HOOKS_BATCH];
 };
 
 /* Which packets are looked at: those of which all that is said here is true. */

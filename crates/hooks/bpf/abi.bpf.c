@@ -7,7 +7,7 @@
 #define EXPORT_ENUM(type) enum type type __attribute__((section(".data"), used))
 
 EXPORT(hooks_packet);
-EXPORT(hooks_counts);
+EXPORT(hooks_cpu);
 EXPORT(hooks_filter);
 EXPORT_ENUM(hooks_point);
 EXPORT_ENUM(hooks_fate);

@@ -32,8 +32,8 @@ static __always_inline struct packet *begin(struct cpu *cpu, const struct sk_buf
 	p->sk = 0;
 	p->cpu = bpf_get_smp_processor_id();
 	p->length = skb->len;
-	p->depth = cpu->counts.begun - cpu->counts.ended;
-	cpu->counts.begun++;
+	p->depth = cpu->seen.begun - cpu->seen.ended - cpu->seen.ended_here;
+	cpu->seen.begun++;
 	return p;
 }
 
@@ -200,26 +200,27 @@ int BPF_PROG(on_sk_data_ready, struct sock *sk)
 }
 
 /* A process has what its socket was given. */
-static __always_inline void read_by_current(struct packet *p)
+static __always_inline void read_by_current(struct cpu *cpu, struct packet *p)
 {
 	struct packet *read;
 
 	p->at[HOOKS_READ] = bpf_ktime_get_ns();
-	tell(p, HOOKS_DELIVERED, 0);
+	tell(cpu, p, HOOKS_DELIVERED, 0);
 	end(p);
 	read = bpf_task_storage_get(&reads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (read)
-		copy(read, p);
+		*read = *p;
 	release(p);
 }
 
 SEC("tp_btf/skb_copy_datagram_iovec")
 int BPF_PROG(on_skb_copy_datagram_iovec, struct sk_buff *skb)
 {
-	struct packet *p = kept ? find((__u64)skb) : NULL;
+	struct cpu *cpu = this_cpu();
+	struct packet *p = cpu ? find((__u64)skb) : NULL;
 
 	if (p && p->sk)
-		read_by_current(p);
+		read_by_current(cpu, p);
 	return 0;
 }
 
@@ -231,11 +232,12 @@ int BPF_PROG(on_skb_copy_datagram_iovec, struct sk_buff *skb)
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 {
+	struct cpu *cpu = this_cpu();
 	struct queue *queue;
 	struct packet *p;
 	__u64 number, expected;
 
-	if (!kept || length < 0 || flags & MSG_PEEK || !is_udp(sk))
+	if (!cpu || length < 0 || flags & MSG_PEEK || !is_udp(sk))
 		return 0;
 	queue = bpf_sk_storage_get(&queues, sk, 0, 0);
 	if (!queue)
@@ -248,7 +250,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 		return 0;
 	p = find(queue->skb[number % QUEUED]);
 	if (p && p->sk == (__u64)sk && p->number == number)
-		read_by_current(p);
+		read_by_current(cpu, p);
 	return 0;
 }
 
@@ -256,12 +258,13 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 SEC("tp_btf/consume_skb")
 int BPF_PROG(on_consume_skb, struct sk_buff *skb)
 {
-	struct packet *p = kept ? find((__u64)skb) : NULL;
+	struct cpu *cpu = this_cpu();
+	struct packet *p = cpu ? find((__u64)skb) : NULL;
 
 	if (!p)
 		return 0;
 	if (p->sk) {
-		read_by_current(p);
+		read_by_current(cpu, p);
 	} else {
 		forget(p);
 		release(p);
@@ -274,12 +277,15 @@ static __always_inline void answer(struct cpu *cpu, struct sk_buff *skb, const s
 				   __u64 now)
 {
 	struct packet *p = claim(cpu, (__u64)skb, now);
+	__u32 place;
 
 	if (!p)
 		return;
-	copy(p, asked);
+	place = p->place;
+	*p = *asked;
 	p->skb = (__u64)skb;
 	p->sk = 0;
+	p->place = place;
 	p->fate = fate;
 	p->at[HOOKS_QUEUED] = now;
 }
@@ -303,7 +309,7 @@ static __always_inline void sent_by(struct cpu *cpu, struct sk_buff *skb, struct
 		return;
 	asked->sk = 0;
 	/* Its own end was told when it was read; that of the answer is told when it is sent. */
-	__sync_fetch_and_add(&cpu->counts.begun, 1);
+	__sync_fetch_and_add(&cpu->seen.begun, 1);
 	asked->cpu = bpf_get_smp_processor_id();
 	answer(cpu, skb, asked, HOOKS_ANSWERED, bpf_ktime_get_ns());
 }
@@ -345,34 +351,40 @@ int BPF_PROG(on_net_dev_start_xmit, struct sk_buff *skb, struct net_device *devi
 	if (!p || !p->at[HOOKS_QUEUED])
 		return 0;
 	p->at[HOOKS_STARTED] = bpf_ktime_get_ns();
-	/* From here on the buffer may be freed, used again and come in again before the driver is done. */
-	copy(&cpu->leaving, p);
-	release(p);
+	cpu->leaving = (__u64)skb;
+	cpu->leaving_place = p->place;
+	p->skb = LEAVING;
 	return 0;
+}
+
+/* The packet that this CPU's driver has, where the buffer is its own. */
+static __always_inline struct packet *in_hand(struct cpu *cpu, const struct sk_buff *skb)
+{
+	if (cpu->leaving != (__u64)skb)
+		return NULL;
+	cpu->leaving = 0;
+	return at_place(cpu->leaving_place);
 }
 
 SEC("tp_btf/net_dev_xmit")
 int BPF_PROG(on_net_dev_xmit, struct sk_buff *skb, int code)
 {
 	struct cpu *cpu = this_cpu();
-	struct packet *p, *again;
+	struct packet *p = cpu ? in_hand(cpu, skb) : NULL;
+	__u64 now;
 
-	if (!cpu || cpu->leaving.skb != (__u64)skb)
+	if (!p)
 		return 0;
-	p = &cpu->leaving;
 	if (code) {
 		/* The driver had no room, and the packet waits on. */
-		again = claim(cpu, (__u64)skb, p->at[HOOKS_STARTED]);
-		if (again)
-			copy(again, p);
-		else
-			forget(p);
-	} else {
-		p->at[HOOKS_SENT] = bpf_ktime_get_ns();
-		tell(p, p->fate, 0);
-		end(p);
+		p->skb = (__u64)skb;
+		return 0;
 	}
-	p->skb = 0;
+	now = bpf_ktime_get_ns();
+	p->at[HOOKS_SENT] = now;
+	tell_in_batch(cpu, p, now);
+	end(p);
+	release(p);
 	return 0;
 }
 
@@ -384,16 +396,10 @@ int BPF_PROG(on_kfree_skb, struct sk_buff *skb, void *location, __u32 reason)
 
 	if (!cpu)
 		return 0;
-	if (cpu->leaving.skb == (__u64)skb) {
-		tell(&cpu->leaving, HOOKS_DROPPED, reason);
-		end(&cpu->leaving);
-		cpu->leaving.skb = 0;
-		return 0;
-	}
-	p = find((__u64)skb);
+	p = in_hand(cpu, skb) ?: find((__u64)skb);
 	if (!p)
 		return 0;
-	tell(p, HOOKS_DROPPED, reason);
+	tell(cpu, p, HOOKS_DROPPED, reason);
 	end(p);
 	release(p);
 	return 0;

@@ -17,12 +17,18 @@
 /* A packet that has not been seen for so long is forgotten where its place is wanted. */
 #define FORGET_NS 5000000000ULL
 
+/* Packets wait for each other so long to be told. */
+#define BATCH_NS 10000000ULL
+
 /* Whether packets are followed. The programs come and go one after another; they begin and end at once. */
 volatile bool kept;
 
+/* The driver has it: its buffer may be freed, used again and come in again before the driver is done. */
+#define LEAVING 1
+
 struct packet {
-	/* The address of its buffer: whose the place is. Only who put it there, or a CPU that has the
-	 * buffer in hand, looks at the rest. */
+	/* The address of its buffer, whose the place is, or LEAVING. Only a CPU that has the buffer in
+	 * hand looks at the rest. */
 	__u64 skb;
 	/* The socket that it was given to, and its number there. */
 	__u64 sk;
@@ -32,6 +38,7 @@ struct packet {
 	__u32 depth;
 	char comm[16];
 	__u32 length;
+	__u32 place;
 	__u16 cpu;
 	__u8 fate;
 	__u8 context;
@@ -48,13 +55,14 @@ struct {
 
 /* What a CPU is at. */
 struct cpu {
-	struct hooks_counts counts;
+	struct hooks_cpu seen;
 	/* Since when a softirq receives; 0 while none does. */
 	__u64 softirq_ns;
 	/* The buffer that the stack is at, until it is known what becomes of it. */
 	__u64 current;
-	/* What the driver has in hand. */
-	struct packet leaving;
+	/* The buffer that the driver has, and the place of its packet. */
+	__u64 leaving;
+	__u32 leaving_place;
 } __attribute__((aligned(64)));
 
 /* By number; the loader gives it its size. */
@@ -147,8 +155,12 @@ static __always_inline void end(const struct packet *p)
 {
 	struct cpu *cpu = cpu_of(p->cpu);
 
-	if (cpu)
-		__sync_fetch_and_add(&cpu->counts.ended, 1);
+	if (!cpu)
+		return;
+	if (p->cpu == bpf_get_smp_processor_id())
+		cpu->seen.ended_here++;
+	else
+		__sync_fetch_and_add(&cpu->seen.ended, 1);
 }
 
 static __always_inline void forget(struct packet *p)
@@ -156,7 +168,7 @@ static __always_inline void forget(struct packet *p)
 	struct cpu *cpu = cpu_of(p->cpu);
 
 	if (cpu)
-		__sync_fetch_and_add(&cpu->counts.forgotten, 1);
+		__sync_fetch_and_add(&cpu->seen.forgotten, 1);
 	end(p);
 }
 
@@ -166,16 +178,21 @@ static __always_inline __u64 last_seen(const struct packet *p)
 }
 
 /* Takes a place for a buffer where it is free, or its packet is long forgotten. */
-static __always_inline bool take(struct packet *p, __u64 skb, __u64 now)
+static __always_inline bool take(__u32 place, __u64 skb, __u64 now)
 {
-	__u64 whose = p->skb;
+	struct packet *p = at_place(place);
+	__u64 whose;
 
+	if (!p)
+		return false;
+	whose = p->skb;
 	if (whose && now - last_seen(p) < FORGET_NS)
 		return false;
 	if (__sync_val_compare_and_swap(&p->skb, whose, skb) != whose)
 		return false;
 	if (whose)
 		forget(p);
+	p->place = place;
 	return true;
 }
 
@@ -190,13 +207,11 @@ static __always_inline struct packet *claim(struct cpu *cpu, __u64 skb, __u64 no
 		forget(p);
 		return p;
 	}
-	p = at_place(place);
-	if (p && take(p, skb, now))
-		return p;
-	p = at_place(place ^ 1);
-	if (p && take(p, skb, now))
-		return p;
-	cpu->counts.crowded++;
+	if (take(place, skb, now))
+		return at_place(place);
+	if (take(place ^ 1, skb, now))
+		return at_place(place ^ 1);
+	cpu->seen.crowded++;
 	return NULL;
 }
 
@@ -206,25 +221,12 @@ static __always_inline void release(struct packet *p)
 	*(volatile __u64 *)&p->skb = 0;
 }
 
-static __always_inline void copy(struct packet *to, const struct packet *from)
+/* What is told of a packet whose last point is passed. */
+static __always_inline void describe(struct hooks_packet *out, const struct packet *p, __u8 fate, __u32 reason)
 {
-	__builtin_memcpy(to, from, sizeof(*to));
-}
-
-/* Tells of a packet that is gone; its last point is passed. */
-static __always_inline void tell(const struct packet *p, __u8 fate, __u32 reason)
-{
-	struct hooks_packet *out = bpf_ringbuf_reserve(&told, sizeof(*out), 0);
 	__u64 begin = p->at[HOOKS_ARRIVED] ?: p->at[HOOKS_RECEIVED];
-	struct cpu *cpu;
 	int i;
 
-	if (!out) {
-		cpu = this_cpu();
-		if (cpu)
-			cpu->counts.untold++;
-		return;
-	}
 	out->begin_ns = begin;
 #pragma unroll
 	for (i = 0; i < HOOKS_POINTS; i++) {
@@ -242,8 +244,39 @@ static __always_inline void tell(const struct packet *p, __u8 fate, __u32 reason
 	out->fate = fate;
 	out->context = p->context;
 	out->unused = 0;
-	/* User space looks now and then: waking it would take longer than all the rest. */
+}
+
+/* Tells of a packet that is gone, in any context. User space looks now and then: waking it would take longer
+ * than all the rest. */
+static __always_inline void tell(struct cpu *cpu, const struct packet *p, __u8 fate, __u32 reason)
+{
+	struct hooks_packet *out = bpf_ringbuf_reserve(&told, sizeof(*out), 0);
+
+	if (!out) {
+		cpu->seen.untold++;
+		return;
+	}
+	describe(out, p, fate, reason);
 	bpf_ringbuf_submit(out, BPF_RB_NO_WAKEUP);
+}
+
+/* As tell, where bottom halves are off, so that nobody comes in between: together with others. */
+static __always_inline void tell_in_batch(struct cpu *cpu, const struct packet *p, __u64 now)
+{
+	__u64 waiting = cpu->seen.waiting;
+
+	if (waiting >= HOOKS_BATCH)
+		return;
+	if (!waiting)
+		cpu->seen.waiting_ns = now;
+	describe(&cpu->seen.batch[waiting], p, p->fate, 0);
+	waiting++;
+	if (waiting == HOOKS_BATCH || now - cpu->seen.waiting_ns > BATCH_NS) {
+		if (bpf_ringbuf_output(&told, cpu->seen.batch, waiting * sizeof(cpu->seen.batch[0]), BPF_RB_NO_WAKEUP))
+			cpu->seen.untold += waiting;
+		waiting = 0;
+	}
+	cpu->seen.waiting = waiting;
 }
 
 #endif

@@ -4,27 +4,23 @@ onbeat_netdev::bpf_skeleton!(skeleton, "abi.skel.rs");
 
 pub(crate) use skeleton::types::*;
 
-/// A value of a table, by its octets; `None` where they are too few or too many.
-pub(crate) fn packet(octets: &[u8]) -> Option<hooks_packet> {
-    plain(octets)
+/// A C struct of integers alone: every pattern of octets is a value of it.
+pub(crate) trait Plain: Sized {
+    /// A value by its octets, of which there may be more; `None` where they are too few.
+    fn from_octets(octets: &[u8]) -> Option<Self> {
+        let octets = octets.get(..size_of::<Self>())?;
+        // SAFETY: the length was checked, the read needs no alignment, and every pattern of octets is a
+        // value of the types that this is implemented for.
+        Some(unsafe { std::ptr::read_unaligned(octets.as_ptr().cast()) })
+    }
+
+    /// Its octets, as the kernel reads and writes them.
+    fn octets(&self) -> &[u8] {
+        // SAFETY: the types have no padding: their header has members where it would be.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
 }
 
-/// What a CPU counts is the first of what the table holds of it.
-pub(crate) fn counts(octets: &[u8]) -> Option<hooks_counts> {
-    plain(octets.get(..size_of::<hooks_counts>())?)
-}
-
-/// A C struct by its octets; `T` is one of integers alone.
-fn plain<T>(octets: &[u8]) -> Option<T> {
-    (octets.len() == size_of::<T>()).then(|| {
-        // SAFETY: the length was checked, the read needs no alignment, and the callers' types are C
-        // structs of integers: every pattern of octets is a value of them.
-        unsafe { std::ptr::read_unaligned(octets.as_ptr().cast()) }
-    })
-}
-
-/// The octets of a filter, as the kernel reads them.
-pub(crate) fn octets(filter: hooks_filter) -> [u8; size_of::<hooks_filter>()] {
-    // SAFETY: it is a C struct of integers without padding: 4 + 2 + 2 + 1 + 3 + 16 octets.
-    unsafe { std::mem::transmute(filter) }
-}
+impl Plain for hooks_packet {}
+impl Plain for hooks_cpu {}
+impl Plain for hooks_filter {}

@@ -1,6 +1,6 @@
 //! What is told of a packet that is gone.
 
-use crate::abi::{self, hooks_context, hooks_fate, hooks_point};
+use crate::abi::{Plain, hooks_context, hooks_fate, hooks_packet, hooks_point};
 
 /// Stages, in order: each ends where the next begins, so that they add up to the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -129,8 +129,14 @@ impl Packet {
         String::from_utf8_lossy(&self.comm[..end]).into_owned()
     }
 
-    pub(crate) fn from_octets(octets: &[u8]) -> Option<Self> {
-        let told = abi::packet(octets)?;
+    /// Those that were told together.
+    pub(crate) fn several(octets: &[u8]) -> impl Iterator<Item = Self> + '_ {
+        let told = octets.chunks(size_of::<hooks_packet>()).filter_map(hooks_packet::from_octets);
+        told.filter_map(|told| Self::of(&told))
+    }
+
+    /// `None` where it is of another version.
+    pub(crate) fn of(told: &hooks_packet) -> Option<Self> {
         let read = told.after_ns[hooks_point::HOOKS_READ.0 as usize] != ABSENT;
         let mut stages_ns = [None; Stage::ALL.len()];
         let mut last_ns = 0;
@@ -201,21 +207,17 @@ fn ending_at(point: u32, read: bool) -> Option<Stage> {
 mod tests {
     use super::*;
 
-    fn octets(after_ns: [u32; 8], fate: u8) -> Vec<u8> {
-        let mut octets = 1_000_u64.to_ne_bytes().to_vec();
-        octets.extend(after_ns.iter().flat_map(|ns| ns.to_ne_bytes()));
-        octets.extend(7_u32.to_ne_bytes());
-        octets.extend(*b"ksoftirqd/1\0\0\0\0\0");
-        octets.extend([3_u32, 178, 0].iter().flat_map(|value| value.to_ne_bytes()));
-        octets.extend([1_u16, 0].iter().flat_map(|value| value.to_ne_bytes()));
-        octets.extend([fate, 2, 0, 0]);
-        octets
+    fn told(after_ns: [u32; 8], fate: u8) -> hooks_packet {
+        let comm = b"ksoftirqd/1\0\0\0\0\0".map(|octet| octet as i8);
+        let (begin_ns, task, depth, length, cpu, context) = (1000, 7, 3, 178, 1, 2);
+        let told = hooks_packet { begin_ns, after_ns, task, comm, depth, length, ..Default::default() };
+        hooks_packet { cpu, fate, context, ..told }
     }
 
     #[test]
     fn stages_add_up_to_the_whole() {
-        let told = octets([0, 5, 20, 50, ABSENT, 90, 91, 300], 0);
-        let packet = Packet::from_octets(&told).unwrap();
+        let told = told([0, 5, 20, 50, ABSENT, 90, 91, 300], 0);
+        let packet = Packet::of(&told).unwrap();
         let sum: u32 = packet.stages_ns.iter().flatten().sum();
         assert_eq!((packet.total_ns, sum), (300, 300));
         assert_eq!(packet.stages_ns[Stage::Behind as usize], Some(15));
@@ -228,8 +230,8 @@ mod tests {
 
     #[test]
     fn what_a_process_answered_was_at_the_process() {
-        let told = octets([ABSENT, ABSENT, 0, 30, 700, 900, 910, 1000], 1);
-        let packet = Packet::from_octets(&told).unwrap();
+        let told = told([ABSENT, ABSENT, 0, 30, 700, 900, 910, 1000], 1);
+        let packet = Packet::of(&told).unwrap();
         assert_eq!(packet.stages_ns[Stage::Softirq as usize], None);
         assert_eq!(packet.stages_ns[Stage::Behind as usize], None);
         assert_eq!(packet.stages_ns[Stage::Socket as usize], Some(670));
@@ -239,15 +241,17 @@ mod tests {
 
     #[test]
     fn clocks_of_cpus_that_overlap_make_nothing_negative() {
-        let told = octets([0, 5, 3, 50, ABSENT, 40, 60, 61], 0);
-        let packet = Packet::from_octets(&told).unwrap();
+        let told = told([0, 5, 3, 50, ABSENT, 40, 60, 61], 0);
+        let packet = Packet::of(&told).unwrap();
         assert_eq!(packet.stages_ns.iter().flatten().sum::<u32>(), packet.total_ns);
         assert_eq!(packet.stages_ns[Stage::Forward as usize], Some(0));
     }
 
     #[test]
     fn what_is_not_of_this_version_is_no_packet() {
-        assert_eq!(Packet::from_octets(&octets([0; 8], 9)), None);
-        assert_eq!(Packet::from_octets(&[0; 8]), None);
+        assert_eq!(Packet::of(&told([0; 8], 9)), None);
+        let two = [told([0; 8], 0), told([0; 8], 4)].map(|told| told.octets().to_vec()).concat();
+        assert_eq!(Packet::several(&two).count(), 2);
+        assert_eq!(Packet::several(&two[1..]).count(), 1, "the second is cut off");
     }
 }

@@ -15,7 +15,7 @@ use onbeat_irq::tracepoints::Tracepoints;
 use onbeat_irq::{Error, Result};
 use onbeat_netdev::Handle;
 
-use crate::abi::{self, hooks_counts};
+use crate::abi::{Plain, hooks_cpu};
 use crate::filter::Filter;
 use crate::packet::Packet;
 
@@ -180,11 +180,31 @@ impl Tracer {
         Ok(self.seen.take())
     }
 
-    /// Stops; what was told until now can still be taken.
-    pub fn stop(&mut self) {
+    /// Stops, and hands over all packets that are gone and were not taken yet.
+    ///
+    /// # Errors
+    /// Where the kernel does not let us read.
+    pub fn stop(&mut self) -> Result<Vec<Packet>> {
         // Where the kernel does not let us, they end with the links, one after another.
         let _ = self.keep(false);
         self.links.clear();
+        let mut packets = self.take()?;
+        // What waited to be told together with others.
+        let map = self.map("cpus");
+        for cpu in 0..map.max_entries() {
+            let cpu = self.cpu(&map, cpu)?;
+            let waiting = cpu.batch.iter().take(cpu.waiting as usize);
+            packets.extend(waiting.filter_map(Packet::of));
+        }
+        Ok(packets)
+    }
+
+    /// What is known of a CPU.
+    fn cpu(&self, map: &Map<'_>, cpu: u32) -> Result<hooks_cpu> {
+        let octets = map
+            .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|source| kernel("read what the hooks saw", source))?;
+        Ok(octets.as_deref().and_then(hooks_cpu::from_octets).expect("the table has it"))
     }
 
     /// What was seen since the start.
@@ -195,19 +215,12 @@ impl Tracer {
         let map = self.map("cpus");
         let mut sum = Counts::default();
         for cpu in 0..map.max_entries() {
-            let octets = map
-                .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|source| kernel("read what the hooks counted", source))?;
-            let Some(hooks_counts { begun, ended, crowded, forgotten, untold }) =
-                octets.as_deref().and_then(abi::counts)
-            else {
-                continue;
-            };
-            sum.begun += begun;
-            sum.ended += ended;
-            sum.crowded += crowded;
-            sum.forgotten += forgotten;
-            sum.untold += untold;
+            let cpu = self.cpu(&map, cpu)?;
+            sum.begun += cpu.begun;
+            sum.ended += cpu.ended + cpu.ended_here;
+            sum.crowded += cpu.crowded;
+            sum.forgotten += cpu.forgotten;
+            sum.untold += cpu.untold;
         }
         Ok(sum)
     }
@@ -240,7 +253,7 @@ fn ring(
     let mut builder = RingBufferBuilder::new();
     builder.add(&map, move |octets| {
         let mut packets = into.take();
-        packets.extend(Packet::from_octets(octets));
+        packets.extend(Packet::several(octets));
         into.set(packets);
         0
     })?;
@@ -258,9 +271,9 @@ fn set_constants(open: &mut OpenObject, hop: &Hop) {
             ] {
                 value[at..at + 4].copy_from_slice(&number.to_ne_bytes());
             }
-            let filter = abi::octets(hop.filter.encode());
+            let filter = hop.filter.encode();
             let at = offset_of!(rodata, filter);
-            value[at..at + filter.len()].copy_from_slice(&filter);
+            value[at..at + filter.octets().len()].copy_from_slice(filter.octets());
         }
     }
 }

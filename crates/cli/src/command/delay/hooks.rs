@@ -122,9 +122,8 @@ impl Hooks {
                 break;
             }
         }
-        tracer.stop();
         cost.end(&tracer)?;
-        pending.extend(tracer.take()?);
+        pending.extend(tracer.stop()?);
         pending.sort_unstable_by_key(|packet| packet.begin_ns);
         pending.iter().for_each(|packet| seen.packet(packet));
         progress.clear();
