@@ -1,5 +1,6 @@
 //! `onbeat bench`
 
+mod delay;
 mod frer;
 mod irq;
 mod port;
@@ -30,6 +31,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Bench {
+    Delay(delay::Delay),
     Frer(frer::Frer),
     Irq(irq::Irq),
     Port(port::Port),
@@ -38,6 +40,7 @@ enum Bench {
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
         match self.command {
+            Bench::Delay(delay) => delay.execute(),
             Bench::Frer(frer) => frer.execute(),
             Bench::Irq(irq) => irq.execute(),
             Bench::Port(port) => port.execute(),

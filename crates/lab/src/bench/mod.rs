@@ -1,6 +1,7 @@
 //! Figures, always beside their limit.
 //!
-//! [`port`] measures the real-time port, [`irq`] the interrupt ledger. The other files are the bench `frer`:
+//! [`port`] measures the real-time port, [`irq`] the interrupt ledger, [`single_hop`] the measurement of
+//! delay. The other files are the bench `frer`:
 //!
 //! ```text
 //! source -> talker -> A (redirect | FRER) -> path1, path2 -> B (redirect | FRER) -> listener -> sink
@@ -19,6 +20,7 @@ pub mod port;
 mod programs;
 mod protected;
 mod redirect;
+pub mod single_hop;
 mod talker;
 #[cfg(test)]
 mod tests;

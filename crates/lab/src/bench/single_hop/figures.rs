@@ -1,0 +1,92 @@
+//! From what was found to checks and figures.
+
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
+
+use super::{Options, hooks, matching};
+
+/// Matches that must be right, as a share of those that are told to be certain or in order.
+const RIGHT: f64 = 0.9999;
+
+pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matching::Found) {
+    outcome.check(Check::min(
+        "matches that are right, or told to be ambiguous",
+        found.check.right_share(),
+        RIGHT,
+        "",
+    ));
+    outcome.check(Check::eq(
+        "departures without an arrival",
+        found.counts.unmatched,
+        0_u64,
+        "",
+    ));
+    let packets = options.packets as f64;
+    let rates = |of: fn(&matching::Round) -> f64, per_s: f64| -> Vec<(f64, f64)> {
+        found.rounds.iter().map(|round| (per_s / of(round), per_s / round.plain_s)).collect()
+    };
+    let limit = "plain reading of both files";
+    for (what, of) in [
+        ("matching", (|round| round.matching_s) as fn(&matching::Round) -> f64),
+        ("reading packets", |round| round.reading_s),
+    ] {
+        let figure = Ratio::of_runs("packets/s", &rates(of, packets), limit);
+        outcome.figure(format!("{what}: packets that cross the hop"), figure);
+        let figure = Ratio::of_runs("GB/s", &rates(of, found.octets as f64 / 1e9), limit);
+        outcome.figure(format!("{what}: octets of both captures"), figure);
+    }
+    if let Some(peak) = found.peak {
+        outcome.figure("peak memory while matching", Measurement::new("octets", peak));
+    }
+    let mut table = Counters::new(["packets", "number"]);
+    let (truth, counts) = (&found.truth, &found.counts);
+    for (name, number) in [
+        ("arrived", truth.arrivals),
+        ("lost", truth.lost),
+        ("left twice", truth.duplicates),
+        ("alike in everything", truth.identical),
+        ("found to be lost", counts.lost),
+        ("found to leave again", counts.duplicates),
+        ("matched: no other could be meant", counts.certain),
+        ("matched by order among alike", counts.ordered),
+        ("matched, perhaps with another's", counts.ambiguous),
+    ] {
+        table.row([Cell::from(name), number.into()]);
+    }
+    outcome.figure("packets of the captures", table);
+    outcome.note(
+        "times are those on the CPU; a packet that crosses the hop is read twice, once in each capture",
+    );
+}
+
+pub(super) fn hooks(outcome: &mut Outcome, options: &Options, found: &hooks::Found) {
+    outcome.check(Check::eq("packets that the hooks told", found.told, found.passed, ""));
+    outcome.figure(
+        "packets through a router with the hooks",
+        Ratio::of_runs(
+            "packets/s",
+            &found.rounds.iter().map(|(with, without)| (1e9 / with, 1e9 / without)).collect::<Vec<_>>(),
+            "without them",
+        ),
+    );
+    let added: Vec<f64> = found.rounds.iter().map(|(with, without)| with - without).collect();
+    outcome.figure("what the hooks add to a packet", Measurement::of_runs("ns", &added));
+    let mut table =
+        Counters::new([("program", ""), ("runs", ""), ("of a run", "ns"), ("of a packet", "ns")]);
+    for (program, runs) in found.programs.iter().filter(|(_, runs)| runs.count > 0) {
+        let time_ns = runs.time_ns as f64;
+        table.row([
+            Cell::from(program.as_str()),
+            runs.count.into(),
+            (time_ns / runs.count as f64).into(),
+            (time_ns / found.packets.max(1) as f64).into(),
+        ]);
+    }
+    outcome.figure("time of the hooks' programs, while it is counted", table);
+    outcome.note(format!(
+        "hooks: {} rounds of {} ms on CPU {}; packets of 192 octets by a packet socket, routed, and dropped \
+         behind the router in XDP: no other host's packets are in it",
+        options.rounds,
+        options.slice.as_millis(),
+        found.cpu
+    ));
+}

@@ -1,0 +1,175 @@
+//! A pair of captures whose truth is known, read plainly and matched, on one CPU.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read};
+use std::path::{Path, PathBuf};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use onbeat_delay::capture::{CaptureError, Reader};
+use onbeat_delay::key::Recognition;
+use onbeat_delay::matching::{Counts, Matcher, Window};
+use onbeat_delay::pairing::{Pair, PairingError};
+use onbeat_delay::synthetic::{Check, Traffic, Truth, number_of};
+use onbeat_report::Progress;
+
+use super::super::cpu::Cpus;
+use super::Options;
+use crate::{Error, Result, interrupt};
+
+pub(super) struct Found {
+    pub(super) octets: u64,
+    pub(super) truth: Truth,
+    pub(super) rounds: Vec<Round>,
+    pub(super) counts: Counts,
+    pub(super) check: Check,
+    /// Most memory that the process had while it matched, in octets; `None` where the kernel does not tell.
+    pub(super) peak: Option<u64>,
+}
+
+/// Seconds on the CPU.
+pub(super) struct Round {
+    /// Both files, in pieces.
+    pub(super) plain_s: f64,
+    /// Their packets.
+    pub(super) reading_s: f64,
+    pub(super) matching_s: f64,
+}
+
+/// Packets fed between two looks at the progress.
+const BATCH: u64 = 65_536;
+
+pub(super) fn measure(options: &Options, cpus: &Cpus, progress: &mut Progress) -> Result<Found> {
+    let traffic = Traffic::of(options.packets);
+    progress.update(|| format!("making captures of {} packets", options.packets));
+    let captures = Captures::write(&options.directory, &traffic)?;
+    let _pinned = cpus.pin()?;
+    captures.read_plainly()?;
+    let mut found = Found {
+        octets: captures.octets,
+        truth: captures.truth,
+        rounds: Vec::new(),
+        counts: Counts::default(),
+        check: Check::default(),
+        peak: None,
+    };
+    // From here on the most is counted anew.
+    let _ = fs::write("/proc/self/clear_refs", "5");
+    for round in 0..options.rounds {
+        progress.update(|| format!("matching, round {} of {}", round + 1, options.rounds));
+        let plain_s = timed(|| captures.read_plainly())?;
+        let reading_s = timed(|| captures.read_packets())?;
+        let matching_s = timed(|| {
+            (found.counts, found.check) = captures.matched(&traffic)?;
+            Ok(())
+        })?;
+        found.rounds.push(Round { plain_s, reading_s, matching_s });
+    }
+    found.peak = peak();
+    Ok(found)
+}
+
+/// Two files, gone with this.
+struct Captures {
+    directory: PathBuf,
+    arrivals: PathBuf,
+    departures: PathBuf,
+    octets: u64,
+    truth: Truth,
+}
+
+impl Captures {
+    fn write(directory: &Path, traffic: &Traffic) -> Result<Self> {
+        let directory = directory.join(format!("onbeat-bench-{}", std::process::id()));
+        let failed = |error| Error::io(format!("write captures to {}", directory.display()), error);
+        fs::create_dir(&directory).map_err(failed)?;
+        let mut captures = Self {
+            arrivals: directory.join("arrivals.pcap"),
+            departures: directory.join("departures.pcap"),
+            directory: directory.clone(),
+            octets: 0,
+            truth: Truth::default(),
+        };
+        let create = |path: &Path| File::create(path).map(|file| BufWriter::with_capacity(1 << 20, file));
+        let write = || {
+            let truth = traffic.write(create(&captures.arrivals)?, create(&captures.departures)?)?;
+            let lengths = [&captures.arrivals, &captures.departures].map(fs::metadata);
+            let [arrivals, departures] = lengths;
+            Ok((truth, arrivals?.len() + departures?.len()))
+        };
+        (captures.truth, captures.octets) = write().map_err(failed)?;
+        Ok(captures)
+    }
+
+    fn open(&self) -> Result<[File; 2]> {
+        let open = |path: &Path| {
+            File::open(path).map_err(|error| Error::io(format!("read {}", path.display()), error))
+        };
+        Ok([open(&self.arrivals)?, open(&self.departures)?])
+    }
+
+    fn read_plainly(&self) -> Result<()> {
+        let mut buffer = vec![0; 64 * 1024];
+        for mut file in self.open()? {
+            let mut read = || file.read(&mut buffer);
+            while read().map_err(|error| Error::io("read a capture", error))? > 0 {
+                interrupt::check()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_packets(&self) -> Result<()> {
+        for file in self.open()? {
+            let mut reader = Reader::new(file).map_err(unreadable)?;
+            while reader.next_packet().map_err(unreadable)?.is_some() {}
+            interrupt::check()?;
+        }
+        Ok(())
+    }
+
+    fn matched(&self, traffic: &Traffic) -> Result<(Counts, Check)> {
+        let window = Window { longest_ns: traffic.longest_ns(), ..Window::default() };
+        let mut matcher = Matcher::new(window);
+        let mut check = Check::default();
+        let [arrivals, departures] = self.open()?.map(Reader::new);
+        let (arrivals, departures) = (arrivals.map_err(unreadable)?, departures.map_err(unreadable)?);
+        let mut pair = Pair::new(arrivals, departures, 0, Recognition::default(), number_of);
+        let failed = |error: PairingError| unreadable(error.error);
+        while pair.feed(BATCH, &mut matcher, &mut |event| check.event(&event)).map_err(failed)? {
+            interrupt::check()?;
+        }
+        matcher.finish(&mut |event| check.event(&event));
+        Ok((*matcher.counts(), check))
+    }
+}
+
+impl Drop for Captures {
+    fn drop(&mut self) {
+        // What is left is in the directory for temporary files.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn unreadable(error: CaptureError) -> Error {
+    Error::io("read a capture of the bench", io::Error::other(error))
+}
+
+/// How long the work was on a CPU, in seconds: what else the machine does is not in it.
+fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let before = on_cpu_s();
+    work()?;
+    Ok(on_cpu_s() - before)
+}
+
+fn on_cpu_s() -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).expect("a thread's own times can be asked for");
+    (usage.user_time() + usage.system_time()).num_nanoseconds() as f64 / 1e9
+}
+
+fn peak() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib * 1024)
+}
