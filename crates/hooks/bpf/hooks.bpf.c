@@ -37,13 +37,13 @@ static __always_inline struct packet *begin(struct cpu *cpu, const struct sk_buf
 	return p;
 }
 
-static __always_inline __u8 context_of(const struct cpu *cpu, struct task_struct *task)
+static __always_inline __u8 context_of(struct task_struct *task)
 {
 	if (!task->pid)
 		return HOOKS_IDLE;
 	if (!(task->flags & PF_KTHREAD))
 		return HOOKS_PROCESS;
-	if (!cpu->softirq_ns && task->comm[0] == 'n' && task->comm[1] == 'a' && task->comm[2] == 'p')
+	if (task->comm[0] == 'n' && task->comm[1] == 'a' && task->comm[2] == 'p' && task->comm[4] == '/')
 		return HOOKS_NAPI_THREAD;
 	return task->comm[0] == 'k' && task->comm[1] == 's' && task->comm[4] == 't' ? HOOKS_KSOFTIRQD :
 										      HOOKS_PROCESS;
@@ -59,21 +59,6 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
 	cpu = this_cpu();
 	if (cpu)
 		cpu->softirq_ns = bpf_ktime_get_ns();
-	return 0;
-}
-
-SEC("tp_btf/softirq_exit")
-int BPF_PROG(on_softirq_exit, unsigned int vector)
-{
-	struct cpu *cpu;
-
-	if (vector != NET_RX_SOFTIRQ)
-		return 0;
-	cpu = this_cpu();
-	if (cpu) {
-		cpu->softirq_ns = 0;
-		cpu->current = 0;
-	}
 	return 0;
 }
 
@@ -130,13 +115,14 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	if (!p)
 		return 0;
 	p->at[HOOKS_RECEIVED] = now;
-	if (p->at[HOOKS_ARRIVED] && cpu->softirq_ns)
+	/* In a thread there is none, and the last one was before. */
+	if (p->at[HOOKS_ARRIVED])
 		p->at[HOOKS_SOFTIRQ] = cpu->softirq_ns > p->at[HOOKS_ARRIVED] ? cpu->softirq_ns :
 										p->at[HOOKS_ARRIVED];
 	task = bpf_get_current_task_btf();
 	p->task = task->pid;
 	__builtin_memcpy(p->comm, task->comm, sizeof(p->comm));
-	p->context = context_of(cpu, task);
+	p->context = context_of(task);
 	cpu->current = (__u64)skb;
 	return 0;
 }

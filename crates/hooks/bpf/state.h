@@ -56,9 +56,9 @@ struct {
 /* What a CPU is at. */
 struct cpu {
 	struct hooks_cpu seen;
-	/* Since when a softirq receives; 0 while none does. */
+	/* When a softirq began to receive, the last time. */
 	__u64 softirq_ns;
-	/* The buffer that the stack is at, until it is known what becomes of it. */
+	/* The buffer that the stack is at, until it is known what becomes of it, or it is freed. */
 	__u64 current;
 	/* The buffer that the driver has, and the place of its packet. */
 	__u64 leaving;

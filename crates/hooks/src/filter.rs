@@ -113,7 +113,9 @@ impl Filter {
         filter.protocol = self.protocol.unwrap_or_default();
         filter.port = self.port.map_or(0, |(_, port)| port);
         match self.host {
-            Some((_, IpAddr::V4(address))) => filter.address[..4].copy_from_slice(&address.octets()),
+            Some((_, IpAddr::V4(address))) => {
+                filter.address[..4].copy_from_slice(&address.octets())
+            }
             Some((_, IpAddr::V6(address))) => filter.address = address.octets(),
             None => {}
         }

@@ -210,7 +210,8 @@ mod tests {
     fn told(after_ns: [u32; 8], fate: u8) -> hooks_packet {
         let comm = b"ksoftirqd/1\0\0\0\0\0".map(|octet| octet as i8);
         let (begin_ns, task, depth, length, cpu, context) = (1000, 7, 3, 178, 1, 2);
-        let told = hooks_packet { begin_ns, after_ns, task, comm, depth, length, ..Default::default() };
+        let told =
+            hooks_packet { begin_ns, after_ns, task, comm, depth, length, ..Default::default() };
         hooks_packet { cpu, fate, context, ..told }
     }
 

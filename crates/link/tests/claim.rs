@@ -146,7 +146,9 @@ fn a_nic_that_was_to_stamp_does_so_no_more_when_it_is_given_back() {
         return;
     }
     let during = claim.stamp_by_hardware().unwrap();
-    assert_eq!(during, HardwareStamps { tx: true, rx_filter: HardwareStamps::ALL });
+    // Of what comes, all or nothing: some stamp only PTP.
+    let all_or_nothing = [HardwareStamps::ALL, HardwareStamps::NONE];
+    assert!(during.tx && all_or_nothing.contains(&during.rx_filter), "{during:?}");
     assert_ne!(before, Some(during));
     for feature in [Has::TransmitStamp, Has::ReceiveStamp, Has::NicTime] {
         open().require_native(feature).unwrap();
@@ -162,7 +164,9 @@ fn a_nic_stamps_by_its_own_clock() {
     }
     let (cable, directory) = (Cable::new(), Directory::new("clock"));
     let claim = Claim::take(cable.near.namespace(), "p0", &directory.0).unwrap();
-    claim.stamp_by_hardware().unwrap();
+    let stamps = claim.stamp_by_hardware().unwrap();
+    // Some stamp all that leaves, and of what comes only PTP.
+    let all_that_comes = stamps.rx_filter == HardwareStamps::ALL;
     let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
     let mut port = PacketPort::open(claim.namespace(), claim.interface(), options).unwrap();
     let inside = Handle::in_namespace(claim.namespace()).unwrap();
@@ -190,7 +194,11 @@ fn a_nic_stamps_by_its_own_clock() {
         peer.send(&frame(mac, mac, b"in"));
         assert!(port.wait(port.now().after(bound)).unwrap());
         let received = port.receive().unwrap().unwrap();
-        check(&port, received.stamp);
+        if all_that_comes {
+            check(&port, received.stamp);
+        } else {
+            assert_eq!(received.stamp.source, StampSource::Software);
+        }
         port.release(received);
     }
 }

@@ -151,7 +151,9 @@ impl Hooks {
             ));
         }
         if seen.left.is_empty() && !seen.read.is_empty() {
-            notes.push("no packet left: the stages of those that were read say what they waited".into());
+            notes.push(
+                "no packet left: the stages of those that were read say what they waited".into(),
+            );
         }
         notes.push(format!(
             "a packet's time begins where the driver of {} puts it into a CPU's queue, or where the \

@@ -14,12 +14,7 @@ pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matchin
         RIGHT,
         "",
     ));
-    outcome.check(Check::eq(
-        "departures without an arrival",
-        found.counts.unmatched,
-        0_u64,
-        "",
-    ));
+    outcome.check(Check::eq("departures without an arrival", found.counts.unmatched, 0_u64, ""));
     let packets = options.packets as f64;
     let rates = |of: fn(&matching::Round) -> f64, per_s: f64| -> Vec<(f64, f64)> {
         found.rounds.iter().map(|round| (per_s / of(round), per_s / round.plain_s)).collect()
@@ -64,7 +59,11 @@ pub(super) fn hooks(outcome: &mut Outcome, options: &Options, found: &hooks::Fou
         "packets through a router with the hooks",
         Ratio::of_runs(
             "packets/s",
-            &found.rounds.iter().map(|(with, without)| (1e9 / with, 1e9 / without)).collect::<Vec<_>>(),
+            &found
+                .rounds
+                .iter()
+                .map(|(with, without)| (1e9 / with, 1e9 / without))
+                .collect::<Vec<_>>(),
             "without them",
         ),
     );

@@ -90,9 +90,11 @@ impl Captures {
             octets: 0,
             truth: Truth::default(),
         };
-        let create = |path: &Path| File::create(path).map(|file| BufWriter::with_capacity(1 << 20, file));
+        let create =
+            |path: &Path| File::create(path).map(|file| BufWriter::with_capacity(1 << 20, file));
         let write = || {
-            let truth = traffic.write(create(&captures.arrivals)?, create(&captures.departures)?)?;
+            let truth =
+                traffic.write(create(&captures.arrivals)?, create(&captures.departures)?)?;
             let lengths = [&captures.arrivals, &captures.departures].map(fs::metadata);
             let [arrivals, departures] = lengths;
             Ok((truth, arrivals?.len() + departures?.len()))
@@ -133,7 +135,8 @@ impl Captures {
         let mut matcher = Matcher::new(window);
         let mut check = Check::default();
         let [arrivals, departures] = self.open()?.map(Reader::new);
-        let (arrivals, departures) = (arrivals.map_err(unreadable)?, departures.map_err(unreadable)?);
+        let (arrivals, departures) =
+            (arrivals.map_err(unreadable)?, departures.map_err(unreadable)?);
         let mut pair = Pair::new(arrivals, departures, 0, Recognition::default(), number_of);
         let failed = |error: PairingError| unreadable(error.error);
         while pair.feed(BATCH, &mut matcher, &mut |event| check.event(&event)).map_err(failed)? {

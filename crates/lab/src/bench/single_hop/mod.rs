@@ -48,8 +48,9 @@ impl Default for Options {
 
 impl Options {
     fn check(&self) -> Result<()> {
-        let refuse =
-            |option, reason: &str| Err(Error::Option { option, value: "0".into(), reason: reason.into() });
+        let refuse = |option, reason: &str| {
+            Err(Error::Option { option, value: "0".into(), reason: reason.into() })
+        };
         if self.packets == 0 {
             return refuse("packets", "a pair of captures has at least one");
         }

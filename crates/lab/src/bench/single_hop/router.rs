@@ -31,6 +31,8 @@ const BOUND: Duration = Duration::from_secs(10);
 
 pub(super) struct Router {
     router: Handle,
+    /// Where packets end: gone with its handle.
+    _receiver: Handle,
     socket: PacketSocket,
     headers: Vec<[u8; HEADERS]>,
     payload: Vec<u8>,
@@ -42,8 +44,7 @@ impl Router {
     pub(super) fn new() -> Result<Self> {
         let host = || Handle::in_namespace(&Namespace::with_loopback()?);
         let (sender, router, receiver) = (host()?, host()?, host()?);
-        let ends =
-            [(&sender, ARRIVES, net(1, 1)), (&receiver, LEAVES, net(2, 1))];
+        let ends = [(&sender, ARRIVES, net(1, 1)), (&receiver, LEAVES, net(2, 1))];
         for (host, near, address) in ends {
             let far = VethEnd::new(near).namespace(router.namespace());
             host.create_veth(&VethEnd::new("eth0"), &far)?;
@@ -70,6 +71,7 @@ impl Router {
             headers: vec![header; BATCH],
             payload: vec![0; FRAME - HEADERS],
             router,
+            _receiver: receiver,
             programs,
             _sink: sink,
         })
