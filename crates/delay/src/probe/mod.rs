@@ -13,7 +13,9 @@
 mod profile;
 mod reflect;
 mod sender;
+mod sessions;
 
 pub use profile::{Course, Profile, Stretch};
 pub use reflect::{Answer, Unanswered, reflect};
 pub use sender::{Counts, Received, Sample, Sender, Session, Stray};
+pub use sessions::Sessions;

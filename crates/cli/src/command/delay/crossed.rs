@@ -70,8 +70,8 @@ impl Match {
             ));
         }
         let run = Run::begin("delay-match");
-        let mut sink = Sink::new(self.options.csv.as_deref())?;
-        let mut progress = Progress::new(self.options.quiet);
+        let mut sink = Sink::new(self.options.show.csv.as_deref())?;
+        let mut progress = Progress::new(self.options.show.quiet);
         let (read, clocks) = if self.two_clocks {
             let (read, clocks) = self.by_two_clocks(&mut sink, &mut progress)?;
             (read, Some(clocks))
@@ -92,7 +92,7 @@ impl Match {
         outcome::count(&mut outcome, &read.counts, &self.options);
         outcome::fill(&mut outcome, &sink, origin, &telling);
         outcome.notes.extend(read.notes);
-        self.options.tell(outcome)
+        self.options.show.tell(outcome)
     }
 
     /// Once to see what the clocks do, and once to measure.

@@ -77,8 +77,8 @@ impl Mirror {
         let telling = self.options.check()?;
         let sides = self.side.sides()?;
         let run = Run::begin("delay-mirror");
-        let mut sink = Sink::new(self.options.csv.as_deref())?;
-        let mut progress = Progress::new(self.options.quiet);
+        let mut sink = Sink::new(self.options.show.csv.as_deref())?;
+        let mut progress = Progress::new(self.options.show.quiet);
         let recognition = self.options.recognition();
         let capture = captures::open(&self.file)?;
         let mut mirror = Mirrored::new(capture, sides, recognition, |_: &Packet<'_>| ());
@@ -110,7 +110,7 @@ impl Mirror {
             reader.without_time(),
             &recognition,
         ));
-        self.options.tell(outcome)
+        self.options.show.tell(outcome)
     }
 }
 

@@ -27,6 +27,13 @@ pub(super) struct Options {
     /// Look at so many octets of a packet, from the start of the IP header on, for captures that are cut
     #[arg(long, value_name = "NUMBER")]
     octets: Option<usize>,
+    #[command(flatten)]
+    pub(super) show: Show,
+}
+
+/// What is done with delays.
+#[derive(Debug, clap::Args)]
+pub(super) struct Show {
     /// Take off the delay of the path without the hop: mean and deviation (17.468±0.412us, or +-), or
     /// the result of a measurement of it (--json)
     #[arg(long, value_name = "DELAY|FILE")]
@@ -59,10 +66,7 @@ impl Options {
         if self.octets == Some(0) {
             return Err(Failure::new("--octets 0 tells no packet from another"));
         }
-        output::check_report(self.html.as_deref())?;
-        let correction = self.correct.as_deref().map(correction).transpose();
-        let correction = correction.map_err(|error| Failure::new(format!("--correct: {error}")))?;
-        Ok(Telling { correction, confidence: self.confidence })
+        self.show.check()
     }
 
     pub(super) fn recognition(&self) -> Recognition {
@@ -80,6 +84,16 @@ impl Options {
 
     pub(super) fn longest_ns(&self) -> i64 {
         i64::try_from(self.longest.as_nanos()).unwrap_or(i64::MAX)
+    }
+}
+
+impl Show {
+    /// How delays are to be told. What can be known to be wrong is, before any work is done.
+    pub(super) fn check(&self) -> Result<Telling> {
+        output::check_report(self.html.as_deref())?;
+        let correction = self.correct.as_deref().map(correction).transpose();
+        let correction = correction.map_err(|error| Failure::new(format!("--correct: {error}")))?;
+        Ok(Telling { correction, confidence: self.confidence })
     }
 
     /// Prints the result, and writes the page.

@@ -54,7 +54,7 @@ impl Scope {
             self.options.longest_ns(),
         );
 
-        let mut sink = Sink::new(self.options.csv.as_deref())?;
+        let mut sink = Sink::new(self.options.show.csv.as_deref())?;
         let mut table = Counters::new([("frame at", "µs"), ("delay", "ns"), ("verdict", "")]);
         for crossing in &found {
             let time_ns = (crossing.arrival_s * 1e9).round() as i64;
@@ -82,7 +82,7 @@ impl Scope {
             "a sample is {:.3} ns; delays one by one are to a fraction of it",
             waveform.interval_s * 1e9
         ));
-        self.options.tell(outcome)
+        self.options.show.tell(outcome)
     }
 
     /// In front of the hop, and behind it.

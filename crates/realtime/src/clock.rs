@@ -1,4 +1,4 @@
-//! CLOCK_MONOTONIC in nanoseconds, and how far CLOCK_REALTIME is from it.
+//! CLOCK_MONOTONIC in nanoseconds, how far CLOCK_REALTIME is from it, and whether that is UTC.
 
 use nix::errno::Errno;
 use nix::sys::time::TimeSpec;
@@ -20,20 +20,44 @@ pub fn sleep_until(deadline_ns: u64) {
         clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at);
 }
 
-/// CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds. It changes when the time of day is set
-/// or slewed, so that whoever converts many stamps measures it again and again.
+/// CLOCK_REALTIME now, in nanoseconds since 1970: what the kernel stamps packets with.
+#[must_use]
+pub fn realtime_ns() -> i64 {
+    read(ClockId::CLOCK_REALTIME) as i64
+}
+
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds. It changes when the time of day is set,
+/// so that whoever converts many stamps measures it again and again.
 #[must_use]
 pub fn realtime_offset_ns() -> i64 {
+    realtime_offset().0
+}
+
+/// As [`realtime_offset_ns`], and within how many nanoseconds it was measured.
+#[must_use]
+pub fn realtime_offset() -> (i64, u64) {
     // Of several readings, that between whose two outer ones the least time passed is the best.
     (0..3)
         .map(|_| {
             let before = now_ns();
             let realtime = read(ClockId::CLOCK_REALTIME);
             let after = now_ns();
-            (after - before, realtime as i64 - (before + (after - before) / 2) as i64)
+            (realtime as i64 - (before + (after - before) / 2) as i64, after - before)
         })
-        .min_by_key(|reading| reading.0)
-        .map_or(0, |reading| reading.1)
+        .min_by_key(|reading| reading.1)
+        .unwrap_or_default()
+}
+
+/// Whether CLOCK_REALTIME is synchronised to UTC by somebody, and what the kernel says it may be
+/// off by, in nanoseconds (adjtimex(2): `STA_UNSYNC` and `maxerror`).
+#[must_use]
+pub fn synchronisation() -> (bool, u64) {
+    // SAFETY: timex is plain data, for which zeros are a value: modes 0 changes nothing.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `state` is a timex that lives across the call.
+    let result = unsafe { libc::adjtimex(&raw mut state) };
+    let synchronised = result >= 0 && state.status & libc::STA_UNSYNC == 0;
+    (synchronised, u64::try_from(state.maxerror).unwrap_or(0).saturating_mul(1000))
 }
 
 fn read(clock: ClockId) -> u64 {
@@ -59,6 +83,8 @@ mod tests {
         let before = read(ClockId::CLOCK_REALTIME) as i64;
         let converted = now_ns() as i64 + offset;
         let after = read(ClockId::CLOCK_REALTIME) as i64;
+        let (_, within_ns) = realtime_offset();
+        assert!(within_ns < SECOND, "{within_ns}");
         // A scheduler may take the CPU between any two readings; the order holds within the
         // error of the offset itself, far below a second.
         assert!(converted > before - SECOND as i64 && converted < after + SECOND as i64);
