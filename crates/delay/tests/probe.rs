@@ -2,7 +2,9 @@
 //! reorders, and clocks that differ.
 
 use onbeat_delay::clocks::TwoWay;
-use onbeat_delay::probe::{Answer, Profile, Sample, Sender, Session, Stray, Stretch, reflect};
+use onbeat_delay::probe::{
+    Answer, OneWay, Profile, Sample, Sender, Session, Stray, Stretch, reflect,
+};
 use onbeat_wire::stamp::{ErrorEstimate, Format, PACKET_LEN, ReflectedView};
 use proptest::prelude::*;
 
@@ -263,9 +265,8 @@ fn an_offset_from_probes() {
         (queue >> 40) as i64 % 100_000
     };
     let set = START + 12 * SECOND;
-    let ahead = |time: i64| {
-        40_000_000 + (time - START) / 20_000 + if time < set { 0 } else { 3_000_000 }
-    };
+    let ahead =
+        |time: i64| 40_000_000 + (time - START) / 20_000 + if time < set { 0 } else { 3_000_000 };
     let fate = |_| Fate {
         there_ns: 20_000 + random(),
         back_ns: 30_000 + random(),
@@ -273,8 +274,9 @@ fn an_offset_from_probes() {
         held_up_ns: 0,
     };
     let (samples, _) = run(session(1000.0, 20), Format::Ptp, ahead, fate);
-    let mut clocks = TwoWay::new();
+    let (mut clocks, mut one_way) = (TwoWay::new(), OneWay::new());
     for sample in &samples {
+        one_way.push(sample);
         let received_ns = sample.answer.unwrap().received_ns;
         clocks.push(
             sample.sent_ns,
@@ -301,6 +303,18 @@ fn an_offset_from_probes() {
     }
     assert!(spans[0].to_ns <= set && spans[1].from_ns >= set, "{spans:?}");
     assert_eq!(offsets.at(set), None);
+
+    // Each delay is what it was, to the bound.
+    let (mut found, mut worst): (u64, f64) = (0, 0.0);
+    let compared = one_way.compare(|ways| {
+        found += 1;
+        assert!((0.0..=150_000.0).contains(&ways.there_ns), "{ways:?}");
+        worst = worst.max((ways.there_ns - 120_000.0).max(ways.back_ns - 130_000.0));
+    });
+    assert_eq!(compared.spans, spans);
+    assert_eq!(found + compared.around_steps, 20_000);
+    assert!((1..400).contains(&compared.around_steps) && compared.left_out == 0);
+    assert!(worst <= compared.bound_ns.unwrap(), "{worst} {compared:?}");
     assert!(TwoWay::new().offsets().spans().is_empty());
 }
 

@@ -97,7 +97,8 @@ impl Reflector {
                     addresses.push(bound);
                     sockets.push(socket);
                 }
-                Err(error) if ip.is_unspecified() && !sockets.is_empty() && no_such_family(&error) => {}
+                Err(error)
+                    if ip.is_unspecified() && !sockets.is_empty() && no_such_family(&error) => {}
                 Err(error) => return Err(failed(error)),
             }
         }
@@ -193,7 +194,8 @@ impl Reflector {
             Err(_) => self.counts.refused += 1,
         }
         if let Some(sessions) = &self.sessions {
-            (self.counts.sessions, self.counts.forgotten) = (sessions.begun(), sessions.forgotten());
+            (self.counts.sessions, self.counts.forgotten) =
+                (sessions.begun(), sessions.forgotten());
         }
     }
 }

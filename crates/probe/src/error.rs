@@ -35,13 +35,17 @@ pub enum Error {
         source: io::Error,
     },
     /// Datagrams of a size that there is not.
-    #[error("a probe of {0} octets cannot be sent: a STAMP packet has 44, a UDP datagram 65,507 at most")]
+    #[error(
+        "a probe of {0} octets cannot be sent: a STAMP packet has 44, a UDP datagram 65,507 at most"
+    )]
     Size(usize),
 }
 
 fn way_out(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => "; ports below 1024 want root: give --port, to both ends",
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 want root: give --port, to both ends"
+        }
         io::ErrorKind::AddrInUse => "; a reflector listens there already: end it, or give --port",
         _ => "",
     }

@@ -172,7 +172,9 @@ impl<'a> Run<'a> {
             let number = self.sender.counts().sent;
             let size = self.config.sizes[(number % self.config.sizes.len() as u64) as usize];
             // There is room for a packet, and an error estimate that was made fits.
-            let Some(Ok(_)) = self.sender.send(self.clock.now_ns(), &mut self.packet) else { break };
+            let Some(Ok(_)) = self.sender.send(self.clock.now_ns(), &mut self.packet) else {
+                break;
+            };
             if let Err(error) = self.hand_over(size) {
                 self.numbered_alike = false;
                 self.refused += 1;

@@ -62,8 +62,8 @@ impl Socket {
             setsockopt(&fd, sockopt::Ipv6RecvHopLimit, &true)?;
             setsockopt(&fd, sockopt::Ipv6RecvPacketInfo, &true)?;
         }
-        let mut stamps =
-            TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE;
+        let mut stamps = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
+            | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE;
         if departures {
             stamps |= TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
                 | TimestampingFlag::SOF_TIMESTAMPING_OPT_ID
@@ -166,7 +166,8 @@ impl Socket {
                 Some(ControlMessage::Ipv4PacketInfo(&from_v4))
             }
             Some(At::V6(mut info)) => {
-                let link_local = matches!(info.ipi6_addr.s6_addr, [0xfe, second, ..] if second >> 6 == 2);
+                let link_local =
+                    matches!(info.ipi6_addr.s6_addr, [0xfe, second, ..] if second >> 6 == 2);
                 info.ipi6_ifindex = if link_local { info.ipi6_ifindex } else { 0 };
                 from_v6 = info;
                 Some(ControlMessage::Ipv6PacketInfo(&from_v6))
@@ -202,9 +203,15 @@ pub(crate) fn wait(sockets: &[Socket], for_ns: i64) -> io::Result<()> {
 pub(crate) fn is_the_paths(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable
-            | ErrorKind::NetworkDown | ErrorKind::WouldBlock
-    ) || matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EPERM | libc::ENOPROTOOPT | libc::EPROTO))
+        ErrorKind::ConnectionRefused
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown
+            | ErrorKind::WouldBlock
+    ) || matches!(
+        error.raw_os_error(),
+        Some(libc::ENOBUFS | libc::EPERM | libc::ENOPROTOOPT | libc::EPROTO)
+    )
 }
 
 fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {

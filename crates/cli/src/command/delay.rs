@@ -2,15 +2,19 @@
 
 mod captures;
 mod crossed;
+mod csv;
+mod echo;
 mod mirrored;
 mod options;
 mod outcome;
+mod ping;
+mod place;
 mod scope;
 mod sink;
 
 use crate::exit::Result;
 
-/// What packets wait in one hop, from captures, with an honest error and an upper bound
+/// What packets wait in one hop, from captures and by probes, with an honest error and an upper bound
 ///
 /// A packet that entered a hop - switch, router, host - is found again among those that left it, though
 /// the hop wrote its addresses, tags, TTL and checksums anew. The delay between is exact as far as the
@@ -21,8 +25,11 @@ Examples:
   onbeat delay match in.pcap out.pcap
   onbeat delay mirror span.pcapng --mac 02:00:00:00:00:01 --html delay.html
   onbeat delay scope tek0001.csv
+  onbeat delay echo --port 4862
+  onbeat delay ping 192.0.2.1 --rate 1000 --for 30s
 
-Exit code: 0 it is done, 1 delays were negative (clocks or capture are at fault), 2 it could not run.")]
+Exit code: 0 it is done, 1 the answer is bad (clocks or capture are at fault, probes were lost), 2 it \
+could not run.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Delay,
@@ -33,6 +40,8 @@ enum Delay {
     Match(crossed::Match),
     Mirror(mirrored::Mirror),
     Scope(scope::Scope),
+    Echo(echo::Echo),
+    Ping(ping::Ping),
 }
 
 impl Arguments {
@@ -41,6 +50,8 @@ impl Arguments {
             Delay::Match(files) => files.execute(),
             Delay::Mirror(file) => file.execute(),
             Delay::Scope(file) => file.execute(),
+            Delay::Echo(reflector) => reflector.execute(),
+            Delay::Ping(sender) => sender.execute(),
         }
     }
 }

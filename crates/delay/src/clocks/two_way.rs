@@ -66,7 +66,8 @@ impl Offsets {
         let mut spans = Vec::new();
         for there in self.there.segments() {
             for back in self.back.segments() {
-                let (from_ns, to_ns) = (there.from_ns.max(back.from_ns), there.to_ns.min(back.to_ns));
+                let (from_ns, to_ns) =
+                    (there.from_ns.max(back.from_ns), there.to_ns.min(back.to_ns));
                 if from_ns >= to_ns {
                     continue;
                 }

@@ -247,9 +247,21 @@ mod tests {
 
     #[test]
     fn what_is_no_profile_is_named() {
-        for text in ["", "# nothing", "100", "100 for", "100 for 3", "x for 3s", "-1 for 3s", "1e9 for 3s",
-            "1 for 3s cubic", "1 for 3s linear 2", "1 in 3s", "1 for -3s", "nan for 1s"]
-        {
+        for text in [
+            "",
+            "# nothing",
+            "100",
+            "100 for",
+            "100 for 3",
+            "x for 3s",
+            "-1 for 3s",
+            "1e9 for 3s",
+            "1 for 3s cubic",
+            "1 for 3s linear 2",
+            "1 in 3s",
+            "1 for -3s",
+            "nan for 1s",
+        ] {
             let error = text.parse::<Profile>().unwrap_err().to_string();
             assert!(error.contains("100..1000 for 10s quadratic"), "{text}: {error}");
         }

@@ -82,9 +82,15 @@ mod tests {
     #[test]
     fn there_is_room_for_so_many_and_no_more() {
         let mut sessions = Sessions::new(2);
-        assert_eq!([(1, 10), (2, 20), (1, 30)].map(|(key, at)| sessions.number(key, at)), [0, 0, 1]);
+        assert_eq!(
+            [(1, 10), (2, 20), (1, 30)].map(|(key, at)| sessions.number(key, at)),
+            [0, 0, 1]
+        );
         // The second is the one that was silent longest.
-        assert_eq!([(3, 40), (1, 50), (2, 60)].map(|(key, at)| sessions.number(key, at)), [0, 2, 0]);
+        assert_eq!(
+            [(3, 40), (1, 50), (2, 60)].map(|(key, at)| sessions.number(key, at)),
+            [0, 2, 0]
+        );
         assert_eq!((sessions.sessions.len(), sessions.forgotten()), (2, 2));
     }
 }
