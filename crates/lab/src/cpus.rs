@@ -9,7 +9,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 /// What the kernel says.
-pub(crate) fn usable() -> Result<Vec<u16>> {
+pub fn usable() -> Result<Vec<u16>> {
     let allowed = sched_getaffinity(Pid::from_raw(0))
         .map_err(|errno| Error::io("ask which CPUs may be used", errno))?;
     let cpus = (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap_or(false));

@@ -14,7 +14,7 @@
 
 pub mod bench;
 mod child;
-mod cpus;
+pub mod cpus;
 mod error;
 pub mod fault;
 pub mod interrupt;

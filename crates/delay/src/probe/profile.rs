@@ -76,9 +76,19 @@ impl Profile {
         self.stretches.iter().map(|stretch| stretch.duration_ns).sum()
     }
 
-    /// Packets in all stretches.
-    pub fn packets(&self) -> f64 {
-        self.stretches.iter().map(|stretch| stretch.packets(1.0)).sum()
+    /// Packets that are due by a time since the start, in nanoseconds: as the iterator has it, but that
+    /// the one behind a pause is due when the pause begins.
+    pub fn due(&self, after_ns: i64) -> u64 {
+        let (mut left_ns, mut made, mut all) = (after_ns, 0.0, 0.0);
+        for stretch in &self.stretches {
+            let within_ns = left_ns.clamp(0, stretch.duration_ns);
+            made += stretch.packets(within_ns as f64 / stretch.duration_ns.max(1) as f64);
+            all += stretch.packets(1.0);
+            left_ns = left_ns.saturating_sub(stretch.duration_ns);
+        }
+        // The first is due at once; one that falls on the end is none.
+        let due = ((made + 1e-9_f64).floor() + 1.0).min((all - 1e-9_f64).ceil());
+        if after_ns < 0 { 0 } else { due as u64 }
     }
 }
 
@@ -229,6 +239,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_due_is_what_was_meant_to_go() {
+        for text in [
+            "4 for 1s, 2 for 1s",
+            "0..1000 for 100ms",
+            "1.5 for 1s, 0 for 1s, 3 for 1s",
+            "0 for 1s",
+        ] {
+            let profile: Profile = text.parse().unwrap();
+            let times: Vec<i64> = profile.clone().collect();
+            for time in [-1, 0, 1, 250_000_000, 99_999_999, SECOND - 1, SECOND, 3 * SECOND] {
+                let meant = times.iter().filter(|at| **at <= time).count() as u64;
+                let due = profile.due(time);
+                // A packet more where a pause follows the packet that has become due by a part.
+                assert!(due == meant || due == meant + 1, "{text}: {time}: {due} {meant}");
+            }
+            assert_eq!(profile.due(i64::MAX), times.len() as u64, "{text}");
+        }
+    }
+
+    #[test]
     fn profiles_are_read_as_they_are_written() {
         let text = "100 for 2s # first\n\n0..1000 for 500ms, 10..5 for 1.5min quadratic\n";
         let profile: Profile = text.parse().unwrap();
@@ -239,7 +269,7 @@ mod tests {
         ];
         assert_eq!(profile.stretches, expected);
         assert_eq!(profile.duration_ns(), 92_500_000_000);
-        assert!((profile.packets() - 200.0 - 250.0 - 750.0).abs() < 1e-9);
+        assert_eq!(profile.due(i64::MAX), 1200);
         for stretch in &expected {
             assert_eq!(stretch.to_string().parse().as_ref(), Ok(stretch));
         }

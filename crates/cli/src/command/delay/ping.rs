@@ -2,12 +2,10 @@
 
 mod result;
 
-use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use onbeat_delay::probe::{Profile, Stretch};
 use onbeat_lab::interrupt;
 use onbeat_probe::{PingConfig, ping};
 use onbeat_report::{Progress, Run};
@@ -16,6 +14,7 @@ use onbeat_wire::stamp;
 use super::options::Show;
 use super::place::Place;
 use crate::args::duration;
+use crate::command::rates::rates;
 use crate::exit::{Failure, Result};
 use result::Seen;
 
@@ -98,21 +97,7 @@ impl Ping {
     }
 
     fn config(&self) -> Result<PingConfig> {
-        let wrong = |error: &dyn std::fmt::Display| Failure::new(format!("--profile: {error}"));
-        let profile: Profile = match &self.profile {
-            Some(text) if fs::metadata(text).is_ok_and(|file| file.is_file()) => {
-                let text = fs::read_to_string(text).map_err(|error| wrong(&error))?;
-                text.parse().map_err(|error| wrong(&error))?
-            }
-            Some(text) => text.parse().map_err(|error| wrong(&error))?,
-            None if self.rate > 0.0 && self.rate <= 1e7 => {
-                let length_ns = i64::try_from(self.length.as_nanos()).unwrap_or(i64::MAX);
-                Profile::new(vec![Stretch::constant(self.rate, length_ns)])
-            }
-            None => {
-                return Err(Failure::new("--rate: more than 0, and 10,000,000 a second at most"));
-            }
-        };
+        let profile = rates(self.profile.as_deref(), self.rate, Some(self.length))?;
         let random = RandomState::new().build_hasher().finish() as u16;
         Ok(PingConfig {
             to: self.reflector()?,
