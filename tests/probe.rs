@@ -221,7 +221,9 @@ fn another_program_reads_the_packets() {
         read().into_iter().partition(|cells| cells[0] != "862");
     tcpdump.kill().unwrap();
     tcpdump.wait().unwrap();
-    [&capture, &csv].map(|path| fs::remove_file(path).unwrap());
+    for path in [&capture, &csv] {
+        fs::remove_file(path).unwrap();
+    }
     assert_eq!((tests.len(), answers.len(), rows.len()), (20, 20, 20));
     for ((test, answer), row) in tests.iter().zip(&answers).zip(&rows) {
         assert_eq!(test[2], row[0].to_string(), "{test:?}");

@@ -99,11 +99,11 @@ impl DutyProfile {
     }
 }
 
-/// A thread on each of some CPUs, at normal priority, until this is stopped or dropped.
+/// Threads at normal priority, each on CPUs of its own, until this is stopped or dropped.
 #[derive(Debug)]
 pub struct DutyLoad {
     stop: Arc<AtomicBool>,
-    threads: Vec<(u16, JoinHandle<Work>)>,
+    threads: Vec<(CpuSet, JoinHandle<Work>)>,
 }
 
 /// What a thread did.
@@ -116,14 +116,14 @@ struct Work {
     late_ns: u64,
 }
 
-/// What came of it on a CPU.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// What came of a thread.
+#[derive(Debug, Clone, PartialEq)]
 pub struct DutyReport {
-    /// The CPU.
-    pub cpu: u16,
+    /// The CPUs that it might run on.
+    pub cpus: CpuSet,
     /// For how long, in seconds.
     pub seconds: f64,
-    /// The share of the CPU that the thread got, by its CPU clock.
+    /// The share of a CPU that the thread got, by its CPU clock.
     pub share: f64,
     /// Rows that it went through.
     pub rows: u64,
@@ -132,24 +132,24 @@ pub struct DutyReport {
 }
 
 impl DutyLoad {
-    /// Starts a thread on each of the CPUs.
+    /// Starts a thread for each of the sets of CPUs.
     ///
     /// # Errors
-    /// Where one of the CPUs may not be used, or no thread can be started.
-    pub fn start(cpus: &CpuSet, profile: &DutyProfile) -> Result<Self> {
+    /// Where CPUs may not be used, or no thread can be started.
+    pub fn start(places: impl IntoIterator<Item = CpuSet>, profile: &DutyProfile) -> Result<Self> {
         if profile.cycle_ns() == 0 {
             return Err(Error::Invalid("the duty cycles take no time".into()));
         }
         let mut load = Self { stop: Arc::default(), threads: Vec::new() };
-        for cpu in cpus.iter() {
+        for cpus in places {
             let (stop, profile) = (Arc::clone(&load.stop), profile.clone());
-            let thread = start_on(cpu, "lab-duty", move || work(&profile, &stop))?;
-            load.threads.push((cpu, thread));
+            let thread = start_on(&cpus, "lab-duty", move || work(&profile, &stop))?;
+            load.threads.push((cpus, thread));
         }
         Ok(load)
     }
 
-    /// Ends the load; what came of it, by CPU.
+    /// Ends the load; what came of each thread.
     #[must_use]
     pub fn stop(mut self) -> Vec<DutyReport> {
         self.end()
@@ -157,11 +157,11 @@ impl DutyLoad {
 
     fn end(&mut self) -> Vec<DutyReport> {
         self.stop.store(true, Ordering::Relaxed);
-        let ended = self.threads.drain(..).map(|(cpu, thread)| {
+        let ended = self.threads.drain(..).map(|(cpus, thread)| {
             // It cannot fail.
             let work = thread.join().unwrap_or_default();
             DutyReport {
-                cpu,
+                cpus,
                 seconds: work.took_ns as f64 / SECOND as f64,
                 share: work.cpu_ns as f64 / work.took_ns.max(1) as f64,
                 rows: work.rows,
@@ -245,20 +245,26 @@ mod tests {
         }
     }
 
+    /// So many CPUs at most, each by itself.
+    fn places(most: usize) -> Vec<CpuSet> {
+        let usable = crate::cpus::usable().unwrap().into_iter().take(most);
+        usable.map(|cpu| [cpu].into_iter().collect()).collect()
+    }
+
     #[test]
     fn threads_work_on_their_cpus_and_end() {
-        let cpus: CpuSet = crate::cpus::usable().unwrap().into_iter().collect();
+        let places = places(usize::MAX);
         let profile = DutyProfile {
             rows: vec![
                 Row { idle_us: 100, duty_us: 50, busy_loop: false },
                 Row { idle_us: 10, duty_us: 10, busy_loop: true },
             ],
         };
-        let load = DutyLoad::start(&cpus, &profile).unwrap();
+        let load = DutyLoad::start(places.clone(), &profile).unwrap();
         let until = now_ns() + SECOND / 10;
         assert!(wait_until(Duration::from_secs(30), || now_ns() >= until).unwrap());
         let reports = load.stop();
-        assert!(reports.iter().map(|report| report.cpu).eq(cpus.iter()));
+        assert!(reports.iter().map(|report| &report.cpus).eq(&places));
         for report in &reports {
             assert!(report.seconds > 0.0 && (0.0..=1.0).contains(&report.share), "{report:?}");
         }
@@ -268,9 +274,8 @@ mod tests {
 
     #[test]
     fn an_hour_of_idleness_ends_at_once() {
-        let cpus: CpuSet = crate::cpus::usable().unwrap().into_iter().take(1).collect();
         let row = Row { idle_us: 3_600_000_000, duty_us: 0, busy_loop: false };
-        let report = DutyLoad::start(&cpus, &DutyProfile { rows: vec![row] }).unwrap().stop();
+        let report = DutyLoad::start(places(1), &DutyProfile { rows: vec![row] }).unwrap().stop();
         assert!(report[0].seconds < 60.0 && report[0].rows == 0, "{report:?}");
     }
 }

@@ -9,7 +9,7 @@ mod udp;
 
 use std::thread::{self, JoinHandle};
 
-use onbeat_realtime::Profile;
+use onbeat_realtime::{CpuSet, Profile};
 
 use crate::{Error, Result};
 
@@ -19,14 +19,14 @@ pub use source::{UdpSource, UdpTarget};
 pub use stress::{Stress, Stressor};
 pub use udp::{UdpLoad, UdpReport, UdpSpec};
 
-/// Starts a thread for load on one CPU.
+/// Starts a thread for load on these CPUs.
 fn start_on<T: Send + 'static>(
-    cpu: u16,
+    cpus: &CpuSet,
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>> {
     // Threads run where the one that starts them does.
-    let _there = Profile::default().on_cpus([cpu].into_iter().collect()).enter()?;
+    let _there = Profile::default().on_cpus(cpus.clone()).enter()?;
     start(name, run)
 }
 

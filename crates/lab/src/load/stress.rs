@@ -71,7 +71,7 @@ impl Stress {
 
     fn add(&mut self, cpu: u16, kind: Stressor) -> Result<()> {
         let (shared, place) = (Arc::clone(&self.shared), self.threads.len());
-        let thread = start_on(cpu, kind.name(), move || {
+        let thread = start_on(&[cpu].into_iter().collect(), kind.name(), move || {
             let turn = || {
                 shared.done[place].fetch_add(1, Ordering::Relaxed);
                 !shared.stop.load(Ordering::Relaxed)

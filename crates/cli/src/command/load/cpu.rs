@@ -58,7 +58,8 @@ impl Cpu {
         };
         let _signals = interrupt::Guard::install();
         let run = Run::begin("load-cpu");
-        let load = DutyLoad::start(&cpus, &profile)?;
+        let each = cpus.iter().map(|cpu| [cpu].into_iter().collect());
+        let load = DutyLoad::start(each, &profile)?;
         super::wait(self.length, || false)?;
         let reports = load.stop();
 
@@ -74,7 +75,7 @@ impl Cpu {
         ]);
         for report in reports {
             table.row([
-                Cell::from(u64::from(report.cpu)),
+                Cell::from(report.cpus.to_string()),
                 report.seconds.into(),
                 (report.share * 100.0).into(),
                 report.rows.into(),
