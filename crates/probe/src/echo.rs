@@ -15,7 +15,7 @@ const LONGEST: usize = 1 << 16;
 /// Datagrams of one socket that are answered before another one has its turn.
 const BATCH: usize = 64;
 /// How late a reflector may notice that it is to stop, in nanoseconds.
-const LOOK_NS: i64 = 200_000_000;
+const LOOK_NS: i64 = 100_000_000;
 /// Between two looks at how good the clock is, in nanoseconds.
 const CLOCK_LOOK_NS: i64 = 1_000_000_000;
 /// TTL of a test packet where the kernel does not tell (RFC 8762 4.3.1).

@@ -32,11 +32,6 @@ Examples:
   onbeat delay ping 127.0.0.1 --port 4862 --one-clock --csv samples.csv --html ping.html
   onbeat delay ping 192.0.2.1 --profile load.profile --json
 
-A profile: stretches one after the other, behind commas or in the lines of a file.
-  100 for 10s                       a constant rate, in packets a second
-  100..1000 for 10s                 one that grows, or falls, by the same in the same time
-  100..1000 for 10s quadratic       as the square of the time
-
 Exit code: 0 it is done, 1 probes were lost or a clock was set, 2 it could not run.")]
 pub(super) struct Ping {
     /// The reflector's address or name
@@ -51,7 +46,8 @@ pub(super) struct Ping {
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = duration,
         conflicts_with = "profile")]
     length: Duration,
-    /// Send at a rate that changes: a profile, or a file that holds one
+    /// Send at a rate that changes: "100 for 10s, 100..1000 for 10s, 100..1000 for 10s quadratic", or a
+    /// file with such stretches in its lines
     #[arg(long, value_name = "PROFILE|FILE")]
     profile: Option<String>,
     /// Send so many probes at most

@@ -16,19 +16,14 @@ use crate::output;
 /// Keep CPUs busy by duty cycles
 ///
 /// A thread on each CPU is idle, works, is idle, works, as the rows of a profile say, and again from the
-/// first row, at normal priority, until Ctrl-C. Told is the share of the CPU that it got by its CPU
-/// clock.
+/// first row, at normal priority, until Ctrl-C. A profile has tables [[row]] with idle-us, duty-us and,
+/// where the idle time is to be spent looking at the clock instead of asleep, busy-loop = true. Told is
+/// the share of the CPU that a thread got, by its CPU clock.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat load cpu examples/load/paper.toml
   onbeat load cpu examples/load/paper.toml --cpus 1 --for 60s --json
-
-A profile:
-  [[row]]
-  idle-us = 1000
-  duty-us = 250
-  busy-loop = true      # the idle time is spent looking at the clock; without it, asleep
 
 Exit code: 0 it is done, 2 it could not run.")]
 pub(super) struct Cpu {

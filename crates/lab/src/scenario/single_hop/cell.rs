@@ -23,11 +23,11 @@ pub(super) const LEAST_OCTETS: usize = AROUND + PACKET_LEN;
 /// Octets of payload of the load's datagrams.
 const LOAD_OCTETS: usize = 150;
 /// How long an answer is waited for, in nanoseconds.
-const TIMEOUT_NS: i64 = 2_000_000_000;
+const TIMEOUT_NS: i64 = 5_000_000_000;
 /// The sessions' number.
 const SESSION: u16 = 1;
 /// Sessions that find out whether there is a way, before it is given up.
-const KNOCKS: u32 = 10;
+const KNOCKS: u32 = 5;
 
 /// What the hop has to do beside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

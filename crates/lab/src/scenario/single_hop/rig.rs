@@ -40,10 +40,13 @@ impl Hop {
     }
 
     pub(super) fn network(self) -> Topology {
-        let bridge: &[&str] = if self.is_bridged() { &["eth0", "eth1"] } else { &[] };
         let mut network = Topology::default();
         network.host("sender", 0, 0);
-        network.node("hop", 1, 0, "").bridge(bridge).detail(self.name());
+        if self.is_bridged() {
+            network.node("hop", 1, 0, "").bridge(&["eth0", "eth1"]).detail(self.name());
+        } else {
+            network.host("hop", 1, 0);
+        }
         network.host("receiver", 2, 0);
         network.link("in", "sender:eth0", "hop:eth0");
         network.link("out", "hop:eth1", "receiver:eth0");
