@@ -291,3 +291,19 @@ fn an_unknown_scenario_is_answered_with_those_there_are() {
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
     assert!(ran.err.contains("link-failure") && ran.err.contains("matrix"), "{}", ran.err);
 }
+
+/// Timing is the machine's; that every probe is accounted for, by every method, is not.
+#[test]
+fn single_hop() {
+    let checks = [
+        "negative delays",
+        "left without having arrived",
+        "neither measured nor lost, by any method",
+    ];
+    let Some(result) = holds("single-hop", &["--seconds", "0.1"], &checks) else { return };
+    for hop in ["router", "bridge", "FRER relay", "reflector"] {
+        let table = &result["figures"][format!("single-hop delay, {hop}")];
+        // One or two CPUs, five loads, two methods.
+        assert_eq!(table["rows"].as_array().map(Vec::len), Some(20), "{hop}: {result:#}");
+    }
+}

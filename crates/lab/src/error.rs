@@ -23,6 +23,9 @@ pub enum Error {
     /// The interrupt ledger, or the guard.
     #[error(transparent)]
     Irq(#[from] onbeat_irq::Error),
+    /// A probe or its reflector.
+    #[error(transparent)]
+    Probe(#[from] onbeat_probe::Error),
     /// A system call or file.
     #[error("cannot {operation}: {source}")]
     Io {

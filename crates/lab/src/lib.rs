@@ -14,8 +14,7 @@
 
 pub mod bench;
 mod child;
-pub mod clock;
-mod cpus;
+pub mod cpus;
 mod error;
 pub mod fault;
 pub mod interrupt;
@@ -30,5 +29,6 @@ pub mod traffic;
 pub mod world;
 
 pub use error::{Error, Result};
+pub use onbeat_realtime::clock;
 pub use topology::Topology;
 pub use world::World;

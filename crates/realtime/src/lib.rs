@@ -17,8 +17,11 @@
 //! # }
 //! ```
 //!
+//! [`clock`] is what all who keep a beat go by.
+//!
 //! What each setting does, what it costs and where that is written: docs/realtime.md.
 
+pub mod clock;
 mod cpus;
 mod error;
 mod guard;

@@ -18,6 +18,11 @@ pub use test::{Repr as Test, View as TestView};
 pub const PORT: u16 = 862;
 /// Octets of either packet.
 pub const PACKET_LEN: usize = 44;
+/// Octets of the fields of TWAMP's test packet (RFC 5357 4.1.2), which are the first of STAMP's; any
+/// number of octets of padding follows.
+pub const TWAMP_TEST_LEN: usize = 14;
+/// Octets of the fields of TWAMP's reflected packet (RFC 5357 4.2.1), which are the first of STAMP's.
+pub const TWAMP_REFLECTED_LEN: usize = 41;
 
 /// From 1900, where NTP's time begins, to 1970, in seconds.
 const NTP_TO_UNIX_S: i64 = 2_208_988_800;

@@ -2,10 +2,14 @@
 
 mod captures;
 mod crossed;
+mod csv;
+mod echo;
 mod hooks;
 mod mirrored;
 mod options;
 mod outcome;
+mod ping;
+mod place;
 mod scope;
 mod sink;
 mod stages;
@@ -14,9 +18,9 @@ use crate::exit::Result;
 
 /// What packets wait in one hop, with an honest error and an upper bound
 ///
-/// From captures: a packet that entered a hop - switch, router, host - is found again among those that left it, though
-/// the hop wrote its addresses, tags, TTL and checksums anew. The delay between is exact as far as the
-/// time stamps are; what is said of it carries the interval it lies in.
+/// From captures (match, mirror), where a packet that entered a hop is found again among those that left
+/// it; from the wire itself (scope); inside this host (hooks); by probes from end to end (ping, echo). What
+/// is said of delays carries the interval it lies in.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,8 +28,11 @@ Examples:
   onbeat delay mirror span.pcapng --mac 02:00:00:00:00:01 --html delay.html
   onbeat delay scope tek0001.csv
   onbeat delay hooks eth0 --out eth1 --for 10s
+  onbeat delay echo --port 4862
+  onbeat delay ping 192.0.2.1 --rate 1000 --for 30s
 
-Exit code: 0 it is done, 1 delays were negative (clocks or capture are at fault), 2 it could not run.")]
+Exit code: 0 it is done, 1 the answer is bad (clocks or capture are at fault, probes were lost), 2 it \
+could not run.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Delay,
@@ -37,6 +44,8 @@ enum Delay {
     Mirror(mirrored::Mirror),
     Scope(scope::Scope),
     Hooks(hooks::Hooks),
+    Echo(echo::Echo),
+    Ping(ping::Ping),
 }
 
 impl Arguments {
@@ -46,6 +55,8 @@ impl Arguments {
             Delay::Mirror(file) => file.execute(),
             Delay::Scope(file) => file.execute(),
             Delay::Hooks(hop) => hop.execute(),
+            Delay::Echo(reflector) => reflector.execute(),
+            Delay::Ping(sender) => sender.execute(),
         }
     }
 }

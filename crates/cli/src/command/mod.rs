@@ -7,7 +7,9 @@ mod doctor;
 mod down;
 mod irq;
 mod lab;
+mod load;
 mod man;
+mod rates;
 mod reload;
 mod reset;
 mod restored;
@@ -32,6 +34,7 @@ pub(crate) enum Command {
     Down(down::Arguments),
     Irq(irq::Arguments),
     Delay(delay::Arguments),
+    Load(load::Arguments),
     Lab(lab::Arguments),
     Bench(bench::Arguments),
     Completions(completions::Arguments),
@@ -58,6 +61,7 @@ impl Command {
             Command::Down(arguments) => arguments.execute(),
             Command::Irq(arguments) => arguments.execute(),
             Command::Delay(arguments) => arguments.execute(),
+            Command::Load(arguments) => arguments.execute(),
             Command::Lab(arguments) => arguments.execute(),
             Command::Bench(arguments) => arguments.execute(),
             Command::Completions(arguments) => arguments.execute(),

@@ -103,6 +103,18 @@ impl Envelope {
         self.bin_ns = self.bin_ns.saturating_mul(2);
     }
 
+    /// The same with pieces so long that each has this many delays in the mean, where there are that many.
+    #[must_use]
+    pub fn coarser(&self, delays: u64) -> Self {
+        let mut coarse = self.clone();
+        let all: u64 = self.bins.iter().map(|bin| bin.count).sum();
+        let filled = |of: &Self| of.bins.iter().filter(|bin| bin.count > 0).count();
+        while filled(&coarse) > 2 * SHORTEST && all < delays * filled(&coarse) as u64 {
+            coarse.halve();
+        }
+        coarse
+    }
+
     /// The segments between steps. What was measured around a step is in none.
     pub fn clocks(&self) -> Clocks {
         let filled: Vec<usize> = (0..self.bins.len()).filter(|&i| self.bins[i].count > 0).collect();

@@ -11,7 +11,9 @@
 mod envelope;
 mod hull;
 mod offset;
+mod two_way;
 
 pub use envelope::{Clocks, Envelope, Segment};
 pub use hull::{Hull, Line, Point};
 pub use offset::{Offset, offset};
+pub use two_way::{Offsets, Span, TwoWay};

@@ -10,10 +10,14 @@
 //! were meant to be: a sender that is held up must not make delays look shorter than what somebody
 //! who kept the schedule would have seen (coordinated omission).
 
+mod one_way;
 mod profile;
 mod reflect;
 mod sender;
+mod sessions;
 
-pub use profile::{Course, Profile, Stretch};
+pub use one_way::{Compared, OneWay, Ways};
+pub use profile::{Course, Profile, ProfileError, Stretch};
 pub use reflect::{Answer, Unanswered, reflect};
 pub use sender::{Counts, Received, Sample, Sender, Session, Stray};
+pub use sessions::Sessions;

@@ -1,5 +1,8 @@
 //! When probes are meant to go: a rate over time, as FlowPing's profiles have it.
 
+use std::fmt;
+use std::str::FromStr;
+
 /// How a rate gets from one value to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Course {
@@ -67,6 +70,107 @@ impl Profile {
     pub fn new(stretches: Vec<Stretch>) -> Self {
         Profile { stretches, ..Self::default() }
     }
+
+    /// How long all stretches take, in nanoseconds.
+    pub fn duration_ns(&self) -> i64 {
+        self.stretches.iter().map(|stretch| stretch.duration_ns).sum()
+    }
+
+    /// Packets that are due by a time since the start, in nanoseconds: as the iterator has it, but that
+    /// the one behind a pause is due when the pause begins.
+    pub fn due(&self, after_ns: i64) -> u64 {
+        let (mut left_ns, mut made, mut all) = (after_ns, 0.0, 0.0);
+        for stretch in &self.stretches {
+            let within_ns = left_ns.clamp(0, stretch.duration_ns);
+            made += stretch.packets(within_ns as f64 / stretch.duration_ns.max(1) as f64);
+            all += stretch.packets(1.0);
+            left_ns = left_ns.saturating_sub(stretch.duration_ns);
+        }
+        // The first is due at once; one that falls on the end is none.
+        let due = ((made + 1e-9_f64).floor() + 1.0).min((all - 1e-9_f64).ceil());
+        if after_ns < 0 { 0 } else { due as u64 }
+    }
+}
+
+/// A profile that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{text:?} is no stretch of a profile: {why}; write it like \"100 for 10s\", \"100..1000 for 10s\" or \
+     \"100..1000 for 10s quadratic\""
+)]
+pub struct ProfileError {
+    /// The stretch.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// `100 for 10s`, `0..1000 for 500ms`, `0..1000 for 10s quadratic`: packets a second.
+impl FromStr for Stretch {
+    type Err = ProfileError;
+
+    fn from_str(text: &str) -> Result<Self, ProfileError> {
+        let wrong = |why| ProfileError { text: text.trim().to_owned(), why };
+        let mut words = text.split_whitespace();
+        let rates = words.next().ok_or_else(|| wrong("it is empty"))?;
+        let (from, to) = rates.split_once("..").unwrap_or((rates, rates));
+        let rate = |text: &str| {
+            let rate = text.parse::<f64>().ok().filter(|rate| (0.0..=MOST).contains(rate));
+            rate.ok_or_else(|| wrong("a rate is 0 to 10,000,000 packets a second"))
+        };
+        let (from, to) = (rate(from)?, rate(to)?);
+        if words.next() != Some("for") {
+            return Err(wrong("\"for\" and a time follow the rate"));
+        }
+        let time = words.next().unwrap_or_default();
+        let (number, unit) = time.split_at(time.find(char::is_alphabetic).unwrap_or(time.len()));
+        let unit_ns = match unit {
+            "ms" => 1e6,
+            "s" => 1e9,
+            "min" => 60e9,
+            _ => return Err(wrong("a time is a number of ms, s or min")),
+        };
+        let number = number.parse::<f64>().ok().filter(|number| (0.0..=1e6).contains(number));
+        let number = number.ok_or_else(|| wrong("a time is a number of ms, s or min"))?;
+        let course = match (words.next(), words.next()) {
+            (None, _) => Course::Linear,
+            (Some("linear"), None) => Course::Linear,
+            (Some("quadratic"), None) => Course::Quadratic,
+            _ => return Err(wrong("behind the time there is nothing, linear or quadratic")),
+        };
+        Ok(Stretch { duration_ns: (number * unit_ns) as i64, from, to, course })
+    }
+}
+
+/// Rates above this are a mistake.
+const MOST: f64 = 1e7;
+
+/// Stretches, one in a line or behind a comma; what follows a `#` is a comment.
+impl FromStr for Profile {
+    type Err = ProfileError;
+
+    fn from_str(text: &str) -> Result<Self, ProfileError> {
+        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+        let parts = lines.flat_map(|line| line.split(',')).map(str::trim);
+        let stretches: Vec<Stretch> =
+            parts.filter(|part| !part.is_empty()).map(str::parse).collect::<Result<_, _>>()?;
+        if stretches.is_empty() {
+            return Err(ProfileError { text: text.trim().to_owned(), why: "there is none" });
+        }
+        Ok(Profile::new(stretches))
+    }
+}
+
+impl fmt::Display for Stretch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Stretch { duration_ns, from, to, course } = self;
+        write!(f, "{from}")?;
+        if from != to {
+            write!(f, "..{to}")?;
+        }
+        write!(f, " for {}ms", *duration_ns as f64 / 1e6)?;
+        if *course == Course::Quadratic { f.write_str(" quadratic") } else { Ok(()) }
+    }
 }
 
 impl Iterator for Profile {
@@ -132,5 +236,64 @@ mod tests {
             assert!(times.is_sorted());
         }
         assert_eq!(ramp(1000.0, 0.0, Course::Linear).len(), 5000, "and down");
+    }
+
+    #[test]
+    fn what_is_due_is_what_was_meant_to_go() {
+        for text in [
+            "4 for 1s, 2 for 1s",
+            "0..1000 for 100ms",
+            "1.5 for 1s, 0 for 1s, 3 for 1s",
+            "0 for 1s",
+        ] {
+            let profile: Profile = text.parse().unwrap();
+            let times: Vec<i64> = profile.clone().collect();
+            for time in [-1, 0, 1, 250_000_000, 99_999_999, SECOND - 1, SECOND, 3 * SECOND] {
+                let meant = times.iter().filter(|at| **at <= time).count() as u64;
+                let due = profile.due(time);
+                // A packet more where a pause follows the packet that has become due by a part.
+                assert!(due == meant || due == meant + 1, "{text}: {time}: {due} {meant}");
+            }
+            assert_eq!(profile.due(i64::MAX), times.len() as u64, "{text}");
+        }
+    }
+
+    #[test]
+    fn profiles_are_read_as_they_are_written() {
+        let text = "100 for 2s # first\n\n0..1000 for 500ms, 10..5 for 1.5min quadratic\n";
+        let profile: Profile = text.parse().unwrap();
+        let expected = [
+            Stretch::constant(100.0, 2 * SECOND),
+            Stretch { duration_ns: SECOND / 2, from: 0.0, to: 1000.0, course: Course::Linear },
+            Stretch { duration_ns: 90 * SECOND, from: 10.0, to: 5.0, course: Course::Quadratic },
+        ];
+        assert_eq!(profile.stretches, expected);
+        assert_eq!(profile.duration_ns(), 92_500_000_000);
+        assert_eq!(profile.due(i64::MAX), 1200);
+        for stretch in &expected {
+            assert_eq!(stretch.to_string().parse().as_ref(), Ok(stretch));
+        }
+    }
+
+    #[test]
+    fn what_is_no_profile_is_named() {
+        for text in [
+            "",
+            "# nothing",
+            "100",
+            "100 for",
+            "100 for 3",
+            "x for 3s",
+            "-1 for 3s",
+            "1e9 for 3s",
+            "1 for 3s cubic",
+            "1 for 3s linear 2",
+            "1 in 3s",
+            "1 for -3s",
+            "nan for 1s",
+        ] {
+            let error = text.parse::<Profile>().unwrap_err().to_string();
+            assert!(error.contains("100..1000 for 10s quadratic"), "{text}: {error}");
+        }
     }
 }

@@ -1,18 +1,23 @@
 //! The session sender (RFC 8762 4.2).
 
 use std::collections::VecDeque;
-use std::iter::Peekable;
+use std::iter::{Peekable, Take};
 
 use onbeat_wire::stamp::{ErrorEstimate, ReflectedView, Test, Timestamp};
 use onbeat_wire::{EmitError, Truncated};
 
 use super::profile::Profile;
 
+/// What two readings of one clock by two ways may differ by, in nanoseconds.
+const READING_NS: i64 = 1_000;
+
 /// What a sender is told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     /// When probes are meant to go.
     pub profile: Profile,
+    /// Probes at most; `None`: as many as the profile has.
+    pub count: Option<u64>,
     /// When the profile begins, in nanoseconds of the sender's clock.
     pub start_ns: i64,
     /// How long an answer is waited for, in nanoseconds.
@@ -40,6 +45,8 @@ pub struct Sample {
 /// How a probe came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
+    /// The reflector's number of it: the probe's, or, of a reflector with state, how many it had before.
+    pub reflector_sequence: u32,
     /// When the reflector had it, by its clock.
     pub reflector_received_ns: i64,
     /// When the reflector sent it back, by its clock.
@@ -74,7 +81,8 @@ impl Sample {
 }
 
 impl Received {
-    fn in_reflector_ns(&self) -> i64 {
+    /// How long it was in the reflector, in nanoseconds by the reflector's clock.
+    pub fn in_reflector_ns(&self) -> i64 {
         self.reflector_sent_ns - self.reflector_received_ns
     }
 }
@@ -112,7 +120,7 @@ pub struct Counts {
 /// Sends probes by a profile and takes answers. Samples come out in order of sending.
 #[derive(Debug)]
 pub struct Sender {
-    times: Peekable<Profile>,
+    times: Peekable<Take<Profile>>,
     start_ns: i64,
     timeout_ns: i64,
     id: u16,
@@ -121,14 +129,20 @@ pub struct Sender {
     /// Probes without a final sample, the oldest first; the last is number `next - 1`.
     waiting: VecDeque<Sample>,
     newest_answered: Option<u32>,
+    /// Of all answers, the reflector's largest number, and whether one was not its probe's.
+    newest_reflected: Option<u32>,
+    with_state: bool,
+    reflector: Option<ErrorEstimate>,
     counts: Counts,
 }
 
 impl Sender {
     /// A sender that has sent nothing yet.
     pub fn new(session: Session) -> Self {
+        let limit = session.count.and_then(|count| usize::try_from(count).ok());
+        let limit = limit.unwrap_or(usize::MAX);
         Sender {
-            times: session.profile.peekable(),
+            times: session.profile.take(limit).peekable(),
             start_ns: session.start_ns,
             timeout_ns: session.timeout_ns,
             id: session.id,
@@ -136,6 +150,9 @@ impl Sender {
             next: 0,
             waiting: VecDeque::new(),
             newest_answered: None,
+            newest_reflected: None,
+            with_state: false,
+            reflector: None,
             counts: Counts::default(),
         }
     }
@@ -143,6 +160,27 @@ impl Sender {
     /// What was seen so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
+    }
+
+    /// How good the reflector last said that its clock is.
+    pub fn reflector(&self) -> Option<ErrorEstimate> {
+        self.reflector
+    }
+
+    /// Probes that were lost on their way there, the other ones lost having been on their way back.
+    /// `None` where the reflector's numbers do not tell: one without state copies those of probes.
+    pub fn lost_there(&self) -> Option<u64> {
+        let reached = u64::from(self.newest_reflected?) + 1;
+        match (self.counts.lost, self.with_state) {
+            (0, _) => Some(0),
+            (_, true) => Some(self.counts.sent.saturating_sub(reached)),
+            (_, false) => None,
+        }
+    }
+
+    /// Sends nothing any more. Answers are taken as before.
+    pub fn stop(&mut self) {
+        self.times = Profile::default().take(0).peekable();
     }
 
     /// When to call [`send`](Self::send) next; `None`: all probes were sent.
@@ -177,6 +215,21 @@ impl Sender {
         Some(written)
     }
 
+    /// Says when a probe really left, as the kernel saw it, instead of when it was handed over; whether
+    /// that can be: it is not before that, nor after its answer, and the probe is waited for.
+    pub fn departed(&mut self, sequence: u32, departed_ns: i64) -> bool {
+        let oldest = self.waiting.front().map_or(0, |oldest| oldest.sequence);
+        let place = sequence.wrapping_sub(oldest) as usize;
+        let Some(sample) = self.waiting.get_mut(place) else { return false };
+        let after = sample.answer.map_or(i64::MAX, |answer| answer.received_ns);
+        // Clocks that are read one after the other may disagree by a little.
+        let possible = (sample.sent_ns.saturating_sub(READING_NS)..=after).contains(&departed_ns);
+        if possible {
+            sample.sent_ns = departed_ns;
+        }
+        possible
+    }
+
     /// Takes a datagram that came at `received_ns`.
     pub fn receive(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), Stray> {
         let taken = self.take(datagram, received_ns);
@@ -208,13 +261,20 @@ impl Sender {
         let format = packet.error_estimate().format;
         let time = |stamp: Timestamp| stamp.time_ns(format, received_ns).ok_or(Stray::Timestamp);
         sample.answer = Some(Received {
+            reflector_sequence: packet.sequence(),
             reflector_received_ns: time(packet.received())?,
             reflector_sent_ns: time(packet.timestamp())?,
             received_ns,
             ttl: packet.test_ttl(),
         });
-        let after = |newest: u32| (number.wrapping_sub(newest) as i32) < 0;
-        if self.newest_answered.is_some_and(after) {
+        let before = |number: u32, newest: u32| (number.wrapping_sub(newest) as i32) < 0;
+        let reflected = packet.sequence();
+        self.with_state |= reflected != number;
+        if self.newest_reflected.is_none_or(|newest| before(newest, reflected)) {
+            self.newest_reflected = Some(reflected);
+        }
+        self.reflector = Some(packet.error_estimate());
+        if self.newest_answered.is_some_and(|newest| before(number, newest)) {
             self.counts.reordered += 1;
         } else {
             self.newest_answered = Some(number);

@@ -1,10 +1,40 @@
-//! Load to measure under: on the scheduler ([`Hackbench`]), on CPUs ([`Stress`]), on the network
-//! ([`UdpLoad`]).
+//! Load to measure under: on the scheduler ([`Hackbench`]), on CPUs ([`Stress`], [`DutyLoad`]), on the
+//! network ([`UdpLoad`], [`UdpSource`]).
 
+mod duty;
 mod hackbench;
+mod source;
 mod stress;
 mod udp;
 
+use std::thread::{self, JoinHandle};
+
+use onbeat_realtime::{CpuSet, Profile};
+
+use crate::{Error, Result};
+
+pub use duty::{DutyLoad, DutyProfile, DutyReport, Row};
 pub use hackbench::{Hackbench, Running};
+pub use source::{UdpSource, UdpTarget};
 pub use stress::{Stress, Stressor};
 pub use udp::{UdpLoad, UdpReport, UdpSpec};
+
+/// Starts a thread for load on these CPUs.
+fn start_on<T: Send + 'static>(
+    cpus: &CpuSet,
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    // Threads run where the one that starts them does.
+    let _there = Profile::default().on_cpus(cpus.clone()).enter()?;
+    start(name, run)
+}
+
+/// Starts a thread for load where the calling one runs.
+fn start<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
+    let thread = thread::Builder::new().name(name.into()).spawn(run);
+    thread.map_err(|error| Error::io("start a thread for load", error))
+}

@@ -4,11 +4,12 @@
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
-use onbeat_realtime::{CpuSet, Profile};
+use onbeat_realtime::CpuSet;
 
-use crate::{Error, Result};
+use super::start_on;
+use crate::Result;
 
 /// What a thread does without a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,18 +62,16 @@ impl Stress {
         let shared = Arc::new(Shared { stop: AtomicBool::new(false), done });
         let mut all = Self { shared, threads: Vec::with_capacity(threads) };
         for cpu in cpus.iter() {
-            // Threads run where the one that starts them does.
-            let _there = Profile::default().on_cpus([cpu].into_iter().collect()).enter()?;
             for kind in kinds {
-                all.add(*kind)?;
+                all.add(cpu, *kind)?;
             }
         }
         Ok(all)
     }
 
-    fn add(&mut self, kind: Stressor) -> Result<()> {
+    fn add(&mut self, cpu: u16, kind: Stressor) -> Result<()> {
         let (shared, place) = (Arc::clone(&self.shared), self.threads.len());
-        let thread = thread::Builder::new().name(kind.name().into()).spawn(move || {
+        let thread = start_on(&[cpu].into_iter().collect(), kind.name(), move || {
             let turn = || {
                 shared.done[place].fetch_add(1, Ordering::Relaxed);
                 !shared.stop.load(Ordering::Relaxed)
@@ -82,8 +81,8 @@ impl Stress {
                 Stressor::Stream => stream(turn),
                 Stressor::Matrix => matrix(turn),
             }
-        });
-        self.threads.push(thread.map_err(|error| Error::io("start a CPU stressor", error))?);
+        })?;
+        self.threads.push(thread);
         Ok(())
     }
 

@@ -1,22 +1,18 @@
 //! Load on the network: senders of UDP datagrams, each at a rate of its own, and who receives them.
-//!
-//! A sender wakes up every millisecond and sends what is due by then, as iperf3 does by default
-//! (its `--pacing-timer`); what it is late with, it makes up for.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use onbeat_netdev::Namespace;
 
-use crate::clock::{SECOND, now_ns, sleep_until};
+use super::source;
+use crate::clock::{SECOND, now_ns};
 use crate::{Error, Result, interrupt};
 
-/// Between two wake-ups of a sender.
-const PACE_NS: u64 = 1_000_000;
 /// How late a receiver may notice that it is to stop.
 const LOOK: Duration = Duration::from_millis(20);
 /// Between two datagrams that find out whether there is a way.
@@ -157,8 +153,7 @@ impl UdpLoad {
     }
 
     fn add(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
-        let thread = thread::Builder::new().name(name.into()).spawn(run);
-        self.threads.push(thread.map_err(|error| Error::io("start a thread for load", error))?);
+        self.threads.push(super::start(name, run)?);
         Ok(())
     }
 
@@ -192,25 +187,8 @@ impl Drop for UdpLoad {
 
 fn send(socket: &UdpSocket, shared: &Shared, spec: UdpSpec) {
     let payload = vec![0x5a; spec.payload_octets];
-    let start_ns = now_ns();
-    let mut sent = 0;
-    while !shared.stop.load(Ordering::Relaxed) {
-        let now = now_ns();
-        let due = spec.due(now - start_ns);
-        // Looks up in between, so that a machine that cannot keep up ends nevertheless.
-        let batch = due.saturating_sub(sent).min(64);
-        for _ in 0..batch {
-            match socket.send(&payload) {
-                Ok(_) => &shared.sent,
-                Err(_) => &shared.refused,
-            }
-            .fetch_add(1, Ordering::Relaxed);
-        }
-        sent += batch;
-        if sent == due {
-            sleep_until(now + PACE_NS);
-        }
-    }
+    let due = |after_ns| Some(spec.due(after_ns));
+    source::send(socket, &payload, &shared.stop, due, [&shared.sent, &shared.refused]);
 }
 
 fn receive(socket: &UdpSocket, shared: &Shared, place: usize) {

@@ -16,6 +16,7 @@ mod probe;
 mod restart;
 mod rtt;
 mod scale;
+mod single_hop;
 mod stage;
 mod storm;
 mod two_paths;
@@ -182,6 +183,12 @@ const SCENARIOS: &[Scenario] = &[
         summary: "a real-time task, a server and a receiver under a storm of packets: stock, and guarded",
         network: storm::network,
         play: storm::play,
+    },
+    Scenario {
+        name: "single-hop",
+        summary: "what a packet waits in one hop, by several methods, idle, under CPU load and network load",
+        network: single_hop::network,
+        play: single_hop::play,
     },
     Scenario {
         name: "chaos",

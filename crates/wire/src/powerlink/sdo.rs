@@ -232,8 +232,12 @@ impl<'a> Sdo<'a> {
             receive: SequenceCount::from_octet(sequence[field::RECEIVE]),
             send: SequenceCount::from_octet(sequence[field::SEND]),
         };
-        // No command is a command layer of zeros, or none at all.
-        let command = match rest.iter().take(COMMAND_LEN).any(|octet| *octet != 0) {
+        // No command is a command layer of zeros, or none at all; what is reserved says nothing.
+        let said = |at: usize| {
+            let mask = if at == field::FLAGS { 0xf0 } else { 0xff };
+            rest.get(at).is_some_and(|octet| octet & mask != 0)
+        };
+        let command = match (field::TRANSACTION..field::SIZE + 2).any(said) {
             true => Some(Command::parse(rest)?),
             false => None,
         };
@@ -298,6 +302,9 @@ mod tests {
         for len in SEQUENCE_LEN..=octets.len() {
             assert_eq!(Sdo::parse(&octets[..len]).unwrap().command, None);
         }
+        // Nor is what is reserved.
+        let reserved = [0x0a, 0x0b, 0, 0, 1, 0, 0x0f, 0, 0, 0, 1, 1];
+        assert_eq!(Sdo::parse(&reserved).unwrap().command, None);
         let sdo = Sdo::parse(&octets).unwrap();
         let count = |number, connection| SequenceCount { number, connection };
         assert_eq!(sdo.sequence.receive, count(2, Connection::Valid));

@@ -1,15 +1,14 @@
 //! Where delays go as they are found: what is said of them, the curves, a file.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use onbeat_delay::collected::Collected;
 use onbeat_delay::matching::{Event, Verdict};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Distribution, Recorder};
 
-use crate::exit::{Failure, Result};
+use super::csv::{Csv, cell};
+use crate::exit::Result;
 
 /// Takes delays.
 pub(super) struct Sink {
@@ -19,19 +18,12 @@ pub(super) struct Sink {
     csv: Option<Csv>,
 }
 
-struct Csv {
-    path: PathBuf,
-    file: BufWriter<File>,
-    /// Kept until the end: a closure that takes events cannot fail.
-    failed: Option<std::io::Error>,
-}
-
 impl Sink {
     pub(super) fn new(csv: Option<&Path>) -> Result<Self> {
         let mut curves = Recorder::new();
         let phases = ["delay", "delay of packets that may be another's"];
         let phases = phases.map(|name| curves.phase(name));
-        let csv = csv.map(Csv::create).transpose()?;
+        let csv = csv.map(|path| Csv::create(path, "arrival_ns,delay_ns,verdict")).transpose()?;
         Ok(Self { collected: Collected::new(), curves, phases, csv })
     }
 
@@ -50,7 +42,7 @@ impl Sink {
     /// A packet that was matched; its delay where it is known.
     pub(super) fn record(&mut self, time_ns: i64, delay_ns: Option<i64>, verdict: Verdict) {
         if let Some(csv) = &mut self.csv {
-            csv.row(time_ns, delay_ns, name(verdict));
+            csv.row(format_args!("{time_ns},{},{}", cell(delay_ns), name(verdict)));
         }
         let Some(delay_ns) = delay_ns else { return self.collected.lose() };
         self.collected.record(time_ns, delay_ns, verdict);
@@ -65,7 +57,7 @@ impl Sink {
         self.collected.lose();
         self.curves.lose(self.phases[0], 1);
         if let Some(csv) = &mut self.csv {
-            csv.row(time_ns, None, "lost");
+            csv.row(format_args!("{time_ns},,lost"));
         }
     }
 
@@ -89,30 +81,4 @@ pub(super) fn name(verdict: Verdict) -> &'static str {
         Verdict::Ordered => "ordered",
         Verdict::Ambiguous => "ambiguous",
     }
-}
-
-impl Csv {
-    fn create(path: &Path) -> Result<Self> {
-        let failed = |error| cannot_write(path, &error);
-        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
-        file.write_all(b"arrival_ns,delay_ns,verdict\n").map_err(failed)?;
-        Ok(Self { path: path.into(), file, failed: None })
-    }
-
-    fn row(&mut self, time_ns: i64, delay_ns: Option<i64>, word: &str) {
-        if self.failed.is_some() {
-            return;
-        }
-        let delay = delay_ns.map(|ns| ns.to_string()).unwrap_or_default();
-        self.failed = writeln!(self.file, "{time_ns},{delay},{word}").err();
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        let ended = self.failed.take().map_or_else(|| self.file.flush(), Err);
-        ended.map_err(|error| cannot_write(&self.path, &error))
-    }
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("--csv: {} cannot be written: {error}", path.display()))
 }

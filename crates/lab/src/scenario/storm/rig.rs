@@ -1,6 +1,5 @@
 //! Two pairs of hosts that differ in nothing but who decides when packets are received.
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -11,7 +10,7 @@ use onbeat_irq::names::Stat;
 use onbeat_netdev::{Ethtool, Namespace, napi};
 use onbeat_realtime::host::PutBack;
 
-use crate::{Error, Result, Topology, World};
+use crate::{Error, Result, Topology, World, cpus};
 
 /// Who decides when packets are received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +104,7 @@ impl Rig {
                 }
             }
         }
-        steer(rig.server(Side::Stock)?, cpu)?;
+        cpus::steer(rig.server(Side::Stock)?, &Way::INTERFACES, &[cpu].into_iter().collect())?;
         let ethtool = Ethtool::in_namespace(rig.server(Side::Guarded)?)?;
         for interface in Way::INTERFACES {
             // A veth has NAPI only with GRO.
@@ -180,38 +179,5 @@ impl Rig {
         let client = self.world.namespace(&side.client())?.run(bind(1))?.map_err(failed)?;
         client.connect(server.local_addr().map_err(failed)?).map_err(failed)?;
         Ok((server, client))
-    }
-}
-
-/// Has what a namespace's interfaces receive be received in softirq on a CPU (RPS), as if a NIC had
-/// its interrupt there.
-fn steer(namespace: &Namespace, cpu: u16) -> Result<()> {
-    let mask = mask(cpu);
-    namespace.run_with_sysfs(|| {
-        for interface in Way::INTERFACES {
-            let path = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
-            fs::write(&path, &mask)
-                .map_err(|error| Error::io(format!("write {mask} to {path}"), error))?;
-        }
-        Ok(())
-    })?
-}
-
-/// A CPU as the kernel's masks have it: words of 32 bits, the highest first.
-fn mask(cpu: u16) -> String {
-    let highest = format!("{:x}", 1_u32 << (cpu % 32));
-    highest + &",00000000".repeat((cpu / 32).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cpus_as_masks() {
-        assert_eq!(mask(0), "1");
-        assert_eq!(mask(31), "80000000");
-        assert_eq!(mask(33), "2,00000000");
-        assert_eq!(mask(64), "1,00000000,00000000");
     }
 }

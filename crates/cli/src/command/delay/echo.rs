@@ -1,0 +1,100 @@
+//! `onbeat delay echo`
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use onbeat_lab::interrupt;
+use onbeat_probe::{EchoConfig, EchoCounts, Reflector};
+use onbeat_report::{Cell, Check, Counters, Outcome, Run};
+use onbeat_wire::stamp;
+
+use super::place::Place;
+use crate::args::duration;
+use crate::exit::{Result, warn};
+use crate::output;
+
+/// Answer probes: a STAMP session reflector (RFC 8762)
+///
+/// Answers `onbeat delay ping`, other STAMP senders and senders of TWAMP Light, unauthenticated, until
+/// Ctrl-C. Arrivals are stamped by the kernel, departures just before the answer is handed over, both by
+/// CLOCK_REALTIME.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat delay echo
+  onbeat delay echo --port 4862 --stateful --fifo 49
+  onbeat delay echo --bind 192.0.2.1 --for 60s --json
+
+Exit code: 0 it is done, 1 answers could not be sent, 2 it could not run.")]
+pub(super) struct Echo {
+    /// Listen on this address only; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Vec<IpAddr>,
+    /// The UDP port to listen on
+    #[arg(long, default_value_t = stamp::PORT)]
+    port: u16,
+    /// Number answers by session instead of copying the sender's numbers, so that a sender sees which way
+    /// probes were lost
+    #[arg(long)]
+    stateful: bool,
+    /// Sessions that are remembered at most, with --stateful
+    #[arg(long, value_name = "NUMBER", default_value_t = 4096, requires = "stateful")]
+    sessions: usize,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    length: Option<Duration>,
+    #[command(flatten)]
+    place: Place,
+    /// Print what was seen as JSON (docs/result.md)
+    #[arg(long)]
+    json: bool,
+    /// Do not say where it listens
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Echo {
+    pub(super) fn execute(self) -> Result {
+        let default = EchoConfig::default();
+        let config = EchoConfig {
+            addresses: if self.bind.is_empty() { default.addresses } else { self.bind },
+            port: self.port,
+            sessions: self.stateful.then_some(self.sessions),
+        };
+        let mut reflector = Reflector::open(&config)?;
+        let _place = self.place.enter()?;
+        let _signals = interrupt::Guard::install();
+        if !self.quiet {
+            let addresses: Vec<String> =
+                reflector.addresses().iter().map(ToString::to_string).collect();
+            warn(format!(
+                "answering on {}; CLOCK_REALTIME, {}",
+                addresses.join(", "),
+                reflector.error_estimate()
+            ));
+        }
+        let run = Run::begin("delay-echo");
+        let deadline = self.length.map(|length| Instant::now() + length);
+        let over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        reflector.run(&|| interrupt::check().is_err() || over())?;
+        output::print_outcome(outcome(run.finish(), &reflector.counts()), self.json, false)
+    }
+}
+
+fn outcome(mut outcome: Outcome, counts: &EchoCounts) -> Outcome {
+    outcome.check(Check::eq("answers that the kernel did not take", counts.refused, 0_u64, ""));
+    let mut table = Counters::new(["datagrams", "number"]);
+    for (name, number) in [
+        ("received", counts.received),
+        ("answered", counts.answered),
+        ("too short for a test packet", counts.too_short),
+        ("of another reflector, not answered", counts.reflectors),
+        ("stamped by the program, not the kernel", counts.stamped_late),
+        ("sessions that began", counts.sessions),
+        ("sessions forgotten for want of room", counts.forgotten),
+    ] {
+        table.row([Cell::from(name), number.into()]);
+    }
+    outcome.figure("datagrams", table);
+    outcome
+}

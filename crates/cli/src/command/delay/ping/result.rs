@@ -1,0 +1,279 @@
+//! What probes told, as a result.
+
+use std::path::Path;
+
+use onbeat_delay::matching::Verdict;
+use onbeat_delay::probe::{OneWay, Sample};
+use onbeat_delay::stats::Distribution;
+use onbeat_probe::{PingConfig, PingReport};
+use onbeat_report::distribution::PhaseId;
+use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, Recorder};
+
+use super::super::csv::{Csv, cell};
+use super::super::options::Telling;
+use super::super::outcome::{self, Origin};
+use super::super::sink::Sink;
+use crate::exit::Result;
+
+/// What is told of each probe, in the order of the table.
+const WAYS: [&str; 5] =
+    ["round trip", "round trip, from when it was meant to go", "in the reflector", "there", "back"];
+const ROUND_TRIP: usize = 0;
+const INTENDED: usize = 1;
+const REFLECTOR: usize = 2;
+const THERE: usize = 3;
+const BACK: usize = 4;
+
+/// Takes samples.
+pub(super) struct Seen {
+    round_trips: Sink,
+    csv: Option<Csv>,
+    ways: [Distribution; WAYS.len()],
+    curves: Recorder,
+    phases: [PhaseId; WAYS.len()],
+    /// `None`: both ends go by one clock.
+    one_way: Option<OneWay>,
+    /// Probes whose times cannot be: a clock was set meanwhile.
+    impossible: u64,
+}
+
+impl Seen {
+    pub(super) fn new(one_clock: bool, csv: Option<&Path>) -> Result<Self> {
+        let headings =
+            "sequence,intended_ns,sent_ns,reflector_received_ns,reflector_sent_ns,received_ns,ttl";
+        let mut curves = Recorder::new();
+        Ok(Self {
+            round_trips: Sink::new(None)?,
+            csv: csv.map(|path| Csv::create(path, headings)).transpose()?,
+            ways: std::array::from_fn(|_| Distribution::new()),
+            phases: WAYS.map(|name| curves.phase(name)),
+            curves,
+            one_way: (!one_clock).then(OneWay::new),
+            impossible: 0,
+        })
+    }
+
+    pub(super) fn take(&mut self, sample: &Sample) {
+        if let Some(csv) = &mut self.csv {
+            let Sample { sequence, intended_ns, sent_ns, answer } = sample;
+            csv.row(format_args!(
+                "{sequence},{intended_ns},{sent_ns},{},{},{},{}",
+                cell(answer.map(|answer| answer.reflector_received_ns)),
+                cell(answer.map(|answer| answer.reflector_sent_ns)),
+                cell(answer.map(|answer| answer.received_ns)),
+                cell(answer.map(|answer| answer.ttl)),
+            ));
+        }
+        let times = (sample.answer, sample.round_trip_ns(), sample.intended_round_trip_ns());
+        let (Some(answer), Some(round_trip_ns), Some(intended_ns)) = times else {
+            return self.round_trips.lose(sample.sent_ns);
+        };
+        let inside_ns = answer.in_reflector_ns();
+        if round_trip_ns < 0 || inside_ns < 0 {
+            self.impossible += 1;
+            return self.round_trips.lose(sample.sent_ns);
+        }
+        self.round_trips.record(sample.sent_ns, Some(round_trip_ns), Verdict::Certain);
+        self.record(ROUND_TRIP, round_trip_ns);
+        self.record(INTENDED, intended_ns);
+        self.record(REFLECTOR, inside_ns);
+        match &mut self.one_way {
+            Some(one_way) => one_way.push(sample),
+            None => {
+                self.record(THERE, sample.there_ns().unwrap_or(-1));
+                self.record(BACK, sample.back_ns().unwrap_or(-1));
+            }
+        }
+    }
+
+    fn record(&mut self, way: usize, delay_ns: i64) {
+        self.ways[way].record(delay_ns);
+        if let Ok(delay_ns) = u64::try_from(delay_ns) {
+            self.curves.record(self.phases[way], delay_ns);
+        }
+    }
+
+    /// All that is said of a session.
+    pub(super) fn fill(
+        mut self,
+        outcome: &mut Outcome,
+        config: &PingConfig,
+        found: &PingReport,
+        telling: &Telling,
+    ) -> Result<()> {
+        if let Some(csv) = &mut self.csv {
+            csv.finish()?;
+        }
+        outcome.check(Check::eq("probes lost", found.counts.lost, 0_u64, ""));
+        outcome.check(Check::eq("probes whose times cannot be", self.impossible, 0_u64, ""));
+        if self.impossible > 0 {
+            outcome.note(
+                "the reflector's clock was set while probes were under way: they have no delay",
+            );
+        }
+        outcome.figure("probes", probes(found));
+        rate(outcome, config, found);
+        let bound_ns = self.one_way.take().map(|one_way| self.compare(outcome, &one_way));
+        let one_clock = bound_ns.is_none();
+        if one_clock {
+            let negative = self.ways[THERE].negative() + self.ways[BACK].negative();
+            outcome.check(Check::eq("negative delays there or back", negative, 0_u64, ""));
+            if negative > 0 || found.clock_steps > 0 {
+                outcome.note(
+                    "delays there and back are of two clocks, or of one that was set: leave --one-clock out",
+                );
+            }
+        }
+        let told = if one_clock { WAYS.len() } else { THERE };
+        outcome.figure("ways", self.table(bound_ns.flatten(), telling));
+        let mut curves = self.curves.figure();
+        curves.series.truncate(told);
+        outcome.figure("distribution of ways", curves);
+        outcome::fill(outcome, &self.round_trips, Origin::Arrival, telling);
+        notes(outcome, config, found);
+        Ok(())
+    }
+
+    /// Makes one clock of two; what delays there and back may be off by, where there are any.
+    fn compare(&mut self, outcome: &mut Outcome, one_way: &OneWay) -> Option<f64> {
+        let ways = &mut self.ways;
+        let compared = one_way.compare(|delay| {
+            ways[THERE].record(delay.there_ns.round() as i64);
+            ways[BACK].record(delay.back_ns.round() as i64);
+        });
+        let mut table = Counters::new([
+            ("from", "s"),
+            ("to", "s"),
+            ("skew", "ppm"),
+            ("reflector ahead by", "ns"),
+            ("±", "ns"),
+        ]);
+        let start_ns = compared.spans.first().map_or(0, |span| span.from_ns);
+        let seconds = |time_ns: i64| Cell::from((time_ns - start_ns) as f64 / 1e9);
+        for span in &compared.spans {
+            table.row([
+                seconds(span.from_ns),
+                seconds(span.to_ns),
+                Cell::from(span.skew * 1e6),
+                span.offset.offset_ns.into(),
+                span.offset.bound_ns.into(),
+            ]);
+        }
+        outcome.figure("clocks", table);
+        if let Some(bound_ns) = compared.bound_ns {
+            outcome.note(format!(
+                "two clocks: delays there and back are right to {bound_ns:.0} ns, since a path may share its \
+                 fastest round trip between both directions in any way; what is not above that is withheld"
+            ));
+        }
+        if compared.around_steps > 0 {
+            let number = compared.around_steps;
+            outcome.note(format!(
+                "{number} probes around a step of a clock have no delay there or back"
+            ));
+        }
+        if compared.left_out > 0 {
+            let number = compared.left_out;
+            outcome.note(format!(
+                "delays there and back are those of the first probes, without {number} later ones; --csv \
+                 has the times of all"
+            ));
+        }
+        compared.bound_ns
+    }
+
+    fn table(&self, bound_ns: Option<f64>, telling: &Telling) -> Counters {
+        let mut table = Counters::new([
+            ("", ""),
+            ("probes", ""),
+            ("shortest", "ns"),
+            ("mean", "ns"),
+            ("p50", "ns"),
+            ("p99", "ns"),
+            ("p99.9", "ns"),
+            ("longest", "ns"),
+            ("±", "ns"),
+        ]);
+        for (way, (name, delays)) in WAYS.into_iter().zip(&self.ways).enumerate() {
+            let bound_ns = bound_ns.filter(|_| way >= THERE);
+            let told = |value: Option<f64>| -> Cell {
+                let value = value.filter(|ns| bound_ns.is_none_or(|bound| *ns > bound));
+                value.map_or(Number::MISSING, Number::from).into()
+            };
+            let exact = |ns: u64| ns as f64;
+            let quantile = |share| {
+                told(
+                    delays.percentile(share, telling.confidence).map(|found| exact(found.value_ns)),
+                )
+            };
+            table.row([
+                Cell::from(name),
+                delays.count().into(),
+                told(delays.min_ns().map(exact)),
+                told(delays.mean_ns()),
+                quantile(0.5),
+                quantile(0.99),
+                quantile(0.999),
+                told(delays.max_ns().map(exact)),
+                bound_ns.map_or(Number::MISSING, Number::from).into(),
+            ]);
+        }
+        table
+    }
+}
+
+fn probes(found: &PingReport) -> Counters {
+    let counts = &found.counts;
+    let mut table = Counters::new(["probes", "number"]);
+    let back = found.lost_there.map(|there| counts.lost.saturating_sub(there));
+    let known = |value: Option<u64>| Cell::from(value.map_or(Number::MISSING, Number::from));
+    for (name, number) in [
+        ("sent", counts.sent.into()),
+        ("answered", counts.answered.into()),
+        ("lost", counts.lost.into()),
+        ("lost on their way there", known(found.lost_there)),
+        ("lost on their way back", known(back)),
+        ("answered again, or too late", counts.duplicate_or_late.into()),
+        ("answered after a later one", counts.reordered.into()),
+        ("not taken by the kernel", found.refused.into()),
+        ("departures stamped by the program, not the kernel", found.stamped_late[0].into()),
+        ("arrivals stamped by the program, not the kernel", found.stamped_late[1].into()),
+        ("datagrams that were no answer", counts.stray.into()),
+    ] {
+        table.row([Cell::from(name), number]);
+    }
+    table
+}
+
+/// The rate that was meant, and that which came of it.
+fn rate(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
+    let seconds = (config.profile.duration_ns().min(found.took_ns)) as f64 / 1e9;
+    if seconds > 0.0 {
+        let rate = found.counts.sent as f64 / seconds;
+        outcome.figure("rate", Measurement::new("packets/s", rate));
+    }
+}
+
+fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
+    outcome.note(
+        "round trips are without the time in the reflector; stamps are the kernel's (CLOCK_REALTIME, made \
+         one that is not set) but for the reflector's departures, which it stamps itself",
+    );
+    if let Some(estimate) = found.reflector {
+        outcome.note(format!("the reflector's clock: {estimate}"));
+    }
+    if found.unreachable > 0 {
+        outcome.note(format!(
+            "{} probes found nobody at {}: onbeat delay echo --port {} listens there",
+            found.unreachable,
+            config.to,
+            config.to.port()
+        ));
+    }
+    if found.clock_steps > 0 {
+        outcome.note(format!(
+            "this host's time of day was set {} times meanwhile; its own times do not show it",
+            found.clock_steps
+        ));
+    }
+}

@@ -1,0 +1,31 @@
+//! Where a probe's thread runs, and before whom.
+
+use onbeat_realtime::{CpuSet, Profile, Realtime, Scheduling};
+
+use crate::exit::Result;
+
+/// What keeps other work on the host out of what is measured.
+#[derive(Debug, clap::Args)]
+pub(super) struct Place {
+    /// Run by SCHED_FIFO at this priority, with memory locked and without timer slack
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
+    fifo: Option<u8>,
+    /// Run on these CPUs, such as 1 or 2-3
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+}
+
+impl Place {
+    /// Takes the place, until the result is dropped.
+    pub(super) fn enter(&self) -> Result<Realtime> {
+        let mut profile = Profile::default();
+        // Without it a sender would wake up 50 us late.
+        profile.timer_slack_ns = Some(1);
+        profile.cpus.clone_from(&self.cpus);
+        if let Some(priority) = self.fifo {
+            profile.lock_memory = true;
+            profile.scheduling = Some(Scheduling::Fifo(priority));
+        }
+        Ok(profile.enter()?)
+    }
+}

@@ -1,0 +1,167 @@
+//! From what was found to checks and figures.
+
+use onbeat_delay::stats::Distribution;
+use onbeat_report::{Cell as TableCell, Check, Counters, Number};
+
+use super::cell::{Cell, Length, Load};
+use super::method::METHODS;
+use super::rig::Hop;
+use crate::scenario::stage::Stage;
+
+/// Of percentiles' intervals, which are not shown here.
+const CONFIDENCE: f64 = 0.95;
+
+pub(super) fn fill(stage: &mut Stage<'_>, cells: &[Cell], length: Length) {
+    checks(stage, cells);
+    for hop in Hop::ALL {
+        let name = format!("single-hop delay, {}", hop.name());
+        stage.figure(name, delays(cells.iter().filter(|cell| cell.hop == hop)));
+    }
+    stage.figure("as the paper compares it: mirror, beside the idle hop", comparison(cells));
+    stage.figure("loads", loads(cells));
+    stage.note(format!(
+        "each row: probes of {} octets, {} a second for {:.2} s; the mirror's taps are at the far ends of \
+         the hop's links, so that a veth pair on either side belongs to what it measures",
+        length.octets,
+        length.rate,
+        length.for_ns as f64 / 1e9
+    ));
+    stage.note(
+        "the hop's CPUs: the last one, or the last and the first; it receives in softirq there (RPS), and the \
+         CPU load may run there. XDP of the FRER relay works on the CPU of who sends, which then is one of \
+         them",
+    );
+    stage.note(
+        "the probe's round trip has the way through hosts and hop in both directions, without the time in the \
+         reflector; where the hop itself reflects, the mirror has that time and the probe has not",
+    );
+}
+
+fn checks(stage: &mut Stage<'_>, cells: &[Cell]) {
+    let sum = |of: &dyn Fn(&super::method::Found) -> u64| -> u64 {
+        cells.iter().flat_map(|cell| &cell.found).map(of).sum()
+    };
+    let negative = sum(&|found| found.delays.delays.negative());
+    stage.check(Check::eq("negative delays", negative, 0_u64, "packets"));
+    let unmatched = sum(&|found| found.unmatched);
+    stage.check(Check::eq("left without having arrived", unmatched, 0_u64, "packets"));
+    let idle = cells.iter().filter(|cell| cell.load == Load::Idle);
+    let lost: u64 = idle.flat_map(|cell| &cell.found).map(|found| found.lost).sum();
+    stage.check(Check::eq("lost by an idle hop", lost, 0_u64, "packets"));
+    let unseen = cells.iter().flat_map(|cell| {
+        let all = |found: &super::method::Found| found.delays.delays.count() + found.lost;
+        cell.found.iter().map(move |found| cell.sent.abs_diff(all(found)))
+    });
+    let unseen: u64 = unseen.sum();
+    stage.check(Check::eq("neither measured nor lost, by any method", unseen, 0_u64, "packets"));
+}
+
+fn value(number: Option<f64>) -> TableCell {
+    number.map_or(Number::MISSING, Number::from).into()
+}
+
+fn percentile(delays: &Distribution, share: f64) -> TableCell {
+    value(delays.percentile(share, CONFIDENCE).map(|found| found.value_ns as f64))
+}
+
+fn delays<'a>(cells: impl Iterator<Item = &'a Cell>) -> Counters {
+    let mut table = Counters::new([
+        ("CPUs", ""),
+        ("load", ""),
+        ("method", ""),
+        ("measured", ""),
+        ("lost", ""),
+        ("shortest", "ns"),
+        ("p50", "ns"),
+        ("mean", "ns"),
+        ("standard deviation", "ns"),
+        ("p99", "ns"),
+        ("longest", "ns"),
+    ]);
+    for cell in cells {
+        for (method, found) in METHODS.iter().zip(&cell.found) {
+            let delays = &found.delays.delays;
+            let exact = |ns: Option<u64>| value(ns.map(|ns| ns as f64));
+            table.row([
+                TableCell::from(cell.cpus),
+                cell.load.name().as_str().into(),
+                method.name().into(),
+                delays.count().into(),
+                found.lost.into(),
+                exact(delays.min_ns()),
+                percentile(delays, 0.5),
+                value(delays.mean_ns()),
+                value(delays.standard_deviation_ns()),
+                percentile(delays, 0.99),
+                exact(delays.max_ns()),
+            ]);
+        }
+    }
+    table
+}
+
+/// What the paper found: CPU load raises delay and jitter, other traffic lowers the delay at first, two
+/// CPUs help under load only.
+fn comparison(cells: &[Cell]) -> Counters {
+    let mut table = Counters::new([
+        ("hop", ""),
+        ("CPUs", ""),
+        ("load", ""),
+        ("mean", "ns"),
+        ("of the idle hop's", ""),
+        ("standard deviation, of the idle hop's", ""),
+        ("mean, of that with 1 CPU", ""),
+    ]);
+    let mirrored = |cell: &Cell| {
+        let delays = &cell.found.first()?.delays.delays;
+        Some((delays.mean_ns()?, delays.standard_deviation_ns()))
+    };
+    let other = |cell: &Cell, cpus: &str, load: Load| {
+        let is = |one: &&Cell| (one.hop, one.cpus, one.load) == (cell.hop, cpus, load);
+        cells.iter().find(is).and_then(mirrored)
+    };
+    let ratio = |a: Option<f64>, b: Option<f64>| value(Some(a? / b.filter(|b| *b > 0.0)?)).into();
+    let ratio = |a, b| -> TableCell {
+        let found: Option<TableCell> = ratio(a, b);
+        found.unwrap_or_else(|| Number::MISSING.into())
+    };
+    for cell in cells {
+        let Some((mean, deviation)) = mirrored(cell) else { continue };
+        let idle = other(cell, cell.cpus, Load::Idle);
+        let single = other(cell, "1", cell.load).filter(|_| cell.cpus != "1");
+        table.row([
+            TableCell::from(cell.hop.name()),
+            cell.cpus.into(),
+            cell.load.name().as_str().into(),
+            value(Some(mean)),
+            ratio(Some(mean), idle.map(|idle| idle.0)),
+            ratio(deviation, idle.and_then(|idle| idle.1)),
+            ratio(Some(mean), single.map(|single| single.0)),
+        ]);
+    }
+    table
+}
+
+fn loads(cells: &[Cell]) -> Counters {
+    let mut table = Counters::new([
+        ("hop", ""),
+        ("CPUs", ""),
+        ("load", ""),
+        ("share of a CPU that it got", "%"),
+        ("sent", "packets/s"),
+        ("refused", "packets"),
+    ]);
+    for cell in cells.iter().filter(|cell| cell.load != Load::Idle) {
+        let rate =
+            cell.net.filter(|net| net.seconds > 0.0).map(|net| net.sent as f64 / net.seconds);
+        table.row([
+            TableCell::from(cell.hop.name()),
+            cell.cpus.into(),
+            cell.load.name().as_str().into(),
+            value(cell.duty.as_ref().map(|duty| duty.share * 100.0)),
+            value(rate),
+            value(cell.net.map(|net| net.refused as f64)),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,200 @@
+//! Captures on both sides of the hop, matched: what a mirror port in front of it would see.
+//!
+//! The taps are at the far ends of the hop's links, where they see what XDP redirects, too. So a veth
+//! pair on either side belongs to what is measured. One clock stamps both.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use onbeat_delay::capture::{LinkType, Packet};
+use onbeat_delay::collected::Collected;
+use onbeat_delay::key::Recognition;
+use onbeat_delay::matching::{Event, Matcher, Passage, Window};
+use onbeat_delay::pairing::Side;
+use onbeat_delay::probe::Sample;
+
+use super::cell::sequence;
+use super::method::{Found, Measuring, Method};
+use super::rig::{Hop, Rig};
+use crate::clock::realtime_offset;
+use crate::traffic::{PacketSocket, Received, Receiver};
+use crate::{Error, Result};
+
+/// Between two looks at whether it is to stop, in nanoseconds.
+const LOOK_NS: u64 = 10_000_000;
+/// The time of day is not set while this holds, in nanoseconds beyond what it was measured to.
+const SLACK_NS: u64 = 1_000;
+
+/// The method.
+pub(super) struct Mirror;
+
+impl Method for Mirror {
+    fn name(&self) -> &'static str {
+        "mirror"
+    }
+
+    fn begin(&self, rig: &Rig) -> Result<Box<dyn Measuring>> {
+        let mut taps = Vec::new();
+        for station in ["sender", "receiver"] {
+            if station == "receiver" && rig.hop == Hop::Reflector {
+                continue;
+            }
+            let socket = PacketSocket::tap(rig.world.namespace(station)?, "eth0")?;
+            taps.push(Tap::start(socket, rig.hop, station == "sender")?);
+        }
+        Ok(Box::new(Mirroring { taps, offset: realtime_offset() }))
+    }
+}
+
+struct Mirroring {
+    taps: Vec<Tap>,
+    offset: (i64, u64),
+}
+
+impl Measuring for Mirroring {
+    fn end(self: Box<Self>, _: &[Sample]) -> Result<Found> {
+        let mut seen = Vec::new();
+        for tap in self.taps {
+            seen.extend(tap.stop()?);
+        }
+        let (offset, within) = realtime_offset();
+        if offset.abs_diff(self.offset.0) > within + self.offset.1 + SLACK_NS {
+            return Err(Error::Invalid("the time of day was set while it was captured".into()));
+        }
+        seen.sort_by_key(|one| (one.time_ns, one.side == Side::Departures));
+        let mut found = Found { delays: Collected::new(), lost: 0, unmatched: 0 };
+        let mut take = |event: Event<()>| match event {
+            Event::Matched { arrival, departure, verdict } => {
+                let delay_ns = departure.time_ns - arrival.time_ns;
+                found.delays.record(arrival.time_ns, delay_ns, verdict);
+            }
+            Event::Lost(_) => {
+                found.delays.lose();
+                found.lost += 1;
+            }
+            Event::Unmatched(_) | Event::Duplicate(_) => found.unmatched += 1,
+        };
+        let mut matcher = Matcher::new(Window { longest_ns: i64::MAX / 4, ..Window::default() });
+        for Seen { time_ns, side, key } in seen {
+            let passage = Passage { time_ns, tag: () };
+            match side {
+                Side::Arrivals => matcher.arrive(key, passage, &mut take),
+                Side::Departures => matcher.depart(key, passage, &mut take),
+            }
+        }
+        matcher.finish(&mut take);
+        // What has not left at the end, a while after the last was sent, is lost.
+        let under_way = matcher.counts().under_way;
+        found.lost += under_way;
+        Ok(found)
+    }
+}
+
+/// A probe that passed a tap.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    time_ns: i64,
+    side: Side,
+    key: u64,
+}
+
+/// A capture that is being taken.
+struct Tap {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<io::Result<Taken>>>,
+}
+
+#[derive(Default)]
+struct Taken {
+    seen: Vec<Seen>,
+    unstamped: u64,
+    drops: u64,
+}
+
+impl Tap {
+    fn start(socket: PacketSocket, hop: Hop, at_sender: bool) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&stop);
+        let thread = thread::Builder::new()
+            .name("lab-mirror".into())
+            .spawn(move || capture(Receiver::new(socket), hop, at_sender, &theirs))
+            .map_err(|error| Error::io("start a thread for captures", error))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+
+    fn stop(mut self) -> Result<Vec<Seen>> {
+        let ended = self.end().unwrap_or_else(|| Ok(Taken::default()));
+        let taken = ended.map_err(|error| Error::io("capture frames", error))?;
+        if taken.drops + taken.unstamped > 0 {
+            return Err(Error::Invalid(format!(
+                "a capture dropped {} frames and has {} without a time; use a lower rate",
+                taken.drops, taken.unstamped
+            )));
+        }
+        Ok(taken.seen)
+    }
+
+    fn end(&mut self) -> Option<io::Result<Taken>> {
+        self.stop.store(true, Ordering::Release);
+        let ended = self.thread.take()?.join();
+        Some(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+fn capture(
+    mut receiver: Receiver,
+    hop: Hop,
+    at_sender: bool,
+    stop: &AtomicBool,
+) -> io::Result<Taken> {
+    let mut taken = Taken::default();
+    loop {
+        // Asked before the socket is emptied: what came before the stop is taken.
+        let last = stop.load(Ordering::Acquire);
+        receiver.wait(if last { 0 } else { LOOK_NS })?;
+        while receiver.receive(|frame| take(&mut taken, &frame, hop, at_sender))? > 0 {}
+        taken.drops += receiver.socket().take_drops()?;
+        if last {
+            return Ok(taken);
+        }
+    }
+}
+
+fn take(taken: &mut Taken, frame: &Received<'_>, hop: Hop, at_sender: bool) {
+    let Some(probe) = sequence(frame.octets) else { return };
+    let side = match (at_sender, frame.outgoing, probe.answer) {
+        (true, true, false) => Side::Arrivals,
+        (true, false, true) if hop == Hop::Reflector => Side::Departures,
+        (false, false, false) => Side::Departures,
+        _ => return,
+    };
+    let Some(time_ns) = frame.realtime_ns else {
+        taken.unstamped += 1;
+        return;
+    };
+    let time_ns = time_ns as i64;
+    let packet = Packet {
+        number: 1,
+        time_ns,
+        interface: 0,
+        direction: None,
+        link: LinkType::ETHERNET,
+        wire_len: frame.octets.len() as u32,
+        octets: frame.octets,
+    };
+    let key = match hop {
+        // An answer has other contents than its probe, but the probe's number.
+        Hop::Reflector => Ok(probe.sequence.into()),
+        _ => Recognition::default().key(&packet),
+    };
+    // A probe is whole: it was read as one.
+    taken.seen.extend(key.ok().map(|key| Seen { time_ns, side, key }));
+}

@@ -1,0 +1,154 @@
+//! The network, and what the hop does with packets.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::path::Path;
+
+use onbeat_netdev::Handle;
+use onbeat_realtime::CpuSet;
+
+use crate::{Error, Result, Topology, World, cpus};
+
+/// What the hop does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hop {
+    /// The kernel routes.
+    Router,
+    /// The kernel bridges.
+    Bridge,
+    /// A node identifies a stream, numbers it and relays it, by XDP.
+    Relay,
+    /// A process answers.
+    Reflector,
+}
+
+impl Hop {
+    pub(super) const ALL: [Hop; 4] = [Hop::Router, Hop::Bridge, Hop::Relay, Hop::Reflector];
+
+    /// As figures name it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Hop::Router => "router",
+            Hop::Bridge => "bridge",
+            Hop::Relay => "FRER relay",
+            Hop::Reflector => "reflector",
+        }
+    }
+
+    fn is_bridged(self) -> bool {
+        matches!(self, Hop::Bridge | Hop::Relay)
+    }
+
+    pub(super) fn network(self) -> Topology {
+        let mut network = Topology::default();
+        network.host("sender", 0, 0);
+        if self.is_bridged() {
+            network.node("hop", 1, 0, "").bridge(&["eth0", "eth1"]).detail(self.name());
+        } else {
+            network.host("hop", 1, 0);
+        }
+        network.host("receiver", 2, 0);
+        network.link("in", "sender:eth0", "hop:eth0");
+        network.link("out", "hop:eth1", "receiver:eth0");
+        network.link("load", "sender:eth1", "hop:eth2");
+        network
+    }
+}
+
+/// Networks of documentation (RFC 5737): in front of the hop, behind it, and that of the load.
+const IN: [u8; 3] = [192, 0, 2];
+const OUT: [u8; 3] = [198, 51, 100];
+const LOAD: [u8; 3] = [203, 0, 113];
+
+fn address([a, b, c]: [u8; 3], host: u8) -> IpAddr {
+    Ipv4Addr::new(a, b, c, host).into()
+}
+
+/// A network with a hop, ready to be measured.
+pub(super) struct Rig {
+    pub(super) hop: Hop,
+    pub(super) world: World,
+    /// Nobody reads from it: what comes is thrown away by the kernel, and nobody is told.
+    sink: UdpSocket,
+}
+
+impl Rig {
+    pub(super) fn build(hop: Hop, program: &Path) -> Result<Self> {
+        let mut world = World::build(&hop.network())?;
+        let behind = if hop.is_bridged() { IN } else { OUT };
+        let addresses = [
+            ("sender", "eth0", IN, 1),
+            ("sender", "eth1", LOAD, 1),
+            ("hop", "eth2", LOAD, 2),
+            ("receiver", "eth0", behind, 3),
+        ];
+        for (station, interface, net, host) in addresses {
+            world.handle(station)?.add_address(interface, address(net, host), 24)?;
+        }
+        if !hop.is_bridged() {
+            let between = world.handle("hop")?;
+            between.add_address("eth0", address(IN, 2), 24)?;
+            between.add_address("eth1", address(OUT, 2), 24)?;
+            forward(between)?;
+            world.handle("sender")?.add_route("eth0", address(OUT, 0), 24, address(IN, 2))?;
+            world.handle("receiver")?.add_route("eth0", address(IN, 0), 24, address(OUT, 2))?;
+        }
+        if hop == Hop::Relay {
+            let config = relay(world.handle("receiver")?)?;
+            world.set_config("hop", config)?;
+            world.start("hop", program)?;
+        }
+        let bind = || UdpSocket::bind((address(LOAD, 2), 0));
+        let sink = world.namespace("hop")?.run(bind)?;
+        let sink = sink.map_err(|error| Error::io("open a socket for the load", error))?;
+        Ok(Self { hop, world, sink })
+    }
+
+    /// Where the load goes.
+    pub(super) fn sink(&self) -> Result<std::net::SocketAddr> {
+        self.sink.local_addr().map_err(|error| Error::io("look at the load's socket", error))
+    }
+
+    /// The station that answers probes, and its address.
+    pub(super) fn reflector(&self) -> (&'static str, IpAddr) {
+        match self.hop {
+            Hop::Reflector => ("hop", address(IN, 2)),
+            Hop::Router => ("receiver", address(OUT, 3)),
+            Hop::Bridge | Hop::Relay => ("receiver", address(IN, 3)),
+        }
+    }
+
+    /// Has the hop receive packets on these CPUs.
+    pub(super) fn steer(&self, cpus: &CpuSet) -> Result<()> {
+        cpus::steer(self.world.namespace("hop")?, &["eth0", "eth1", "eth2"], cpus)
+    }
+}
+
+fn forward(handle: &Handle) -> Result<()> {
+    let path = "/proc/sys/net/ipv4/ip_forward";
+    // /proc/sys/net shows the namespace of the thread that opens it.
+    handle.namespace().run(|| {
+        fs::write(path, "1").map_err(|error| Error::io(format!("write 1 to {path}"), error))
+    })?
+}
+
+/// The node that relays what is sent to the receiver. What the receiver sends is of no stream.
+fn relay(receiver: &Handle) -> Result<String> {
+    let destination = receiver.link("eth0")?.mac.unwrap_or_default();
+    Ok(format!(
+        r#"
+[[port]]
+name = "in"
+interface = "eth0"
+[[port]]
+name = "out"
+interface = "eth1"
+
+[[stream]]
+name = "probes"
+generate = true
+member = [{{ port = "in", identify = {{ type = "null", destination = "{destination}" }} }}]
+egress = [{{ port = "out", tag = "none" }}]
+"#
+    ))
+}

@@ -1,0 +1,21 @@
+//! STAMP (RFC 8762) over UDP sockets: a session reflector and a session sender.
+//!
+//! ```text
+//! ping: Sender (onbeat_delay::probe) ── socket ── path ── socket ── echo: reflect (the same)
+//!         its clock: SessionClock                           its clock: CLOCK_REALTIME
+//! ```
+//!
+//! The machines are in [`onbeat_delay::probe`]; here are sockets and clocks. The kernel stamps what
+//! comes and what goes (SO_TIMESTAMPING, in software); where it does not, the program does, and
+//! says how often.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod echo;
+mod error;
+mod ping;
+mod socket;
+
+pub use echo::{EchoConfig, EchoCounts, Reflector};
+pub use error::{Error, Result};
+pub use ping::{PingConfig, PingReport, ping};

@@ -1,0 +1,252 @@
+//! The session sender at work.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use onbeat_delay::probe::{Counts, Profile, Sample, Sender, Session};
+use onbeat_wire::stamp::{ErrorEstimate, PACKET_LEN};
+
+use crate::clock::SessionClock;
+use crate::echo::estimate;
+use crate::socket::{self, Socket};
+use crate::{Error, Result};
+
+/// Octets of the longest payload of a UDP datagram by IPv4.
+const LONGEST: usize = 65_507;
+/// Probes that are sent, and answers that are taken, before the other has its turn.
+const BATCH: usize = 64;
+/// From the start of the session to its first probe, in nanoseconds.
+const AHEAD_NS: i64 = 10_000_000;
+/// How late a sender may notice that it is to stop, in nanoseconds.
+const LOOK_NS: i64 = 200_000_000;
+
+/// What is probed, and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PingConfig {
+    /// The reflector.
+    pub to: SocketAddr,
+    /// The address to send from; `None`: as the host routes.
+    pub from: Option<IpAddr>,
+    /// When probes are meant to go.
+    pub profile: Profile,
+    /// Probes at most.
+    pub count: Option<u64>,
+    /// Octets of UDP payload, one after the other and again; at least one size.
+    pub sizes: Vec<usize>,
+    /// How long an answer is waited for, in nanoseconds.
+    pub timeout_ns: i64,
+    /// The session's number (RFC 8972 3).
+    pub id: u16,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PingReport {
+    /// What the sender saw.
+    pub counts: Counts,
+    /// Probes whose departure, and answers whose arrival, the program stamped, since the kernel had not.
+    pub stamped_late: [u64; 2],
+    /// Probes that the kernel did not take; they count as sent, and lost.
+    pub refused: u64,
+    /// Times that somebody said that nobody listens there (ICMP).
+    pub unreachable: u64,
+    /// How often this host's time of day was set. The times of the report do not show it.
+    pub clock_steps: u64,
+    /// How good the reflector says that its clock is.
+    pub reflector: Option<ErrorEstimate>,
+    /// Probes that were lost on their way there, where the reflector's numbers tell.
+    pub lost_there: Option<u64>,
+    /// From the first probe's time to the end, in nanoseconds.
+    pub took_ns: i64,
+}
+
+/// Runs a session to its end, or until `stop`, which is asked a few times a second and after each
+/// probe. Each sample is handed on once it is known, in order of sending, with what was seen so far.
+///
+/// Times are of a clock that shows the time of day at the start, and is not set meanwhile.
+///
+/// # Errors
+/// Where the sizes are none, or a socket fails.
+pub fn ping(
+    config: &PingConfig,
+    stop: &dyn Fn() -> bool,
+    each: &mut dyn FnMut(&Sample, &Counts),
+) -> Result<PingReport> {
+    let wrong = config.sizes.iter().find(|size| !(PACKET_LEN..=LONGEST).contains(*size));
+    if let Some(size) = wrong.copied().or(config.sizes.is_empty().then_some(0)) {
+        return Err(Error::Size(size));
+    }
+    let address = config.to;
+    let connect = |source| Error::Connect { address, source };
+    let unspecified = match address {
+        SocketAddr::V4(_) => IpAddr::from([0; 4]),
+        SocketAddr::V6(_) => IpAddr::from([0_u16; 8]),
+    };
+    let from = SocketAddr::new(config.from.unwrap_or(unspecified), 0);
+    let socket = Socket::open(from, true).map_err(connect)?;
+    socket.connect(address).map_err(connect)?;
+    let mut run = Run::new(config, socket);
+    run.to_end(stop, each).map_err(|source| Error::Socket { address, source })?;
+    Ok(run.report())
+}
+
+struct Run<'a> {
+    config: &'a PingConfig,
+    sockets: [Socket; 1],
+    clock: SessionClock,
+    sender: Sender,
+    start_ns: i64,
+    /// A probe's packet; what follows is zeros.
+    packet: Vec<u8>,
+    room: Vec<u8>,
+    /// The kernel numbers departures as this does probes, as long as it takes all of them.
+    numbered_alike: bool,
+    departures: u64,
+    late_arrivals: u64,
+    refused: u64,
+    unreachable: u64,
+}
+
+impl<'a> Run<'a> {
+    fn new(config: &'a PingConfig, socket: Socket) -> Self {
+        let clock = SessionClock::new();
+        let start_ns = clock.now_ns() + AHEAD_NS;
+        let longest = config.sizes.iter().copied().max().unwrap_or(PACKET_LEN);
+        let sender = Sender::new(Session {
+            profile: config.profile.clone(),
+            count: config.count,
+            start_ns,
+            timeout_ns: config.timeout_ns,
+            id: config.id,
+            error_estimate: estimate(),
+        });
+        Self {
+            config,
+            sockets: [socket],
+            clock,
+            sender,
+            start_ns,
+            packet: vec![0; longest],
+            // What is longer than any probe is no answer to one, but shall not look like one.
+            room: vec![0; longest.max(PACKET_LEN) + 1],
+            numbered_alike: true,
+            departures: 0,
+            late_arrivals: 0,
+            refused: 0,
+            unreachable: 0,
+        }
+    }
+
+    fn to_end(
+        &mut self,
+        stop: &dyn Fn() -> bool,
+        each: &mut dyn FnMut(&Sample, &Counts),
+    ) -> io::Result<()> {
+        let mut stopped = false;
+        while !self.sender.is_done() {
+            if !stopped && stop() {
+                // Nothing more is sent; what is under way is waited for as ever.
+                stopped = true;
+                self.sender.stop();
+            }
+            self.send()?;
+            // Departures first: a probe's own news is there before its answer.
+            self.departures()?;
+            self.receive()?;
+            let now = self.clock.now_ns();
+            while let Some(sample) = self.sender.expire(now) {
+                each(&sample, self.sender.counts());
+            }
+            let next = [self.sender.next_send_ns(), self.sender.next_deadline_ns()];
+            let Some(next) = next.into_iter().flatten().min() else { continue };
+            let for_ns = next - self.clock.now_ns();
+            if for_ns > 0 {
+                socket::wait(&self.sockets, for_ns.min(LOOK_NS))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        for _ in 0..BATCH {
+            let number = self.sender.counts().sent;
+            let size = self.config.sizes[(number % self.config.sizes.len() as u64) as usize];
+            // There is room for a packet, and an error estimate that was made fits.
+            let Some(Ok(_)) = self.sender.send(self.clock.now_ns(), &mut self.packet) else {
+                break;
+            };
+            if let Err(error) = self.hand_over(size) {
+                self.numbered_alike = false;
+                self.refused += 1;
+                self.pass(error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the packet to the kernel. That an earlier probe found nobody is told to who sends the next,
+    /// which then has not been sent.
+    fn hand_over(&mut self, size: usize) -> io::Result<()> {
+        let socket = &self.sockets[0];
+        match socket.send(&self.packet[..size]) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                self.unreachable += 1;
+                socket.send(&self.packet[..size])
+            }
+            result => result,
+        }
+    }
+
+    fn departures(&mut self) -> io::Result<()> {
+        while let Some((number, realtime_ns)) = self.sockets[0].departed()? {
+            if self.numbered_alike {
+                let time_ns = self.clock.of_realtime(realtime_ns);
+                self.departures += u64::from(self.sender.departed(number, time_ns));
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        for _ in 0..BATCH {
+            match self.sockets[0].receive(&mut self.room) {
+                Ok(Some(datagram)) => {
+                    self.late_arrivals += u64::from(datagram.realtime_ns.is_none());
+                    let received_ns = match datagram.realtime_ns {
+                        Some(stamp) => self.clock.of_realtime(stamp),
+                        None => self.clock.now_ns(),
+                    };
+                    // What is no answer is counted.
+                    let _ = self.sender.receive(&self.room[..datagram.len], received_ns);
+                }
+                Ok(None) => break,
+                Err(error) => self.pass(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on where the path, or the other end, may be better later.
+    fn pass(&mut self, error: io::Error) -> io::Result<()> {
+        if !socket::is_the_paths(&error) {
+            return Err(error);
+        }
+        let unreachable = !matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN));
+        self.unreachable += u64::from(unreachable);
+        Ok(())
+    }
+
+    fn report(self) -> PingReport {
+        let counts = *self.sender.counts();
+        PingReport {
+            counts,
+            stamped_late: [counts.sent - self.departures.min(counts.sent), self.late_arrivals],
+            refused: self.refused,
+            unreachable: self.unreachable,
+            clock_steps: self.clock.steps(),
+            reflector: self.sender.reflector(),
+            lost_there: self.sender.lost_there(),
+            took_ns: self.clock.now_ns() - self.start_ns,
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A session over the loopback interface: both ends are here, and go by one clock.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use onbeat_delay::probe::{Profile, Sample, Stretch};
+use onbeat_netdev::testing::require_that;
+use onbeat_probe::{EchoConfig, EchoCounts, PingConfig, PingReport, Reflector, ping};
+
+/// Longest wait for what comes at once unless it never comes.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// Answers while `act` runs; what the reflector then counted.
+fn with_reflector(
+    address: &str,
+    sessions: Option<usize>,
+    act: impl FnOnce(SocketAddr),
+) -> EchoCounts {
+    let addresses = vec![address.parse().unwrap()];
+    let mut reflector = Reflector::open(&EchoConfig { addresses, port: 0, sessions }).unwrap();
+    let at = reflector.addresses()[0];
+    assert_ne!(at.port(), 0);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reflecting = scope.spawn(|| reflector.run(&|| stop.load(Ordering::Relaxed)));
+        // Stopped also where `act` fails, or the scope would wait for ever.
+        let acted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| act(at)));
+        stop.store(true, Ordering::Relaxed);
+        reflecting.join().unwrap().unwrap();
+        acted.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    reflector.counts()
+}
+
+fn config(to: SocketAddr, probes: u64) -> PingConfig {
+    PingConfig {
+        to,
+        from: None,
+        profile: Profile::new(vec![Stretch::constant(2_000.0, 10_000_000_000)]),
+        count: Some(probes),
+        sizes: vec![44],
+        timeout_ns: BOUND.as_nanos() as i64,
+        id: 77,
+    }
+}
+
+fn run(config: &PingConfig) -> (PingReport, Vec<Sample>) {
+    let mut samples = Vec::new();
+    let report = ping(config, &|| false, &mut |sample, _| samples.push(*sample)).unwrap();
+    (report, samples)
+}
+
+#[test]
+fn every_probe_has_its_four_times() {
+    for address in ["127.0.0.1", "::1"] {
+        if UdpSocket::bind((address, 0)).is_err() && !require_that(false, "IPv6 on lo") {
+            continue;
+        }
+        let counts = with_reflector(address, None, |at| {
+            let (report, samples) =
+                run(&PingConfig { sizes: vec![44, 1400, 100], ..config(at, 300) });
+            assert_eq!((report.counts.sent, report.counts.answered), (300, 300), "{report:?}");
+            assert_eq!((report.refused, report.unreachable, report.clock_steps), (0, 0, 0));
+            assert_eq!(report.lost_there, Some(0));
+            // Linux stamps what goes and comes by lo; what comes, a while after somebody has asked for it.
+            assert_eq!(report.stamped_late[0], 0, "{address}");
+            assert!(report.stamped_late[1] < 300, "{address}");
+            assert!(samples.iter().map(|sample| sample.sequence).eq(0..300));
+            for sample in &samples {
+                let answer = sample.answer.unwrap();
+                assert!(sample.sent_ns >= sample.intended_ns, "{sample:?}");
+                assert!(sample.there_ns().unwrap() >= 0, "one clock: {sample:?}");
+                assert!(answer.in_reflector_ns() >= 0, "{sample:?}");
+                assert!(sample.back_ns().unwrap() >= 0, "one clock: {sample:?}");
+                assert_eq!(answer.ttl, 64);
+            }
+        });
+        assert_eq!((counts.received, counts.answered), (300, 300));
+        assert!(counts.stamped_late < 300, "{counts:?}");
+        assert_eq!((counts.too_short, counts.reflectors, counts.refused), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_reflector_with_state_counts_sessions() {
+    let counts = with_reflector("127.0.0.1", Some(8), |at| {
+        for id in [1, 2] {
+            let (_, samples) = run(&PingConfig { id, ..config(at, 5) });
+            let numbers = samples.iter().map(|sample| sample.answer.unwrap().reflector_sequence);
+            assert!(numbers.eq(0..5));
+        }
+    });
+    assert_eq!((counts.sessions, counts.forgotten), (2, 0));
+}
+
+/// What a sender of TWAMP Light sends, and what else may come.
+#[test]
+fn datagrams_that_are_not_of_a_stamp_sender() {
+    let counts = with_reflector("127.0.0.1", None, |at| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(BOUND)).unwrap();
+        socket.send_to(&[0; 13], at).unwrap();
+        socket.send_to(&[], at).unwrap();
+        let mut test = [0x5a; 20];
+        test[..14].copy_from_slice(&[0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1]);
+        socket.send_to(&test, at).unwrap();
+        let mut room = [0; 100];
+        let (len, from) = socket.recv_from(&mut room).unwrap();
+        assert_eq!(
+            (len, from),
+            (41, at),
+            "the answer is to the last, and from where it was sent to"
+        );
+        assert_eq!(room[..4], [0, 0, 0, 9]);
+        assert_eq!(room[24..38], test[..14]);
+        assert_eq!(room[40], 64, "TTL");
+    });
+    assert_eq!((counts.received, counts.too_short, counts.answered), (3, 2, 1));
+}
+
+/// The answer comes from the address that the probe was sent to, not from that of the route back.
+#[test]
+fn an_answer_comes_from_where_the_probe_went() {
+    with_reflector("0.0.0.0", None, |at| {
+        let to = SocketAddr::new(IpAddr::from([127, 0, 0, 9]), at.port());
+        let (report, _) = run(&config(to, 3));
+        assert_eq!(report.counts.answered, 3, "{report:?}");
+    });
+}
+
+#[test]
+fn two_reflectors_do_not_answer_each_other() {
+    let counts = with_reflector("127.0.0.1", None, |at| {
+        let other = UdpSocket::bind(("127.0.0.2", at.port())).unwrap();
+        other.send_to(&[0; 44], at).unwrap();
+        let (report, _) = run(&config(at, 1));
+        assert_eq!(report.counts.answered, 1);
+        other.set_nonblocking(true).unwrap();
+        assert!(other.recv(&mut [0; 44]).is_err(), "it was before what was answered");
+    });
+    assert_eq!((counts.reflectors, counts.answered), (1, 1));
+}
+
+#[test]
+fn where_nobody_listens_all_is_lost_and_said() {
+    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (report, samples) = run(&PingConfig { timeout_ns: 1_000_000, ..config(nobody, 20) });
+    assert_eq!((report.counts.sent, report.counts.lost), (20, 20));
+    assert!(report.unreachable > 0, "{report:?}");
+    assert!(samples.iter().all(|sample| sample.answer.is_none()));
+}
+
+#[test]
+fn a_sender_that_is_stopped_ends() {
+    with_reflector("127.0.0.1", None, |at| {
+        let stop = AtomicBool::new(false);
+        let endless = PingConfig { count: None, ..config(at, 0) };
+        let (first, ended) = mpsc::channel();
+        let report = ping(&endless, &|| stop.load(Ordering::Relaxed), &mut |sample, _| {
+            stop.store(true, Ordering::Relaxed);
+            let _ = first.send(sample.sequence);
+        })
+        .unwrap();
+        assert_eq!(ended.try_recv(), Ok(0));
+        assert!(report.counts.sent < 20_000, "{report:?}");
+        assert_eq!(report.counts.lost, 0);
+    });
+}
+
+#[test]
+fn sizes_that_there_are_not() {
+    let to: SocketAddr = "127.0.0.1:9".parse().unwrap();
+    for sizes in [vec![43], vec![44, 65_508], Vec::new()] {
+        let error = ping(&PingConfig { sizes, ..config(to, 1) }, &|| false, &mut |_, _| ());
+        assert!(error.unwrap_err().to_string().contains("a STAMP packet has 44"));
+    }
+}

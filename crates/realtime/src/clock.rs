@@ -1,0 +1,98 @@
+//! CLOCK_MONOTONIC in nanoseconds, how far CLOCK_REALTIME is from it, and whether that is UTC.
+
+use nix::errno::Errno;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// CLOCK_MONOTONIC now, in nanoseconds.
+#[must_use]
+pub fn now_ns() -> u64 {
+    read(ClockId::CLOCK_MONOTONIC)
+}
+
+/// Sleeps until CLOCK_MONOTONIC shows `deadline_ns`, or until a signal.
+pub fn sleep_until(deadline_ns: u64) {
+    let at = TimeSpec::new((deadline_ns / SECOND) as i64, (deadline_ns % SECOND) as i64);
+    let _: Result<_, Errno> =
+        clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at);
+}
+
+/// CLOCK_REALTIME now, in nanoseconds since 1970: what the kernel stamps packets with.
+#[must_use]
+pub fn realtime_ns() -> i64 {
+    read(ClockId::CLOCK_REALTIME) as i64
+}
+
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC, in nanoseconds. It changes when the time of day is set,
+/// so that whoever converts many stamps measures it again and again.
+#[must_use]
+pub fn realtime_offset_ns() -> i64 {
+    realtime_offset().0
+}
+
+/// As [`realtime_offset_ns`], and within how many nanoseconds it was measured.
+#[must_use]
+pub fn realtime_offset() -> (i64, u64) {
+    // Of several readings, that between whose two outer ones the least time passed is the best; one
+    // that a scheduler or an interrupt came between is worth another try.
+    const GOOD_NS: u64 = 1_000;
+    let mut best = (0, u64::MAX);
+    for turn in 0..10 {
+        let before = now_ns();
+        let realtime = read(ClockId::CLOCK_REALTIME);
+        let after = now_ns();
+        if after - before < best.1 {
+            best = (realtime as i64 - (before + (after - before) / 2) as i64, after - before);
+        }
+        if turn >= 2 && best.1 <= GOOD_NS {
+            break;
+        }
+    }
+    best
+}
+
+/// Whether CLOCK_REALTIME is synchronised to UTC by somebody, and what the kernel says it may be
+/// off by, in nanoseconds (adjtimex(2): `STA_UNSYNC` and `maxerror`).
+#[must_use]
+pub fn synchronisation() -> (bool, u64) {
+    // SAFETY: timex is plain data, for which zeros are a value: modes 0 changes nothing.
+    let mut state: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: `state` is a timex that lives across the call.
+    let result = unsafe { libc::adjtimex(&raw mut state) };
+    let synchronised = result >= 0 && state.status & libc::STA_UNSYNC == 0;
+    (synchronised, u64::try_from(state.maxerror).unwrap_or(0).saturating_mul(1000))
+}
+
+fn read(clock: ClockId) -> u64 {
+    // Both clocks exist on every Linux, and their seconds are not negative.
+    clock_gettime(clock).map_or(0, |time| time.tv_sec() as u64 * SECOND + time.tv_nsec() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_to_the_deadline_and_not_less() {
+        let deadline = now_ns() + 1_000_000;
+        sleep_until(deadline);
+        assert!(now_ns() >= deadline);
+        sleep_until(0);
+    }
+
+    #[test]
+    fn the_offset_leads_from_one_clock_to_the_other() {
+        let offset = realtime_offset_ns();
+        let before = read(ClockId::CLOCK_REALTIME) as i64;
+        let converted = now_ns() as i64 + offset;
+        let after = read(ClockId::CLOCK_REALTIME) as i64;
+        let (_, within_ns) = realtime_offset();
+        assert!(within_ns < SECOND, "{within_ns}");
+        // A scheduler may take the CPU between any two readings; the order holds within the
+        // error of the offset itself, far below a second.
+        assert!(converted > before - SECOND as i64 && converted < after + SECOND as i64);
+    }
+}
