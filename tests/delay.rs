@@ -3,18 +3,22 @@
 //! ```text
 //!  captures made here: each packet's delay is known
 //!  a real router:      sender eth0 --- eth0 [ router ] eth1 --- eth0 receiver
-//!                                       | tcpdump          | tcpdump
+//!                                       | tcpdump, hooks   | tcpdump, hooks
 //! ```
 
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::ops::Range;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use common::json::{can_validate, validate};
 use common::{BOUND, run};
+use nix::sys::signal::{self, kill};
+use nix::unistd::Pid;
 use onbeat_delay::capture::{LinkType, Writer};
 use onbeat_delay::scope::synthesis::Signal;
 use onbeat_netdev::testing::{Feature, require_all, require_that};
@@ -280,74 +284,101 @@ fn an_oscilloscope_sees_the_wire() {
     assert!(ran.code == 2 && ran.err.contains("there are CH1, CH2"), "{}", ran.err);
 }
 
-/// A router between namespaces: what tcpdump sees on either side is matched, packet by packet.
+/// A router between namespaces.
+struct Router {
+    handle: Handle,
+    writer: UdpSocket,
+    reader: UdpSocket,
+}
+
+impl Router {
+    /// Sender and receiver know each other.
+    fn new() -> Self {
+        let [sender, router, receiver] =
+            [(); 3].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
+        let address = |net, host| IpAddr::V4(Ipv4Addr::new(10, 9, net, host));
+        for (net, end, near) in [(1, &sender, "eth0"), (2, &receiver, "eth1")] {
+            let far = VethEnd::new(near).namespace(router.namespace());
+            end.create_veth(&VethEnd::new("eth0"), &far).unwrap();
+            for (handle, name, host) in [(end, "eth0", 2), (&router, near, 1)] {
+                handle.set_ipv6(name, false).unwrap();
+                handle.add_address(name, address(net, host), 24).unwrap();
+                handle.set_up(name).unwrap();
+            }
+            end.wait_carrier("eth0", BOUND).unwrap();
+        }
+        let forward = || fs::write("/proc/sys/net/ipv4/ip_forward", "1");
+        router.namespace().run(forward).unwrap().unwrap();
+        route(&sender, address(1, 1));
+        route(&receiver, address(2, 1));
+
+        let bind = |handle: &Handle, at| handle.namespace().run(move || UdpSocket::bind((at, 0)));
+        let reader = bind(&receiver, address(2, 2)).unwrap().unwrap();
+        reader.set_read_timeout(Some(BOUND)).unwrap();
+        let writer = bind(&sender, address(1, 2)).unwrap().unwrap();
+        writer.connect(reader.local_addr().unwrap()).unwrap();
+        let router = Self { handle: router, writer, reader };
+        router.pass(b"first");
+        router
+    }
+
+    /// Sends a datagram, and waits until it has come through.
+    fn pass(&self, octets: &[u8]) {
+        self.writer.send(octets).unwrap();
+        self.reader.recv(&mut [0; 16]).unwrap();
+    }
+
+    /// Captures what passes an interface; ready when it has seen something.
+    fn tap(&self, interface: &str, path: &str) -> Child {
+        let mut tcpdump = Command::new("tcpdump");
+        let nano = ["-i", interface, "-n", "-U", "--time-stamp-precision=nano", "-w", path, "udp"];
+        tcpdump.args(nano).stdin(Stdio::null()).stderr(Stdio::null());
+        self.handle.namespace().start_in(&mut tcpdump).spawn().unwrap()
+    }
+
+    /// Two captures of datagrams with these numbers, and of a few besides.
+    fn captured(&self, directory: &Directory, numbers: Range<u32>) -> [String; 2] {
+        let taps = [("eth0", "in.pcap"), ("eth1", "out.pcap")].map(|(interface, name)| {
+            let path = directory.path(name);
+            (self.tap(interface, &path), path)
+        });
+        let length = |path: &str| fs::metadata(path).map_or(0, |file| file.len());
+        common::wait_for("both taps", || {
+            self.pass(b"probe");
+            taps.iter().all(|(_, path)| length(path) > 100)
+        });
+        for number in numbers {
+            self.pass(&number.to_be_bytes());
+        }
+        self.pass(b"the last one");
+        common::wait_for("the last packet in both captures", || {
+            taps.iter().all(|(_, path)| {
+                let text = fs::read(path).unwrap_or_default();
+                text.windows(12).any(|octets| octets == b"the last one")
+            })
+        });
+        taps.map(|(mut tcpdump, path)| {
+            tcpdump.kill().unwrap();
+            tcpdump.wait().unwrap();
+            path
+        })
+    }
+}
+
+fn can_capture() -> bool {
+    let tcpdump = Command::new("tcpdump").arg("--version").output().is_ok();
+    require_all(&[Feature::Root, Feature::Veth]) && require_that(tcpdump, "tcpdump")
+}
+
+/// What tcpdump sees on either side of a router is matched, packet by packet.
 #[test]
 fn a_router_of_this_kernel() {
     const PACKETS: u32 = 500;
-    let tcpdump = Command::new("tcpdump").arg("--version").output().is_ok();
-    if !require_all(&[Feature::Root, Feature::Veth]) || !require_that(tcpdump, "tcpdump") {
+    if !can_capture() {
         return;
     }
     let directory = Directory::new("router");
-    let [sender, router, receiver] =
-        [(); 3].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
-    let address = |net, host| IpAddr::V4(Ipv4Addr::new(10, 9, net, host));
-    for (net, end, near) in [(1, &sender, "eth0"), (2, &receiver, "eth1")] {
-        let far = VethEnd::new(near).namespace(router.namespace());
-        end.create_veth(&VethEnd::new("eth0"), &far).unwrap();
-        for (handle, name, host) in [(end, "eth0", 2), (&router, near, 1)] {
-            handle.set_ipv6(name, false).unwrap();
-            handle.add_address(name, address(net, host), 24).unwrap();
-            handle.set_up(name).unwrap();
-        }
-        end.wait_carrier("eth0", BOUND).unwrap();
-    }
-    let forward = || fs::write("/proc/sys/net/ipv4/ip_forward", "1");
-    router.namespace().run(forward).unwrap().unwrap();
-    route(&sender, address(1, 1));
-    route(&receiver, address(2, 1));
-
-    let bind = |handle: &Handle, at| handle.namespace().run(move || UdpSocket::bind((at, 0)));
-    let reader = bind(&receiver, address(2, 2)).unwrap().unwrap();
-    reader.set_read_timeout(Some(BOUND)).unwrap();
-    let writer = bind(&sender, address(1, 2)).unwrap().unwrap();
-    writer.connect(reader.local_addr().unwrap()).unwrap();
-    // The neighbours know each other before it counts.
-    writer.send(b"first").unwrap();
-    reader.recv(&mut [0; 16]).unwrap();
-
-    let taps = [("eth0", "in.pcap"), ("eth1", "out.pcap")].map(|(interface, name)| {
-        let path = directory.path(name);
-        let mut tcpdump = Command::new("tcpdump");
-        let nano = ["-i", interface, "-n", "-U", "--time-stamp-precision=nano", "-w", &path, "udp"];
-        tcpdump.args(nano).stdin(Stdio::null()).stderr(Stdio::null());
-        (router.namespace().start_in(&mut tcpdump).spawn().unwrap(), path)
-    });
-    // A tap is there when it sees what is sent.
-    let length = |path: &str| fs::metadata(path).map_or(0, |file| file.len());
-    common::wait_for("both taps", || {
-        writer.send(b"probe").unwrap();
-        reader.recv(&mut [0; 16]).unwrap();
-        taps.iter().all(|(_, path)| length(path) > 100)
-    });
-    for number in 0..PACKETS {
-        writer.send(&number.to_be_bytes()).unwrap();
-        reader.recv(&mut [0; 16]).unwrap();
-    }
-    writer.send(b"the last one").unwrap();
-    reader.recv(&mut [0; 16]).unwrap();
-    common::wait_for("the last packet in both captures", || {
-        taps.iter().all(|(_, path)| {
-            let text = fs::read(path).unwrap_or_default();
-            text.windows(12).any(|octets| octets == b"the last one")
-        })
-    });
-    let paths = taps.map(|(mut tcpdump, path)| {
-        tcpdump.kill().unwrap();
-        tcpdump.wait().unwrap();
-        path
-    });
-
+    let paths = Router::new().captured(&directory, 0..PACKETS);
     let (code, found) = result(&["delay", "match", &paths[0], &paths[1]]);
     assert_eq!((code, packets(&found, "lost")), (0, 0), "{found:#}");
     assert!(packets(&found, "matched: no other could be meant") > u64::from(PACKETS));
@@ -374,6 +405,92 @@ fn a_router_of_this_kernel() {
     let p50 = cell(&found, "percentiles", "p50", "delay");
     let theirs = delays[delays.len().div_ceil(2) - 1];
     assert!((p50 - theirs).abs() <= 2e-2 * theirs, "{p50} {theirs}");
+}
+
+/// Follows packets by the hooks while `traffic` runs, which begins once they do.
+fn hooked(router: &Router, arguments: &[&str], traffic: impl FnOnce()) -> Value {
+    let mut onbeat = Command::new(common::program());
+    onbeat.args(["delay", "hooks", "eth0", "--json"]).args(arguments);
+    onbeat.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = router.handle.namespace().start_in(&mut onbeat).spawn().unwrap();
+    // Its progress is that it has begun; a pipe is no terminal, so that it is a line.
+    let mut begun = BufReader::new(child.stderr.take().unwrap()).lines();
+    common::wait_for("the hooks", || {
+        begun.next().is_none_or(|line| line.unwrap().contains("gone"))
+    });
+    traffic();
+    kill(Pid::from_raw(child.id() as i32), signal::SIGINT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stdout));
+    let text = String::from_utf8(ended.stdout).unwrap();
+    if can_validate() {
+        validate(&text);
+    }
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The hooks see the packets that a capture on both sides of the router sees, and take as long for them.
+#[test]
+fn hooks_agree_with_captures_of_the_same_packets() {
+    const PACKETS: u32 = 500;
+    if !can_capture() || !require_all(&[Feature::Btf, Feature::Kernel(6, 3)]) {
+        return;
+    }
+    let (directory, router) = (Directory::new("hooks"), Router::new());
+    let mut paths = None;
+    let found = hooked(&router, &["--out", "eth1", "--", "udp"], || {
+        paths = Some(router.captured(&directory, 0..PACKETS));
+    });
+    let paths = paths.unwrap();
+    let (_, captured) = result(&["delay", "match", &paths[0], &paths[1]]);
+    assert!(packets(&found, "forwarded") >= value(&captured, "delays") as u64);
+    assert_eq!(packets(&found, "not seen to leave"), 0, "{found:#}");
+    // Both ends of a capture lie within what the hooks see: a driver begins after the tap behind it.
+    let hooks_ns = cell(&found, "percentiles", "p50", "delay");
+    let driver_ns = cell(&found, "packets that left: stages", "driver", "mean");
+    let taps_ns = cell(&captured, "percentiles", "p50", "delay");
+    let error_ns = driver_ns + 0.3 * taps_ns;
+    assert!((hooks_ns - taps_ns).abs() <= error_ns, "{hooks_ns} {taps_ns} {driver_ns}");
+    for stage in ["until the softirq", "behind others in it", "protocol", "forwarding", "qdisc"] {
+        let packets = cell(&found, "packets that left: stages", stage, "packets");
+        assert_eq!(packets, value(&found, "delays"), "{stage}");
+    }
+}
+
+#[test]
+fn hooks_see_who_reads_and_who_drops() {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 3)]) {
+        return;
+    }
+    let router = Router::new();
+    let bind = || UdpSocket::bind("10.9.1.1:0");
+    let reader = router.handle.namespace().run(bind).unwrap().unwrap();
+    reader.set_read_timeout(Some(BOUND)).unwrap();
+    let there = reader.local_addr().unwrap();
+    let found = hooked(&router, &["--", "udp", "and", "port", &there.port().to_string()], || {
+        for number in 0..100_u32 {
+            router.writer.send_to(&number.to_be_bytes(), there).unwrap();
+            let (_, from) = reader.recv_from(&mut [0; 16]).unwrap();
+            if number % 2 == 0 {
+                reader.send_to(b"answer", from).unwrap();
+            }
+        }
+        drop(reader);
+        // Now nobody is there.
+        router.writer.send_to(b"nobody", there).unwrap();
+    });
+    assert_eq!(packets(&found, "read by a process"), 100, "{found:#}");
+    assert_eq!(packets(&found, "of these answered by it"), 50);
+    assert_eq!(packets(&found, "dropped: no socket"), 1);
+    assert_eq!(packets(&found, "answered by the kernel, with errors too"), 1);
+    assert_eq!(packets(&found, "not seen to leave"), 0);
+    assert_eq!(cell(&found, "packets that left: stages", "process", "packets"), 50.0);
+    let read = cell(&found, "packets that a process read: stages", "socket, until read", "packets");
+    assert_eq!(read, 100.0);
+    let ran = run(&["delay", "hooks", "no-such"]);
+    assert!(ran.code == 2 && ran.err.contains("\"no-such\" not found"), "{}", ran.err);
+    let ran = run(&["delay", "hooks", "lo", "--", "udp", "or", "tcp"]);
+    assert!(ran.code == 2 && ran.err.contains("is not known"), "{}", ran.err);
 }
 
 /// A default route.

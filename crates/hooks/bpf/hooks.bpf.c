@@ -30,6 +30,7 @@ static __always_inline struct packet *begin(struct cpu *cpu, const struct sk_buf
 		return NULL;
 	__builtin_memset(p->at, 0, sizeof(p->at));
 	p->sk = 0;
+	p->fate = HOOKS_FORWARDED;
 	p->cpu = bpf_get_smp_processor_id();
 	p->length = skb->len;
 	p->depth = cpu->seen.begun - cpu->seen.ended - cpu->seen.ended_here;
@@ -251,10 +252,13 @@ int BPF_PROG(on_consume_skb, struct sk_buff *skb)
 		return 0;
 	if (p->sk) {
 		read_by_current(cpu, p);
-	} else {
-		forget(p);
-		release(p);
+		return 0;
 	}
+	if (p->fate == HOOKS_ANSWERED_BY_KERNEL)
+		end(p);
+	else
+		forget(p);
+	release(p);
 	return 0;
 }
 
@@ -274,6 +278,9 @@ static __always_inline void answer(struct cpu *cpu, struct sk_buff *skb, const s
 	p->place = place;
 	p->fate = fate;
 	p->at[HOOKS_QUEUED] = now;
+	/* It ends by itself. */
+	p->cpu = bpf_get_smp_processor_id();
+	cpu->seen.begun++;
 }
 
 /* What a socket of this host sends: perhaps an answer to what came. */
@@ -286,17 +293,15 @@ static __always_inline void sent_by(struct cpu *cpu, struct sk_buff *skb, struct
 		if (!asked)
 			return;
 		cpu->current = 0;
+		/* Its own end comes later: an error is told of what is dropped. */
+		asked->fate = HOOKS_ANSWERED_BY_KERNEL;
 		answer(cpu, skb, asked, HOOKS_ANSWERED_BY_KERNEL, bpf_ktime_get_ns());
-		release(asked);
 		return;
 	}
 	asked = bpf_task_storage_get(&reads, bpf_get_current_task_btf(), 0, 0);
 	if (!asked || asked->sk != (__u64)sk)
 		return;
 	asked->sk = 0;
-	/* Its own end was told when it was read; that of the answer is told when it is sent. */
-	__sync_fetch_and_add(&cpu->seen.begun, 1);
-	asked->cpu = bpf_get_smp_processor_id();
 	answer(cpu, skb, asked, HOOKS_ANSWERED, bpf_ktime_get_ns());
 }
 

@@ -102,7 +102,7 @@ impl fmt::Debug for Tracer {
 /// What was seen since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that came in and were followed. Answers of processes are counted again.
+    /// Packets that came in and were followed. Answers are counted again.
     pub begun: u64,
     /// Packets that are gone: they left, were read, answered or dropped, or were forgotten.
     pub ended: u64,

@@ -86,7 +86,7 @@ pub fn ping(
     let socket = Socket::open(from, true).map_err(connect)?;
     socket.connect(address).map_err(connect)?;
     let mut run = Run::new(config, socket);
-    run.to_end(stop, each).map_err(|source| Error::Socket { address, source })?;
+    run.carry_out(stop, each).map_err(|source| Error::Socket { address, source })?;
     Ok(run.report())
 }
 
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn to_end(
+    fn carry_out(
         &mut self,
         stop: &dyn Fn() -> bool,
         each: &mut dyn FnMut(&Sample, &Counts),

@@ -123,26 +123,16 @@ impl Group {
             ("packets", ""),
             ("mean", "ns"),
             ("share of the whole", "%"),
-            ("p50", "ns"),
-            ("p99", "ns"),
-            ("p99.9", "ns"),
-            ("longest", "ns"),
         ]);
-        let figure = self.stages.figure();
-        for (at, series) in figure.series.iter().enumerate() {
-            let value = |value: Option<u64>| Cell::from(value.unwrap_or_default());
+        for (at, stage) in Stage::ALL.into_iter().enumerate() {
             if self.counts[at] == 0 {
                 continue;
             }
             table.row([
-                Cell::from(series.name.as_str()),
+                Cell::from(stage.name()),
                 self.counts[at].into(),
                 (self.sums_ns[at] as f64 / self.counts[at] as f64).into(),
                 (100.0 * self.sums_ns[at] as f64 / self.total_ns.max(1) as f64).into(),
-                value(series.p50),
-                value(series.p99),
-                value(series.p99_9),
-                value(series.max),
             ]);
         }
         table
@@ -220,11 +210,12 @@ impl Fates {
     pub(super) fn table(&self, counts: &Counts, reasons: &Reasons) -> Counters {
         let mut table = Counters::new(["packets", "number"]);
         let mut row = |name: String, number: u64| table.row([Cell::from(name), number.into()]);
-        row("came in and were followed".into(), counts.begun.saturating_sub(self.answered));
+        let answers = self.answered + self.answered_by_kernel;
+        row("came in and were followed".into(), counts.begun.saturating_sub(answers));
         row("forwarded".into(), self.forwarded);
         row("read by a process".into(), self.delivered);
         row("of these answered by it".into(), self.answered);
-        row("answered by the kernel".into(), self.answered_by_kernel);
+        row("answered by the kernel, with errors too".into(), self.answered_by_kernel);
         for (reason, number) in &self.dropped {
             row(format!("dropped: {}", reasons.name(*reason)), *number);
         }

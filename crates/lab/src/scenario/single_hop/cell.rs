@@ -66,8 +66,8 @@ pub(super) struct Cell {
     pub(super) hop: Hop,
     pub(super) cpus: &'static str,
     pub(super) load: Load,
-    /// By the methods, in their order.
-    pub(super) found: Vec<Found>,
+    /// By the methods, in their order; `None` by one that sees nothing of the hop.
+    pub(super) found: Vec<Option<Found>>,
     pub(super) sent: u64,
     /// What became of the load.
     pub(super) duty: Option<DutyReport>,
@@ -84,14 +84,15 @@ pub(super) fn measure(rig: &Rig, place: &Place, load: Load, length: Length) -> R
         Load::Net(rate) => Some(parallel(rig, rate)?),
         Load::Idle | Load::Cpu => None,
     };
-    let begun: Vec<Box<dyn Measuring>> =
+    let begun: Vec<Option<Box<dyn Measuring>>> =
         METHODS.iter().map(|method| method.begin(rig)).collect::<Result<_>>()?;
     // XDP works on the CPU of who sends.
     let _there = (rig.hop == Hop::Relay)
         .then(|| Profile::default().on_cpus(place.cpus.clone()).enter())
         .transpose()?;
     let samples = probe(rig, &answering, length.rate as f64, length.for_ns as i64, length.octets)?;
-    let found = begun.into_iter().map(|one| one.end(&samples)).collect::<Result<_>>()?;
+    let end = |one: Option<Box<dyn Measuring>>| one.map(|one| one.end(&samples)).transpose();
+    let found = begun.into_iter().map(end).collect::<Result<_>>()?;
     Ok(Cell {
         hop: rig.hop,
         cpus: place.name,

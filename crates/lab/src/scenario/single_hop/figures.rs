@@ -39,18 +39,18 @@ pub(super) fn fill(stage: &mut Stage<'_>, cells: &[Cell], length: Length) {
 
 fn checks(stage: &mut Stage<'_>, cells: &[Cell]) {
     let sum = |of: &dyn Fn(&super::method::Found) -> u64| -> u64 {
-        cells.iter().flat_map(|cell| &cell.found).map(of).sum()
+        cells.iter().flat_map(|cell| cell.found.iter().flatten()).map(of).sum()
     };
     let negative = sum(&|found| found.delays.delays.negative());
     stage.check(Check::eq("negative delays", negative, 0_u64, "packets"));
     let unmatched = sum(&|found| found.unmatched);
     stage.check(Check::eq("left without having arrived", unmatched, 0_u64, "packets"));
     let idle = cells.iter().filter(|cell| cell.load == Load::Idle);
-    let lost: u64 = idle.flat_map(|cell| &cell.found).map(|found| found.lost).sum();
+    let lost: u64 = idle.flat_map(|cell| cell.found.iter().flatten()).map(|found| found.lost).sum();
     stage.check(Check::eq("lost by an idle hop", lost, 0_u64, "packets"));
     let unseen = cells.iter().flat_map(|cell| {
         let all = |found: &super::method::Found| found.delays.delays.count() + found.lost;
-        cell.found.iter().map(move |found| cell.sent.abs_diff(all(found)))
+        cell.found.iter().flatten().map(move |found| cell.sent.abs_diff(all(found)))
     });
     let unseen: u64 = unseen.sum();
     stage.check(Check::eq("neither measured nor lost, by any method", unseen, 0_u64, "packets"));
@@ -80,6 +80,7 @@ fn delays<'a>(cells: impl Iterator<Item = &'a Cell>) -> Counters {
     ]);
     for cell in cells {
         for (method, found) in METHODS.iter().zip(&cell.found) {
+            let Some(found) = found else { continue };
             let delays = &found.delays.delays;
             let exact = |ns: Option<u64>| value(ns.map(|ns| ns as f64));
             table.row([
@@ -113,7 +114,7 @@ fn comparison(cells: &[Cell]) -> Counters {
         ("mean, of that with 1 CPU", ""),
     ]);
     let mirrored = |cell: &Cell| {
-        let delays = &cell.found.first()?.delays.delays;
+        let delays = &cell.found.first()?.as_ref()?.delays.delays;
         Some((delays.mean_ns()?, delays.standard_deviation_ns()))
     };
     let other = |cell: &Cell, cpus: &str, load: Load| {

@@ -4,6 +4,7 @@ use onbeat_delay::collected::Collected;
 use onbeat_delay::matching::Verdict;
 use onbeat_delay::probe::Sample;
 
+use super::hooks::Hooks;
 use super::mirror::Mirror;
 use super::rig::Rig;
 use crate::Result;
@@ -13,8 +14,9 @@ pub(super) trait Method: Sync {
     /// As figures name it.
     fn name(&self) -> &'static str;
 
-    /// Begins to measure; the traffic begins once all methods have.
-    fn begin(&self, rig: &Rig) -> Result<Box<dyn Measuring>>;
+    /// Begins to measure; the traffic begins once all methods have. `None` where this method sees nothing
+    /// of this hop.
+    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>>;
 }
 
 /// A measurement that has begun.
@@ -34,7 +36,7 @@ pub(super) struct Found {
 }
 
 /// All methods, in the order in which figures show them. The first is what others are compared with.
-pub(super) const METHODS: [&dyn Method; 2] = [&Mirror, &Probe];
+pub(super) const METHODS: [&dyn Method; 3] = [&Mirror, &Hooks, &Probe];
 
 /// End to end: the round trip as the sender sees it, without the time in the reflector.
 struct Probe;
@@ -44,8 +46,8 @@ impl Method for Probe {
         "probe, round trip"
     }
 
-    fn begin(&self, _: &Rig) -> Result<Box<dyn Measuring>> {
-        Ok(Box::new(Probing))
+    fn begin(&self, _: &Rig) -> Result<Option<Box<dyn Measuring>>> {
+        Ok(Some(Box::new(Probing)))
     }
 }
 

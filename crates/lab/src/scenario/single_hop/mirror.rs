@@ -35,7 +35,7 @@ impl Method for Mirror {
         "mirror"
     }
 
-    fn begin(&self, rig: &Rig) -> Result<Box<dyn Measuring>> {
+    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>> {
         let mut taps = Vec::new();
         for station in ["sender", "receiver"] {
             if station == "receiver" && rig.hop == Hop::Reflector {
@@ -44,7 +44,7 @@ impl Method for Mirror {
             let socket = PacketSocket::tap(rig.world.namespace(station)?, "eth0")?;
             taps.push(Tap::start(socket, rig.hop, station == "sender")?);
         }
-        Ok(Box::new(Mirroring { taps, offset: realtime_offset() }))
+        Ok(Some(Box::new(Mirroring { taps, offset: realtime_offset() })))
     }
 }
 

@@ -11,11 +11,12 @@
 //! The hop routes, bridges, relays a stream of FRER, or answers by a process. It works on the last CPU,
 //! or on that and the first; all else works on the first.
 //!
-//! `method` is what a method is and lists them, `mirror` is the first of them; `rig` is the network,
+//! `method` is what a method is and lists them, `mirror` is the first of them, `hooks` the second; `rig` is the network,
 //! `cell` is one measurement; `figures` makes the result.
 
 mod cell;
 mod figures;
+mod hooks;
 mod method;
 mod mirror;
 mod rig;

@@ -1,0 +1,116 @@
+//! The hop's own kernel, by BPF programs on its tracepoints.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use onbeat_delay::collected::Collected;
+use onbeat_delay::matching::Verdict;
+use onbeat_delay::probe::Sample;
+use onbeat_hooks::{Device, Fate, Filter, Hop as Followed, Packet, Tracer};
+use onbeat_wire::stamp::PORT;
+
+use super::method::{Found, Measuring, Method};
+use super::rig::{Hop, Rig};
+use crate::{Error, Result};
+
+/// Between two looks, at which packets that are gone are taken.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The method.
+pub(super) struct Hooks;
+
+impl Method for Hooks {
+    fn name(&self) -> &'static str {
+        "hooks"
+    }
+
+    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>> {
+        if rig.hop == Hop::Relay {
+            // XDP sends packets on before there is one for the kernel's hooks to see.
+            return Ok(None);
+        }
+        let namespace = rig.world.namespace("hop")?;
+        let find = |name| Ok::<_, Error>(namespace.run(|| Device::find(name))??);
+        let out = if rig.hop == Hop::Reflector { "eth0" } else { "eth1" };
+        let filter = format!("udp and dst host {} and dst port {PORT}", rig.reflector().1);
+        let filter =
+            Filter::parse([filter.as_str()]).map_err(|error| Error::Invalid(error.to_string()))?;
+        let followed = Followed { arrivals: find("eth0")?, departures: Some(find(out)?), filter };
+        Ok(Some(Box::new(Following::start(followed)?)))
+    }
+}
+
+/// A thread that follows packets: programs and buffer stay with who made them.
+struct Following {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<Vec<Packet>>>>,
+}
+
+impl Following {
+    fn start(followed: Followed) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&stop);
+        let (ready, is_ready) = mpsc::channel();
+        let thread = thread::Builder::new()
+            .name("lab-hooks".into())
+            .spawn(move || follow(&followed, &theirs, ready))
+            .map_err(|error| Error::io("start a thread for the hooks", error))?;
+        let mut following = Self { stop, thread: Some(thread) };
+        // Without a word it has ended, and says why.
+        if is_ready.recv().is_err() {
+            following.end()?;
+        }
+        Ok(following)
+    }
+
+    fn end(&mut self) -> Result<Vec<Packet>> {
+        self.stop.store(true, Ordering::Release);
+        let Some(thread) = self.thread.take() else { return Ok(Vec::new()) };
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+fn follow(followed: &Followed, stop: &AtomicBool, ready: Sender<()>) -> Result<Vec<Packet>> {
+    let mut tracer = Tracer::start(followed)?;
+    let _ = ready.send(());
+    let mut packets = Vec::new();
+    while !stop.load(Ordering::Acquire) {
+        thread::sleep(LOOK);
+        packets.extend(tracer.take()?);
+    }
+    packets.extend(tracer.stop()?);
+    Ok(packets)
+}
+
+impl Measuring for Following {
+    fn end(mut self: Box<Self>, _: &[Sample]) -> Result<Found> {
+        let mut packets = Following::end(&mut self)?;
+        packets.sort_unstable_by_key(|packet| packet.begin_ns);
+        let mut found = Found { delays: Collected::new(), lost: 0, unmatched: 0 };
+        for packet in packets {
+            match packet.fate {
+                Fate::Forwarded | Fate::Answered | Fate::AnsweredByKernel => found.delays.record(
+                    packet.begin_ns as i64,
+                    packet.total_ns.into(),
+                    Verdict::Certain,
+                ),
+                Fate::Dropped(_) => {
+                    found.delays.lose();
+                    found.lost += 1;
+                }
+                // Its answer is told, too.
+                Fate::Delivered => {}
+            }
+        }
+        Ok(found)
+    }
+}
