@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::hint::black_box;
 
 use onbeat_wire::edit::Edit;
 use onbeat_wire::{Frame, SequenceTag};
@@ -39,6 +38,9 @@ struct Member {
 }
 
 impl State {
+    /// Cache lines that a frame touches.
+    pub(super) const LINES: usize = 3;
+
     /// A stream at BEGIN, or what `before` becomes.
     pub(super) fn new(
         spec: &Stream,
@@ -83,15 +85,6 @@ impl State {
 
     pub(super) fn spec(&self) -> &Stream {
         &self.spec
-    }
-
-    /// Reads what a frame of a member will need, and waits for none of it.
-    pub(super) fn prefetch(&self, member: usize) {
-        black_box(self.output);
-        black_box(self.members[member].input);
-        if let Some(sequence) = &self.sequence {
-            black_box(sequence.recov_seq_num());
-        }
     }
 
     /// The replicas of a frame of a member, unless it ends here.
