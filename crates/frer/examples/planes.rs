@@ -79,7 +79,8 @@ fn main() {
     let rounds = std::env::args().nth(1).map_or(15, |rounds| rounds.parse().unwrap());
     let kib = std::env::args().nth(2).map_or(0, |rounds| rounds.parse().unwrap());
     let mut pollution = vec![0u8; kib << 10];
-    let mut cases = [1, 10_000].map(|streams| (streams, planes(streams), Vec::new()));
+    let counts = std::env::args().nth(3).map_or(vec![1, 10_000], |n| vec![n.parse().unwrap()]);
+    let mut cases: Vec<_> = counts.into_iter().map(|streams| (streams, planes(streams), Vec::new())).collect();
     for _ in 0..rounds {
         for (streams, planes, times) in &mut cases {
             times.push(run(planes, *streams, &mut pollution));

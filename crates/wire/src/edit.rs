@@ -121,13 +121,40 @@ impl<'a> Edited<'a> {
 ///
 /// # Errors
 /// A change that this frame cannot have.
+#[inline]
 pub fn edit_head<'a>(frame: &Frame<'a>, edits: &[&Edit]) -> Result<Edited<'a>, EditError> {
+    if let [Edit { destination: None, vlan: VlanAction::Keep, priority: None, rtag }] = edits {
+        return with_tag(frame, *rtag);
+    }
     let headers = Headers::changed(frame, edits)?;
     let mut octets = [0; MAX_HEAD];
     let mut writer = Writer::new(&mut octets);
     headers.write(&mut writer)?;
     let len = writer.len() as u8;
     Ok(Edited { head: Head { octets, len }, rest: headers.rest })
+}
+
+/// The usual change: an R-TAG comes or goes, and what stands in front of it stays as it is.
+#[inline]
+fn with_tag<'a>(frame: &Frame<'a>, action: RTagAction) -> Result<Edited<'a>, EditError> {
+    let (front, rest) = frame.octets().split_at(frame.msdu_offset());
+    let mut octets = [0; MAX_HEAD];
+    match frame.octets().first_chunk() {
+        // A length that is known when this is compiled; `len` tells how much of it counts.
+        Some(first) => octets = *first,
+        None => octets[..front.len()].copy_from_slice(front),
+    }
+    let (len, rest) = match (action, frame.sequence_tag()) {
+        (RTagAction::Push(_), Some(tag)) => return Err(EditError::AlreadyTagged(tag)),
+        (RTagAction::Push(sequence), None) => {
+            (front.len() + rtag::Repr { sequence }.emit(&mut octets[front.len()..])?, rest)
+        }
+        (RTagAction::Remove, Some(SequenceTag::RTag(_))) => {
+            (front.len(), rest.get(rtag::TAG_LEN..).unwrap_or_default())
+        }
+        (RTagAction::Remove | RTagAction::Keep, _) => (front.len(), rest),
+    };
+    Ok(Edited { head: Head { octets, len: len as u8 }, rest })
 }
 
 /// Writes `frame` with the changes to the start of `out`; returns its length.

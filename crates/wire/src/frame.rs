@@ -69,6 +69,8 @@ pub struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// Walks over the headers of a frame, FCS not included. The one thing that can be wrong is
     /// that it ends within them.
+    // Else its value would be written, and read again, wherever a frame is parsed.
+    #[inline]
     pub fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
         let (addresses, mut msdu) = split::<ADDRESSES_LEN>("Ethernet header", octets)?;
         let [a, b, c, d, e, f, g, h, i, j, k, l] = *addresses;
@@ -175,6 +177,7 @@ fn begins_with(octets: &[u8], is: impl Fn(EtherType) -> bool) -> bool {
     be16(octets, 0).is_some_and(|ethertype| is(EtherType(ethertype)))
 }
 
+#[inline]
 fn sequence_tag(msdu: &[u8]) -> Result<Option<SequenceTag>, Truncated> {
     let tag = if begins_with(msdu, |ethertype| ethertype == EtherType::R_TAG) {
         rtag::View::new_checked(msdu).map(|tag| SequenceTag::RTag(rtag::Repr::parse(&tag)))

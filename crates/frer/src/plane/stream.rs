@@ -88,6 +88,7 @@ impl State {
     }
 
     /// The replicas of a frame of a member, unless it ends here.
+    #[inline]
     pub(super) fn frame<'a>(
         &'a mut self,
         member: usize,
