@@ -38,7 +38,7 @@ struct Member {
 }
 
 impl State {
-    /// Cache lines that a frame touches.
+    /// Cache lines that a frame touches, of a stream with up to two members.
     pub(super) const LINES: usize = 3;
 
     /// A stream at BEGIN, or what `before` becomes.
@@ -190,4 +190,17 @@ fn recover(
         None => Recover::new(wanted, role)?,
     };
     Ok(Some(function))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::mem::offset_of;
+
+    use super::State;
+    use crate::prefetch::LINE;
+
+    #[test]
+    fn what_a_frame_touches_is_what_is_fetched_ahead() {
+        assert_eq!(offset_of!(State, sequence), (State::LINES - 1) * LINE);
+    }
 }
