@@ -17,8 +17,8 @@ struct {
 } sockets SEC(".maps");
 
 /*
- * Tells when a frame came, in front of it, where the driver has room for that: CLOCK_MONOTONIC, to a
- * tick, as time-outs are told.
+ * Tells when a frame came, in front of it, where the driver has room for that: CLOCK_MONOTONIC, to
+ * a tick, as time-outs are told.
  */
 static __always_inline void stamp(struct xdp_md *ctx)
 {
