@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
-use onbeat_frer::plane::{Fate, Identity, Plane};
+use onbeat_frer::plane::{Fate, Identity, Plane, Replica};
 use onbeat_frer::spec::PortId;
 use onbeat_link::raw::{BATCH, Clock, Pool};
 use onbeat_wire::edit::Edited;
@@ -192,9 +192,8 @@ fn copies(
 ) -> usize {
     let frames = input.frames();
     let mut identities = [Identity::default(); BATCH];
-    for (identity, octets) in identities.iter_mut().zip(frames.iter()) {
-        *identity = octets.map_or_else(Identity::default, |octets| plane.identify(port, octets));
-    }
+    // One that is not there in full is looked up as if it had no octets, which is none of a stream.
+    plane.identify_all(port, frames.iter().map(Option::unwrap_or_default), &mut identities);
     let arrivals = frames.arrivals(times.clock);
     for ((identity, octets), at_ns) in identities.into_iter().zip(frames.iter()).zip(arrivals) {
         let at_ns = times.note(at_ns);
@@ -229,24 +228,22 @@ fn originals(
         }
         frames += batch.len();
         let mut identities = [Identity::default(); BATCH];
-        for (identity, frame) in identities.iter_mut().zip(batch.iter()) {
-            *identity = plane.identify(port, umem.octets(frame));
-        }
+        plane.identify_all(port, batch.iter().map(|frame| umem.octets(frame)), &mut identities);
         for (mut frame, identity) in batch.drain(..).zip(identities) {
             let at_ns = times.note(times.clock.arrival(umem.left_in_front(&frame)));
             let octets = umem.octets(&frame);
-            let mut last = None;
+            let mut last: Option<Replica<'_>> = None;
             if let Fate::Sent(replicas) = plane.decide(port, identity, at_ns, octets) {
                 for replica in replicas {
                     if output(outputs, replica.port).is_none() {
                         continue;
                     }
-                    if let Some((to, parts)) = last.replace((replica.port, replica.parts())) {
-                        copy(outputs, to, &parts, pool);
+                    if let Some(before) = last.replace(replica) {
+                        copy(outputs, &before, pool);
                     }
                 }
             }
-            match last.and_then(|(to, parts)| Some((parts, output(outputs, to)?))) {
+            match last.and_then(|last| Some((last.parts(), output(outputs, last.port)?))) {
                 None => pool.give(frame),
                 Some((parts, Output::Packet(sender))) => {
                     sender.push(&parts.head, parts.rest);
@@ -264,8 +261,9 @@ fn originals(
     frames
 }
 
-fn copy(outputs: &mut [Option<Output>], to: PortId, parts: &Edited<'_>, pool: &mut Pool) {
-    if let Some(output) = output(outputs, to) {
+fn copy(outputs: &mut [Option<Output>], replica: &Replica<'_>, pool: &mut Pool) {
+    if let Some(output) = output(outputs, replica.port) {
+        let parts = replica.parts();
         output.push(&parts.head, parts.rest, Some(pool));
     }
 }

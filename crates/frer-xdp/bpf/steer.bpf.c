@@ -16,7 +16,10 @@ struct {
 	__type(value, __u32);
 } sockets SEC(".maps");
 
-/* Tells when a frame came, in front of it, where the driver has room for that: CLOCK_MONOTONIC. */
+/*
+ * Tells when a frame came, in front of it, where the driver has room for that: CLOCK_MONOTONIC, to
+ * a tick, as time-outs are told.
+ */
 static __always_inline void stamp(struct xdp_md *ctx)
 {
 	__u64 *at;
@@ -25,7 +28,7 @@ static __always_inline void stamp(struct xdp_md *ctx)
 		return;
 	at = (void *)(long)ctx->data_meta;
 	if ((void *)(at + 1) <= (void *)(long)ctx->data)
-		*at = bpf_ktime_get_ns();
+		*at = bpf_ktime_get_coarse_ns();
 }
 
 SEC("xdp")

@@ -8,6 +8,7 @@
 //!   [`Tagged::All`], frames without a VLAN match as well.
 
 mod group;
+mod index;
 mod masks;
 mod table;
 
@@ -54,13 +55,8 @@ pub struct IpFields {
 /// IP headers that cannot be read are none: such a frame is of no stream that IP identifies.
 impl<'a> From<&Frame<'a>> for Fields<'a> {
     fn from(frame: &Frame<'a>) -> Self {
-        Self {
-            destination: frame.destination(),
-            source: frame.source(),
-            vlan: frame.vlan().map(|tag| tag.vid),
-            ip: frame.ip().ok().flatten().map(IpFields::from),
-            msdu: frame.msdu(),
-        }
+        let ip = frame.ip().ok().flatten().map(IpFields::from);
+        Self { ip, ..Self::without_ip(frame) }
     }
 }
 
@@ -76,7 +72,18 @@ impl From<Ip> for IpFields {
     }
 }
 
-impl Fields<'_> {
+impl<'a> Fields<'a> {
+    /// A frame's fields but for those of IP.
+    pub(crate) fn without_ip(frame: &Frame<'a>) -> Self {
+        Self {
+            destination: frame.destination(),
+            source: frame.source(),
+            vlan: frame.vlan().map(|tag| tag.vid),
+            ip: None,
+            msdu: frame.msdu(),
+        }
+    }
+
     /// VLAN id other than 0.
     fn vid(&self) -> Option<u16> {
         self.vlan.filter(|vid| *vid != 0)

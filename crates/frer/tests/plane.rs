@@ -6,7 +6,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use onbeat_frer::plane::{Fate, Plane, Refusal};
+use onbeat_frer::plane::{Fate, Identity, Plane, Refusal};
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
     Tagged, VlanAction, VlanMatch,
@@ -134,6 +134,25 @@ fn frames_of_no_stream_are_told_and_counted() {
     assert!(matches!(plane.frame(PortId(1), 0, &frame(1, None)), Fate::Unmatched));
     assert!(matches!(plane.frame(PortId(1), 0, &[]), Fate::Unmatched));
     assert_eq!([0, 1, 2].map(|port| plane.unmatched(PortId(port))), [1, 2, 0]);
+}
+
+#[test]
+fn frames_that_are_identified_together_are_whose_they_are_alone() {
+    const STREAMS: u16 = 100;
+    let mut plane = Plane::new(3);
+    (0..STREAMS).for_each(|n| plane.set(&listener(&format!("s{n}"), n)).unwrap());
+    let frames: Vec<_> = (0..2 * STREAMS).map(|n| frame(n * 7 % (2 * STREAMS), Some(n))).collect();
+    // Some end within their R-TAG, or before their stream can be told; some have no octets.
+    let octets = |n: usize| &frames[n][..frames[n].len().min([usize::MAX, 19, 13, 0][n % 4])];
+    let alone: Vec<_> = (0..frames.len()).map(|n| plane.identify(PortId(1), octets(n))).collect();
+    assert!(alone.iter().filter(|identity| **identity != Identity::default()).count() > 50);
+    for count in 0..20 {
+        for first in [0, 1, 50, frames.len() - count] {
+            let mut together = vec![alone[0]; count];
+            plane.identify_all(PortId(1), (first..first + count).map(octets), &mut together);
+            assert_eq!(together, alone[first..first + count], "{count} from {first} on");
+        }
+    }
 }
 
 #[test]

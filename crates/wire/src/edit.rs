@@ -121,13 +121,41 @@ impl<'a> Edited<'a> {
 ///
 /// # Errors
 /// A change that this frame cannot have.
+#[inline]
 pub fn edit_head<'a>(frame: &Frame<'a>, edits: &[&Edit]) -> Result<Edited<'a>, EditError> {
+    if let [Edit { destination: None, vlan: VlanAction::Keep, priority: None, rtag }] = edits {
+        return with_tag(frame, *rtag);
+    }
     let headers = Headers::changed(frame, edits)?;
     let mut octets = [0; MAX_HEAD];
     let mut writer = Writer::new(&mut octets);
     headers.write(&mut writer)?;
     let len = writer.len() as u8;
     Ok(Edited { head: Head { octets, len }, rest: headers.rest })
+}
+
+/// The usual change: an R-TAG comes or goes, and what stands in front of it stays as it is.
+#[inline]
+fn with_tag<'a>(frame: &Frame<'a>, action: RTagAction) -> Result<Edited<'a>, EditError> {
+    let (mut len, mut rest) = (frame.msdu_offset(), frame.msdu());
+    let mut octets = [0; MAX_HEAD];
+    match frame.octets().first_chunk() {
+        // More than counts, and a length that is known when this is compiled.
+        Some(first) => octets = *first,
+        None => octets.iter_mut().zip(frame.octets()).for_each(|(to, from)| *to = *from),
+    }
+    match (action, frame.sequence_tag()) {
+        (RTagAction::Push(_), Some(tag)) => return Err(EditError::AlreadyTagged(tag)),
+        (RTagAction::Push(sequence), None) => {
+            let room = octets.get_mut(len..).unwrap_or_default();
+            len += rtag::Repr { sequence }.emit(room)?;
+        }
+        (RTagAction::Remove, Some(SequenceTag::RTag(_))) => {
+            rest = rest.get(rtag::TAG_LEN..).unwrap_or_default();
+        }
+        (RTagAction::Remove | RTagAction::Keep, _) => {}
+    }
+    Ok(Edited { head: Head { octets, len: len as u8 }, rest })
 }
 
 /// Writes `frame` with the changes to the start of `out`; returns its length.
@@ -255,10 +283,13 @@ mod tests {
     }
 
     fn run(source: &[u8], what: Edit) -> Result<Vec<u8>, EditError> {
+        let frame = Frame::parse(source).unwrap();
         let mut out = [0xa5; 64];
-        let len = edit(&Frame::parse(source).unwrap(), &what, &mut out)?;
+        let whole = edit(&frame, &what, &mut out);
+        let parts = edit_head(&frame, &[&what]);
+        assert_eq!(whole.err(), parts.err(), "{what:?}");
+        let (len, parts) = (whole?, parts?);
         assert!(out[len..].iter().all(|octet| *octet == 0xa5));
-        let parts = edit_head(&Frame::parse(source).unwrap(), &[&what])?;
         assert_eq!([&parts.head[..], parts.rest].concat(), out[..len]);
         assert!(source.ends_with(parts.rest));
         Ok(out[..len].to_vec())

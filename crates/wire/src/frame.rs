@@ -15,6 +15,8 @@ use crate::ethernet::ADDRESSES_LEN;
 use crate::ip::IpError;
 use crate::{EtherType, Ip, MacAddress, TagError, Truncated, VlanTag, hsr, prp, rtag, vlan};
 
+const ETHERTYPE_LEN: usize = 2;
+
 /// VLAN tags a frame is looked at for.
 pub const MAX_VLANS: usize = 2;
 
@@ -53,50 +55,40 @@ impl fmt::Display for SequenceTag {
 }
 
 /// A frame whose addresses, tags and EtherType are there in full.
+///
+/// It is where these are, rather than what they are: few octets, which are often handed on, and
+/// most of the headers are of no interest to most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     octets: &'a [u8],
-    destination: MacAddress,
-    source: MacAddress,
-    /// Outer tag first; no tag stands behind an empty place.
-    vlans: [Option<VlanTag>; MAX_VLANS],
     sequence: Option<SequenceTag>,
-    ethertype: EtherType,
-    msdu: &'a [u8],
-    payload: &'a [u8],
+    /// Octets in front of the MSDU.
+    msdu: u8,
+    /// Octets in front of the payload.
+    payload: u8,
 }
 
 impl<'a> Frame<'a> {
     /// Walks over the headers of a frame, FCS not included. The one thing that can be wrong is
     /// that it ends within them.
+    #[inline]
     pub fn parse(octets: &'a [u8]) -> Result<Self, Truncated> {
-        let (addresses, mut msdu) = split::<ADDRESSES_LEN>("Ethernet header", octets)?;
-        let [a, b, c, d, e, f, g, h, i, j, k, l] = *addresses;
-        let mut vlans = [None; MAX_VLANS];
-        for place in &mut vlans {
+        let (_, mut msdu) = split::<ADDRESSES_LEN>("Ethernet header", octets)?;
+        for _ in 0..MAX_VLANS {
             match vlan::View::new_checked(msdu) {
-                Ok(tag) => *place = Some(VlanTag::parse(&tag)),
+                Ok(_) => msdu = msdu.get(vlan::TAG_LEN..).unwrap_or_default(),
                 Err(TagError::Truncated(error)) if begins_with(msdu, EtherType::is_vlan) => {
                     return Err(error);
                 }
                 Err(_) => break,
             }
-            msdu = msdu.get(vlan::TAG_LEN..).unwrap_or_default();
         }
         let sequence = sequence_tag(msdu)?;
         let tag_len = if sequence.is_some() { SequenceTag::LEN } else { 0 };
-        let (ethertype, payload) =
-            split::<2>("EtherType", msdu.get(tag_len..).unwrap_or_default())?;
-        Ok(Frame {
-            octets,
-            destination: MacAddress([a, b, c, d, e, f]),
-            source: MacAddress([g, h, i, j, k, l]),
-            vlans,
-            sequence,
-            ethertype: EtherType::from(*ethertype),
-            msdu,
-            payload,
-        })
+        let (_, payload) =
+            split::<ETHERTYPE_LEN>("EtherType", msdu.get(tag_len..).unwrap_or_default())?;
+        let behind = |rest: &[u8]| (octets.len() - rest.len()) as u8;
+        Ok(Frame { octets, sequence, msdu: behind(msdu), payload: behind(payload) })
     }
 
     /// All octets.
@@ -106,22 +98,22 @@ impl<'a> Frame<'a> {
 
     /// Where the frame goes.
     pub fn destination(&self) -> MacAddress {
-        self.destination
+        self.address(0)
     }
 
     /// Where it comes from.
     pub fn source(&self) -> MacAddress {
-        self.source
+        self.address(ADDRESSES_LEN / 2)
     }
 
     /// The VLAN tags, outer first.
     pub fn vlans(&self) -> impl DoubleEndedIterator<Item = VlanTag> + use<> {
-        self.vlans.into_iter().flatten()
+        [self.vlan_at(0), self.vlan_at(1)].into_iter().flatten()
     }
 
     /// The outer VLAN tag, the one that says which VLAN the frame is of.
     pub fn vlan(&self) -> Option<VlanTag> {
-        self.vlans[0]
+        self.vlan_at(0)
     }
 
     /// The sequence tag that stands behind the VLAN tags. A PRP trailer is none: see
@@ -132,41 +124,54 @@ impl<'a> Frame<'a> {
 
     /// The EtherType of the payload, or its length in an 802.3 frame.
     pub fn ethertype(&self) -> EtherType {
-        self.ethertype
+        // It ends the headers.
+        let at = self.payload_offset() - ETHERTYPE_LEN;
+        EtherType(be16(self.octets, at).unwrap_or_default())
     }
 
     /// Octets of the addresses and VLAN tags in front of the MSDU: where an R-TAG stands or goes.
     pub fn msdu_offset(&self) -> usize {
-        self.octets.len() - self.msdu.len()
+        usize::from(self.msdu)
     }
 
     /// What follows the addresses and VLAN tags, from the EtherType or sequence tag to the end of
     /// the frame, padding included.
     pub fn msdu(&self) -> &'a [u8] {
-        self.msdu
+        self.octets.get(self.msdu_offset()..).unwrap_or_default()
     }
 
     /// Octets in front of the payload.
     pub fn payload_offset(&self) -> usize {
-        self.octets.len() - self.payload.len()
+        usize::from(self.payload)
     }
 
     /// What follows the EtherType, padding included.
     pub fn payload(&self) -> &'a [u8] {
-        self.payload
+        self.octets.get(self.payload_offset()..).unwrap_or_default()
     }
 
     /// The IP headers, an R-TAG in front of them or not; `None` where it is not an IP packet.
     pub fn ip(&self) -> Result<Option<Ip>, IpError> {
-        Ip::parse(self.ethertype, self.payload)
+        Ip::parse(self.ethertype(), self.payload())
     }
 
     /// The PRP trailer that ends the frame.
     pub fn prp(&self) -> Result<prp::Repr, prp::TrailerError> {
         // The LSDU is what PRP was given to send: all that follows the EtherType behind the VLAN
         // tags, be that an R-TAG's.
-        let lsdu = self.msdu.get(2..).unwrap_or_default();
+        let lsdu = self.msdu().get(ETHERTYPE_LEN..).unwrap_or_default();
         prp::View::new_checked(lsdu).map(|trailer| prp::Repr::parse(&trailer))
+    }
+
+    fn address(&self, at: usize) -> MacAddress {
+        let octets = self.octets.get(at..).and_then(<[u8]>::first_chunk);
+        octets.copied().map(MacAddress).unwrap_or_default()
+    }
+
+    fn vlan_at(&self, place: usize) -> Option<VlanTag> {
+        let at = ADDRESSES_LEN + place * vlan::TAG_LEN;
+        let tag = self.octets.get(at..self.msdu_offset())?;
+        vlan::View::new_checked(tag).ok().map(|tag| VlanTag::parse(&tag))
     }
 }
 
@@ -175,6 +180,7 @@ fn begins_with(octets: &[u8], is: impl Fn(EtherType) -> bool) -> bool {
     be16(octets, 0).is_some_and(|ethertype| is(EtherType(ethertype)))
 }
 
+#[inline]
 fn sequence_tag(msdu: &[u8]) -> Result<Option<SequenceTag>, Truncated> {
     let tag = if begins_with(msdu, |ethertype| ethertype == EtherType::R_TAG) {
         rtag::View::new_checked(msdu).map(|tag| SequenceTag::RTag(rtag::Repr::parse(&tag)))
@@ -192,14 +198,14 @@ fn sequence_tag(msdu: &[u8]) -> Result<Option<SequenceTag>, Truncated> {
 
 impl fmt::Display for Frame<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} -> {}", self.source, self.destination)?;
+        write!(f, "{} -> {}", self.source(), self.destination())?;
         for tag in self.vlans() {
             write!(f, ", {tag}")?;
         }
         if let Some(tag) = self.sequence {
             write!(f, ", {tag}")?;
         }
-        write!(f, ", {}", self.ethertype)?;
+        write!(f, ", {}", self.ethertype())?;
         match self.ip() {
             Ok(Some(ip)) => write!(f, ", {ip}")?,
             Ok(None) => {}

@@ -3,30 +3,33 @@
 use alloc::collections::BTreeMap;
 use core::cmp::Reverse;
 use core::net::IpAddr;
+use core::num::NonZero;
 
-use hashbrown::HashMap;
 use onbeat_wire::MacAddress;
 
 use super::Fields;
+use super::index::Index;
 use super::table::{MemberRef, Shape};
 use crate::spec::{IpMatch, Tagged, VlanMatch};
 
-/// A member in half the octets: a node has fewer than 2^32 of either.
-#[derive(Debug, Clone, Copy)]
+/// A member in half the octets: a node has fewer than 2^32 - 1 of either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Packed {
-    stream: u32,
+    /// One more, so that there is room for none.
+    stream: NonZero<u32>,
     member: u32,
 }
 
 impl From<MemberRef> for Packed {
     fn from(at: MemberRef) -> Self {
-        Self { stream: at.stream as u32, member: at.member as u32 }
+        let stream = NonZero::<u32>::MIN.saturating_add(at.stream as u32);
+        Self { stream, member: at.member as u32 }
     }
 }
 
 impl From<Packed> for MemberRef {
     fn from(packed: Packed) -> Self {
-        Self { stream: packed.stream as usize, member: packed.member as usize }
+        Self { stream: packed.stream.get() as usize - 1, member: packed.member as usize }
     }
 }
 
@@ -34,7 +37,7 @@ impl From<Packed> for MemberRef {
 #[derive(Debug, Clone)]
 pub(super) struct Group<S: Shape> {
     shape: S,
-    members: HashMap<S::Key, Packed>,
+    members: Index<S::Key>,
     /// Those that take frames without a VLAN too, by the key for these and the VLAN id that they
     /// ask for. The lowest one is among `members` under that key.
     untagged: BTreeMap<(S::Key, u16), Packed>,
@@ -42,7 +45,7 @@ pub(super) struct Group<S: Shape> {
 
 impl<S: Shape> Group<S> {
     pub(super) fn new(shape: S) -> Self {
-        Self { shape, members: HashMap::new(), untagged: BTreeMap::new() }
+        Self { shape, members: Index::new(), untagged: BTreeMap::new() }
     }
 
     pub(super) fn shape(&self) -> S {
@@ -54,7 +57,7 @@ impl<S: Shape> Group<S> {
     }
 
     pub(super) fn insert(&mut self, key: S::Key, vid: u16, at: MemberRef) -> Result<(), MemberRef> {
-        if let Some(&earlier) = self.members.get(&key) {
+        if let Some(earlier) = self.members.get(&key) {
             return Err(earlier.into());
         }
         self.members.insert(key, at.into());
@@ -78,12 +81,19 @@ impl<S: Shape> Group<S> {
     fn choose(&mut self, untagged: S::Key) {
         match self.untagged.range((untagged, 0)..=(untagged, u16::MAX)).next() {
             Some((_, &lowest)) => self.members.insert(untagged, lowest),
-            None => self.members.remove(&untagged),
-        };
+            None => _ = self.members.remove(&untagged),
+        }
     }
 
     pub(super) fn lookup(&self, mac: MacAddress, fields: &Fields<'_>) -> Option<MemberRef> {
-        self.members.get(&self.shape.key(mac, fields)?).copied().map(MemberRef::from)
+        self.members.get(&self.shape.key(mac, fields)?).map(MemberRef::from)
+    }
+
+    /// Has the processor fetch what [`Group::lookup`] looks at first.
+    pub(super) fn prefetch(&self, mac: MacAddress, fields: &Fields<'_>) {
+        if let Some(key) = self.shape.key(mac, fields) {
+            self.members.prefetch(&key);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt;
 
-use onbeat_wire::MacAddress;
+use onbeat_wire::{Frame, MacAddress};
 
 use super::Fields;
 use super::group::{Group, IpShape, VlanShape};
@@ -164,6 +164,20 @@ impl Table {
             .or_else(|| self.masks.iter().find_map(|group| group.lookup(fields)))
             .or_else(|| first_of(&self.destination, fields.destination, fields))
             .or_else(|| first_of(&self.source, fields.source, fields))
+    }
+
+    /// The fields of a frame that a member of the table may look at: IP headers are read only where
+    /// one does.
+    pub fn fields<'a>(&self, frame: &Frame<'a>) -> Fields<'a> {
+        if self.ip.is_empty() { Fields::without_ip(frame) } else { Fields::from(frame) }
+    }
+
+    /// Has the processor fetch what [`Table::lookup`] will look at, where there are few kinds of
+    /// identification, and waits for nothing.
+    pub fn prefetch(&self, fields: &Fields<'_>) {
+        self.ip.iter().for_each(|group| group.prefetch(fields.destination, fields));
+        self.destination.iter().for_each(|group| group.prefetch(fields.destination, fields));
+        self.source.iter().for_each(|group| group.prefetch(fields.source, fields));
     }
 }
 

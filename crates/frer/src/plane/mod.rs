@@ -23,6 +23,7 @@ use self::replica::Splits;
 pub use self::replica::{Replica, Replicas};
 use self::stream::State;
 use crate::identify::{Conflict, Fields, MemberRef, Table};
+use crate::prefetch;
 use crate::reading::StreamReading;
 use crate::spec::{Identification, PortId, Stream};
 use crate::validate::RecoveryError;
@@ -33,6 +34,10 @@ const LONGEST_TRUNCATED: usize = 12 + 2 * 4 + SequenceTag::LEN + 1;
 
 /// What completes every sequence tag, the EtherType behind it included.
 const COMPLETION: usize = SequenceTag::LEN + 2;
+
+/// Frames whose places in a table are asked for before the first of them is looked up: by then it is
+/// there.
+const AHEAD: usize = 8;
 
 /// What becomes of a frame.
 #[derive(Debug)]
@@ -45,7 +50,7 @@ pub enum Fate<'a> {
     Sent(Replicas<'a>),
 }
 
-/// Whose a frame is, as [`Plane::identify`] found.
+/// Whose a frame is, as [`Plane::identify`] or [`Plane::identify_all`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Identity(Option<MemberRef>);
 
@@ -209,21 +214,50 @@ impl Plane {
         self.decide(port, identity, now_ns, octets)
     }
 
-    /// Whose a frame is that came in at `port`. To identify several frames before the first is decided
-    /// on lets the processor fetch what they need at the same time, where there are more streams than
-    /// its caches hold.
+    /// Whose a frame is that came in at `port`.
     ///
     /// # Panics
     /// Where the node does not have the port.
     pub fn identify(&self, port: PortId, octets: &[u8]) -> Identity {
-        let at = match Frame::parse(octets) {
-            Ok(frame) => self.lookup(port, &Fields::from(&frame)),
-            Err(_) => self.identify_truncated(port, octets),
-        };
-        if let Some(at) = at {
-            self.streams[at.stream].iter().for_each(|state| state.prefetch(at.member));
+        let mut identity = [Identity::default()];
+        self.identify_all(port, core::iter::once(octets), &mut identity);
+        identity[0]
+    }
+
+    /// Whose frames are that came in at `port`, into as many `identities`. Where there are more
+    /// streams than the processor's caches hold, it is told ahead what to fetch: of some frames at a
+    /// time first where they are looked up, then of their streams what [`Plane::decide`] needs.
+    ///
+    /// # Panics
+    /// Where the node does not have the port.
+    pub fn identify_all<'a>(
+        &self,
+        port: PortId,
+        frames: impl IntoIterator<Item = &'a [u8]>,
+        identities: &mut [Identity],
+    ) {
+        let table = &self.tables[usize::from(port.0)];
+        let mut frames = frames.into_iter().zip(identities);
+        loop {
+            let mut ahead = [const { None }; AHEAD];
+            for (place, (octets, identity)) in ahead.iter_mut().zip(&mut frames) {
+                let fields = Frame::parse(octets).ok().map(|frame| table.fields(&frame));
+                fields.iter().for_each(|fields| table.prefetch(fields));
+                *place = Some((octets, fields, identity));
+            }
+            let full = ahead[AHEAD - 1].is_some();
+            for (octets, fields, identity) in ahead.into_iter().flatten() {
+                let at = match fields {
+                    Some(fields) => table.lookup(&fields),
+                    None => self.identify_truncated(port, octets),
+                };
+                at.iter().for_each(|at| prefetch::lines(&self.streams[at.stream], State::LINES));
+                *identity = Identity(at);
+            }
+            if !full {
+                return;
+            }
         }
-        Identity(at)
     }
 
     /// As [`Plane::frame`], of a frame that was identified; streams must not have changed since.

@@ -96,6 +96,7 @@ impl<'a> Replicas<'a> {
 impl<'a> Iterator for Replicas<'a> {
     type Item = Replica<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Replica<'a>> {
         let Outgoing { port, push, edit } = self.egress.next()?;
         let edit = match self.drawn {
@@ -133,6 +134,7 @@ impl<'a> Replica<'a> {
     ///
     /// # Panics
     /// Never: what cannot be done to a frame is not asked for.
+    #[inline]
     pub fn parts(&self) -> Edited<'a> {
         let parts = match (self.unchanged(), self.up) {
             (Some(_), _) => Ok(Edited::unchanged(&self.frame)),

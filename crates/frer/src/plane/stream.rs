@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use core::hint::black_box;
 
 use onbeat_wire::edit::Edit;
 use onbeat_wire::{Frame, SequenceTag};
@@ -39,6 +38,9 @@ struct Member {
 }
 
 impl State {
+    /// Cache lines that a frame touches, of a stream with up to two members.
+    pub(super) const LINES: usize = 3;
+
     /// A stream at BEGIN, or what `before` becomes.
     pub(super) fn new(
         spec: &Stream,
@@ -85,16 +87,8 @@ impl State {
         &self.spec
     }
 
-    /// Reads what a frame of a member will need, and waits for none of it.
-    pub(super) fn prefetch(&self, member: usize) {
-        black_box(self.output);
-        black_box(self.members[member].input);
-        if let Some(sequence) = &self.sequence {
-            black_box(sequence.recov_seq_num());
-        }
-    }
-
     /// The replicas of a frame of a member, unless it ends here.
+    #[inline]
     pub(super) fn frame<'a>(
         &'a mut self,
         member: usize,
@@ -196,4 +190,17 @@ fn recover(
         None => Recover::new(wanted, role)?,
     };
     Ok(Some(function))
+}
+
+#[cfg(test)]
+mod tests {
+    use core::mem::offset_of;
+
+    use super::State;
+    use crate::prefetch::LINE;
+
+    #[test]
+    fn what_a_frame_touches_is_what_is_fetched_ahead() {
+        assert_eq!(offset_of!(State, sequence), (State::LINES - 1) * LINE);
+    }
 }
