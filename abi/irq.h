@@ -25,6 +25,7 @@ enum irq_kind {
 	IRQ_KERNEL_SOCKET, /* packets for a socket of the kernel */
 	IRQ_EMPTY_POLL,	   /* polls without packets */
 	IRQ_UNATTRIBUTED,  /* polls whose packets came to no end that is observed */
+	IRQ_UNSAMPLED,	   /* polls that were not looked at; packets as the driver counts them */
 	IRQ_SOFTIRQ,	   /* vector */
 	/* On whose time. */
 	IRQ_BY_PROCESS, /* process id; start in clock ticks since boot */
@@ -79,6 +80,7 @@ enum irq_what {
 	IRQ_DELIVER,	   /* key: for whom; value: packets */
 	IRQ_COUNT,	   /* the same; no time */
 	IRQ_POLL_END,	   /* key: netns, device; a: whether XDP looks first; value: work */
+	IRQ_SKIP,	   /* value: whether the polls from here on are not looked at; no time */
 };
 
 struct irq_event {

@@ -81,12 +81,12 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct
 	return 0;
 }
 
-/* The state of this CPU, where it receives packets in a bottom half. */
+/* The state of this CPU, where it receives packets in a bottom half, and they are looked at. */
 static __always_inline struct cpu *receiving(void)
 {
 	struct cpu *cpu = this_cpu();
 
-	return cpu && receives(cpu) ? cpu : NULL;
+	return cpu && receives(cpu) && !cpu->skipped ? cpu : NULL;
 }
 
 static __always_inline void name_device(struct irq_key *key, const struct net_device *device)
@@ -114,31 +114,6 @@ static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 
 	poll_deliver(cpu, key, packets, point(cpu, now));
 }
 
-SEC("tp_btf/napi_poll")
-int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work)
-{
-	struct cpu *cpu = receiving();
-	struct irq_key key = {};
-	struct net_device *device;
-	bool xdp = false;
-	__u64 now;
-
-	if (!cpu)
-		return 0;
-	now = time_of(cpu);
-	device = napi->dev;
-	if (device) {
-		name_device(&key, device);
-		xdp = device->xdp_state[XDP_MODE_DRV].prog;
-		key.a = xdp;
-	}
-	tell(now, IRQ_POLL_END, &key, work);
-	key.a = 0;
-	poll_end(cpu, &key, xdp, work, point(cpu, now));
-	settle_long_run(cpu, now);
-	return 0;
-}
-
 /*
  * A thread of NAPI whose switch we did not see: because it ran already when we came, or because,
  * now and then, a switch is not told (seen with Linux 6.18). Its account at the scheduler makes up
@@ -155,6 +130,34 @@ static __always_inline void catch_up(struct cpu *cpu)
 		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
 }
 
+SEC("tp_btf/napi_poll")
+int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work)
+{
+	struct cpu *cpu = this_cpu();
+	struct irq_key key = {};
+	struct net_device *device;
+	bool xdp = false;
+	__u64 now;
+
+	if (!cpu)
+		return 0;
+	catch_up(cpu);
+	if (!receives(cpu))
+		return 0;
+	now = time_of(cpu);
+	device = napi->dev;
+	if (device) {
+		name_device(&key, device);
+		xdp = device->xdp_state[XDP_MODE_DRV].prog;
+		key.a = xdp;
+	}
+	tell(now, IRQ_POLL_END, &key, work);
+	key.a = 0;
+	poll_end(cpu, &key, xdp, work, point(cpu, now));
+	settle_long_run(cpu, now);
+	return 0;
+}
+
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 {
@@ -165,7 +168,7 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	if (!cpu)
 		return 0;
 	catch_up(cpu);
-	if (!receives(cpu))
+	if (!receives(cpu) || cpu->skipped)
 		return 0;
 	cpu->waking = 0;
 	cpu->delivered = false;

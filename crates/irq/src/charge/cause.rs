@@ -68,7 +68,8 @@ impl Cause {
                 | Class::Dropped { device, .. }
                 | Class::KernelSocket(device)
                 | Class::EmptyPoll(device)
-                | Class::Unattributed(device) => device,
+                | Class::Unattributed(device)
+                | Class::Unsampled(device) => device,
                 Class::Softirq(_) => return self,
             },
         };
@@ -112,6 +113,9 @@ pub enum Class {
     EmptyPoll(Device),
     /// Polls whose packets came to no end that is observed.
     Unattributed(Device),
+    /// Polls that were not looked at, since only a sample is ([`sample`](super::sample)). Packets are
+    /// those that the driver counted.
+    Unsampled(Device),
     /// A softirq other than that which receives packets.
     Softirq(Softirq),
 }

@@ -6,7 +6,7 @@ use super::{Cause, Device, Runner, Softirq};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// When, in nanoseconds of a clock that all CPUs share and that does not go backwards on any; of
-    /// no meaning for [`What::Arrive`] and [`What::Count`].
+    /// no meaning for [`What::Arrive`], [`What::Count`] and [`What::Skip`].
     pub time_ns: u64,
     /// On which CPU.
     pub cpu: u32,
@@ -60,4 +60,7 @@ pub enum What {
         /// Whether an XDP program looks at them first.
         xdp: bool,
     },
+    /// Between two polls of this CPU: whether the next ones are skipped. A tracer that samples tells
+    /// nothing of the packets of these.
+    Skip(bool),
 }

@@ -28,6 +28,8 @@ pub(super) struct Poll {
     over: bool,
     /// The last point was a delivery.
     delivered: bool,
+    /// Polls are not looked at.
+    skipped: bool,
 }
 
 impl Poll {
@@ -73,6 +75,7 @@ impl Poll {
         self.entries.iter_mut().for_each(|entry| entry.cause = entry.cause.from(device));
         if self.entries.is_empty() {
             let class = match (work, xdp) {
+                _ if self.skipped => Class::Unsampled(device),
                 (0, _) => Class::EmptyPoll(device),
                 (_, true) => Class::Xdp(device),
                 (_, false) => Class::Unattributed(device),
@@ -86,12 +89,26 @@ impl Poll {
     pub(super) fn finish(&mut self, ns: u64, to: &mut Accounts) {
         self.shared_ns += ns;
         if self.entries.is_empty() {
-            let class = Class::EmptyPoll(Device::default());
+            let nowhere = Device::default();
+            let class = match self.skipped {
+                true => Class::Unsampled(nowhere),
+                false => Class::EmptyPoll(nowhere),
+            };
             to.charge(Cause::Unowned(class), self.shared_ns, 0);
         } else {
             self.share(to);
         }
-        *self = Self::default();
+        self.reset();
+    }
+
+    /// Whether the polls from here on are not looked at.
+    pub(super) fn skip(&mut self, skipped: bool) {
+        self.skipped = skipped;
+    }
+
+    /// Forgets what is under way.
+    pub(super) fn reset(&mut self) {
+        *self = Self { skipped: self.skipped, ..Self::default() };
     }
 
     /// The entry of a cause in the poll that is under way, or begins.
@@ -219,6 +236,28 @@ mod tests {
             assert_eq!(amount(&accounts, process(1)), (2, 1));
             assert_eq!(amount(&accounts, Cause::Unowned(class)), (12, work.into()), "{class:?}");
         }
+    }
+
+    #[test]
+    fn polls_that_are_skipped_have_time_and_no_causes() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        poll.deliver(process(1), 1, 10, &mut accounts);
+        poll.end(ETH0, 1, false, 5, &mut accounts);
+        poll.skip(true);
+        // The loop after a poll is still that poll's; then there is one whose packets nobody told.
+        poll.end(ETH0, 3, false, 40, &mut accounts);
+        poll.finish(2, &mut accounts);
+        assert_eq!(amount(&accounts, process(1)), (15, 1));
+        assert_eq!(amount(&accounts, Cause::Unowned(Class::Unsampled(ETH0))), (42, 3));
+        // It holds for runs to come, until it is said otherwise.
+        poll.finish(7, &mut accounts);
+        let nowhere = Class::Unsampled(Device::default());
+        assert_eq!(amount(&accounts, Cause::Unowned(nowhere)), (7, 0));
+        poll.skip(false);
+        poll.deliver(process(1), 1, 1, &mut accounts);
+        poll.end(ETH0, 1, false, 1, &mut accounts);
+        poll.finish(1, &mut accounts);
+        assert_eq!(amount(&accounts, process(1)), (18, 2));
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn interval(number: u64, process: bool) -> Interval {
         to_ns: (number + 1) * 100 * MS,
         cpus: vec![Accounts::default(), accounts],
         unrecorded_ns: 0,
+        samples: Vec::new(),
     }
 }
 

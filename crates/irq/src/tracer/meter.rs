@@ -6,7 +6,8 @@ use std::time::Instant;
 use super::table::Row;
 use super::{Tracer, decode};
 use crate::abi::irq_totals;
-use crate::charge::{Accounts, Amount};
+use crate::charge::sample::{Estimate, Sample};
+use crate::charge::{Accounts, Amount, Process};
 use crate::error::Result;
 
 /// Looks at a [`Tracer`] again and again.
@@ -20,10 +21,12 @@ pub struct Meter {
     looked_ns: u64,
     rows: HashMap<Vec<u8>, Vec<Amount>>,
     totals: Vec<irq_totals>,
+    /// What was added since the last look; windows end in between.
+    pending: Interval,
 }
 
 /// A stretch of time, and what was added in it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Interval {
     /// From when on, in nanoseconds from the start of the [`Meter`].
     pub from_ns: u64,
@@ -33,6 +36,8 @@ pub struct Interval {
     pub cpus: Vec<Accounts>,
     /// Bottom-half time of rows that found no room in the kernel's table, in nanoseconds.
     pub unrecorded_ns: u64,
+    /// The windows of each CPU in which packets were looked at; none where all are.
+    pub samples: Vec<Sample>,
 }
 
 impl Interval {
@@ -42,12 +47,26 @@ impl Interval {
         self.to_ns - self.from_ns
     }
 
-    /// The accounts of all CPUs together.
+    /// The accounts of all CPUs together, as they were measured.
     #[must_use]
     pub fn total(&self) -> Accounts {
         let mut total = Accounts::default();
         self.cpus.iter().for_each(|cpu| total.add(cpu));
         total
+    }
+
+    /// The accounts of each CPU, completed where packets were sampled.
+    #[must_use]
+    pub fn estimates(&self) -> Vec<Estimate> {
+        let none = Sample::default();
+        let samples = self.samples.iter().chain(std::iter::repeat(&none));
+        self.cpus.iter().zip(samples).map(|(cpu, sample)| Estimate::of(cpu, sample)).collect()
+    }
+
+    /// Moves what was charged to sockets to processes, once it is known who reads them.
+    pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Process>) {
+        self.cpus.iter_mut().for_each(|cpu| cpu.resolve(&owner));
+        self.samples.iter_mut().for_each(|sample| sample.resolve(&owner));
     }
 }
 
@@ -61,6 +80,7 @@ impl Meter {
             looked_ns: 0,
             rows: HashMap::new(),
             totals: Vec::new(),
+            pending: Interval::default(),
         }
     }
 
@@ -68,6 +88,31 @@ impl Meter {
     #[must_use]
     pub fn tracer(&self) -> &Tracer {
         &self.tracer
+    }
+
+    /// Goes on after [`Meter::stop`].
+    ///
+    /// # Errors
+    /// As [`Tracer::start`].
+    pub fn resume(&mut self) -> Result<()> {
+        self.tracer.resume()
+    }
+
+    /// Looks at packets from now on.
+    pub(super) fn begin_window(&mut self) -> Result<()> {
+        self.tracer.look_at_packets()
+    }
+
+    /// Skips packets from now on, and takes what there was since it began.
+    pub(super) fn end_window(&mut self) -> Result<()> {
+        self.tracer.skip_packets()?;
+        let window = self.gather()?;
+        self.pending.samples.resize_with(window.len(), Sample::default);
+        for (mut accounts, sample) in window.into_iter().zip(&mut self.pending.samples) {
+            accounts.resolve(|cookie| self.tracer.owner(cookie));
+            sample.take(&accounts);
+        }
+        Ok(())
     }
 
     /// Stops the tracer: one more look has what was counted until now.
@@ -81,7 +126,13 @@ impl Meter {
     /// # Errors
     /// Where the kernel does not let us read.
     pub fn look(&mut self) -> Result<Interval> {
-        let from_ns = self.looked_ns;
+        self.gather()?;
+        let next = Interval { from_ns: self.looked_ns, ..Interval::default() };
+        Ok(std::mem::replace(&mut self.pending, next))
+    }
+
+    /// Adds what there was since it was last called to what is pending, and returns it, by CPU.
+    fn gather(&mut self) -> Result<Vec<Accounts>> {
         let totals = self.tracer.totals()?;
         let rows = self.tracer.rows()?;
         self.looked_ns = self.began.elapsed().as_nanos() as u64;
@@ -114,7 +165,12 @@ impl Meter {
             }
         }
         self.rows = kept;
-        Ok(Interval { from_ns, to_ns: self.looked_ns, cpus, unrecorded_ns })
+        let pending = &mut self.pending;
+        pending.to_ns = self.looked_ns;
+        pending.unrecorded_ns += unrecorded_ns;
+        pending.cpus.resize_with(cpus.len(), Accounts::default);
+        pending.cpus.iter_mut().zip(&cpus).for_each(|(sum, cpu)| sum.add(cpu));
+        Ok(cpus)
     }
 
     /// When the last look was, in nanoseconds from the start.
