@@ -250,6 +250,22 @@ int on_kfree_skb(__u64 *ctx)
 	return 0;
 }
 
+/*
+ * A buffer whose packet went well. In a poll that brings nothing it is one that was sent: the driver
+ * gives back what the device is done with.
+ */
+SEC("tp_btf/consume_skb")
+int BPF_PROG(on_consume_skb)
+{
+	struct cpu *cpu = receiving();
+
+	if (cpu) {
+		tell(0, IRQ_FREE, NULL, 0);
+		cpu->freed++;
+	}
+	return 0;
+}
+
 /* A packet that leaves and was sent by no socket here came in before. */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(on_net_dev_start_xmit, struct sk_buff *skb, struct net_device *device)

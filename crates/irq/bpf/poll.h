@@ -199,11 +199,14 @@ static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bo
 		if (cpu->skipped)
 			device->kind = IRQ_UNSAMPLED;
 		else
-			device->kind = !work ? IRQ_EMPTY_POLL : xdp ? IRQ_XDP : IRQ_UNATTRIBUTED;
+			device->kind = work	    ? xdp ? IRQ_XDP : IRQ_UNATTRIBUTED
+				       : cpu->freed ? IRQ_TX_COMPLETION
+						    : IRQ_EMPTY_POLL;
 		at = add_entry(cpu, device) % IRQ_MAX_CAUSES;
-		cpu->entry[at].packets = work;
+		cpu->entry[at].packets = work ? work : cpu->freed;
 	}
 	cpu->over = true;
+	cpu->freed = 0;
 	poll_begin(cpu);
 }
 
@@ -213,6 +216,7 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	cpu->shared_ns = 0;
 	cpu->over = false;
 	cpu->delivered = false;
+	cpu->freed = 0;
 	cpu->waking = 0;
 	cpu->last_sk = 0;
 	cpu->last_dev = 0;

@@ -55,6 +55,8 @@ struct cpu {
 	 * causes. With one alone there is nothing to be told apart.
 	 */
 	__u32 mixed;
+	/* Buffers that the poll under way gave back. */
+	__u32 freed;
 	__u32 entries;
 	/* Since when the thread runs; what it had run before, without hard interrupts. */
 	__u64 thread_since_ns;

@@ -146,6 +146,7 @@ fn point() -> impl Strategy<Value = What> {
         1 => (device(), 0u32..3, any::<bool>())
             .prop_map(|(device, work, xdp)| What::PollEnd { device, work, xdp }),
         1 => any::<bool>().prop_map(What::Skip),
+        1 => Just(What::Free),
     ]
 }
 
@@ -198,7 +199,11 @@ fn check(accounts: &Accounts, script: &Script) -> Result<(), TestCaseError> {
     let polled = |class: &Class| {
         matches!(
             class,
-            Class::EmptyPoll(_) | Class::Xdp(_) | Class::Unattributed(_) | Class::Unsampled(_)
+            Class::EmptyPoll(_)
+                | Class::TxCompletion(_)
+                | Class::Xdp(_)
+                | Class::Unattributed(_)
+                | Class::Unsampled(_)
         )
     };
     let delivered = accounts

@@ -93,6 +93,7 @@ impl Cpu {
                 self.poll.deliver(cause, packets, ns, &mut self.accounts);
             }
             What::Count { cause, packets } => self.poll.count(cause, packets, &mut self.accounts),
+            What::Free => self.poll.free(),
             What::PollEnd { device, work, xdp } => {
                 let ns = self.point(now);
                 self.poll.end(device, work, xdp, ns, &mut self.accounts);

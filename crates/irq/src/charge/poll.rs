@@ -28,6 +28,8 @@ pub(super) struct Poll {
     over: bool,
     /// The last point was a delivery.
     delivered: bool,
+    /// Buffers that this poll gave back.
+    freed: u32,
     /// Polls are not looked at.
     skipped: bool,
 }
@@ -64,6 +66,11 @@ impl Poll {
         self.delivered = false;
     }
 
+    /// A buffer is given back: in a poll that brings nothing, of a packet that was sent.
+    pub(super) fn free(&mut self) {
+        self.freed += 1;
+    }
+
     /// The poll ends, `ns` after the last point.
     pub(super) fn end(&mut self, device: Device, work: u32, xdp: bool, ns: u64, to: &mut Accounts) {
         if self.over {
@@ -76,12 +83,15 @@ impl Poll {
         if self.entries.is_empty() {
             let class = match (work, xdp) {
                 _ if self.skipped => Class::Unsampled(device),
+                (0, _) if self.freed > 0 => Class::TxCompletion(device),
                 (0, _) => Class::EmptyPoll(device),
                 (_, true) => Class::Xdp(device),
                 (_, false) => Class::Unattributed(device),
             };
-            self.entries.push(Entry { cause: Cause::Unowned(class), own_ns: 0, packets: work });
+            let packets = if work > 0 { work } else { self.freed };
+            self.entries.push(Entry { cause: Cause::Unowned(class), own_ns: 0, packets });
         }
+        self.freed = 0;
         self.over = true;
     }
 
@@ -236,6 +246,24 @@ mod tests {
             assert_eq!(amount(&accounts, process(1)), (2, 1));
             assert_eq!(amount(&accounts, Cause::Unowned(class)), (12, work.into()), "{class:?}");
         }
+    }
+
+    #[test]
+    fn polls_that_only_give_back_buffers_complete_transmissions() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        poll.free();
+        poll.free();
+        poll.end(ETH0, 0, false, 10, &mut accounts);
+        // One that brings packets gives back buffers on the way, and the next one none.
+        poll.free();
+        poll.deliver(process(1), 1, 1, &mut accounts);
+        poll.end(ETH0, 1, false, 4, &mut accounts);
+        poll.end(ETH0, 0, false, 3, &mut accounts);
+        poll.finish(0, &mut accounts);
+        let unowned = |class| amount(&accounts, Cause::Unowned(class));
+        assert_eq!(unowned(Class::TxCompletion(ETH0)), (10, 2));
+        assert_eq!(amount(&accounts, process(1)), (5, 1));
+        assert_eq!(unowned(Class::EmptyPoll(ETH0)), (3, 0));
     }
 
     #[test]

@@ -183,6 +183,7 @@ impl Mentioned {
                 Class::Xdp(device)
                 | Class::KernelSocket(device)
                 | Class::EmptyPoll(device)
+                | Class::TxCompletion(device)
                 | Class::Unattributed(device)
                 | Class::Unsampled(device) => self.devices.push(device),
                 Class::Softirq(_) => {}

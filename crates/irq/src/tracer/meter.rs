@@ -7,7 +7,7 @@ use super::table::Row;
 use super::{Tracer, decode};
 use crate::abi::irq_totals;
 use crate::charge::sample::{Estimate, Sample};
-use crate::charge::{Accounts, Amount, Process};
+use crate::charge::{Accounts, Amount, Cause, Class, Process};
 use crate::error::Result;
 
 /// Looks at a [`Tracer`] again and again.
@@ -135,6 +135,7 @@ impl Meter {
     fn gather(&mut self) -> Result<Vec<Accounts>> {
         let totals = self.tracer.totals()?;
         let rows = self.tracer.rows()?;
+        let before_ns = self.looked_ns;
         self.looked_ns = self.began.elapsed().as_nanos() as u64;
 
         let before = |cpu: usize| self.totals.get(cpu).copied().unwrap_or_default();
@@ -165,6 +166,10 @@ impl Meter {
             }
         }
         self.rows = kept;
+        let length_ns = self.looked_ns - before_ns;
+        if cpus.iter().any(|cpu| has_many_empty_polls(cpu, length_ns)) {
+            self.tracer.tell_sends()?;
+        }
         let pending = &mut self.pending;
         pending.to_ns = self.looked_ns;
         pending.unrecorded_ns += unrecorded_ns;
@@ -184,6 +189,15 @@ impl Meter {
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
+}
+
+/// Whether it matters what polls do that bring no packets: more than a thousandth of the CPU's time.
+fn has_many_empty_polls(cpu: &Accounts, length_ns: u64) -> bool {
+    let empty = cpu.caused.iter().map(|(cause, amount)| match cause {
+        Cause::Unowned(Class::EmptyPoll(device)) if device.index != 0 => amount.ns,
+        _ => 0,
+    });
+    empty.sum::<u64>() > length_ns / 1000
 }
 
 /// Puts what a row's amounts exceed earlier ones by into the CPUs' accounts.

@@ -40,12 +40,16 @@ const EVENTS: u32 = 16 << 20;
 /// The program that runs at ticks of a clock, and not at a tracepoint.
 const ON_TICK: &str = "on_tick";
 
+/// The program that tells polls which give back buffers from those which find nothing.
+const ON_CONSUME_SKB: &str = "on_consume_skb";
+
 /// The programs at packets, which are attached only while polls are looked at.
-const AT_PACKETS: [&str; 7] = [
+const AT_PACKETS: [&str; 8] = [
     "on_netif_receive_skb",
     "on_sk_data_ready",
     "on_tcp_probe",
     "on_kfree_skb",
+    ON_CONSUME_SKB,
     "on_net_dev_start_xmit",
     "on_sock_recv_length",
     "on_sched_waking",
@@ -68,6 +72,8 @@ pub struct Tracer {
     links: Links,
     /// Packets are looked at in windows only, and not before the first.
     sampled: bool,
+    /// Polls that only give back buffers are told from those that find nothing.
+    tells_sends: bool,
 }
 
 /// What the tracer could not keep.
@@ -137,6 +143,9 @@ impl Tracer {
         for mut program in open.progs_mut() {
             if program.name() == "on_tcp_probe" {
                 program.set_autoload(points.tcp_probe);
+            } else if program.name() == ON_CONSUME_SKB {
+                // Events are for tests, which see all there are.
+                program.set_autoload(points.sends || tells == Tells::Events);
             } else if program.name() == ON_TICK {
                 program.set_autoload(tells == Tells::Ticks);
             }
@@ -154,14 +163,21 @@ impl Tracer {
         }
         let object =
             open.load().map_err(|source| Error::kernel("load the ledger's programs", source))?;
-        Ok(Self { object, links: Links::default(), sampled: false })
+        Ok(Self {
+            object,
+            links: Links::default(),
+            sampled: false,
+            tells_sends: tells == Tells::Events,
+        })
     }
 
     /// Attaches the programs, those at packets only where all are looked at, and has them begin at once.
     fn attach(&mut self) -> Result<()> {
-        let skip = self.sampled;
-        self.links.attach(&self.object, |name| {
-            name != ON_TICK && !(skip && AT_PACKETS.contains(&name))
+        let (skip, tells_sends) = (self.sampled, self.tells_sends);
+        self.links.attach(&self.object, |name| match name {
+            ON_TICK => false,
+            ON_CONSUME_SKB if !tells_sends => false,
+            _ => !(skip && AT_PACKETS.contains(&name)),
         })?;
         table::forget_all_but::<irq_totals>(&self.map("cpus"), "cpus", &0u32.to_ne_bytes())?;
         self.tell(true, skip)
@@ -172,8 +188,24 @@ impl Tracer {
     /// # Errors
     /// Where the kernel does not let us.
     pub fn look_at_packets(&mut self) -> Result<()> {
-        self.links.attach(&self.object, |name| AT_PACKETS.contains(&name))?;
+        let tells_sends = self.tells_sends;
+        self.links.attach(&self.object, |name| {
+            AT_PACKETS.contains(&name) && (tells_sends || name != ON_CONSUME_SKB)
+        })?;
         self.tell(true, false)
+    }
+
+    /// From now on tells polls that only give back buffers from those that find nothing, which costs each
+    /// packet that anybody is done with.
+    fn tell_sends(&mut self) -> Result<()> {
+        let runs = self.links.attached().next().is_some();
+        if runs && !self.tells_sends {
+            self.tells_sends = true;
+            if !self.sampled {
+                self.links.attach(&self.object, |name| name == ON_CONSUME_SKB)?;
+            }
+        }
+        Ok(())
     }
 
     /// Skips the polls that begin from now on: of them the time alone is taken, which costs packets

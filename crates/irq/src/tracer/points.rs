@@ -14,10 +14,13 @@ pub(super) struct Points {
     pub(super) tcp_probe: bool,
     /// The tracepoint of dropped packets says for which socket they were (Linux 6.11).
     pub(super) drops_name_socket: bool,
+    /// There is a device with hardware behind it, whose driver gives back buffers in its polls. Others are
+    /// done with a packet when they have sent it.
+    pub(super) sends: bool,
 }
 
 /// Without these there is no ledger.
-const REQUIRED: [(&str, &str); 10] = [
+const REQUIRED: [(&str, &str); 11] = [
     ("softirq_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("irq_handler_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("sched_switch", "a kernel with CONFIG_TRACEPOINTS"),
@@ -25,6 +28,7 @@ const REQUIRED: [(&str, &str); 10] = [
     ("napi_poll", "a kernel with CONFIG_NET"),
     ("netif_receive_skb", "a kernel with CONFIG_NET"),
     ("net_dev_start_xmit", "a kernel with CONFIG_NET"),
+    ("consume_skb", "a kernel with CONFIG_NET"),
     ("kfree_skb", "a kernel with CONFIG_NET"),
     ("sk_data_ready", "Linux 6.3 or later"),
     ("sock_recv_length", "Linux 6.3 or later"),
@@ -49,9 +53,16 @@ impl Points {
         }
         Ok(Self {
             tcp_probe: arguments(&types, "tcp_probe").is_some(),
+            sends: has_hardware(),
             drops_name_socket: arguments(&types, "kfree_skb").is_some_and(|count| count >= 4),
         })
     }
+}
+
+/// Whether a device of this namespace has a driver for hardware, or for what a virtual machine takes for it.
+fn has_hardware() -> bool {
+    let devices = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    devices.map(|device| device.path().join("device")).any(|link| link.exists())
 }
 
 /// Whether this process has the capabilities that it takes: CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN.

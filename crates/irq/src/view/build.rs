@@ -128,6 +128,9 @@ impl UnownedRow {
             Class::EmptyPoll(device) => rx("empty poll", device),
             Class::Unattributed(device) => rx("unattributed", device),
             Class::Unsampled(device) => rx("not sampled", device),
+            Class::TxCompletion(device) => {
+                row("tx completion").at(names.device(device), Direction::Tx)
+            }
             Class::Dropped { device, reason } => {
                 let row = rx("dropped", device);
                 Self { reason: Some(names.reason(reason)), ..row }

@@ -85,6 +85,7 @@ fn kind(what: &What) -> &'static str {
         What::Deliver { .. } => "deliver",
         What::Count { .. } => "count",
         What::PollEnd { .. } => "poll",
+        What::Free => "free",
         What::Skip(_) => "skip",
     }
 }

@@ -35,7 +35,8 @@ fn packets_are_charged_in_windows_and_time_always() {
     assert_balanced(&accounts);
     assert_eq!(caused(&accounts, this_process(), world.device()).packets, 1000);
     let skipped = accounts.caused[&Cause::Unowned(Class::Unsampled(world.device()))];
-    assert_eq!(skipped.packets, 700, "{:?}", accounts.caused);
+    // The hosts may have asked for each other's addresses as well.
+    assert!(skipped.packets >= 700, "{:?}", accounts.caused);
     assert!(skipped.ns > 0);
 }
 
