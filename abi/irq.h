@@ -61,6 +61,7 @@ struct irq_totals {
 	__u64 lost_ns;	   /* rows that found no room */
 	__u64 lost_events; /* events that found no room */
 	__u64 packets;	   /* delivered, forwarded, dropped: what the algorithm of ticks counts */
+	__u64 arrived;	   /* handed to the protocols, where they were looked at */
 };
 
 /* A tick of a clock, and what had happened on its CPU since the one before. */

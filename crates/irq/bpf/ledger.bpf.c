@@ -170,6 +170,7 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	catch_up(cpu);
 	if (!receives(cpu) || cpu->skipped)
 		return 0;
+	cpu->totals.arrived++;
 	cpu->waking = 0;
 	cpu->delivered = false;
 	/* Often the same one as before, which does not go while a poll lasts. */

@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use super::table::Row;
-use super::{Tracer, decode};
+use super::{ON_CONSUME_SKB, ON_NET_DEV_START_XMIT, Tracer, decode};
 use crate::abi::irq_totals;
 use crate::charge::sample::{Estimate, Sample};
 use crate::charge::{Accounts, Amount, Cause, Class, Process};
 use crate::error::Result;
 
 /// Looks at a [`Tracer`] again and again.
+///
+/// Programs that few hosts need are attached once it sees that they do; until then, what they would tell
+/// apart is [`Class::EmptyPoll`] or [`Class::Unattributed`].
 ///
 /// A row to which nothing was added between two looks is taken out of the kernel's table: it holds what
 /// happens now, however many processes come and go.
@@ -73,7 +76,8 @@ impl Interval {
 impl Meter {
     /// Of a tracer that has just been started: the first look has all that it has counted.
     #[must_use]
-    pub fn new(tracer: Tracer) -> Self {
+    pub fn new(mut tracer: Tracer) -> Self {
+        tracer.spare();
         Self {
             tracer,
             began: Instant::now(),
@@ -140,11 +144,12 @@ impl Meter {
 
         let before = |cpu: usize| self.totals.get(cpu).copied().unwrap_or_default();
         let since = |now: u64, before: u64| now.saturating_sub(before);
-        let mut unrecorded_ns = 0;
+        let (mut unrecorded_ns, mut arrived) = (0, 0);
         let mut cpus = Vec::with_capacity(totals.len());
         for (cpu, now) in totals.iter().enumerate() {
             let before = before(cpu);
             unrecorded_ns += since(now.lost_ns, before.lost_ns);
+            arrived += since(now.arrived, before.arrived);
             cpus.push(Accounts {
                 measured_ns: since(now.measured_ns, before.measured_ns),
                 hardirq_ns: since(now.hardirq_ns, before.hardirq_ns),
@@ -166,16 +171,27 @@ impl Meter {
             }
         }
         self.rows = kept;
-        let length_ns = self.looked_ns - before_ns;
-        if cpus.iter().any(|cpu| has_many_empty_polls(cpu, length_ns)) {
-            self.tracer.tell_sends()?;
-        }
+        self.demand(&cpus, arrived, self.looked_ns - before_ns)?;
         let pending = &mut self.pending;
         pending.to_ns = self.looked_ns;
         pending.unrecorded_ns += unrecorded_ns;
         pending.cpus.resize_with(cpus.len(), Accounts::default);
         pending.cpus.iter_mut().zip(&cpus).for_each(|(sum, cpu)| sum.add(cpu));
         Ok(cpus)
+    }
+
+    /// Has the tracer use what is missing: where a hundredth of the packets came to no end that it saw, what
+    /// sees them leave again; where a thousandth of a CPU's time went to polls that found nothing, what sees
+    /// buffers given back.
+    fn demand(&mut self, cpus: &[Accounts], arrived: u64, length_ns: u64) -> Result<()> {
+        let ended: u64 = cpus.iter().map(ended).sum();
+        if ended + arrived / 100 < arrived {
+            self.tracer.demand(ON_NET_DEV_START_XMIT)?;
+        }
+        if cpus.iter().any(|cpu| empty_polls_ns(cpu) > length_ns / 1000) {
+            self.tracer.demand(ON_CONSUME_SKB)?;
+        }
+        Ok(())
     }
 
     /// When the last look was, in nanoseconds from the start.
@@ -191,13 +207,28 @@ impl Meter {
     }
 }
 
-/// Whether it matters what polls do that bring no packets: more than a thousandth of the CPU's time.
-fn has_many_empty_polls(cpu: &Accounts, length_ns: u64) -> bool {
-    let empty = cpu.caused.iter().map(|(cause, amount)| match cause {
+/// Packets whose end was seen.
+fn ended(cpu: &Accounts) -> u64 {
+    let is_end = |cause: &Cause| match cause {
+        Cause::Unowned(class) => matches!(
+            class,
+            Class::Forwarded { .. }
+                | Class::Bridged { .. }
+                | Class::Dropped { .. }
+                | Class::KernelSocket(_)
+        ),
+        Cause::Process { .. } | Cause::Socket { .. } => true,
+    };
+    cpu.caused.iter().filter(|(cause, _)| is_end(cause)).map(|(_, amount)| amount.packets).sum()
+}
+
+/// Time of the polls of devices that found nothing.
+fn empty_polls_ns(cpu: &Accounts) -> u64 {
+    let ns = cpu.caused.iter().map(|(cause, amount)| match cause {
         Cause::Unowned(Class::EmptyPoll(device)) if device.index != 0 => amount.ns,
         _ => 0,
     });
-    empty.sum::<u64>() > length_ns / 1000
+    ns.sum()
 }
 
 /// Puts what a row's amounts exceed earlier ones by into the CPUs' accounts.

@@ -43,6 +43,12 @@ const ON_TICK: &str = "on_tick";
 /// The program that tells polls which give back buffers from those which find nothing.
 const ON_CONSUME_SKB: &str = "on_consume_skb";
 
+/// The program that sees packets leave again.
+const ON_NET_DEV_START_XMIT: &str = "on_net_dev_start_xmit";
+
+/// Programs that each packet pays for and few hosts need.
+const ON_DEMAND: [&str; 2] = [ON_CONSUME_SKB, ON_NET_DEV_START_XMIT];
+
 /// The programs at packets, which are attached only while polls are looked at.
 const AT_PACKETS: [&str; 8] = [
     "on_netif_receive_skb",
@@ -50,7 +56,7 @@ const AT_PACKETS: [&str; 8] = [
     "on_tcp_probe",
     "on_kfree_skb",
     ON_CONSUME_SKB,
-    "on_net_dev_start_xmit",
+    ON_NET_DEV_START_XMIT,
     "on_sock_recv_length",
     "on_sched_waking",
 ];
@@ -72,8 +78,10 @@ pub struct Tracer {
     links: Links,
     /// Packets are looked at in windows only, and not before the first.
     sampled: bool,
-    /// Polls that only give back buffers are told from those that find nothing.
-    tells_sends: bool,
+    /// Those of the programs on demand that are used.
+    in_use: Vec<&'static str>,
+    /// This host is set up to send packets on.
+    forwards: bool,
 }
 
 /// What the tracer could not keep.
@@ -167,17 +175,20 @@ impl Tracer {
             object,
             links: Links::default(),
             sampled: false,
-            tells_sends: tells == Tells::Events,
+            in_use: match tells {
+                Tells::Events => ON_DEMAND.into(),
+                _ => vec![ON_NET_DEV_START_XMIT],
+            },
+            forwards: points.forwards,
         })
     }
 
     /// Attaches the programs, those at packets only where all are looked at, and has them begin at once.
     fn attach(&mut self) -> Result<()> {
-        let (skip, tells_sends) = (self.sampled, self.tells_sends);
-        self.links.attach(&self.object, |name| match name {
-            ON_TICK => false,
-            ON_CONSUME_SKB if !tells_sends => false,
-            _ => !(skip && AT_PACKETS.contains(&name)),
+        let Self { object, links, in_use, sampled: skip, .. } = self;
+        links.attach(object, |name| {
+            let later = *skip && AT_PACKETS.contains(&name);
+            name != ON_TICK && !later && is_used(in_use, name)
         })?;
         table::forget_all_but::<irq_totals>(&self.map("cpus"), "cpus", &0u32.to_ne_bytes())?;
         self.tell(true, skip)
@@ -188,24 +199,29 @@ impl Tracer {
     /// # Errors
     /// Where the kernel does not let us.
     pub fn look_at_packets(&mut self) -> Result<()> {
-        let tells_sends = self.tells_sends;
-        self.links.attach(&self.object, |name| {
-            AT_PACKETS.contains(&name) && (tells_sends || name != ON_CONSUME_SKB)
-        })?;
+        let Self { object, links, in_use, .. } = self;
+        links.attach(object, |name| AT_PACKETS.contains(&name) && is_used(in_use, name))?;
         self.tell(true, false)
     }
 
-    /// From now on tells polls that only give back buffers from those that find nothing, which costs each
-    /// packet that anybody is done with.
-    fn tell_sends(&mut self) -> Result<()> {
+    /// Uses a program on demand from now on.
+    fn demand(&mut self, program: &'static str) -> Result<()> {
         let runs = self.links.attached().next().is_some();
-        if runs && !self.tells_sends {
-            self.tells_sends = true;
+        if runs && !self.in_use.contains(&program) {
+            self.in_use.push(program);
             if !self.sampled {
-                self.links.attach(&self.object, |name| name == ON_CONSUME_SKB)?;
+                self.links.attach(&self.object, |name| name == program)?;
             }
         }
         Ok(())
+    }
+
+    /// Does without programs on demand, where nothing speaks for them.
+    fn spare(&mut self) {
+        let forwards = self.forwards;
+        self.in_use.retain(|program| forwards && *program == ON_NET_DEV_START_XMIT);
+        let in_use = &self.in_use;
+        self.links.retain(|name| is_used(in_use, name));
     }
 
     /// Skips the polls that begin from now on: of them the time alone is taken, which costs packets
@@ -320,6 +336,11 @@ impl Tracer {
     fn take(&self, row: &table::Row) -> Result<Vec<Amount>> {
         table::take(&self.map("rows"), row)
     }
+}
+
+/// Whether a program is used: always, unless it is one on demand.
+fn is_used(in_use: &[&str], program: &str) -> bool {
+    !ON_DEMAND.contains(&program) || in_use.contains(&program)
 }
 
 /// Returns when the programs that were under way, and the polls that these were in, are over.

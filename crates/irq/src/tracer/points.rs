@@ -17,6 +17,8 @@ pub(super) struct Points {
     /// There is a device with hardware behind it, whose driver gives back buffers in its polls. Others are
     /// done with a packet when they have sent it.
     pub(super) sends: bool,
+    /// Packets are routed, or there is a bridge.
+    pub(super) forwards: bool,
 }
 
 /// Without these there is no ledger.
@@ -53,16 +55,24 @@ impl Points {
         }
         Ok(Self {
             tcp_probe: arguments(&types, "tcp_probe").is_some(),
-            sends: has_hardware(),
+            sends: a_device_has("device"),
+            forwards: a_device_has("bridge") || routes(),
             drops_name_socket: arguments(&types, "kfree_skb").is_some_and(|count| count >= 4),
         })
     }
 }
 
-/// Whether a device of this namespace has a driver for hardware, or for what a virtual machine takes for it.
-fn has_hardware() -> bool {
+/// Whether a device of this namespace has such an entry: "device" of those that have a driver for hardware,
+/// or for what a virtual machine takes for it; "bridge" of bridges.
+fn a_device_has(entry: &str) -> bool {
     let devices = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
-    devices.map(|device| device.path().join("device")).any(|link| link.exists())
+    devices.map(|device| device.path().join(entry)).any(|entry| entry.exists())
+}
+
+/// Whether packets are routed in this namespace.
+fn routes() -> bool {
+    let on = |path| fs::read_to_string(path).is_ok_and(|text| text.trim() != "0");
+    on("/proc/sys/net/ipv4/ip_forward") || on("/proc/sys/net/ipv6/conf/all/forwarding")
 }
 
 /// Whether this process has the capabilities that it takes: CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN.
