@@ -185,13 +185,13 @@ impl Tracer {
 
     /// Attaches the programs, those at packets only where all are looked at, and has them begin at once.
     fn attach(&mut self) -> Result<()> {
-        let Self { object, links, in_use, sampled: skip, .. } = self;
+        let Self { object, links, in_use, sampled, .. } = self;
         links.attach(object, |name| {
-            let later = *skip && AT_PACKETS.contains(&name);
+            let later = *sampled && AT_PACKETS.contains(&name);
             name != ON_TICK && !later && is_used(in_use, name)
         })?;
         table::forget_all_but::<irq_totals>(&self.map("cpus"), "cpus", &0u32.to_ne_bytes())?;
-        self.tell(true, skip)
+        self.tell(true, self.sampled)
     }
 
     /// Looks at the packets of the polls that begin from now on.
