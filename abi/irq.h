@@ -24,7 +24,9 @@ enum irq_kind {
 	IRQ_DROPPED,	   /* enum skb_drop_reason */
 	IRQ_KERNEL_SOCKET, /* packets for a socket of the kernel */
 	IRQ_EMPTY_POLL,	   /* polls without packets */
+	IRQ_TX_COMPLETION, /* polls that only gave back buffers of packets that were sent */
 	IRQ_UNATTRIBUTED,  /* polls whose packets came to no end that is observed */
+	IRQ_UNSAMPLED,	   /* polls that were not looked at; packets as the driver counts them */
 	IRQ_SOFTIRQ,	   /* vector */
 	/* On whose time. */
 	IRQ_BY_PROCESS, /* process id; start in clock ticks since boot */
@@ -59,6 +61,7 @@ struct irq_totals {
 	__u64 lost_ns;	   /* rows that found no room */
 	__u64 lost_events; /* events that found no room */
 	__u64 packets;	   /* delivered, forwarded, dropped: what the algorithm of ticks counts */
+	__u64 arrived;	   /* handed to the protocols, where they were looked at */
 };
 
 /* A tick of a clock, and what had happened on its CPU since the one before. */
@@ -79,6 +82,8 @@ enum irq_what {
 	IRQ_DELIVER,	   /* key: for whom; value: packets */
 	IRQ_COUNT,	   /* the same; no time */
 	IRQ_POLL_END,	   /* key: netns, device; a: whether XDP looks first; value: work */
+	IRQ_FREE,	   /* a buffer is given back; no time */
+	IRQ_SKIP,	   /* value: whether the polls from here on are not looked at; no time */
 };
 
 struct irq_event {

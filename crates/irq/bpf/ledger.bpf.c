@@ -81,12 +81,12 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct
 	return 0;
 }
 
-/* The state of this CPU, where it receives packets in a bottom half. */
+/* The state of this CPU, where it receives packets in a bottom half, and they are looked at. */
 static __always_inline struct cpu *receiving(void)
 {
 	struct cpu *cpu = this_cpu();
 
-	return cpu && receives(cpu) ? cpu : NULL;
+	return cpu && receives(cpu) && !cpu->skipped ? cpu : NULL;
 }
 
 static __always_inline void name_device(struct irq_key *key, const struct net_device *device)
@@ -114,31 +114,6 @@ static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 
 	poll_deliver(cpu, key, packets, point(cpu, now));
 }
 
-SEC("tp_btf/napi_poll")
-int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work)
-{
-	struct cpu *cpu = receiving();
-	struct irq_key key = {};
-	struct net_device *device;
-	bool xdp = false;
-	__u64 now;
-
-	if (!cpu)
-		return 0;
-	now = time_of(cpu);
-	device = napi->dev;
-	if (device) {
-		name_device(&key, device);
-		xdp = device->xdp_state[XDP_MODE_DRV].prog;
-		key.a = xdp;
-	}
-	tell(now, IRQ_POLL_END, &key, work);
-	key.a = 0;
-	poll_end(cpu, &key, xdp, work, point(cpu, now));
-	settle_long_run(cpu, now);
-	return 0;
-}
-
 /*
  * A thread of NAPI whose switch we did not see: because it ran already when we came, or because,
  * now and then, a switch is not told (seen with Linux 6.18). Its account at the scheduler makes up
@@ -155,6 +130,34 @@ static __always_inline void catch_up(struct cpu *cpu)
 		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
 }
 
+SEC("tp_btf/napi_poll")
+int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work)
+{
+	struct cpu *cpu = this_cpu();
+	struct irq_key key = {};
+	struct net_device *device;
+	bool xdp = false;
+	__u64 now;
+
+	if (!cpu)
+		return 0;
+	catch_up(cpu);
+	if (!receives(cpu))
+		return 0;
+	now = time_of(cpu);
+	device = napi->dev;
+	if (device) {
+		name_device(&key, device);
+		xdp = device->xdp_state[XDP_MODE_DRV].prog;
+		key.a = xdp;
+	}
+	tell(now, IRQ_POLL_END, &key, work);
+	key.a = 0;
+	poll_end(cpu, &key, xdp, work, point(cpu, now));
+	settle_long_run(cpu, now);
+	return 0;
+}
+
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 {
@@ -165,8 +168,9 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	if (!cpu)
 		return 0;
 	catch_up(cpu);
-	if (!receives(cpu))
+	if (!receives(cpu) || cpu->skipped)
 		return 0;
+	cpu->totals.arrived++;
 	cpu->waking = 0;
 	cpu->delivered = false;
 	/* Often the same one as before, which does not go while a poll lasts. */
@@ -243,6 +247,22 @@ int on_kfree_skb(__u64 *ctx)
 	} else {
 		key.a = ctx[2];
 		deliver(cpu, &key, 1);
+	}
+	return 0;
+}
+
+/*
+ * A buffer whose packet went well. In a poll that brings nothing it is one that was sent: the driver
+ * gives back what the device is done with.
+ */
+SEC("tp_btf/consume_skb")
+int BPF_PROG(on_consume_skb)
+{
+	struct cpu *cpu = receiving();
+
+	if (cpu) {
+		tell(0, IRQ_FREE, NULL, 0);
+		cpu->freed++;
 	}
 	return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Budgets: what a process receives above its limit is dropped where the packet enters the network
- * stack, before protocols and sockets spend time on it.
+ * stack (tc ingress), before protocols and sockets spend time on it; or in the driver (XDP), before
+ * there is a socket buffer.
  *
  * Whose a packet is, the kernel's own look-up of sockets says. So it holds for shared ports
  * (SO_REUSEPORT), wildcards and both families, and there is no second idea of what a port means.
@@ -16,8 +17,34 @@
 #include <linux/pkt_cls.h>
 #include "guard.h"
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include "slots.h"
+
+/* What XDP takes from a socket: the kernel's structures, as far as that goes. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
+struct sock_common___cookie {
+	atomic64_t skc_cookie;
+};
+
+struct sock___cookie {
+	struct sock_common___cookie __sk_common;
+};
+
+#pragma clang attribute pop
+
+/* Linux 6.2. */
+extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym __weak;
+
+struct vlan {
+	__be16 tci;
+	__be16 protocol;
+};
 
 /* More fragments, or an offset. */
 #define IP_FRAGMENT 0x3fff
@@ -70,12 +97,25 @@ static __always_inline bool may_pass(__u32 slot)
 	return pass;
 }
 
-static __always_inline struct bpf_sock *find(struct __sk_buff *skb, struct bpf_sock_tuple *tuple,
-					     __u32 length, __u8 protocol)
+/* Where a packet is in the hands of. */
+enum stage {
+	AT_TC,
+	AT_XDP,
+};
+
+static __always_inline bool load(void *ctx, enum stage stage, __u32 at, void *to, __u32 octets)
+{
+	if (stage == AT_XDP)
+		return !bpf_xdp_load_bytes(ctx, at, to, octets);
+	return !bpf_skb_load_bytes(ctx, at, to, octets);
+}
+
+static __always_inline struct bpf_sock *find(void *ctx, struct bpf_sock_tuple *tuple, __u32 length,
+					     __u8 protocol)
 {
 	if (protocol == IPPROTO_UDP)
-		return bpf_sk_lookup_udp(skb, tuple, length, BPF_F_CURRENT_NETNS, 0);
-	return bpf_sk_lookup_tcp(skb, tuple, length, BPF_F_CURRENT_NETNS, 0);
+		return bpf_sk_lookup_udp(ctx, tuple, length, BPF_F_CURRENT_NETNS, 0);
+	return bpf_sk_lookup_tcp(ctx, tuple, length, BPF_F_CURRENT_NETNS, 0);
 }
 
 static __always_inline bool has_ports(__u8 protocol)
@@ -84,58 +124,106 @@ static __always_inline bool has_ports(__u8 protocol)
 }
 
 /* Ports are the first four octets of UDP and TCP alike. */
-static __always_inline struct bpf_sock *receiver_v4(struct __sk_buff *skb)
+static __always_inline struct bpf_sock *receiver_v4(void *ctx, enum stage stage, __u32 at)
 {
 	struct bpf_sock_tuple tuple = {};
 	struct iphdr ip;
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) || !has_ports(ip.protocol))
+	if (!load(ctx, stage, at, &ip, sizeof(ip)) || !has_ports(ip.protocol))
 		return NULL;
 	/* Only the first fragment has ports: these go on as they are. */
 	if (ip.frag_off & bpf_htons(IP_FRAGMENT))
 		return NULL;
 	tuple.ipv4.saddr = ip.saddr;
 	tuple.ipv4.daddr = ip.daddr;
-	if (bpf_skb_load_bytes(skb, ETH_HLEN + ip.ihl * 4, &tuple.ipv4.sport, 4))
+	if (!load(ctx, stage, at + ip.ihl * 4, &tuple.ipv4.sport, 4))
 		return NULL;
-	return find(skb, &tuple, sizeof(tuple.ipv4), ip.protocol);
+	return find(ctx, &tuple, sizeof(tuple.ipv4), ip.protocol);
 }
 
-static __always_inline struct bpf_sock *receiver_v6(struct __sk_buff *skb)
+static __always_inline struct bpf_sock *receiver_v6(void *ctx, enum stage stage, __u32 at)
 {
 	struct bpf_sock_tuple tuple = {};
 	struct ipv6hdr ip;
 
 	/* What has extension headers goes on as it is. */
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) || !has_ports(ip.nexthdr))
+	if (!load(ctx, stage, at, &ip, sizeof(ip)) || !has_ports(ip.nexthdr))
 		return NULL;
 	__builtin_memcpy(tuple.ipv6.saddr, &ip.saddr, sizeof(ip.saddr));
 	__builtin_memcpy(tuple.ipv6.daddr, &ip.daddr, sizeof(ip.daddr));
-	if (bpf_skb_load_bytes(skb, ETH_HLEN + sizeof(ip), &tuple.ipv6.sport, 4))
+	if (!load(ctx, stage, at + sizeof(ip), &tuple.ipv6.sport, 4))
 		return NULL;
-	return find(skb, &tuple, sizeof(tuple.ipv6), ip.nexthdr);
+	return find(ctx, &tuple, sizeof(tuple.ipv6), ip.nexthdr);
+}
+
+static __always_inline struct bpf_sock *receiver(void *ctx, enum stage stage, __be16 protocol,
+						 __u32 at)
+{
+	if (protocol == bpf_htons(ETH_P_IP))
+		return receiver_v4(ctx, stage, at);
+	if (protocol == bpf_htons(ETH_P_IPV6))
+		return receiver_v6(ctx, stage, at);
+	return NULL;
+}
+
+/* The number of the process that a socket is of; 0: none. */
+static __always_inline __u32 slot_of(struct bpf_sock *sk, enum stage stage)
+{
+	struct sock___cookie *known_by;
+	__u32 *slot;
+	__u64 cookie;
+
+	if (stage == AT_TC) {
+		slot = bpf_sk_storage_get(&slots, sk, NULL, 0);
+	} else {
+		known_by = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct sock___cookie));
+		cookie = known_by->__sk_common.skc_cookie.counter;
+		slot = bpf_map_lookup_elem(&cookies, &cookie);
+	}
+	return slot ? *slot : 0;
+}
+
+static __always_inline bool may_enter(void *ctx, enum stage stage, __be16 protocol, __u32 at)
+{
+	struct bpf_sock *sk = receiver(ctx, stage, protocol, at);
+	__u32 slot;
+
+	if (!sk)
+		return true;
+	slot = slot_of(sk, stage);
+	bpf_sk_release(sk);
+	return !slot || may_pass(slot);
 }
 
 SEC("tcx/ingress")
 int guard_ingress(struct __sk_buff *skb)
 {
-	struct bpf_sock *sk;
-	__u32 *known, slot;
-
 	if (!*(volatile __u32 *)&limited)
 		return TC_ACT_UNSPEC;
-	if (skb->protocol == bpf_htons(ETH_P_IP))
-		sk = receiver_v4(skb);
-	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		sk = receiver_v6(skb);
-	else
-		return TC_ACT_UNSPEC;
-	if (!sk)
-		return TC_ACT_UNSPEC;
-	known = bpf_sk_storage_get(&slots, sk, NULL, 0);
-	slot = known ? *known : 0;
-	bpf_sk_release(sk);
-	return !slot || may_pass(slot) ? TC_ACT_UNSPEC : TC_ACT_SHOT;
+	return may_enter(skb, AT_TC, skb->protocol, ETH_HLEN) ? TC_ACT_UNSPEC : TC_ACT_SHOT;
+}
+
+SEC("xdp.frags")
+int guard_xdp(struct xdp_md *ctx)
+{
+	__u32 at = ETH_HLEN;
+	struct ethhdr eth;
+	struct vlan vlan;
+	__be16 protocol;
+
+	if (!*(volatile __u32 *)&limited)
+		return XDP_PASS;
+	if (!load(ctx, AT_XDP, 0, &eth, sizeof(eth)))
+		return XDP_PASS;
+	protocol = eth.h_proto;
+	/* Further down the driver or the stack has taken it off. */
+	if (protocol == bpf_htons(ETH_P_8021Q)) {
+		if (!load(ctx, AT_XDP, at, &vlan, sizeof(vlan)))
+			return XDP_PASS;
+		protocol = vlan.protocol;
+		at += sizeof(vlan);
+	}
+	return may_enter(ctx, AT_XDP, protocol, at) ? XDP_PASS : XDP_DROP;
 }
 
 char _license[] SEC("license") = "Dual BSD/GPL";

@@ -151,6 +151,20 @@ __noinline int poll_count(struct cpu *cpu, const struct irq_key *key, __u32 pack
 	return 0;
 }
 
+/*
+ * Between two polls: whether the next one is looked at. One that began while they are is, to its end, so
+ * that long ones are among those looked at as often as they are among all.
+ */
+static __always_inline void poll_begin(struct cpu *cpu)
+{
+	bool now = skip;
+
+	if (cpu->skipped == now)
+		return;
+	cpu->skipped = now;
+	tell(0, IRQ_SKIP, NULL, now);
+}
+
 /* What did not come up from a device, such as packets that XDP gave to a socket, is the poll's. */
 static __always_inline void name_devices(struct cpu *cpu, const struct irq_key *device)
 {
@@ -182,11 +196,18 @@ static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bo
 	if (!cpu->entries) {
 		__u32 at;
 
-		device->kind = !work ? IRQ_EMPTY_POLL : xdp ? IRQ_XDP : IRQ_UNATTRIBUTED;
+		if (cpu->skipped)
+			device->kind = IRQ_UNSAMPLED;
+		else
+			device->kind = work	    ? xdp ? IRQ_XDP : IRQ_UNATTRIBUTED
+				       : cpu->freed ? IRQ_TX_COMPLETION
+						    : IRQ_EMPTY_POLL;
 		at = add_entry(cpu, device) % IRQ_MAX_CAUSES;
-		cpu->entry[at].packets = work;
+		cpu->entry[at].packets = work ? work : cpu->freed;
 	}
 	cpu->over = true;
+	cpu->freed = 0;
+	poll_begin(cpu);
 }
 
 static __always_inline void poll_reset(struct cpu *cpu)
@@ -195,6 +216,7 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	cpu->shared_ns = 0;
 	cpu->over = false;
 	cpu->delivered = false;
+	cpu->freed = 0;
 	cpu->waking = 0;
 	cpu->last_sk = 0;
 	cpu->last_dev = 0;
@@ -204,7 +226,7 @@ static __always_inline void poll_reset(struct cpu *cpu)
 
 static __always_inline void poll_finish(struct cpu *cpu, __u64 ns)
 {
-	struct irq_key loop = {.kind = IRQ_EMPTY_POLL};
+	struct irq_key loop = {.kind = cpu->skipped ? IRQ_UNSAMPLED : IRQ_EMPTY_POLL};
 
 	cpu->shared_ns += ns;
 	if (cpu->entries)

@@ -33,6 +33,7 @@ static __always_inline void begin(struct cpu *cpu, __u64 now)
 	cpu->mark_ns = now;
 	cpu->hardirqs = 0;
 	poll_reset(cpu);
+	poll_begin(cpu);
 }
 
 /* Drops a run whose end was not seen. */

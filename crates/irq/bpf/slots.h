@@ -13,4 +13,15 @@ struct {
 	__type(value, __u32);
 } slots SEC(".maps");
 
+/*
+ * The same by the socket's cookie, for programs of XDP, which may not read what is kept at sockets. A
+ * cookie is not used again, and the oldest make room.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, __u32);
+} cookies SEC(".maps");
+
 #endif

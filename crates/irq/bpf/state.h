@@ -22,6 +22,12 @@ const volatile bool record;
  */
 volatile bool kept;
 
+/*
+ * Whether the polls that begin now are not looked at: of them only the time is taken. The programs
+ * at packets need not be attached then.
+ */
+volatile bool skip;
+
 struct entry {
 	struct irq_key key;
 	__u32 packets;
@@ -37,6 +43,8 @@ struct cpu {
 	bool over;
 	/* The last point was a delivery. */
 	bool delivered;
+	/* The poll under way began while polls were skipped. */
+	bool skipped;
 	/* One more than the vector under way: zero, as the table begins, is none. */
 	__u32 softirq;
 	/* Hard interrupts under way, and since when; how long all before took is in the totals. */
@@ -47,6 +55,8 @@ struct cpu {
 	 * causes. With one alone there is nothing to be told apart.
 	 */
 	__u32 mixed;
+	/* Buffers that the poll under way gave back. */
+	__u32 freed;
 	__u32 entries;
 	/* Since when the thread runs; what it had run before, without hard interrupts. */
 	__u64 thread_since_ns;

@@ -69,12 +69,19 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 static __always_inline void number(struct sock *sk, __u32 pid)
 {
 	__u32 none = 0, *slot = bpf_map_lookup_elem(&numbers, &pid), *known;
+	__u64 cookie;
 
 	known = bpf_sk_storage_get(&slots, sk, NULL, 0);
 	if (!known && slot)
 		known = bpf_sk_storage_get(&slots, sk, &none, BPF_SK_STORAGE_GET_F_CREATE);
-	if (known)
-		*known = slot ? *slot : 0;
+	if (!known)
+		return;
+	*known = slot ? *slot : 0;
+	cookie = bpf_get_socket_cookie(sk);
+	if (slot)
+		bpf_map_update_elem(&cookies, &cookie, slot, BPF_ANY);
+	else
+		bpf_map_delete_elem(&cookies, &cookie);
 }
 
 /* Whether packets can come for it: false for a socket without a port or a connection. */

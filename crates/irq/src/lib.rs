@@ -37,5 +37,5 @@ pub mod view;
 pub use error::{Error, Result};
 pub use names::Description;
 pub use tracer::{
-    Events, Interval, Losses, Meter, OwnCost, OwnWatch, TICK_NS, Tick, Ticks, Tracer,
+    Events, Interval, Losses, Meter, OwnCost, OwnWatch, Sampler, TICK_NS, Tick, Ticks, Tracer,
 };

@@ -145,6 +145,8 @@ fn point() -> impl Strategy<Value = What> {
         2 => (cause(), 0u32..2).prop_map(|(cause, packets)| What::Count { cause, packets }),
         1 => (device(), 0u32..3, any::<bool>())
             .prop_map(|(device, work, xdp)| What::PollEnd { device, work, xdp }),
+        1 => any::<bool>().prop_map(What::Skip),
+        1 => Just(What::Free),
     ]
 }
 
@@ -195,7 +197,14 @@ fn check(accounts: &Accounts, script: &Script) -> Result<(), TestCaseError> {
     prop_assert_eq!(accounts.hardirq_ns, script.hardirq_ns);
     prop_assert_eq!(accounts.imbalance_ns(), 0);
     let polled = |class: &Class| {
-        matches!(class, Class::EmptyPoll(_) | Class::Xdp(_) | Class::Unattributed(_))
+        matches!(
+            class,
+            Class::EmptyPoll(_)
+                | Class::TxCompletion(_)
+                | Class::Xdp(_)
+                | Class::Unattributed(_)
+                | Class::Unsampled(_)
+        )
     };
     let delivered = accounts
         .caused

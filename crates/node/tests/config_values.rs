@@ -67,6 +67,7 @@ floor = \"nice -5\"
 ceiling = \"fifo 60\"
 hold-ms = 7
 interval-ms = 20
+drop-at = \"xdp\"
 [[guard.budget]]
 command = \"iperf3\"
 us-per-second = 5
@@ -84,6 +85,7 @@ us-per-second = 2000000
         ("nice -5".parse().unwrap(), "fifo 60".parse().unwrap())
     );
     assert_eq!((settings.hold_ns, guard.interval.as_millis()), (7_000_000, 20));
+    assert_eq!(guard.drop_at, onbeat_irq::guard::DropAt::Xdp);
     let budgets: Vec<_> = guard
         .budgets
         .iter()

@@ -6,6 +6,8 @@ mod report;
 mod top;
 mod watch;
 
+pub(super) use watch::one_in;
+
 use crate::exit::Result;
 
 /// Who causes softirq time and who pays for it; schedule it by who waits for it

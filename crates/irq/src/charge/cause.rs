@@ -68,7 +68,9 @@ impl Cause {
                 | Class::Dropped { device, .. }
                 | Class::KernelSocket(device)
                 | Class::EmptyPoll(device)
-                | Class::Unattributed(device) => device,
+                | Class::TxCompletion(device)
+                | Class::Unattributed(device)
+                | Class::Unsampled(device) => device,
                 Class::Softirq(_) => return self,
             },
         };
@@ -110,8 +112,13 @@ pub enum Class {
     KernelSocket(Device),
     /// Polls that found nothing, and the loop around them.
     EmptyPoll(Device),
+    /// Polls that only gave back buffers of packets that were sent; packets are their number.
+    TxCompletion(Device),
     /// Polls whose packets came to no end that is observed.
     Unattributed(Device),
+    /// Polls that were not looked at, since only a sample is ([`sample`](super::sample)). Packets are
+    /// those that the driver counted.
+    Unsampled(Device),
     /// A softirq other than that which receives packets.
     Softirq(Softirq),
 }

@@ -6,7 +6,8 @@ use super::{Cause, Device, Runner, Softirq};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// When, in nanoseconds of a clock that all CPUs share and that does not go backwards on any; of
-    /// no meaning for [`What::Arrive`] and [`What::Count`].
+    /// no meaning for [`What::Arrive`], [`What::Count`], [`What::Free`] and
+    /// [`What::Skip`].
     pub time_ns: u64,
     /// On which CPU.
     pub cpu: u32,
@@ -60,4 +61,9 @@ pub enum What {
         /// Whether an XDP program looks at them first.
         xdp: bool,
     },
+    /// A buffer is given back; when does not matter.
+    Free,
+    /// Between two polls of this CPU: whether the next ones are skipped. A tracer that samples tells
+    /// nothing of the packets of these.
+    Skip(bool),
 }

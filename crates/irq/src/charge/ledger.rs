@@ -85,6 +85,7 @@ impl Cpu {
             What::SoftirqExit(vector, runner) => self.softirq_exit(now, vector, runner),
             What::HardirqEnter => self.hardirq_enter(time_ns),
             What::HardirqExit => self.hardirq_exit(time_ns),
+            What::Skip(skipped) => self.poll.skip(skipped),
             _ if !self.receives() => {}
             What::Arrive(_) => self.poll.arrive(),
             What::Deliver { cause, packets } => {
@@ -92,6 +93,7 @@ impl Cpu {
                 self.poll.deliver(cause, packets, ns, &mut self.accounts);
             }
             What::Count { cause, packets } => self.poll.count(cause, packets, &mut self.accounts),
+            What::Free => self.poll.free(),
             What::PollEnd { device, work, xdp } => {
                 let ns = self.point(now);
                 self.poll.end(device, work, xdp, ns, &mut self.accounts);
@@ -183,7 +185,7 @@ impl Cpu {
 
     /// Drops a run whose end was not seen.
     fn abandon(&mut self) {
-        self.poll = Poll::default();
+        self.poll.reset();
         self.softirq = None;
     }
 

@@ -13,6 +13,7 @@ mod cause;
 mod event;
 mod ledger;
 mod poll;
+pub mod sample;
 pub mod tick;
 
 pub use account::{Accounts, Amount};

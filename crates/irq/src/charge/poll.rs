@@ -28,6 +28,10 @@ pub(super) struct Poll {
     over: bool,
     /// The last point was a delivery.
     delivered: bool,
+    /// Buffers that this poll gave back.
+    freed: u32,
+    /// Polls are not looked at.
+    skipped: bool,
 }
 
 impl Poll {
@@ -62,6 +66,11 @@ impl Poll {
         self.delivered = false;
     }
 
+    /// A buffer is given back: in a poll that brings nothing, of a packet that was sent.
+    pub(super) fn free(&mut self) {
+        self.freed += 1;
+    }
+
     /// The poll ends, `ns` after the last point.
     pub(super) fn end(&mut self, device: Device, work: u32, xdp: bool, ns: u64, to: &mut Accounts) {
         if self.over {
@@ -73,12 +82,16 @@ impl Poll {
         self.entries.iter_mut().for_each(|entry| entry.cause = entry.cause.from(device));
         if self.entries.is_empty() {
             let class = match (work, xdp) {
+                _ if self.skipped => Class::Unsampled(device),
+                (0, _) if self.freed > 0 => Class::TxCompletion(device),
                 (0, _) => Class::EmptyPoll(device),
                 (_, true) => Class::Xdp(device),
                 (_, false) => Class::Unattributed(device),
             };
-            self.entries.push(Entry { cause: Cause::Unowned(class), own_ns: 0, packets: work });
+            let packets = if work > 0 { work } else { self.freed };
+            self.entries.push(Entry { cause: Cause::Unowned(class), own_ns: 0, packets });
         }
+        self.freed = 0;
         self.over = true;
     }
 
@@ -86,12 +99,26 @@ impl Poll {
     pub(super) fn finish(&mut self, ns: u64, to: &mut Accounts) {
         self.shared_ns += ns;
         if self.entries.is_empty() {
-            let class = Class::EmptyPoll(Device::default());
+            let nowhere = Device::default();
+            let class = match self.skipped {
+                true => Class::Unsampled(nowhere),
+                false => Class::EmptyPoll(nowhere),
+            };
             to.charge(Cause::Unowned(class), self.shared_ns, 0);
         } else {
             self.share(to);
         }
-        *self = Self::default();
+        self.reset();
+    }
+
+    /// Whether the polls from here on are not looked at.
+    pub(super) fn skip(&mut self, skipped: bool) {
+        self.skipped = skipped;
+    }
+
+    /// Forgets what is under way.
+    pub(super) fn reset(&mut self) {
+        *self = Self { skipped: self.skipped, ..Self::default() };
     }
 
     /// The entry of a cause in the poll that is under way, or begins.
@@ -219,6 +246,46 @@ mod tests {
             assert_eq!(amount(&accounts, process(1)), (2, 1));
             assert_eq!(amount(&accounts, Cause::Unowned(class)), (12, work.into()), "{class:?}");
         }
+    }
+
+    #[test]
+    fn polls_that_only_give_back_buffers_complete_transmissions() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        poll.free();
+        poll.free();
+        poll.end(ETH0, 0, false, 10, &mut accounts);
+        // One that brings packets gives back buffers on the way, and the next one none.
+        poll.free();
+        poll.deliver(process(1), 1, 1, &mut accounts);
+        poll.end(ETH0, 1, false, 4, &mut accounts);
+        poll.end(ETH0, 0, false, 3, &mut accounts);
+        poll.finish(0, &mut accounts);
+        let unowned = |class| amount(&accounts, Cause::Unowned(class));
+        assert_eq!(unowned(Class::TxCompletion(ETH0)), (10, 2));
+        assert_eq!(amount(&accounts, process(1)), (5, 1));
+        assert_eq!(unowned(Class::EmptyPoll(ETH0)), (3, 0));
+    }
+
+    #[test]
+    fn polls_that_are_skipped_have_time_and_no_causes() {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        poll.deliver(process(1), 1, 10, &mut accounts);
+        poll.end(ETH0, 1, false, 5, &mut accounts);
+        poll.skip(true);
+        // The loop after a poll is still that poll's; then there is one whose packets nobody told.
+        poll.end(ETH0, 3, false, 40, &mut accounts);
+        poll.finish(2, &mut accounts);
+        assert_eq!(amount(&accounts, process(1)), (15, 1));
+        assert_eq!(amount(&accounts, Cause::Unowned(Class::Unsampled(ETH0))), (42, 3));
+        // It holds for runs to come, until it is said otherwise.
+        poll.finish(7, &mut accounts);
+        let nowhere = Class::Unsampled(Device::default());
+        assert_eq!(amount(&accounts, Cause::Unowned(nowhere)), (7, 0));
+        poll.skip(false);
+        poll.deliver(process(1), 1, 1, &mut accounts);
+        poll.end(ETH0, 1, false, 1, &mut accounts);
+        poll.finish(1, &mut accounts);
+        assert_eq!(amount(&accounts, process(1)), (18, 2));
     }
 
     #[test]

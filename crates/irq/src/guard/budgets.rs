@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::config::Rule;
+use super::config::{Config, Rule};
 use super::limiter::{Count, Limiter};
 use super::waiting::{Scan, Waiter};
 use super::walk::Walk;
@@ -58,11 +58,11 @@ struct Held {
 }
 
 impl Budgets {
-    pub(super) fn new(rules: Vec<Rule>, netns: u32, walk: &Walk, now_ns: u64) -> Result<Self> {
-        let limiter = Limiter::new(&walk.slots())?;
+    pub(super) fn new(config: &Config, netns: u32, walk: &Walk, now_ns: u64) -> Result<Self> {
+        let limiter = Limiter::new(&walk.numbers_of_sockets(), config.drop_at)?;
         let tracer = Tracer::start()?;
         Ok(Self {
-            rules,
+            rules: config.budgets.clone(),
             netns,
             tracer,
             limiter,

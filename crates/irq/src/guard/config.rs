@@ -1,5 +1,6 @@
 //! What a guard is told to do.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use onbeat_realtime::CpuSet;
@@ -20,6 +21,32 @@ pub struct Config {
     pub interval: Duration,
     /// What processes may cost; of several rules that fit the first holds.
     pub budgets: Vec<Rule>,
+    /// Where what exceeds a budget is dropped.
+    pub drop_at: DropAt,
+}
+
+/// Where packets are dropped early.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DropAt {
+    /// Where they enter the network stack: tc ingress. It gets on with whatever else is there.
+    #[default]
+    Tc,
+    /// In the driver, before there is a socket buffer: XDP in native mode. Where that cannot be, since the
+    /// driver has none or another program is there already, at tc ingress.
+    Xdp,
+}
+
+/// As configurations have it.
+impl FromStr for DropAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "tc" => Ok(Self::Tc),
+            "xdp" => Ok(Self::Xdp),
+            _ => Err(format!("{text:?} is no place where packets are dropped")),
+        }
+    }
 }
 
 impl Config {
@@ -35,6 +62,7 @@ impl Config {
             settings: Settings::default(),
             interval: Self::INTERVAL,
             budgets: Vec::new(),
+            drop_at: DropAt::default(),
         }
     }
 }

@@ -1,4 +1,6 @@
 //! Drops early what exceeds a limit: loads bpf/limit.bpf.c, sets its table, reads its counts.
+//!
+//! Its programs go with this, or with the process.
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -7,6 +9,7 @@ use std::time::Duration;
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder};
 
+use super::config::DropAt;
 use crate::abi::{Plain, guard_count, guard_size};
 use crate::error::{Error, Result};
 use crate::policy::Limit;
@@ -16,6 +19,13 @@ static LIMIT: &[u8] = onbeat_netdev::bpf_object!("limit.bpf.o");
 onbeat_netdev::bpf_skeleton!(skeleton, "limit.skel.rs");
 
 use skeleton::types::{bss, bucket};
+
+/// The programs.
+const AT_TC: &str = "guard_ingress";
+const AT_XDP: &str = "guard_xdp";
+
+/// In the driver or not at all: in the stack, tc ingress does the same for less.
+const XDP_FLAGS: u32 = sys::XDP_FLAGS_DRV_MODE;
 
 /// Credit that a process can gather while it receives less than its limit: as bursty as packets are.
 const BURST: Duration = Duration::from_millis(10);
@@ -27,10 +37,11 @@ pub(super) struct Count {
     pub(super) dropped: u64,
 }
 
-/// The program at the ingress of devices. It goes with this, or with the process.
+/// The programs that devices' packets pass.
 #[derive(Debug)]
 pub(super) struct Limiter {
     object: Object,
+    drop_at: DropAt,
     links: Vec<(u32, OwnedFd)>,
     limits: Vec<u64>,
 }
@@ -39,23 +50,26 @@ impl Limiter {
     /// Numbers that processes can have: from 1 on, below this.
     pub(super) const SLOTS: u32 = guard_size::GUARD_SLOTS.0;
 
-    /// On no device yet. `slots` is the table that says which number a socket has.
-    pub(super) fn new(slots: &Map<'_>) -> Result<Self> {
+    /// On no device yet. `numbers` are the tables that say which number a socket has.
+    pub(super) fn new(numbers: &[Map<'_>], drop_at: DropAt) -> Result<Self> {
         let mut open = ObjectBuilder::default()
             .open_memory(LIMIT)
             .map_err(|source| Error::kernel("read the object file of budgets", source))?;
         for mut map in open.maps_mut() {
-            if map.name() == "slots" {
-                map.reuse_fd(slots.as_fd())
-                    .map_err(|source| Error::kernel("share the table of numbers", source))?;
+            if let Some(shared) = numbers.iter().find(|shared| shared.name() == map.name()) {
+                map.reuse_fd(shared.as_fd())
+                    .map_err(|source| Error::kernel("share the tables of numbers", source))?;
             }
+        }
+        for mut program in open.progs_mut().filter(|program| program.name() == AT_XDP) {
+            program.set_autoload(drop_at == DropAt::Xdp);
         }
         let object =
             open.load().map_err(|source| Error::kernel("load the program of budgets", source))?;
-        Ok(Self { object, links: Vec::new(), limits: vec![0; Self::SLOTS as usize] })
+        Ok(Self { object, drop_at, links: Vec::new(), limits: vec![0; Self::SLOTS as usize] })
     }
 
-    /// Puts the program on these devices, and takes it off all others.
+    /// Puts a program on these devices, and takes it off all others.
     pub(super) fn set_devices(&mut self, devices: &[u32]) -> Result<()> {
         self.links.retain(|(device, _)| devices.contains(device));
         for device in devices {
@@ -68,24 +82,49 @@ impl Limiter {
     }
 
     fn attach(&self, device: u32) -> Result<OwnedFd> {
-        let program = self.object.progs().find(|program| program.name() == "guard_ingress");
-        let program = program.expect("the object holds it");
-        // SAFETY: an open descriptor and no options.
-        let fd = unsafe {
-            sys::bpf_link_create(
-                program.as_fd().as_raw_fd(),
-                device as i32,
-                sys::BPF_TCX_INGRESS,
-                std::ptr::null(),
-            )
-        };
-        if fd == -libc::EINVAL {
-            return Err(Error::NoIngress);
+        if self.drop_at == DropAt::Xdp {
+            match self.link(AT_XDP, device, sys::BPF_XDP, XDP_FLAGS) {
+                Ok(link) => return Ok(link),
+                // It goes no more: that is found by whoever looks for devices.
+                Err(libc::ENODEV) => {}
+                Err(error) => tracing::warn!(
+                    "the interface of index {device} takes no XDP program ({}): what exceeds a \
+                     budget is dropped at tc ingress there",
+                    std::io::Error::from_raw_os_error(error)
+                ),
+            }
         }
+        self.link(AT_TC, device, sys::BPF_TCX_INGRESS, 0).map_err(|error| match error {
+            libc::EINVAL => Error::NoIngress,
+            error => {
+                let source = libbpf_rs::Error::from_raw_os_error(error);
+                let what = format!("drop packets early on the interface of index {device}");
+                Error::kernel(what, source)
+            }
+        })
+    }
+
+    /// The number of the kernel's error where it does not do it.
+    fn link(
+        &self,
+        program: &str,
+        device: u32,
+        kind: u32,
+        flags: u32,
+    ) -> std::result::Result<OwnedFd, i32> {
+        let program = self.object.progs().find(|known| known.name() == program);
+        let program = program.expect("the object holds it");
+        let options = sys::bpf_link_create_opts {
+            sz: size_of::<sys::bpf_link_create_opts>() as sys::size_t,
+            flags,
+            ..Default::default()
+        };
+        // SAFETY: an open descriptor, and options that outlive the call.
+        let fd = unsafe {
+            sys::bpf_link_create(program.as_fd().as_raw_fd(), device as i32, kind, &options)
+        };
         if fd < 0 {
-            let source = libbpf_rs::Error::from_raw_os_error(-fd);
-            let what = format!("drop packets early on the interface of index {device}");
-            return Err(Error::kernel(what, source));
+            return Err(-fd);
         }
         // SAFETY: the kernel just gave us this descriptor.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })

@@ -45,9 +45,9 @@ impl Live {
         let handle = Handle::open()?;
         // The kernel keeps it in 32 bits.
         let netns = handle.namespace().inode() as u32;
-        let rules = config.budgets.clone();
-        let walk = Walk::new(netns, !rules.is_empty())?;
-        let budgets = (!rules.is_empty()).then(|| Budgets::new(rules, netns, &walk, now_ns));
+        let budgets = !config.budgets.is_empty();
+        let walk = Walk::new(netns, budgets)?;
+        let budgets = budgets.then(|| Budgets::new(config, netns, &walk, now_ns));
         Ok(Self { handle, budgets: budgets.transpose()?, walk, links: Vec::new() })
     }
 }

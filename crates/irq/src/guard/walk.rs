@@ -87,9 +87,9 @@ impl Walk {
         .map_err(|source| Error::kernel(format!("number process {pid}"), source))
     }
 
-    /// The table of the numbers that sockets have.
-    pub(super) fn slots(&self) -> Map<'_> {
-        map(&self.object, "slots")
+    /// The tables of the numbers that sockets have.
+    pub(super) fn numbers_of_sockets(&self) -> [Map<'_>; 2] {
+        ["slots", "cookies"].map(|name| map(&self.object, name))
     }
 }
 

@@ -17,9 +17,10 @@ pub enum Error {
     NoRecording(String),
     /// It was written by another version.
     #[error(
-        "it is of version {found} of the format, and this program reads version {}: take the onbeat \
-         that recorded it, or record again",
-        super::VERSION
+        "it is of version {found} of the format, and this program reads versions {} and {}: take the \
+         onbeat that recorded it, or record again",
+        super::VERSION,
+        super::VERSION_SAMPLED
     )]
     Version {
         /// The file's.

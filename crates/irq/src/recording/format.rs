@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::charge::sample::{Estimate, Moments, Sample};
 use crate::charge::{Accounts, Amount, Cause, Device, Process, Runner};
 use crate::tracer::{Interval, OwnCost, Tick};
 
@@ -11,6 +12,9 @@ pub const FORMAT: &str = "onbeat-irq-recording";
 /// The version of the format. Readers skip members that they do not know; what they would misread takes
 /// a new version.
 pub const VERSION: u64 = 1;
+
+/// The version of one that was sampled: what a reader of the first would take for all there was is a part.
+pub const VERSION_SAMPLED: u64 = 2;
 
 /// A line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +54,9 @@ pub struct Begin {
     pub user_hz: u64,
     /// Length of a tick of the paper's algorithm, in nanoseconds; none where there are no ticks.
     pub tick_ns: Option<u64>,
+    /// Packets were looked at for one part in so many of the time; none where all were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_one_in: Option<u32>,
     /// Whether the kernel keeps bottom halves out of processes' time
     /// (CONFIG_IRQ_TIME_ACCOUNTING); none where it does not say.
     pub irq_time_accounting: Option<bool>,
@@ -131,6 +138,20 @@ pub struct CpuLine {
     pub caused: Vec<(Cause, u64, u64)>,
     /// On whose time: runner, nanoseconds.
     pub suffered: Vec<(Runner, u64)>,
+    /// The windows in which packets were looked at; none where all were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<SampleLine>,
+}
+
+/// Windows in which packets were looked at.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampleLine {
+    /// How many.
+    pub windows: u64,
+    /// As [`Sample::squares`].
+    pub squares: f64,
+    /// As [`Sample::causes`].
+    pub causes: Vec<(Cause, Moments)>,
 }
 
 /// The recording is whole.
@@ -149,7 +170,10 @@ impl From<&Interval> for IntervalLine {
         let cpus = (0..)
             .zip(&interval.cpus)
             .filter(|(_, accounts)| **accounts != Accounts::default())
-            .map(|(cpu, accounts)| CpuLine::of(cpu, accounts))
+            .map(|(cpu, accounts)| CpuLine {
+                sample: interval.samples.get(cpu as usize).map(SampleLine::of),
+                ..CpuLine::of(cpu, accounts)
+            })
             .collect();
         let Interval { from_ns, to_ns, unrecorded_ns, .. } = *interval;
         Self { from_ns, to_ns, cpus, unrecorded_ns, ..Self::default() }
@@ -165,7 +189,23 @@ impl CpuLine {
             hardirq_ns: accounts.hardirq_ns,
             caused: caused.map(|(cause, amount)| (*cause, amount.ns, amount.packets)).collect(),
             suffered: accounts.suffered.iter().map(|(runner, ns)| (*runner, *ns)).collect(),
+            sample: None,
         }
+    }
+
+    /// The windows.
+    #[must_use]
+    pub fn sample(&self) -> Sample {
+        let Some(SampleLine { windows, squares, causes }) = &self.sample else {
+            return Sample::default();
+        };
+        Sample { windows: *windows, squares: *squares, causes: causes.iter().copied().collect() }
+    }
+
+    /// As accounts, completed from the windows.
+    #[must_use]
+    pub fn estimate(&self) -> Estimate {
+        Estimate::of(&self.accounts(), &self.sample())
     }
 
     /// As accounts.
@@ -178,5 +218,12 @@ impl CpuLine {
             measured_ns: self.measured_ns,
             hardirq_ns: self.hardirq_ns,
         }
+    }
+}
+
+impl SampleLine {
+    fn of(Sample { windows, squares, causes }: &Sample) -> Self {
+        let causes = causes.iter().map(|(cause, moments)| (*cause, *moments)).collect();
+        Self { windows: *windows, squares: *squares, causes }
     }
 }

@@ -14,7 +14,10 @@ mod timeline;
 mod writer;
 
 pub use error::{Error, Result};
-pub use format::{Begin, CpuLine, End, FORMAT, IntervalLine, Line, Named, Times, VERSION};
+pub use format::{
+    Begin, CpuLine, End, FORMAT, IntervalLine, Line, Named, SampleLine, Times, VERSION,
+    VERSION_SAMPLED,
+};
 pub use reader::Reader;
 pub use summary::{Correction, Summary};
 pub use timeline::{Timeline, Timelines};

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Read};
 
-use super::{Begin, Error, FORMAT, Line, Result, VERSION};
+use super::{Begin, Error, FORMAT, Line, Result, VERSION, VERSION_SAMPLED};
 
 /// No line of ours is longer: it is another kind of file, or not worth the memory.
 const LONGEST: u64 = 256 << 20;
@@ -44,7 +44,7 @@ impl<R: BufRead> Reader<R> {
             return Err(other());
         }
         match value["version"].as_u64() {
-            Some(VERSION) => {}
+            Some(VERSION | VERSION_SAMPLED) => {}
             Some(found) => return Err(Error::Version { found }),
             None => return Err(other()),
         }

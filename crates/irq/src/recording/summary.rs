@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 
 use super::{Begin, End, Error, IntervalLine, Line, Named, Reader, Result, Times};
+use crate::charge::sample::{Estimate, Sample};
 use crate::charge::tick::{Balance, Compensation, GAMMA, PerTick};
 use crate::charge::{Accounts, Cause, Device, Process};
 use crate::names::{Description, Known, Reasons};
@@ -22,6 +23,8 @@ pub struct Summary {
     /// The accounts of each CPU that did anything, with what came for sockets before they had a reader
     /// at their readers.
     pub cpus: BTreeMap<u32, Accounts>,
+    /// The windows of each of them in which packets were looked at; none where all were.
+    pub samples: BTreeMap<u32, Sample>,
     /// Bottom-half time that found no room in the kernel's table, in nanoseconds.
     pub unrecorded_ns: u64,
     /// What recording it took.
@@ -90,20 +93,37 @@ impl Summary {
                 Err(error) => return Err(error),
             }
         }
-        let Self { cpus, owners, .. } = &mut summary;
+        let Self { cpus, samples, owners, .. } = &mut summary;
         for accounts in cpus.values_mut() {
             accounts.resolve(|cookie| owners.get(&cookie).copied());
+        }
+        for sample in samples.values_mut() {
+            sample.resolve(|cookie| owners.get(&cookie).copied());
         }
         summary.correct(&times, &ticks);
         Ok(summary)
     }
 
-    /// The accounts of all CPUs together.
+    /// The accounts of each CPU, completed where packets were sampled.
+    pub fn estimates(&self) -> impl Iterator<Item = (u32, Estimate)> {
+        let none = Sample::default();
+        self.cpus.iter().map(move |(cpu, accounts)| {
+            (*cpu, Estimate::of(accounts, self.samples.get(cpu).unwrap_or(&none)))
+        })
+    }
+
+    /// Those of all CPUs together.
+    #[must_use]
+    pub fn estimate(&self) -> Estimate {
+        let mut total = Estimate::default();
+        self.estimates().for_each(|(_, cpu)| total.add(&cpu));
+        total
+    }
+
+    /// As [`Summary::estimate`], without errors.
     #[must_use]
     pub fn total(&self) -> Accounts {
-        let mut total = Accounts::default();
-        self.cpus.values().for_each(|cpu| total.add(cpu));
-        total
+        self.estimate().accounts
     }
 
     /// Who a cause is, once sockets are their readers'.
@@ -136,6 +156,9 @@ impl Summary {
         self.own.process_ns += interval.own.process_ns;
         for line in &interval.cpus {
             self.cpus.entry(line.cpu).or_default().add(&line.accounts());
+            if line.sample.is_some() {
+                self.samples.entry(line.cpu).or_default().add(&line.sample());
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Recordings written, read back, cut off and broken.
 
 use super::*;
+use crate::charge::sample::Sample;
 use crate::charge::{Accounts, Amount, Cause, Class, Device, Process, Runner};
 use crate::names::{Description, Known};
 use crate::tracer::{Interval, OwnCost, Tick};
@@ -50,6 +51,7 @@ fn interval(number: u64, process: bool) -> Interval {
         to_ns: (number + 1) * 100 * MS,
         cpus: vec![Accounts::default(), accounts],
         unrecorded_ns: 0,
+        samples: Vec::new(),
     }
 }
 
@@ -197,9 +199,9 @@ fn broken_files_say_what_is_wrong() {
     assert!(said(b"").ends_with("its first line is empty"));
 
     let text = String::from_utf8(recording()).unwrap();
-    let newer = text.replacen("\"version\":1", "\"version\":2", 1);
+    let newer = text.replacen("\"version\":1", "\"version\":3", 1);
     assert!(
-        said(newer.as_bytes()).contains("of version 2 of the format"),
+        said(newer.as_bytes()).contains("of version 3 of the format"),
         "{}",
         said(newer.as_bytes())
     );
@@ -215,6 +217,47 @@ fn broken_files_say_what_is_wrong() {
         let text = said(format!("{first}\n{inserted}\n{rest}").as_bytes());
         assert!(text.starts_with("line 2 is broken: ") && text.contains(what), "{text}");
     }
+}
+
+/// Half of each interval was looked at, in two windows.
+#[test]
+fn a_sample_is_read_with_its_errors() {
+    let sampled = |number| {
+        let mut interval = interval(number, true);
+        let (mut sample, mut half) = (Sample::default(), interval.cpus[1].clone());
+        half.caused.values_mut().for_each(|amount| amount.ns /= 2);
+        sample.take(&half);
+        half.caused.values_mut().for_each(|amount| amount.ns += number * MS);
+        sample.take(&half);
+        let skipped = Cause::Unowned(Class::Unsampled(ETH0));
+        interval.cpus[1].caused.insert(skipped, Amount { ns: 90 * MS, packets: 7 });
+        interval.cpus[1].measured_ns += 90 * MS;
+        interval.samples = vec![Sample::default(), sample];
+        interval
+    };
+    let begin = Begin { sample_one_in: Some(2), tick_ns: None, ..begin() };
+    let mut writer = Writer::begin(Vec::new(), begin).unwrap();
+    for number in 0..3 {
+        let besides = Besides::default();
+        writer.interval(&sampled(number), besides, &mut Fixed, |_| None, |_| None).unwrap();
+    }
+    let octets = writer.end(End { to_ns: 300 * MS, ..End::default() }, |_| None).unwrap();
+    let text = String::from_utf8(octets.clone()).unwrap();
+    assert!(
+        text.starts_with("{\"line\":\"begin\",\"format\":\"onbeat-irq-recording\",\"version\":2")
+    );
+
+    let found = summary(&octets, false).unwrap();
+    let estimate = found.estimate();
+    assert_eq!((estimate.windows, estimate.skipped_ns), (6, 270 * MS));
+    let server = Cause::Process { process: SERVER, device: ETH0 };
+    // All that was measured, divided as what was looked at: two to one.
+    assert_eq!(estimate.accounts.caused[&server], Amount { ns: 360 * MS, packets: 360 });
+    let error = estimate.error(&server).expect("of six windows");
+    assert!(error.ns > 0.0 && error.ns < 100.0 * MS as f64, "{error:?}");
+    let lines = Timelines::of(open(&octets).unwrap(), &found, 5).unwrap();
+    // 120 ms of each 100 ms.
+    assert!(lines.caused[0].1.iter().all(|(_, share)| (share - 1.2).abs() < 1e-6), "{lines:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::{Error, IntervalLine, Line, Reader, Result, Summary};
-use crate::charge::{Cause, Process, Runner};
+use crate::charge::{Amount, Cause, Process, Runner};
 
 /// Columns of a time line at most: about the pixels of a plot.
 const COLUMNS: u64 = 500;
@@ -88,7 +88,7 @@ impl Lines {
         let put = |line: &mut Vec<f64>, ns: u64| columns.put(line, interval, ns);
         for cpu in &interval.cpus {
             put(&mut self.all, cpu.measured_ns);
-            for &(cause, ns, _) in &cpu.caused {
+            for (cause, Amount { ns, .. }) in cpu.estimate().accounts.caused {
                 match summary.resolve(cause) {
                     Cause::Process { process, .. } => {
                         if let Some((_, line)) = find(&mut self.caused, process) {

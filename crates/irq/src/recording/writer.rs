@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::io::Write;
 
-use super::{Begin, End, FORMAT, IntervalLine, Line, Named, Result, Times, VERSION};
+use super::{
+    Begin, End, FORMAT, IntervalLine, Line, Named, Result, Times, VERSION, VERSION_SAMPLED,
+};
 use crate::charge::{Cause, Class, Device, Process, Runner};
 use crate::names::Description;
 use crate::tracer::{Interval, OwnCost, Tick};
@@ -46,7 +48,8 @@ impl<W: Write> Writer<W> {
             reasons: HashMap::new(),
             unread: BTreeSet::new(),
         };
-        writer.line(&Line::Begin(Begin { format: FORMAT.into(), version: VERSION, ..begin }))?;
+        let version = begin.sample_one_in.map_or(VERSION, |_| VERSION_SAMPLED);
+        writer.line(&Line::Begin(Begin { format: FORMAT.into(), version, ..begin }))?;
         Ok(writer)
     }
 
@@ -180,7 +183,9 @@ impl Mentioned {
                 Class::Xdp(device)
                 | Class::KernelSocket(device)
                 | Class::EmptyPoll(device)
-                | Class::Unattributed(device) => self.devices.push(device),
+                | Class::TxCompletion(device)
+                | Class::Unattributed(device)
+                | Class::Unsampled(device) => self.devices.push(device),
                 Class::Softirq(_) => {}
             },
         }

@@ -38,7 +38,9 @@ fn cause(key: &irq_key) -> Option<Cause> {
         irq_kind::IRQ_DROPPED => Cause::Unowned(Class::Dropped { device, reason: key.a }),
         irq_kind::IRQ_KERNEL_SOCKET => Cause::Unowned(Class::KernelSocket(device)),
         irq_kind::IRQ_EMPTY_POLL => Cause::Unowned(Class::EmptyPoll(device)),
+        irq_kind::IRQ_TX_COMPLETION => Cause::Unowned(Class::TxCompletion(device)),
         irq_kind::IRQ_UNATTRIBUTED => Cause::Unowned(Class::Unattributed(device)),
+        irq_kind::IRQ_UNSAMPLED => Cause::Unowned(Class::Unsampled(device)),
         irq_kind::IRQ_SOFTIRQ => Cause::Unowned(Class::Softirq(Softirq::from_number(key.a)?)),
         _ => return None,
     })
@@ -69,6 +71,8 @@ pub(super) fn event(event: &irq_event) -> Option<Event> {
         irq_what::IRQ_POLL_END => {
             What::PollEnd { device: device(key), work: value, xdp: key.a != 0 }
         }
+        irq_what::IRQ_FREE => What::Free,
+        irq_what::IRQ_SKIP => What::Skip(value != 0),
         _ => return None,
     };
     Some(Event { time_ns: event.time_ns, cpu: event.cpu, what })

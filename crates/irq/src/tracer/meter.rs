@@ -4,12 +4,16 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use super::table::Row;
-use super::{Tracer, decode};
+use super::{ON_CONSUME_SKB, ON_NET_DEV_START_XMIT, Tracer, decode};
 use crate::abi::irq_totals;
-use crate::charge::{Accounts, Amount};
+use crate::charge::sample::{Estimate, Sample};
+use crate::charge::{Accounts, Amount, Cause, Class, Process};
 use crate::error::Result;
 
 /// Looks at a [`Tracer`] again and again.
+///
+/// Programs that few hosts need are attached once it sees that they do; until then, what they would tell
+/// apart is [`Class::EmptyPoll`] or [`Class::Unattributed`].
 ///
 /// A row to which nothing was added between two looks is taken out of the kernel's table: it holds what
 /// happens now, however many processes come and go.
@@ -20,10 +24,12 @@ pub struct Meter {
     looked_ns: u64,
     rows: HashMap<Vec<u8>, Vec<Amount>>,
     totals: Vec<irq_totals>,
+    /// What was added since the last look; windows end in between.
+    pending: Interval,
 }
 
 /// A stretch of time, and what was added in it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Interval {
     /// From when on, in nanoseconds from the start of the [`Meter`].
     pub from_ns: u64,
@@ -33,6 +39,8 @@ pub struct Interval {
     pub cpus: Vec<Accounts>,
     /// Bottom-half time of rows that found no room in the kernel's table, in nanoseconds.
     pub unrecorded_ns: u64,
+    /// The windows of each CPU in which packets were looked at; none where all are.
+    pub samples: Vec<Sample>,
 }
 
 impl Interval {
@@ -42,25 +50,41 @@ impl Interval {
         self.to_ns - self.from_ns
     }
 
-    /// The accounts of all CPUs together.
+    /// The accounts of all CPUs together, as they were measured.
     #[must_use]
     pub fn total(&self) -> Accounts {
         let mut total = Accounts::default();
         self.cpus.iter().for_each(|cpu| total.add(cpu));
         total
     }
+
+    /// The accounts of each CPU, completed where packets were sampled.
+    #[must_use]
+    pub fn estimates(&self) -> Vec<Estimate> {
+        let none = Sample::default();
+        let samples = self.samples.iter().chain(std::iter::repeat(&none));
+        self.cpus.iter().zip(samples).map(|(cpu, sample)| Estimate::of(cpu, sample)).collect()
+    }
+
+    /// Moves what was charged to sockets to processes, once it is known who reads them.
+    pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Process>) {
+        self.cpus.iter_mut().for_each(|cpu| cpu.resolve(&owner));
+        self.samples.iter_mut().for_each(|sample| sample.resolve(&owner));
+    }
 }
 
 impl Meter {
     /// Of a tracer that has just been started: the first look has all that it has counted.
     #[must_use]
-    pub fn new(tracer: Tracer) -> Self {
+    pub fn new(mut tracer: Tracer) -> Self {
+        tracer.spare();
         Self {
             tracer,
             began: Instant::now(),
             looked_ns: 0,
             rows: HashMap::new(),
             totals: Vec::new(),
+            pending: Interval::default(),
         }
     }
 
@@ -68,6 +92,31 @@ impl Meter {
     #[must_use]
     pub fn tracer(&self) -> &Tracer {
         &self.tracer
+    }
+
+    /// Goes on after [`Meter::stop`].
+    ///
+    /// # Errors
+    /// As [`Tracer::start`].
+    pub fn resume(&mut self) -> Result<()> {
+        self.tracer.resume()
+    }
+
+    /// Looks at packets from now on.
+    pub(super) fn begin_window(&mut self) -> Result<()> {
+        self.tracer.look_at_packets()
+    }
+
+    /// Skips packets from now on, and takes what there was since it began.
+    pub(super) fn end_window(&mut self) -> Result<()> {
+        self.tracer.skip_packets()?;
+        let window = self.gather()?;
+        self.pending.samples.resize_with(window.len(), Sample::default);
+        for (mut accounts, sample) in window.into_iter().zip(&mut self.pending.samples) {
+            accounts.resolve(|cookie| self.tracer.owner(cookie));
+            sample.take(&accounts);
+        }
+        Ok(())
     }
 
     /// Stops the tracer: one more look has what was counted until now.
@@ -81,18 +130,26 @@ impl Meter {
     /// # Errors
     /// Where the kernel does not let us read.
     pub fn look(&mut self) -> Result<Interval> {
-        let from_ns = self.looked_ns;
+        self.gather()?;
+        let next = Interval { from_ns: self.looked_ns, ..Interval::default() };
+        Ok(std::mem::replace(&mut self.pending, next))
+    }
+
+    /// Adds what there was since it was last called to what is pending, and returns it, by CPU.
+    fn gather(&mut self) -> Result<Vec<Accounts>> {
         let totals = self.tracer.totals()?;
         let rows = self.tracer.rows()?;
+        let before_ns = self.looked_ns;
         self.looked_ns = self.began.elapsed().as_nanos() as u64;
 
         let before = |cpu: usize| self.totals.get(cpu).copied().unwrap_or_default();
         let since = |now: u64, before: u64| now.saturating_sub(before);
-        let mut unrecorded_ns = 0;
+        let (mut unrecorded_ns, mut arrived) = (0, 0);
         let mut cpus = Vec::with_capacity(totals.len());
         for (cpu, now) in totals.iter().enumerate() {
             let before = before(cpu);
             unrecorded_ns += since(now.lost_ns, before.lost_ns);
+            arrived += since(now.arrived, before.arrived);
             cpus.push(Accounts {
                 measured_ns: since(now.measured_ns, before.measured_ns),
                 hardirq_ns: since(now.hardirq_ns, before.hardirq_ns),
@@ -114,7 +171,27 @@ impl Meter {
             }
         }
         self.rows = kept;
-        Ok(Interval { from_ns, to_ns: self.looked_ns, cpus, unrecorded_ns })
+        self.demand(&cpus, arrived, self.looked_ns - before_ns)?;
+        let pending = &mut self.pending;
+        pending.to_ns = self.looked_ns;
+        pending.unrecorded_ns += unrecorded_ns;
+        pending.cpus.resize_with(cpus.len(), Accounts::default);
+        pending.cpus.iter_mut().zip(&cpus).for_each(|(sum, cpu)| sum.add(cpu));
+        Ok(cpus)
+    }
+
+    /// Has the tracer use what is missing: where a hundredth of the packets came to no end that it saw, what
+    /// sees them leave again; where a thousandth of a CPU's time went to polls that found nothing, what sees
+    /// buffers given back.
+    fn demand(&mut self, cpus: &[Accounts], arrived: u64, length_ns: u64) -> Result<()> {
+        let ended: u64 = cpus.iter().map(ended).sum();
+        if ended + arrived / 100 < arrived {
+            self.tracer.demand(ON_NET_DEV_START_XMIT)?;
+        }
+        if cpus.iter().any(|cpu| empty_polls_ns(cpu) > length_ns / 1000) {
+            self.tracer.demand(ON_CONSUME_SKB)?;
+        }
+        Ok(())
     }
 
     /// When the last look was, in nanoseconds from the start.
@@ -128,6 +205,30 @@ impl Meter {
     pub fn rows(&self) -> usize {
         self.rows.len()
     }
+}
+
+/// Packets whose end was seen.
+fn ended(cpu: &Accounts) -> u64 {
+    let is_end = |cause: &Cause| match cause {
+        Cause::Unowned(class) => matches!(
+            class,
+            Class::Forwarded { .. }
+                | Class::Bridged { .. }
+                | Class::Dropped { .. }
+                | Class::KernelSocket(_)
+        ),
+        Cause::Process { .. } | Cause::Socket { .. } => true,
+    };
+    cpu.caused.iter().filter(|(cause, _)| is_end(cause)).map(|(_, amount)| amount.packets).sum()
+}
+
+/// Time of the polls of devices that found nothing.
+fn empty_polls_ns(cpu: &Accounts) -> u64 {
+    let ns = cpu.caused.iter().map(|(cause, amount)| match cause {
+        Cause::Unowned(Class::EmptyPoll(device)) if device.index != 0 => amount.ns,
+        _ => 0,
+    });
+    ns.sum()
 }
 
 /// Puts what a row's amounts exceed earlier ones by into the CPUs' accounts.

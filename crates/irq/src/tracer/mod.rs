@@ -2,18 +2,21 @@
 
 mod decode;
 mod events;
+mod links;
 mod meter;
 mod own;
 mod points;
+mod sampler;
 mod table;
 mod ticks;
 
 use std::mem::offset_of;
 use std::os::fd::AsFd;
 
-use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use nix::libc;
 
+use self::links::Links;
 use crate::abi::{Plain, irq_amount, irq_owner, irq_totals};
 use crate::charge::{Accounts, Amount, Process};
 use crate::error::{Error, Result};
@@ -22,6 +25,7 @@ use crate::statistics::Runs;
 pub use events::Events;
 pub use meter::{Interval, Meter};
 pub use own::{OwnCost, OwnWatch};
+pub use sampler::Sampler;
 pub use ticks::{TICK_NS, Tick, Ticks};
 
 static LEDGER: &[u8] = onbeat_netdev::bpf_object!("ledger.bpf.o");
@@ -35,6 +39,27 @@ const EVENTS: u32 = 16 << 20;
 
 /// The program that runs at ticks of a clock, and not at a tracepoint.
 const ON_TICK: &str = "on_tick";
+
+/// The program that tells polls which give back buffers from those which find nothing.
+const ON_CONSUME_SKB: &str = "on_consume_skb";
+
+/// The program that sees packets leave again.
+const ON_NET_DEV_START_XMIT: &str = "on_net_dev_start_xmit";
+
+/// Programs that each packet pays for and few hosts need.
+const ON_DEMAND: [&str; 2] = [ON_CONSUME_SKB, ON_NET_DEV_START_XMIT];
+
+/// The programs at packets, which are attached only while polls are looked at.
+const AT_PACKETS: [&str; 8] = [
+    "on_netif_receive_skb",
+    "on_sk_data_ready",
+    "on_tcp_probe",
+    "on_kfree_skb",
+    ON_CONSUME_SKB,
+    ON_NET_DEV_START_XMIT,
+    "on_sock_recv_length",
+    "on_sched_waking",
+];
 
 /// What a tracer tells besides keeping the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +75,13 @@ enum Tells {
 #[derive(Debug)]
 pub struct Tracer {
     object: Object,
-    links: Vec<Link>,
+    links: Links,
+    /// Packets are looked at in windows only, and not before the first.
+    sampled: bool,
+    /// Those of the programs on demand that are used.
+    in_use: Vec<&'static str>,
+    /// This host is set up to send packets on.
+    forwards: bool,
 }
 
 /// What the tracer could not keep.
@@ -70,6 +101,19 @@ impl Tracer {
     /// the right to load programs.
     pub fn start() -> Result<Self> {
         let mut tracer = Self::load(Tells::Nothing)?;
+        tracer.attach()?;
+        Ok(tracer)
+    }
+
+    /// As [`Tracer::start`], but looks at packets only while a [`Sampler`] has it do so: of all other
+    /// polls it takes the time, and charges it to
+    /// [`Class::Unsampled`](crate::charge::Class::Unsampled).
+    ///
+    /// # Errors
+    /// As [`Tracer::start`].
+    pub fn start_sampled() -> Result<Self> {
+        let mut tracer = Self::load(Tells::Nothing)?;
+        tracer.sampled = true;
         tracer.attach()?;
         Ok(tracer)
     }
@@ -107,6 +151,9 @@ impl Tracer {
         for mut program in open.progs_mut() {
             if program.name() == "on_tcp_probe" {
                 program.set_autoload(points.tcp_probe);
+            } else if program.name() == ON_CONSUME_SKB {
+                // Events are for tests, which see all there are.
+                program.set_autoload(points.sends || tells == Tells::Events);
             } else if program.name() == ON_TICK {
                 program.set_autoload(tells == Tells::Ticks);
             }
@@ -124,31 +171,79 @@ impl Tracer {
         }
         let object =
             open.load().map_err(|source| Error::kernel("load the ledger's programs", source))?;
-        Ok(Self { object, links: Vec::new() })
+        Ok(Self {
+            object,
+            links: Links::default(),
+            sampled: false,
+            in_use: match tells {
+                Tells::Events => ON_DEMAND.into(),
+                _ => vec![ON_NET_DEV_START_XMIT],
+            },
+            forwards: points.forwards,
+        })
     }
 
-    /// Attaches all programs, and has them begin at once.
+    /// Attaches the programs, those at packets only where all are looked at, and has them begin at once.
     fn attach(&mut self) -> Result<()> {
-        for program in self.object.progs_mut().filter(|program| program.autoload()) {
-            if program.name() == ON_TICK {
-                continue;
-            }
-            let name = program.name().to_string_lossy().into_owned();
-            let link = program
-                .attach()
-                .map_err(|source| Error::kernel(format!("attach the ledger's {name}"), source))?;
-            self.links.push(link);
-        }
+        let Self { object, links, in_use, sampled, .. } = self;
+        links.attach(object, |name| {
+            let later = *sampled && AT_PACKETS.contains(&name);
+            name != ON_TICK && !later && is_used(in_use, name)
+        })?;
         table::forget_all_but::<irq_totals>(&self.map("cpus"), "cpus", &0u32.to_ne_bytes())?;
-        self.keep(true)
+        self.tell(true, self.sampled)
     }
 
-    /// Has the programs, where they are attached, keep the ledger or leave it alone.
-    fn keep(&self, kept: bool) -> Result<()> {
+    /// Looks at the packets of the polls that begin from now on.
+    ///
+    /// # Errors
+    /// Where the kernel does not let us.
+    pub fn look_at_packets(&mut self) -> Result<()> {
+        let Self { object, links, in_use, .. } = self;
+        links.attach(object, |name| AT_PACKETS.contains(&name) && is_used(in_use, name))?;
+        self.tell(true, false)
+    }
+
+    /// Uses a program on demand from now on.
+    fn demand(&mut self, program: &'static str) -> Result<()> {
+        let runs = self.links.attached().next().is_some();
+        if runs && !self.in_use.contains(&program) {
+            self.in_use.push(program);
+            if !self.sampled {
+                self.links.attach(&self.object, |name| name == program)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does without programs on demand, where nothing speaks for them.
+    fn spare(&mut self) {
+        let forwards = self.forwards;
+        self.in_use.retain(|program| forwards && *program == ON_NET_DEV_START_XMIT);
+        let in_use = &self.in_use;
+        self.links.retain(|name| is_used(in_use, name));
+    }
+
+    /// Skips the polls that begin from now on: of them the time alone is taken, which costs packets
+    /// nothing. When this returns, those that began before are over.
+    ///
+    /// # Errors
+    /// Where the kernel does not let us.
+    pub fn skip_packets(&mut self) -> Result<()> {
+        self.tell(true, true)?;
+        wait_for_programs();
+        self.links.retain(|name| !AT_PACKETS.contains(&name));
+        Ok(())
+    }
+
+    /// Has the programs, where they are attached, keep the ledger or leave it alone, and look at the
+    /// packets of polls or skip them.
+    fn tell(&self, kept: bool, skip: bool) -> Result<()> {
         let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
         let map = map.expect("the object holds it");
         let mut value = vec![0; map.value_size() as usize];
         value[offset_of!(bss, kept)] = kept.into();
+        value[offset_of!(bss, skip)] = skip.into();
         let written = map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
         written.map_err(|source| Error::kernel("tell the ledger's programs to begin", source))
     }
@@ -156,13 +251,9 @@ impl Tracer {
     /// Stops, at once on all CPUs; what was counted until now can still be read.
     pub fn stop(&mut self) {
         // Where the kernel does not let us, they end with the links, one after another.
-        let _ = self.keep(false);
-        // A program may be under way still, on a CPU that its host has just taken away. It is over
-        // after a grace period of RCU, which this waits for. A kernel with CPUs that have no ticks
-        // (nohz_full) refuses, and is read as it is.
-        // SAFETY: it takes numbers only.
-        unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
-        self.links.clear();
+        let _ = self.tell(false, false);
+        wait_for_programs();
+        self.links.retain(|_| false);
     }
 
     fn map(&self, name: &str) -> Map<'_> {
@@ -218,7 +309,7 @@ impl Tracer {
     /// # Errors
     /// As [`Tracer::start`].
     pub fn resume(&mut self) -> Result<()> {
-        if self.links.is_empty() { self.attach() } else { Ok(()) }
+        if self.links.attached().next().is_none() { self.attach() } else { Ok(()) }
     }
 
     /// What each of the programs has taken, by name, while
@@ -245,6 +336,19 @@ impl Tracer {
     fn take(&self, row: &table::Row) -> Result<Vec<Amount>> {
         table::take(&self.map("rows"), row)
     }
+}
+
+/// Whether a program is used: always, unless it is one on demand.
+fn is_used(in_use: &[&str], program: &str) -> bool {
+    !ON_DEMAND.contains(&program) || in_use.contains(&program)
+}
+
+/// Returns when the programs that were under way, and the polls that these were in, are over.
+fn wait_for_programs() {
+    // Both are after a grace period of RCU, also on a CPU that its host has just taken away, which this
+    // waits for. A kernel with CPUs that have no ticks (nohz_full) refuses, and is read as it is.
+    // SAFETY: it takes numbers only.
+    unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
 }
 
 /// Rows of the ledger: 64 MiB of amounts on all CPUs together at most, and of each CPU no more than a

@@ -12,10 +12,15 @@ pub(super) struct Points {
     pub(super) tcp_probe: bool,
     /// The tracepoint of dropped packets says for which socket they were (Linux 6.11).
     pub(super) drops_name_socket: bool,
+    /// There is a device with hardware behind it, whose driver gives back buffers in its polls. Others are
+    /// done with a packet when they have sent it.
+    pub(super) sends: bool,
+    /// Packets are routed, or there is a bridge.
+    pub(super) forwards: bool,
 }
 
 /// Without these there is no ledger.
-const REQUIRED: [(&str, &str); 10] = [
+const REQUIRED: [(&str, &str); 11] = [
     ("softirq_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("irq_handler_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("sched_switch", "a kernel with CONFIG_TRACEPOINTS"),
@@ -23,6 +28,7 @@ const REQUIRED: [(&str, &str); 10] = [
     ("napi_poll", "a kernel with CONFIG_NET"),
     ("netif_receive_skb", "a kernel with CONFIG_NET"),
     ("net_dev_start_xmit", "a kernel with CONFIG_NET"),
+    ("consume_skb", "a kernel with CONFIG_NET"),
     ("kfree_skb", "a kernel with CONFIG_NET"),
     ("sk_data_ready", "Linux 6.3 or later"),
     ("sock_recv_length", "Linux 6.3 or later"),
@@ -37,7 +43,22 @@ impl Points {
         let found = Tracepoints::require(&REQUIRED)?;
         Ok(Self {
             tcp_probe: found.arguments("tcp_probe").is_some(),
+            sends: a_device_has("device"),
+            forwards: a_device_has("bridge") || routes(),
             drops_name_socket: found.arguments("kfree_skb").is_some_and(|count| count >= 4),
         })
     }
+}
+
+/// Whether a device of this namespace has such an entry: "device" of those that have a driver for hardware,
+/// or for what a virtual machine takes for it; "bridge" of bridges.
+fn a_device_has(entry: &str) -> bool {
+    let devices = fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    devices.map(|device| device.path().join(entry)).any(|entry| entry.exists())
+}
+
+/// Whether packets are routed in this namespace.
+fn routes() -> bool {
+    let on = |path| fs::read_to_string(path).is_ok_and(|text| text.trim() != "0");
+    on("/proc/sys/net/ipv4/ip_forward") || on("/proc/sys/net/ipv6/conf/all/forwarding")
 }

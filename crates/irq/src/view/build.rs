@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Direction, Names, Part, ProcessRow, RanOn, Table, UnownedRow};
+use super::error::sum;
+use super::{Direction, Names, Part, ProcessRow, RanOn, Sampled, Table, UnownedRow};
+use crate::charge::sample::{Estimate, Sample, StandardError};
 use crate::charge::{Accounts, Amount, Cause, Class, Device, Process, Runner, Softirq};
 use crate::names::Known;
 
@@ -10,19 +12,30 @@ impl Table {
     /// Accounts of a time of this length as a table, in the order of what was caused.
     #[must_use]
     pub fn of(accounts: &Accounts, length_ns: u64, names: &mut impl Names) -> Self {
+        let estimate = Estimate::of(accounts, &Sample::default());
+        Self::of_estimate(&estimate, length_ns, names)
+    }
+
+    /// The same of accounts that may have been completed from a sample, with their errors.
+    #[must_use]
+    pub fn of_estimate(estimate: &Estimate, length_ns: u64, names: &mut impl Names) -> Self {
+        let accounts = &estimate.accounts;
         let mut processes: BTreeMap<Process, ProcessRow> = BTreeMap::new();
         let mut unowned = Vec::new();
         for (cause, amount) in &accounts.caused {
+            let error = estimate.error(cause).filter(|_| estimate.is_sampled());
             match cause {
                 Cause::Process { process, device } => {
                     let row = processes.entry(*process).or_default();
-                    row.add(Part::of(names.device(*device), *amount));
+                    row.add(Part::of(names.device(*device), *amount, error));
                 }
                 Cause::Socket { device, .. } => {
                     let row = UnownedRow::of("socket without reader", *amount);
-                    unowned.push(row.at(names.device(*device), Direction::Rx));
+                    unowned.push(row.at(names.device(*device), Direction::Rx).with_error(error));
                 }
-                Cause::Unowned(class) => unowned.push(UnownedRow::of_class(*class, *amount, names)),
+                Cause::Unowned(class) => {
+                    unowned.push(UnownedRow::of_class(*class, *amount, names).with_error(error));
+                }
             }
         }
         let mut ran_on = RanOn::default();
@@ -46,6 +59,7 @@ impl Table {
             processes: processes.into_iter().map(name).collect(),
             unowned: merged(unowned),
             ran_on,
+            sample: Sampled::of(estimate),
         };
         table.sort(super::Order::Caused);
         table
@@ -56,6 +70,10 @@ impl ProcessRow {
     fn add(&mut self, part: Part) {
         self.caused_ns += part.ns;
         self.packets += part.packets;
+        self.standard_error = match self.parts.is_empty() {
+            true => part.standard_error,
+            false => sum(self.standard_error, part.standard_error),
+        };
         self.parts.push(part);
         self.ns_per_packet = per_packet(self.caused_ns, self.packets);
     }
@@ -83,8 +101,12 @@ impl ProcessRow {
 
 impl Part {
     /// The ledger charges processes for what they receive.
-    fn of(device: String, Amount { ns, packets }: Amount) -> Self {
-        Self { device, direction: Direction::Rx, ns, packets }
+    fn of(
+        device: String,
+        Amount { ns, packets }: Amount,
+        standard_error: Option<StandardError>,
+    ) -> Self {
+        Self { device, direction: Direction::Rx, ns, packets, standard_error }
     }
 }
 
@@ -105,6 +127,10 @@ impl UnownedRow {
             Class::KernelSocket(device) => rx("kernel socket", device),
             Class::EmptyPoll(device) => rx("empty poll", device),
             Class::Unattributed(device) => rx("unattributed", device),
+            Class::Unsampled(device) => rx("not sampled", device),
+            Class::TxCompletion(device) => {
+                row("tx completion").at(names.device(device), Direction::Tx)
+            }
             Class::Dropped { device, reason } => {
                 let row = rx("dropped", device);
                 Self { reason: Some(names.reason(reason)), ..row }
@@ -157,6 +183,7 @@ fn merged(rows: Vec<UnownedRow>) -> Vec<UnownedRow> {
             Some(other) => {
                 other.ns += row.ns;
                 other.packets += row.packets;
+                other.standard_error = sum(other.standard_error, row.standard_error);
                 other.ns_per_packet = per_packet(other.ns, other.packets);
             }
             None => merged.push(row),

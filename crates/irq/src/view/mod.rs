@@ -1,6 +1,7 @@
 //! The ledger as a table: who caused and who suffered bottom-half time, and what nobody did.
 
 mod build;
+mod error;
 mod filter;
 mod order;
 #[cfg(test)]
@@ -8,6 +9,7 @@ mod tests;
 
 use serde::Serialize;
 
+use crate::charge::sample::StandardError;
 use crate::charge::{Device, Process};
 use crate::names::Known;
 
@@ -41,6 +43,20 @@ pub struct Table {
     pub unowned: Vec<UnownedRow>,
     /// On whose time it ran.
     pub ran_on: RanOn,
+    /// What was looked at, where that was a sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sampled>,
+}
+
+/// Of which part of the packets the rest was estimated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Sampled {
+    /// Windows in which packets were looked at.
+    pub windows: u64,
+    /// Time of the polls that were looked at, in nanoseconds.
+    pub looked_at_ns: u64,
+    /// Time of those that were not, in nanoseconds.
+    pub skipped_ns: u64,
 }
 
 /// A process.
@@ -66,6 +82,9 @@ pub struct ProcessRow {
     pub packets: u64,
     /// Nanoseconds for each of them; none without packets.
     pub ns_per_packet: Option<f64>,
+    /// The standard error of what it caused, where that was estimated from two windows or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standard_error: Option<StandardError>,
     /// What it caused, by device and direction.
     pub parts: Vec<Part>,
 }
@@ -81,6 +100,9 @@ pub struct Part {
     pub ns: u64,
     /// Packets.
     pub packets: u64,
+    /// As that of a process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standard_error: Option<StandardError>,
 }
 
 /// Which way packets went.
@@ -126,6 +148,9 @@ pub struct UnownedRow {
     pub packets: u64,
     /// Nanoseconds for each of them; none without packets.
     pub ns_per_packet: Option<f64>,
+    /// As that of a process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standard_error: Option<StandardError>,
 }
 
 /// On whose time bottom halves ran, in nanoseconds.

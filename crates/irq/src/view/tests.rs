@@ -1,6 +1,7 @@
 //! The table of some accounts, in any order, of any device.
 
 use super::*;
+use crate::charge::sample::{Estimate, Sample};
 use crate::charge::{Accounts, Amount, Cause, Class, Runner, Softirq};
 use crate::names::Description;
 
@@ -157,4 +158,34 @@ fn a_device_by_its_name_in_any_namespace_or_in_one() {
     assert_eq!(of("eth2"), (vec![(20, 900)], vec!["forwarded", "dropped"]));
     assert_eq!(of("eth"), (vec![], vec![]));
     assert_eq!(table().devices(), ["eth1", "eth1@2", "eth2"]);
+}
+
+#[test]
+fn what_is_estimated_has_errors_and_says_of_what() {
+    let of_server = |index, ns| {
+        (Cause::Process { process: SERVER, device: device(HERE, index) }, Amount { ns, packets: 1 })
+    };
+    let window = |one, two| Accounts {
+        caused: [of_server(1, one), of_server(2, two)].into(),
+        ..Accounts::default()
+    };
+    let (mut sample, mut all) = (Sample::default(), Accounts::default());
+    for window in [window(10, 30), window(30, 10)] {
+        sample.take(&window);
+        all.add(&window);
+    }
+    let skipped = Cause::Unowned(Class::Unsampled(device(HERE, 1)));
+    all.caused.insert(skipped, Amount { ns: 80, packets: 0 });
+    let estimate = Estimate::of(&all, &sample);
+    let table = Table::of_estimate(&estimate, 1000, &mut Fixed);
+    let sampled = Sampled { windows: 2, looked_at_ns: 80, skipped_ns: 80 };
+    assert_eq!(table.sample, Some(sampled));
+    let row = &table.processes[0];
+    assert_eq!((row.caused_ns, row.packets), (160, 8));
+    let parts: Vec<f64> = row.parts.iter().map(|part| part.standard_error.unwrap().ns).collect();
+    assert!(parts.iter().all(|ns| *ns > 0.0));
+    assert_eq!(row.standard_error.unwrap().ns, parts.iter().sum::<f64>());
+
+    let exact = Table::of(&window(10, 30), 1000, &mut Fixed);
+    assert_eq!((exact.sample, exact.processes[0].standard_error), (None, None));
 }

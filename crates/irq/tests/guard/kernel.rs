@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter};
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
-use onbeat_irq::guard::{Event, Rule};
+use onbeat_irq::guard::{Config, DropAt, Event, Rule};
 use onbeat_irq::names::Stat;
 use onbeat_irq::policy::{Budget, Limit, Settings};
 use onbeat_netdev::napi;
@@ -171,7 +172,54 @@ fn arrive(flow: &Flow) {
 
 /// What a process's traffic costs above its budget is dropped early; what is for others is not.
 #[test]
-fn what_exceeds_a_budget_is_dropped_early_and_counted() {
+fn what_exceeds_a_budget_is_dropped_at_tc_ingress_and_counted() {
+    drops_early(DropAt::Tc, "guard_ingress");
+}
+
+#[test]
+fn what_exceeds_a_budget_is_dropped_in_the_driver_and_counted() {
+    drops_early(DropAt::Xdp, "guard_xdp");
+}
+
+/// Whether r0 has a program of this name, in the driver or at tc ingress.
+fn has_program(world: &World, name: &str) -> bool {
+    let r0 = world.receiver.index("r0").unwrap();
+    let programs: Vec<u32> = ProgInfoIter::default()
+        .filter(|program| program.name.to_str() == Some(name))
+        .map(|program| program.id)
+        .collect();
+    LinkInfoIter::default().any(|link| {
+        let on = match &link.info {
+            LinkTypeInfo::Xdp(xdp) => xdp.ifindex,
+            LinkTypeInfo::Tcx(tcx) => tcx.ifindex,
+            _ => 0,
+        };
+        on == r0 && programs.contains(&link.prog_id)
+    })
+}
+
+/// An interface has room for one program of XDP: with another one's there, tc ingress does it.
+#[test]
+fn where_another_program_is_in_the_driver_packets_are_dropped_behind_it() {
+    let Some(_turn) = turn().filter(|_| require(Feature::Kernel(6, 6))) else { return };
+    let world = World::with_napi();
+    let budgets = |config: &mut Config| {
+        let budget = Budget { ns_per_s: 10_000 };
+        config.budgets = vec![Rule { command: None, cgroup: None, budget }];
+        config.drop_at = DropAt::Xdp;
+    };
+    let first = Running::start(&world, budgets);
+    first.wait_for("program in the driver", || has_program(&world, "guard_xdp"));
+    let second = Running::start(&world, budgets);
+    second.wait_for("program at tc ingress", || has_program(&world, "guard_ingress"));
+    second.end();
+    first.end();
+    for program in ["guard_xdp", "guard_ingress"] {
+        assert!(!has_program(&world, program), "{program} goes with the guard");
+    }
+}
+
+fn drops_early(drop_at: DropAt, program: &str) {
     let Some(_turn) = turn().filter(|_| require(Feature::Kernel(6, 6))) else { return };
     let world = World::with_napi();
     let (greedy, modest) = (world.flow(), world.flow());
@@ -184,6 +232,7 @@ fn what_exceeds_a_budget_is_dropped_early_and_counted() {
     let guard = Running::start(&world, |config| {
         let (command, budget) = (Some(greedy_name), Budget { ns_per_s: 10_000 });
         config.budgets = vec![Rule { command, cgroup: None, budget }];
+        config.drop_at = drop_at;
     });
     guard.wait_for("process with a budget", || guard.usage().len() == 1);
     let dropped = || guard.usage().iter().map(|usage| usage.dropped).sum::<u64>();
@@ -193,6 +242,7 @@ fn what_exceeds_a_budget_is_dropped_early_and_counted() {
         greedy.send(100, 100);
         dropped() > 0
     });
+    assert!(has_program(&world, program));
     let usage = guard.usage();
     assert_eq!(usage[0].process, reader.process);
     assert!(matches!(usage[0].limit, Limit::PacketsPerSecond(_)), "{usage:?}");

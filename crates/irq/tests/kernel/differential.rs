@@ -29,7 +29,12 @@ fn the_kernel_and_the_pure_ledger_agree() {
             ledger.record(&event);
         }
     };
-    for _ in 0..20 {
+    for round in 0..20 {
+        // Two rounds of which everything is told, and one of which packets are skipped.
+        match round % 3 {
+            2 => tracer.skip_packets().unwrap(),
+            _ => tracer.look_at_packets().unwrap(),
+        }
         for flow in &flows {
             flow.pass(100, 512);
         }
@@ -50,6 +55,7 @@ fn the_kernel_and_the_pure_ledger_agree() {
     for seen in ["thread", "softirq", "arrive", "deliver", "count", "poll"] {
         assert!(kinds.get(seen).is_some_and(|count| *count > 100), "{seen}: {kinds:?}");
     }
+    assert!(kinds.get("skip").is_some_and(|count| *count > 10), "{kinds:?}");
     let pure: BTreeMap<u32, Accounts> =
         ledger.cpus().map(|(cpu, accounts)| (cpu, accounts.clone())).collect();
     // Hard interrupts are taken out of the times before they are told.
@@ -79,5 +85,7 @@ fn kind(what: &What) -> &'static str {
         What::Deliver { .. } => "deliver",
         What::Count { .. } => "count",
         What::PollEnd { .. } => "poll",
+        What::Free => "free",
+        What::Skip(_) => "skip",
     }
 }

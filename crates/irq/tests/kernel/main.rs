@@ -6,4 +6,5 @@ mod harness;
 mod many;
 mod owners;
 mod reader;
+mod sample;
 mod unowned;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use onbeat_irq::guard::{Config, Rule};
+use onbeat_irq::guard::{Config, DropAt, Rule};
 use onbeat_irq::policy::{Budget, Policy, Rank, Settings};
 
 use super::reader::{Faults, Table, Value};
@@ -15,6 +15,8 @@ use super::{LoadError, Source, parse, source_of};
 const LONGEST_MS: u32 = 3_600_000;
 /// All of 1024 CPUs.
 const MOST_US_PER_SECOND: u32 = 1_024_000_000;
+
+const DROP_AT_HELP: &str = "write \"tc\", or \"xdp\" to drop in the driver where it can";
 
 const RANK_HELP: &str = "write it like \"normal\", \"nice -5\" or \"fifo 50\"";
 
@@ -56,6 +58,9 @@ pub(super) fn read(value: &Value<'_>) -> Option<Config> {
     }
     let interval = table.take("interval-ms").and_then(|value| value.number(1..=60_000_u32));
     config.interval = interval.map_or(config.interval, |ms| Duration::from_millis(u64::from(ms)));
+    let drop_at = table.take("drop-at");
+    let drop_at = drop_at.and_then(|value| parse_text::<DropAt>(&value, DROP_AT_HELP));
+    config.drop_at = drop_at.unwrap_or_default();
     config.budgets = table.items("budget").iter().filter_map(rule).collect();
     table.finish();
     Some(config)

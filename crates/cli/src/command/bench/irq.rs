@@ -1,9 +1,11 @@
 //! `onbeat bench irq`
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use onbeat_lab::bench::irq::{self, Options};
 
+use super::super::irq::one_in;
 use super::Shown;
 use crate::args::duration;
 use crate::exit::Result;
@@ -18,6 +20,7 @@ use crate::exit::Result;
 Examples:
   onbeat bench irq
   onbeat bench irq --json > irq.json
+  onbeat bench irq --sample 10
   onbeat bench irq --rounds 5 --slice 200ms --html irq.html
 
 Exit code: 0 every check holds, 1 a check failed (figures never decide), 2 it could not run (it \
@@ -34,6 +37,9 @@ pub(super) struct Irq {
     /// The CPU on which the cost is measured; the last one where it is not said
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
+    /// Look at packets for one N-th of the time, as `onbeat irq top --sample N` does
+    #[arg(long, value_name = "N", value_parser = one_in)]
+    sample: Option<NonZeroU32>,
 }
 
 impl Irq {
@@ -43,6 +49,7 @@ impl Irq {
             rounds: self.rounds.unwrap_or(usual.rounds),
             slice: self.slice.unwrap_or(usual.slice),
             cpu: self.cpu,
+            sample: self.sample,
         };
         self.shown.run(|progress| irq::run(&options, progress))
     }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::LineWriter;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant, SystemTime};
@@ -16,7 +17,7 @@ use onbeat_irq::{TICK_NS, Ticks, Tracer, host};
 use onbeat_lab::interrupt;
 use onbeat_report::Run;
 
-use super::watch::{Watch, check_interval, wait};
+use super::watch::{Watch, check_interval, one_in, wait};
 use crate::args::duration;
 use crate::exit::{Answer, Failure, Result, warn};
 
@@ -43,6 +44,11 @@ pub(super) struct Record {
     /// How finely to record
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
     interval: Duration,
+    /// Look at packets for one N-th of the time, and estimate the rest, with errors: costs less
+    ///
+    /// Without ticks, and no more finely than every 40 ms times N.
+    #[arg(long, value_name = "N", value_parser = one_in)]
+    sample: Option<NonZeroU32>,
     /// The command to run; recording stops when it ends
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -51,7 +57,7 @@ pub(super) struct Record {
 impl Record {
     pub(super) fn execute(self) -> Result {
         check_interval(self.interval)?;
-        let (tracer, ticks) = start()?;
+        let (tracer, ticks) = start(self.sample)?;
         let file = File::create(&self.output).map_err(|error| self.cannot_write(&error))?;
         let _guard = interrupt::Guard::install();
         let recorded = self.record(tracer, ticks, file);
@@ -70,17 +76,20 @@ impl Record {
             cpus: tracer.accounts()?.len() as u32,
             user_hz: host::user_hz(),
             tick_ns: ticks.is_some().then_some(TICK_NS),
+            sample_one_in: self.sample.map(NonZeroU32::get),
             irq_time_accounting: host::irq_time_accounting(),
             times: processes().map(|(process, stat)| times(process, &stat)).collect(),
             ..Begin::default()
         };
-        let mut watch = Watch::new(tracer)?;
+        let mut watch = Watch::new(tracer, self.sample)?;
+        // Each has a whole stretch in it, and so a window.
+        let interval = self.interval.max(2 * watch.stretch());
         let mut running = Running::start(&self.command)?;
         let written = |error: recording::Error| self.cannot_write(&error);
         let mut writer = Writer::begin(LineWriter::new(file), begin).map_err(written)?;
         let deadline = self.length.map(|length| Instant::now() + length);
         loop {
-            let look = watch.look(self.interval, |until| running.wait(until, deadline))?;
+            let look = watch.look(interval, |until| running.wait(until, deadline))?;
             let besides = Besides {
                 own: look.own,
                 ticks: ticks.as_mut().map(Ticks::take).transpose()?.unwrap_or_default(),
@@ -109,8 +118,12 @@ impl Record {
     }
 }
 
-/// Begins to trace; where the kernel has no clock for the paper's algorithm, without it.
-fn start() -> Result<(Tracer, Option<Ticks>)> {
+/// Begins to trace; where the kernel has no clock for the paper's algorithm, without it. That counts each
+/// packet, and so has nothing to go by where they are sampled.
+fn start(sample: Option<NonZeroU32>) -> Result<(Tracer, Option<Ticks>)> {
+    if sample.is_some() {
+        return Ok((Tracer::start_sampled()?, None));
+    }
     match Tracer::start_with_ticks() {
         Ok((tracer, ticks)) => Ok((tracer, Some(ticks))),
         Err(error) => {
@@ -216,6 +229,7 @@ mod tests {
         assert_eq!((found.length, found.interval), (None, Duration::from_millis(100)));
         let found = record("--output a.irq --for 30s --interval 1s").unwrap();
         assert_eq!((found.length, found.command.len()), (Some(Duration::from_secs(30)), 0));
+        assert_eq!(record("-o a.irq --sample 20").unwrap().sample, NonZeroU32::new(20));
         for line in ["", "--for 3s", "-o a.irq make", "-o a.irq --for 3"] {
             assert!(record(line).is_err(), "{line}");
         }

@@ -1,6 +1,7 @@
 //! `onbeat irq report`
 
 mod outcome;
+mod rows;
 
 use std::fs::File;
 use std::io::BufReader;

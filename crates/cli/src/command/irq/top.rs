@@ -5,17 +5,18 @@ mod screen;
 mod text;
 
 use std::io::{self, IsTerminal};
+use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
 use clap::builder::PossibleValuesParser;
-use onbeat_irq::charge::Accounts;
+use onbeat_irq::OwnCost;
+use onbeat_irq::charge::sample::Estimate;
 use onbeat_irq::names::Names;
 use onbeat_irq::view::{Order, Table};
-use onbeat_irq::{OwnCost, Tracer};
 use onbeat_lab::interrupt;
 use serde::Serialize;
 
-use super::watch::{Look, Watch, check_interval, wait};
+use super::watch::{Look, Watch, check_interval, one_in, start, wait};
 use crate::args::duration;
 use crate::exit::{Answer, Result};
 use crate::output::{self, Reader};
@@ -52,6 +53,9 @@ pub(super) struct Top {
     /// namespace by its inode
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+    /// Look at packets for one N-th of the time, and estimate the rest, with errors: costs less
+    #[arg(long, value_name = "N", value_parser = one_in)]
+    sample: Option<NonZeroU32>,
     /// Show each CPU by itself
     #[arg(long)]
     per_cpu: bool,
@@ -68,12 +72,12 @@ pub(super) struct Shown {
     per_cpu: bool,
 }
 
-/// What is shown: the accounts of an interval, as they are.
+/// What is shown: the accounts of an interval, completed where they are of a sample.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Picture {
     time: String,
     length_ns: u64,
-    cpus: Vec<Accounts>,
+    cpus: Vec<Estimate>,
     own: OwnCost,
     unrecorded_ns: u64,
 }
@@ -107,7 +111,7 @@ impl Top {
             device: self.device.clone(),
             per_cpu: self.per_cpu,
         };
-        let watch = Watch::new(Tracer::start()?)?;
+        let watch = Watch::new(start(self.sample)?, self.sample)?;
         if !self.json && io::stdout().is_terminal() && io::stdin().is_terminal() {
             screen::run(watch, shown, self.interval, self.count)?;
         } else {
@@ -146,14 +150,14 @@ impl Picture {
         Self {
             time: onbeat_report::rfc3339(SystemTime::now()),
             length_ns: look.interval.length_ns(),
-            cpus: look.interval.cpus,
+            cpus: look.interval.estimates(),
             own: look.own,
             unrecorded_ns: look.interval.unrecorded_ns,
         }
     }
 
-    fn table(&self, accounts: &Accounts, shown: &Shown, names: &mut Names) -> Table {
-        let mut table = Table::of(accounts, self.length_ns, names);
+    fn table(&self, estimate: &Estimate, shown: &Shown, names: &mut Names) -> Table {
+        let mut table = Table::of_estimate(estimate, self.length_ns, names);
         if let Some(device) = &shown.device {
             table.keep_device(device);
         }
@@ -163,7 +167,7 @@ impl Picture {
 
     /// The table of all CPUs together.
     fn all(&self, shown: &Shown, names: &mut Names) -> Table {
-        let mut total = Accounts::default();
+        let mut total = Estimate::default();
         self.cpus.iter().for_each(|cpu| total.add(cpu));
         self.table(&total, shown, names)
     }
@@ -171,7 +175,7 @@ impl Picture {
     /// The tables of CPUs one by one, where that is asked for.
     fn each(&self, shown: &Shown, names: &mut Names) -> Vec<CpuTable> {
         let cpus = self.cpus.iter().enumerate().filter(|_| shown.per_cpu);
-        cpus.map(|(cpu, accounts)| CpuTable { cpu, table: self.table(accounts, shown, names) })
+        cpus.map(|(cpu, estimate)| CpuTable { cpu, table: self.table(estimate, shown, names) })
             .collect()
     }
 
@@ -207,14 +211,17 @@ mod tests {
             top("--interval 250ms --count 3 --sort per-packet --device eth0 --per-cpu").unwrap();
         assert_eq!((found.interval, found.count), (Duration::from_millis(250), Some(3)));
         assert_eq!((found.sort.as_str(), found.device.as_deref()), ("per-packet", Some("eth0")));
-        assert!(found.per_cpu && !found.json);
+        assert!(found.per_cpu && !found.json && found.sample.is_none());
+        assert_eq!(top("--sample 10").unwrap().sample, NonZeroU32::new(10));
         let usual = top("").unwrap();
         assert_eq!((usual.interval, usual.sort.as_str()), (Duration::from_secs(1), "caused"));
     }
 
     #[test]
     fn what_cannot_be_is_refused() {
-        for line in ["--interval 5", "--count 0", "--sort size", "--device"] {
+        for line in
+            ["--interval 5", "--count 0", "--sort size", "--device", "--sample 1", "--sample 0.1"]
+        {
             assert!(top(line).is_err(), "{line}");
         }
         assert!(top("--interval 1ms").unwrap().execute().is_err());

@@ -1,9 +1,10 @@
 //! Looking at the ledger at intervals.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use onbeat_irq::names::Names;
-use onbeat_irq::{Interval, Meter, OwnCost, OwnWatch, Tracer};
+use onbeat_irq::{Interval, Meter, OwnCost, OwnWatch, Sampler, Tracer};
 use onbeat_lab::{clock, interrupt};
 
 use crate::exit::{Failure, Result};
@@ -21,6 +22,7 @@ const SHORTEST: Duration = Duration::from_millis(10);
 pub(super) struct Watch {
     pub(super) meter: Meter,
     pub(super) names: Names,
+    sampler: Option<Sampler>,
     own: OwnWatch,
     watched: Option<Instant>,
     due: Instant,
@@ -35,10 +37,12 @@ pub(super) struct Look {
 }
 
 impl Watch {
-    pub(super) fn new(tracer: Tracer) -> Result<Self> {
+    /// Of a tracer that samples where `sample` says how much.
+    pub(super) fn new(tracer: Tracer, sample: Option<NonZeroU32>) -> Result<Self> {
         let meter = Meter::new(tracer);
         let own = OwnWatch::new()?;
-        Ok(Self { meter, names: Names::new(), own, watched: None, due: Instant::now() })
+        let sampler = sample.map(Sampler::new).transpose()?;
+        Ok(Self { meter, names: Names::new(), sampler, own, watched: None, due: Instant::now() })
     }
 
     /// Waits for the end of an interval, and looks. `wait` waits until an instant, and returns false
@@ -55,11 +59,11 @@ impl Watch {
         if self.watched.is_none_or(|at| at + WATCHED_EVERY <= begun + length / 2) {
             self.watched = Some(begun);
             self.own.begin(self.meter.tracer())?;
-            on = wait(self.due.min(begun + WATCHED_LEAST.max(length / WATCHED)))?;
+            on = self.wait(self.due.min(begun + self.watched(length)), &mut wait)?;
             self.own.end(self.meter.tracer())?;
         }
         if on {
-            on = wait(self.due)?;
+            on = self.wait(self.due, &mut wait)?;
         }
         if !on {
             // Nothing is added any more while the last look is taken.
@@ -67,11 +71,46 @@ impl Watch {
         }
         let mut interval = self.meter.look()?;
         self.names.refresh();
-        for accounts in &mut interval.cpus {
-            accounts.resolve(|cookie| self.meter.tracer().owner(cookie));
-        }
+        interval.resolve(|cookie| self.meter.tracer().owner(cookie));
         let own = self.own.cost(interval.length_ns())?;
         Ok(Look { interval, own, last: !on })
+    }
+
+    fn wait(
+        &mut self,
+        until: Instant,
+        wait: &mut impl FnMut(Instant) -> Result<bool>,
+    ) -> Result<bool> {
+        match &mut self.sampler {
+            Some(sampler) => sampler.wait(&mut self.meter, until, wait),
+            None => wait(until),
+        }
+    }
+
+    /// How long packets are skipped and looked at in turn; nothing where all are looked at.
+    pub(super) fn stretch(&self) -> Duration {
+        self.sampler.as_ref().map_or(Duration::ZERO, Sampler::stretch)
+    }
+
+    /// How long the ledger's own programs are watched: of one that samples for a window and all around it.
+    fn watched(&self, length: Duration) -> Duration {
+        WATCHED_LEAST.max(length / WATCHED).max(self.stretch())
+    }
+}
+
+/// A tracer that samples, or one that does not.
+pub(super) fn start(sample: Option<NonZeroU32>) -> Result<Tracer> {
+    Ok(if sample.is_some() { Tracer::start_sampled()? } else { Tracer::start()? })
+}
+
+/// What `--sample N` takes.
+pub(in crate::command) fn one_in(text: &str) -> std::result::Result<NonZeroU32, String> {
+    const MOST: u32 = 1000;
+    match text.parse() {
+        Ok(n @ 2..=MOST) => Ok(NonZeroU32::new(n).expect("it is at least 2")),
+        _ => Err(format!(
+            "give a whole number from 2 to {MOST}: packets are looked at for one N-th of the time"
+        )),
     }
 }
 

@@ -5,12 +5,13 @@
 
 use std::time::Instant;
 
-use onbeat_irq::Tracer;
+use onbeat_irq::charge::sample::Estimate;
 use onbeat_irq::charge::{Accounts, Amount, Cause};
 use onbeat_report::Progress;
 
 use super::Options;
 use super::flow::{Flow, Packets};
+use super::ledger::Ledger;
 use super::reader::Reader;
 use super::rig::{Cable, Rig};
 use crate::{Result, interrupt};
@@ -45,6 +46,8 @@ pub(super) struct Shares {
     pub(super) truth: f64,
     /// What was charged to both beside what the threads ran.
     pub(super) of_run_time: f64,
+    /// The standard error that the ledger states of what it charged, where it sampled.
+    pub(super) standard_error: Option<f64>,
 }
 
 impl Shares {
@@ -67,16 +70,14 @@ fn cases() -> Vec<Case> {
 pub(super) fn measure(options: &Options, progress: &mut Progress) -> Result<Vec<Case>> {
     let rig = Rig::new()?;
     let cables = [rig.lay(0, true)?, rig.lay(1, true)?];
-    let mut tracer = Tracer::start()?;
-    // A reader that is started while the programs are attached holds them there beyond a stop.
-    tracer.stop();
+    let mut ledger = Ledger::new(options.sample)?;
     let mut cases = cases();
     for round in 0..options.rounds {
         for case in &mut cases {
             progress.update(|| {
                 format!("accuracy, round {} of {}: {}", round + 1, options.rounds, case.name)
             });
-            let found = case.round(&rig, &cables, &mut tracer, options)?;
+            let found = case.round(&rig, &cables, &mut ledger, options)?;
             case.rounds.push(found);
         }
     }
@@ -102,14 +103,14 @@ impl Case {
         &self,
         rig: &Rig,
         cables: &[Cable; 2],
-        tracer: &mut Tracer,
+        ledger: &mut Ledger,
         options: &Options,
     ) -> Result<Round> {
         let [(first, _), (second, _)] = self.flows;
         let apart = [Flow::new(rig, &cables[0], first)?, Flow::new(rig, &cables[1], second)?];
         let together = [Flow::new(rig, &cables[0], first)?, Flow::new(rig, &cables[0], second)?];
-        let apart = self.pass(&apart, cables, tracer, options)?;
-        let together = self.pass(&together, cables, tracer, options)?;
+        let apart = self.pass(&apart, cables, ledger, options)?;
+        let together = self.pass(&together, cables, ledger, options)?;
 
         let truth = share(apart.ran_ns[0] as f64, apart.ran_ns[1] as f64);
         // A turn of the flows costs what it did apart.
@@ -119,6 +120,7 @@ impl Case {
             charged: share(pass.charged[0].ns as f64, pass.charged[1].ns as f64),
             truth,
             of_run_time: charged_ns(pass) as f64 / ran_ns.max(1) as f64,
+            standard_error: pass.standard_error,
         };
         let both = [&apart, &together];
         let charged = both.iter().flat_map(|pass| pass.charged.iter().zip(self.flows));
@@ -137,34 +139,28 @@ impl Case {
         &self,
         flows: &[Flow; 2],
         cables: &[Cable; 2],
-        tracer: &mut Tracer,
+        ledger: &mut Ledger,
         options: &Options,
     ) -> Result<Pass> {
         let mut readers = [Reader::start(&flows[0])?, Reader::start(&flows[1])?];
         // Hosts know each other's addresses, and the ledger whose the sockets are.
-        tracer.resume()?;
-        self.turn(flows, &mut readers)?;
-        // Nothing is added while the accounts are read.
-        tracer.stop();
-        let before = tracer.accounts()?;
-        tracer.resume()?;
+        ledger.during(|| self.turn(flows, &mut readers))?;
         let ran_ns = || Ok::<_, crate::Error>([cables[0].ran_ns()?, cables[1].ran_ns()?]);
         let ran_before = ran_ns()?;
-        let (begun, mut turns) = (Instant::now(), 0);
-        while begun.elapsed() < options.slice || turns == 0 {
-            interrupt::check()?;
-            self.turn(flows, &mut readers)?;
-            turns += 1;
-        }
-        let ran = ran_ns()?;
-        tracer.stop();
-        let cpus: Vec<Accounts> =
-            tracer.accounts()?.iter().zip(&before).map(|(now, then)| now.since(then)).collect();
-        let mut total = Accounts::default();
+        let ((turns, ran), cpus) = ledger.during(|| {
+            let (begun, mut turns) = (Instant::now(), 0);
+            while begun.elapsed() < options.slice || turns == 0 {
+                interrupt::check()?;
+                self.turn(flows, &mut readers)?;
+                turns += 1;
+            }
+            Ok((turns, ran_ns()?))
+        })?;
+        let mut total = Estimate::default();
         cpus.iter().for_each(|cpu| total.add(cpu));
         let charged = |of: &Reader| {
             let mut sum = Amount::default();
-            for (cause, amount) in &total.caused {
+            for (cause, amount) in &total.accounts.caused {
                 if matches!(cause, Cause::Process { process, .. } if *process == of.process) {
                     sum.ns += amount.ns;
                     sum.packets += amount.packets;
@@ -178,7 +174,8 @@ impl Case {
             charged: [charged(&readers[0]), charged(&readers[1])],
             ran_ns: [ran[0] - ran_before[0], ran[1] - ran_before[1]],
             small_packets: turns * small_per_turn * super::flow::BATCH as u64,
-            imbalance: cpus.iter().map(imbalance).fold(0.0, f64::max),
+            imbalance: cpus.iter().map(|cpu| imbalance(&cpu.accounts)).fold(0.0, f64::max),
+            standard_error: standard_error(&total, &readers[0]),
         })
     }
 
@@ -205,6 +202,17 @@ struct Pass {
     ran_ns: [u64; 2],
     small_packets: u64,
     imbalance: f64,
+    standard_error: Option<f64>,
+}
+
+/// Of the first flow's share, as the ledger states it: of all time of polls, which is both flows'.
+fn standard_error(total: &Estimate, of: &Reader) -> Option<f64> {
+    let is_its =
+        |cause: &&Cause| matches!(cause, Cause::Process { process, .. } if *process == of.process);
+    let error_ns =
+        total.accounts.caused.keys().filter(is_its).filter_map(|cause| total.error(cause));
+    let all_ns = (total.looked_at_ns + total.skipped_ns) as f64;
+    total.is_sampled().then(|| error_ns.map(|error| error.ns).sum::<f64>() / all_ns)
 }
 
 fn share(first: f64, second: f64) -> f64 {

@@ -5,18 +5,20 @@
 //!         "s1" 10.9.1.1 ------- "r1" 10.9.1.2                 whose own run time is the truth
 //! ```
 //!
-//! `rig` builds that, `reader` is a process that reads a flow, `flow` what goes over it; `accuracy` and
-//! `overhead` measure, and `figures` makes the result.
+//! `rig` builds that, `reader` is a process that reads a flow, `flow` what goes over it, `ledger` what is
+//! measured; `accuracy` and `overhead` measure, and `figures` makes the result.
 
 mod accuracy;
 mod figures;
 mod flow;
+mod ledger;
 mod overhead;
 mod reader;
 mod rig;
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use onbeat_report::{Outcome, Progress, Run};
@@ -33,11 +35,13 @@ pub struct Options {
     pub slice: Duration,
     /// The CPU on which the overhead is measured; the last one where it is not said.
     pub cpu: Option<usize>,
+    /// The ledger of a sample: packets are looked at for one part in so many of the time.
+    pub sample: Option<NonZeroU32>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { rounds: 15, slice: Duration::from_millis(500), cpu: None }
+        Self { rounds: 15, slice: Duration::from_millis(500), cpu: None, sample: None }
     }
 }
 

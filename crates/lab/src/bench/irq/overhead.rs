@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use onbeat_irq::Tracer;
 use onbeat_irq::statistics::{Runs, Statistics};
 use onbeat_report::Progress;
 
 use super::super::cpu::Cpus;
 use super::Options;
 use super::flow::{BATCH, Flow, Packets};
+use super::ledger::Ledger;
 use super::rig::{Cable, Rig};
 use crate::{Result, interrupt};
 
@@ -45,8 +45,7 @@ pub(super) fn measure(
 ) -> Result<Vec<Case>> {
     let rig = Rig::new()?;
     let mut cases = Vec::new();
-    let mut tracer = Tracer::start()?;
-    tracer.stop();
+    let mut ledger = Ledger::new(options.sample)?;
     for (number, name, threaded) in [(0, "threaded NAPI", true), (1, "softirq", false)] {
         let cable = rig.lay(number, threaded)?;
         cable.pin(cpus.measured)?;
@@ -59,25 +58,22 @@ pub(super) fn measure(
             // Neither is always the first.
             let pair = if round % 2 == 0 {
                 let without = bed.rate(options)?.0;
-                (bed.rate_with(&mut tracer, options)?, without)
+                (bed.rate_with(&mut ledger, options)?, without)
             } else {
-                let with = bed.rate_with(&mut tracer, options)?;
+                let with = bed.rate_with(&mut ledger, options)?;
                 (with, bed.rate(options)?.0)
             };
             rounds.push(pair);
         }
-        let (programs, packets) = bed.programs(&mut tracer, options)?;
+        let (programs, packets) = bed.programs(&mut ledger, options)?;
         cases.push(Case { name, rounds, programs, packets });
     }
     Ok(cases)
 }
 
 impl Bed<'_> {
-    fn rate_with(&self, tracer: &mut Tracer, options: &Options) -> Result<Rate> {
-        tracer.resume()?;
-        let rate = self.rate(options);
-        tracer.stop();
-        Ok(rate?.0)
+    fn rate_with(&self, ledger: &mut Ledger, options: &Options) -> Result<Rate> {
+        Ok(ledger.during(|| self.rate(options))?.0.0)
     }
 
     /// Passes packets for a slice; how fast, and how many.
@@ -105,15 +101,13 @@ impl Bed<'_> {
     /// What each program takes, in a round of its own: counting costs, too.
     fn programs(
         &self,
-        tracer: &mut Tracer,
+        ledger: &mut Ledger,
         options: &Options,
     ) -> Result<(Vec<(String, Runs)>, u64)> {
         let _statistics = Statistics::enable()?;
-        tracer.resume()?;
-        let before = tracer.runs()?;
-        let (_, packets) = self.rate(options)?;
-        let after = tracer.runs()?;
-        tracer.stop();
+        let before = ledger.runs()?;
+        let ((_, packets), _) = ledger.during(|| self.rate(options))?;
+        let after = ledger.runs()?;
         let since = after.into_iter().zip(before);
         Ok((since.map(|((name, now), (_, then))| (name, now.since(then))).collect(), packets))
     }

@@ -6,6 +6,8 @@ use onbeat_irq::view::{Names, Table};
 use onbeat_report::figure::Figures;
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, TimeSeries};
 
+use super::rows::Rows;
+
 /// Rows of a table at most; who has less than all of these hardly matters.
 const ROWS: usize = 100;
 
@@ -16,9 +18,10 @@ const MISSING_PERCENT: f64 = 1.0;
 const JUDGED_FROM_NS: u64 = 50_000_000;
 
 pub(super) fn of(mut summary: Summary, lines: &Timelines) -> Outcome {
-    let total = summary.total();
+    let estimate = summary.estimate();
+    let total = &estimate.accounts;
     let length_ns = summary.length_ns;
-    let table = Table::of(&total, length_ns, &mut summary);
+    let table = Table::of_estimate(&estimate, length_ns, &mut summary);
     let conditions = summary.end.as_ref().map(|end| end.conditions.clone()).unwrap_or_default();
     let mut outcome = Outcome {
         name: "irq-recording".into(),
@@ -111,6 +114,9 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
              the end {interrupts} packets had room",
             tick_ns / 1_000_000
         )),
+        (None, _) if summary.begin.sample_one_in.is_some() => {
+            notes.push("by ticks: not in a sampled recording, since it counts each packet".into());
+        }
         (Some(_), None) => notes.push("by ticks: no packet was handled".into()),
         (None, _) => notes.push("by ticks: this kernel had no clock for it".into()),
     }
@@ -118,6 +124,16 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
         "times of the kernel are in its clock ticks; of who ended in between, those at the look before"
             .into(),
     );
+    if let Some(sample) = table.sample {
+        let all_ns = sample.looked_at_ns + sample.skipped_ns;
+        notes.push(format!(
+            "packets were looked at in {:.1} % of the time of all polls, in {} windows at random: what \
+             was caused is estimated from these, with one standard error (docs/irq.md); what was \
+             suffered, and the time of each CPU, is measured",
+            percent_of(sample.looked_at_ns, all_ns),
+            sample.windows
+        ));
+    }
     let rows = table.processes.len();
     if rows > ROWS {
         notes.push(format!("{rows} processes took part; tables show the first {ROWS}"));
@@ -126,86 +142,108 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
 }
 
 fn share(ns: u64, length_ns: u64) -> Measurement {
-    Measurement::new("% of a CPU", ns as f64 / length_ns.max(1) as f64 * 100.0)
+    Measurement::new("% of a CPU", percent_of(ns, length_ns))
+}
+
+fn percent_of(ns: u64, of_ns: u64) -> f64 {
+    ns as f64 / of_ns.max(1) as f64 * 100.0
 }
 
 fn processes(table: &Table) -> Counters {
-    let mut counters = Counters::new([
-        ("pid", ""),
-        ("command", ""),
-        ("control group", ""),
-        ("container", ""),
-        ("caused", "ns"),
-        ("suffered", "ns"),
-        ("packets", ""),
-        ("per packet", "ns"),
-    ]);
+    let mut rows = Rows::new(
+        table,
+        [
+            ("pid", ""),
+            ("command", ""),
+            ("control group", ""),
+            ("container", ""),
+            ("caused", "ns"),
+            ("suffered", "ns"),
+            ("packets", ""),
+            ("per packet", "ns"),
+        ],
+    );
     for row in table.processes.iter().take(ROWS) {
         let text = |text: &Option<String>| Cell::from(text.clone().unwrap_or_default());
-        counters.row([
-            Cell::from(row.pid.to_string()),
-            text(&row.command),
-            text(&row.cgroup),
-            text(&row.container),
-            row.caused_ns.into(),
-            row.suffered_ns.into(),
-            row.packets.into(),
-            per_packet(row.ns_per_packet),
-        ]);
+        rows.row(
+            [
+                Cell::from(row.pid.to_string()),
+                text(&row.command),
+                text(&row.cgroup),
+                text(&row.container),
+                row.caused_ns.into(),
+                row.suffered_ns.into(),
+                row.packets.into(),
+                per_packet(row.ns_per_packet),
+            ],
+            row.standard_error,
+        );
     }
-    counters
+    rows.counters
 }
 
 fn devices(table: &Table) -> Counters {
-    let mut counters = Counters::new([
-        ("pid", ""),
-        ("command", ""),
-        ("device", ""),
-        ("direction", ""),
-        ("time", "ns"),
-        ("packets", ""),
-        ("per packet", "ns"),
-    ]);
+    let mut rows = Rows::new(
+        table,
+        [
+            ("pid", ""),
+            ("command", ""),
+            ("device", ""),
+            ("direction", ""),
+            ("time", "ns"),
+            ("packets", ""),
+            ("per packet", "ns"),
+        ],
+    );
     let parts =
         table.processes.iter().flat_map(|row| row.parts.iter().map(move |part| (row, part)));
     for (row, part) in parts.take(ROWS) {
         let per = (part.packets != 0).then(|| part.ns as f64 / part.packets as f64);
-        counters.row([
-            Cell::from(row.pid.to_string()),
-            row.command.clone().unwrap_or_default().into(),
-            part.device.as_str().into(),
-            part.direction.name().into(),
-            part.ns.into(),
-            part.packets.into(),
-            per_packet(per),
-        ]);
+        rows.row(
+            [
+                Cell::from(row.pid.to_string()),
+                row.command.clone().unwrap_or_default().into(),
+                part.device.as_str().into(),
+                part.direction.name().into(),
+                part.ns.into(),
+                part.packets.into(),
+                per_packet(per),
+            ],
+            part.standard_error,
+        );
     }
-    counters
+    rows.counters
 }
 
 fn unowned(table: &Table) -> Counters {
-    let mut counters = Counters::new([
-        ("spent for", ""),
-        ("reason", ""),
-        ("device", ""),
-        ("to", ""),
-        ("time", "ns"),
-        ("packets", ""),
-        ("per packet", "ns"),
-    ]);
+    let mut rows = Rows::new(
+        table,
+        [
+            ("spent for", ""),
+            ("reason", ""),
+            ("device", ""),
+            ("to", ""),
+            ("time", "ns"),
+            ("packets", ""),
+            ("per packet", "ns"),
+        ],
+    );
     for row in table.unowned.iter().take(ROWS) {
         let text = |text: &Option<String>| Cell::from(text.clone().unwrap_or_default());
-        counters.row([
-            Cell::from(row.class),
-            text(&row.reason),
-            text(&row.device),
-            text(&row.to),
-            row.ns.into(),
-            row.packets.into(),
-            per_packet(row.ns_per_packet),
-        ]);
+        rows.row(
+            [
+                Cell::from(row.class),
+                text(&row.reason),
+                text(&row.device),
+                text(&row.to),
+                row.ns.into(),
+                row.packets.into(),
+                per_packet(row.ns_per_packet),
+            ],
+            row.standard_error,
+        );
     }
-    counters
+    rows.counters
 }
 
 fn ran_on(table: &Table) -> Counters {
@@ -270,7 +308,8 @@ fn cpus(summary: &Summary) -> Counters {
         ("hard interrupts", "ns"),
         ("missing", "ns"),
     ]);
-    for (cpu, accounts) in &summary.cpus {
+    for (cpu, estimate) in summary.estimates() {
+        let accounts = estimate.accounts;
         counters.row([
             Cell::from(cpu.to_string()),
             accounts.measured_ns.into(),

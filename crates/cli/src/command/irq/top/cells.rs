@@ -1,5 +1,6 @@
 //! The table's cells as text, for lines and for the screen.
 
+use onbeat_irq::charge::sample::StandardError;
 use onbeat_irq::view::{ProcessRow, Table, UnownedRow};
 use onbeat_report::format;
 use onbeat_report::table::Align;
@@ -36,9 +37,9 @@ pub(super) fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
     let mut lines = vec![[
         row.pid.to_string(),
         command(row),
-        share(row.caused_ns, length_ns),
+        estimate(row.caused_ns, length_ns, row.standard_error),
         share(row.suffered_ns, length_ns),
-        count(row.packets),
+        estimated_count(row.packets, row.standard_error),
         per_packet(row.ns_per_packet),
         first.unwrap_or_default(),
         group(row),
@@ -51,9 +52,9 @@ pub(super) fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
             [
                 String::new(),
                 String::new(),
-                share(part.ns, length_ns),
+                estimate(part.ns, length_ns, part.standard_error),
                 String::new(),
-                count(part.packets),
+                estimated_count(part.packets, part.standard_error),
                 per_packet(per),
                 format!("  {} {}", part.device, part.direction.name()),
                 String::new(),
@@ -76,7 +77,8 @@ pub(super) fn unowned(row: &UnownedRow, length_ns: u64) -> [String; 5] {
         }
         _ => String::new(),
     };
-    let (time, packets) = (share(row.ns, length_ns), count(row.packets));
+    let time = estimate(row.ns, length_ns, row.standard_error);
+    let packets = estimated_count(row.packets, row.standard_error);
     [class, time, packets, per_packet(row.ns_per_packet), device]
 }
 
@@ -102,6 +104,14 @@ pub(super) fn summary(table: &Table, picture: &Picture) -> String {
         of(ran.napi_threads_ns),
         of(table.hardirq_ns),
     );
+    if let Some(sample) = table.sample {
+        let all_ns = sample.looked_at_ns + sample.skipped_ns;
+        text += &format!(
+            "; packets looked at in {} of the time, in {} windows; \u{b1} is one standard error",
+            share(sample.looked_at_ns, all_ns),
+            sample.windows,
+        );
+    }
     if picture.unrecorded_ns > 0 {
         text += &format!("; no room in the table for {}", of(picture.unrecorded_ns));
     }
@@ -130,6 +140,27 @@ fn share(ns: u64, length_ns: u64) -> String {
     format::percent(ns as f64 / length_ns.max(1) as f64)
 }
 
+/// With its error, where it has one that shows.
+fn estimate(ns: u64, length_ns: u64, error: Option<StandardError>) -> String {
+    let text = share(ns, length_ns);
+    match error {
+        Some(error) if error.ns > 0.0 => {
+            format!("{text} \u{b1}{}", format::percent(error.ns / length_ns.max(1) as f64))
+        }
+        _ => text,
+    }
+}
+
+fn estimated_count(packets: u64, error: Option<StandardError>) -> String {
+    let text = count(packets);
+    match error {
+        Some(error) if error.packets >= 0.5 => {
+            format!("{text} \u{b1}{}", count(error.packets.round() as u64))
+        }
+        _ => text,
+    }
+}
+
 fn count(packets: u64) -> String {
     format::integer(i64::try_from(packets).unwrap_or(i64::MAX))
 }
@@ -144,7 +175,8 @@ mod tests {
     use onbeat_irq::view::{Direction, Part};
 
     fn part(device: &str, ns: u64, packets: u64) -> Part {
-        Part { device: device.into(), direction: Direction::Rx, ns, packets }
+        let standard_error = None;
+        Part { device: device.into(), direction: Direction::Rx, ns, packets, standard_error }
     }
 
     #[test]
@@ -171,6 +203,16 @@ mod tests {
         assert_eq!(lines.len(), 3);
         assert_eq!((lines[0][1].as_str(), lines[0][6].as_str()), ("srv (ended)", "2 devices"));
         assert_eq!((lines[2][6].as_str(), lines[0][7].as_str()), ("  eth1 rx", "/a"));
+    }
+
+    #[test]
+    fn what_is_estimated_says_how_far_off_it_may_be() {
+        let error = |ns, packets| Some(StandardError { ns, packets });
+        assert_eq!(estimate(250, 1000, error(5.0, 0.0)), "25.0 % \u{b1}0.5 %");
+        assert_eq!(estimate(250, 1000, error(0.0, 0.0)), "25.0 %");
+        assert_eq!(estimate(250, 1000, None), "25.0 %");
+        assert_eq!(estimated_count(1000, error(0.0, 12.4)), format!("{} \u{b1}12", count(1000)));
+        assert_eq!(estimated_count(7, error(0.0, 0.2)), "7");
     }
 
     #[test]

@@ -230,6 +230,7 @@ fn grid<const N: usize>(
 
 #[cfg(test)]
 mod tests {
+    use onbeat_irq::charge::sample::{Estimate, Sample};
     use onbeat_irq::charge::{Accounts, Amount, Cause, Device, Process};
     use onbeat_irq::view::Order;
     use ratatui::Terminal;
@@ -298,7 +299,11 @@ mod tests {
             measured_ns: 400,
             ..Accounts::default()
         };
-        screen.picture = Picture { length_ns: 1000, cpus: vec![accounts], ..Picture::default() };
+        screen.picture = Picture {
+            length_ns: 1000,
+            cpus: vec![Estimate::of(&accounts, &Sample::default())],
+            ..Picture::default()
+        };
         let text = drawn(&mut screen, 120, 20);
         let line = text.lines().find(|line| line.contains("4000001")).expect(&text);
         assert!(line.contains("(ended)") && line.contains("40.0 %") && line.contains("200 ns"));

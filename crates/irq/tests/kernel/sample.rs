@@ -1,0 +1,138 @@
+//! Packets looked at in windows only.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use onbeat_irq::charge::sample::Estimate;
+use onbeat_irq::charge::{Cause, Class};
+use onbeat_irq::statistics::Statistics;
+use onbeat_irq::{Error, Meter, Sampler, Tracer};
+
+use crate::harness::{World, assert_balanced, caused, possible, this_process, total};
+use crate::reader::Reader;
+
+/// The time of all polls is there, and packets are charged in the windows alone.
+#[test]
+fn packets_are_charged_in_windows_and_time_always() {
+    if !possible() {
+        return;
+    }
+    let world = World::new(true);
+    let flow = world.flow();
+    let mut tracer = Tracer::start_sampled().unwrap();
+    flow.pass(200, 100);
+    world.rest();
+    tracer.look_at_packets().unwrap();
+    flow.pass(1000, 100);
+    world.rest();
+    tracer.skip_packets().unwrap();
+    flow.pass(500, 100);
+    world.rest();
+    tracer.stop();
+
+    let accounts = total(&tracer);
+    assert_balanced(&accounts);
+    assert_eq!(caused(&accounts, this_process(), world.device()).packets, 1000);
+    let skipped = accounts.caused[&Cause::Unowned(Class::Unsampled(world.device()))];
+    // The hosts may have asked for each other's addresses as well.
+    assert!(skipped.packets >= 700, "{:?}", accounts.caused);
+    assert!(skipped.ns > 0);
+}
+
+/// What costs nothing while packets are skipped is what is not attached.
+#[test]
+fn programs_at_packets_do_not_run_outside_of_windows() {
+    if !possible() {
+        return;
+    }
+    let world = World::new(true);
+    let flow = world.flow();
+    let mut tracer = Tracer::start_sampled().unwrap();
+    let _statistics = Statistics::enable().unwrap();
+    let runs = |tracer: &Tracer, program: &str| {
+        let runs = tracer.runs().unwrap();
+        runs.into_iter().find(|(name, _)| name == program).unwrap().1.count
+    };
+    const AT_PACKETS: [&str; 3] =
+        ["on_netif_receive_skb", "on_sk_data_ready", "on_sock_recv_length"];
+    for _ in 0..2 {
+        let before = AT_PACKETS.map(|program| runs(&tracer, program));
+        let polls = runs(&tracer, "on_napi_poll");
+        flow.pass(100, 100);
+        assert_eq!(AT_PACKETS.map(|program| runs(&tracer, program)), before);
+        assert!(runs(&tracer, "on_napi_poll") > polls);
+        tracer.look_at_packets().unwrap();
+        flow.pass(100, 100);
+        let in_window = AT_PACKETS.map(|program| runs(&tracer, program));
+        assert!(in_window.iter().zip(before).all(|(now, then)| *now >= then + 100));
+        tracer.skip_packets().unwrap();
+    }
+}
+
+/// Windows come by themselves; what they leave out is estimated, and says how well.
+#[test]
+fn a_sampler_has_windows_and_errors() {
+    if !possible() {
+        return;
+    }
+    let world = World::new(true);
+    let flow = world.flow();
+    let over = AtomicBool::new(false);
+    let mut meter = Meter::new(Tracer::start_sampled().unwrap());
+    let estimate = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                flow.pass(100, 100);
+            }
+        });
+        let mut sampler = Sampler::new(NonZeroU32::new(3).unwrap()).unwrap();
+        let mut windows = 0;
+        let wait = |until: Instant| {
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            windows += 1;
+            // Each has a pause before it.
+            Ok::<_, Error>(windows < 20)
+        };
+        let waited = sampler.wait(&mut meter, Instant::now() + Duration::from_secs(60), wait);
+        over.store(true, Ordering::Relaxed);
+        assert!(!waited.unwrap());
+        meter.stop();
+        let mut interval = meter.look().unwrap();
+        interval.resolve(|cookie| meter.tracer().owner(cookie));
+        let mut total = Estimate::default();
+        interval.estimates().iter().for_each(|cpu| total.add(cpu));
+        assert_balanced(&total.accounts);
+        assert_eq!(total.accounts.measured_ns, interval.total().measured_ns);
+        total
+    });
+    assert_eq!(estimate.windows, 10);
+    assert!(estimate.looked_at_ns > 0 && estimate.skipped_ns > 0, "{estimate:?}");
+    let cause = Cause::Process { process: this_process(), device: world.device() };
+    let error = estimate.error(&cause).expect("there were windows enough");
+    assert!(estimate.accounts.caused[&cause].packets > 0);
+    assert!(error.ns > 0.0 && error.ns.is_finite() && error.packets > 0.0, "{error:?}");
+}
+
+/// A process that was forked while programs were attached keeps them attached: they must not come a
+/// second time.
+#[test]
+fn who_holds_the_programs_still_has_nothing_counted_twice() {
+    if !possible() {
+        return;
+    }
+    let world = World::new(true);
+    let flow = world.flow();
+    let of_child = world.flow();
+    let mut tracer = Tracer::start().unwrap();
+    let child = Reader::of(&of_child.reader);
+    tracer.stop();
+    tracer.resume().unwrap();
+    flow.pass(300, 100);
+    world.rest();
+    tracer.stop();
+    let accounts = total(&tracer);
+    assert_eq!(caused(&accounts, this_process(), world.device()).packets, 300);
+    assert_balanced(&accounts);
+    drop(child);
+}

@@ -1,0 +1,81 @@
+//! The ledger while something is measured.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use onbeat_irq::charge::sample::Estimate;
+use onbeat_irq::statistics::Runs;
+use onbeat_irq::{Meter, Sampler, Tracer};
+
+use crate::Result;
+
+/// Longer than anything is measured.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The ledger, of all packets or of a sample.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    meter: Meter,
+    sampler: Option<Sampler>,
+}
+
+impl Ledger {
+    /// Ready, but not kept yet.
+    pub(super) fn new(sample: Option<NonZeroU32>) -> Result<Self> {
+        let tracer = match sample {
+            Some(_) => Tracer::start_sampled()?,
+            None => Tracer::start()?,
+        };
+        let mut meter = Meter::new(tracer);
+        meter.stop();
+        meter.look()?;
+        Ok(Self { meter, sampler: sample.map(Sampler::new).transpose()? })
+    }
+
+    /// Keeps it while something is done: what came of that, and the accounts of each CPU.
+    pub(super) fn during<T>(
+        &mut self,
+        what: impl FnOnce() -> Result<T>,
+    ) -> Result<(T, Vec<Estimate>)> {
+        self.meter.resume()?;
+        let Self { meter, sampler } = self;
+        let done = match sampler {
+            Some(sampler) => while_sampling(meter, sampler, what),
+            None => what(),
+        };
+        self.meter.stop();
+        let mut interval = self.meter.look()?;
+        interval.resolve(|cookie| self.meter.tracer().owner(cookie));
+        Ok((done?, interval.estimates()))
+    }
+
+    /// As [`Tracer::runs`].
+    pub(super) fn runs(&self) -> Result<Vec<(String, Runs)>> {
+        Ok(self.meter.tracer().runs()?)
+    }
+}
+
+fn while_sampling<T>(
+    meter: &mut Meter,
+    sampler: &mut Sampler,
+    what: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            sampler.wait(meter, Instant::now() + LONG, |until| {
+                while !over.load(Ordering::Relaxed) && Instant::now() < until {
+                    thread::park_timeout(until.saturating_duration_since(Instant::now()));
+                }
+                Ok::<_, crate::Error>(!over.load(Ordering::Relaxed))
+            })
+        });
+        let done = what();
+        over.store(true, Ordering::Relaxed);
+        thread.thread().unpark();
+        thread.join().expect("it does not panic")?;
+        done
+    })
+}
