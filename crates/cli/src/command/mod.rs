@@ -8,6 +8,7 @@ mod down;
 mod irq;
 mod lab;
 mod man;
+mod powerlink;
 mod reload;
 mod reset;
 mod restored;
@@ -32,6 +33,7 @@ pub(crate) enum Command {
     Down(down::Arguments),
     Irq(irq::Arguments),
     Delay(delay::Arguments),
+    Powerlink(powerlink::Arguments),
     Lab(lab::Arguments),
     Bench(bench::Arguments),
     Completions(completions::Arguments),
@@ -58,6 +60,7 @@ impl Command {
             Command::Down(arguments) => arguments.execute(),
             Command::Irq(arguments) => arguments.execute(),
             Command::Delay(arguments) => arguments.execute(),
+            Command::Powerlink(arguments) => arguments.execute(),
             Command::Lab(arguments) => arguments.execute(),
             Command::Bench(arguments) => arguments.execute(),
             Command::Completions(arguments) => arguments.execute(),
