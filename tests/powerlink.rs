@@ -2,18 +2,21 @@
 //!
 //! ```text
 //!  captures of a real network, as files and live:   talker eth0 --- eth0 onbeat powerlink sniff
+//!  nodes of the program:                            onbeat powerlink mn --- cn onbeat powerlink cn
 //! ```
 
 mod common;
 
-use std::process::Stdio;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use common::json::{can_validate, validate};
 use common::{program, run, wait_for};
 use onbeat_delay::capture::Reader;
-use onbeat_lab::traffic::PacketSocket;
+use onbeat_lab::traffic::{PacketSocket, Receiver};
 use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_wire::powerlink::{Body, Message, NmtState};
 use serde_json::Value;
 
 /// A capture of a network of the reference stack.
@@ -105,10 +108,10 @@ fn a_live_bus_is_told() {
         handle.set_up("eth0").unwrap();
     }
     talker.wait_carrier("eth0", common::BOUND).unwrap();
-    let mut sniff = std::process::Command::new(program());
-    sniff.args(["powerlink", "sniff", "eth0", "--json"]);
+    let mut sniff = Command::new(program());
+    sniff.args(["powerlink", "sniff", "eth0", "--frames"]);
     sniff.stdin(Stdio::null()).stdout(Stdio::piped());
-    let sniff = listener.namespace().start_in(&mut sniff).spawn().unwrap();
+    let mut sniff = listener.namespace().start_in(&mut sniff).spawn().unwrap();
     // Its socket is there once the kernel lists it.
     let sockets = format!("/proc/{}/net/packet", sniff.id());
     wait_for("its socket", || {
@@ -118,21 +121,111 @@ fn a_live_bus_is_told() {
     let socket = PacketSocket::sender(talker.namespace(), "eth0").unwrap();
     let file = std::fs::File::open(capture("boot-1cn-mandatory")).unwrap();
     let mut reader = Reader::new(file).unwrap();
+    let mut sent = 0;
     while let Some(packet) = reader.next_packet().unwrap() {
         socket.send(packet.octets).unwrap();
+        sent += 1;
     }
-    // What was sent is in its socket's buffer; Ctrl-C before it took all would lose some.
-    let waiting = || {
-        let text = std::fs::read_to_string(&sockets).unwrap();
-        let line = text.lines().nth(1).expect("its socket").to_owned();
-        line.split_whitespace().nth(6).expect("octets that wait").to_owned()
-    };
-    wait_for("all frames taken", || waiting() == "0");
+    let mut lines = BufReader::new(sniff.stdout.take().unwrap()).lines();
+    let told = lines.by_ref().take(sent).map(Result::unwrap).filter(|line| line.contains(" -> "));
+    assert_eq!(told.count(), sent, "a line for each message");
     let pid = nix::unistd::Pid::from_raw(sniff.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
-    let output = sniff.wait_with_output().unwrap();
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{found}");
-    assert_eq!(row(&found, "frames", "SoA")[1], 2179);
-    assert_eq!(row(&found, "nodes", "1")[3], 134);
+    let summary: Vec<String> = lines.map(Result::unwrap).collect();
+    let frames = |kind: &str, count: &str| {
+        let found = |line: &String| line.split_whitespace().eq([kind, count]);
+        summary.iter().any(found)
+    };
+    assert!(frames("SoA", "2179") && frames("PRes", "134"), "{summary:#?}");
+    let code = sniff.wait().unwrap().code();
+    assert_eq!(code, Some(0), "{summary:#?}");
+}
+
+/// A cycle and time-outs that a busy machine keeps.
+const NETWORK: &str = r#"
+[network]
+cycle-us = 20000
+async-slot-us = 2000
+loss-threshold = 1000
+
+[managing]
+interface = "mn"
+
+[[node]]
+id = 1
+interface = "cn"
+pres-timeout-us = 15000
+input = [{ name = "back", type = "u16", simulate = "copy" }]
+output = [{ name = "there", type = "u16", simulate = "counter" }]
+"#;
+
+/// Sends Ctrl-C, and takes what the program said.
+fn end(child: Child) -> (Option<i32>, Value) {
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    if can_validate() {
+        validate(std::str::from_utf8(&output.stdout).unwrap());
+    }
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// By two processes, which know nothing of each other but the file.
+#[test]
+fn the_program_boots_a_network() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let file = std::env::temp_dir().join(format!("onbeat-powerlink-{}.toml", std::process::id()));
+    std::fs::write(&file, NETWORK).unwrap();
+    let name = file.to_str().unwrap();
+    let [mn, cn] =
+        [(); 2].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
+    mn.create_veth(&VethEnd::new("mn"), &VethEnd::new("cn").namespace(cn.namespace())).unwrap();
+    for (handle, name) in [(&mn, "mn"), (&cn, "cn")] {
+        handle.set_ipv6(name, false).unwrap();
+        handle.set_up(name).unwrap();
+    }
+    mn.wait_carrier("mn", common::BOUND).unwrap();
+    // The managing node's interface receives what the controlled node sends.
+    let mut tap = Receiver::new(PacketSocket::receiver(mn.namespace(), "mn").unwrap());
+    let start = |handle: &Handle, arguments: &[&str]| {
+        let mut command = Command::new(program());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        handle.namespace().start_in(&mut command).spawn().unwrap()
+    };
+    let controlled = start(&cn, &["powerlink", "cn", name, "--node", "1", "--json", "--quiet"]);
+    let managing = start(&mn, &["powerlink", "mn", name, "--json", "--quiet"]);
+    let mut operational = 0;
+    wait_for("ten responses in OPERATIONAL", || {
+        let count = |octets: &[u8]| match Message::parse(octets.get(14..).unwrap_or_default()) {
+            Ok(Message { body: Body::Pres(pres), .. }) => pres.state == NmtState::OPERATIONAL,
+            _ => false,
+        };
+        let taken = tap.receive(|frame| operational += u32::from(count(frame.octets)));
+        taken.expect("frames");
+        operational >= 10
+    });
+    let (code, found) = end(managing);
+    end(controlled);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(code, Some(0), "{found:#}");
+    assert_eq!(row(&found, "nodes", "1")[2], "OPERATIONAL");
+    let values = found["figures"]["values"]["rows"].as_array().unwrap();
+    let back = values.iter().find(|row| row[1] == "back").expect("the value that comes back");
+    assert!(back[5].as_u64().unwrap() > 0, "{values:?}");
+    let events = found["figures"]["events"]["rows"].as_array().unwrap();
+    assert!(events.iter().any(|row| row[1] == "node 1: Operational"), "{events:?}");
+}
+
+#[test]
+fn a_file_is_checked_before_anything_is_opened() {
+    let file = format!("{}/../../examples/powerlink/drives.toml", env!("CARGO_MANIFEST_DIR"));
+    let ran = run(&["powerlink", "mn", &file, "--check"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = run(&["powerlink", "cn", &file, "--node", "3"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("there is no node 3, but there are 1, 2, 10"), "{}", ran.err);
+    let ran = run(&["powerlink", "cn", &file, "--node", "1"]);
+    assert!(ran.err.contains("node 1 has no interface"), "{}", ran.err);
 }

@@ -291,3 +291,29 @@ fn an_unknown_scenario_is_answered_with_those_there_are() {
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
     assert!(ran.err.contains("link-failure") && ran.err.contains("matrix"), "{}", ran.err);
 }
+
+/// On ports of this machine: hub, managing node and two controlled nodes.
+#[test]
+fn powerlink() {
+    let checks = [
+        "in OPERATIONAL after the boot",
+        "a node's death is noticed",
+        "in OPERATIONAL after it came back",
+        "a cut cable is noticed by both ends",
+        "in OPERATIONAL after the cable was mended",
+        "values that came and went on changing",
+        "in OPERATIONAL while 1 % of the frames is lost",
+        "frames that cannot be read",
+    ];
+    let options = ["--nodes", "2", "--seconds", "0.5"];
+    let Some(result) = holds("powerlink", &options, &checks) else { return };
+    let states = result["figures"]["states"]["rows"].as_array().expect("states");
+    assert!(states.iter().any(|row| row[3] == "StartNode"), "{states:?}");
+}
+
+/// As many as a network of this size has on one machine only in virtual time.
+#[test]
+fn powerlink_in_virtual_time() {
+    let checks = ["in OPERATIONAL after the boot", "rules of POWERLINK broken"];
+    holds("powerlink", &["--nodes", "32", "--seconds", "0.5"], &checks);
+}

@@ -303,6 +303,8 @@ fn described(config: NetworkConfig) -> network::Network {
     network::Network {
         cycle_us: config.cycle_us,
         async_slot_ns: 100_000,
+        // All of them are configured by then.
+        pre_operational_1_us: 500_000 + 20_000 * u32::from(config.nodes),
         soc_tolerance_ns: config.cycle_us * 500,
         threshold: THRESHOLD,
         nodes: (1..=config.nodes).map(station).collect(),

@@ -19,6 +19,8 @@ const CYCLE_US: std::ops::RangeInclusive<u32> = 200..=10_000_000;
 const THRESHOLD: u32 = 15;
 /// As wide as a reduced cycle's slot is where nobody says else: software at either end of it.
 const ASYNC_SLOT_US: u32 = 500;
+/// 0x1F89/3.
+const PRE_OPERATIONAL_1_MS: u32 = 500;
 
 /// A network, and where its nodes run.
 #[derive(Debug, Clone)]
@@ -117,6 +119,7 @@ fn network(root: &mut Table<'_>) -> Network {
     let mut network = Network {
         cycle_us: 10_000,
         async_slot_ns: ASYNC_SLOT_US * 1000,
+        pre_operational_1_us: PRE_OPERATIONAL_1_MS * 1000,
         soc_tolerance_ns: 0,
         threshold: THRESHOLD,
         nodes: Vec::new(),
@@ -128,6 +131,8 @@ fn network(root: &mut Table<'_>) -> Network {
         let mut number = |key, range| table.take(key).and_then(|value| value.number(range));
         let slot_us = number("async-slot-us", 10..=1_000_000).unwrap_or(ASYNC_SLOT_US);
         network.async_slot_ns = slot_us * 1000;
+        let wait_ms = number("pre-operational-1-ms", 0..=1_000_000);
+        network.pre_operational_1_us = wait_ms.unwrap_or(PRE_OPERATIONAL_1_MS) * 1000;
         let tolerance_us = number("soc-tolerance-us", 0..=1_000_000);
         // Half a cycle, unless the file says else.
         let tolerance_us = tolerance_us.unwrap_or(network.cycle_us.min(2_000_000) / 2);

@@ -134,3 +134,16 @@ fn faults_name_place_value_and_way_out() {
         assert!(error.contains(help), "{help}:\n{error}");
     }
 }
+
+/// Every file under examples/powerlink is a network.
+#[test]
+fn examples_are_networks() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/powerlink");
+    let files: Vec<_> = std::fs::read_dir(folder).expect(folder).collect();
+    assert!(files.len() >= 2, "{files:?}");
+    for entry in files {
+        let path = entry.expect(folder).path();
+        let file = File::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!file.network.nodes.is_empty(), "{}", path.display());
+    }
+}

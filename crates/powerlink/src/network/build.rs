@@ -49,6 +49,8 @@ impl Network {
         let od = profile::managing_node(&identity, self.cycle_us, &nodes);
         let mut od = od.map_err(|error| NetworkError::Object(NodeId::MN, error))?;
         set(&mut od, NodeId::MN, profile::ASYNC_SLOT_NS, self.async_slot_ns.into())?;
+        let wait_us = self.pre_operational_1_us.into();
+        set(&mut od, NodeId::MN, profile::WAIT_PRE_OPERATIONAL_1_US, wait_us)?;
         for (channel, station) in (0..).zip(&self.nodes) {
             self.describe(&mut od, channel, station)?;
         }

@@ -32,6 +32,9 @@ pub struct Network {
     pub cycle_us: u32,
     /// Length of the asynchronous phase of a reduced cycle, in nanoseconds.
     pub async_slot_ns: u32,
+    /// How long PRE_OPERATIONAL_1 lasts at least, in microseconds: nodes are configured faster in it
+    /// than in a cycle.
+    pub pre_operational_1_us: u32,
     /// How late a SoC may be for a controlled node, in nanoseconds.
     pub soc_tolerance_ns: u32,
     /// Of all error counters: they go up by 8 with each loss and down by 1 with each good cycle.

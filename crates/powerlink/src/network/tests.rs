@@ -38,6 +38,7 @@ pub(super) fn network() -> Network {
     Network {
         cycle_us: 1000,
         async_slot_ns: 100_000,
+        pre_operational_1_us: 500_000,
         soc_tolerance_ns: 500_000,
         threshold: 15,
         nodes: Vec::from([station]),

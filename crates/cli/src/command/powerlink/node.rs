@@ -87,7 +87,7 @@ impl Managing {
     pub(super) fn execute(self) -> Result {
         let file = File::load(&self.options.file)?;
         let simulation = Simulation::managing(&file);
-        let make = |mac: MacAddress| Ok(file.network.managing(mac)?);
+        let make = |mac: MacAddress| -> Result<_> { Ok(file.network.managing(mac)?) };
         self.options.run("powerlink-mn", "[managing]", &file, &file.managing, simulation, make)
     }
 }
@@ -107,7 +107,7 @@ impl Controlled {
             )));
         };
         let simulation = Simulation::controlled(&file, node);
-        let make = |mac: MacAddress| Ok(file.network.controlled(node, mac)?);
+        let make = |mac: MacAddress| -> Result<_> { Ok(file.network.controlled(node, mac)?) };
         let table = format!("node {node}");
         self.options.run("powerlink-cn", &table, &file, &host.host, simulation, make)
     }
