@@ -136,7 +136,7 @@ fn a_live_bus_is_told() {
         let found = |line: &String| line.split_whitespace().eq([kind, count]);
         summary.iter().any(found)
     };
-    assert!(frames("SoA", "2179") && frames("PRes", "134"), "{summary:#?}");
+    assert!(frames("SoA", "2,179") && frames("PRes", "134"), "{summary:#?}");
     let code = sniff.wait().unwrap().code();
     assert_eq!(code, Some(0), "{summary:#?}");
 }
