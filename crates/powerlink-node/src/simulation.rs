@@ -1,7 +1,5 @@
 //! A process for a node that has none: patterns as its values, and a look at what comes.
 
-use std::fmt;
-
 use onbeat_powerlink::network::{Network, Signal, managing_input, managing_output};
 use onbeat_powerlink::od::{DataType, ObjectId};
 use onbeat_wire::powerlink::NodeId;
@@ -189,12 +187,5 @@ impl Simulation {
         let mut changes: Vec<u64> = self.seen.iter().map(|seen| seen.changes).collect();
         changes.sort_unstable();
         changes
-    }
-}
-
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL.iter().find(|(_, pattern)| pattern == self);
-        f.write_str(name.map_or("", |(name, _)| name))
     }
 }

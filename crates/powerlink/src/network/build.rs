@@ -12,6 +12,9 @@ use crate::od::profile::{self, Identity, assignment};
 use crate::od::{Access, Dictionary, Mappable, Object, ObjectId, id};
 use crate::pdo::Mapped;
 
+/// Objects and their values.
+type Entries = Vec<(ObjectId, Vec<u8>)>;
+
 /// Payload octets of a poll at least: as the profile has it by default.
 const LEAST_LIMIT: usize = 36;
 
@@ -125,11 +128,7 @@ impl Network {
 
     /// What is written to a node, in order, and the date and time that stand for it: another
     /// configuration has others.
-    #[allow(clippy::type_complexity)]
-    fn configuration(
-        &self,
-        station: &Station,
-    ) -> Result<(Vec<(ObjectId, Vec<u8>)>, [u32; 2]), NetworkError> {
+    fn configuration(&self, station: &Station) -> Result<(Entries, [u32; 2]), NetworkError> {
         let number = |object, len: usize, value: u64| (object, value.to_le_bytes()[..len].to_vec());
         let mut entries = Vec::from([
             number(id(profile::RPDO_MAPPING, 0), 1, 0),

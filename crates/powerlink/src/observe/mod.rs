@@ -147,9 +147,9 @@ impl Observer {
             Service::IdentResponse(ident) => self.identity(node, ident, tell),
             Service::StatusResponse(status) => self.state(node, status.state, tell),
             Service::NmtCommand(command) => {
-                let NodeId(to) = message.destination;
-                tell(Observation::Command { node: NodeId(to), command: command.command });
-                self.commanded(message.destination, command.command);
+                let (node, command) = (message.destination, command.command);
+                tell(Observation::Command { node, command });
+                self.commanded(node, command);
             }
             _ => {}
         }

@@ -82,7 +82,7 @@ pub(super) fn losses(stage: &mut Stage<'_>, world: &World, link: &str) -> Result
     Ok(())
 }
 
-/// A name for a state that a check can have.
+/// 1 of a node in OPERATIONAL: as checks count them.
 pub(super) fn is_operational(state: State) -> u64 {
     u64::from(state == State::Operational)
 }
