@@ -37,9 +37,19 @@ fn check(command: &[String]) {
 #[test]
 fn every_command_has_help_with_an_example_and_its_exit_codes() {
     let top = listed(&run(&["--help"]).out);
-    for command in
-        ["doctor", "run", "show", "reset", "reload", "down", "irq", "delay", "lab", "bench"]
-    {
+    for command in [
+        "doctor",
+        "run",
+        "show",
+        "reset",
+        "reload",
+        "down",
+        "irq",
+        "delay",
+        "powerlink",
+        "lab",
+        "bench",
+    ] {
         assert!(top.iter().any(|name| name == command), "{command} in {top:?}");
     }
     assert!(!top.iter().any(|name| name == "man"), "{top:?}");

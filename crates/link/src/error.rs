@@ -162,6 +162,17 @@ impl Error {
         // EBUSY: what an AF_XDP socket says where the driver's queue refused the frame.
         matches!(code, Some(libc::EAGAIN | libc::ENOBUFS | libc::EBUSY))
     }
+
+    /// Whether the interface is turned off: once it is on again, so is the port.
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        match self {
+            Error::Io { source, .. } | Error::Module { source, .. } => {
+                source.raw_os_error() == Some(libc::ENETDOWN)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Allocates only once there is an error.

@@ -1,6 +1,6 @@
 //! Frames: a message behind an Ethernet header, padded.
 
-use alloc::vec;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use onbeat_wire::ethernet::{HEADER_LEN, Header, MIN_FRAME_LEN, Repr};
@@ -18,8 +18,20 @@ pub(crate) fn build(
     message: &Message<'_>,
     message_len: usize,
 ) -> Vec<u8> {
+    build_in(Vec::new(), destination, source, message, message_len)
+}
+
+/// The same, in memory that is there already.
+pub(crate) fn build_in(
+    mut frame: Vec<u8>,
+    destination: MacAddress,
+    source: MacAddress,
+    message: &Message<'_>,
+    message_len: usize,
+) -> Vec<u8> {
     let len = HEADER_LEN + message_len.max(message.buffer_len());
-    let mut frame = vec![0; len.max(MIN_LEN)];
+    frame.clear();
+    frame.resize(len.max(MIN_LEN), 0);
     let header = Repr { destination, source, ethertype: EtherType::POWERLINK };
     let fits = "a node keeps its values within their fields";
     header.emit(&mut frame).expect(fits);
@@ -34,4 +46,41 @@ pub(crate) fn parse(frame: &[u8]) -> Option<(MacAddress, Message<'_>)> {
         return None;
     }
     Some((header.source(), Message::parse(header.payload()).ok()?))
+}
+
+/// Frames that wait to be taken, and the memory of those that were sent.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    waiting: VecDeque<Vec<u8>>,
+    spare: Vec<Vec<u8>>,
+}
+
+/// Spare buffers that are kept: those of a cycle that sends the most at once.
+const SPARE: usize = 8;
+
+impl Outbox {
+    /// Memory for a frame.
+    pub(crate) fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.spare.len() < SPARE {
+            self.spare.push(buffer);
+        }
+    }
+
+    pub(crate) fn push(&mut self, frame: Vec<u8>) {
+        self.waiting.push_back(frame);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Vec<u8>> {
+        self.waiting.pop_front()
+    }
+}
+
+impl Extend<Vec<u8>> for Outbox {
+    fn extend<T: IntoIterator<Item = Vec<u8>>>(&mut self, frames: T) {
+        self.waiting.extend(frames);
+    }
 }

@@ -14,6 +14,8 @@
 //!
 //! - [`od`]: the object dictionary, from which everything else takes its parameters.
 //! - [`cn`]: a controlled node. [`mn`]: a managing node.
+//! - [`network`]: a network described, and the nodes that follow from it.
+//! - [`observe`]: what a bus does, told from its frames.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -26,9 +28,13 @@ pub mod cn;
 pub mod dll;
 mod frame;
 pub mod mn;
+pub mod network;
 pub mod nmt;
+mod node;
+pub mod observe;
 pub mod od;
 pub mod pdo;
 pub mod sdo;
 
 pub use frame::MIN_LEN;
+pub use node::Node;

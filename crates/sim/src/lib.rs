@@ -10,13 +10,12 @@
 mod bus;
 mod checker;
 mod network;
-mod node;
 mod random;
 mod soak;
 
 pub use bus::{Bus, Conditions, Station};
 pub use checker::{Checker, Violation};
 pub use network::{Machine, Network, NetworkConfig, Record, What};
-pub use node::Node;
+pub use onbeat_powerlink::Node;
 pub use random::Random;
 pub use soak::{Outcome, Soak};

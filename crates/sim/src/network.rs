@@ -3,10 +3,10 @@
 
 use onbeat_powerlink::cn::{self, ControlledNode};
 use onbeat_powerlink::mn::{self, ManagingNode, Step};
+use onbeat_powerlink::network::{self, Signal, managing_input, managing_output};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::profile::{self, Identity};
-use onbeat_powerlink::od::{Access, Dictionary, Mappable, Object, ObjectId, id};
-use onbeat_powerlink::pdo::Mapped;
+use onbeat_powerlink::od::{DataType, ObjectId, id};
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{NetTime, NodeId};
 
@@ -15,14 +15,9 @@ use crate::{Bus, Checker, Conditions, Node};
 /// A controlled node's input and output.
 const INPUT: ObjectId = id(0x6000, 1);
 const OUTPUT: ObjectId = id(0x6200, 1);
-/// The managing node's outputs and inputs, by node.
-const OUTPUTS: u16 = 0xa040;
-const INPUTS: u16 = 0xa4c0;
-/// What every node's configuration is dated.
-const DATE: u32 = 15_000;
 /// Of error counters: five losses in a row. With the profile's own, two in three cycles, no network
 /// is stable that loses one frame of a hundred.
-const THRESHOLD: u64 = 40;
+const THRESHOLD: u32 = 40;
 
 /// What a network is like.
 #[derive(Debug, Clone, Copy)]
@@ -128,11 +123,19 @@ impl Node for Machine {
             Kind::Controlled(node) => node.poll_transmit(),
         }
     }
+
+    fn recycle(&mut self, frame: Vec<u8>) {
+        match &mut self.kind {
+            Kind::Managing(node) => node.recycle(frame),
+            Kind::Controlled(node) => node.recycle(frame),
+        }
+    }
 }
 
 /// The network at work, under the eyes of a [`Checker`].
 pub struct Network {
     config: NetworkConfig,
+    described: network::Network,
     /// The managing node at place 0, node n at place n.
     pub bus: Bus<Machine>,
     /// What watches it.
@@ -152,16 +155,17 @@ impl Network {
             config.nodes
         );
         let mut bus = Bus::new(config.seed, config.conditions);
-        let mut managing = managing_node(config);
+        let described = described(config);
+        let mut managing = described.managing(mac(NodeId(0))).expect(FITS);
         managing.start(0, NetTime { seconds: 1_800_000_000, nanoseconds: 0 });
         bus.add(mac(NodeId(0)), Machine::new(Kind::Managing(managing)));
         for node in nodes.map(NodeId) {
-            let mut controlled = controlled_node(node);
+            let mut controlled = described.controlled(node, mac(node)).expect(FITS);
             controlled.start(0);
             bus.add(mac(node), Machine::new(Kind::Controlled(controlled)));
         }
         let checker = Checker::new(config.cycle_us.into());
-        Network { config, bus, checker }
+        Network { config, described, bus, checker }
     }
 
     /// Runs for a time.
@@ -228,7 +232,7 @@ impl Network {
     /// Turns a controlled node off, and on again: it begins as one that was never on.
     pub fn power(&mut self, node: NodeId, on: bool) {
         let now_ns = self.bus.now_ns();
-        let mut controlled = controlled_node(node);
+        let mut controlled = self.described.controlled(node, mac(node)).expect(FITS);
         if on {
             controlled.start(now_ns);
         }
@@ -250,12 +254,12 @@ impl Network {
 
     /// A node's input as the managing node has it.
     pub fn input(&mut self, node: NodeId) -> u8 {
-        self.managing().objects().number(id(INPUTS, node.0)) as u8
+        self.managing().objects().number(managing_input(node, 0)) as u8
     }
 
     /// Gives a node's output to the managing node.
     pub fn set_output(&mut self, node: NodeId, value: u8) {
-        let set = self.managing().set_object(id(OUTPUTS, node.0), &[value]);
+        let set = self.managing().set_object(managing_output(node, 0), &[value]);
         debug_assert!(set.is_ok(), "there is an output for every node");
     }
 
@@ -269,86 +273,40 @@ fn mac(node: NodeId) -> MacAddress {
     MacAddress([2, 0x45, 0x50, 0x4c, 0, node.0])
 }
 
-fn identity(name: &str) -> Identity {
-    Identity {
+const FITS: &str = "the objects of a simulated node fit each other";
+
+/// The network as it is described.
+fn described(config: NetworkConfig) -> network::Network {
+    let identity = Identity {
         device_type: 0x000f_0191,
         vendor_id: 1,
         product_code: 2,
         revision_number: 3,
         serial_number: 4,
         features: profile::CONTROLLED_NODE_FEATURES,
-        device_name: name.as_bytes().to_vec(),
-        host_name: name.as_bytes().to_vec(),
-    }
-}
-
-const FITS: &str = "the objects of a simulated node fit each other";
-
-fn controlled_node(node: NodeId) -> ControlledNode {
-    let mut objects = profile::controlled_node(&identity("simulated"), 1).expect(FITS);
-    let octet = Object::unsigned(1, Access::ReadWrite, 0);
-    objects.add(INPUT, octet.clone().mapped(Mappable::Transmit)).expect(FITS);
-    objects.add(OUTPUT, octet.mapped(Mappable::Receive)).expect(FITS);
-    let config = cn::Config { node, mac: mac(node), objects };
-    ControlledNode::new(config).expect(FITS)
-}
-
-fn managing_node(config: NetworkConfig) -> ManagingNode {
-    let nodes: Vec<NodeId> = (1..=config.nodes).map(NodeId).collect();
-    let identity = identity("managing");
-    let mut od = profile::managing_node(&identity, config.cycle_us, &nodes).expect(FITS);
-    let set = |od: &mut Dictionary, object, value: u64| od.set_number(object, value);
-    for (channel, node) in (0..).zip(&nodes) {
-        let octet = Object::unsigned(1, Access::ReadWrite, 0);
-        let (output, input) = (id(OUTPUTS, node.0), id(INPUTS, node.0));
-        od.add(output, octet.clone().mapped(Mappable::Transmit)).expect(FITS);
-        od.add(input, octet.mapped(Mappable::Receive)).expect(FITS);
-        let mappings = [(profile::TPDO_MAPPING, output), (profile::RPDO_MAPPING, input)];
-        for (mapping, object) in mappings {
-            let mapped = Mapped { object, offset: 0, len: 8 };
-            set(&mut od, id(mapping + channel, 1), mapped.number()).expect(FITS);
-            set(&mut od, id(mapping + channel, 0), 1).expect(FITS);
-        }
-        if config.mandatory {
-            let assignment = id(profile::NODE_ASSIGNMENT, node.0);
-            let value = od.number(assignment) | u64::from(profile::assignment::MANDATORY);
-            set(&mut od, assignment, value).expect(FITS);
-        }
-        set(&mut od, id(0x1c09, node.0), THRESHOLD).expect(FITS);
+        device_name: b"simulated".to_vec(),
+        host_name: b"simulated".to_vec(),
+    };
+    let octet = |name: &str, object| {
+        vec![Signal { name: name.into(), object, data_type: DataType::Unsigned(1) }]
+    };
+    let station = |node| network::Station {
+        node: NodeId(node),
+        mandatory: config.mandatory,
+        identity: identity.clone(),
         // The first poll of a cycle leaves behind the SoC.
-        set(&mut od, id(profile::PRES_TIMEOUT_NS, node.0), 40_000).expect(FITS);
-        set(&mut od, id(profile::EXPECTED_DATE, node.0), DATE.into()).expect(FITS);
-        set(&mut od, id(profile::EXPECTED_TIME, node.0), 1).expect(FITS);
-        od.set(id(profile::CONCISE_DCF, node.0), &configuration(config.cycle_us)).expect(FITS);
+        pres_timeout_ns: 40_000,
+        inputs: octet("input", INPUT),
+        outputs: octet("output", OUTPUT),
+        parameters: Vec::new(),
+    };
+    network::Network {
+        cycle_us: config.cycle_us,
+        async_slot_ns: 100_000,
+        // All of them are configured by then.
+        pre_operational_1_us: 500_000 + 20_000 * u32::from(config.nodes),
+        soc_tolerance_ns: config.cycle_us * 500,
+        threshold: THRESHOLD,
+        nodes: (1..=config.nodes).map(station).collect(),
     }
-    ManagingNode::new(mn::Config { mac: mac(NodeId(0)), objects: od }).expect(FITS)
-}
-
-/// The concise DCF of a controlled node.
-fn configuration(cycle_us: u32) -> Vec<u8> {
-    let number = |object, len: usize, value: u64| (object, value.to_le_bytes()[..len].to_vec());
-    let mapped = |object| Mapped { object, offset: 0, len: 8 }.number();
-    let entries = [
-        number(id(profile::RPDO_MAPPING, 0), 1, 0),
-        number(id(profile::TPDO_MAPPING, 0), 1, 0),
-        number(profile::CYCLE_LENGTH_US, 4, cycle_us.into()),
-        number(profile::CONFIGURATION_DATE, 4, DATE.into()),
-        number(profile::CONFIGURATION_TIME, 4, 1),
-        number(profile::SOC_TOLERANCE_NS, 4, u64::from(cycle_us) * 500),
-        number(id(profile::LOSS_OF_SOC, 3), 4, THRESHOLD),
-        number(id(profile::LOSS_OF_SOA, 3), 4, THRESHOLD),
-        number(id(profile::LOSS_OF_PREQ, 3), 4, THRESHOLD),
-        number(id(profile::RPDO_MAPPING, 1), 8, mapped(OUTPUT)),
-        number(id(profile::TPDO_MAPPING, 1), 8, mapped(INPUT)),
-        number(id(profile::RPDO_MAPPING, 0), 1, 1),
-        number(id(profile::TPDO_MAPPING, 0), 1, 1),
-    ];
-    let mut octets = (entries.len() as u32).to_le_bytes().to_vec();
-    for (object, value) in entries {
-        octets.extend(object.index.to_le_bytes());
-        octets.push(object.sub);
-        octets.extend((value.len() as u32).to_le_bytes());
-        octets.extend(value);
-    }
-    octets
 }

@@ -77,6 +77,15 @@ fn thirty_two_nodes_boot() {
     exchange(&mut network, 32, 1000);
 }
 
+/// As many as a network can have. Each has the time-outs of its steps for itself, however long it
+/// waits for its turn.
+#[test]
+fn a_full_network_boots() {
+    let mut network = network(239, 8000, true, 0);
+    boot(&mut network, 60);
+    exchange(&mut network, 239, 8000);
+}
+
 #[test]
 fn a_node_dies_and_comes_back() {
     for mandatory in [true, false] {

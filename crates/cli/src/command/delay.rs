@@ -1,6 +1,6 @@
 //! `onbeat delay`
 
-mod captures;
+pub(super) mod captures;
 mod crossed;
 mod csv;
 mod echo;

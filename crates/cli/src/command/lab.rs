@@ -5,13 +5,14 @@ mod shell;
 use std::fmt::Write;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use onbeat_lab::scenario::{self, Options, list};
 use onbeat_node::config::Backend;
 use serde::Serialize;
 
-use crate::args::backend;
+use crate::args::{backend, duration};
 use crate::exit::{Answer, Failure, Result};
 use crate::output;
 
@@ -97,6 +98,7 @@ Examples:
   onbeat lab run flapping --cuts 1000 --seed 7 --json > flapping.json
   onbeat lab run rtt --probes 10000 --html rtt.html
   onbeat lab run interrupt-storm --scale 0.2 --html storm.html
+  onbeat lab run powerlink --nodes 8 --cycle 20ms --json
   onbeat lab run chaos --minutes 10 --seed 7 --backend packet
 
 Exit code: 0 every check holds, 1 a check failed, 2 it could not run (it needs root).")]
@@ -136,6 +138,13 @@ struct Run {
     /// Round trips that are measured of each row under each load, in the scenarios named rtt
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     probes: Option<u64>,
+    /// Controlled nodes of "powerlink": up to 16 run on ports of this machine, more in virtual time;
+    /// without it, 8
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=239))]
+    nodes: Option<u8>,
+    /// Cycle of "powerlink"
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    cycle: Option<Duration>,
     /// How many streams a node has in "scale"
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(16..=65536))]
     streams: Option<u32>,
@@ -166,6 +175,8 @@ impl Run {
             seconds: self.seconds,
             cuts: self.cuts,
             probes: self.probes,
+            nodes: self.nodes,
+            cycle: self.cycle,
             streams: self.streams,
             minutes: self.minutes,
             scale: self.scale,

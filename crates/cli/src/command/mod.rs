@@ -9,6 +9,7 @@ mod irq;
 mod lab;
 mod load;
 mod man;
+mod powerlink;
 mod rates;
 mod reload;
 mod reset;
@@ -35,6 +36,7 @@ pub(crate) enum Command {
     Irq(irq::Arguments),
     Delay(delay::Arguments),
     Load(load::Arguments),
+    Powerlink(powerlink::Arguments),
     Lab(lab::Arguments),
     Bench(bench::Arguments),
     Completions(completions::Arguments),
@@ -62,6 +64,7 @@ impl Command {
             Command::Irq(arguments) => arguments.execute(),
             Command::Delay(arguments) => arguments.execute(),
             Command::Load(arguments) => arguments.execute(),
+            Command::Powerlink(arguments) => arguments.execute(),
             Command::Lab(arguments) => arguments.execute(),
             Command::Bench(arguments) => arguments.execute(),
             Command::Completions(arguments) => arguments.execute(),

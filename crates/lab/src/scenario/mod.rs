@@ -12,6 +12,7 @@ mod link_failure;
 mod matrix;
 mod outage;
 mod phase;
+mod powerlink;
 mod probe;
 mod restart;
 mod rtt;
@@ -24,6 +25,7 @@ mod unmatched;
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use onbeat_node::config::Backend;
 use onbeat_report::{Outcome, html};
@@ -59,6 +61,10 @@ pub struct Options {
     pub cuts: Option<u32>,
     /// Round trips that are measured of each row, under each load.
     pub probes: Option<u64>,
+    /// Controlled nodes of a POWERLINK network.
+    pub nodes: Option<u8>,
+    /// Cycle of a POWERLINK network.
+    pub cycle: Option<Duration>,
     /// How many streams a node has.
     pub streams: Option<u32>,
     /// How long networks are made and disturbed, in minutes.
@@ -86,6 +92,8 @@ impl Options {
             seconds: None,
             cuts: None,
             probes: None,
+            nodes: None,
+            cycle: None,
             streams: None,
             minutes: None,
             scale: None,
@@ -189,6 +197,12 @@ const SCENARIOS: &[Scenario] = &[
         summary: "what a packet waits in one hop, by several methods, idle, under CPU load and network load",
         network: single_hop::network,
         play: single_hop::play,
+    },
+    Scenario {
+        name: "powerlink",
+        summary: "a POWERLINK network boots, exchanges values, and comes back after faults",
+        network: powerlink::network,
+        play: powerlink::play,
     },
     Scenario {
         name: "chaos",

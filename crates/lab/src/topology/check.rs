@@ -48,7 +48,7 @@ pub enum TopologyError {
         interface: String,
     },
     /// No configuration, or two.
-    #[error("node {0:?} needs either config or config-text")]
+    #[error("node {0:?} needs either config or config-text, or a bridge")]
     Config(String),
     /// An impairment that cannot be.
     #[error("link {link:?}: {reason}")]
@@ -96,7 +96,10 @@ impl Topology {
             }
         }
         for node in &self.nodes {
-            if node.config.is_some() == node.config_text.is_some() {
+            let configs =
+                usize::from(node.config.is_some()) + usize::from(node.config_text.is_some());
+            // A node that only joins its interfaces is a hub, and needs none.
+            if configs > 1 || configs == 0 && node.bridge.is_empty() {
                 return Err(TopologyError::Config(node.name.clone()));
             }
             let made = |name: &String| {

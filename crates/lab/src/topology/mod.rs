@@ -95,7 +95,7 @@ pub struct Node {
     /// A remark in the drawing.
     #[serde(default)]
     pub detail: String,
-    /// Its configuration file; a relative path counts from the working directory, or from the
+    /// Its configuration file, where it is not a hub; a relative path counts from the working directory, or from the
     /// description's file ([`Topology::load`]).
     pub config: Option<PathBuf>,
     /// Its configuration in place.
@@ -103,6 +103,14 @@ pub struct Node {
     /// Interfaces joined by a Linux bridge named "br0".
     #[serde(default)]
     pub bridge: Vec<String>,
+}
+
+impl Node {
+    /// Whether it runs nothing, and only joins its interfaces.
+    #[must_use]
+    pub fn is_hub(&self) -> bool {
+        self.config.is_none() && self.config_text.is_none()
+    }
 }
 
 /// A link: a veth pair, or with `impairment` two pairs and a wire in user space between them.
@@ -219,6 +227,12 @@ impl Topology {
             ..Node::default()
         });
         self
+    }
+
+    /// Adds a hub: a bridge of these interfaces, which floods what is for a group.
+    pub fn hub(&mut self, name: &str, column: u16, row: u16, interfaces: &[&str]) -> &mut Self {
+        self.nodes.push(Node { name: name.into(), at: (column, row), ..Node::default() });
+        self.bridge(interfaces)
     }
 
     /// Writes a remark into the node added last.

@@ -210,12 +210,13 @@ impl World {
         Ok(())
     }
 
-    /// Starts every node.
+    /// Starts every node that has a configuration.
     ///
     /// # Errors
     /// As [`World::start`].
     pub fn start_all(&mut self, program: &Path) -> Result<()> {
-        let names: Vec<String> = self.topology.nodes.iter().map(|node| node.name.clone()).collect();
+        let nodes = self.topology.nodes.iter().filter(|node| !node.is_hub());
+        let names: Vec<String> = nodes.map(|node| node.name.clone()).collect();
         names.iter().try_for_each(|name| self.start(name, program))
     }
 

@@ -21,6 +21,7 @@ const POLL_HEADER: usize = 10;
 impl ControlledNode {
     /// Sends what every poll is answered with in this cycle.
     pub(super) fn send_pres(&mut self) {
+        let buffer = self.out.buffer();
         let pres = Pres {
             state: self.state.code(),
             multiplexed_slot: false,
@@ -32,8 +33,8 @@ impl ControlledNode {
             payload: &self.payload,
         };
         let len = POLL_HEADER + self.number(profile::PRES_LIMIT) as usize;
-        let frame = self.frame(multicast::PRES, NodeId::BROADCAST, Body::Pres(pres), len);
-        self.out.push_back(frame);
+        let frame = self.frame(buffer, multicast::PRES, NodeId::BROADCAST, Body::Pres(pres), len);
+        self.out.push(frame);
     }
 
     pub(super) fn send_ident_response(&mut self) {
@@ -70,7 +71,7 @@ impl ControlledNode {
             vendor_extension_2: &[0; 48],
         };
         let frame = self.asnd(NodeId::BROADCAST, Service::IdentResponse(ident));
-        self.out.push_back(frame);
+        self.out.push(frame);
     }
 
     pub(super) fn send_status_response(&mut self) {
@@ -86,7 +87,7 @@ impl ControlledNode {
             entries: ErrorEntries::new(&self.told.entries),
         };
         let frame = self.asnd(NodeId::BROADCAST, Service::StatusResponse(status));
-        self.out.push_back(frame);
+        self.out.push(frame);
     }
 
     pub(super) fn sdo_frame(&self, peer: NodeId, outgoing: &Outgoing) -> Vec<u8> {
@@ -94,12 +95,19 @@ impl ControlledNode {
     }
 
     fn asnd(&self, destination: NodeId, service: Service<'_>) -> Vec<u8> {
-        self.frame(multicast::ASND, destination, Body::Asnd(service), 0)
+        self.frame(Vec::new(), multicast::ASND, destination, Body::Asnd(service), 0)
     }
 
-    fn frame(&self, to: MacAddress, destination: NodeId, body: Body<'_>, len: usize) -> Vec<u8> {
+    fn frame(
+        &self,
+        buffer: Vec<u8>,
+        to: MacAddress,
+        destination: NodeId,
+        body: Body<'_>,
+        len: usize,
+    ) -> Vec<u8> {
         let message = Message { destination, source: self.node, body };
-        frame::build(to, self.mac, &message, len)
+        frame::build_in(buffer, to, self.mac, &message, len)
     }
 
     /// An object of at most 32 bits.

@@ -17,11 +17,12 @@ use onbeat_wire::powerlink::{ErrorEntry, NetTime, NodeId, PdoVersion, Priority};
 
 use crate::asynchronous::Queue;
 use crate::dll::{Counter, Cycle, CycleEvent, Losses};
+use crate::frame::Outbox;
 use crate::nmt::{self, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction, check_write};
 use crate::sdo::{Objects, Outgoing, Server};
-use signalling::Signalling;
+use signalling::{Entries, Signalling};
 
 /// What a node needs to be one.
 #[derive(Debug, Clone)]
@@ -84,7 +85,7 @@ struct Told {
     state: State,
     exception_new: bool,
     exception_clear: bool,
-    entries: Vec<u8>,
+    entries: Entries,
 }
 
 impl Told {
@@ -116,7 +117,7 @@ pub struct ControlledNode {
     told: Told,
     sdo: Server,
     queue: Queue,
-    out: VecDeque<Vec<u8>>,
+    out: Outbox,
     events: VecDeque<Event>,
     time: NetTime,
 }
@@ -147,7 +148,7 @@ impl ControlledNode {
             signalling: Signalling::new(),
             told: Told::new(State::Off, &Signalling::new()),
             queue: Queue::default(),
-            out: VecDeque::new(),
+            out: Outbox::default(),
             events: VecDeque::new(),
             time: NetTime::default(),
         })
@@ -193,7 +194,13 @@ impl ControlledNode {
 
     /// The next frame to send, without FCS.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        self.out.pop_front()
+        self.out.pop()
+    }
+
+    /// Gives a frame's memory back once it was sent, for the next one. Who does not, pays with an
+    /// allocation for each frame.
+    pub fn recycle(&mut self, frame: Vec<u8>) {
+        self.out.recycle(frame);
     }
 
     /// What happened.

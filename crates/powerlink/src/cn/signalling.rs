@@ -7,6 +7,8 @@ use onbeat_wire::powerlink::ErrorEntry;
 
 /// Entries of a status response.
 const SHOWN: usize = 2;
+/// Entries as a status response has them.
+pub(super) type Entries = [u8; SHOWN * ErrorEntry::LEN];
 /// Entries that wait at most; the oldest ones are kept, since later ones follow from them.
 const WAITING: usize = 32;
 
@@ -53,9 +55,13 @@ impl Signalling {
     }
 
     /// The entries of a status response, and an end for each that is not there.
-    pub(super) fn octets(&self) -> Vec<u8> {
-        let end = core::iter::repeat(&ErrorEntry::END);
-        self.shown.iter().chain(end).take(SHOWN).flat_map(ErrorEntry::to_octets).collect()
+    pub(super) fn octets(&self) -> Entries {
+        let mut octets = [0; SHOWN * ErrorEntry::LEN];
+        let entries = self.shown.iter().chain(core::iter::repeat(&ErrorEntry::END));
+        for (place, entry) in octets.chunks_exact_mut(ErrorEntry::LEN).zip(entries) {
+            place.copy_from_slice(&entry.to_octets());
+        }
+        octets
     }
 }
 

@@ -69,20 +69,10 @@ impl ManagingNode {
 
     /// A node takes a step.
     pub(super) fn go(&mut self, now_ns: u64, place: usize, step: Step) {
-        let limit_ns = match step {
-            Step::Reset => Some(self.settle_ns()),
-            Step::CheckPreOperational2 => {
-                Some(self.microseconds(profile::PRE_OPERATIONAL_2_TIMEOUT_US))
-            }
-            Step::Enable | Step::Start => {
-                let limit_ns = self.microseconds(profile::READY_TO_OPERATE_TIMEOUT_US);
-                Some(limit_ns.max(self.settle_ns()))
-            }
-            _ => None,
-        };
+        let deadline_ns = (step == Step::Reset).then(|| now_ns + self.settle_ns());
         let station = &mut self.stations[place];
         station.step = step;
-        station.deadline_ns = limit_ns.map(|limit| now_ns + limit);
+        station.deadline_ns = deadline_ns;
         match step {
             Step::Configured => station.restored = false,
             Step::CheckPreOperational2 => station.status_due = true,
@@ -95,6 +85,20 @@ impl ManagingNode {
             _ => {}
         }
         self.events.push_back(Event::Node(self.stations[place].node, step));
+    }
+
+    /// A node is told, or asked, what its step is about: only from now on can it be late, however
+    /// many others had their turn before.
+    pub(super) fn begin_limit(&mut self, now_ns: u64, place: usize) {
+        let limit_ns = match self.stations[place].step {
+            Step::CheckPreOperational2 => self.microseconds(profile::PRE_OPERATIONAL_2_TIMEOUT_US),
+            Step::Enable | Step::Start => {
+                let limit_ns = self.microseconds(profile::READY_TO_OPERATE_TIMEOUT_US);
+                limit_ns.max(self.settle_ns())
+            }
+            _ => return,
+        };
+        self.stations[place].deadline_ns.get_or_insert(now_ns + limit_ns);
     }
 
     /// A node told its state.
@@ -148,7 +152,14 @@ impl ManagingNode {
                 {
                     self.go(now_ns, place, Step::CheckPreOperational2);
                 }
-                (NmtCommandId::START_NODE, Step::Ready) => self.go(now_ns, place, Step::Start),
+                (NmtCommandId::START_NODE, Step::Ready) => {
+                    self.go(now_ns, place, Step::Start);
+                    self.begin_limit(now_ns, place);
+                }
+                (NmtCommandId::START_NODE, Step::Start)
+                | (NmtCommandId::ENABLE_READY_TO_OPERATE, Step::Enable) => {
+                    self.begin_limit(now_ns, place);
+                }
                 _ => {}
             }
         }

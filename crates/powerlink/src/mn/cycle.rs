@@ -55,7 +55,7 @@ impl ManagingNode {
             return self.asynchronous_phase(now_ns);
         };
         let station = &self.stations[next];
-        let mut payload = Vec::new();
+        let mut payload = core::mem::take(&mut self.payload);
         station.tpdo.transmit(&self.od, &mut payload);
         let preq = Preq {
             multiplexed_slot: false,
@@ -70,6 +70,7 @@ impl ManagingNode {
         self.phase = Phase::Poll { station: next };
         self.timer_ns = now_ns + station.settings.pres_timeout_ns.max(1);
         self.send(mac, node, Body::Preq(preq), POLL_HEADER + limit);
+        self.payload = payload;
     }
 
     /// The node polled did not answer in time.
@@ -88,6 +89,7 @@ impl ManagingNode {
             return;
         }
         self.send_soa(now_ns);
+        self.events.push_back(Event::Exchanged);
         let exceeded = Counter::record(profile::CYCLE_EXCEEDED);
         if now_ns > self.soc_ns {
             let missed = (now_ns - self.soc_ns).div_ceil(self.cycle_ns.max(1));
@@ -128,6 +130,7 @@ impl ManagingNode {
 
     fn send(&mut self, to: MacAddress, destination: NodeId, body: Body<'_>, len: usize) {
         let message = Message { destination, source: NodeId::MN, body };
-        self.out.push_back(frame::build(to, self.mac, &message, len));
+        let frame = frame::build_in(self.out.buffer(), to, self.mac, &message, len);
+        self.out.push(frame);
     }
 }

@@ -1,5 +1,7 @@
 //! Concise DCF: the configuration of a node as a list of objects and values (0x1F22).
 
+use alloc::vec::Vec;
+
 use crate::od::{ObjectId, id};
 
 /// Puts parameters back to their defaults; a node need not have it.
@@ -23,10 +25,23 @@ pub fn entries(octets: &[u8]) -> impl Iterator<Item = (ObjectId, &[u8])> {
     })
 }
 
+/// Entries as octets; those that [`entries`] reads.
+pub fn concise<'a>(entries: impl IntoIterator<Item = (ObjectId, &'a [u8])>) -> Vec<u8> {
+    let (mut octets, mut count) = (Vec::from([0; 4]), 0_u32);
+    for (object, value) in entries {
+        count += 1;
+        octets.extend(object.index.to_le_bytes());
+        octets.push(object.sub);
+        octets.extend((value.len() as u32).to_le_bytes());
+        octets.extend(value);
+    }
+    octets[..4].copy_from_slice(&count.to_le_bytes());
+    octets
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
 
     #[test]
     fn entries_end_with_their_number_or_their_octets() {

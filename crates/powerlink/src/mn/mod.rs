@@ -18,10 +18,11 @@ use core::fmt;
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{NetTime, NmtCommandId, NodeId, PdoVersion};
 
+use crate::frame::Outbox;
 use crate::nmt::{MnEvent, State, next_mn};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction};
-pub use dcf::entries as dcf_entries;
+pub use dcf::{concise as concise_dcf, entries as dcf_entries};
 pub use station::{Mismatch, Step};
 use station::{Settings, Station};
 
@@ -86,6 +87,9 @@ pub enum Event {
     Failed(NodeId, Failure),
     /// A cycle began.
     Cycle,
+    /// All nodes were polled: what they sent is in the objects, and what the application gives now
+    /// goes to all of them in the next cycle.
+    Exchanged,
     /// A cycle took longer than it may; the next began later.
     CycleExceeded,
     /// A node did not answer its poll in time.
@@ -141,7 +145,9 @@ pub struct ManagingNode {
     stations: Vec<Station>,
     commands: VecDeque<(NodeId, NmtCommandId)>,
     turn: schedule::Turn,
-    out: VecDeque<Vec<u8>>,
+    out: Outbox,
+    /// Memory for the payload of a poll.
+    payload: Vec<u8>,
     events: VecDeque<Event>,
 }
 
@@ -175,7 +181,8 @@ impl ManagingNode {
             stations,
             commands: VecDeque::new(),
             turn: schedule::Turn::default(),
-            out: VecDeque::new(),
+            out: Outbox::default(),
+            payload: Vec::new(),
             events: VecDeque::new(),
             od,
         })
@@ -219,7 +226,13 @@ impl ManagingNode {
 
     /// The next frame to send, without FCS.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        self.out.pop_front()
+        self.out.pop()
+    }
+
+    /// Gives a frame's memory back once it was sent, for the next one. Who does not, pays with an
+    /// allocation for each frame.
+    pub fn recycle(&mut self, frame: Vec<u8>) {
+        self.out.recycle(frame);
     }
 
     /// What happened.

@@ -53,6 +53,9 @@ impl ManagingNode {
             let turn = (self.turn.kind + n) % KINDS.len();
             if let Some(found) = self.schedule_kind(turn) {
                 self.turn.kind = (turn + 1) % KINDS.len();
+                if KINDS[turn] == Kind::Status {
+                    self.begin_limit(now_ns, self.turn.place[turn]);
+                }
                 return found;
             }
         }

@@ -14,15 +14,15 @@ use crate::exit::{Failure, Result};
 pub(super) const BATCH: u64 = 4096;
 
 /// A capture, whatever wraps it.
-pub(super) type Capture = Reader<Box<dyn Read>>;
+pub(in crate::command) type Capture = Reader<Box<dyn Read>>;
 
 /// Whether it is standard input, which can be read but once.
-pub(super) fn is_input(path: &Path) -> bool {
+pub(in crate::command) fn is_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
 /// Opens a capture; `-` is standard input.
-pub(super) fn open(path: &Path) -> Result<Capture> {
+pub(in crate::command) fn open(path: &Path) -> Result<Capture> {
     let input: Box<dyn Read> = if is_input(path) {
         Box::new(io::stdin().lock())
     } else {
@@ -33,13 +33,13 @@ pub(super) fn open(path: &Path) -> Result<Capture> {
 }
 
 /// What is wrong with a capture.
-pub(super) fn failure(path: &Path, error: impl std::fmt::Display) -> Failure {
+pub(in crate::command) fn failure(path: &Path, error: impl std::fmt::Display) -> Failure {
     let name = if is_input(path) { "standard input".into() } else { path.display().to_string() };
     Failure::new(format!("{name}: {error}"))
 }
 
 /// How far the work is.
-pub(super) fn progress(what: &str, packets: u64, octets: u64) -> String {
+pub(in crate::command) fn progress(what: &str, packets: u64, octets: u64) -> String {
     format!("{what}: {packets} packets, {} MB", octets / 1_000_000)
 }
 

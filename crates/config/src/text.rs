@@ -3,7 +3,7 @@
 use onbeat_wire::MacAddress;
 
 /// `01:00:5e:00:00:01`, or with hyphens.
-pub(super) fn mac_address(text: &str) -> Option<MacAddress> {
+pub fn mac_address(text: &str) -> Option<MacAddress> {
     let separator = if text.contains('-') { '-' } else { ':' };
     let mut octets = [0; 6];
     let mut parts = text.split(separator);
@@ -14,7 +14,7 @@ pub(super) fn mac_address(text: &str) -> Option<MacAddress> {
 }
 
 /// Octets as hexadecimal digits; spaces and colons between octets are for the reader.
-pub(super) fn octets(text: &str) -> Option<Vec<u8>> {
+pub fn octets(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> =
         text.bytes().filter(|octet| !matches!(octet, b' ' | b':' | b'_')).collect();
     if digits.len() % 2 != 0 {
@@ -33,7 +33,7 @@ fn hex_octet(digits: &[u8]) -> Option<u8> {
 const NAME_LENGTH: usize = 63;
 
 /// Whether a name can stand in a file name, on a command line and in a table.
-pub(crate) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let length = 1..=NAME_LENGTH;
     length.contains(&text.len())
@@ -42,14 +42,14 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 /// What [`is_name`] asks for, in words.
-pub(crate) fn name_rule() -> String {
+pub fn name_rule() -> String {
     format!(
         "1 to {NAME_LENGTH} letters, digits, hyphens, underscores and dots, a letter or digit first"
     )
 }
 
 /// Whether the kernel takes it for the name of an interface (`dev_valid_name`).
-pub(super) fn is_interface(text: &str) -> bool {
+pub fn is_interface(text: &str) -> bool {
     let allowed = |octet: u8| octet.is_ascii_graphic() && !matches!(octet, b'/' | b':');
     (1..=15).contains(&text.len()) && !matches!(text, "." | "..") && text.bytes().all(allowed)
 }

@@ -1,7 +1,9 @@
-//! What a bus asks of a node.
+//! What whoever drives a node asks of it, be it a bus of `sim` or a port.
 
-use onbeat_powerlink::cn::ControlledNode;
-use onbeat_powerlink::mn::ManagingNode;
+use alloc::vec::Vec;
+
+use crate::cn::ControlledNode;
+use crate::mn::ManagingNode;
 
 /// A machine on a bus.
 pub trait Node {
@@ -16,6 +18,11 @@ pub trait Node {
 
     /// The next frame to send.
     fn poll_transmit(&mut self) -> Option<Vec<u8>>;
+
+    /// A frame's memory, once it was sent.
+    fn recycle(&mut self, frame: Vec<u8>) {
+        drop(frame);
+    }
 }
 
 impl Node for ControlledNode {
@@ -34,6 +41,10 @@ impl Node for ControlledNode {
     fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         ControlledNode::poll_transmit(self)
     }
+
+    fn recycle(&mut self, frame: Vec<u8>) {
+        ControlledNode::recycle(self, frame);
+    }
 }
 
 impl Node for ManagingNode {
@@ -51,5 +62,9 @@ impl Node for ManagingNode {
 
     fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         ManagingNode::poll_transmit(self)
+    }
+
+    fn recycle(&mut self, frame: Vec<u8>) {
+        ManagingNode::recycle(self, frame);
     }
 }

@@ -1,15 +1,16 @@
-//! The `[node.realtime]` table: what the forwarding thread asks of the host.
+//! A `realtime` table: what the thread that keeps the beat asks of the host.
 
 use std::str::FromStr;
 
 use onbeat_realtime::Profile;
 
-use super::reader::Value;
+use crate::reader::Value;
 
 /// Highest value of dma-latency-us: a second, in which any CPU wakes up.
 const LONGEST_LATENCY_US: u32 = 1_000_000;
 
-pub(super) fn read(value: &Value<'_>) -> Profile {
+/// Reads the table.
+pub fn read(value: &Value<'_>) -> Profile {
     let mut profile = Profile::default();
     let Some(mut table) = value.table() else { return profile };
     let scheduling = table.take("scheduling");
@@ -24,10 +25,8 @@ pub(super) fn read(value: &Value<'_>) -> Profile {
     profile
 }
 
-pub(super) fn parse<T: FromStr<Err: std::fmt::Display>>(
-    value: &Value<'_>,
-    help: &str,
-) -> Option<T> {
+/// Text that is parsed as its type says; `help` is the way out where it cannot be.
+pub fn parse<T: FromStr<Err: std::fmt::Display>>(value: &Value<'_>, help: &str) -> Option<T> {
     match value.text()?.parse() {
         Ok(parsed) => Some(parsed),
         Err(error) => {

@@ -11,18 +11,19 @@ use onbeat_wire::MacAddress;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostic::{ConfigError, Diagnostic, Severity, Source, Warnings};
-use super::{suggest, text};
+use crate::diagnostic::{ConfigError, Diagnostic, Severity, Source, Warnings};
+use crate::{suggest, text};
 
 /// The faults found so far, and the warnings.
-#[derive(Default)]
-pub(super) struct Faults {
+#[derive(Debug, Default)]
+pub struct Faults {
     found: RefCell<Vec<Diagnostic>>,
     faults: Cell<usize>,
 }
 
 impl Faults {
-    pub(super) fn note(
+    /// Notes a fault: where it stands, the key, what is wrong, and the way out.
+    pub fn note(
         &self,
         span: Range<usize>,
         path: &str,
@@ -33,7 +34,8 @@ impl Faults {
         self.push(Severity::Error, span, path, message.into(), help.into());
     }
 
-    pub(super) fn warn(
+    /// Notes what is legal and hardly meant.
+    pub fn warn(
         &self,
         span: Range<usize>,
         path: &str,
@@ -56,12 +58,12 @@ impl Faults {
     }
 
     /// How many faults there are; a warning is none.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.faults.get()
     }
 
     /// What was noted: faults, where there is one, and otherwise the warnings.
-    pub(super) fn judge(self, source: &Source) -> Result<Warnings, ConfigError> {
+    pub fn judge(self, source: &Source) -> Result<Warnings, ConfigError> {
         let (faulty, found) = (self.count() > 0, self.found.into_inner());
         if faulty {
             return Err(ConfigError::new(source.clone(), found));
@@ -71,22 +73,26 @@ impl Faults {
 }
 
 /// A table whose keys are taken one by one.
-pub(super) struct Table<'a> {
+#[derive(Debug)]
+pub struct Table<'a> {
     table: &'a DeTable<'a>,
-    pub(super) span: Range<usize>,
-    pub(super) path: String,
+    /// Where it stands.
+    pub span: Range<usize>,
+    /// Its key path.
+    pub path: String,
     known: Vec<&'static str>,
     faults: &'a Faults,
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn root(table: &'a Spanned<DeTable<'a>>, faults: &'a Faults) -> Table<'a> {
+    /// The file as a whole.
+    pub fn root(table: &'a Spanned<DeTable<'a>>, faults: &'a Faults) -> Table<'a> {
         let (path, known) = (String::new(), Vec::new());
         Table { table: table.get_ref(), span: table.span(), path, known, faults }
     }
 
     /// The value of a key that may be absent.
-    pub(super) fn take(&mut self, key: &'static str) -> Option<Value<'a>> {
+    pub fn take(&mut self, key: &'static str) -> Option<Value<'a>> {
         self.known.push(key);
         let value = self.table.get(key)?;
         let path = if self.path.is_empty() { key.into() } else { format!("{}.{key}", self.path) };
@@ -94,7 +100,7 @@ impl<'a> Table<'a> {
     }
 
     /// The value of a key that must be there.
-    pub(super) fn require(&mut self, key: &'static str, example: &str) -> Option<Value<'a>> {
+    pub fn require(&mut self, key: &'static str, example: &str) -> Option<Value<'a>> {
         let value = self.take(key);
         if value.is_none() {
             self.fault(format!("{key} is missing"), format!("add {key} = {example}"));
@@ -103,22 +109,22 @@ impl<'a> Table<'a> {
     }
 
     /// The values of an array of tables or of inline tables that may be absent.
-    pub(super) fn items(&mut self, key: &'static str) -> Vec<Value<'a>> {
+    pub fn items(&mut self, key: &'static str) -> Vec<Value<'a>> {
         self.take(key).and_then(|value| value.array()).unwrap_or_default()
     }
 
     /// Whether a key stands in the file; it counts as known.
-    pub(super) fn has(&mut self, key: &'static str) -> bool {
+    pub fn has(&mut self, key: &'static str) -> bool {
         self.take(key).is_some()
     }
 
     /// A fault of the table as a whole.
-    pub(super) fn fault(&self, message: impl Into<String>, help: impl Into<String>) {
+    pub fn fault(&self, message: impl Into<String>, help: impl Into<String>) {
         self.faults.note(self.span.clone(), &self.path, message, help);
     }
 
     /// Every key that nobody asked for is a fault.
-    pub(super) fn finish(self) {
+    pub fn finish(self) {
         for key in self.table.keys() {
             let written = key.get_ref().as_ref();
             if self.known.contains(&written) {
@@ -135,24 +141,27 @@ impl<'a> Table<'a> {
 }
 
 /// A value, with where it stands.
-pub(super) struct Value<'a> {
+#[derive(Debug)]
+pub struct Value<'a> {
     value: &'a Spanned<DeValue<'a>>,
-    pub(super) path: String,
+    /// Its key path.
+    pub path: String,
     faults: &'a Faults,
 }
 
 impl<'a> Value<'a> {
-    pub(super) fn span(&self) -> Range<usize> {
+    /// Where it stands.
+    pub fn span(&self) -> Range<usize> {
         self.value.span()
     }
 
     /// Notes a fault of this value.
-    pub(super) fn fault(&self, message: impl Into<String>, help: impl Into<String>) {
+    pub fn fault(&self, message: impl Into<String>, help: impl Into<String>) {
         self.faults.note(self.span(), &self.path, message, help);
     }
 
     /// Warns of this value.
-    pub(super) fn warn(&self, message: impl Into<String>, help: impl Into<String>) {
+    pub fn warn(&self, message: impl Into<String>, help: impl Into<String>) {
         self.faults.warn(self.span(), &self.path, message, help);
     }
 
@@ -172,18 +181,20 @@ impl<'a> Value<'a> {
     }
 
     /// Whether it is text, asked where a key takes text or a number.
-    pub(super) fn is_text(&self) -> bool {
+    pub fn is_text(&self) -> bool {
         self.value.get_ref().is_str()
     }
 
-    pub(super) fn text(&self) -> Option<&'a str> {
+    /// A text.
+    pub fn text(&self) -> Option<&'a str> {
         match self.value.get_ref() {
             DeValue::String(text) => Some(text.as_ref()),
             _ => self.wrong_type("a text", "write a text in quotes"),
         }
     }
 
-    pub(super) fn flag(&self) -> Option<bool> {
+    /// True or false.
+    pub fn flag(&self) -> Option<bool> {
         match self.value.get_ref() {
             DeValue::Boolean(flag) => Some(*flag),
             _ => self.wrong_type("true or false", "write true or false, without quotes"),
@@ -191,7 +202,7 @@ impl<'a> Value<'a> {
     }
 
     /// A whole number within the range, as the type that holds the range.
-    pub(super) fn number<T>(&self, range: RangeInclusive<T>) -> Option<T>
+    pub fn number<T>(&self, range: RangeInclusive<T>) -> Option<T>
     where
         T: Copy + TryFrom<i64> + Into<i64>,
     {
@@ -214,7 +225,7 @@ impl<'a> Value<'a> {
     }
 
     /// One of a few words.
-    pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         let words = || choices.iter().map(|&(word, _)| word);
         let list: Vec<String> = words().map(|word| format!("{word:?}")).collect();
         let mut help = format!("use one of {}", list.join(", "));
@@ -241,19 +252,23 @@ impl<'a> Value<'a> {
         value
     }
 
-    pub(super) fn mac_address(&self) -> Option<MacAddress> {
+    /// A MAC address.
+    pub fn mac_address(&self) -> Option<MacAddress> {
         self.parsed("a MAC address", "01:00:5e:00:00:01", text::mac_address)
     }
 
-    pub(super) fn ip_address(&self) -> Option<IpAddr> {
+    /// An IP address.
+    pub fn ip_address(&self) -> Option<IpAddr> {
         self.parsed("an IP address", "192.0.2.1", |written| written.parse().ok())
     }
 
-    pub(super) fn octets(&self) -> Option<Vec<u8>> {
+    /// Octets in hexadecimal.
+    pub fn octets(&self) -> Option<Vec<u8>> {
         self.parsed("a string of octets in hexadecimal", "88 f7 00 ff", text::octets)
     }
 
-    pub(super) fn table(&self) -> Option<Table<'a>> {
+    /// A table.
+    pub fn table(&self) -> Option<Table<'a>> {
         match self.value.get_ref() {
             DeValue::Table(table) => Some(Table {
                 table,
@@ -267,7 +282,7 @@ impl<'a> Value<'a> {
     }
 
     /// The elements. Those that carry a `name` are called by it in key paths.
-    pub(super) fn array(&self) -> Option<Vec<Value<'a>>> {
+    pub fn array(&self) -> Option<Vec<Value<'a>>> {
         let DeValue::Array(array) = self.value.get_ref() else {
             let key = &self.path;
             return self.wrong_type(

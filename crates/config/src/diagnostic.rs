@@ -9,14 +9,16 @@ const EXCERPT: usize = 100;
 
 /// A configuration file's name and text, kept so that later checks can still point into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Source {
-    pub(super) file: String,
-    pub(super) text: Arc<str>,
+pub struct Source {
+    /// What diagnostics call it.
+    pub file: String,
+    /// All of it.
+    pub text: Arc<str>,
 }
 
 /// Whether a configuration can be used in spite of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Severity {
+pub enum Severity {
     /// It cannot.
     Error,
     /// It can, and hardly anybody wants what it then does.
@@ -25,16 +27,17 @@ pub(super) enum Severity {
 
 /// One thing to tell about a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Diagnostic {
-    pub(super) severity: Severity,
+pub struct Diagnostic {
+    /// Whether the configuration can be used.
+    pub severity: Severity,
     /// Octets of the text it is about.
-    pub(super) span: Range<usize>,
+    pub span: Range<usize>,
     /// Key path, such as `stream["axis-1"].member[0].port`; empty for the file as a whole.
-    pub(super) path: String,
+    pub path: String,
     /// What is wrong, with the value.
-    pub(super) message: String,
+    pub message: String,
     /// The way out.
-    pub(super) help: String,
+    pub help: String,
 }
 
 /// Diagnostics of one file, in its order.
@@ -58,7 +61,8 @@ pub struct ConfigError(Report);
 pub struct Warnings(Report);
 
 impl ConfigError {
-    pub(super) fn new(source: Source, diagnostics: Vec<Diagnostic>) -> ConfigError {
+    /// Those of these that are errors.
+    pub fn new(source: Source, diagnostics: Vec<Diagnostic>) -> ConfigError {
         ConfigError(Report::new(source, diagnostics, Severity::Error))
     }
 
@@ -77,7 +81,8 @@ impl fmt::Display for ConfigError {
 }
 
 impl Warnings {
-    pub(super) fn new(source: Source, diagnostics: Vec<Diagnostic>) -> Warnings {
+    /// Those of these that are warnings.
+    pub fn new(source: Source, diagnostics: Vec<Diagnostic>) -> Warnings {
         Warnings(Report::new(source, diagnostics, Severity::Warning))
     }
 

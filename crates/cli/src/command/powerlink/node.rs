@@ -1,0 +1,184 @@
+//! `onbeat powerlink mn` and `cn`
+
+use std::path::PathBuf;
+
+use onbeat_lab::clock::now_ns;
+use onbeat_lab::interrupt::{self, Guard};
+use onbeat_netdev::Namespace;
+use onbeat_powerlink_node::{Backend, File, Host, Runner, Simulation, Station, open};
+use onbeat_report::{Progress, Run};
+use onbeat_wire::MacAddress;
+use onbeat_wire::powerlink::NodeId;
+
+use crate::exit::{Answer, Failure, Result};
+use crate::output;
+
+/// Run the managing node of a network, with simulated outputs
+///
+/// It boots the network that FILE describes (docs/powerlink.md), configures its nodes, polls them in
+/// each cycle, and goes on until Ctrl-C. Then it tells every change of a state, the cycle's jitter and
+/// each node's response time.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat powerlink mn bus.toml
+  onbeat powerlink mn bus.toml --interface eth1 --seconds 10 --json
+
+Exit code: 0 it was in OPERATIONAL at its end, 1 it was not, 2 it could not run.")]
+pub(super) struct Managing {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Run a controlled node of a network, with simulated inputs
+///
+/// It waits for a managing node, any that follows EPSG DS 301, and goes on until Ctrl-C.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat powerlink cn bus.toml --node 1
+  onbeat powerlink cn bus.toml --node 2 --interface eth1 --backend xsk
+
+Exit code: 0 it was in OPERATIONAL at its end, 1 it was not, 2 it could not run.")]
+pub(super) struct Controlled {
+    /// Which node of the file
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u8).range(1..=239))]
+    node: u8,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, clap::Args)]
+struct Options {
+    /// The network
+    file: PathBuf,
+    /// Where the node runs; without it, as the file has it
+    #[arg(long, value_name = "NAME")]
+    interface: Option<String>,
+    /// What moves its frames: packet, xsk, xdp, txtime, module; without it, as the file has it
+    #[arg(long, value_name = "NAME", value_parser = backend)]
+    backend: Option<Backend>,
+    /// Only say whether the file can be used
+    #[arg(long)]
+    check: bool,
+    /// Run for so long; without it, until Ctrl-C
+    #[arg(long, value_name = "NUMBER")]
+    seconds: Option<f64>,
+    /// Print the result as JSON (docs/result.md)
+    #[arg(long)]
+    json: bool,
+    /// Write a page with plots, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// No line of progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn backend(name: &str) -> std::result::Result<Backend, String> {
+    let known = Backend::ALL.iter().find(|(known, _)| *known == name);
+    known.map(|(_, backend)| *backend).ok_or_else(|| {
+        let names = Backend::ALL.map(|(name, _)| name).join(", ");
+        format!("there are: {names}")
+    })
+}
+
+impl Managing {
+    pub(super) fn execute(self) -> Result {
+        let file = File::load(&self.options.file)?;
+        let simulation = Simulation::managing(&file);
+        let make = |mac: MacAddress| -> Result<_> { Ok(file.network.managing(mac)?) };
+        self.options.run("powerlink-mn", "[managing]", &file, &file.managing, simulation, make)
+    }
+}
+
+impl Controlled {
+    pub(super) fn execute(self) -> Result {
+        let file = File::load(&self.options.file)?;
+        let node = NodeId(self.node);
+        let stations = file.network.nodes.iter().zip(&file.nodes);
+        let host = stations.clone().find(|(station, _)| station.node == node);
+        let Some((_, host)) = host else {
+            let ids: Vec<String> = stations.map(|(station, _)| station.node.to_string()).collect();
+            return Err(Failure::new(format!(
+                "{}: there is no node {node}, but there are {}",
+                self.options.file.display(),
+                ids.join(", ")
+            )));
+        };
+        let simulation = Simulation::controlled(&file, node);
+        let make = |mac: MacAddress| -> Result<_> { Ok(file.network.controlled(node, mac)?) };
+        let table = format!("node {node}");
+        self.options.run("powerlink-cn", &table, &file, &host.host, simulation, make)
+    }
+}
+
+impl Options {
+    /// Runs a node to its end, and tells what it did.
+    fn run<S: Station>(
+        self,
+        name: &str,
+        table: &str,
+        file: &File,
+        host: &Host,
+        mut simulation: Simulation,
+        make: impl FnOnce(MacAddress) -> Result<S>,
+    ) -> Result {
+        if self.check {
+            output::print(&format!("{}: can be used\n", self.file.display()))?;
+            return Ok(Answer::Good);
+        }
+        output::check_report(self.html.as_deref())?;
+        if self.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e9)) {
+            return Err(Failure::new("--seconds: give a time above 0, such as 10"));
+        }
+        let interface = self.interface.as_ref().or(host.interface.as_ref()).ok_or_else(|| {
+            Failure::new(format!(
+                "{}: {table} has no interface; add interface = \"eth1\", or give --interface",
+                self.file.display()
+            ))
+        })?;
+        let backend = self.backend.unwrap_or(host.backend);
+        let port = open(backend, &Namespace::current()?, interface)?;
+        let station = make(port.mac_address())?;
+        let mut runner = Runner::new(port, station)?;
+        let run = Run::begin(name);
+        let mut progress = Progress::new(self.quiet);
+        let _signals = Guard::install();
+        let end_ns = self.seconds.map_or(u64::MAX, |seconds| now_ns() + (seconds * 1e9) as u64);
+        {
+            let _realtime = file.realtime.enter()?;
+            runner.run(
+                |station| simulation.turn(station),
+                |station| {
+                    progress.update(|| {
+                        let node = station.node();
+                        format!("node {node} on {interface}: {}; Ctrl-C ends it", station.state())
+                    });
+                    interrupt::check().is_ok() && now_ns() < end_ns
+                },
+            )?;
+        }
+        progress.clear();
+        let mut outcome = run.finish();
+        runner.tell(&simulation, &mut outcome)?;
+        output::write_report(self.html.as_deref(), &outcome)?;
+        output::print_outcome(outcome, self.json, false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn a_controlled_node_is_one_of_the_file() {
+        for line in ["mn a.toml --seconds 1 --json", "cn a.toml --node 239 --backend xdp --check"] {
+            let parsed = parse(&format!("powerlink {line}"));
+            assert!(matches!(parsed, Ok(Command::Powerlink(_))), "{line}: {parsed:?}");
+        }
+        for line in ["cn a.toml", "cn a.toml --node 240", "mn a.toml --backend xpd", "mn"] {
+            assert!(parse(&format!("powerlink {line}")).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! From a file to its TOML tree.
+
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::DeTable;
+
+use crate::diagnostic::{ConfigError, Diagnostic, Severity, Source};
+
+/// A file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error("configuration file {path:?} cannot be read: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not UTF-8.
+    #[error("{path:?}: line {line} is not UTF-8 text; save the file as UTF-8", path = path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// The first line that is not text.
+        line: usize,
+    },
+    /// It says what cannot be done.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// The text of a file, and what its faults call it.
+///
+/// # Errors
+/// It cannot be read, or is not UTF-8.
+pub fn load(path: &Path) -> Result<(String, String), LoadError> {
+    let read = |source| LoadError::Read { path: path.to_owned(), source };
+    let octets = std::fs::read(path).map_err(read)?;
+    let text = String::from_utf8(octets).map_err(|error| LoadError::NotText {
+        path: path.to_owned(),
+        line: 1 + error.as_bytes()[..error.utf8_error().valid_up_to()]
+            .iter()
+            .filter(|&&octet| octet == b'\n')
+            .count(),
+    })?;
+    Ok((text, path.display().to_string()))
+}
+
+/// The tree of a text.
+///
+/// # Errors
+/// It is not TOML.
+pub fn parse<'a>(text: &'a str, source: &Source) -> Result<Spanned<DeTable<'a>>, ConfigError> {
+    let (root, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Ok(root);
+    }
+    Err(ConfigError::new(source.clone(), errors.iter().map(syntax_fault).collect()))
+}
+
+fn syntax_fault(error: &toml::de::Error) -> Diagnostic {
+    let mut lines = error.message().lines();
+    let message = lines.next().unwrap_or("not TOML").to_owned();
+    let rest: Vec<&str> = lines.collect();
+    let help = if rest.is_empty() {
+        "the file must be TOML (https://toml.io)".to_owned()
+    } else {
+        rest.join(", ")
+    };
+    let span = error.span().unwrap_or(0..0);
+    Diagnostic { severity: Severity::Error, span, path: String::new(), message, help }
+}

@@ -1,0 +1,149 @@
+//! A node in its namespace, run by a thread of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use onbeat_netdev::Namespace;
+use onbeat_powerlink::cn::ControlledNode;
+use onbeat_powerlink::mn::{ManagingNode, Step};
+use onbeat_powerlink::nmt::State;
+use onbeat_powerlink_node::{Backend, File, Runner, Simulation, Station, open};
+use onbeat_realtime::Profile;
+use onbeat_wire::MacAddress;
+use onbeat_wire::powerlink::NodeId;
+
+use crate::{Error, Result};
+
+/// Interface of every node.
+const INTERFACE: &str = "eth0";
+
+/// What a node tells while it runs.
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// It failed.
+    ended: AtomicBool,
+    state: AtomicU8,
+    /// Of a managing node: nodes in OPERATIONAL, a bit for each (up to 63).
+    operational: AtomicU64,
+}
+
+/// A node that runs.
+pub(super) struct Actor<S: Station> {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<Ended<S>>>>,
+}
+
+/// A node that ran.
+pub(super) struct Ended<S: Station> {
+    pub(super) runner: Runner<S>,
+    pub(super) simulation: Simulation,
+}
+
+pub(super) type Controlled = Actor<ControlledNode>;
+pub(super) type Managing = Actor<ManagingNode>;
+
+impl Controlled {
+    /// Starts a controlled node of the network.
+    pub(super) fn controlled(
+        namespace: &Namespace,
+        file: &File,
+        node: NodeId,
+        realtime: Profile,
+    ) -> Result<Self> {
+        let simulation = Simulation::controlled(file, node);
+        let make = |mac| file.network.controlled(node, mac).map_err(invalid);
+        Self::start(namespace, simulation, realtime, make, |_| 0)
+    }
+}
+
+impl Managing {
+    /// Starts the managing node of the network.
+    pub(super) fn managing(namespace: &Namespace, file: &File, realtime: Profile) -> Result<Self> {
+        let make = |mac| file.network.managing(mac).map_err(invalid);
+        let ids: Vec<NodeId> = file.network.nodes.iter().map(|station| station.node).collect();
+        let operational = move |node: &ManagingNode| {
+            let up = ids.iter().filter(|id| node.step(**id) == Some(Step::Operational));
+            up.fold(0, |bits, id| bits | 1 << id.0)
+        };
+        Self::start(namespace, Simulation::managing(file), realtime, make, operational)
+    }
+
+    /// Nodes that it has in OPERATIONAL.
+    pub(super) fn operational(&self) -> u32 {
+        self.shared.operational.load(Ordering::Acquire).count_ones()
+    }
+
+    /// Whether it has a node in OPERATIONAL.
+    pub(super) fn has(&self, node: u8) -> bool {
+        self.shared.operational.load(Ordering::Acquire) >> node & 1 == 1
+    }
+}
+
+fn invalid(error: impl std::fmt::Display) -> Error {
+    Error::Invalid(error.to_string())
+}
+
+impl<S: Station + 'static> Actor<S> {
+    fn start(
+        namespace: &Namespace,
+        mut simulation: Simulation,
+        realtime: Profile,
+        make: impl FnOnce(MacAddress) -> Result<S>,
+        operational: impl Fn(&S) -> u64 + Send + 'static,
+    ) -> Result<Self> {
+        let port = open(Backend::Packet, namespace, INTERFACE)?;
+        let station = make(port.mac_address())?;
+        let mut runner = Runner::new(port, station)?;
+        let shared = Arc::new(Shared::default());
+        let inside = Arc::clone(&shared);
+        let run = move || {
+            let _realtime = realtime.enter()?;
+            let ran = runner.run(
+                |station| simulation.turn(station),
+                |station| {
+                    inside.state.store(station.state().code().0, Ordering::Release);
+                    inside.operational.store(operational(station), Ordering::Release);
+                    !inside.stop.load(Ordering::Acquire)
+                },
+            );
+            inside.ended.store(true, Ordering::Release);
+            ran?;
+            Ok(Ended { runner, simulation })
+        };
+        let thread = thread::Builder::new()
+            .name("lab-powerlink".into())
+            .spawn(run)
+            .map_err(|error| Error::io("start a thread for a node", error))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Whether it is in OPERATIONAL.
+    pub(super) fn is_operational(&self) -> bool {
+        self.shared.state.load(Ordering::Acquire) == State::Operational.code().0
+    }
+
+    /// Whether it goes on: only an error ends it.
+    pub(super) fn is_running(&self) -> bool {
+        !self.shared.ended.load(Ordering::Acquire)
+    }
+
+    /// Turns it off: from one moment to the next it says nothing any more.
+    pub(super) fn stop(mut self) -> Result<Ended<S>> {
+        self.shared.stop.store(true, Ordering::Release);
+        let thread = self.thread.take();
+        let ended = thread.map(JoinHandle::join).transpose();
+        let ended = ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        ended.unwrap_or_else(|| Err(Error::Invalid("the node was stopped before".into())))
+    }
+}
+
+impl<S: Station> Drop for Actor<S> {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What came of it, as figures.
+
+use onbeat_powerlink::mn::{self, ManagingNode};
+use onbeat_powerlink::nmt::State;
+use onbeat_powerlink_node::Station;
+use onbeat_report::{Cell, Check, Counters, Run};
+
+use super::actor::Ended;
+use super::tap::Seen;
+use crate::clock::SECOND;
+use crate::fault::Direction;
+use crate::scenario::stage::Stage;
+use crate::{Result, World};
+
+/// A table of how long things took.
+pub(super) fn times() -> Counters {
+    Counters::new([("what", ""), ("took", "s")])
+}
+
+pub(super) fn time(what: &str, ns: u64) -> [Cell; 2] {
+    [what.into(), seconds(ns)]
+}
+
+fn seconds(ns: u64) -> Cell {
+    Cell::from(ns as f64 / SECOND as f64)
+}
+
+/// Whether what the managing node gave came back from each node, and what each node gave came.
+pub(super) fn exchanged(stage: &mut Stage<'_>, ended: &Ended<ManagingNode>, nodes: u64) {
+    let changes = ended.simulation.changes();
+    let alive = changes.iter().filter(|changes| **changes > 0).count() as u64;
+    // Each node has a value that comes back, and one of its own.
+    stage.check(Check::eq("values that came and went on changing", alive, 2 * nodes, "values"));
+    let turns = ended.runner.counts().turns;
+    stage.note(format!("the managing node exchanged values in {turns} cycles"));
+}
+
+/// Every event of a managing node: its states, the steps of each node, failures.
+pub(super) fn events(stage: &mut Stage<'_>, name: &str, ended: &Ended<ManagingNode>) {
+    let first_ns = ended.runner.events().next().map_or(0, |(at_ns, _)| at_ns);
+    let events = ended.runner.events();
+    let table = event_table(events.map(|(at_ns, event)| (at_ns - first_ns, *event)));
+    stage.figure(name, table);
+}
+
+pub(super) fn event_table(events: impl Iterator<Item = (u64, mn::Event)>) -> Counters {
+    let mut table = Counters::new([("at", "s"), ("event", "")]);
+    for (at_ns, event) in events {
+        table.row([seconds(at_ns), <ManagingNode as Station>::words(&event).into()]);
+    }
+    table
+}
+
+/// The bus as the tap saw it.
+pub(super) fn bus(stage: &mut Stage<'_>, seen: &Seen) {
+    let frames = seen.bus.frames();
+    stage.check(Check::eq("frames that cannot be read", frames.malformed, 0_u64, "frames"));
+    let mut outcome = Run::begin("bus").finish();
+    seen.bus.figures(&mut outcome);
+    for (name, figure) in outcome.figures {
+        stage.figure(name, figure);
+    }
+    outcome.notes.into_iter().for_each(|note| stage.note(note));
+    stage.note(format!("the tap saw {}", seen.bus.summary()));
+    if seen.missed > 0 {
+        stage.note(format!("the tap had no room for {} frames", seen.missed));
+    }
+}
+
+/// What a wire lost.
+pub(super) fn losses(stage: &mut Stage<'_>, world: &World, link: &str) -> Result<()> {
+    let wire = world.wire(link)?;
+    let mut table = Counters::new(["to the managing node, or from it", "frames", "lost"]);
+    let mut lost = 0;
+    for (name, direction) in [("from", Direction::Forward), ("to", Direction::Backward)] {
+        let counters = wire.counters(direction);
+        lost += counters.lost;
+        table.row([Cell::from(name), counters.received.into(), counters.lost.into()]);
+    }
+    stage.check(Check::min("frames lost on purpose", lost, 1_u64, "frames"));
+    stage.figure("losses", table);
+    Ok(())
+}
+
+/// 1 of a node in OPERATIONAL: as checks count them.
+pub(super) fn is_operational(state: State) -> u64 {
+    u64::from(state == State::Operational)
+}

@@ -1,0 +1,151 @@
+//! A POWERLINK network: it boots, exchanges values, and comes back after faults.
+//!
+//! ```text
+//!                        hub
+//!   managing node ======= | ------- node 1
+//!        a tap sees all   | ------- ...
+//!                         | ------- node N
+//! ```
+//!
+//! Up to [`REAL`] nodes run on ports of this machine, each in its own namespace and thread (`real`, with
+//! `actor` and `tap`); more of them in virtual time (`virtual_time`).
+
+mod actor;
+mod figures;
+mod real;
+mod tap;
+mod virtual_time;
+
+use onbeat_powerlink::network::{Network, Signal, Station};
+use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
+use onbeat_powerlink::od::{DataType, id};
+use onbeat_powerlink_node::{File, Host, NodeHost, Pattern};
+use onbeat_realtime::Profile;
+use onbeat_wire::powerlink::NodeId;
+
+use super::stage::Stage;
+use crate::clock::SECOND;
+use crate::fault::Impairment;
+use crate::{Error, Result, Topology};
+
+/// Nodes that run on ports of this machine at most.
+const REAL: u8 = 16;
+
+/// Of error counters: five losses in a row. With the profile's own, two in three cycles, no network is
+/// stable that loses one frame of a hundred.
+const THRESHOLD: u32 = 40;
+
+/// Cycle of a network on ports: two CPUs run all nodes.
+const CYCLE_US: u32 = 20_000;
+
+/// Probability that a frame is lost, in each direction of the managing node's cable.
+const LOSS: f64 = 0.01;
+
+/// The network with this many nodes.
+fn topology(nodes: u8, impairment: Option<Impairment>) -> Topology {
+    let mut network = Topology::default();
+    network.host("mn", 0, u16::from(nodes.saturating_sub(1)) / 2);
+    for node in 1..=nodes {
+        network.host(&name(node), 2, u16::from(node) - 1);
+    }
+    let ports: Vec<String> = (0..=nodes).map(|port| format!("p{port}")).collect();
+    let ports: Vec<&str> = ports.iter().map(String::as_str).collect();
+    network.hub("hub", 1, u16::from(nodes.saturating_sub(1)) / 2, &ports);
+    network.link(MANAGING, "mn:eth0", "hub:p0");
+    if let Some(impairment) = impairment {
+        network.impaired(impairment);
+    }
+    for node in 1..=nodes {
+        network.link(&cable(node), &format!("hub:p{node}"), &format!("{}:eth0", name(node)));
+    }
+    network
+}
+
+/// The managing node's cable.
+const MANAGING: &str = "managing";
+
+fn name(node: u8) -> String {
+    format!("cn{node}")
+}
+
+fn cable(node: u8) -> String {
+    format!("to-cn{node}")
+}
+
+/// What the list of scenarios draws.
+pub(super) fn network() -> Topology {
+    topology(8, None)
+}
+
+pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
+    let nodes = stage.options.nodes.unwrap_or(8);
+    if !(1..=239).contains(&nodes) {
+        let reason = "a network has 1 to 239 controlled nodes".to_owned();
+        return Err(Error::Option { option: "nodes", value: nodes.to_string(), reason });
+    }
+    let least_us = if nodes > REAL { 34 * u32::from(nodes) } else { 1000 };
+    let usual_us = if nodes > REAL { least_us.next_multiple_of(1000) } else { CYCLE_US };
+    let cycle_us = match stage.options.cycle {
+        None => usual_us,
+        Some(cycle) => u32::try_from(cycle.as_micros()).unwrap_or(u32::MAX),
+    };
+    if !(least_us..=1_000_000).contains(&cycle_us) {
+        let reason = format!("{nodes} nodes take {least_us} us to 1 s");
+        return Err(Error::Option { option: "cycle", value: format!("{cycle_us}us"), reason });
+    }
+    if nodes > REAL {
+        virtual_time::play(stage, nodes, cycle_us)
+    } else {
+        real::play(stage, &file(nodes, cycle_us))
+    }
+}
+
+/// How long a network may take to get everybody to OPERATIONAL, in nanoseconds of its own time.
+const BOUND_NS: u64 = 120 * SECOND;
+
+/// The network as its nodes know it: each copies its output to its input, and flips another.
+fn file(nodes: u8, cycle_us: u32) -> File {
+    let signal = |name: &str, object, data_type| Signal { name: name.into(), object, data_type };
+    let station = |node: u8| Station {
+        node: NodeId(node),
+        mandatory: false,
+        identity: Identity {
+            device_type: 0x000f_0191,
+            vendor_id: 0,
+            product_code: 0,
+            revision_number: 0,
+            serial_number: node.into(),
+            features: CONTROLLED_NODE_FEATURES,
+            device_name: b"lab".to_vec(),
+            host_name: name(node).into_bytes(),
+        },
+        // What all of them take together is not the whole cycle.
+        pres_timeout_ns: cycle_us * 1000 / 4 * 3 / u32::from(nodes),
+        inputs: vec![
+            signal("back", id(0x6000, 1), DataType::Unsigned(2)),
+            signal("flip", id(0x6000, 2), DataType::Unsigned(1)),
+        ],
+        outputs: vec![signal("there", id(0x6200, 1), DataType::Unsigned(2))],
+        parameters: Vec::new(),
+    };
+    let network = Network {
+        cycle_us,
+        async_slot_ns: 1_000_000,
+        // Time for all of them to be configured in.
+        pre_operational_1_us: 1_500_000,
+        soc_tolerance_ns: cycle_us * 500,
+        threshold: THRESHOLD,
+        nodes: (1..=nodes).map(station).collect(),
+    };
+    let host = NodeHost {
+        host: Host::default(),
+        inputs: vec![Pattern::Copy, Pattern::Toggle],
+        outputs: vec![Pattern::Counter],
+    };
+    File {
+        network,
+        managing: Host::default(),
+        nodes: vec![host; nodes.into()],
+        realtime: Profile::default(),
+    }
+}

@@ -1,0 +1,176 @@
+//! A network on ports of this machine.
+
+use std::time::Duration;
+
+use onbeat_powerlink_node::File;
+use onbeat_realtime::{Profile, Scheduling};
+use onbeat_report::Check;
+use onbeat_wire::powerlink::NodeId;
+
+use super::actor::{Controlled, Managing};
+use super::tap::Tap;
+use super::{BOUND_NS, LOSS, MANAGING, cable, figures, name, topology};
+use crate::clock::now_ns;
+use crate::fault::Impairment;
+use crate::interrupt::{pause_until, wait_until};
+use crate::scenario::stage::Stage;
+use crate::world::Ends;
+use crate::{Result, World};
+
+/// The priority of nodes: a machine that has other work must not be what is measured.
+const PRIORITY: u8 = 20;
+
+/// A network at work.
+struct Bus<'a> {
+    file: &'a File,
+    managing: Option<Managing>,
+    nodes: Vec<Option<Controlled>>,
+    realtime: Profile,
+}
+
+impl<'a> Bus<'a> {
+    fn start(world: &World, file: &'a File) -> Result<Self> {
+        let realtime = Profile::default().scheduled(Scheduling::Fifo(PRIORITY));
+        // Where priorities are not to be had, nodes are as any other process.
+        let realtime = if realtime.enter().is_ok() { realtime } else { Profile::default() };
+        let nodes = file.network.nodes.iter().map(|_| None).collect();
+        let mut bus = Bus { file, managing: None, nodes, realtime };
+        for node in bus.ids() {
+            bus.power_on(world, node)?;
+        }
+        let namespace = world.namespace("mn")?;
+        bus.managing = Some(Managing::managing(namespace, file, bus.realtime.clone())?);
+        Ok(bus)
+    }
+
+    fn ids(&self) -> std::ops::RangeInclusive<u8> {
+        1..=self.nodes.len() as u8
+    }
+
+    fn power_on(&mut self, world: &World, node: u8) -> Result<()> {
+        let (namespace, realtime) = (world.namespace(&name(node))?, self.realtime.clone());
+        let actor = Controlled::controlled(namespace, self.file, NodeId(node), realtime)?;
+        self.nodes[usize::from(node) - 1] = Some(actor);
+        Ok(())
+    }
+
+    /// Nodes that say themselves that they are in OPERATIONAL, and that the managing node has there.
+    fn operational(&self) -> u64 {
+        let Some(managing) = &self.managing else { return 0 };
+        let up = |node: &u8| {
+            let actor = self.nodes[usize::from(*node) - 1].as_ref();
+            managing.has(*node) && actor.is_some_and(Controlled::is_operational)
+        };
+        let managing_too = managing.is_operational();
+        self.ids().filter(up).filter(|_| managing_too).count() as u64
+    }
+
+    fn knows(&self, node: u8) -> bool {
+        self.managing.as_ref().is_some_and(|managing| managing.has(node))
+    }
+
+    /// Whether no node ended with an error.
+    fn runs(&self) -> bool {
+        self.managing.as_ref().is_some_and(Managing::is_running)
+            && self.nodes.iter().flatten().all(Controlled::is_running)
+    }
+
+    /// Waits until all are in OPERATIONAL; how many are, and how long it took, in ns.
+    fn settle(&self) -> Result<(u64, u64)> {
+        let (begun, all) = (now_ns(), self.nodes.len() as u64);
+        let bound = Duration::from_nanos(BOUND_NS);
+        wait_until(bound, || self.operational() == all || !self.runs())?;
+        Ok((self.operational(), now_ns() - begun))
+    }
+}
+
+pub(super) fn play(stage: &mut Stage<'_>, file: &File) -> Result<()> {
+    let count = file.network.nodes.len() as u8;
+    let phase_ns = stage.phase_ns(2.0)?;
+    faults(stage, file, count, phase_ns)?;
+    losses(stage, file, count, phase_ns)
+}
+
+/// It boots; a node dies and comes back; a cable is cut and mended.
+fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Result<()> {
+    let network = topology(count, None);
+    stage.draw(&network);
+    stage.tell_line("building the network");
+    let world = World::build(&network)?;
+    let tap = Tap::start(world.namespace("hub")?, "p0")?;
+    let all = u64::from(count);
+    let mut times = figures::times();
+    let in_operational = |name: &str, value| Check::eq(name, value, all, "nodes");
+
+    stage.tell_line("the network boots");
+    let mut bus = Bus::start(&world, file)?;
+    let (up, took_ns) = bus.settle()?;
+    stage.check(in_operational("in OPERATIONAL after the boot", up));
+    times.row(figures::time("boot", took_ns));
+    pause_until(now_ns() + phase_ns, || stage.tell_line("the network runs"))?;
+
+    stage.tell_line("node 1 dies, and comes back");
+    let begun = now_ns();
+    let dead = bus.nodes[0].take();
+    dead.map(Controlled::stop).transpose()?;
+    let bound = Duration::from_nanos(BOUND_NS);
+    let noticed = wait_until(bound, || !bus.knows(1))?;
+    times.row(figures::time("until a node's death is noticed", now_ns() - begun));
+    stage.check(Check::eq("a node's death is noticed", u64::from(noticed), 1_u64, ""));
+    let others = bus.managing.as_ref().map_or(0, Managing::operational);
+    stage.check(Check::eq("the others meanwhile", u64::from(others), all - 1, "nodes"));
+    bus.power_on(&world, 1)?;
+    let (up, took_ns) = bus.settle()?;
+    stage.check(in_operational("in OPERATIONAL after it came back", up));
+    times.row(figures::time("until it is back in OPERATIONAL", took_ns));
+
+    stage.tell_line("a cable is cut, and mended");
+    let (last, begun) = (count, now_ns());
+    world.cut(&cable(last), Ends::one(0))?;
+    let cut_off = || {
+        let node = bus.nodes[usize::from(last) - 1].as_ref();
+        !bus.knows(last) && node.is_some_and(|node| !node.is_operational())
+    };
+    let noticed = wait_until(bound, cut_off)?;
+    times.row(figures::time("until both ends notice a cut cable", now_ns() - begun));
+    stage.check(Check::eq("a cut cable is noticed by both ends", u64::from(noticed), 1_u64, ""));
+    world.restore(&cable(last))?;
+    let (up, took_ns) = bus.settle()?;
+    stage.check(in_operational("in OPERATIONAL after the cable was mended", up));
+    times.row(figures::time("until it is in OPERATIONAL again", took_ns));
+    pause_until(now_ns() + phase_ns / 2, || ())?;
+
+    let managing = bus.managing.take().map(Managing::stop).transpose()?;
+    drop(bus);
+    let seen = tap.stop();
+    stage.figure("times", times);
+    if let Some(ended) = managing {
+        figures::exchanged(stage, &ended, all);
+        figures::events(stage, "events of the managing node", &ended);
+    }
+    figures::bus(stage, &seen);
+    Ok(())
+}
+
+/// It boots, and runs, while one frame of a hundred is lost on the managing node's cable.
+fn losses(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Result<()> {
+    stage.tell_line("one frame of a hundred is lost");
+    let impairment = Impairment { loss: LOSS, seed: stage.options.seed, ..Impairment::default() };
+    let world = World::build(&topology(count, Some(impairment)))?;
+    let mut bus = Bus::start(&world, file)?;
+    let (up, _) = bus.settle()?;
+    let all = u64::from(count);
+    let name = "in OPERATIONAL while 1 % of the frames is lost";
+    stage.check(Check::eq(name, up, all, "nodes"));
+    pause_until(now_ns() + phase_ns, || ())?;
+    world.wire(MANAGING)?.set(Impairment::default());
+    let (up, _) = bus.settle()?;
+    stage.check(Check::eq("in OPERATIONAL after that", up, all, "nodes"));
+    let managing = bus.managing.take().map(Managing::stop).transpose()?;
+    drop(bus);
+    figures::losses(stage, &world, MANAGING)?;
+    if let Some(ended) = managing {
+        figures::events(stage, "events of the managing node, with losses", &ended);
+    }
+    Ok(())
+}

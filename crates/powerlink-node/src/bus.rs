@@ -1,0 +1,359 @@
+//! What a bus does, as figures: of a capture, of a tap, or as a node sees it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use onbeat_powerlink::observe::{Frames, Node, Observation, Observer, Request};
+use onbeat_report::distribution::PhaseId;
+use onbeat_report::{Cell, Check, Counters, Outcome, Recorder, format};
+use onbeat_wire::powerlink::{NmtCommandId, NmtState, NodeId};
+
+/// Transitions that are kept.
+const KEPT: usize = 2000;
+
+/// Nodes whose answers to polls have a curve each; of more, all answers share one.
+const CURVES: usize = 16;
+
+/// What changed a node's state, or was meant to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    /// A node told another state than before.
+    State { node: NodeId, from: Option<NmtState>, to: NmtState },
+    /// The managing node commanded.
+    Command { node: NodeId, command: NmtCommandId },
+}
+
+/// Frames of a bus, as they become figures. In a cycle like the one before it takes no memory.
+#[derive(Debug)]
+pub struct Bus {
+    observer: Observer,
+    cycles: Recorder,
+    interval: PhaseId,
+    jitter: PhaseId,
+    answers: Recorder,
+    polls: BTreeMap<NodeId, PhaseId>,
+    other_polls: Option<PhaseId>,
+    requests: [Option<PhaseId>; Request::ALL.len()],
+    changes: VecDeque<(u64, Change)>,
+    forgotten: u64,
+    span_ns: Option<(u64, u64)>,
+    left_out: u64,
+    shortest_step_ns: u64,
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        let mut cycles = Recorder::new();
+        let [interval, jitter] =
+            ["SoC to SoC", "off RelativeTime by"].map(|name| cycles.phase(name));
+        Bus {
+            observer: Observer::new(),
+            cycles,
+            interval,
+            jitter,
+            answers: Recorder::new(),
+            polls: BTreeMap::new(),
+            other_polls: None,
+            requests: [None; Request::ALL.len()],
+            changes: VecDeque::with_capacity(KEPT),
+            forgotten: 0,
+            span_ns: None,
+            left_out: 0,
+            shortest_step_ns: u64::MAX,
+        }
+    }
+}
+
+impl Bus {
+    /// A bus of which nothing was seen.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What is known of each node; the managing node is 240.
+    #[must_use]
+    pub fn nodes(&self) -> &BTreeMap<NodeId, Node> {
+        self.observer.nodes()
+    }
+
+    /// Frames by kind.
+    #[must_use]
+    pub fn frames(&self) -> &Frames {
+        self.observer.frames()
+    }
+
+    /// A frame was on the bus, from its destination address on. Times are nanoseconds of any clock.
+    pub fn observe(&mut self, time_ns: u64, frame: &[u8]) {
+        let (first, _) = self.span_ns.unwrap_or((time_ns, time_ns));
+        self.span_ns = Some((first, time_ns));
+        let Bus { observer, cycles, answers, polls, other_polls, requests, .. } = self;
+        let mut change = None;
+        let (mut left_out, mut shortest) = (0, self.shortest_step_ns);
+        observer.observe(time_ns, frame, |observation| match observation {
+            Observation::Cycle { interval_ns, step_ns } => {
+                cycles.record(self.interval, interval_ns);
+                cycles.record(self.jitter, interval_ns.abs_diff(step_ns));
+                shortest = shortest.min(step_ns);
+                left_out += step_ns / shortest - 1;
+            }
+            Observation::Response { node, request: Request::Poll, delay_ns } => {
+                let phase = poll(node, answers, polls, other_polls);
+                answers.record(phase, delay_ns);
+            }
+            Observation::Unanswered { node, request: Request::Poll } => {
+                let phase = poll(node, answers, polls, other_polls);
+                answers.lose(phase, 1);
+            }
+            Observation::Response { request, delay_ns, .. } => {
+                let phase = requests[request as usize]
+                    .get_or_insert_with(|| answers.phase(&format!("answer to {request}")));
+                answers.record(*phase, delay_ns);
+            }
+            Observation::State { node, from, to } => {
+                change = Some(Change::State { node, from, to });
+            }
+            Observation::Command { node, command } => {
+                change = Some(Change::Command { node, command });
+            }
+            // Who is not there answers nothing for ever; nodes are counted one by one.
+            Observation::Unanswered { .. }
+            | Observation::Unasked { .. }
+            | Observation::Identified { .. }
+            | Observation::OtherAddress { .. } => {}
+        });
+        self.left_out += left_out;
+        self.shortest_step_ns = shortest;
+        if let Some(change) = change {
+            if self.changes.len() == KEPT {
+                self.changes.pop_front();
+                self.forgotten += 1;
+            }
+            self.changes.push_back((time_ns, change));
+        }
+    }
+
+    /// Adds what was seen to a result, and checks what must hold on a bus without faults.
+    pub fn tell(&self, outcome: &mut Outcome) {
+        let frames = self.frames();
+        let sum = |of: fn(&Node) -> u64| self.nodes().values().map(of).sum::<u64>();
+        let lost = sum(|node| node.requests(Request::Poll).unanswered);
+        let unasked = sum(|node| node.unasked);
+        let addresses = sum(|node| node.addresses);
+        for (name, value, unit) in [
+            ("polls without an answer in time", lost, "polls"),
+            ("answers that nobody asked for, or too late", unasked, "frames"),
+            ("changes of the address behind a node id", addresses, ""),
+            ("frames that cannot be read", frames.malformed, "frames"),
+        ] {
+            outcome.check(Check::eq(name, value, 0_u64, unit));
+        }
+        self.figures(outcome);
+    }
+
+    /// Adds what was seen to a result, without a judgement.
+    pub fn figures(&self, outcome: &mut Outcome) {
+        outcome.figure("frames", frames(self.frames()));
+        outcome.figure("nodes", nodes(self.nodes()));
+        if self.nodes().values().any(|node| node.identity.is_some()) {
+            outcome.figure("identities", identities(self.nodes()));
+        }
+        if self.cycles.count(self.interval) > 0 {
+            outcome.figure("cycle", self.cycles.figure());
+        }
+        let answers = self.answers.figure();
+        if !answers.series.is_empty() {
+            outcome.figure("response time", answers);
+        }
+        outcome.figure("states", self.transitions());
+        if self.left_out > 0 {
+            outcome.note(format!(
+                "by RelativeTime {} cycles were left out, or their SoC was not seen",
+                self.left_out
+            ));
+        }
+        if self.forgotten > 0 {
+            outcome.note(format!("states: the first {} changes are left out", self.forgotten));
+        }
+    }
+
+    /// Every change of a state, and what commanded it.
+    fn transitions(&self) -> Counters {
+        let mut table =
+            Counters::new([("at", "s"), ("node", ""), ("from", ""), ("to, or command", "")]);
+        let (first, _) = self.span_ns.unwrap_or_default();
+        for (time_ns, change) in &self.changes {
+            let at = Cell::from(time_ns.saturating_sub(first) as f64 / 1e9);
+            table.row(match *change {
+                Change::State { node, from, to } => {
+                    let from = from.map_or_else(|| "-".into(), |from| from.to_string());
+                    [at, node.to_string().into(), from.into(), to.to_string().into()]
+                }
+                Change::Command { node, command } => {
+                    let node =
+                        if node == NodeId::BROADCAST { "all".into() } else { node.to_string() };
+                    [at, node.into(), "".into(), command.to_string().into()]
+                }
+            });
+        }
+        table
+    }
+
+    /// How long it was looked at, and what came of it, in a line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let (first, last) = self.span_ns.unwrap_or_default();
+        let span = format::duration_ns(last.saturating_sub(first) as f64);
+        format!("{} POWERLINK frames in {span}", self.frames().messages())
+    }
+}
+
+/// Where answers of a node to polls are recorded.
+fn poll(
+    node: NodeId,
+    answers: &mut Recorder,
+    polls: &mut BTreeMap<NodeId, PhaseId>,
+    others: &mut Option<PhaseId>,
+) -> PhaseId {
+    if let Some(phase) = polls.get(&node) {
+        return *phase;
+    }
+    if polls.len() < CURVES {
+        let phase = answers.phase(&format!("PRes of node {node}"));
+        polls.insert(node, phase);
+        return phase;
+    }
+    *others.get_or_insert_with(|| answers.phase("PRes of further nodes"))
+}
+
+fn frames(frames: &Frames) -> Counters {
+    let mut table = Counters::new(["kind", "frames"]);
+    for (kind, count) in [
+        ("SoC", frames.soc),
+        ("PReq", frames.preq),
+        ("PRes", frames.pres),
+        ("SoA", frames.soa),
+        ("ASnd", frames.asnd),
+        ("AMNI", frames.amni),
+        ("of other protocols", frames.foreign),
+        ("cannot be read", frames.malformed),
+    ] {
+        table.row([Cell::from(kind), count.into()]);
+    }
+    table
+}
+
+/// One row for each node that was heard, or polled.
+fn nodes(nodes: &BTreeMap<NodeId, Node>) -> Counters {
+    let mut table = Counters::new([
+        "node",
+        "address",
+        "state",
+        "polled",
+        "no PRes",
+        "asked else",
+        "no answer",
+        "unasked or late",
+    ]);
+    for (node, known) in nodes {
+        let polls = known.requests(Request::Poll);
+        let others = Request::ALL.iter().skip(1).map(|request| known.requests(*request));
+        let (asked, unanswered) = others.fold((0, 0), |(asked, unanswered), requests| {
+            (asked + requests.asked, unanswered + requests.unanswered)
+        });
+        table.row([
+            Cell::from(node.to_string()),
+            known.mac.map_or_else(|| "never heard".into(), |mac| mac.to_string()).into(),
+            known.state.map_or_else(String::new, |state| state.to_string()).into(),
+            polls.asked.into(),
+            polls.unanswered.into(),
+            asked.into(),
+            unanswered.into(),
+            known.unasked.into(),
+        ]);
+    }
+    table
+}
+
+fn identities(nodes: &BTreeMap<NodeId, Node>) -> Counters {
+    let mut table = Counters::new([
+        "node",
+        "device type",
+        "vendor",
+        "product",
+        "revision",
+        "serial number",
+        "configured",
+        "address",
+        "host name",
+    ]);
+    let known = nodes.iter().filter_map(|(node, known)| Some((node, known.identity?)));
+    for (node, identity) in known {
+        let hex = |number: u32| format!("{number:#010x}");
+        table.row([
+            node.to_string(),
+            hex(identity.device_type),
+            hex(identity.vendor_id),
+            hex(identity.product_code),
+            hex(identity.revision_number),
+            hex(identity.serial_number),
+            // As the objects have it: days since 1984, and milliseconds of the day.
+            format!("{}/{}", identity.configuration_date, identity.configuration_time),
+            identity.address.to_string(),
+            identity.host_name.to_string(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_report::{Figure, Run};
+
+    /// The frames of a capture, by their place in a file of libpcap.
+    fn capture() -> Vec<(u64, Vec<u8>)> {
+        let path =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/powerlink/boot-1cn-mandatory.pcap");
+        let octets = std::fs::read(path).expect(path);
+        let number = |at: usize| u32::from_le_bytes(octets[at..at + 4].try_into().expect("four"));
+        let (mut at, mut frames) = (24, Vec::new());
+        while at < octets.len() {
+            let time_ns = u64::from(number(at)) * 1_000_000_000 + u64::from(number(at + 4));
+            let len = number(at + 8) as usize;
+            frames.push((time_ns, octets[at + 16..at + 16 + len].to_vec()));
+            at += 16 + len;
+        }
+        frames
+    }
+
+    #[test]
+    fn a_capture_becomes_a_result() {
+        let mut bus = Bus::new();
+        for (time_ns, frame) in capture() {
+            bus.observe(time_ns, &frame);
+        }
+        let mut outcome = Run::begin("test").finish();
+        bus.tell(&mut outcome);
+        assert!(outcome.ok(), "{:?}", outcome.checks);
+        let Figure::Distribution(answers) = &outcome.figures["response time"] else { panic!() };
+        let polls = answers.series.iter().find(|series| series.name == "PRes of node 1");
+        let polls = polls.expect("node 1 was polled");
+        assert_eq!((polls.count, polls.lost, polls.max), (134, 0, Some(77_443)));
+        let Figure::Distribution(cycle) = &outcome.figures["cycle"] else { panic!() };
+        assert_eq!(cycle.series[0].count, 142);
+        let Figure::Counters(states) = &outcome.figures["states"] else { panic!() };
+        let last = states.rows.last().expect("states were told");
+        assert_eq!(last[1..], ["1", "READY_TO_OPERATE", "OPERATIONAL"].map(Cell::from));
+        let Figure::Counters(identities) = &outcome.figures["identities"] else { panic!() };
+        assert_eq!(identities.rows.len(), 1);
+        assert_eq!(bus.summary(), "2712 POWERLINK frames in 8.49 s");
+    }
+
+    #[test]
+    fn an_empty_bus_has_nothing_to_tell() {
+        let mut outcome = Run::begin("test").finish();
+        Bus::new().tell(&mut outcome);
+        assert!(outcome.ok());
+        assert!(!outcome.figures.contains_key("cycle"));
+    }
+}

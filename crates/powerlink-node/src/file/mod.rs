@@ -1,0 +1,164 @@
+//! A network and where its nodes run, from one TOML file (docs/powerlink.md).
+
+mod node;
+mod object;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use onbeat_config::{ConfigError, Faults, LoadError, Source, Table, Value, file, realtime, text};
+use onbeat_powerlink::network::Network;
+use onbeat_realtime::Profile;
+use onbeat_wire::MacAddress;
+
+use crate::{Backend, Pattern};
+
+/// Shortest and longest cycle, in microseconds.
+const CYCLE_US: std::ops::RangeInclusive<u32> = 200..=10_000_000;
+/// 0x1C09 and the like.
+const THRESHOLD: u32 = 15;
+/// As wide as a reduced cycle's slot is where nobody says else: software at either end of it.
+const ASYNC_SLOT_US: u32 = 500;
+/// 0x1F89/3.
+const PRE_OPERATIONAL_1_MS: u32 = 500;
+
+/// A network, and where its nodes run.
+#[derive(Debug, Clone)]
+pub struct File {
+    /// The network.
+    pub network: Network,
+    /// Where the managing node runs.
+    pub managing: Host,
+    /// Of each node of the network, in its order.
+    pub nodes: Vec<NodeHost>,
+    /// What the thread of a node asks of the host.
+    pub realtime: Profile,
+}
+
+/// Where a node runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Host {
+    /// The interface; where there is none, the command line must say.
+    pub interface: Option<String>,
+    /// What moves its frames.
+    pub backend: Backend,
+}
+
+/// Where a controlled node runs, and what its simulated values do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeHost {
+    /// Where it runs.
+    pub host: Host,
+    /// Of each of its inputs.
+    pub inputs: Vec<Pattern>,
+    /// Of each of its outputs, which the managing node gives.
+    pub outputs: Vec<Pattern>,
+}
+
+impl File {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no network.
+    pub fn load(path: &Path) -> Result<Self, LoadError> {
+        let (text, name) = file::load(path)?;
+        Ok(Self::parse(&text, &name)?)
+    }
+
+    /// Reads a text; `name` is what its faults call it.
+    ///
+    /// # Errors
+    /// It is no network: every fault, with its place.
+    pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
+        let source = Source { file: name.into(), text: text.into() };
+        let root = file::parse(text, &source)?;
+        let faults = Faults::default();
+        let mut table = Table::root(&root, &faults);
+        let mut network = network(&mut table);
+        let managing = table.take("managing").and_then(|value| {
+            let mut table = value.table()?;
+            let host = host(&mut table);
+            table.finish();
+            Some(host)
+        });
+        let realtime = table.take("realtime").map(|value| realtime::read(&value));
+        let items = table.items("node");
+        if items.is_empty() && faults.count() == 0 {
+            table.fault("the network has no node", "add [[node]] with id = 1");
+        }
+        let (mut nodes, mut ids) = (Vec::new(), BTreeMap::new());
+        for item in &items {
+            let Some((station, host)) = node::read(item, network.cycle_us) else { continue };
+            if ids.insert(station.node, ()).is_some() {
+                let help = "give each node an id of its own, from 1 to 239";
+                item.fault(format!("there are two nodes with id {}", station.node), help);
+                continue;
+            }
+            network.nodes.push(station);
+            nodes.push(host);
+            // What is wrong with this one is told at this one.
+            let only = Network {
+                nodes: network.nodes.last().cloned().into_iter().collect(),
+                ..network.clone()
+            };
+            if let Err(error) = only.managing(MacAddress::default()) {
+                let help = "objects of signals must differ, fit into 1490 octets each way, and a \
+                            parameter's octets must be as many as its object has";
+                item.fault(error.to_string(), help);
+            }
+        }
+        table.finish();
+        faults.judge(&source)?;
+        let (managing, realtime) = (managing.unwrap_or_default(), realtime.unwrap_or_default());
+        Ok(File { network, managing, nodes, realtime })
+    }
+}
+
+/// The `[network]` table, without nodes.
+fn network(root: &mut Table<'_>) -> Network {
+    let mut network = Network {
+        cycle_us: 10_000,
+        async_slot_ns: ASYNC_SLOT_US * 1000,
+        pre_operational_1_us: PRE_OPERATIONAL_1_MS * 1000,
+        soc_tolerance_ns: 0,
+        threshold: THRESHOLD,
+        nodes: Vec::new(),
+    };
+    let table = root.require("network", "{ cycle-us = 10000 }").and_then(|value| value.table());
+    if let Some(mut table) = table {
+        let cycle = table.require("cycle-us", "10000").and_then(|value| value.number(CYCLE_US));
+        network.cycle_us = cycle.unwrap_or(network.cycle_us);
+        let mut number = |key, range| table.take(key).and_then(|value| value.number(range));
+        let slot_us = number("async-slot-us", 10..=1_000_000).unwrap_or(ASYNC_SLOT_US);
+        network.async_slot_ns = slot_us * 1000;
+        let wait_ms = number("pre-operational-1-ms", 0..=1_000_000);
+        network.pre_operational_1_us = wait_ms.unwrap_or(PRE_OPERATIONAL_1_MS) * 1000;
+        let tolerance_us = number("soc-tolerance-us", 0..=1_000_000);
+        // Half a cycle, unless the file says else.
+        let tolerance_us = tolerance_us.unwrap_or(network.cycle_us.min(2_000_000) / 2);
+        network.soc_tolerance_ns = tolerance_us * 1000;
+        network.threshold = number("loss-threshold", 0..=1_000_000).unwrap_or(THRESHOLD);
+        table.finish();
+    }
+    network
+}
+
+/// The keys `interface` and `backend` of a table.
+fn host(table: &mut Table<'_>) -> Host {
+    let interface = table.take("interface").and_then(|value| interface(&value));
+    let backend = table.take("backend").and_then(|value| value.choice(&Backend::ALL));
+    Host { interface, backend: backend.unwrap_or_default() }
+}
+
+fn interface(value: &Value<'_>) -> Option<String> {
+    let name = value.text()?;
+    if !text::is_interface(name) {
+        let help = "an interface has 1 to 15 characters, without blanks, \"/\" and \":\"";
+        value.fault(format!("{name:?} is no name of an interface"), help);
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! A `[[node]]` table.
+
+use onbeat_config::{Table, Value};
+use onbeat_powerlink::network::{MAX_SIGNALS, Signal, Station};
+use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
+use onbeat_powerlink::od::{ObjectId, id};
+use onbeat_wire::powerlink::NodeId;
+
+use super::object::{TYPES, object};
+use super::{NodeHost, host};
+use crate::Pattern;
+
+/// Where inputs and outputs are that say no object.
+const INPUTS: u16 = 0x6000;
+const OUTPUTS: u16 = 0x6200;
+
+/// The profile of devices for digital and analogue inputs and outputs (DS 401), both ways.
+const DEVICE_TYPE: u32 = 0x000f_0191;
+
+/// Longest time-out for a response where nobody says else: what software takes on a busy host.
+const PRES_TIMEOUT_US: u32 = 1000;
+
+/// A node; `None` where it has no id.
+pub(super) fn read(value: &Value<'_>, cycle_us: u32) -> Option<(Station, NodeHost)> {
+    let mut table = value.table()?;
+    let node = table.require("id", "1").and_then(|value| value.number(1_u8..=239)).map(NodeId);
+    let name = table.take("name").and_then(|value| name(&value));
+    let name = name.unwrap_or_else(|| format!("node-{}", node.unwrap_or(NodeId::NONE)));
+    let host = host(&mut table);
+    let mandatory = table.take("mandatory").and_then(|value| value.flag()).unwrap_or(false);
+    let timeout = table.take("pres-timeout-us");
+    let timeout_us = timeout.and_then(|value| value.number(1..=cycle_us.min(1_000_000)));
+    let timeout_us = timeout_us.unwrap_or((cycle_us / 4).min(PRES_TIMEOUT_US));
+    let identity = identity(table.take("identity"), &name);
+    let (inputs, input_patterns) = signals(&mut table, "input", INPUTS);
+    let (outputs, output_patterns) = signals(&mut table, "output", OUTPUTS);
+    let parameters = table.items("parameter");
+    let parameters = parameters.iter().filter_map(parameter).collect();
+    table.finish();
+    let station = Station {
+        node: node?,
+        mandatory,
+        identity,
+        pres_timeout_ns: timeout_us * 1000,
+        inputs,
+        outputs,
+        parameters,
+    };
+    Some((station, NodeHost { host, inputs: input_patterns, outputs: output_patterns }))
+}
+
+fn name(value: &Value<'_>) -> Option<String> {
+    let name = value.text()?;
+    let fits = (1..=32).contains(&name.len()) && name.bytes().all(|octet| octet.is_ascii_graphic());
+    if !fits {
+        value.fault(format!("{name:?} is no host name"), "use 1 to 32 letters, digits and hyphens");
+    }
+    fits.then(|| name.to_owned())
+}
+
+/// Who a node is, and is checked to be.
+fn identity(value: Option<Value<'_>>, name: &str) -> Identity {
+    let mut identity = Identity {
+        device_type: DEVICE_TYPE,
+        vendor_id: 0,
+        product_code: 0,
+        revision_number: 0,
+        serial_number: 0,
+        features: CONTROLLED_NODE_FEATURES,
+        device_name: name.as_bytes().to_vec(),
+        host_name: name.as_bytes().to_vec(),
+    };
+    let Some(mut table) = value.and_then(|value| value.table()) else { return identity };
+    for (key, to) in [
+        ("device-type", &mut identity.device_type),
+        ("vendor-id", &mut identity.vendor_id),
+        ("product-code", &mut identity.product_code),
+        ("revision-number", &mut identity.revision_number),
+        ("serial-number", &mut identity.serial_number),
+    ] {
+        let number = table.take(key).and_then(|value| value.number(0..=u32::MAX));
+        *to = number.unwrap_or(*to);
+    }
+    table.finish();
+    identity
+}
+
+/// The signals of one way, and what each does where it is simulated.
+fn signals(table: &mut Table<'_>, key: &'static str, index: u16) -> (Vec<Signal>, Vec<Pattern>) {
+    let items = table.items(key);
+    if let Some(first) = items.get(MAX_SIGNALS) {
+        first.fault(
+            format!("there are {} signals", items.len()),
+            format!("a mapping has room for {MAX_SIGNALS}; pack bits into one"),
+        );
+    }
+    let read = |(place, value): (usize, &Value<'_>)| {
+        // Sub-indices from 1 on.
+        signal(value, key, place, id(index, place as u8 + 1))
+    };
+    items.iter().take(MAX_SIGNALS).enumerate().filter_map(read).unzip()
+}
+
+fn signal(
+    value: &Value<'_>,
+    key: &str,
+    place: usize,
+    usual: ObjectId,
+) -> Option<(Signal, Pattern)> {
+    let mut table = value.table()?;
+    let name = table.take("name").and_then(|value| value.text());
+    let name = name.map_or_else(|| format!("{key} {}", place + 1), str::to_owned);
+    let data_type = table.require("type", "\"u16\"").and_then(|value| value.choice(&TYPES));
+    let object = match table.take("object") {
+        Some(value) => object(&value),
+        None => Some(usual),
+    };
+    let pattern = table.take("simulate").and_then(|value| value.choice(&Pattern::ALL));
+    table.finish();
+    let signal = Signal { name, object: object?, data_type: data_type? };
+    Some((signal, pattern.unwrap_or_default()))
+}
+
+/// An object that is written to the node, and its value as it is on the wire.
+fn parameter(value: &Value<'_>) -> Option<(ObjectId, Vec<u8>)> {
+    let mut table = value.table()?;
+    let object = table.require("object", "\"1C0B/03\"").and_then(|value| object(&value));
+    let octets = table.require("octets", "\"28 00 00 00\"").and_then(|value| value.octets());
+    table.finish();
+    Some((object?, octets?))
+}

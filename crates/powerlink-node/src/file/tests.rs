@@ -1,0 +1,149 @@
+use onbeat_powerlink::od::{DataType, id};
+use onbeat_wire::powerlink::NodeId;
+
+use super::*;
+
+const WHOLE: &str = r#"
+[network]
+cycle-us = 1000
+async-slot-us = 200
+loss-threshold = 40
+
+[managing]
+interface = "eth1"
+backend = "xsk"
+
+[realtime]
+scheduling = "fifo 49"
+
+[[node]]
+id = 1
+name = "drive"
+interface = "eth2"
+backend = "xdp"
+mandatory = true
+pres-timeout-us = 100
+identity = { vendor-id = 7, serial-number = 0xffffffff }
+parameter = [ { object = "1F98/08", octets = "dc 05" } ]
+
+[[node.input]]
+name = "position"
+type = "i32"
+object = "6064/00"
+simulate = "copy"
+
+[[node.output]]
+type = "u16"
+
+[[node]]
+id = 2
+"#;
+
+#[test]
+fn a_file_with_everything() {
+    let file = File::parse(WHOLE, "bus.toml").unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((file.network.cycle_us, file.network.async_slot_ns), (1000, 200_000));
+    assert_eq!((file.network.threshold, file.network.soc_tolerance_ns), (40, 500_000));
+    let managing = Host { interface: Some("eth1".into()), backend: Backend::Xsk };
+    assert_eq!(file.managing, managing);
+    assert_eq!(file.realtime.scheduling, Some(onbeat_realtime::Scheduling::Fifo(49)));
+    let [drive, other] = &file.network.nodes[..] else { panic!("{:?}", file.network.nodes) };
+    assert_eq!((drive.node, drive.mandatory, drive.pres_timeout_ns), (NodeId(1), true, 100_000));
+    assert_eq!(drive.identity.serial_number, u32::MAX);
+    assert_eq!(drive.identity.host_name, b"drive");
+    assert_eq!(drive.inputs[0].object, id(0x6064, 0));
+    assert_eq!(drive.outputs[0].object, id(0x6200, 1), "the first output");
+    assert_eq!(drive.outputs[0].data_type, DataType::Unsigned(2));
+    assert_eq!(drive.parameters, [(id(0x1f98, 8), vec![0xdc, 5])]);
+    assert_eq!(file.nodes[0].inputs, [Pattern::Copy]);
+    assert_eq!(file.nodes[0].outputs, [Pattern::Counter]);
+    assert_eq!((other.node, other.pres_timeout_ns), (NodeId(2), 250_000), "a quarter of a cycle");
+    assert_eq!(other.identity.host_name, b"node-2");
+}
+
+/// What is wrong, and what the report says: place, key, value and the way out.
+#[test]
+fn faults_name_place_value_and_way_out() {
+    let network = "[network]\ncycle-us = 1000\n";
+    let cases = [
+        ("", "1:1: network is missing", "add network = { cycle-us = 10000 }"),
+        (
+            "[network]\ncycle-us = 100\n",
+            "2:12: network.cycle-us: 100 is out of range",
+            "from 200 to",
+        ),
+        (network, "the network has no node", "add [[node]] with id = 1"),
+        (
+            "[network]\ncycle-us = 1000\ncylce = 1\n[[node]]\nid = 1\n",
+            "3:1: network: unknown key \"cylce\"",
+            "keys here",
+        ),
+        (
+            "[[node]]\nid = 240\n",
+            "node[0].id: 240 is out of range",
+            "use a whole number from 1 to 239",
+        ),
+        (
+            "[[node]]\nid = 1\n[[node]]\nid = 1\n",
+            "there are two nodes with id 1",
+            "an id of its own",
+        ),
+        (
+            "[[node]]\nid = 1\nbackend = \"xpd\"\n",
+            "node[0].backend: \"xpd\" is not known here",
+            "did you mean \"xdp\"?",
+        ),
+        (
+            "[[node]]\nid = 1\ninterface = \"eth 1\"\n",
+            "node[0].interface: \"eth 1\" is no name of an interface",
+            "without blanks",
+        ),
+        (
+            "[[node]]\nid = 1\npres-timeout-us = 2000\n",
+            "node[0].pres-timeout-us: 2000 is out of range",
+            "from 1 to 1000",
+        ),
+        (
+            "[[node]]\nid = 1\n[[node.input]]\ntype = \"u24\"\n",
+            "node[0].input[0].type: \"u24\" is not known here",
+            "\"u16\"",
+        ),
+        (
+            "[[node]]\nid = 1\n[[node.input]]\ntype = \"u8\"\nobject = \"24576\"\n",
+            "node[0].input[0].object: \"24576\" is no object",
+            "\"6000/01\"",
+        ),
+        (
+            "[[node]]\nid = 1\ninput = [{ type = \"u8\", object = \"6200/01\" }]\noutput = [{ type = \"u8\" }]\n",
+            "node[0]: node 1: object 6200/01 is there already",
+            "objects of signals must differ",
+        ),
+        (
+            "[[node]]\nid = 1\nparameter = [{ object = \"1C0B/03\", octets = \"28\" }]\n",
+            "node[0]: node 1: object 1C0B/03 does not take its value",
+            "octets must be as many as its object has",
+        ),
+    ];
+    for (text, what, help) in cases {
+        let text = match text.starts_with("[[") {
+            true => format!("{network}{text}"),
+            false => text.to_owned(),
+        };
+        let error = File::parse(&text, "bus.toml").expect_err(&text).to_string();
+        assert!(error.contains("bus.toml:") && error.contains(what), "{what}:\n{error}");
+        assert!(error.contains(help), "{help}:\n{error}");
+    }
+}
+
+/// Every file under examples/powerlink is a network.
+#[test]
+fn examples_are_networks() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/powerlink");
+    let files: Vec<_> = std::fs::read_dir(folder).expect(folder).collect();
+    assert!(files.len() >= 2, "{files:?}");
+    for entry in files {
+        let path = entry.expect(folder).path();
+        let file = File::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!file.network.nodes.is_empty(), "{}", path.display());
+    }
+}

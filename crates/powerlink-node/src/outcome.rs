@@ -1,0 +1,60 @@
+//! What a node did, as a result.
+
+use onbeat_powerlink::nmt::State;
+use onbeat_report::{Cell, Check, Counters, Outcome};
+
+use crate::{Runner, Simulation, Station};
+
+impl<S: Station> Runner<S> {
+    /// Adds what the node did to a result: the bus as it saw it, what happened to it, its values, what
+    /// its port counted. That it ends in OPERATIONAL is a check.
+    ///
+    /// # Errors
+    /// The port does not tell what it counted.
+    pub fn tell(
+        &mut self,
+        simulation: &Simulation,
+        outcome: &mut Outcome,
+    ) -> onbeat_link::Result<()> {
+        let operational = u64::from(self.station().state() == State::Operational);
+        outcome.check(Check::eq("in OPERATIONAL at the end", operational, 1_u64, ""));
+        self.bus().figures(outcome);
+        if let Some((first_ns, _)) = self.events().next() {
+            let mut table = Counters::new([("at", "s"), ("what", "")]);
+            for (at_ns, event) in self.events() {
+                let at_s = at_ns.saturating_sub(first_ns) as f64 / 1e9;
+                table.row([Cell::from(at_s), S::words(event).into()]);
+            }
+            outcome.figure("events", table);
+        }
+        let mut table = Counters::new(["node", "value", "object", "", "last", "changes"]);
+        for told in simulation.told() {
+            table.row([
+                Cell::from(told.of.to_string()),
+                told.name.into(),
+                told.object.to_string().into(),
+                if told.given { "given" } else { "received" }.into(),
+                told.value.into(),
+                told.changes.map_or_else(|| "".into(), Cell::from),
+            ]);
+        }
+        if !table.rows.is_empty() {
+            outcome.figure("values", table);
+        }
+        let (counts, port) = (self.counts(), self.diagnostics()?);
+        let mut table = Counters::new(["port", "frames"]);
+        for (name, count) in [
+            ("sent", port.sent),
+            ("not sent", counts.not_sent + port.send_failures),
+            ("received", port.received),
+            ("received, and no room for them", port.receive_drops),
+            ("answered by the port", port.responses),
+        ] {
+            table.row([Cell::from(name), count.into()]);
+        }
+        outcome.figure("port", table);
+        outcome.conditions.mode = Some(self.backend().to_owned());
+        outcome.note(format!("{}; {} turns of the process", self.bus().summary(), counts.turns));
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+use std::string::ToString;
+
+use onbeat_wire::MacAddress;
+
+use super::*;
+use crate::mn::dcf_entries;
+use crate::od::{Abort, profile};
+
+const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+
+fn signal(name: &str, object: ObjectId, data_type: DataType) -> Signal {
+    Signal { name: name.into(), object, data_type }
+}
+
+pub(super) fn network() -> Network {
+    let identity = Identity {
+        device_type: 0x000f_0191,
+        vendor_id: 7,
+        product_code: 0,
+        revision_number: 0,
+        serial_number: 0,
+        features: profile::CONTROLLED_NODE_FEATURES,
+        device_name: b"drive".to_vec(),
+        host_name: b"drive-1".to_vec(),
+    };
+    let station = Station {
+        node: NodeId(5),
+        mandatory: true,
+        identity,
+        pres_timeout_ns: 30_000,
+        inputs: Vec::from([
+            signal("ready", id(0x6000, 1), DataType::Boolean),
+            signal("position", id(0x6001, 0), DataType::Integer(4)),
+        ]),
+        outputs: Vec::from([signal("speed", id(0x6200, 1), DataType::Unsigned(2))]),
+        parameters: Vec::new(),
+    };
+    Network {
+        cycle_us: 1000,
+        async_slot_ns: 100_000,
+        pre_operational_1_us: 500_000,
+        soc_tolerance_ns: 500_000,
+        threshold: 15,
+        nodes: Vec::from([station]),
+    }
+}
+
+#[test]
+fn both_ends_follow_from_one_description() {
+    let network = network();
+    let managing = network.managing(MAC).unwrap();
+    let od = managing.objects();
+    assert_eq!(od.number(id(profile::NODE_ASSIGNMENT, 5)), 0x8000_000f);
+    assert_eq!(od.number(id(profile::PRES_TIMEOUT_NS, 5)), 30_000);
+    assert_eq!(od.number(id(0x1f85, 5)), 7, "the vendor is looked at");
+    // The boolean takes an octet by itself.
+    let entry = od.number(id(profile::RPDO_MAPPING, 2));
+    assert_eq!(entry, 0x0020_0008_0005_a4c1);
+    assert_eq!(managing_input(NodeId(5), 1), id(0xa4c1, 5));
+    let dcf = od.get(id(profile::CONCISE_DCF, 5)).unwrap();
+    let mut controlled = network.controlled(NodeId(5), MAC).unwrap();
+    for (object, value) in dcf_entries(dcf) {
+        controlled.set_object(object, value).unwrap();
+    }
+    let configured = [profile::CONFIGURATION_DATE, profile::CONFIGURATION_TIME];
+    let expected = [profile::EXPECTED_DATE, profile::EXPECTED_TIME].map(|index| id(index, 5));
+    for (told, expected) in configured.into_iter().zip(expected) {
+        assert_eq!(controlled.objects().number(told), od.number(expected));
+    }
+}
+
+#[test]
+fn another_configuration_has_another_stamp() {
+    let (one, mut other) = (network(), network());
+    other.cycle_us = 2000;
+    let stamp = |network: &Network| {
+        let managing = network.managing(MAC).unwrap();
+        managing.objects().number(id(profile::EXPECTED_TIME, 5))
+    };
+    assert_eq!(stamp(&one), stamp(&network()));
+    assert_ne!(stamp(&one), stamp(&other));
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    let missing = network().controlled(NodeId(6), MAC).unwrap_err();
+    assert_eq!(missing.to_string(), "there is no node 6 in the network");
+    let mut twice = network();
+    twice.nodes[0].outputs.push(signal("again", id(0x6000, 1), DataType::Boolean));
+    let error = twice.managing(MAC).unwrap_err().to_string();
+    assert_eq!(error, "node 5: object 6000/01 is there already");
+    let mut unknown = network();
+    unknown.nodes[0].parameters.push((id(0x1234, 0), [1].to_vec()));
+    let error = unknown.managing(MAC).unwrap_err();
+    assert_eq!(error, NetworkError::Value(NodeId(5), id(0x1234, 0), Abort::NO_OBJECT));
+    let mut many = network();
+    many.nodes[0].inputs = (0..=MAX_SIGNALS as u8)
+        .map(|sub| signal("one of many", id(0x6000, sub), DataType::Boolean))
+        .collect();
+    assert_eq!(many.managing(MAC).unwrap_err(), NetworkError::Signals(NodeId(5)));
+}

@@ -1,0 +1,154 @@
+use alloc::vec;
+use alloc::vec::Vec;
+
+use onbeat_wire::powerlink::{NetTime, Preq, Pres, Soa, multicast};
+
+use super::*;
+use crate::frame;
+use onbeat_wire::powerlink::{EplVersion, Links, PdoVersion, SendRequest};
+
+const MN_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 240]);
+const CN_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+const CN: NodeId = NodeId(1);
+
+fn from(mac: MacAddress, source: NodeId, destination: NodeId, body: Body<'_>) -> Vec<u8> {
+    frame::build(multicast::SOC, mac, &Message { destination, source, body }, 0)
+}
+
+fn soc(relative_time_us: u64) -> Vec<u8> {
+    let soc = Soc {
+        multiplexed_cycle_completed: false,
+        prescaled_slot: false,
+        net_time: NetTime::default(),
+        relative_time_us,
+    };
+    from(MN_MAC, NodeId::MN, NodeId::BROADCAST, Body::Soc(soc))
+}
+
+fn preq(node: NodeId) -> Vec<u8> {
+    let preq = Preq {
+        multiplexed_slot: false,
+        exception_acknowledge: false,
+        ready: true,
+        links: Links::default(),
+        pdo_version: PdoVersion::default(),
+        payload: &[],
+    };
+    from(MN_MAC, NodeId::MN, node, Body::Preq(preq))
+}
+
+fn pres(mac: MacAddress, state: NmtState) -> Vec<u8> {
+    let pres = Pres {
+        state,
+        multiplexed_slot: false,
+        exception_new: false,
+        ready: true,
+        links: Links::default(),
+        request: SendRequest::NONE,
+        pdo_version: PdoVersion::default(),
+        payload: &[],
+    };
+    from(mac, CN, NodeId::BROADCAST, Body::Pres(pres))
+}
+
+fn soa(service: RequestedService, target: NodeId) -> Vec<u8> {
+    let soa = Soa {
+        state: NmtState::OPERATIONAL,
+        exception_acknowledge: false,
+        exception_reset: false,
+        service,
+        target,
+        version: EplVersion::V2,
+        redundancy: 0,
+    };
+    from(MN_MAC, NodeId::MN, NodeId::BROADCAST, Body::Soa(soa))
+}
+
+fn seen(observer: &mut Observer, frames: &[(u64, Vec<u8>)]) -> Vec<Observation> {
+    let mut seen = Vec::new();
+    for (time_ns, frame) in frames {
+        observer.observe(*time_ns, frame, |observation| seen.push(observation));
+    }
+    seen
+}
+
+#[test]
+fn cycles_responses_and_losses() {
+    let mut observer = Observer::new();
+    let told = seen(
+        &mut observer,
+        &[
+            (0, soc(0)),
+            (10, preq(CN)),
+            (17, pres(CN_MAC, NmtState::OPERATIONAL)),
+            (20, soa(RequestedService::NO_SERVICE, NodeId::NONE)),
+            (1_005, soc(1)),
+            (1_010, preq(CN)),
+            (1_020, soa(RequestedService::IDENT_REQUEST, NodeId(9))),
+            (3_000, soc(3)),
+        ],
+    );
+    let state = |node| Observation::State { node, from: None, to: NmtState::OPERATIONAL };
+    let expected = vec![
+        Observation::Response { node: CN, request: Request::Poll, delay_ns: 7 },
+        state(CN),
+        state(NodeId::MN),
+        Observation::Cycle { interval_ns: 1_005, step_ns: 1_000 },
+        Observation::Unanswered { node: CN, request: Request::Poll },
+        Observation::Unanswered { node: NodeId(9), request: Request::Ident },
+        Observation::Cycle { interval_ns: 1_995, step_ns: 2_000 },
+    ];
+    assert_eq!(told, expected);
+    let polls = observer.nodes()[&CN].requests(Request::Poll);
+    assert_eq!(polls, Requests { asked: 2, unanswered: 1 });
+    assert_eq!(observer.frames().messages(), 8);
+}
+
+#[test]
+fn a_response_that_is_late_is_nobodys() {
+    let mut observer = Observer::new();
+    let frames = [
+        (0, preq(CN)),
+        (50, preq(NodeId(2))),
+        (60, pres(CN_MAC, NmtState::OPERATIONAL)),
+        (61, pres(CN_MAC, NmtState::OPERATIONAL)),
+    ];
+    seen(&mut observer, &frames);
+    assert_eq!(observer.nodes()[&CN].unasked, 2);
+    assert_eq!(observer.nodes()[&CN].requests(Request::Poll).unanswered, 1);
+    assert_eq!(observer.nodes()[&NodeId(2)].requests(Request::Poll).unanswered, 0, "not yet");
+}
+
+#[test]
+fn two_devices_with_one_id_are_named() {
+    let mut observer = Observer::new();
+    let other = MacAddress([2, 0, 0, 0, 0, 99]);
+    let frames = [
+        (0, preq(CN)),
+        (1, pres(CN_MAC, NmtState::OPERATIONAL)),
+        (2, preq(CN)),
+        (3, pres(other, NmtState::OPERATIONAL)),
+    ];
+    let told = seen(&mut observer, &frames);
+    let named = Observation::OtherAddress { node: CN, before: CN_MAC, mac: other };
+    assert!(told.contains(&named), "{told:?}");
+    assert_eq!(observer.nodes()[&CN].addresses, 1);
+}
+
+#[test]
+fn a_managing_node_that_begins_anew_makes_no_cycle() {
+    let told = seen(&mut Observer::new(), &[(0, soc(5_000)), (9_000_000, soc(0))]);
+    assert_eq!(told, []);
+}
+
+#[test]
+fn what_cannot_be_read_is_counted() {
+    let mut observer = Observer::new();
+    let mut unknown = soc(0);
+    unknown[14] = 0x0d;
+    let mut foreign = soc(0);
+    foreign[12..14].copy_from_slice(&[8, 0]);
+    let frames = [(0, vec![0; 5]), (1, unknown), (2, soc(0)[..20].to_vec()), (3, foreign)];
+    assert_eq!(seen(&mut observer, &frames), []);
+    assert_eq!(*observer.frames(), Frames { malformed: 3, foreign: 1, ..Frames::default() });
+}

@@ -1,0 +1,231 @@
+//! `onbeat powerlink`: what is told of a bus.
+//!
+//! ```text
+//!  captures of a real network, as files and live:   talker eth0 --- eth0 onbeat powerlink sniff
+//!  nodes of the program:                            onbeat powerlink mn --- cn onbeat powerlink cn
+//! ```
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use common::json::{can_validate, validate};
+use common::{program, run, wait_for};
+use onbeat_delay::capture::Reader;
+use onbeat_lab::traffic::{PacketSocket, Receiver};
+use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_wire::powerlink::{Body, Message, NmtState};
+use serde_json::Value;
+
+/// A capture of a network of the reference stack.
+fn capture(name: &str) -> String {
+    format!("{}/../../vectors/powerlink/{name}.pcap", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Exit code and result of a run with `--json`.
+fn result(arguments: &[&str]) -> (i32, Value) {
+    let ran = run(&[arguments, &["--json"]].concat());
+    let found = serde_json::from_str(&ran.out);
+    let found = found.unwrap_or_else(|error| panic!("{error}: {}{}", ran.out, ran.err));
+    if can_validate() {
+        validate(&ran.out);
+    }
+    (ran.code, found)
+}
+
+/// A row of a table, by what its first cell is.
+fn row<'a>(result: &'a Value, figure: &str, first: &str) -> &'a Vec<Value> {
+    let rows = result["figures"][figure]["rows"].as_array().expect("a table");
+    let found = rows.iter().find(|row| row[0] == first);
+    found.and_then(Value::as_array).unwrap_or_else(|| panic!("{first} in {rows:?}"))
+}
+
+/// The numbers are tshark's (vectors/powerlink/observed.toml).
+#[test]
+fn a_capture_is_told() {
+    let (code, found) = result(&["powerlink", "sniff", &capture("boot-1cn-mandatory")]);
+    assert_eq!((code, &found["ok"]), (0, &true.into()));
+    for (kind, frames) in [("SoC", 143), ("PReq", 134), ("PRes", 134), ("SoA", 2179), ("ASnd", 122)]
+    {
+        assert_eq!(row(&found, "frames", kind)[1], frames, "{kind}");
+    }
+    let node = row(&found, "nodes", "1");
+    assert_eq!(
+        node[1..5],
+        ["02:45:50:4c:00:01".into(), "OPERATIONAL".into(), 134.into(), 0.into()]
+    );
+    let identity = row(&found, "identities", "1");
+    assert_eq!((&identity[1], &identity[8]), (&"0x000f0191".into(), &"01-ffffffff".into()));
+    let polls = &found["figures"]["response time"]["series"];
+    let polls = polls.as_array().unwrap().iter().find(|series| series["name"] == "PRes of node 1");
+    assert_eq!(polls.unwrap()["max"], 77_443);
+    assert_eq!(found["figures"]["cycle"]["series"][0]["count"], 142);
+}
+
+/// In this one the node was reset while the managing node polled it.
+#[test]
+fn lost_polls_are_a_bad_answer() {
+    let (code, found) = result(&["powerlink", "sniff", &capture("boot-1cn-stock")]);
+    assert_eq!(code, 1);
+    let check = &found["checks"][0];
+    assert_eq!(check["name"], "polls without an answer in time");
+    assert_eq!((&check["value"], &check["ok"]), (&2.into(), &false.into()));
+}
+
+#[test]
+fn every_message_is_a_line() {
+    let ran = run(&["powerlink", "sniff", &capture("boot-1cn-mandatory"), "--frames"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let lines: Vec<&str> = ran.out.lines().filter(|line| line.contains(" -> ")).collect();
+    assert_eq!(lines.len(), 2712);
+    let start = lines.iter().find(|line| line.contains("NMTCommand StartNode")).unwrap();
+    assert!(start.contains("240 -> 1 "), "{start}");
+}
+
+#[test]
+fn what_is_no_bus_is_named() {
+    let ran = run(&["powerlink", "sniff", "/no/such.pcap"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("no capture of this name"), "{}", ran.err);
+    let ran = run(&["powerlink", "sniff", &capture("boot-1cn-stock"), "--seconds", "1"]);
+    assert!(ran.code == 2 && ran.err.contains("--seconds is for an interface"), "{}", ran.err);
+}
+
+/// The frames of a capture, sent again.
+#[test]
+fn a_live_bus_is_told() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let [talker, listener] =
+        [(); 2].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
+    let far = VethEnd::new("eth0").namespace(listener.namespace());
+    talker.create_veth(&VethEnd::new("eth0"), &far).unwrap();
+    for handle in [&talker, &listener] {
+        handle.set_ipv6("eth0", false).unwrap();
+        handle.set_up("eth0").unwrap();
+    }
+    talker.wait_carrier("eth0", common::BOUND).unwrap();
+    let mut sniff = Command::new(program());
+    sniff.args(["powerlink", "sniff", "eth0", "--frames"]);
+    sniff.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut sniff = listener.namespace().start_in(&mut sniff).spawn().unwrap();
+    // Its socket is there once the kernel lists it.
+    let sockets = format!("/proc/{}/net/packet", sniff.id());
+    wait_for("its socket", || {
+        std::fs::read_to_string(&sockets).is_ok_and(|text| text.lines().count() > 1)
+    });
+
+    let socket = PacketSocket::sender(talker.namespace(), "eth0").unwrap();
+    let file = std::fs::File::open(capture("boot-1cn-mandatory")).unwrap();
+    let mut reader = Reader::new(file).unwrap();
+    let mut sent = 0;
+    while let Some(packet) = reader.next_packet().unwrap() {
+        socket.send(packet.octets).unwrap();
+        sent += 1;
+    }
+    let mut lines = BufReader::new(sniff.stdout.take().unwrap()).lines();
+    let told = lines.by_ref().take(sent).map(Result::unwrap).filter(|line| line.contains(" -> "));
+    assert_eq!(told.count(), sent, "a line for each message");
+    let pid = nix::unistd::Pid::from_raw(sniff.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let summary: Vec<String> = lines.map(Result::unwrap).collect();
+    let frames = |kind: &str, count: &str| {
+        let found = |line: &String| line.split_whitespace().eq([kind, count]);
+        summary.iter().any(found)
+    };
+    assert!(frames("SoA", "2,179") && frames("PRes", "134"), "{summary:#?}");
+    let code = sniff.wait().unwrap().code();
+    assert_eq!(code, Some(0), "{summary:#?}");
+}
+
+/// A cycle and time-outs that a busy machine keeps.
+const NETWORK: &str = r#"
+[network]
+cycle-us = 20000
+async-slot-us = 2000
+loss-threshold = 1000
+
+[managing]
+interface = "mn"
+
+[[node]]
+id = 1
+interface = "cn"
+pres-timeout-us = 15000
+input = [{ name = "back", type = "u16", simulate = "copy" }]
+output = [{ name = "there", type = "u16", simulate = "counter" }]
+"#;
+
+/// Sends Ctrl-C, and takes what the program said.
+fn end(child: Child) -> (Option<i32>, Value) {
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    if can_validate() {
+        validate(std::str::from_utf8(&output.stdout).unwrap());
+    }
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// By two processes, which know nothing of each other but the file.
+#[test]
+fn the_program_boots_a_network() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let file = std::env::temp_dir().join(format!("onbeat-powerlink-{}.toml", std::process::id()));
+    std::fs::write(&file, NETWORK).unwrap();
+    let name = file.to_str().unwrap();
+    let [mn, cn] =
+        [(); 2].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
+    mn.create_veth(&VethEnd::new("mn"), &VethEnd::new("cn").namespace(cn.namespace())).unwrap();
+    for (handle, name) in [(&mn, "mn"), (&cn, "cn")] {
+        handle.set_ipv6(name, false).unwrap();
+        handle.set_up(name).unwrap();
+    }
+    mn.wait_carrier("mn", common::BOUND).unwrap();
+    // The managing node's interface receives what the controlled node sends.
+    let mut tap = Receiver::new(PacketSocket::receiver(mn.namespace(), "mn").unwrap());
+    let start = |handle: &Handle, arguments: &[&str]| {
+        let mut command = Command::new(program());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        handle.namespace().start_in(&mut command).spawn().unwrap()
+    };
+    let controlled = start(&cn, &["powerlink", "cn", name, "--node", "1", "--json", "--quiet"]);
+    let managing = start(&mn, &["powerlink", "mn", name, "--json", "--quiet"]);
+    let mut operational = 0;
+    wait_for("ten responses in OPERATIONAL", || {
+        let count = |octets: &[u8]| match Message::parse(octets.get(14..).unwrap_or_default()) {
+            Ok(Message { body: Body::Pres(pres), .. }) => pres.state == NmtState::OPERATIONAL,
+            _ => false,
+        };
+        let taken = tap.receive(|frame| operational += u32::from(count(frame.octets)));
+        taken.expect("frames");
+        operational >= 10
+    });
+    let (code, found) = end(managing);
+    end(controlled);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(code, Some(0), "{found:#}");
+    assert_eq!(row(&found, "nodes", "1")[2], "OPERATIONAL");
+    let values = found["figures"]["values"]["rows"].as_array().unwrap();
+    let back = values.iter().find(|row| row[1] == "back").expect("the value that comes back");
+    assert!(back[5].as_u64().unwrap() > 0, "{values:?}");
+    let events = found["figures"]["events"]["rows"].as_array().unwrap();
+    assert!(events.iter().any(|row| row[1] == "node 1: Operational"), "{events:?}");
+}
+
+#[test]
+fn a_file_is_checked_before_anything_is_opened() {
+    let file = format!("{}/../../examples/powerlink/drives.toml", env!("CARGO_MANIFEST_DIR"));
+    let ran = run(&["powerlink", "mn", &file, "--check"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let ran = run(&["powerlink", "cn", &file, "--node", "3"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("there is no node 3, but there are 1, 2, 10"), "{}", ran.err);
+    let ran = run(&["powerlink", "cn", &file, "--node", "1"]);
+    assert!(ran.err.contains("node 1 has no interface"), "{}", ran.err);
+}
