@@ -52,10 +52,9 @@ fn a_capture_is_told() {
         assert_eq!(row(&found, "frames", kind)[1], frames, "{kind}");
     }
     let node = row(&found, "nodes", "1");
-    assert_eq!(
-        node[1..5],
-        ["02:45:50:4c:00:01".into(), "OPERATIONAL".into(), 134.into(), 0.into()]
-    );
+    let expected: [Value; 4] =
+        ["02:45:50:4c:00:01".into(), "OPERATIONAL".into(), 134.into(), 0.into()];
+    assert_eq!(node[1..5], expected);
     let identity = row(&found, "identities", "1");
     assert_eq!((&identity[1], &identity[8]), (&"0x000f0191".into(), &"01-ffffffff".into()));
     let polls = &found["figures"]["response time"]["series"];

@@ -76,7 +76,7 @@ fn nodes(streams: u32) -> [Plane; 2] {
 fn frame_ns(nodes: &mut [Plane; 2], streams: u32, others: &mut [u8]) -> f64 {
     let [a, b] = nodes;
     let mut sent = vec![[0; OCTETS].to_vec(); BATCH];
-    let [mut on_path, mut received] = [(); 2].map(|()| vec![Vec::with_capacity(256); BATCH]);
+    let [mut on_path, mut received] = [(); 2].map(|()| vec![Vec::<u8>::new(); BATCH]);
     sent.iter_mut().for_each(|frame| frame[..HEADER.len()].copy_from_slice(&HEADER));
     let batches = streams.max(10_000) as usize / BATCH;
     let (mut stream, mut ns) = (0, 0);

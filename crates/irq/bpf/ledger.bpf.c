@@ -252,8 +252,8 @@ int on_kfree_skb(__u64 *ctx)
 }
 
 /*
- * A buffer whose packet went well. In a poll that brings nothing it is one that was sent: the driver
- * gives back what the device is done with.
+ * A buffer whose packet went well. In a poll that brings nothing it is one that was sent: the
+ * driver gives back what the device is done with.
  */
 SEC("tp_btf/consume_skb")
 int BPF_PROG(on_consume_skb)

@@ -152,8 +152,8 @@ __noinline int poll_count(struct cpu *cpu, const struct irq_key *key, __u32 pack
 }
 
 /*
- * Between two polls: whether the next one is looked at. One that began while they are is, to its end, so
- * that long ones are among those looked at as often as they are among all.
+ * Between two polls: whether the next one is looked at. One that began while they are is, to its
+ * end, so that long ones are among those looked at as often as they are among all.
  */
 static __always_inline void poll_begin(struct cpu *cpu)
 {

@@ -14,8 +14,8 @@ struct {
 } slots SEC(".maps");
 
 /*
- * The same by the socket's cookie, for programs of XDP, which may not read what is kept at sockets. A
- * cookie is not used again, and the oldest make room.
+ * The same by the socket's cookie, for programs of XDP, which may not read what is kept at sockets.
+ * A cookie is not used again, and the oldest make room.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

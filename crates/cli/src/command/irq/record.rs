@@ -44,9 +44,8 @@ pub(super) struct Record {
     /// How finely to record
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
     interval: Duration,
-    /// Look at packets for one N-th of the time, and estimate the rest, with errors: costs less
-    ///
-    /// Without ticks, and no more finely than every 40 ms times N.
+    /// Look at packets for one N-th of the time, and estimate the rest, with errors: costs less; without
+    /// ticks, and not more finely than every 40 ms times N
     #[arg(long, value_name = "N", value_parser = one_in)]
     sample: Option<NonZeroU32>,
     /// The command to run; recording stops when it ends
