@@ -31,8 +31,8 @@ enum hooks_fate {
 
 /* What the stack's work on a packet was done in. */
 enum hooks_context {
-	HOOKS_IDLE,	   /* a softirq, on a CPU that had nothing else to do */
-	HOOKS_PROCESS,	   /* a softirq, in the time of the task that ran */
+	HOOKS_IDLE,    /* a softirq, on a CPU that had nothing else to do */
+	HOOKS_PROCESS, /* a softirq, in the time of the task that ran */
 	HOOKS_KSOFTIRQD,
 	HOOKS_NAPI_THREAD,
 };
@@ -45,14 +45,14 @@ enum hooks_context {
 
 /* A packet, as it is told when it is gone. */
 struct hooks_packet {
-	__u64 begin_ns;		    /* CLOCK_MONOTONIC, at the first point */
+	__u64 begin_ns;		      /* CLOCK_MONOTONIC, at the first point */
 	__u32 after_ns[HOOKS_POINTS]; /* since the begin; up to 4.29 s; or HOOKS_ABSENT */
-	__u32 task;		    /* that ran where it was received */
-	char comm[16];		    /* its name */
-	__u32 depth;		    /* packets before it that had come by the same CPU, and were there */
-	__u32 length;		    /* octets, without the Ethernet header */
-	__u32 reason;		    /* why it was dropped, enum skb_drop_reason */
-	__u16 cpu;		    /* that received it */
+	__u32 task;		      /* that ran where it was received */
+	char comm[16];		      /* its name */
+	__u32 depth;  /* packets before it that had come by the same CPU, and were there */
+	__u32 length; /* octets, without the Ethernet header */
+	__u32 reason; /* why it was dropped, enum skb_drop_reason */
+	__u16 cpu;    /* that received it */
 	__u16 last_cpu;
 	__u8 fate;    /* enum hooks_fate */
 	__u8 context; /* enum hooks_context */

@@ -12,7 +12,8 @@ const volatile struct hooks_filter filter;
 #define ETH_P_IPV6  0x86dd
 #define IP_FRAGMENT 0x1fff
 
-static __always_inline bool same_address(const __u8 *address, const volatile __u8 *wanted, int octets)
+static __always_inline bool same_address(const __u8 *address, const volatile __u8 *wanted,
+					 int octets)
 {
 	bool same = true;
 	int i;
@@ -25,8 +26,8 @@ static __always_inline bool same_address(const __u8 *address, const volatile __u
 }
 
 /* Whether source or target, as was asked for, are the ones. */
-static __always_inline bool one_of(__u32 what, __u32 source, __u32 target, __u32 either, bool by_source,
-				   bool by_target)
+static __always_inline bool one_of(__u32 what, __u32 source, __u32 target, __u32 either,
+				   bool by_source, bool by_target)
 {
 	if (what & either)
 		return by_source || by_target;
@@ -74,7 +75,8 @@ static __always_inline bool wanted(const struct sk_buff *skb)
 			by_source = same_address(octets + 12, filter.address, 4);
 			by_target = same_address(octets + 16, filter.address, 4);
 		}
-		if (!one_of(what, HOOKS_SOURCE, HOOKS_TARGET, HOOKS_EITHER_ADDRESS, by_source, by_target))
+		if (!one_of(what, HOOKS_SOURCE, HOOKS_TARGET, HOOKS_EITHER_ADDRESS, by_source,
+			    by_target))
 			return false;
 	}
 	if (what & (HOOKS_SOURCE_PORT | HOOKS_TARGET_PORT | HOOKS_EITHER_PORT)) {

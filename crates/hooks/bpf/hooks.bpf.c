@@ -11,8 +11,8 @@
 #include "state.h"
 #include <bpf/bpf_tracing.h>
 
-/* Where packets come in, and where they leave: interfaces of a network namespace, which is the host. They
- * leave by any where the index is 0. */
+/* Where packets come in, and where they leave: interfaces of a network namespace, which is the
+ * host. They leave by any where the index is 0. */
 const volatile __u32 in_device, out_device, netns;
 
 static __always_inline bool is(const struct net_device *device, __u32 index)
@@ -44,10 +44,12 @@ static __always_inline __u8 context_of(struct task_struct *task)
 		return HOOKS_IDLE;
 	if (!(task->flags & PF_KTHREAD))
 		return HOOKS_PROCESS;
-	if (task->comm[0] == 'n' && task->comm[1] == 'a' && task->comm[2] == 'p' && task->comm[4] == '/')
+	if (task->comm[0] == 'n' && task->comm[1] == 'a' && task->comm[2] == 'p' &&
+	    task->comm[4] == '/')
 		return HOOKS_NAPI_THREAD;
-	return task->comm[0] == 'k' && task->comm[1] == 's' && task->comm[4] == 't' ? HOOKS_KSOFTIRQD :
-										      HOOKS_PROCESS;
+	return task->comm[0] == 'k' && task->comm[1] == 's' && task->comm[4] == 't'
+		   ? HOOKS_KSOFTIRQD
+		   : HOOKS_PROCESS;
 }
 
 SEC("tp_btf/softirq_entry")
@@ -118,8 +120,8 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	p->at[HOOKS_RECEIVED] = now;
 	/* In a thread there is none, and the last one was before. */
 	if (p->at[HOOKS_ARRIVED])
-		p->at[HOOKS_SOFTIRQ] = cpu->softirq_ns > p->at[HOOKS_ARRIVED] ? cpu->softirq_ns :
-										p->at[HOOKS_ARRIVED];
+		p->at[HOOKS_SOFTIRQ] =
+		    cpu->softirq_ns > p->at[HOOKS_ARRIVED] ? cpu->softirq_ns : p->at[HOOKS_ARRIVED];
 	task = bpf_get_current_task_btf();
 	p->task = task->pid;
 	__builtin_memcpy(p->comm, task->comm, sizeof(p->comm));
@@ -194,7 +196,8 @@ static __always_inline void read_by_current(struct cpu *cpu, struct packet *p)
 	p->at[HOOKS_READ] = bpf_ktime_get_ns();
 	tell(cpu, p, HOOKS_DELIVERED, 0);
 	end(p);
-	read = bpf_task_storage_get(&reads, bpf_get_current_task_btf(), 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	read = bpf_task_storage_get(&reads, bpf_get_current_task_btf(), 0,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (read)
 		*read = *p;
 	release(p);
@@ -212,9 +215,9 @@ int BPF_PROG(on_skb_copy_datagram_iovec, struct sk_buff *skb)
 }
 
 /*
- * A datagram was read: the one that as many came after as are still there. Who reads it may meet one that
- * is on its way in, or another reader; then this is not what was to come by what was read before, and
- * nothing is told.
+ * A datagram was read: the one that as many came after as are still there. Who reads it may meet
+ * one that is on its way in, or another reader; then this is not what was to come by what was read
+ * before, and nothing is told.
  */
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
@@ -263,8 +266,8 @@ int BPF_PROG(on_consume_skb, struct sk_buff *skb)
 }
 
 /* The answer to a packet begins where that one was, in a buffer of its own. */
-static __always_inline void answer(struct cpu *cpu, struct sk_buff *skb, const struct packet *asked, __u8 fate,
-				   __u64 now)
+static __always_inline void answer(struct cpu *cpu, struct sk_buff *skb, const struct packet *asked,
+				   __u8 fate, __u64 now)
 {
 	struct packet *p = claim(cpu, (__u64)skb, now);
 	__u32 place;

@@ -20,15 +20,17 @@
 /* Packets wait for each other so long to be told. */
 #define BATCH_NS 10000000ULL
 
-/* Whether packets are followed. The programs come and go one after another; they begin and end at once. */
+/* Whether packets are followed. The programs come and go one after another; they begin and end at
+ * once. */
 volatile bool kept;
 
-/* The driver has it: its buffer may be freed, used again and come in again before the driver is done. */
+/* The driver has it: its buffer may be freed, used again and come in again before the driver is
+ * done. */
 #define LEAVING 1
 
 struct packet {
-	/* The address of its buffer, whose the place is, or LEAVING. Only a CPU that has the buffer in
-	 * hand looks at the rest. */
+	/* The address of its buffer, whose the place is, or LEAVING. Only a CPU that has the buffer
+	 * in hand looks at the rest. */
 	__u64 skb;
 	/* The socket that it was given to, and its number there. */
 	__u64 sk;
@@ -44,8 +46,8 @@ struct packet {
 	__u8 context;
 } __attribute__((aligned(64)));
 
-/* A table whose place goes by the buffer's address: it is found without a lock, and is never full of
- * what is no more, since the kernel uses buffers again. */
+/* A table whose place goes by the buffer's address: it is found without a lock, and is never full
+ * of what is no more, since the kernel uses buffers again. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PLACES);
@@ -85,8 +87,8 @@ struct {
 #define QUEUED 64
 
 /*
- * The datagrams of a socket, which are read in the order in which they came. Since Linux 6.18 the end of
- * a datagram that was read is not told, but that something was read is.
+ * The datagrams of a socket, which are read in the order in which they came. Since Linux 6.18 the
+ * end of a datagram that was read is not told, but that something was read is.
  */
 struct queue {
 	/* Datagrams that the socket was given, whether they are followed or not. */
@@ -122,8 +124,8 @@ static __always_inline struct cpu *this_cpu(void)
 }
 
 /*
- * Buffers lie 256 octets apart and in pages; neighbours get places of their own. The verifier lets a
- * pointer become a number by its lower half alone.
+ * Buffers lie 256 octets apart and in pages; neighbours get places of their own. The verifier lets
+ * a pointer become a number by its lower half alone.
  */
 static __always_inline __u32 place_of(__u64 skb)
 {
@@ -222,7 +224,8 @@ static __always_inline void release(struct packet *p)
 }
 
 /* What is told of a packet whose last point is passed. */
-static __always_inline void describe(struct hooks_packet *out, const struct packet *p, __u8 fate, __u32 reason)
+static __always_inline void describe(struct hooks_packet *out, const struct packet *p, __u8 fate,
+				     __u32 reason)
 {
 	__u64 begin = p->at[HOOKS_ARRIVED] ?: p->at[HOOKS_RECEIVED];
 	int i;
@@ -232,7 +235,9 @@ static __always_inline void describe(struct hooks_packet *out, const struct pack
 	for (i = 0; i < HOOKS_POINTS; i++) {
 		__u64 after = p->at[i] - begin;
 
-		out->after_ns[i] = !p->at[i] ? HOOKS_ABSENT : after < HOOKS_ABSENT ? after : HOOKS_ABSENT - 1;
+		out->after_ns[i] = !p->at[i]		  ? HOOKS_ABSENT
+				   : after < HOOKS_ABSENT ? after
+							  : HOOKS_ABSENT - 1;
 	}
 	out->task = p->task;
 	__builtin_memcpy(out->comm, p->comm, sizeof(out->comm));
@@ -246,8 +251,8 @@ static __always_inline void describe(struct hooks_packet *out, const struct pack
 	out->unused = 0;
 }
 
-/* Tells of a packet that is gone, in any context. User space looks now and then: waking it would take longer
- * than all the rest. */
+/* Tells of a packet that is gone, in any context. User space looks now and then: waking it would
+ * take longer than all the rest. */
 static __always_inline void tell(struct cpu *cpu, const struct packet *p, __u8 fate, __u32 reason)
 {
 	struct hooks_packet *out = bpf_ringbuf_reserve(&told, sizeof(*out), 0);
@@ -272,7 +277,8 @@ static __always_inline void tell_in_batch(struct cpu *cpu, const struct packet *
 	describe(&cpu->seen.batch[waiting], p, p->fate, 0);
 	waiting++;
 	if (waiting == HOOKS_BATCH || now - cpu->seen.waiting_ns > BATCH_NS) {
-		if (bpf_ringbuf_output(&told, cpu->seen.batch, waiting * sizeof(cpu->seen.batch[0]), BPF_RB_NO_WAKEUP))
+		if (bpf_ringbuf_output(&told, cpu->seen.batch, waiting * sizeof(cpu->seen.batch[0]),
+				       BPF_RB_NO_WAKEUP))
 			cpu->seen.untold += waiting;
 		waiting = 0;
 	}
