@@ -121,10 +121,9 @@ fn comparison(cells: &[Cell]) -> Counters {
         let is = |one: &&Cell| (one.hop, one.cpus, one.load) == (cell.hop, cpus, load);
         cells.iter().find(is).and_then(mirrored)
     };
-    let ratio = |a: Option<f64>, b: Option<f64>| value(Some(a? / b.filter(|b| *b > 0.0)?)).into();
-    let ratio = |a, b| -> TableCell {
-        let found: Option<TableCell> = ratio(a, b);
-        found.unwrap_or_else(|| Number::MISSING.into())
+    let ratio = |a: Option<f64>, b: Option<f64>| {
+        let known = a.zip(b.filter(|b| *b > 0.0));
+        value(known.map(|(a, b)| a / b))
     };
     for cell in cells {
         let Some((mean, deviation)) = mirrored(cell) else { continue };

@@ -16,7 +16,7 @@ pub(super) enum Hop {
     Router,
     /// The kernel bridges.
     Bridge,
-    /// A node identifies a stream, numbers it and relays it, by XDP.
+    /// A node identifies a stream and relays it, by XDP.
     Relay,
     /// A process answers.
     Reflector,
@@ -132,7 +132,8 @@ fn forward(handle: &Handle) -> Result<()> {
     })?
 }
 
-/// The node that relays what is sent to the receiver. What the receiver sends is of no stream.
+/// The node that relays what is sent to the receiver, without numbers, which a host would not understand.
+/// What the receiver sends is of no stream.
 fn relay(receiver: &Handle) -> Result<String> {
     let destination = receiver.link("eth0")?.mac.unwrap_or_default();
     Ok(format!(
@@ -146,9 +147,8 @@ interface = "eth1"
 
 [[stream]]
 name = "probes"
-generate = true
 member = [{{ port = "in", identify = {{ type = "null", destination = "{destination}" }} }}]
-egress = [{{ port = "out", tag = "none" }}]
+egress = [{{ port = "out" }}]
 "#
     ))
 }
