@@ -145,7 +145,8 @@ fn frames_that_are_identified_together_are_whose_they_are_alone() {
     // Some end within their R-TAG, or before their stream can be told; some have no octets.
     let octets = |n: usize| &frames[n][..frames[n].len().min([usize::MAX, 19, 13, 0][n % 4])];
     let alone: Vec<_> = (0..frames.len()).map(|n| plane.identify(PortId(1), octets(n))).collect();
-    assert!(alone.iter().filter(|identity| **identity != Identity::default()).count() > 50);
+    let known = alone.iter().filter(|identity| **identity != Identity::default()).count();
+    assert!((20..180).contains(&known), "{known}");
     for count in 0..20 {
         for first in [0, 1, 50, frames.len() - count] {
             let mut together = vec![alone[0]; count];
