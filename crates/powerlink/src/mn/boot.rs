@@ -50,7 +50,11 @@ impl ManagingNode {
                 return self.configured(now_ns, place, &done);
             }
         }
-        let late = station.deadline_ns.is_some_and(|deadline| deadline <= now_ns);
+        // Who waits for its turn to be asked again is asked before it is late.
+        let waits = station.step == Step::CheckPreOperational2
+            && station.status_due
+            && !station.asked_at_last;
+        let late = !waits && station.deadline_ns.is_some_and(|deadline| deadline <= now_ns);
         match station.step {
             Step::Reset if late => self.go(now_ns, place, Step::Identify),
             Step::Configured if is_cyclic => self.go(now_ns, place, Step::CheckPreOperational2),
@@ -73,6 +77,7 @@ impl ManagingNode {
         let station = &mut self.stations[place];
         station.step = step;
         station.deadline_ns = deadline_ns;
+        station.asked_at_last = false;
         match step {
             Step::Configured => station.restored = false,
             Step::CheckPreOperational2 => station.status_due = true,
@@ -98,7 +103,13 @@ impl ManagingNode {
             }
             _ => return,
         };
-        self.stations[place].deadline_ns.get_or_insert(now_ns + limit_ns);
+        let settle_ns = self.settle_ns();
+        let station = &mut self.stations[place];
+        let deadline_ns = *station.deadline_ns.get_or_insert(now_ns + limit_ns);
+        if deadline_ns <= now_ns && !station.asked_at_last {
+            station.asked_at_last = true;
+            station.deadline_ns = Some(now_ns + settle_ns);
+        }
     }
 
     /// A node told its state.

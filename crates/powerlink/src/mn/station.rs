@@ -143,6 +143,8 @@ pub(super) struct Station {
     pub(super) step: Step,
     /// When the step has taken too long, or ends.
     pub(super) deadline_ns: Option<u64>,
+    /// It was asked once more since then, or has no turn to wait for.
+    pub(super) asked_at_last: bool,
     pub(super) mac: Option<MacAddress>,
     /// As it said last.
     pub(super) state: NmtState,
@@ -173,6 +175,7 @@ impl Station {
             settings,
             step: Step::Identify,
             deadline_ns: None,
+            asked_at_last: false,
             mac: None,
             state: NmtState::NOT_ACTIVE,
             request: SendRequest::NONE,
