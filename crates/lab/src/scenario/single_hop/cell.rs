@@ -151,7 +151,7 @@ impl Drop for Answering {
 /// Sends a probe until one is answered: addresses are resolved then.
 fn find_the_way(rig: &Rig, answering: &Answering) -> Result<()> {
     for _ in 0..KNOCKS {
-        let samples = probe(rig, answering, 1.0, 1, LEAST_OCTETS)?;
+        let samples = probe(rig, answering, 1e3, 1_000_000, LEAST_OCTETS)?;
         if samples.iter().any(|sample| sample.answer.is_some()) {
             return Ok(());
         }
