@@ -9,8 +9,9 @@ use common::{Directory, Ran, root, run};
 fn configurations(below: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(below).expect("a directory") {
         let path = entry.expect("an entry").path();
-        if path.ends_with("examples/lab") {
-            continue; // networks, not configurations
+        // What else examples are of: networks, loads, buses.
+        if ["lab", "load", "powerlink"].iter().any(|of| path.ends_with(format!("examples/{of}"))) {
+            continue;
         }
         if path.is_dir() {
             configurations(&path, found);
