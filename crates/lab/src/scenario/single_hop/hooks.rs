@@ -39,18 +39,20 @@ impl Method for Hooks {
         let filter =
             Filter::parse([filter.as_str()]).map_err(|error| Error::Invalid(error.to_string()))?;
         let followed = Followed { arrivals: find("eth0")?, departures: Some(find(out)?), filter };
-        Ok(Some(Box::new(Following::start(followed)?)))
+        Ok(Some(Box::new(Following::start(followed, rig.hop == Hop::Reflector)?)))
     }
 }
 
 /// A thread that follows packets: programs and buffer stay with who made them.
 struct Following {
+    /// Packets are read by a process: which one it read is not always sure, and then not told.
+    by_process: bool,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<Vec<Packet>>>>,
 }
 
 impl Following {
-    fn start(followed: Followed) -> Result<Self> {
+    fn start(followed: Followed, by_process: bool) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&stop);
         let (ready, is_ready) = mpsc::channel();
@@ -58,7 +60,7 @@ impl Following {
             .name("lab-hooks".into())
             .spawn(move || follow(&followed, &theirs, ready))
             .map_err(|error| Error::io("start a thread for the hooks", error))?;
-        let mut following = Self { stop, thread: Some(thread) };
+        let mut following = Self { by_process, stop, thread: Some(thread) };
         // Without a word it has ended, and says why.
         if is_ready.recv().is_err() {
             following.end()?;
@@ -92,10 +94,10 @@ fn follow(followed: &Followed, stop: &AtomicBool, ready: Sender<()>) -> Result<V
 }
 
 impl Measuring for Following {
-    fn end(mut self: Box<Self>, _: &[Sample]) -> Result<Found> {
+    fn end(mut self: Box<Self>, traffic: &[Sample]) -> Result<Found> {
         let mut packets = Following::end(&mut self)?;
         packets.sort_unstable_by_key(|packet| packet.begin_ns);
-        let mut found = Found { delays: Collected::new(), lost: 0, unmatched: 0 };
+        let mut found = Found { delays: Collected::new(), lost: 0, unmatched: 0, untold: 0 };
         for packet in packets {
             match packet.fate {
                 Fate::Forwarded | Fate::Answered | Fate::AnsweredByKernel => found.delays.record(
@@ -110,6 +112,10 @@ impl Measuring for Following {
                 // Its answer is told, too.
                 Fate::Delivered => {}
             }
+        }
+        if self.by_process {
+            let told = found.delays.delays.count() + found.lost;
+            found.untold = (traffic.len() as u64).saturating_sub(told);
         }
         Ok(found)
     }

@@ -33,6 +33,8 @@ pub(super) struct Found {
     pub(super) lost: u64,
     /// Packets that left without having arrived.
     pub(super) unmatched: u64,
+    /// Packets of which the method cannot say for sure what became of them, and says nothing.
+    pub(super) untold: u64,
 }
 
 /// All methods, in the order in which figures show them. The first is what others are compared with.
@@ -55,7 +57,7 @@ struct Probing;
 
 impl Measuring for Probing {
     fn end(self: Box<Self>, traffic: &[Sample]) -> Result<Found> {
-        let mut found = Found { delays: Collected::new(), lost: 0, unmatched: 0 };
+        let mut found = Found { delays: Collected::new(), lost: 0, unmatched: 0, untold: 0 };
         for sample in traffic {
             match sample.round_trip_ns() {
                 Some(delay_ns) => found.delays.record(sample.sent_ns, delay_ns, Verdict::Certain),
