@@ -12,8 +12,10 @@
 #include <bpf/bpf_core_read.h>
 #include "slots.h"
 
-/* The network namespace whose sockets are told. */
+/* The network namespace of the guarded interfaces, whose sockets are told; */
 const volatile __u32 netns;
+/* or those of all. */
+const volatile bool everywhere;
 
 #define AF_INET	  2
 #define AF_INET6  10
@@ -47,13 +49,18 @@ struct {
 	__type(value, __u32);
 } numbers SEC(".maps");
 
+static __always_inline bool is_elsewhere(const struct sock *sk)
+{
+	return sk->__sk_common.skc_net.net->ns.inum != netns;
+}
+
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk)
 {
 	__u64 now = bpf_get_current_pid_tgid();
 	struct guard_reader *known, reader = {.pid = now >> 32, .tid = now};
 
-	if (sk->__sk_common.skc_net.net->ns.inum != netns)
+	if (!everywhere && is_elsewhere(sk))
 		return 0;
 	known = bpf_sk_storage_get(&readers, sk, &reader, BPF_SK_STORAGE_GET_F_CREATE);
 	if (known && known->tid != reader.tid)
@@ -135,13 +142,17 @@ int each_file(struct bpf_iter__task_file *ctx)
 	if (!socket)
 		return 0;
 	sk = socket->sk;
-	if (!sk || sk->__sk_common.skc_net.net->ns.inum != netns || !describe(sk, &entry))
+	if (!sk)
+		return 0;
+	entry.elsewhere = is_elsewhere(sk);
+	if ((entry.elsewhere && !everywhere) || !describe(sk, &entry))
 		return 0;
 	entry.pid = task->tgid;
 	reader = bpf_sk_storage_get(&readers, sk, NULL, 0);
 	if (reader)
 		*(__u64 *)&entry.reader = *(volatile __u64 *)reader;
-	if (budgets && entry.reader.pid)
+	/* What is dropped early is looked for among the sockets of the interface's own namespace. */
+	if (budgets && !entry.elsewhere && entry.reader.pid)
 		number(sk, entry.reader.pid);
 	bpf_seq_write(ctx->meta->seq, &entry, sizeof(entry));
 	return 0;

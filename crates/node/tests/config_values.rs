@@ -62,6 +62,7 @@ fn a_guard_by_its_table() {
     let config = parse(
         "[guard]
 interfaces = [\"eth0\", \"eth1\"]
+namespaces = \"all\"
 cpus = \"1-2\"
 floor = \"nice -5\"
 ceiling = \"fifo 60\"
@@ -86,6 +87,7 @@ us-per-second = 2000000
     );
     assert_eq!((settings.hold_ns, guard.interval.as_millis()), (7_000_000, 20));
     assert_eq!(guard.drop_at, onbeat_irq::guard::DropAt::Xdp);
+    assert_eq!(guard.namespaces, onbeat_irq::guard::Namespaces::All);
     let budgets: Vec<_> = guard
         .budgets
         .iter()

@@ -13,6 +13,8 @@ use crate::policy::{Budget, Settings};
 pub struct Config {
     /// The interfaces whose bottom halves it schedules.
     pub interfaces: Vec<String>,
+    /// Whose sockets count.
+    pub namespaces: Namespaces,
     /// The CPUs for their interrupts and NAPI threads; `None` leaves them where they are.
     pub cpus: Option<CpuSet>,
     /// How priorities follow.
@@ -23,6 +25,31 @@ pub struct Config {
     pub budgets: Vec<Rule>,
     /// Where what exceeds a budget is dropped.
     pub drop_at: DropAt,
+}
+
+/// Network namespaces whose sockets wait for the guarded interfaces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Namespaces {
+    /// That of the interfaces.
+    #[default]
+    Own,
+    /// All: containers get their packets by bridges, routes and translation, which change at any time and
+    /// are not followed. What waits in another namespace, other than on its loopback, counts for each
+    /// guarded interface.
+    All,
+}
+
+/// As configurations have it.
+impl FromStr for Namespaces {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "own" => Ok(Self::Own),
+            "all" => Ok(Self::All),
+            _ => Err(format!("{text:?} says of no network namespaces whether they count")),
+        }
+    }
 }
 
 /// Where packets are dropped early.
@@ -58,6 +85,7 @@ impl Config {
     pub fn of(interfaces: Vec<String>) -> Self {
         Self {
             interfaces,
+            namespaces: Namespaces::default(),
             cpus: None,
             settings: Settings::default(),
             interval: Self::INTERVAL,

@@ -46,7 +46,7 @@ impl Live {
         // The kernel keeps it in 32 bits.
         let netns = handle.namespace().inode() as u32;
         let budgets = !config.budgets.is_empty();
-        let walk = Walk::new(netns, budgets)?;
+        let walk = Walk::new(netns, config.namespaces, budgets)?;
         let budgets = budgets.then(|| Budgets::new(config, netns, &walk, now_ns));
         Ok(Self { handle, budgets: budgets.transpose()?, walk, links: Vec::new() })
     }

@@ -35,7 +35,7 @@ use onbeat_realtime::host::{Host, Journal, Live, Report, Restored, plan};
 
 pub use background::Background;
 pub use budgets::Usage;
-pub use config::{Config, DropAt, Rule};
+pub use config::{Config, DropAt, Namespaces, Rule};
 pub use event::{Event, Who};
 pub use keep::Guard;
 pub use look::Look;

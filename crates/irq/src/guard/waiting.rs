@@ -26,6 +26,8 @@ pub struct Socket {
     pub device: u32,
     /// Its local address; unspecified where it has none.
     pub address: IpAddr,
+    /// Whether it is in another network namespace than the devices.
+    pub elsewhere: bool,
 }
 
 /// Who reads a socket.
@@ -48,7 +50,7 @@ pub struct Thread {
     pub name: String,
 }
 
-/// The sockets of a network namespace, and all threads.
+/// The sockets of one network namespace or of all, and all threads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scan {
     /// The sockets.
@@ -77,13 +79,17 @@ pub struct Candidates {
 
 impl Places {
     /// The guarded devices by which packets for a socket come. One that is bound to nothing that is
-    /// here (any address, a group) may get them from all.
+    /// here (any address, a group) may get them from all; one of another namespace, too: what leads there
+    /// is not known, and an index or address of there says nothing here.
     fn devices(&self, socket: &Socket) -> impl Iterator<Item = u32> {
         let device = match socket.device {
+            _ if socket.elsewhere => None,
             0 => self.addresses.get(&socket.address).copied(),
             device => Some(device),
         };
-        let brings = move |above: &BTreeSet<u32>| device.is_none_or(|one| above.contains(&one));
+        let reached = !(socket.elsewhere && socket.address.is_loopback());
+        let brings =
+            move |above: &BTreeSet<u32>| reached && device.is_none_or(|one| above.contains(&one));
         self.above.iter().filter(move |(_, above)| brings(above)).map(|(device, _)| *device)
     }
 }
@@ -133,7 +139,8 @@ mod tests {
     }
 
     fn socket(pid: u32, address: &str) -> Socket {
-        Socket { pid, reader: None, device: 0, address: address.parse().unwrap() }
+        let address = address.parse().unwrap();
+        Socket { pid, reader: None, device: 0, address, elsewhere: false }
     }
 
     /// eth0 (2) below br0 (4), with 10.0.0.1 on the bridge; eth1 (3) with 10.0.1.1; lo (1).
@@ -158,6 +165,7 @@ mod tests {
     fn sockets_wait_for_the_devices_that_bring_their_packets() {
         let threads = || vec![thread(10, 10, FIFO)];
         let bound = |device| Socket { device, ..socket(10, "0.0.0.0") };
+        let elsewhere = |address, device| Socket { device, elsewhere: true, ..socket(10, address) };
         for (socket, devices) in [
             (socket(10, "0.0.0.0"), vec![2, 3]),
             (socket(10, "::"), vec![2, 3]),
@@ -168,6 +176,12 @@ mod tests {
             (bound(3), vec![3]),
             (bound(4), vec![2]),
             (bound(9), vec![]),
+            (elsewhere("0.0.0.0", 0), vec![2, 3]),
+            // What these are there, they are not here.
+            (elsewhere("10.0.0.1", 0), vec![2, 3]),
+            (elsewhere("0.0.0.0", 9), vec![2, 3]),
+            (elsewhere("127.0.0.1", 0), vec![]),
+            (elsewhere("::1", 0), vec![]),
         ] {
             let expected: Vec<_> = devices.into_iter().map(|device| (device, 10, FIFO)).collect();
             assert_eq!(found(vec![socket], threads()), expected, "{socket:?}");

@@ -8,6 +8,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
 
+use super::config::Namespaces;
 use super::waiting::{Reader, Scan, Socket, Thread, Waiter};
 use crate::abi::{Plain, guard_socket, guard_thread};
 use crate::charge::Process;
@@ -32,8 +33,8 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// For the sockets of a network namespace, by its inode.
-    pub(super) fn new(netns: u32, budgets: bool) -> Result<Self> {
+    /// For the sockets of a network namespace, by its inode, or of all.
+    pub(super) fn new(netns: u32, namespaces: Namespaces, budgets: bool) -> Result<Self> {
         let types = Btf::from_vmlinux().map_err(Error::NoTypes)?;
         // Without it nobody is seen to read (before Linux 6.3).
         let told_of_reads = types.type_by_name::<Typedef<'_>>("btf_trace_sock_recv_length");
@@ -44,6 +45,7 @@ impl Walk {
             if map.name().to_string_lossy().ends_with(".rodata") {
                 let value = map.initial_value_mut().expect("constants have initial values");
                 value[offset_of!(rodata, netns)..][..4].copy_from_slice(&netns.to_ne_bytes());
+                value[offset_of!(rodata, everywhere)] = (namespaces == Namespaces::All).into();
                 value[offset_of!(rodata, budgets)] = budgets.into();
             }
         }
@@ -130,6 +132,7 @@ fn socket(entry: &guard_socket) -> Socket {
         reader: (reader.pid != 0).then_some(Reader { pid: reader.pid, tid: reader.tid }),
         device: entry.device,
         address: address(entry),
+        elsewhere: entry.elsewhere != 0,
     }
 }
 

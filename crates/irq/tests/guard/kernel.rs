@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{LinkInfoIter, LinkTypeInfo, ProgInfoIter};
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
-use onbeat_irq::guard::{Config, DropAt, Event, Rule};
+use onbeat_irq::guard::{Config, DropAt, Event, Namespaces, Rule};
 use onbeat_irq::names::Stat;
 use onbeat_irq::policy::{Budget, Limit, Settings};
-use onbeat_netdev::napi;
 use onbeat_netdev::testing::{Feature, require, require_all};
+use onbeat_netdev::{Handle, Namespace, napi};
 use onbeat_realtime::Profile;
 
 use crate::harness::{BOUND, Flow, World};
@@ -117,6 +117,30 @@ fn who_waits_elsewhere_raises_nothing() {
     set_fifo(here.process.pid, 40);
     guard.wait_for("priority of who waits for any address", || has(&world, 40));
     guard.end();
+}
+
+/// As a container's does, to which a bridge or a route leads.
+#[test]
+fn who_waits_in_another_namespace_counts_where_all_do() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let container = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+    container.set_up("lo").unwrap();
+    let waits = |handle: &Handle, address: &str, priority| {
+        let address = format!("{address}:0");
+        let socket = handle.namespace().run(|| UdpSocket::bind(&*address).unwrap()).unwrap();
+        let reader = Reader::of(&socket);
+        set_fifo(reader.process.pid, priority);
+        reader
+    };
+    let _on_loopback = waits(&container, "127.0.0.1", 60);
+    let _in_container = waits(&container, "0.0.0.0", 40);
+    let _here = waits(&world.receiver, "0.0.0.0", 20);
+    for (namespaces, wanted) in [(Namespaces::All, 40), (Namespaces::Own, 20)] {
+        let guard = Running::start(&world, |config| config.namespaces = namespaces);
+        guard.wait_for("priority", || has(&world, wanted));
+        guard.end();
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use onbeat_irq::guard::{Config, DropAt, Rule};
+use onbeat_irq::guard::{Config, DropAt, Namespaces, Rule};
 use onbeat_irq::policy::{Budget, Policy, Rank, Settings};
 
 use super::reader::{Faults, Table, Value};
@@ -17,6 +17,9 @@ const LONGEST_MS: u32 = 3_600_000;
 const MOST_US_PER_SECOND: u32 = 1_024_000_000;
 
 const DROP_AT_HELP: &str = "write \"tc\", or \"xdp\" to drop in the driver where it can";
+
+const NAMESPACES_HELP: &str =
+    "write \"own\", or \"all\" so that containers' sockets wait for the interfaces too";
 
 const RANK_HELP: &str = "write it like \"normal\", \"nice -5\" or \"fifo 50\"";
 
@@ -45,6 +48,9 @@ pub(super) fn read(value: &Value<'_>) -> Option<Config> {
     let mut table = value.table()?;
     let interfaces = table.require("interfaces", "[\"eth0\"]").and_then(|value| names(&value));
     let mut config = Config::of(interfaces.unwrap_or_default());
+    let namespaces = table.take("namespaces");
+    let namespaces = namespaces.and_then(|value| parse_text::<Namespaces>(&value, NAMESPACES_HELP));
+    config.namespaces = namespaces.unwrap_or_default();
     let cpus = table.take("cpus");
     config.cpus = cpus.and_then(|value| parse_text(&value, "write it like \"1\" or \"2-3,5\""));
     let mut rank = |key| table.take(key).and_then(|value| parse_text::<Rank>(&value, RANK_HELP));
