@@ -78,10 +78,11 @@ enum irq_what {
 	IRQ_THREAD_OUT,	   /* value: ns that the scheduler says it ran */
 	IRQ_SOFTIRQ_ENTER, /* key: IRQ_SOFTIRQ */
 	IRQ_SOFTIRQ_EXIT,  /* key: on whose time; value: vector */
-	IRQ_ARRIVE,	   /* key: netns, device; no time */
+	IRQ_ARRIVE,	   /* key: netns, device; value: of how many it was merged; no time */
 	IRQ_DELIVER,	   /* key: for whom; value: packets */
 	IRQ_COUNT,	   /* the same; no time */
-	IRQ_POLL_END,	   /* key: netns, device; a: whether XDP looks first; value: work */
+	IRQ_POLL_END,	   /* key: netns, device; a: whether XDP looks first; b: whether it took
+			    * as many as it might; value: work */
 	IRQ_FREE,	   /* a buffer is given back; no time */
 	IRQ_SKIP,	   /* value: whether the polls from here on are not looked at; no time */
 };

@@ -74,6 +74,13 @@ struct sk_buff {
 	struct sock *sk;
 	struct net_device *dev;
 	int skb_iif;
+	unsigned int data_len;
+	unsigned int end;
+	unsigned char *head;
+};
+
+struct skb_shared_info {
+	unsigned short gso_segs;
 };
 
 struct napi_struct {

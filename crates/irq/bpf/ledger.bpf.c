@@ -131,12 +131,12 @@ static __always_inline void catch_up(struct cpu *cpu)
 }
 
 SEC("tp_btf/napi_poll")
-int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work)
+int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 {
 	struct cpu *cpu = this_cpu();
 	struct irq_key key = {};
 	struct net_device *device;
-	bool xdp = false;
+	bool xdp = false, full = work >= budget;
 	__u64 now;
 
 	if (!cpu)
@@ -151,11 +151,26 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work)
 		xdp = device->xdp_state[XDP_MODE_DRV].prog;
 		key.a = xdp;
 	}
+	key.b = full;
 	tell(now, IRQ_POLL_END, &key, work);
 	key.a = 0;
-	poll_end(cpu, &key, xdp, work, point(cpu, now));
+	key.b = 0;
+	poll_end(cpu, &key, xdp, full, work, point(cpu, now));
 	settle_long_run(cpu, now);
 	return 0;
+}
+
+/* Of how many packets GRO, the sender or the device merged it. Such a packet has data in pages. */
+static __always_inline __u32 merged_of(const struct sk_buff *skb)
+{
+	struct skb_shared_info *info;
+	__u16 packets = 0;
+
+	if (!skb->data_len)
+		return 1;
+	info = (struct skb_shared_info *)(skb->head + skb->end);
+	BPF_CORE_READ_INTO(&packets, info, gso_segs);
+	return packets ? packets : 1;
 }
 
 SEC("tp_btf/netif_receive_skb")
@@ -164,6 +179,7 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	struct cpu *cpu = this_cpu();
 	struct net_device *device;
 	struct irq_key key = {};
+	__u32 packets;
 
 	if (!cpu)
 		return 0;
@@ -172,12 +188,13 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 		return 0;
 	cpu->totals.arrived++;
 	cpu->waking = 0;
-	cpu->delivered = false;
+	packets = merged_of(skb);
+	arrive(cpu, packets);
 	/* Often the same one as before, which does not go while a poll lasts. */
 	device = skb->dev;
 	if (record || cpu->last_dev != (__u64)device) {
 		name_device(&key, device);
-		tell(0, IRQ_ARRIVE, &key, 0);
+		tell(0, IRQ_ARRIVE, &key, packets);
 		if (cpu->device != key.device || cpu->netns != key.netns)
 			cpu->last_sk = 0;
 		cpu->device = key.device;
@@ -198,7 +215,7 @@ static __always_inline void deliver_to(struct cpu *cpu, struct sock *sk, __u32 p
 		e = &cpu->entry[cpu->last_at % IRQ_MAX_CAUSES];
 		if (!cpu->mixed) {
 			tell(0, IRQ_COUNT, &e->key, packets);
-			e->packets += packets;
+			count(cpu, e, packets);
 			return;
 		}
 		now = time_of(cpu);

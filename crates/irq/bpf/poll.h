@@ -30,6 +30,11 @@ __noinline int charge(struct cpu *cpu, const struct irq_key *key, __u64 ns, __u6
 	return 0;
 }
 
+static __always_inline __u64 weight(const struct entry *e)
+{
+	return (__u64)e->packets + e->merged;
+}
+
 /* Charges the entries with their own time, their parts of the common one, and their packets. */
 __noinline int share(struct cpu *cpu)
 {
@@ -40,8 +45,7 @@ __noinline int share(struct cpu *cpu)
 		return 0;
 	left_ns = cpu->shared_ns;
 	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++)
-		weights += cpu->entry[i].packets;
-	cpu->totals.packets += weights;
+		weights += weight(&cpu->entry[i]);
 	for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++) {
 		struct entry *e = &cpu->entry[i];
 
@@ -49,11 +53,13 @@ __noinline int share(struct cpu *cpu)
 		if (i + 1 == cpu->entries)
 			part_ns = left_ns;
 		else
-			part_ns = weights ? cpu->shared_ns * e->packets / weights : 0;
+			part_ns = weights ? cpu->shared_ns * weight(e) / weights : 0;
 		left_ns -= part_ns;
 		charge(cpu, &e->key, e->own_ns + part_ns, e->packets);
+		cpu->totals.packets += e->packets;
 		e->own_ns = 0;
 		e->packets = 0;
+		e->merged = 0;
 	}
 	cpu->entries = 0;
 	cpu->shared_ns = 0;
@@ -90,6 +96,7 @@ static __always_inline __u32 add_entry(struct cpu *cpu, const struct irq_key *ke
 	e = &cpu->entry[at];
 	e->key = *key;
 	e->packets = 0;
+	e->merged = 0;
 	e->own_ns = 0;
 	return at;
 }
@@ -112,13 +119,43 @@ __noinline int alone(struct cpu *cpu, const struct irq_key *key)
 	return cpu->over || !cpu->entries || (cpu->entries == 1 && same(&cpu->entry[0].key, key));
 }
 
+/* A packet comes up from the driver, merged of so many. */
+static __always_inline void arrive(struct cpu *cpu, __u32 packets)
+{
+	cpu->delivered = false;
+	cpu->arrived++;
+	cpu->outstanding++;
+	if (packets > 1) {
+		cpu->merged += packets - 1;
+		cpu->merged_in = cpu->outstanding;
+		cpu->merged_of = packets - 1;
+	}
+}
+
+/* Counts packets. They are delivered in the order in which they came up. */
+static __always_inline void count(struct cpu *cpu, struct entry *e, __u32 packets)
+{
+	e->packets += packets;
+	if (!packets)
+		return;
+	if (!cpu->outstanding) {
+		/* One of those that a merged packet was cut into again, which are counted already.
+		 */
+		e->merged -= e->merged < packets ? e->merged : packets;
+		return;
+	}
+	cpu->outstanding--;
+	if (cpu->merged_in && !--cpu->merged_in)
+		e->merged += cpu->merged_of;
+}
+
 static __always_inline void add_packets(struct cpu *cpu, struct entry *e, __u32 packets, __u64 ns)
 {
 	if (cpu->delivered)
 		e->own_ns += ns;
 	else
 		cpu->shared_ns += ns;
-	e->packets += packets;
+	count(cpu, e, packets);
 	cpu->delivered = true;
 }
 
@@ -145,7 +182,7 @@ __noinline int poll_count(struct cpu *cpu, const struct irq_key *key, __u32 pack
 		share(cpu);
 	if (!cpu->entries)
 		add_entry(cpu, key);
-	cpu->entry[0].packets += packets;
+	count(cpu, &cpu->entry[0], packets);
 	cpu->delivered = false;
 	cpu->last_at = 0;
 	return 0;
@@ -178,9 +215,65 @@ static __always_inline void name_devices(struct cpu *cpu, const struct irq_key *
 	}
 }
 
-static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bool xdp, __u32 work,
-				     __u64 ns)
+/*
+ * Takes what was held back for packets of a device, and holds back the part of those that GRO has
+ * kept now; whether that is all there is.
+ */
+static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, bool xdp, bool full,
+				 __u32 work)
 {
+	__u32 arrived = cpu->arrived + cpu->merged, taken = work, i;
+
+	if (cpu->held && cpu->held_key.device == device->device &&
+	    cpu->held_key.netns == device->netns) {
+		taken += cpu->held;
+		cpu->shared_ns += cpu->held_ns;
+		cpu->held = 0;
+		cpu->held_ns = 0;
+	}
+	/*
+	 * More than there were: the sender or the device made them large, and they took the
+	 * driver's time once.
+	 */
+	if (arrived > taken && cpu->merged) {
+		arrived = cpu->arrived;
+		for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++)
+			cpu->entry[i].merged = 0;
+	}
+	cpu->arrived = 0;
+	cpu->merged = 0;
+	cpu->outstanding = 0;
+	cpu->merged_in = 0;
+	if (!full || xdp || cpu->skipped || cpu->held || arrived >= taken)
+		return false;
+	cpu->held = taken - arrived;
+	cpu->held_key.device = device->device;
+	cpu->held_key.netns = device->netns;
+	cpu->held_ns = cpu->shared_ns * cpu->held / taken;
+	cpu->shared_ns -= cpu->held_ns;
+	return !arrived;
+}
+
+/* The end of a run: GRO let go of what it had kept, or it comes up in nobody's sight. */
+static __always_inline void release(struct cpu *cpu)
+{
+	if (!cpu->held)
+		return;
+	if (cpu->arrived) {
+		cpu->shared_ns += cpu->held_ns;
+	} else {
+		cpu->held_key.kind = IRQ_UNATTRIBUTED;
+		charge(cpu, &cpu->held_key, cpu->held_ns, 0);
+	}
+	cpu->held = 0;
+	cpu->held_ns = 0;
+}
+
+static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bool xdp, bool full,
+				     __u32 work, __u64 ns)
+{
+	bool all_kept;
+
 	if (cpu->over)
 		share(cpu);
 	cpu->shared_ns += ns;
@@ -191,9 +284,10 @@ static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bo
 	cpu->device = 0;
 	cpu->netns = 0;
 	name_devices(cpu, device);
+	all_kept = hold(cpu, device, xdp, full, work);
 	if (cpu->entries < 2 && cpu->mixed)
 		cpu->mixed--;
-	if (!cpu->entries) {
+	if (!cpu->entries && !all_kept) {
 		__u32 at;
 
 		if (cpu->skipped)
@@ -217,6 +311,12 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	cpu->over = false;
 	cpu->delivered = false;
 	cpu->freed = 0;
+	cpu->arrived = 0;
+	cpu->merged = 0;
+	cpu->outstanding = 0;
+	cpu->merged_in = 0;
+	cpu->held = 0;
+	cpu->held_ns = 0;
 	cpu->waking = 0;
 	cpu->last_sk = 0;
 	cpu->last_dev = 0;
@@ -229,6 +329,7 @@ static __always_inline void poll_finish(struct cpu *cpu, __u64 ns)
 	struct irq_key loop = {.kind = cpu->skipped ? IRQ_UNSAMPLED : IRQ_EMPTY_POLL};
 
 	cpu->shared_ns += ns;
+	release(cpu);
 	if (cpu->entries)
 		share(cpu);
 	else

@@ -43,13 +43,18 @@ static __always_inline void abandon(struct cpu *cpu)
 	cpu->softirq = 0;
 }
 
-/* Charges the run until now to whose time it is. */
+/*
+ * Charges the run until now to whose time it is. What is held back for packets that GRO has kept is
+ * part of what comes.
+ */
 static __always_inline void settle(struct cpu *cpu, __u64 now, const struct irq_key *runner)
 {
-	charge(cpu, runner, cpu->run_ns, 0);
-	cpu->totals.measured_ns += now - cpu->run_since_ns;
-	cpu->run_since_ns = now;
-	cpu->run_ns = 0;
+	__u64 until = now - cpu->held_ns;
+
+	charge(cpu, runner, cpu->run_ns - cpu->held_ns, 0);
+	cpu->totals.measured_ns += until - cpu->run_since_ns;
+	cpu->run_since_ns = until;
+	cpu->run_ns = cpu->held_ns;
 }
 
 static __always_inline void end(struct cpu *cpu, __u64 now, const struct irq_key *runner)

@@ -31,6 +31,8 @@ volatile bool skip;
 struct entry {
 	struct irq_key key;
 	__u32 packets;
+	/* Packets that went into merged ones, beyond those counted. */
+	__u32 merged;
 	__u64 own_ns;
 };
 
@@ -57,6 +59,19 @@ struct cpu {
 	__u32 mixed;
 	/* Buffers that the poll under way gave back. */
 	__u32 freed;
+	/* What it brought up: packets as the protocols see them, and beyond those what was merged.
+	 */
+	__u32 arrived;
+	__u32 merged;
+	/* Those of which it is not known yet whom they are for. */
+	__u32 outstanding;
+	/* The next delivery but so many, less one, is that of a merged packet: of so many more. */
+	__u32 merged_in;
+	__u32 merged_of;
+	/* Of the last poll of a device: packets that GRO has kept, and their part of its time. */
+	__u32 held;
+	__u64 held_ns;
+	struct irq_key held_key;
 	__u32 entries;
 	/* Since when the thread runs; what it had run before, without hard interrupts. */
 	__u64 thread_since_ns;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use onbeat_irq::charge::{
-    Accounts, Cause, Class, Device, Event, Ledger, Process, Runner, Softirq, What,
+    Accounts, Cause, Class, Device, Event, Ledger, Polled, Process, Runner, Softirq, What,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -140,11 +140,16 @@ fn vector() -> impl Strategy<Value = Softirq> {
 
 fn point() -> impl Strategy<Value = What> {
     prop_oneof![
-        2 => device().prop_map(What::Arrive),
+        2 => (device(), 0u32..50)
+            .prop_map(|(device, packets)| What::Arrive { device, packets }),
         4 => (cause(), 0u32..2).prop_map(|(cause, packets)| What::Deliver { cause, packets }),
         2 => (cause(), 0u32..2).prop_map(|(cause, packets)| What::Count { cause, packets }),
-        1 => (device(), 0u32..3, any::<bool>())
-            .prop_map(|(device, work, xdp)| What::PollEnd { device, work, xdp }),
+        2 => (device(), 0u32..65, any::<bool>(), any::<bool>()).prop_map(
+            |(device, work, xdp, full)| What::PollEnd {
+                device,
+                polled: Polled { work, xdp, full },
+            }
+        ),
         1 => any::<bool>().prop_map(What::Skip),
         1 => Just(What::Free),
     ]

@@ -1,7 +1,7 @@
 //! The ledger by example: a CPU's time line, and what the accounts say of it.
 
 use onbeat_irq::charge::{
-    Accounts, Amount, Cause, Class, Device, Event, Ledger, Process, Runner, Softirq, What,
+    Accounts, Amount, Cause, Class, Device, Event, Ledger, Polled, Process, Runner, Softirq, What,
 };
 
 const ETH0: Device = Device { netns: 7, index: 2 };
@@ -11,7 +11,8 @@ const TO_SERVER: Cause = Cause::Process { process: SERVER, device: ETH0 };
 const RX_IN_VICTIM: What = What::SoftirqExit(Softirq::NetRx, Runner::Process(VICTIM));
 const ENTER_RX: What = What::SoftirqEnter(Softirq::NetRx);
 const DELIVER: What = What::Deliver { cause: TO_SERVER, packets: 1 };
-const POLL_END: What = What::PollEnd { device: ETH0, work: 1, xdp: false };
+const POLL_END: What =
+    What::PollEnd { device: ETH0, polled: Polled { work: 1, xdp: false, full: false } };
 
 fn accounts(events: &[(u64, What)]) -> Accounts {
     let mut ledger = Ledger::new();
@@ -30,7 +31,7 @@ fn caused(accounts: &Accounts, cause: Cause) -> (u64, u64) {
 fn who_runs_suffers_and_who_reads_causes() {
     let accounts = accounts(&[
         (1000, ENTER_RX),
-        (1300, What::Arrive(ETH0)),
+        (1300, What::Arrive { device: ETH0, packets: 1 }),
         (1900, DELIVER),
         (2000, POLL_END),
         (2100, RX_IN_VICTIM),
@@ -145,7 +146,7 @@ fn a_thread_of_napi_ran_as_long_as_the_scheduler_says() {
 #[test]
 fn outside_of_bottom_halves_nothing_is_charged() {
     let accounts = accounts(&[
-        (0, What::Arrive(ETH0)),
+        (0, What::Arrive { device: ETH0, packets: 1 }),
         (10, DELIVER),
         (20, POLL_END),
         (30, RX_IN_VICTIM),

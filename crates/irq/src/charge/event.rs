@@ -1,6 +1,6 @@
 //! What a tracer tells the ledger.
 
-use super::{Cause, Device, Runner, Softirq};
+use super::{Cause, Device, Polled, Runner, Softirq};
 
 /// Something that happened on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,12 @@ pub enum What {
     /// It ends.
     HardirqExit,
     /// A packet is handed from the driver, or from GRO, to the protocols.
-    Arrive(Device),
+    Arrive {
+        /// By which device.
+        device: Device,
+        /// Of how many it was merged; 1 for one that was not.
+        packets: u32,
+    },
     /// It is known where a packet goes.
     Deliver {
         /// Whom it is for.
@@ -56,10 +61,8 @@ pub enum What {
     PollEnd {
         /// The device polled; of index 0 where there is none (the backlog of a CPU).
         device: Device,
-        /// Packets it brought, as the driver counts them.
-        work: u32,
-        /// Whether an XDP program looks at them first.
-        xdp: bool,
+        /// What the driver says of it.
+        polled: Polled,
     },
     /// A buffer is given back; when does not matter.
     Free,

@@ -87,16 +87,16 @@ impl Cpu {
             What::HardirqExit => self.hardirq_exit(time_ns),
             What::Skip(skipped) => self.poll.skip(skipped),
             _ if !self.receives() => {}
-            What::Arrive(_) => self.poll.arrive(),
+            What::Arrive { packets, .. } => self.poll.arrive(packets),
             What::Deliver { cause, packets } => {
                 let ns = self.point(now);
                 self.poll.deliver(cause, packets, ns, &mut self.accounts);
             }
             What::Count { cause, packets } => self.poll.count(cause, packets, &mut self.accounts),
             What::Free => self.poll.free(),
-            What::PollEnd { device, work, xdp } => {
+            What::PollEnd { device, polled } => {
                 let ns = self.point(now);
-                self.poll.end(device, work, xdp, ns, &mut self.accounts);
+                self.poll.end(device, polled, ns, &mut self.accounts);
                 if self.softirq.is_none() && self.run_ns >= LONG_RUN_NS {
                     self.poll.settle(&mut self.accounts);
                     self.settle(now, Runner::NapiThread);
@@ -131,11 +131,15 @@ impl Cpu {
     }
 
     /// Charges the run until now to whose time it is.
+    ///
+    /// What is held back for packets that GRO has kept is part of what comes.
     fn settle(&mut self, now: u64, runner: Runner) {
-        self.accounts.suffer(runner, self.run_ns);
-        self.accounts.measured_ns += now.saturating_sub(self.run_since_ns);
-        self.run_since_ns = now;
-        self.run_ns = 0;
+        let held_ns = self.poll.held_ns();
+        let until = now.saturating_sub(held_ns);
+        self.accounts.suffer(runner, self.run_ns.saturating_sub(held_ns));
+        self.accounts.measured_ns += until.saturating_sub(self.run_since_ns);
+        self.run_since_ns = until;
+        self.run_ns = held_ns;
     }
 
     fn end(&mut self, now: u64, runner: Runner) {

@@ -20,4 +20,4 @@ pub use account::{Accounts, Amount};
 pub use cause::{Cause, Class, Device, Process, Runner, Softirq};
 pub use event::{Event, What};
 pub use ledger::Ledger;
-pub use poll::MAX_CAUSES;
+pub use poll::{MAX_CAUSES, Polled};

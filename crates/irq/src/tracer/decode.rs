@@ -2,7 +2,7 @@
 
 use crate::abi::{irq_event, irq_key, irq_kind, irq_what};
 use crate::charge::{
-    Accounts, Amount, Cause, Class, Device, Event, Process, Runner, Softirq, What,
+    Accounts, Amount, Cause, Class, Device, Event, Polled, Process, Runner, Softirq, What,
 };
 
 /// Puts a row of a CPU where it belongs. Rows that say nothing are those of other CPUs.
@@ -65,11 +65,12 @@ pub(super) fn event(event: &irq_event) -> Option<Event> {
         irq_what::IRQ_THREAD_OUT => What::ThreadOut { ran_ns: event.value },
         irq_what::IRQ_SOFTIRQ_ENTER => What::SoftirqEnter(Softirq::from_number(key.a)?),
         irq_what::IRQ_SOFTIRQ_EXIT => What::SoftirqExit(Softirq::from_number(value)?, runner(key)?),
-        irq_what::IRQ_ARRIVE => What::Arrive(device(key)),
+        irq_what::IRQ_ARRIVE => What::Arrive { device: device(key), packets: value },
         irq_what::IRQ_DELIVER => What::Deliver { cause: cause(key)?, packets: value },
         irq_what::IRQ_COUNT => What::Count { cause: cause(key)?, packets: value },
         irq_what::IRQ_POLL_END => {
-            What::PollEnd { device: device(key), work: value, xdp: key.a != 0 }
+            let polled = Polled { work: value, xdp: key.a != 0, full: key.b != 0 };
+            What::PollEnd { device: device(key), polled }
         }
         irq_what::IRQ_FREE => What::Free,
         irq_what::IRQ_SKIP => What::Skip(value != 0),

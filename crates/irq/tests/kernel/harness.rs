@@ -75,10 +75,10 @@ impl World {
         let ethtool = |handle: &Handle| Ethtool::in_namespace(handle.namespace()).unwrap();
         ethtool(&self.receiver).set_features("r0", &[("rx-gro", true)]).unwrap();
         let features = ethtool(&self.sender).features("s0").unwrap();
-        let segments = |name: &str| name.starts_with("tx-tcp") && name.ends_with("segmentation");
+        let segments = |name: &str| name.starts_with("tx-") && name.ends_with("-segmentation");
         let off: Vec<_> = features
             .iter()
-            .filter(|feature| segments(&feature.name))
+            .filter(|feature| segments(&feature.name) && feature.name != "tx-generic-segmentation")
             .map(|feature| (feature.name.as_str(), false))
             .collect();
         ethtool(&self.sender).set_features("s0", &off).unwrap();

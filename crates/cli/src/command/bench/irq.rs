@@ -34,7 +34,7 @@ pub(super) struct Irq {
     /// How long at a time
     #[arg(long, value_name = "TIME", value_parser = duration)]
     slice: Option<Duration>,
-    /// The CPU on which the cost is measured; the last one where it is not said
+    /// The CPU on which everything is measured; the last one where it is not said
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
     /// Look at packets for one N-th of the time, as `onbeat irq top --sample N` does

@@ -2,6 +2,10 @@
 //!
 //! Over a device of its own, a flow costs what the device's thread of NAPI ran. What it costs so, it is
 //! taken to cost over a device that it shares with another one, whose packets come between its own.
+//!
+//! All of it is on one CPU, which always has something to do: what packets cost that come from another CPU's
+//! caches changes with where the scheduler puts things by twice and more, and a kernel may not tell what a thread
+//! ran that it woke an idle CPU for (seen with Linux 6.18: neither a switch nor run time).
 
 use std::time::Instant;
 
@@ -9,6 +13,7 @@ use onbeat_irq::charge::sample::Estimate;
 use onbeat_irq::charge::{Accounts, Amount, Cause};
 use onbeat_report::Progress;
 
+use super::super::cpu::Cpus;
 use super::Options;
 use super::flow::{Flow, Packets};
 use super::ledger::Ledger;
@@ -57,19 +62,31 @@ impl Shares {
     }
 }
 
+/// Packets of a small flow's batch: less than a poll takes, so that both flows come in one poll.
+const BATCH: usize = 40;
+
 fn cases() -> Vec<Case> {
-    use Packets::{Merged, Small};
+    use Packets::Merged;
+    const SMALL: Packets = Packets::Small(BATCH);
     let case = |name, goal, flows| Case { name, goal, flows, rounds: Vec::new() };
     vec![
-        case("64 octets and 64 octets", 2.0, [(Small, 1), (Small, 1)]),
-        case("three times 64 octets and 64 octets", 2.0, [(Small, 3), (Small, 1)]),
-        case("64 octets and GRO-sized", 5.0, [(Small, 1), (Merged, 1)]),
+        case("64 octets and 64 octets", 2.0, [(SMALL, 1), (SMALL, 1)]),
+        case("three times 64 octets and 64 octets", 2.0, [(SMALL, 3), (SMALL, 1)]),
+        case("64 octets and GRO-sized", 5.0, [(SMALL, 1), (Merged, 1)]),
     ]
 }
 
-pub(super) fn measure(options: &Options, progress: &mut Progress) -> Result<Vec<Case>> {
+pub(super) fn measure(
+    options: &Options,
+    cpus: &Cpus,
+    progress: &mut Progress,
+) -> Result<Vec<Case>> {
     let rig = Rig::new()?;
     let cables = [rig.lay(0, true)?, rig.lay(1, true)?];
+    for cable in &cables {
+        cable.pin(cpus.measured)?;
+    }
+    let _pinned = cpus.pin()?;
     let mut ledger = Ledger::new(options.sample)?;
     let mut cases = cases();
     for round in 0..options.rounds {
@@ -124,7 +141,7 @@ impl Case {
         };
         let both = [&apart, &together];
         let charged = both.iter().flat_map(|pass| pass.charged.iter().zip(self.flows));
-        let small = charged.filter(|(_, (packets, _))| *packets == Packets::Small);
+        let small = charged.filter(|(_, (packets, _))| matches!(packets, Packets::Small(_)));
         Ok(Round {
             apart: shares(&apart, apart.ran_ns.iter().sum()),
             together: shares(&together, ran_ns),
@@ -144,14 +161,14 @@ impl Case {
     ) -> Result<Pass> {
         let mut readers = [Reader::start(&flows[0])?, Reader::start(&flows[1])?];
         // Hosts know each other's addresses, and the ledger whose the sockets are.
-        ledger.during(|| self.turn(flows, &mut readers))?;
+        ledger.during(|| self.turn(flows, &mut readers, 0))?;
         let ran_ns = || Ok::<_, crate::Error>([cables[0].ran_ns()?, cables[1].ran_ns()?]);
         let ran_before = ran_ns()?;
         let ((turns, ran), cpus) = ledger.during(|| {
-            let (begun, mut turns) = (Instant::now(), 0);
+            let (begun, mut turns) = (Instant::now(), 0u64);
             while begun.elapsed() < options.slice || turns == 0 {
                 interrupt::check()?;
-                self.turn(flows, &mut readers)?;
+                self.turn(flows, &mut readers, turns % 2)?;
                 turns += 1;
             }
             Ok((turns, ran_ns()?))
@@ -168,23 +185,25 @@ impl Case {
             }
             sum
         };
-        let small = self.flows.iter().filter(|(packets, _)| *packets == Packets::Small);
+        let small = self.flows.iter().filter(|(packets, _)| matches!(packets, Packets::Small(_)));
         let small_per_turn: u64 = small.map(|(_, batches)| u64::from(*batches)).sum();
         Ok(Pass {
             charged: [charged(&readers[0]), charged(&readers[1])],
             ran_ns: [ran[0] - ran_before[0], ran[1] - ran_before[1]],
-            small_packets: turns * small_per_turn * super::flow::BATCH as u64,
+            small_packets: turns * small_per_turn * BATCH as u64,
             imbalance: cpus.iter().map(|cpu| imbalance(&cpu.accounts)).fold(0.0, f64::max),
             standard_error: standard_error(&total, &readers[0]),
         })
     }
 
-    /// A batch of each flow after one of the other.
-    fn turn(&self, flows: &[Flow; 2], readers: &mut [Reader; 2]) -> Result<()> {
+    /// A batch of each flow after one of the other; which one goes first, and finds nothing in the caches,
+    /// changes from turn to turn.
+    fn turn(&self, flows: &[Flow; 2], readers: &mut [Reader; 2], first: u64) -> Result<()> {
+        let order = if first == 0 { [0, 1] } else { [1, 0] };
         let most = self.flows.iter().map(|(_, batches)| *batches).max().unwrap_or(1);
         for batch in 0..most {
             let takes_part = |at: usize| batch < self.flows[at].1;
-            for at in [0, 1].into_iter().filter(|at| takes_part(*at)) {
+            for at in order.into_iter().filter(|at| takes_part(*at)) {
                 let sent = flows[at].send()?;
                 readers[at].begin(sent)?;
             }

@@ -20,7 +20,7 @@ const BOUND: Duration = Duration::from_secs(10);
 /// Octets of UDP in a frame of 64 octets, FCS included.
 const SMALL: usize = 18;
 
-/// Packets of a call.
+/// Most packets of a call, which is all that a poll takes.
 pub(super) const BATCH: usize = 64;
 
 /// Octets of UDP in a segment, and segments of a datagram that is merged again on the way.
@@ -30,8 +30,8 @@ const SEGMENTS: usize = 46;
 /// How packets come up to the protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Packets {
-    /// In frames of 64 octets, each by itself.
-    Small,
+    /// In frames of 64 octets, each by itself; so many of a call, at most [`BATCH`].
+    Small(usize),
     /// In long frames, which GRO merges.
     Merged,
 }
@@ -58,7 +58,7 @@ impl Flow {
             setsockopt(&reader, RcvBuf, &(4 << 20))?;
             match packets {
                 // The kernel cuts it, so that a batch costs one call.
-                Packets::Small => setsockopt(&writer, UdpGsoSegment, &(SMALL as i32))?,
+                Packets::Small(_) => setsockopt(&writer, UdpGsoSegment, &(SMALL as i32))?,
                 Packets::Merged => {
                     setsockopt(&writer, UdpGsoSegment, &(SEGMENT as i32))?;
                     setsockopt(&reader, UdpGroSegment, &true)?;
@@ -68,7 +68,7 @@ impl Flow {
         };
         open().map_err(failed)?;
         let octets = match packets {
-            Packets::Small => SMALL * BATCH,
+            Packets::Small(packets) => SMALL * packets,
             Packets::Merged => SEGMENT * SEGMENTS,
         };
         Ok(Self { writer, reader, payload: vec![0; octets] })

@@ -33,7 +33,7 @@ pub struct Options {
     pub rounds: u32,
     /// How long at a time.
     pub slice: Duration,
-    /// The CPU on which the overhead is measured; the last one where it is not said.
+    /// The CPU on which everything is measured; the last one where it is not said.
     pub cpu: Option<usize>,
     /// The ledger of a sample: packets are looked at for one part in so many of the time.
     pub sample: Option<NonZeroU32>,
@@ -77,7 +77,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     let run = Run::begin("irq");
     let cpus = Cpus::choose(options.cpu)?;
     let found = Found {
-        accuracy: accuracy::measure(options, progress)?,
+        accuracy: accuracy::measure(options, &cpus, progress)?,
         overhead: overhead::measure(options, &cpus, progress)?,
         cpu: cpus.measured,
     };

@@ -49,7 +49,7 @@ pub(super) fn measure(
     for (number, name, threaded) in [(0, "threaded NAPI", true), (1, "softirq", false)] {
         let cable = rig.lay(number, threaded)?;
         cable.pin(cpus.measured)?;
-        let flow = Flow::new(&rig, &cable, Packets::Small)?;
+        let flow = Flow::new(&rig, &cable, Packets::Small(BATCH))?;
         let bed = Bed { cable, flow, cpus };
         let mut rounds = Vec::new();
         for round in 0..options.rounds {
