@@ -1,6 +1,8 @@
 //! What is told of a packet that is gone.
 
-use crate::abi::{Plain, hooks_context, hooks_fate, hooks_packet, hooks_point};
+use onbeat_netdev::Plain;
+
+use crate::abi::{hooks_context, hooks_fate, hooks_packet, hooks_point};
 
 /// Stages, in order: each ends where the next begins, so that they add up to the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

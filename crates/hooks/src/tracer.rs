@@ -14,8 +14,9 @@ use onbeat_irq::statistics::Runs;
 use onbeat_irq::tracepoints::Tracepoints;
 use onbeat_irq::{Error, Result};
 use onbeat_netdev::Handle;
+use onbeat_netdev::Plain;
 
-use crate::abi::{Plain, hooks_cpu};
+use crate::abi::hooks_cpu;
 use crate::filter::Filter;
 use crate::packet::Packet;
 
@@ -204,7 +205,7 @@ impl Tracer {
         let octets = map
             .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
             .map_err(|source| kernel("read what the hooks saw", source))?;
-        Ok(octets.as_deref().and_then(hooks_cpu::from_octets).expect("the table has it"))
+        Ok(octets.as_deref().and_then(hooks_cpu::from_start).expect("the table has it"))
     }
 
     /// What was seen since the start.

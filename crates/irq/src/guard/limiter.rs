@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder};
+use onbeat_netdev::Plain;
 
 use super::config::DropAt;
-use crate::abi::{Plain, guard_count, guard_size};
+use crate::abi::{guard_count, guard_size};
 use crate::error::{Error, Result};
 use crate::policy::Limit;
 

@@ -7,9 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
+use onbeat_netdev::Plain;
 
 use super::waiting::{Reader, Scan, Socket, Thread, Waiter};
-use crate::abi::{Plain, guard_socket, guard_thread};
+use crate::abi::{guard_socket, guard_thread};
 use crate::charge::Process;
 use crate::error::{Error, Result};
 use crate::policy::Rank;

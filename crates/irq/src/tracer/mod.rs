@@ -15,9 +15,10 @@ use std::os::fd::AsFd;
 
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use nix::libc;
+use onbeat_netdev::Plain;
 
 use self::links::Links;
-use crate::abi::{Plain, irq_amount, irq_owner, irq_totals};
+use crate::abi::{irq_amount, irq_owner, irq_totals};
 use crate::charge::{Accounts, Amount, Process};
 use crate::error::{Error, Result};
 use crate::statistics::Runs;
