@@ -6,6 +6,8 @@
 EXPORT(hooks_packet);
 EXPORT(hooks_cpu);
 EXPORT(hooks_filter);
+EXPORT_ENUM(hooks_after);
+EXPORT_ENUM(hooks_condition);
 EXPORT_ENUM(hooks_point);
 EXPORT_ENUM(hooks_fate);
 EXPORT_ENUM(hooks_context);
