@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use onbeat_hooks::{Counts, Fate, Packet, Stage, Tracer};
 use onbeat_irq::names::Reasons;
-use onbeat_irq::statistics::{Runs, Statistics};
+use onbeat_irq::statistics::{Runs, Watched};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Recorder};
 
@@ -233,7 +233,8 @@ const WATCHED_EVERY_NS: u64 = 1_000_000_000;
 
 /// What the programs take, seen now and then.
 pub(super) struct Cost {
-    under_way: Option<(Statistics, Runs, u64)>,
+    /// With the packets that had come in before.
+    under_way: Option<(Watched, u64)>,
     next_ns: u64,
     until_ns: u64,
     runs: Runs,
@@ -249,8 +250,8 @@ impl Cost {
     /// Begins to watch, or ends it, where it is time for that.
     pub(super) fn watch(&mut self, tracer: &Tracer, now_ns: u64) -> Result<()> {
         if self.under_way.is_none() && now_ns >= self.next_ns {
-            let statistics = Statistics::enable()?;
-            self.under_way = Some((statistics, all(tracer)?, tracer.counts()?.begun));
+            let watched = Watched::begin(|| tracer.runs())?;
+            self.under_way = Some((watched, tracer.counts()?.begun));
             self.until_ns = now_ns + WATCHED_NS;
             self.next_ns = now_ns + WATCHED_EVERY_NS;
         } else if self.under_way.is_some() && now_ns >= self.until_ns {
@@ -260,8 +261,8 @@ impl Cost {
     }
 
     pub(super) fn end(&mut self, tracer: &Tracer) -> Result<()> {
-        if let Some((_statistics, before, begun)) = self.under_way.take() {
-            let runs = all(tracer)?.since(before);
+        if let Some((watched, begun)) = self.under_way.take() {
+            let runs = watched.end(|| tracer.runs())?;
             self.runs.count += runs.count;
             self.runs.time_ns += runs.time_ns;
             self.packets += tracer.counts()?.begun - begun;
@@ -285,14 +286,4 @@ impl Cost {
             self.packets
         ));
     }
-}
-
-/// What all programs have taken together.
-fn all(tracer: &Tracer) -> Result<Runs> {
-    let mut sum = Runs::default();
-    for (_, runs) in tracer.runs()? {
-        sum.count += runs.count;
-        sum.time_ns += runs.time_ns;
-    }
-    Ok(sum)
 }
