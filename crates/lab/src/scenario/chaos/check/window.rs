@@ -107,10 +107,13 @@ impl Window {
         let repeats = |copy: &&In| recovers(copy.span()).any(|recover| recover.history.is_none());
         let again = away.iter().filter(|copy| repeats(copy));
         self.unseen.extend(again.map(|copy| (number, copy.span())));
+        let exits = times.len();
         for (turn, to) in times.into_iter().enumerate() {
             // The copy that was accepted is none that came too long before, nor one that an earlier
-            // exit needs.
-            let recent = came.iter().find(|copy| copy.at + self.bound_ns >= to);
+            // exit needs, nor a later one: a node that had no CPU for longer than it should lets go of
+            // several at once.
+            let spare = came.len().saturating_sub(exits - turn);
+            let recent = came.iter().take(spare + 1).find(|copy| copy.at + self.bound_ns >= to);
             let turned = came.get(turn).copied().unwrap_or(first);
             let copy = recent.copied().filter(|copy| copy.at > turned.at).unwrap_or(turned);
             let span = Span { from: copy.at.min(to), to };

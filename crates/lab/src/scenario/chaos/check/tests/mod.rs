@@ -95,6 +95,23 @@ fn a_frame_that_leaves_twice_is_found() {
     trace.sorted().breaks(&[Rule::Once]);
 }
 
+/// Decided by when the copies came: a node that had no CPU lets go of both at once.
+#[test]
+fn copies_a_time_out_apart_may_leave_together() {
+    let held = |apart: u64| {
+        let mut trace = Trace::eliminated(Some(16)).uncounted();
+        trace.case.sightings.retain(|sighting| sighting.sequence <= 100);
+        let at = 101 * PERIOD;
+        trace.add(at, 1, true, 101, Some(101));
+        trace.add(at + apart, 2, true, 101, Some(101));
+        trace.add(at + apart + LATENCY, 0, false, 101, None);
+        trace.add(at + apart + 2 * LATENCY, 0, false, 101, None);
+        trace
+    };
+    held(205 * MS).breaks(&[]);
+    held(20 * MS).breaks(&[Rule::Once]);
+}
+
 #[test]
 fn match_recovery_repeats_only_what_is_not_the_last() {
     // The copies come after another frame was accepted.
