@@ -23,6 +23,8 @@ use onbeat_delay::capture::{LinkType, Writer};
 use onbeat_delay::scope::synthesis::Signal;
 use onbeat_netdev::testing::{Feature, require_all, require_that};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use serde_json::Value;
 
 /// A directory that goes with the test.
@@ -144,6 +146,46 @@ fn two_captures_of_a_hop() {
     assert_eq!(lines[1], format!("{START},5000,certain"));
     assert_eq!(lines[51], format!("{},,lost", START + 50 * 100_000));
     assert!(fs::read_to_string(&html).unwrap().contains("delay over time"));
+}
+
+/// The rows of a Parquet file, as CSV has them.
+fn parquet_lines(path: &str) -> Vec<String> {
+    let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
+    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    let names: Vec<&str> = schema.columns().iter().map(|column| column.name()).collect();
+    let cell = |field: &Field| match field {
+        Field::Long(number) => number.to_string(),
+        Field::Str(text) => text.clone(),
+        Field::Null => String::new(),
+        other => panic!("{other:?}"),
+    };
+    let line = |row: parquet::record::Row| {
+        row.get_column_iter().map(|(_, field)| cell(field)).collect::<Vec<_>>().join(",")
+    };
+    let rows = reader.get_row_iter(None).unwrap().map(|row| line(row.unwrap()));
+    [names.join(",")].into_iter().chain(rows).collect()
+}
+
+#[test]
+fn samples_are_the_same_in_either_format() {
+    let directory = Directory::new("samples");
+    let [arrivals, departures] = hop(&directory);
+    let (csv, parquet) = (directory.path("delays.csv"), directory.path("delays.parquet"));
+    let matched = ["delay", "match", &arrivals, &departures, "--longest", "2ms"];
+    result(&[&matched[..], &["--csv", &csv, "--parquet", &parquet]].concat());
+    let text = fs::read_to_string(&csv).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2001);
+    assert_eq!(parquet_lines(&parquet), lines);
+    // What broke off is no file of samples.
+    let broken = directory.path("broken.pcap");
+    let octets = fs::read(&departures).unwrap();
+    fs::write(&broken, [&octets[..octets.len() / 2], &[0xff; 64]].concat()).unwrap();
+    let ran = run(&["delay", "match", &arrivals, &broken, "--parquet", &parquet]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(SerializedFileReader::new(fs::File::open(&parquet).unwrap()).is_err());
+    let ran = run(&[&matched[..], &["--csv", &csv, "--parquet", &csv]].concat());
+    assert!(ran.code == 2 && ran.err.contains("one file cannot be both"), "{}", ran.err);
 }
 
 #[test]

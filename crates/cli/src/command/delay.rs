@@ -2,7 +2,6 @@
 
 pub(super) mod captures;
 mod crossed;
-mod csv;
 mod echo;
 mod hooks;
 mod mirrored;
@@ -10,6 +9,7 @@ mod options;
 mod outcome;
 mod ping;
 mod place;
+mod samples;
 mod scope;
 mod sink;
 mod stages;

@@ -70,7 +70,7 @@ impl Match {
             ));
         }
         let run = Run::begin("delay-match");
-        let mut sink = Sink::new(self.options.show.csv.as_deref())?;
+        let mut sink = Sink::new(&self.options.show.files)?;
         let mut progress = Progress::new(self.options.show.quiet);
         let (read, clocks) = if self.two_clocks {
             let (read, clocks) = self.by_two_clocks(&mut sink, &mut progress)?;

@@ -77,7 +77,7 @@ impl Mirror {
         let telling = self.options.check()?;
         let sides = self.side.sides()?;
         let run = Run::begin("delay-mirror");
-        let mut sink = Sink::new(self.options.show.csv.as_deref())?;
+        let mut sink = Sink::new(&self.options.show.files)?;
         let mut progress = Progress::new(self.options.show.quiet);
         let recognition = self.options.recognition();
         let capture = captures::open(&self.file)?;

@@ -8,6 +8,7 @@ use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::Window;
 use onbeat_report::{Figure, Outcome};
 
+use super::samples::Files;
 use crate::args::duration;
 use crate::exit::{Failure, Result};
 use crate::output;
@@ -41,9 +42,8 @@ pub(super) struct Show {
     /// The probability with which the true value lies in an interval
     #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = confidence)]
     confidence: f64,
-    /// Write each delay to a file, too
-    #[arg(long, value_name = "FILE")]
-    pub(super) csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: Files,
     /// Print the result as JSON (docs/result.md)
     #[arg(long)]
     json: bool,

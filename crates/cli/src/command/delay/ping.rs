@@ -75,7 +75,7 @@ impl Ping {
     pub(super) fn execute(self) -> Result {
         let telling = self.show.check()?;
         let config = self.config()?;
-        let mut seen = Seen::new(self.one_clock, self.show.csv.as_deref())?;
+        let mut seen = Seen::new(self.one_clock, &self.show.files)?;
         let _place = self.place.enter()?;
         let _signals = interrupt::Guard::install();
         let run = Run::begin("delay-ping");

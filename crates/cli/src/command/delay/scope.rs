@@ -54,7 +54,7 @@ impl Scope {
             self.options.longest_ns(),
         );
 
-        let mut sink = Sink::new(self.options.show.csv.as_deref())?;
+        let mut sink = Sink::new(&self.options.show.files)?;
         let mut table = Counters::new([("frame at", "µs"), ("delay", "ns"), ("verdict", "")]);
         for crossing in &found {
             let time_ns = (crossing.arrival_s * 1e9).round() as i64;
