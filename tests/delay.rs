@@ -196,15 +196,38 @@ fn the_null_path_is_taken_off() {
         .map(|n| (START + i64::from(n) * 100_000 + 1_000 + i64::from(n) % 11, frame(1, n)))
         .collect();
     let null = directory.capture("null.pcap", &null);
-    let ran = run(&["delay", "match", &arrivals, &null, "--json", "--quiet"]);
     let correction = directory.path("null.json");
-    fs::write(&correction, ran.out).unwrap();
+    let calibrate = ["delay", "calibrate", "match", "--output", &correction, &arrivals];
+    let (code, calibrated) = result(&[&calibrate[..], &[&null]].concat());
+    assert_eq!((code, &calibrated["name"]), (0, &"delay-calibrate-match".into()));
+    let told = &calibrated["figures"]["correction"]["rows"][0];
+    // Delays of 1,000 to 1,010 ns, evenly spread but for the last turn: a deviation of √10.
+    assert!((told[0].as_f64().unwrap() - 1_005.0).abs() < 0.1, "{told}");
+    assert!((told[1].as_f64().unwrap() - 10_f64.sqrt()).abs() < 0.01, "{told}");
+    assert_eq!((&told[3], &told[4], &told[5]), (&1000.into(), &1010.into(), &2000.into()));
 
     let (_, found) = result(&["delay", "match", &arrivals, &departures, "--correct", &correction]);
     let corrected = value(&found, "mean delay, corrected");
     assert!((corrected - (value(&found, "mean delay") - 1_005.0)).abs() < 0.1, "{corrected}");
     let p50 = cell(&found, "percentiles", "p50", "delay");
     assert!((cell(&found, "percentiles", "p50", "corrected") - (p50 - 1_005.0)).abs() < 0.1);
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("taken off: 1005 ns ± 3 ns of 2000 delays"), "{notes}");
+    // A result of the same path is as good; what was measured wrongly is none, and neither written nor read.
+    let (_, plain) = result(&["delay", "match", &arrivals, &null]);
+    fs::write(&correction, plain.to_string()).unwrap();
+    let (_, again) = result(&["delay", "match", &arrivals, &departures, "--correct", &correction]);
+    assert_eq!(value(&again, "mean delay, corrected"), corrected);
+    let backwards = directory.path("backwards.json");
+    let (code, failed) =
+        result(&["delay", "calibrate", "match", "--output", &backwards, &null, &arrivals]);
+    assert!(code == 1 && failed["notes"].to_string().contains("no correction was written"));
+    assert!(fs::metadata(&backwards).is_err());
+    fs::write(&backwards, failed.to_string()).unwrap();
+    let ran = run(&["delay", "match", &arrivals, &departures, "--correct", &backwards]);
+    assert!(ran.code == 2 && ran.err.contains("a measurement that failed"), "{}", ran.err);
+    let ran = run(&[&calibrate[..], &[&null, "--two-clocks"]].concat());
+    assert!(ran.code == 2 && ran.err.contains("no correction can be made"), "{}", ran.err);
     // What may be nothing is not told.
     let (_, found) = result(&["delay", "match", &arrivals, &departures, "--correct", "9+-30us"]);
     assert!(cell(&found, "percentiles", "p50", "corrected").is_nan());

@@ -9,7 +9,8 @@ use onbeat_report::{Progress, Run};
 use onbeat_wire::MacAddress;
 
 use super::captures;
-use super::options::Options;
+use super::method::{Measured, Method};
+use super::options::{Options, Show};
 use super::outcome::{self, Origin};
 use super::sink::Sink;
 use crate::exit::{Failure, Result};
@@ -72,11 +73,17 @@ impl Side {
     }
 }
 
-impl Mirror {
-    pub(super) fn execute(self) -> Result {
+impl Method for Mirror {
+    const NAME: &'static str = "mirror";
+
+    fn show(&self) -> &Show {
+        &self.options.show
+    }
+
+    fn measure(&self) -> Result<Measured> {
         let telling = self.options.check()?;
         let sides = self.side.sides()?;
-        let run = Run::begin("delay-mirror");
+        let run = Run::begin(Self::result());
         let mut sink = Sink::new(&self.options.show.files)?;
         let mut progress = Progress::new(self.options.show.quiet);
         let recognition = self.options.recognition();
@@ -110,7 +117,7 @@ impl Mirror {
             reader.without_time(),
             &recognition,
         ));
-        self.options.show.tell(outcome)
+        Ok(Measured { outcome, delays: sink.collected.delays })
     }
 }
 

@@ -100,14 +100,14 @@ impl Seen {
         }
     }
 
-    /// All that is said of a session.
+    /// All that is said of a session; its round trips.
     pub(super) fn fill(
         mut self,
         outcome: &mut Outcome,
         config: &PingConfig,
         found: &PingReport,
         telling: &Telling,
-    ) -> Result<()> {
+    ) -> Result<Distribution> {
         self.samples.finish()?;
         outcome.check(Check::eq("probes lost", found.counts.lost, 0_u64, ""));
         outcome.check(Check::eq("probes whose times cannot be", self.impossible, 0_u64, ""));
@@ -136,7 +136,7 @@ impl Seen {
         outcome.figure("distribution of ways", curves);
         outcome::fill(outcome, &self.round_trips, Origin::Arrival, telling);
         notes(outcome, config, found);
-        Ok(())
+        Ok(self.round_trips.collected.delays)
     }
 
     /// Makes one clock of two; what delays there and back may be off by, where there are any.
