@@ -185,6 +185,7 @@ fn take(taken: &mut Taken, frame: &Received<'_>, hop: Hop, at_sender: bool) {
         number: 1,
         time_ns,
         interface: 0,
+        interface_name: None,
         direction: None,
         link: LinkType::ETHERNET,
         wire_len: frame.octets.len() as u32,
