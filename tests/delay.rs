@@ -372,8 +372,7 @@ impl Router {
             }
             end.wait_carrier("eth0", BOUND).unwrap();
         }
-        let forward = || fs::write("/proc/sys/net/ipv4/ip_forward", "1");
-        router.namespace().run(forward).unwrap().unwrap();
+        router.set_forwarding(true).unwrap();
         route(&sender, address(1, 1));
         route(&receiver, address(2, 1));
 

@@ -191,6 +191,22 @@ fn ipv6_is_turned_off_for_one_device() {
 }
 
 #[test]
+fn a_namespace_routes_or_does_not() {
+    if !runs() {
+        return;
+    }
+    let Cable { left, right } = Cable::new();
+    let routes = |handle: &Handle| {
+        let read = || std::fs::read_to_string("/proc/sys/net/ipv4/conf/all/forwarding");
+        handle.namespace().run(read).unwrap().unwrap().trim() == "1"
+    };
+    for on in [true, false] {
+        left.set_forwarding(on).unwrap();
+        assert_eq!((routes(&left), routes(&right)), (on, false), "of one namespace");
+    }
+}
+
+#[test]
 fn a_device_that_is_not_there_is_named_with_those_that_are() {
     if !runs() {
         return;

@@ -121,8 +121,8 @@ fn routed_packets_are_forwarded() {
     Chain::address(&chain.middle, "m0", "10.9.0.2", 24);
     Chain::address(&chain.middle, "m1", "10.9.1.2", 24);
     Chain::address(&chain.right, "r0", "10.9.1.1", 16);
+    chain.middle.set_forwarding(true).unwrap();
     let set = || {
-        fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
         fs::write("/proc/sys/net/ipv4/conf/m0/proxy_arp", "1")?;
         fs::write("/proc/sys/net/ipv4/conf/m1/proxy_arp", "1")?;
         // A proxy puts its answers off, by up to 0.8 s.

@@ -6,7 +6,7 @@ mod info;
 mod statistics;
 
 use std::{
-    fs,
+    fs, io,
     net::IpAddr,
     time::{Duration, Instant},
 };
@@ -177,11 +177,27 @@ impl Handle {
         check_name(name)?;
         self.index(name)?;
         let path = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
-        // /proc/sys/net shows the namespace of the thread that opens it.
-        self.namespace.run(|| match fs::write(&path, if on { "0" } else { "1" }) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !on => Ok(()),
+        match self.write(&path, if on { "0" } else { "1" })? {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !on => Ok(()),
             result => result.map_err(|error| Error::io(format!("write {path}"), error)),
-        })?
+        }
+    }
+
+    /// Has the namespace route IPv4 packets between its devices, or not: all devices, those that come
+    /// later among them.
+    ///
+    /// # Errors
+    /// Where /proc/sys cannot be written.
+    pub fn set_forwarding(&self, on: bool) -> Result<()> {
+        let path = "/proc/sys/net/ipv4/ip_forward";
+        let result = self.write(path, if on { "1" } else { "0" })?;
+        result.map_err(|error| Error::io(format!("write {path}"), error))
+    }
+
+    /// Writes a setting of the namespace; the inner result is that of the write.
+    fn write(&self, path: &str, value: &str) -> Result<io::Result<()>> {
+        // /proc/sys/net shows the namespace of the thread that opens it.
+        self.namespace.run(|| fs::write(path, value))
     }
 
     /// Waits until `condition` holds for the device, which need not exist yet, and returns it.

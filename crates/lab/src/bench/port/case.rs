@@ -103,12 +103,15 @@ impl Case {
         }
         let (first, period) = (taken.first_ns, self.period_ns);
         let all = series::cycles(&taken.requests, first, period);
-        let skip = all.partition_point(|cycle| *cycle < cycles.warm_up);
-        let (requests, numbers) = (&taken.requests[skip..], &all[skip..]);
+        // A node that had no CPU when the round was over asks in a few cycles more: these do not count.
+        let of = |cycles: u64| all.partition_point(|cycle| *cycle < cycles);
+        let counted = of(cycles.warm_up)..of(cycles.all());
+        let (requests, numbers) = (&taken.requests[counted.clone()], &all[counted.clone()]);
         match series::delays(&taken.requests, &taken.responses) {
             Some(delays) => {
-                self.late += delays[skip..].iter().filter(|delay| **delay > period).count() as u64;
-                self.record(Quantity::Delay, delays[skip..].to_vec());
+                let delays = &delays[counted];
+                self.late += delays.iter().filter(|delay| **delay > period).count() as u64;
+                self.record(Quantity::Delay, delays.to_vec());
             }
             None => {
                 self.unmatched += requests.len() as u64;
@@ -121,8 +124,9 @@ impl Case {
         self.record(Quantity::Lateness, lateness);
         self.record(Quantity::Jitter, series::deviation(requests, numbers, period));
         let phase = self.wakeups.phase("clock_nanosleep alone");
-        let warm = taken.wakeups.iter().skip(cycles.warm_up as usize);
-        warm.for_each(|late| self.wakeups.record(phase, *late));
+        let wakeups = taken.wakeups.iter().skip(cycles.warm_up as usize);
+        let counted = wakeups.take(cycles.counted as usize);
+        counted.for_each(|late| self.wakeups.record(phase, *late));
     }
 
     fn record(&mut self, quantity: Quantity, mut values: Vec<u64>) {
@@ -171,6 +175,30 @@ mod tests {
         assert_eq!(lateness[0], [5.0, 7.0, 7.0, 7.0, 7.0]);
         assert_eq!(jitter[0][4], 4.0);
         assert_eq!(case.cpu_ns, [vec![100.0], vec![200.0]]);
+    }
+
+    #[test]
+    fn cycles_after_the_last_one_do_not_count() {
+        let requests: Vec<u64> = (0..9).map(|cycle| 10_000 + 1_000 * cycle + cycle).collect();
+        let mut responses: Vec<u64> = requests.iter().map(|asked| asked + 50).collect();
+        // Late, but in no cycle that counts.
+        responses[8] += 1_000;
+        let round = || Taken { wakeups: (0..9).collect(), ..taken(&requests, &responses) };
+        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+        case.add(CYCLES, round());
+        assert_eq!((case.late, case.passed[0].count), (0, 9));
+        let counts = [Quantity::Delay, Quantity::Lateness, Quantity::Jitter]
+            .map(|quantity| case.pooled[quantity as usize].figure().series[0].count);
+        assert_eq!(counts, [4, 4, 3]);
+        assert_eq!(case.rounds.map(|rounds| rounds[0][4]), [50.0, 5.0, 1.0]);
+        let wakeups = case.wakeups.figure();
+        assert_eq!((wakeups.series[0].count, wakeups.series[0].max), (4, Some(5)));
+
+        // Which answers which is not known of those that count.
+        responses.pop();
+        let mut case = Case::new("packet", 1_000, Load::Idle, true);
+        case.add(CYCLES, taken(&requests, &responses));
+        assert_eq!(case.unmatched, 4);
     }
 
     #[test]

@@ -42,9 +42,8 @@ fn rows_are_measured_together_and_alone_idle_and_loaded() {
             let delays = counts(&outcome, &format!("response delay, {cycle}, {load}"));
             let names: Vec<&str> = delays.iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(names, ["limit", "packet", "packet-spin"]);
-            // An instant may pass without a request, and where nobody has time a few more may come
-            // before it is seen that the round is over; what was asked was answered.
-            assert!(delays.iter().all(|(_, count)| (1..=80).contains(count)), "{delays:?}");
+            // An instant may pass without a request; what was asked was answered.
+            assert!(delays.iter().all(|(_, count)| (1..=40).contains(count)), "{delays:?}");
             let late = counts(&outcome, &format!("lateness of requests, {cycle}, {load}"));
             assert_eq!(late[0].0, "clock_nanosleep alone");
             let ratio =

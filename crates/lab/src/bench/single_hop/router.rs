@@ -5,7 +5,6 @@
 //! packet socket: eth0 ---- in [ router ] out ---- eth0: XDP
 //! ```
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
@@ -57,10 +56,7 @@ impl Router {
             router.add_address(near, IpAddr::V4(address), 24)?;
             router.wait_carrier(near, BOUND)?;
         }
-        router.namespace().run(|| {
-            fs::write("/proc/sys/net/ipv4/ip_forward", "1")
-                .map_err(|error| Error::io("let a namespace forward", error))
-        })??;
+        router.set_forwarding(true)?;
         let mut programs = Programs::load()?;
         let link = receiver.link("eth0")?;
         let interface = Interface { name: link.name, index: link.index };

@@ -82,18 +82,15 @@ pub(super) fn prepare(world: &World, row: &Row) -> Result<()> {
 }
 
 fn forward(handle: &Handle) -> Result<()> {
-    let set = |path: &str, value: &str| {
-        fs::write(path, value).map_err(|error| Error::io(format!("write {value} to {path}"), error))
-    };
-    // /proc/sys/net shows the namespace of the thread that opens it.
-    handle.namespace().run(|| {
-        set("/proc/sys/net/ipv4/ip_forward", "1")?;
-        // Answers would come by path1 only, and the kernel distrusts what comes another way.
-        for interface in ["all", "path1", "path2"] {
-            set(&format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter"), "0")?;
-        }
-        Ok(())
-    })?
+    handle.set_forwarding(true)?;
+    // Answers would come by path1 only, and the kernel distrusts what comes another way.
+    for interface in ["all", "path1", "path2"] {
+        let path = format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter");
+        // /proc/sys/net shows the namespace of the thread that opens it.
+        let written = handle.namespace().run(|| fs::write(&path, "0"))?;
+        written.map_err(|error| Error::io(format!("write 0 to {path}"), error))?;
+    }
+    Ok(())
 }
 
 /// Begins to send through a row's nodes, from where this thread runs.

@@ -1,6 +1,5 @@
 //! The network, and what the hop does with packets.
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
@@ -89,7 +88,7 @@ impl Rig {
             let between = world.handle("hop")?;
             between.add_address("eth0", address(IN, 2), 24)?;
             between.add_address("eth1", address(OUT, 2), 24)?;
-            forward(between)?;
+            between.set_forwarding(true)?;
             world.handle("sender")?.add_route("eth0", address(OUT, 0), 24, address(IN, 2))?;
             world.handle("receiver")?.add_route("eth0", address(IN, 0), 24, address(OUT, 2))?;
         }
@@ -122,14 +121,6 @@ impl Rig {
     pub(super) fn steer(&self, cpus: &CpuSet) -> Result<()> {
         cpus::steer(self.world.namespace("hop")?, &["eth0", "eth1", "eth2"], cpus)
     }
-}
-
-fn forward(handle: &Handle) -> Result<()> {
-    let path = "/proc/sys/net/ipv4/ip_forward";
-    // /proc/sys/net shows the namespace of the thread that opens it.
-    handle.namespace().run(|| {
-        fs::write(path, "1").map_err(|error| Error::io(format!("write 1 to {path}"), error))
-    })?
 }
 
 /// The node that relays what is sent to the receiver, without numbers, which a host would not understand.
