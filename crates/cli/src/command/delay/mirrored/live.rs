@@ -8,7 +8,7 @@ use onbeat_delay::matching::{Event, Matcher};
 use onbeat_delay::pairing::{Sides, Sorter};
 use onbeat_lab::{clock, interrupt};
 use onbeat_link::raw::{Tap, TapClock, TapOptions, Tapped, Wanted};
-use onbeat_netdev::Namespace;
+use onbeat_netdev::{Handle, Namespace};
 use onbeat_report::Progress;
 
 use super::{Mirror, Seen};
@@ -19,8 +19,8 @@ use crate::exit::{Failure, Result};
 
 /// How long a wait for packets takes at most: as soon is Ctrl-C noticed.
 const LOOK_NS: u64 = 50_000_000;
-/// Batches that are taken between two looks at the time.
-const BATCHES: usize = 64;
+/// Batches that are taken between two looks at the time: all that the largest ring holds.
+const BATCHES: usize = 512;
 
 /// How an interface is watched.
 #[derive(Debug, clap::Args)]
@@ -79,6 +79,9 @@ impl Live {
             )));
         }
         let mut tap = self.open(&name, &sides)?;
+        // A tunnel has no address, and packets without a header of Ethernet.
+        let has_address = Handle::in_namespace(&Namespace::current()?)?.link(&name)?.mac.is_some();
+        let link = if has_address { LinkType::ETHERNET } else { LinkType::RAW_IP };
         let _signals = interrupt::Guard::install();
         let recognition = mirror.options.recognition();
         let disorder_ns = mirror.options.window().disorder_ns;
@@ -100,7 +103,7 @@ impl Live {
             let emptied = (0..BATCHES).any(|_| {
                 0 == tap.take(|frame| {
                     let number = sorter.tally().packets + 1;
-                    let Some(packet) = packet(&frame, number) else {
+                    let Some(packet) = packet(&frame, number, link) else {
                         lost.without_time += 1;
                         return;
                     };
@@ -115,9 +118,8 @@ impl Live {
                 matcher.pass(now_ns.saturating_sub(disorder_ns), &mut take);
             }
             let (packets, matched) = (sorter.tally().packets, matcher.counts().matched());
-            progress.update(|| {
-                format!("{name}: {packets} packets, {matched} matched; Ctrl-C ends it")
-            });
+            progress
+                .update(|| format!("{name}: {packets} packets, {matched} matched; Ctrl-C ends it"));
             if last || self.count.is_some_and(|count| matched >= count.get()) {
                 break;
             }
@@ -142,7 +144,7 @@ impl Live {
 }
 
 /// A frame as captures have it; `None`: nobody knows when it passed.
-fn packet<'a>(frame: &Tapped<'a>, number: u64) -> Option<Packet<'a>> {
+fn packet<'a>(frame: &Tapped<'a>, number: u64, link: LinkType) -> Option<Packet<'a>> {
     use onbeat_delay::capture::Direction::{Inbound, Outbound};
     Some(Packet {
         number,
@@ -150,7 +152,7 @@ fn packet<'a>(frame: &Tapped<'a>, number: u64) -> Option<Packet<'a>> {
         interface: 0,
         interface_name: None,
         direction: Some(if frame.outgoing { Outbound } else { Inbound }),
-        link: LinkType::ETHERNET,
+        link,
         wire_len: u32::try_from(frame.wire_len).unwrap_or(u32::MAX),
         octets: frame.octets,
     })

@@ -152,7 +152,9 @@ impl Mirror {
         matcher.finish(&mut take);
         let (tally, reader) = (*mirror.tally(), mirror.reader());
         if let Some((arrivals, departures)) = &self.side.interface {
-            [arrivals, departures].into_iter().try_for_each(|id| known(id, reader, &self.source))?;
+            [arrivals, departures]
+                .into_iter()
+                .try_for_each(|id| known(id, reader, &self.source))?;
         }
         let name = self.source.display().to_string();
         let (cut_off, without_time) = (reader.cut_off(), reader.without_time());
