@@ -2,6 +2,7 @@
 
 mod calibrate;
 pub(super) mod captures;
+mod compare;
 mod crossed;
 mod echo;
 mod hooks;
@@ -36,6 +37,7 @@ Examples:
   onbeat delay echo --port 4862
   onbeat delay ping 192.0.2.1 --rate 1000 --for 30s
   onbeat delay calibrate match in.pcap null.pcap --output null.json
+  onbeat delay compare router --html compare.html
 
 Exit code: 0 it is done, 1 the answer is bad (clocks or capture are at fault, probes were lost), 2 it \
 could not run.")]
@@ -53,6 +55,7 @@ enum Delay {
     Echo(echo::Echo),
     Ping(ping::Ping),
     Calibrate(calibrate::Calibrate),
+    Compare(compare::Compare),
 }
 
 impl Arguments {
@@ -65,6 +68,7 @@ impl Arguments {
             Delay::Echo(reflector) => reflector.execute(),
             Delay::Ping(sender) => sender.execute(),
             Delay::Calibrate(null_path) => null_path.execute(),
+            Delay::Compare(hops) => hops.execute(),
         }
     }
 }
