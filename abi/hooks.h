@@ -40,13 +40,14 @@ enum hooks_context {
 /* Packets that are told at once; fewer where they come slowly, or are not told by a driver. */
 #define HOOKS_BATCH 16
 
-/* No time: the packet did not pass there. */
-#define HOOKS_ABSENT 0xffffffffU
+enum hooks_after {
+	HOOKS_ABSENT = 0xffffffffU, /* no time: the packet did not pass there */
+};
 
 /* A packet, as it is told when it is gone. */
 struct hooks_packet {
 	__u64 begin_ns;		      /* CLOCK_MONOTONIC, at the first point */
-	__u32 after_ns[HOOKS_POINTS]; /* since the begin; up to 4.29 s; or HOOKS_ABSENT */
+	__u32 after_ns[HOOKS_POINTS]; /* since the begin; up to 4.29 s; or enum hooks_after */
 	__u32 task;		      /* that ran where it was received */
 	char comm[16];		      /* its name */
 	__u32 depth;  /* packets before it that had come by the same CPU, and were there */
@@ -73,20 +74,20 @@ struct hooks_cpu {
 };
 
 /* Which packets are looked at: those of which all that is said here is true. */
-#define HOOKS_ETHERTYPE 1
-#define HOOKS_PROTOCOL	2
-#define HOOKS_SOURCE	4
-#define HOOKS_TARGET	8
-/* The address, the port: of either end. */
-#define HOOKS_EITHER_ADDRESS 16
-#define HOOKS_SOURCE_PORT    32
-#define HOOKS_TARGET_PORT    64
-#define HOOKS_EITHER_PORT    128
-/* The addresses are of IPv6. */
-#define HOOKS_IPV6 256
+enum hooks_condition {
+	HOOKS_ETHERTYPE = 1,
+	HOOKS_PROTOCOL = 2,
+	HOOKS_SOURCE = 4,
+	HOOKS_TARGET = 8,
+	HOOKS_EITHER_ADDRESS = 16, /* of either end */
+	HOOKS_SOURCE_PORT = 32,
+	HOOKS_TARGET_PORT = 64,
+	HOOKS_EITHER_PORT = 128,
+	HOOKS_IPV6 = 256, /* the address is of IPv6 */
+};
 
 struct hooks_filter {
-	__u32 what;
+	__u32 what; /* enum hooks_condition, several of them */
 	__u16 ethertype;
 	__u16 port;
 	__u8 protocol;

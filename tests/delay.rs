@@ -13,8 +13,8 @@ use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 
-use common::delay::{Directory, Router, can_capture, cell, packets, result, value};
-use common::json::{can_validate, validate};
+use common::delay::{Directory, Router, can_capture, packets, result, value};
+use common::json::{can_validate, cell, validate};
 use common::{BOUND, run};
 use nix::sys::signal::{self, kill};
 use nix::unistd::Pid;

@@ -11,7 +11,7 @@ use onbeat_netdev::testing::{Feature, require_all, require_that};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 use serde_json::Value;
 
-use super::json::{can_validate, validate};
+use super::json::{can_validate, cell, validate};
 use super::{BOUND, run, wait_for};
 
 /// A directory that goes with the test.
@@ -60,17 +60,6 @@ pub(crate) fn result(arguments: &[&str]) -> (i32, Value) {
 
 pub(crate) fn value(result: &Value, figure: &str) -> f64 {
     result["figures"][figure]["value"].as_f64().unwrap_or(f64::NAN)
-}
-
-/// A cell of a table, by the text that its row begins with, and its heading.
-pub(crate) fn cell(result: &Value, figure: &str, row: &str, heading: &str) -> f64 {
-    let table = &result["figures"][figure];
-    let columns = table["columns"].as_array().unwrap_or_else(|| panic!("{figure}: {result:#}"));
-    let column = columns.iter().position(|column| column["name"] == heading).unwrap();
-    let rows = table["rows"].as_array().unwrap();
-    let row =
-        rows.iter().find(|cells| cells[0] == row).unwrap_or_else(|| panic!("{row}: {table:#}"));
-    row[column].as_f64().unwrap_or(f64::NAN)
 }
 
 pub(crate) fn packets(result: &Value, what: &str) -> u64 {

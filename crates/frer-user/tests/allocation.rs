@@ -7,40 +7,13 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use common::{ALL, DESTINATION, Node, TAG, World, frame};
 use onbeat_frer_user::Poll;
 use onbeat_netdev::testing::{Feature, require_all};
 
-thread_local! {
-    static TAKEN: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, that counts for each thread how often it is asked.
-struct Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        TAKEN.with(|taken| taken.set(taken.get() + 1));
-        // SAFETY: the caller keeps to the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the memory comes from `alloc` above, which is the system's.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
 /// How often a node's forwarding thread has taken memory.
 fn taken(node: &Node) -> u64 {
-    node.forwarder().control().run(|_| TAKEN.get()).unwrap()
+    node.forwarder().control().run(|_| onbeat_test_memory::taken()).unwrap()
 }
 
 #[test]

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Never loaded: the build makes the Rust side of abi/frer.h from this object's type information. */
+#include "export.h"
 #include "frer.h"
-
-#define EXPORT(type) struct type type __attribute__((section(".data"), used))
 
 EXPORT(frer_l2_key);
 EXPORT(frer_ip_key);

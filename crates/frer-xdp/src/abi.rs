@@ -10,38 +10,9 @@ onbeat_netdev::bpf_skeleton!(skeleton, "abi.skel.rs");
 
 pub use skeleton::types::*;
 
-/// A type the kernel and we hold alike: plain octets, every pattern of them valid.
-///
-/// # Safety
-/// Only for `repr(C)` types without padding the kernel would look at, references or niches.
-pub unsafe trait Plain: Copy + Default {
-    /// The value's octets.
-    fn as_bytes(&self) -> &[u8] {
-        // SAFETY: the reference covers exactly the value, and any of its octets may be read:
-        // values are made by `Default` and field writes into zeroed memory.
-        unsafe { std::slice::from_raw_parts((self as *const Self).cast(), size_of::<Self>()) }
-    }
-
-    /// The value those octets stand for; `None` where they are too few or too many.
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        (bytes.len() == size_of::<Self>()).then(|| {
-            // SAFETY: the length was checked, the read does not need alignment, and every
-            // pattern of octets is a value of the type.
-            unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) }
-        })
-    }
-}
-
-macro_rules! plain {
-    ($($type:ident),* $(,)?) => {
-        $(
-            // SAFETY: generated from a C struct of integers and arrays of them.
-            unsafe impl Plain for $type {}
-        )*
-    };
-}
-
-plain!(
+// Generated from C structs of integers and arrays of them.
+onbeat_netdev::bpf_plain!(
+    unsafe:
     frer_l2_key,
     frer_ip_key,
     frer_mask,
@@ -61,10 +32,3 @@ plain!(
     frer_request,
     bpf_devmap_val,
 );
-
-// SAFETY: integers.
-unsafe impl Plain for u64 {}
-// SAFETY: integers.
-unsafe impl Plain for u32 {}
-// SAFETY: integers.
-unsafe impl Plain for i32 {}

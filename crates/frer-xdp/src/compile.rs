@@ -7,10 +7,11 @@ use onbeat_frer::spec::{
     Algorithm, Egress, Identification, IpMatch, MaskAndMatch, NextProtocol, Recovery, Rewrite,
     SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
 };
+use onbeat_netdev::Plain;
 
 use crate::abi::constants as c;
 use crate::abi::{
-    Plain, frer_egress, frer_ip_key, frer_l2_key, frer_mask, frer_mask_key, frer_recovery_config,
+    frer_egress, frer_ip_key, frer_l2_key, frer_mask, frer_mask_key, frer_recovery_config,
     frer_rewrite,
 };
 use onbeat_wire::MacAddress;
@@ -59,9 +60,9 @@ impl Key {
     /// Its octets, which are as many as no other kind of key has.
     fn octets(&self) -> &[u8] {
         match self {
-            Key::L2(key) => key.as_bytes(),
-            Key::Ip(key) => key.as_bytes(),
-            Key::Mask(key) => key.as_bytes(),
+            Key::L2(key) => key.octets(),
+            Key::Ip(key) => key.octets(),
+            Key::Mask(key) => key.octets(),
         }
     }
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, MapHandle};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use onbeat_netdev::Plain;
 
-use crate::abi::Plain;
 use crate::error::{Error, Result};
 
 const WORD: usize = size_of::<u64>();
@@ -76,18 +76,14 @@ impl<V: Plain> Mapped<V> {
 
     /// An entry as it is; its words may be of different moments.
     pub(crate) fn get(&self, slot: u32) -> V {
-        let mut value = V::default();
         let words = self.entry(slot).iter().map(|word| word.load(Ordering::Acquire).to_ne_bytes());
         let octets: Vec<u8> = words.flatten().collect();
-        if let Some(read) = V::from_bytes(&octets) {
-            value = read;
-        }
-        value
+        V::from_octets(&octets).unwrap_or_default()
     }
 
     /// Writes an entry, word by word.
     pub(crate) fn set(&self, slot: u32, value: &V) {
-        for (word, octets) in self.entry(slot).iter().zip(value.as_bytes().chunks_exact(WORD)) {
+        for (word, octets) in self.entry(slot).iter().zip(value.octets().chunks_exact(WORD)) {
             let octets = octets.first_chunk().expect("a word");
             word.store(u64::from_ne_bytes(*octets), Ordering::Release);
         }

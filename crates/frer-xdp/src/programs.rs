@@ -10,9 +10,10 @@ use libbpf_rs::{
 };
 
 use onbeat_frer::spec::MAX_EGRESS;
+use onbeat_netdev::Plain;
 
 use crate::abi::constants as c;
-use crate::abi::{Plain, frer_request};
+use crate::abi::frer_request;
 use crate::error::{Context, Error, Result};
 
 static FRER: &[u8] = onbeat_netdev::bpf_object!("frer.bpf.o");
@@ -282,7 +283,7 @@ impl Control {
         let program = self.program();
         let mut out = [0; size_of::<frer_request>()];
         let input = ProgramInput {
-            data_in: Some(request.as_bytes()),
+            data_in: Some(request.octets()),
             data_out: Some(&mut out),
             ..Default::default()
         };

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use onbeat_netdev::Plain;
 
-use crate::abi::Plain;
 use crate::error::{Context, Result};
 
 /// A map from `K` to `V`.
@@ -44,21 +44,21 @@ impl<K: Plain, V: Plain> Table<K, V> {
     fn read(&self, key: &K, flags: MapFlags) -> Result<Option<V>> {
         let bytes = self
             .map
-            .lookup(key.as_bytes(), flags)
+            .lookup(key.octets(), flags)
             .context(|| format!("read table {}", self.name()))?;
-        Ok(bytes.and_then(|bytes| V::from_bytes(&bytes)))
+        Ok(bytes.and_then(|bytes| V::from_octets(&bytes)))
     }
 
     /// Gives `key` this value.
     pub(crate) fn set(&self, key: &K, value: &V) -> Result<()> {
         self.map
-            .update(key.as_bytes(), value.as_bytes(), MapFlags::ANY)
+            .update(key.octets(), value.octets(), MapFlags::ANY)
             .context(|| format!("write table {}", self.name()))
     }
 
     /// Removes `key`, where it is there.
     pub(crate) fn remove(&self, key: &K) -> Result<()> {
-        match self.map.delete(key.as_bytes()) {
+        match self.map.delete(key.octets()) {
             Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(()),
             other => other.context(|| format!("remove from table {}", self.name())),
         }
@@ -66,6 +66,6 @@ impl<K: Plain, V: Plain> Table<K, V> {
 
     /// All keys.
     pub(crate) fn keys(&self) -> Vec<K> {
-        self.map.keys().filter_map(|bytes| K::from_bytes(&bytes)).collect()
+        self.map.keys().filter_map(|bytes| K::from_octets(&bytes)).collect()
     }
 }

@@ -3,40 +3,14 @@
 //! What it makes of frames is compared with the programs in the kernel, octet for octet, in
 //! crates/frer-xdp/tests.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use onbeat_frer::plane::{Fate, Identity, Plane, Refusal};
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
     Tagged, VlanAction, VlanMatch,
 };
+use onbeat_test_memory::taken;
 use onbeat_wire::MacAddress;
 use proptest::prelude::*;
-
-/// Counts what this thread allocates.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: everything is done by the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: as the caller was told.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as the caller was told.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const VECTOR: Recovery = Recovery {
     algorithm: Algorithm::Vector { history_length: 64 },
@@ -244,7 +218,7 @@ fn no_frame_allocates() {
     }
     let frames: Vec<_> = (0..1_200).map(|to| [frame(to, None), frame(to, Some(7))]).collect();
     let mut out = [0; 64];
-    let before = ALLOCATIONS.with(Cell::get);
+    let before = taken();
     for octets in frames.iter().flatten() {
         for port in 0..3 {
             if let Fate::Sent(replicas) = plane.frame(PortId(port), 5, octets) {
@@ -254,7 +228,7 @@ fn no_frame_allocates() {
             }
         }
     }
-    assert_eq!(ALLOCATIONS.with(Cell::get), before);
+    assert_eq!(taken(), before);
 }
 
 #[derive(Debug, Clone)]

@@ -136,8 +136,8 @@ static __always_inline struct packet *at_hand(struct cpu *cpu)
 	return cpu && cpu->current ? find(cpu->current) : NULL;
 }
 
-SEC("tp_btf/fib_table_lookup")
-int on_fib_table_lookup(void *ctx)
+/* The stack looks for a route. */
+static __always_inline int decide(void)
 {
 	struct packet *p = at_hand(this_cpu());
 
@@ -146,14 +146,16 @@ int on_fib_table_lookup(void *ctx)
 	return 0;
 }
 
+SEC("tp_btf/fib_table_lookup")
+int on_fib_table_lookup(void *ctx)
+{
+	return decide();
+}
+
 SEC("tp_btf/fib6_table_lookup")
 int on_fib6_table_lookup(void *ctx)
 {
-	struct packet *p = at_hand(this_cpu());
-
-	if (p && !p->at[HOOKS_DECIDED])
-		p->at[HOOKS_DECIDED] = bpf_ktime_get_ns();
-	return 0;
+	return decide();
 }
 
 static __always_inline bool is_udp(const struct sock *sk)

@@ -7,20 +7,9 @@
 #define ONBEAT_KERNEL_H
 
 #include <linux/types.h>
+#include "namespace.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct ns_common {
-	unsigned int inum;
-};
-
-struct net {
-	struct ns_common ns;
-};
-
-typedef struct {
-	struct net *net;
-} possible_net_t;
 
 struct net_device {
 	int ifindex;

@@ -179,23 +179,23 @@ static __always_inline __u64 last_seen(const struct packet *p)
 	return p->at[HOOKS_RECEIVED] ?: p->at[HOOKS_ARRIVED];
 }
 
-/* Takes a place for a buffer where it is free, or its packet is long forgotten. */
-static __always_inline bool take(__u32 place, __u64 skb, __u64 now)
+/* Takes a place for a buffer where it is free, or its packet is long forgotten; else none. */
+static __always_inline struct packet *take(__u32 place, __u64 skb, __u64 now)
 {
 	struct packet *p = at_place(place);
 	__u64 whose;
 
 	if (!p)
-		return false;
+		return NULL;
 	whose = p->skb;
 	if (whose && now - last_seen(p) < FORGET_NS)
-		return false;
+		return NULL;
 	if (__sync_val_compare_and_swap(&p->skb, whose, skb) != whose)
-		return false;
+		return NULL;
 	if (whose)
 		forget(p);
 	p->place = place;
-	return true;
+	return p;
 }
 
 /* A place for a buffer that has just come; none where there is no room. */
@@ -209,12 +209,10 @@ static __always_inline struct packet *claim(struct cpu *cpu, __u64 skb, __u64 no
 		forget(p);
 		return p;
 	}
-	if (take(place, skb, now))
-		return at_place(place);
-	if (take(place ^ 1, skb, now))
-		return at_place(place ^ 1);
-	cpu->seen.crowded++;
-	return NULL;
+	p = take(place, skb, now) ?: take(place ^ 1, skb, now);
+	if (!p)
+		cpu->seen.crowded++;
+	return p;
 }
 
 /* Gives a place back. */

@@ -4,23 +4,5 @@ onbeat_netdev::bpf_skeleton!(skeleton, "abi.skel.rs");
 
 pub(crate) use skeleton::types::*;
 
-/// A C struct of integers alone: every pattern of octets is a value of it.
-pub(crate) trait Plain: Sized {
-    /// A value by its octets, of which there may be more; `None` where they are too few.
-    fn from_octets(octets: &[u8]) -> Option<Self> {
-        let octets = octets.get(..size_of::<Self>())?;
-        // SAFETY: the length was checked, the read needs no alignment, and every pattern of octets is a
-        // value of the types that this is implemented for.
-        Some(unsafe { std::ptr::read_unaligned(octets.as_ptr().cast()) })
-    }
-
-    /// Its octets, as the kernel reads and writes them.
-    fn octets(&self) -> &[u8] {
-        // SAFETY: the types have no padding: their header has members where it would be.
-        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
-    }
-}
-
-impl Plain for hooks_packet {}
-impl Plain for hooks_cpu {}
-impl Plain for hooks_filter {}
+// Generated from C structs of integers and arrays of them, with members where padding would be.
+onbeat_netdev::bpf_plain!(unsafe: hooks_packet, hooks_cpu, hooks_filter);

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::abi::hooks_filter;
+use crate::abi::{hooks_condition as condition, hooks_filter};
 
 /// Packets that are looked at: all, unless it says more.
 ///
@@ -91,23 +91,30 @@ impl Filter {
 
     /// As the programs take it.
     pub(crate) fn encode(&self) -> hooks_filter {
-        const ETHERTYPE: u32 = 1;
-        const PROTOCOL: u32 = 2;
-        const IPV6: u32 = 256;
         let mut filter = hooks_filter::default();
-        let mut say = |bit: u32| filter.what |= bit;
+        let mut say = |one: condition| filter.what |= one.0;
         if self.ethertype.is_some() {
-            say(ETHERTYPE);
+            say(condition::HOOKS_ETHERTYPE);
         }
         if self.protocol.is_some() {
-            say(PROTOCOL);
+            say(condition::HOOKS_PROTOCOL);
         }
         if let Some((end, host)) = self.host {
-            say([4, 8, 16][end as usize]);
-            say(if host.is_ipv6() { IPV6 } else { 0 });
+            say(match end {
+                End::Source => condition::HOOKS_SOURCE,
+                End::Target => condition::HOOKS_TARGET,
+                End::Either => condition::HOOKS_EITHER_ADDRESS,
+            });
+            if host.is_ipv6() {
+                say(condition::HOOKS_IPV6);
+            }
         }
         if let Some((end, _)) = self.port {
-            say([32, 64, 128][end as usize]);
+            say(match end {
+                End::Source => condition::HOOKS_SOURCE_PORT,
+                End::Target => condition::HOOKS_TARGET_PORT,
+                End::Either => condition::HOOKS_EITHER_PORT,
+            });
         }
         filter.ethertype = self.ethertype.unwrap_or_default();
         filter.protocol = self.protocol.unwrap_or_default();

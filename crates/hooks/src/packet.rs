@@ -1,6 +1,8 @@
 //! What is told of a packet that is gone.
 
-use crate::abi::{Plain, hooks_context, hooks_fate, hooks_packet, hooks_point};
+use onbeat_netdev::Plain;
+
+use crate::abi::{hooks_after, hooks_context, hooks_fate, hooks_packet, hooks_point};
 
 /// Stages, in order: each ends where the next begins, so that they add up to the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -185,8 +187,8 @@ impl Packet {
     }
 }
 
-/// `HOOKS_ABSENT`: a macro, which type information does not hold.
-const ABSENT: u32 = u32::MAX;
+/// In place of a time: the packet did not pass there.
+const ABSENT: u32 = hooks_after::HOOKS_ABSENT.0;
 
 /// The stage that ends at a point.
 fn ending_at(point: u32, read: bool) -> Option<Stage> {

@@ -3,19 +3,20 @@
 use std::cell::Cell;
 use std::fmt;
 use std::mem::offset_of;
-use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 
 use libbpf_rs::{
     Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
 };
+use onbeat_irq::object;
 use onbeat_irq::statistics::Runs;
 use onbeat_irq::tracepoints::Tracepoints;
 use onbeat_irq::{Error, Result};
 use onbeat_netdev::Handle;
+use onbeat_netdev::Plain;
 
-use crate::abi::{Plain, hooks_cpu};
+use crate::abi::hooks_cpu;
 use crate::filter::Filter;
 use crate::packet::Packet;
 
@@ -163,11 +164,7 @@ impl Tracer {
 
     /// Has the programs, where they are attached, follow packets or leave them alone.
     fn keep(&self, kept: bool) -> Result<()> {
-        let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
-        let map = map.expect("the object holds it");
-        let mut value = vec![0; map.value_size() as usize];
-        value[offset_of!(bss, kept)] = kept.into();
-        map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
+        object::set_variables(&self.object, &[(offset_of!(bss, kept), kept)])
             .map_err(|source| kernel("tell the hooks to begin or to end", source))
     }
 
@@ -190,7 +187,7 @@ impl Tracer {
         self.links.clear();
         let mut packets = self.take()?;
         // What waited to be told together with others.
-        let map = self.map("cpus");
+        let map = object::map(&self.object, "cpus");
         for cpu in 0..map.max_entries() {
             let cpu = self.cpu(&map, cpu)?;
             let waiting = cpu.batch.iter().take(cpu.waiting as usize);
@@ -204,7 +201,7 @@ impl Tracer {
         let octets = map
             .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)
             .map_err(|source| kernel("read what the hooks saw", source))?;
-        Ok(octets.as_deref().and_then(hooks_cpu::from_octets).expect("the table has it"))
+        Ok(octets.as_deref().and_then(hooks_cpu::from_start).expect("the table has it"))
     }
 
     /// What was seen since the start.
@@ -212,7 +209,7 @@ impl Tracer {
     /// # Errors
     /// Where the kernel does not let us read.
     pub fn counts(&self) -> Result<Counts> {
-        let map = self.map("cpus");
+        let map = object::map(&self.object, "cpus");
         let mut sum = Counts::default();
         for cpu in 0..map.max_entries() {
             let cpu = self.cpu(&map, cpu)?;
@@ -231,15 +228,7 @@ impl Tracer {
     /// # Errors
     /// Where the kernel does not tell.
     pub fn runs(&self) -> Result<Vec<(String, Runs)>> {
-        let loaded = self.object.progs().filter(|program| program.autoload());
-        let named = loaded.map(|program| {
-            Ok((program.name().to_string_lossy().into_owned(), Runs::of(program.as_fd())?))
-        });
-        named.collect()
-    }
-
-    fn map(&self, name: &str) -> Map<'_> {
-        self.object.maps().find(|map| map.name() == name).expect("the object holds it")
+        object::runs(&self.object)
     }
 }
 
@@ -249,7 +238,7 @@ fn ring(
     seen: &Rc<Cell<Vec<Packet>>>,
 ) -> std::result::Result<RingBuffer<'static>, libbpf_rs::Error> {
     let into = Rc::clone(seen);
-    let map = object.maps().find(|map| map.name() == "told").expect("the object holds it");
+    let map = object::map(object, "told");
     let mut builder = RingBufferBuilder::new();
     builder.add(&map, move |octets| {
         let mut packets = into.take();
@@ -261,21 +250,16 @@ fn ring(
 }
 
 fn set_constants(open: &mut OpenObject, hop: &Hop) {
-    for mut map in open.maps_mut() {
-        if map.name().to_string_lossy().ends_with(".rodata") {
-            let value = map.initial_value_mut().expect("constants have initial values");
-            for (at, number) in [
-                (offset_of!(rodata, in_device), hop.arrivals.index),
-                (offset_of!(rodata, out_device), hop.departures.map_or(0, |device| device.index)),
-                (offset_of!(rodata, netns), hop.arrivals.netns),
-            ] {
-                value[at..at + 4].copy_from_slice(&number.to_ne_bytes());
-            }
-            let filter = hop.filter.encode();
-            let at = offset_of!(rodata, filter);
-            value[at..at + filter.octets().len()].copy_from_slice(filter.octets());
-        }
-    }
+    let departures = hop.departures.map_or(0, |device| device.index);
+    object::set_constants(
+        open,
+        &[
+            (offset_of!(rodata, in_device), &hop.arrivals.index.to_ne_bytes()),
+            (offset_of!(rodata, out_device), &departures.to_ne_bytes()),
+            (offset_of!(rodata, netns), &hop.arrivals.netns.to_ne_bytes()),
+            (offset_of!(rodata, filter), hop.filter.encode().octets()),
+        ],
+    );
 }
 
 fn kernel(what: impl Into<String>, source: libbpf_rs::Error) -> Error {

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Never loaded: the build makes the Rust side of abi/ from this object's type information. */
+#include "export.h"
 #include "guard.h"
 #include "irq.h"
-
-#define EXPORT(type) struct type type __attribute__((section(".data"), used))
-
-#define EXPORT_ENUM(type) enum type type __attribute__((section(".data"), used))
 
 EXPORT(irq_key);
 EXPORT(irq_owner);

@@ -4,26 +4,17 @@ onbeat_netdev::bpf_skeleton!(skeleton, "abi.skel.rs");
 
 pub(crate) use skeleton::types::*;
 
-/// A value of a table, by its octets; `None` where they are too few or too many.
-pub(crate) trait Plain: Sized {
-    fn from_octets(octets: &[u8]) -> Option<Self>;
-}
-
-macro_rules! plain {
-    ($($type:ident),* $(,)?) => {
-        $(
-            impl Plain for $type {
-                fn from_octets(octets: &[u8]) -> Option<Self> {
-                    (octets.len() == size_of::<Self>()).then(|| {
-                        // SAFETY: the length was checked, the read needs no alignment, and the type
-                        // is a C struct of integers: every pattern of octets is a value of it.
-                        unsafe { std::ptr::read_unaligned(octets.as_ptr().cast()) }
-                    })
-                }
-            }
-        )*
-    };
-}
-
-plain!(irq_key, irq_owner, irq_amount, irq_totals, irq_event, irq_tick);
-plain!(guard_socket, guard_thread, guard_limit, guard_count);
+// Generated from C structs of integers and arrays of them.
+onbeat_netdev::bpf_plain!(
+    unsafe:
+    irq_key,
+    irq_owner,
+    irq_amount,
+    irq_totals,
+    irq_event,
+    irq_tick,
+    guard_socket,
+    guard_thread,
+    guard_limit,
+    guard_count,
+);

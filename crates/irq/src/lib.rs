@@ -10,6 +10,7 @@
 //! - [`names`]: what people call processes, devices, and reasons of drops.
 //! - [`Tracer`]: the ledger in the kernel, by BPF programs on tracepoints.
 //! - [`host`]: how this host keeps processes' time.
+//! - [`object`]: what loaders of BPF programs have in common.
 //! - [`statistics`]: what BPF programs cost.
 //! - [`tracepoints`]: what this kernel lets programs see.
 //! - [`guard`]: carries the policy out, with a journal of what it changes.
@@ -25,6 +26,7 @@ pub mod charge;
 pub mod host;
 #[forbid(unsafe_code)]
 pub mod names;
+pub mod object;
 #[forbid(unsafe_code)]
 pub mod policy;
 #[forbid(unsafe_code)]

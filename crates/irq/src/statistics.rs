@@ -63,9 +63,61 @@ impl Runs {
         Ok(Self { count: info.run_cnt, time_ns: info.run_time_ns })
     }
 
+    /// Those of programs together.
+    #[must_use]
+    pub fn of_all(programs: &[(String, Self)]) -> Self {
+        let mut sum = Self::default();
+        for (_, runs) in programs {
+            sum.count += runs.count;
+            sum.time_ns += runs.time_ns;
+        }
+        sum
+    }
+
     /// Those since an earlier moment.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self { count: self.count - before.count, time_ns: self.time_ns - before.time_ns }
+    }
+}
+
+/// Programs that are watched for a while: counting costs as much as they take.
+#[derive(Debug)]
+pub struct Watched {
+    statistics: Statistics,
+    before: Runs,
+}
+
+impl Watched {
+    /// Begins to count; `runs` are those of each program.
+    ///
+    /// # Errors
+    /// As [`Statistics::enable`]; those of `runs`.
+    pub fn begin(runs: impl FnOnce() -> Result<Vec<(String, Runs)>>) -> Result<Self> {
+        let statistics = Statistics::enable()?;
+        Ok(Self { statistics, before: Runs::of_all(&runs()?) })
+    }
+
+    /// What they took together since the begin.
+    ///
+    /// # Errors
+    /// Those of `runs`.
+    pub fn end(self, runs: impl FnOnce() -> Result<Vec<(String, Runs)>>) -> Result<Runs> {
+        let since = Runs::of_all(&runs()?).since(self.before);
+        drop(self.statistics);
+        Ok(since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_programs_together_since_a_moment() {
+        let runs = |count, time_ns| Runs { count, time_ns };
+        let programs = [("a".to_string(), runs(2, 30)), ("b".to_string(), runs(1, 4))];
+        assert_eq!(Runs::of_all(&programs), runs(3, 34));
+        assert_eq!(Runs::of_all(&programs).since(runs(1, 4)), runs(2, 30));
     }
 }

@@ -7,51 +7,18 @@
 
 mod common;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use common::{BOUND, Cable, raw_socket, xdp};
 use onbeat_link::testing::{ETHER_TYPE, PassProgram, frame};
 use onbeat_link::{Filter, PacketOptions, PacketPort, Port, XdpPort, XskPort};
 use onbeat_netdev::testing::{Feature, require_all};
-
-thread_local! {
-    static TAKEN: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, that counts for each thread how often it is asked.
-struct Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        TAKEN.with(|taken| taken.set(taken.get() + 1));
-        // SAFETY: the caller keeps to the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the memory comes from `alloc` above, which is the system's.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// How often `f` takes memory.
-fn taken(f: impl FnOnce()) -> u64 {
-    let before = TAKEN.get();
-    f();
-    TAKEN.get() - before
-}
+use onbeat_test_memory::taken_by;
 
 #[test]
 fn no_frame_takes_memory() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
-    assert_eq!(taken(|| drop(std::hint::black_box(Box::new(1)))), 1, "memory taken is counted");
+    assert_eq!(taken_by(|| drop(std::hint::black_box(Box::new(1)))), 1, "memory taken is counted");
     let cable = Cable::new();
     let _takes_answers = PassProgram::attach(cable.far.namespace(), "f0").unwrap();
     let near = cable.near.namespace();
@@ -75,7 +42,7 @@ fn with(port: &mut dyn Port, cable: &Cable) {
 
     for _ in 0..300 {
         peer.send(&request);
-        let taken = taken(|| {
+        let taken = taken_by(|| {
             let bound = port.now().after(BOUND.as_nanos() as u64);
             port.update(cyclic, &sent).unwrap();
             port.send_every(cyclic, port.now(), 1_000_000).unwrap();

@@ -9,7 +9,8 @@
 //! - [`xdp`]: what a device's driver can do with XDP.
 //! - [`napi`]: a device's NAPI instances, threaded NAPI and its timers.
 //! - [`qdisc`]: queueing disciplines that keep launch times and schedules.
-//! - [`bpf_object`], [`bpf_skeleton`]: BPF programs as parts of a crate.
+//! - [`bpf_object`], [`bpf_skeleton`]: BPF programs as parts of a crate; [`Plain`]: values that they and we
+//!   hold alike.
 //! - [`testing`]: how tests say what they cannot run without.
 //!
 //! ```no_run
@@ -42,6 +43,7 @@ pub mod qdisc;
 pub mod testing;
 pub mod xdp;
 
+pub use embed::Plain;
 pub use error::{Error, MAX_NAME, Result, check_name};
 pub use ethtool::Ethtool;
 pub use link::{Bridge, Handle, Link, Statistics, VethEnd, XdpAttachment, XdpMode};

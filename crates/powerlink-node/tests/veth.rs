@@ -4,7 +4,6 @@
 //!   managing node "mn" ------------ "cn" controlled node
 //! ```
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -18,31 +17,8 @@ use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::observe::Request;
 use onbeat_powerlink_node::{Backend, File, Runner, Simulation, open};
 use onbeat_report::Run;
+use onbeat_test_memory::taken;
 use onbeat_wire::powerlink::NodeId;
-
-thread_local! {
-    static TAKEN: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, that counts for each thread how often it is asked.
-struct Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        TAKEN.with(|taken| taken.set(taken.get() + 1));
-        // SAFETY: the caller keeps to the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the memory comes from `alloc` above, which is the system's.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Longest wait for what comes unless it never comes.
 const BOUND: Duration = Duration::from_secs(120);
@@ -107,7 +83,7 @@ fn exchange(backend: Backend) {
                 turns.set(turns.get() + 1);
             }
             // But for cycles with an SDO frame or a new event.
-            let taken = before.replace(TAKEN.get()) != TAKEN.get();
+            let taken = before.replace(taken()) != taken();
             taking.set(taking.get() + u64::from(taken && turns.get() > 0));
         };
         let go_on = |_: &ManagingNode| turns.get() < TURNS && begun.elapsed() < BOUND;

@@ -5,12 +5,11 @@ mod frer;
 mod irq;
 mod port;
 
-use std::path::PathBuf;
+use std::time::Duration;
 
-use onbeat_report::{Outcome, Progress};
-
+use super::shown::Shown;
+use crate::args::duration;
 use crate::exit::Result;
-use crate::output;
 
 /// Measure, always beside the limit in the same run
 ///
@@ -48,26 +47,16 @@ impl Arguments {
     }
 }
 
-/// What every bench can do with its result.
+/// Of benches that measure for a while, with and without something in turns.
 #[derive(Debug, clap::Args)]
-struct Shown {
-    /// Print the result as JSON (docs/result.schema.json)
-    #[arg(long)]
-    json: bool,
-    /// Write a report with plots, in one file that needs nothing else
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Print no progress
-    #[arg(short, long)]
-    quiet: bool,
-}
-
-impl Shown {
-    /// Measures, and shows what came of it.
-    fn run(&self, measure: impl FnOnce(&mut Progress) -> onbeat_lab::Result<Outcome>) -> Result {
-        output::check_report(self.html.as_deref())?;
-        let outcome = measure(&mut Progress::new(self.quiet))?;
-        output::write_report(self.html.as_deref(), &outcome)?;
-        output::print_outcome(outcome, self.json, false)
-    }
+struct Slices {
+    /// How often everything is measured
+    #[arg(long, value_name = "NUMBER")]
+    rounds: Option<u32>,
+    /// How long at a time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    slice: Option<Duration>,
+    /// The CPU on which it is measured; the last one where it is not said
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
 }

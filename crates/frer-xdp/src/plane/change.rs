@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use onbeat_frer::identify::Conflict;
 use onbeat_frer::spec::{Recovery, Stream};
+use onbeat_netdev::Plain;
 
 use super::claims::{Heir, Member, Step};
 use super::entries::{Does, Entry, Room};
@@ -331,7 +332,7 @@ fn prepare_recovery(
     if let Some(slot) = plane.recoveries.get(owner) {
         // A function that goes on as it was keeps its history; one that changes begins anew.
         let before = plane.tables.recoveries.get(&slot)?.unwrap_or_default().config;
-        if before.as_bytes() != config.as_bytes() {
+        if before.octets() != config.octets() {
             prepared.configure.push((slot, config));
         }
         return Ok(slot);

@@ -7,9 +7,9 @@ use std::thread::{self, JoinHandle};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sys::signal::SigSet;
+use onbeat_netdev::Plain;
 
 use super::groups::{Placed, new_group, put};
-use crate::abi::Plain;
 use crate::error::{Context, Error, Result};
 
 /// A moment: what was left before it is free once its grace period is over.
@@ -163,7 +163,7 @@ impl Waits {
     fn for_programs(&self) -> Result<()> {
         let nobody = self.nobody.as_fd().as_raw_fd();
         self.groups
-            .update(self.slot.as_bytes(), nobody.as_bytes(), MapFlags::ANY)
+            .update(self.slot.octets(), nobody.octets(), MapFlags::ANY)
             .context(|| "wait for running programs".to_string())
     }
 }

@@ -10,9 +10,10 @@ use std::os::fd::{AsFd, AsRawFd};
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use onbeat_frer::spec::MAX_EGRESS;
+use onbeat_netdev::Plain;
 
 use super::{Plane, Port};
-use crate::abi::{Plain, bpf_devmap_val};
+use crate::abi::bpf_devmap_val;
 use crate::error::{Context, Result};
 use crate::link::Mode;
 use crate::slots::Slots;
@@ -176,7 +177,7 @@ impl Plane {
         self.fill(&map, set)?;
         self.tables
             .groups
-            .update(slot.as_bytes(), map.as_fd().as_raw_fd().as_bytes(), MapFlags::ANY)
+            .update(slot.octets(), map.as_fd().as_raw_fd().octets(), MapFlags::ANY)
             .context(|| "write a group of egress ports".to_string())
     }
 
@@ -192,7 +193,7 @@ impl Plane {
         for (index, port) in self.members_of(set).into_iter().enumerate() {
             let program = set.egresses.then(|| port.programs.egress());
             let value = egress_port(port.ifindex, program.as_ref().map(|p| p.as_fd().as_raw_fd()));
-            map.update((index as u32).as_bytes(), value.as_bytes(), MapFlags::ANY)
+            map.update((index as u32).octets(), value.octets(), MapFlags::ANY)
                 .context(|| "fill a group of egress ports".to_string())?;
         }
         Ok(())

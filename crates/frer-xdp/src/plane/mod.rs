@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering;
 use libbpf_rs::{MapCore, MapHandle};
 use nix::time::ClockId;
 use onbeat_frer::spec::Stream;
+use onbeat_netdev::Plain;
 
 use crate::abi::constants as c;
 use crate::abi::*;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use onbeat_frer::spec::{MAX_EGRESS, Rewrite};
+use onbeat_netdev::Plain;
 
 use super::groups::Set;
 use super::{Plane, Retiree};
@@ -101,8 +102,8 @@ pub(super) fn split(
     split.flags = flags as u8;
     let egresses: Vec<frer_egress> =
         (0..replication.egresses.len()).map(|index| replication.egress(index)).collect();
-    let mut content = split.as_bytes().to_vec();
-    content.extend(egresses.iter().flat_map(|egress| egress.as_bytes().to_vec()));
+    let mut content = split.octets().to_vec();
+    content.extend(egresses.iter().flat_map(|egress| egress.octets().to_vec()));
     if let Some(slot) = plane.splits.by_content.get(&content) {
         return Ok(*slot);
     }

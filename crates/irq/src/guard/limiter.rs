@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder};
+use onbeat_netdev::Plain;
 
 use super::config::DropAt;
-use crate::abi::{Plain, guard_count, guard_size};
+use crate::abi::{guard_count, guard_size};
 use crate::error::{Error, Result};
+use crate::object::{map, variables};
 use crate::policy::Limit;
 
 static LIMIT: &[u8] = onbeat_netdev::bpf_object!("limit.bpf.o");
@@ -142,8 +144,7 @@ impl Limiter {
             return Ok(());
         }
         *slot = ns_per_packet;
-        let bss = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
-        let bss = bss.expect("the object has variables");
+        let bss = variables(&self.object);
         let failed = |source| Error::kernel("set a limit", source);
         let key = 0u32.to_ne_bytes();
         let mut value = bss.lookup(&key, MapFlags::ANY).map_err(failed)?.unwrap_or_default();
@@ -157,9 +158,7 @@ impl Limiter {
 
     /// What came of it since the start.
     pub(super) fn count(&self, number: u32) -> Result<Count> {
-        let buckets = self.object.maps().find(|map| map.name() == "buckets");
-        let octets = buckets
-            .expect("the object holds it")
+        let octets = map(&self.object, "buckets")
             .lookup(&number.to_ne_bytes(), MapFlags::ANY)
             .map_err(|source| Error::kernel("read what was dropped", source))?
             .unwrap_or_default();

@@ -7,11 +7,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
+use onbeat_netdev::Plain;
 
 use super::waiting::{Reader, Scan, Socket, Thread, Waiter};
-use crate::abi::{Plain, guard_socket, guard_thread};
+use crate::abi::{guard_socket, guard_thread};
 use crate::charge::Process;
 use crate::error::{Error, Result};
+use crate::object::{map, set_constants};
 use crate::policy::Rank;
 
 static WAITERS: &[u8] = onbeat_netdev::bpf_object!("waiters.bpf.o");
@@ -40,13 +42,13 @@ impl Walk {
         let mut open = ObjectBuilder::default()
             .open_memory(WAITERS)
             .map_err(|source| Error::kernel("read the object file of the guard", source))?;
-        for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().ends_with(".rodata") {
-                let value = map.initial_value_mut().expect("constants have initial values");
-                value[offset_of!(rodata, netns)..][..4].copy_from_slice(&netns.to_ne_bytes());
-                value[offset_of!(rodata, budgets)] = budgets.into();
-            }
-        }
+        set_constants(
+            &mut open,
+            &[
+                (offset_of!(rodata, netns), &netns.to_ne_bytes()),
+                (offset_of!(rodata, budgets), &[budgets.into()]),
+            ],
+        );
         for mut program in open.progs_mut() {
             if program.name() == "on_sock_recv_length" {
                 program.set_autoload(told_of_reads.is_some());
@@ -91,10 +93,6 @@ impl Walk {
     pub(super) fn numbers_of_sockets(&self) -> [Map<'_>; 2] {
         ["slots", "cookies"].map(|name| map(&self.object, name))
     }
-}
-
-fn map<'o>(object: &'o Object, name: &str) -> Map<'o> {
-    object.maps().find(|map| map.name() == name).expect("the object holds it")
 }
 
 fn walk(object: &mut Object, name: &str) -> Result<Link> {

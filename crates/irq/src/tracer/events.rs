@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
+use onbeat_netdev::Plain;
 
 use super::decode;
-use crate::abi::{Plain, irq_event};
+use crate::abi::irq_event;
 use crate::charge::Event;
 use crate::error::{Error, Result};
 

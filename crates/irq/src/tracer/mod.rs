@@ -11,15 +11,16 @@ mod table;
 mod ticks;
 
 use std::mem::offset_of;
-use std::os::fd::AsFd;
 
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use nix::libc;
+use onbeat_netdev::Plain;
 
 use self::links::Links;
-use crate::abi::{Plain, irq_amount, irq_owner, irq_totals};
+use crate::abi::{irq_amount, irq_owner, irq_totals};
 use crate::charge::{Accounts, Amount, Process};
 use crate::error::{Error, Result};
+use crate::object;
 use crate::statistics::Runs;
 
 pub use events::Events;
@@ -239,13 +240,9 @@ impl Tracer {
     /// Has the programs, where they are attached, keep the ledger or leave it alone, and look at the
     /// packets of polls or skip them.
     fn tell(&self, kept: bool, skip: bool) -> Result<()> {
-        let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
-        let map = map.expect("the object holds it");
-        let mut value = vec![0; map.value_size() as usize];
-        value[offset_of!(bss, kept)] = kept.into();
-        value[offset_of!(bss, skip)] = skip.into();
-        let written = map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
-        written.map_err(|source| Error::kernel("tell the ledger's programs to begin", source))
+        let values = [(offset_of!(bss, kept), kept), (offset_of!(bss, skip), skip)];
+        object::set_variables(&self.object, &values)
+            .map_err(|source| Error::kernel("tell the ledger's programs to begin", source))
     }
 
     /// Stops, at once on all CPUs; what was counted until now can still be read.
@@ -257,7 +254,7 @@ impl Tracer {
     }
 
     fn map(&self, name: &str) -> Map<'_> {
-        self.object.maps().find(|map| map.name() == name).expect("the object holds it")
+        object::map(&self.object, name)
     }
 
     /// The accounts of each CPU, by its number. CPUs go on while they are read: what is under way
@@ -318,11 +315,7 @@ impl Tracer {
     /// # Errors
     /// Where the kernel does not tell.
     pub fn runs(&self) -> Result<Vec<(String, Runs)>> {
-        let loaded = self.object.progs().filter(|program| program.autoload());
-        let named = loaded.map(|program| {
-            Ok((program.name().to_string_lossy().into_owned(), Runs::of(program.as_fd())?))
-        });
-        named.collect()
+        object::runs(&self.object)
     }
 
     fn totals(&self) -> Result<Vec<irq_totals>> {
@@ -362,12 +355,13 @@ fn row_count() -> Result<u32> {
 }
 
 fn set_constants(open: &mut OpenObject, record: bool, points: &points::Points) {
-    for mut map in open.maps_mut() {
-        if map.name().to_string_lossy().ends_with(".rodata") {
-            let value = map.initial_value_mut().expect("constants have initial values");
-            value[offset_of!(rodata, record)] = record.into();
-            value[offset_of!(rodata, drops_name_socket)] = points.drops_name_socket.into();
-            value[offset_of!(rodata, tcp_is_probed)] = points.tcp_probe.into();
-        }
-    }
+    let values = [
+        (offset_of!(rodata, record), record),
+        (offset_of!(rodata, drops_name_socket), points.drops_name_socket),
+        (offset_of!(rodata, tcp_is_probed), points.tcp_probe),
+    ];
+    object::set_constants(
+        open,
+        &values.map(|(at, value)| (at, if value { &[1][..] } else { &[0] })),
+    );
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Tracer;
 use crate::error::{Error, Result};
-use crate::statistics::Statistics;
+use crate::statistics::Watched;
 
 /// Time that the ledger took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct OwnCost {
 /// Watches what the ledger takes, now and then: the kernel's counting costs as much as the programs.
 #[derive(Debug)]
 pub struct OwnWatch {
-    under_way: Option<(Statistics, u64, Instant)>,
+    under_way: Option<(Watched, Instant)>,
     /// The programs' share of one CPU's time, when they were last watched.
     share: f64,
     process_ns: u64,
@@ -43,8 +43,7 @@ impl OwnWatch {
     /// # Errors
     /// Where the kernel does not count the time of programs.
     pub fn begin(&mut self, tracer: &Tracer) -> Result<()> {
-        let statistics = Statistics::enable()?;
-        self.under_way = Some((statistics, taken_ns(tracer)?, Instant::now()));
+        self.under_way = Some((Watched::begin(|| tracer.runs())?, Instant::now()));
         Ok(())
     }
 
@@ -53,10 +52,9 @@ impl OwnWatch {
     /// # Errors
     /// Where the kernel does not tell.
     pub fn end(&mut self, tracer: &Tracer) -> Result<()> {
-        if let Some((statistics, before, since)) = self.under_way.take() {
+        if let Some((watched, since)) = self.under_way.take() {
             let watched_ns = since.elapsed().as_nanos().max(1);
-            let taken_ns = taken_ns(tracer)? - before;
-            drop(statistics);
+            let taken_ns = watched.end(|| tracer.runs())?.time_ns;
             self.share = taken_ns as f64 / watched_ns as f64;
         }
         Ok(())
@@ -73,11 +71,6 @@ impl OwnWatch {
         self.process_ns = process_ns;
         Ok(OwnCost { programs_ns: (self.share * length_ns as f64) as u64, process_ns: since })
     }
-}
-
-/// What all programs have taken.
-fn taken_ns(tracer: &Tracer) -> Result<u64> {
-    Ok(tracer.runs()?.iter().map(|(_, runs)| runs.time_ns).sum())
 }
 
 fn process_ns() -> Result<u64> {

@@ -4,8 +4,9 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Map, MapCore, MapFlags, num_possible_cpus};
+use onbeat_netdev::Plain;
 
-use crate::abi::{Plain, irq_amount, irq_key};
+use crate::abi::{irq_amount, irq_key};
 use crate::charge::Amount;
 use crate::error::{Error, Result};
 
@@ -26,15 +27,12 @@ impl From<irq_amount> for Amount {
 pub(super) fn rows(map: &Map<'_>) -> Result<Vec<Row>> {
     map.keys()
         .map(|octets| {
-            let key = plain("rows", &octets)?;
+            let foreign = Error::Foreign { table: "rows", octets: octets.len() };
+            let key = irq_key::from_octets(&octets).ok_or(foreign)?;
             let amounts = per_cpu::<irq_amount>(map, "rows", &octets)?;
             Ok(Row { key, octets, amounts: amounts.into_iter().map(Amount::from).collect() })
         })
         .collect()
-}
-
-pub(super) fn plain<T: Plain>(table: &'static str, octets: &[u8]) -> Result<T> {
-    T::from_octets(octets).ok_or(Error::Foreign { table, octets: octets.len() })
 }
 
 /// The values of a key on all CPUs; none where it is gone.
@@ -45,9 +43,8 @@ pub(super) fn per_cpu<T: Plain>(map: &Map<'_>, table: &'static str, key: &[u8]) 
     values.unwrap_or_default().iter().map(|octets| of_cpu(table, octets)).collect()
 }
 
-/// What a value begins with: there may be more, and the kernel rounds up to eight octets.
 fn of_cpu<T: Plain>(table: &'static str, octets: &[u8]) -> Result<T> {
-    plain(table, octets.get(..size_of::<T>()).unwrap_or(octets))
+    T::from_start(octets).ok_or(Error::Foreign { table, octets: octets.len() })
 }
 
 /// Clears what comes after `T` in the values of a key on all CPUs.

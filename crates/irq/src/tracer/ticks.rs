@@ -8,8 +8,9 @@ use std::rc::Rc;
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Link, MapCore, ProgramMut, RingBuffer, RingBufferBuilder};
+use onbeat_netdev::Plain;
 
-use crate::abi::{Plain, irq_tick};
+use crate::abi::irq_tick;
 use crate::charge::Process;
 use crate::error::{Error, Result};
 

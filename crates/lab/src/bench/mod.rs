@@ -11,6 +11,7 @@
 //! `programs` send, `throughput` and `delay` measure, `frer` puts it together.
 
 mod chain;
+mod counted;
 mod cpu;
 mod delay;
 mod frames;

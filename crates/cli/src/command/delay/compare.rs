@@ -1,17 +1,15 @@
 //! `onbeat delay compare`
 
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use onbeat_lab::scenario::single_hop::compare::{self, Options};
 use onbeat_lab::scenario::single_hop::{Hop, Load};
-use onbeat_report::Progress;
 
 use crate::args::duration;
 use crate::command::lab::this_program;
+use crate::command::shown::Shown;
 use crate::exit::Result;
-use crate::output;
 
 /// Hold the methods against each other: the same packets through a hop, measured by all at once
 ///
@@ -54,15 +52,8 @@ pub(super) struct Compare {
     /// How long each hop is measured under each load
     #[arg(long = "for", value_name = "TIME", default_value = "2s", value_parser = duration)]
     length: Duration,
-    /// Print the result as JSON (docs/result.md)
-    #[arg(long)]
-    json: bool,
-    /// Write a page with plots, too
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// No line of progress
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// What a hop does.
@@ -108,7 +99,6 @@ impl FromStr for Beside {
 
 impl Compare {
     pub(super) fn execute(self) -> Result {
-        output::check_report(self.html.as_deref())?;
         let options = Options {
             hops: self.hops.into_iter().map(Hop::from).collect(),
             loads: self.load.into_iter().map(|Beside(load)| load).collect(),
@@ -118,10 +108,7 @@ impl Compare {
             for_ns: u64::try_from(self.length.as_nanos()).unwrap_or(u64::MAX),
             onbeat_bin: this_program()?,
         };
-        let mut progress = Progress::new(self.quiet);
-        let outcome = compare::run(&options, &mut progress)?;
-        output::write_report(self.html.as_deref(), &outcome)?;
-        output::print_outcome(outcome, self.json, false)
+        self.shown.run(|progress| compare::run(&options, progress))
     }
 }
 

@@ -111,10 +111,8 @@ impl Hooks {
             let until = end_ns.map_or(now_ns + LOOK_NS, |end_ns| end_ns.min(now_ns + LOOK_NS));
             let interrupted = interrupt::pause_until(until, || ()).is_err();
             pending.extend(tracer.take()?);
-            pending.sort_unstable_by_key(|packet| packet.begin_ns);
             let now_ns = clock::now_ns();
-            let old = pending.partition_point(|packet| packet.begin_ns + ORDER_NS < now_ns);
-            pending.drain(..old).for_each(|packet| seen.packet(&packet));
+            seen.until(now_ns.saturating_sub(ORDER_NS), &mut pending);
             let found = seen.fates.found() + pending.len() as u64;
             progress.update(|| format!("{found} packets gone"));
             let enough = self.count.is_some_and(|count| seen.fates.ended_well() >= count.get());
@@ -124,8 +122,7 @@ impl Hooks {
         }
         cost.end(&tracer)?;
         pending.extend(tracer.stop()?);
-        pending.sort_unstable_by_key(|packet| packet.begin_ns);
-        pending.iter().for_each(|packet| seen.packet(packet));
+        seen.until(u64::MAX, &mut pending);
         progress.clear();
         Ok((tracer.counts()?, cost))
     }
@@ -165,6 +162,13 @@ impl Hooks {
 }
 
 impl Seen {
+    /// Takes in the packets that came before a moment, in order.
+    fn until(&mut self, moment_ns: u64, pending: &mut Vec<Packet>) {
+        pending.sort_unstable_by_key(|packet| packet.begin_ns);
+        let old = pending.partition_point(|packet| packet.begin_ns < moment_ns);
+        pending.drain(..old).for_each(|packet| self.packet(&packet));
+    }
+
     fn packet(&mut self, packet: &Packet) {
         self.fates.count(packet.fate);
         match packet.fate {

@@ -1,13 +1,13 @@
 //! What packets waited for inside this host, and what became of them.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use onbeat_hooks::{Counts, Fate, Packet, Stage, Tracer};
 use onbeat_irq::names::Reasons;
-use onbeat_irq::statistics::{Runs, Statistics};
+use onbeat_irq::statistics::{Runs, Watched};
 use onbeat_report::distribution::PhaseId;
-use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Recorder};
+use onbeat_report::figure::DistributionSeries;
+use onbeat_report::{Cell, Check, Counters, Distribution, Measurement, Outcome, Recorder};
 
 use crate::exit::Result;
 
@@ -22,78 +22,35 @@ pub(super) struct Group {
     name: &'static str,
     stages: Recorder,
     phases: [PhaseId; Stage::ALL.len()],
-    sums_ns: [u64; Stage::ALL.len()],
-    counts: [u64; Stage::ALL.len()],
-    packets: u64,
     total_ns: u64,
     first_ns: Option<u64>,
-    longest: BinaryHeap<Reverse<Story>>,
-}
-
-/// A packet by how long it took.
-struct Story(Packet);
-
-impl Story {
-    fn key(&self) -> (u32, u64) {
-        (self.0.total_ns, self.0.begin_ns)
-    }
-}
-
-impl PartialEq for Story {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Story {}
-
-impl PartialOrd for Story {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Story {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
+    /// The longest first.
+    longest: Vec<Packet>,
 }
 
 impl Group {
     pub(super) fn new(name: &'static str) -> Self {
         let mut stages = Recorder::new();
         let phases = Stage::ALL.map(|stage| stages.phase(stage.name()));
-        Self {
-            name,
-            stages,
-            phases,
-            sums_ns: Default::default(),
-            counts: Default::default(),
-            packets: 0,
-            total_ns: 0,
-            first_ns: None,
-            longest: BinaryHeap::new(),
-        }
+        Self { name, stages, phases, total_ns: 0, first_ns: None, longest: Vec::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.packets == 0
+        self.longest.is_empty()
     }
 
     pub(super) fn record(&mut self, packet: &Packet) {
-        self.packets += 1;
         self.total_ns += u64::from(packet.total_ns);
         self.first_ns.get_or_insert(packet.begin_ns);
-        for (at, stage_ns) in packet.stages_ns.iter().enumerate() {
-            if let Some(stage_ns) = stage_ns.map(u64::from) {
-                self.stages.record(self.phases[at], stage_ns);
-                self.sums_ns[at] += stage_ns;
-                self.counts[at] += 1;
+        for (phase, stage_ns) in self.phases.iter().zip(packet.stages_ns) {
+            if let Some(stage_ns) = stage_ns {
+                self.stages.record(*phase, stage_ns.into());
             }
         }
-        self.longest.push(Reverse(Story(*packet)));
-        if self.longest.len() > STORIES {
-            self.longest.pop();
+        let place = self.longest.partition_point(|other| other.total_ns >= packet.total_ns);
+        if place < STORIES {
+            self.longest.insert(place, *packet);
+            self.longest.truncate(STORIES);
         }
     }
 
@@ -102,37 +59,34 @@ impl Group {
         if self.is_empty() {
             return;
         }
-        let parts: u64 = self.sums_ns.iter().sum();
-        let ratio = parts as f64 / self.total_ns.max(1) as f64;
+        let mut stages = self.stages.figure();
+        stages.series.retain(|series| series.count > 0);
+        let parts: f64 = stages.series.iter().map(sum_ns).sum();
+        let ratio = parts / self.total_ns.max(1) as f64;
         outcome.check(Check::max(
             format!("{}: sum of the stages beside the whole, off by", self.name),
             (ratio - 1.0).abs(),
             SUM,
             "",
         ));
-        outcome.figure(format!("{}: stages", self.name), self.table());
-        let mut curves = self.stages.figure();
-        curves.series.retain(|series| series.count > 0);
-        outcome.figure(format!("{}: distribution of stages", self.name), curves);
+        outcome.figure(format!("{}: stages", self.name), self.table(&stages));
+        outcome.figure(format!("{}: distribution of stages", self.name), stages);
         outcome.figure(format!("{}: those that took longest", self.name), self.stories());
     }
 
-    fn table(&self) -> Counters {
+    fn table(&self, stages: &Distribution) -> Counters {
         let mut table = Counters::new([
             ("stage", ""),
             ("packets", ""),
             ("mean", "ns"),
             ("share of the whole", "%"),
         ]);
-        for (at, stage) in Stage::ALL.into_iter().enumerate() {
-            if self.counts[at] == 0 {
-                continue;
-            }
+        for series in &stages.series {
             table.row([
-                Cell::from(stage.name()),
-                self.counts[at].into(),
-                (self.sums_ns[at] as f64 / self.counts[at] as f64).into(),
-                (100.0 * self.sums_ns[at] as f64 / self.total_ns.max(1) as f64).into(),
+                Cell::from(series.name.as_str()),
+                series.count.into(),
+                (sum_ns(series) / series.count as f64).into(),
+                (100.0 * sum_ns(series) / self.total_ns.max(1) as f64).into(),
             ]);
         }
         table
@@ -150,9 +104,7 @@ impl Group {
             ("packets before it", ""),
             ("size", "octets"),
         ]);
-        let mut packets: Vec<&Packet> = self.longest.iter().map(|story| &story.0.0).collect();
-        packets.sort_unstable_by_key(|packet| Reverse(packet.total_ns));
-        for packet in packets {
+        for packet in &self.longest {
             let stages = Stage::ALL.iter().zip(packet.stages_ns);
             let longest = stages.filter_map(|(stage, ns)| Some((ns?, stage))).max_by_key(|s| s.0);
             let (stage_ns, stage) =
@@ -175,6 +127,11 @@ impl Group {
         }
         table
     }
+}
+
+/// What a stage took of all packets together, in nanoseconds.
+fn sum_ns(stage: &DistributionSeries) -> f64 {
+    stage.mean.unwrap_or_default() * stage.count as f64
 }
 
 /// How many packets found which end.
@@ -233,7 +190,8 @@ const WATCHED_EVERY_NS: u64 = 1_000_000_000;
 
 /// What the programs take, seen now and then.
 pub(super) struct Cost {
-    under_way: Option<(Statistics, Runs, u64)>,
+    /// With the packets that had come in before.
+    under_way: Option<(Watched, u64)>,
     next_ns: u64,
     until_ns: u64,
     runs: Runs,
@@ -249,8 +207,8 @@ impl Cost {
     /// Begins to watch, or ends it, where it is time for that.
     pub(super) fn watch(&mut self, tracer: &Tracer, now_ns: u64) -> Result<()> {
         if self.under_way.is_none() && now_ns >= self.next_ns {
-            let statistics = Statistics::enable()?;
-            self.under_way = Some((statistics, all(tracer)?, tracer.counts()?.begun));
+            let watched = Watched::begin(|| tracer.runs())?;
+            self.under_way = Some((watched, tracer.counts()?.begun));
             self.until_ns = now_ns + WATCHED_NS;
             self.next_ns = now_ns + WATCHED_EVERY_NS;
         } else if self.under_way.is_some() && now_ns >= self.until_ns {
@@ -260,8 +218,8 @@ impl Cost {
     }
 
     pub(super) fn end(&mut self, tracer: &Tracer) -> Result<()> {
-        if let Some((_statistics, before, begun)) = self.under_way.take() {
-            let runs = all(tracer)?.since(before);
+        if let Some((watched, begun)) = self.under_way.take() {
+            let runs = watched.end(|| tracer.runs())?;
             self.runs.count += runs.count;
             self.runs.time_ns += runs.time_ns;
             self.packets += tracer.counts()?.begun - begun;
@@ -285,14 +243,4 @@ impl Cost {
             self.packets
         ));
     }
-}
-
-/// What all programs have taken together.
-fn all(tracer: &Tracer) -> Result<Runs> {
-    let mut sum = Runs::default();
-    for (_, runs) in tracer.runs()? {
-        sum.count += runs.count;
-        sum.time_ns += runs.time_ns;
-    }
-    Ok(sum)
 }

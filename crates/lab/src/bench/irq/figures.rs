@@ -117,16 +117,6 @@ fn costs(outcome: &mut Outcome, case: &overhead::Case) {
         let figure = Measurement::of_runs("ns", &added);
         outcome.figure(name("what the ledger adds to a packet, received"), figure);
     }
-    let mut programs =
-        Counters::new([("program", ""), ("runs", ""), ("of a run", "ns"), ("of a packet", "ns")]);
-    for (program, runs) in case.programs.iter().filter(|(_, runs)| runs.count > 0) {
-        let time_ns = runs.time_ns as f64;
-        programs.row([
-            Cell::from(program.as_str()),
-            runs.count.into(),
-            (time_ns / runs.count as f64).into(),
-            (time_ns / case.packets.max(1) as f64).into(),
-        ]);
-    }
-    outcome.figure(name("time of the ledger's programs, while it is counted"), programs);
+    let counted = name("time of the ledger's programs, while it is counted");
+    outcome.figure(counted, case.programs.table());
 }

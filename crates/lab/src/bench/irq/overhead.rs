@@ -2,9 +2,10 @@
 
 use std::time::Instant;
 
-use onbeat_irq::statistics::{Runs, Statistics};
+use onbeat_irq::statistics::Statistics;
 use onbeat_report::Progress;
 
+use super::super::counted::Counted;
 use super::super::cpu::Cpus;
 use super::Options;
 use super::flow::{BATCH, Flow, Packets};
@@ -18,9 +19,8 @@ pub(super) struct Case {
     pub(super) name: &'static str,
     /// With the ledger, and without it.
     pub(super) rounds: Vec<(Rate, Rate)>,
-    /// The ledger's programs, while they were counted, and packets meanwhile.
-    pub(super) programs: Vec<(String, Runs)>,
-    pub(super) packets: u64,
+    /// The ledger's programs, while they were counted.
+    pub(super) programs: Counted,
 }
 
 /// How packets passed.
@@ -65,8 +65,8 @@ pub(super) fn measure(
             };
             rounds.push(pair);
         }
-        let (programs, packets) = bed.programs(&mut ledger, options)?;
-        cases.push(Case { name, rounds, programs, packets });
+        let programs = bed.programs(&mut ledger, options)?;
+        cases.push(Case { name, rounds, programs });
     }
     Ok(cases)
 }
@@ -99,16 +99,10 @@ impl Bed<'_> {
     }
 
     /// What each program takes, in a round of its own: counting costs, too.
-    fn programs(
-        &self,
-        ledger: &mut Ledger,
-        options: &Options,
-    ) -> Result<(Vec<(String, Runs)>, u64)> {
+    fn programs(&self, ledger: &mut Ledger, options: &Options) -> Result<Counted> {
         let _statistics = Statistics::enable()?;
         let before = ledger.runs()?;
         let ((_, packets), _) = ledger.during(|| self.rate(options))?;
-        let after = ledger.runs()?;
-        let since = after.into_iter().zip(before);
-        Ok((since.map(|((name, now), (_, then))| (name, now.since(then))).collect(), packets))
+        Ok(Counted::between(before, ledger.runs()?, packets))
     }
 }

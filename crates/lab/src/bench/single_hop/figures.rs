@@ -69,18 +69,7 @@ pub(super) fn hooks(outcome: &mut Outcome, options: &Options, found: &hooks::Fou
     );
     let added: Vec<f64> = found.rounds.iter().map(|(with, without)| with - without).collect();
     outcome.figure("what the hooks add to a packet", Measurement::of_runs("ns", &added));
-    let mut table =
-        Counters::new([("program", ""), ("runs", ""), ("of a run", "ns"), ("of a packet", "ns")]);
-    for (program, runs) in found.programs.iter().filter(|(_, runs)| runs.count > 0) {
-        let time_ns = runs.time_ns as f64;
-        table.row([
-            Cell::from(program.as_str()),
-            runs.count.into(),
-            (time_ns / runs.count as f64).into(),
-            (time_ns / found.packets.max(1) as f64).into(),
-        ]);
-    }
-    outcome.figure("time of the hooks' programs, while it is counted", table);
+    outcome.figure("time of the hooks' programs, while it is counted", found.programs.table());
     outcome.note(format!(
         "hooks: {} rounds of {} ms on CPU {}; packets of 192 octets by a packet socket, routed, and dropped \
          behind the router in XDP: no other host's packets are in it",

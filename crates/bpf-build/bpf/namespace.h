@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The part of the kernel's structures by which programs tell network namespaces. Where each field
+ * is, the loader takes from the running kernel. */
+#ifndef ONBEAT_NAMESPACE_H
+#define ONBEAT_NAMESPACE_H
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+#pragma clang attribute pop
+
+#endif
