@@ -10,53 +10,19 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::ops::Range;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
 
+use common::delay::{Directory, Router, can_capture, packets, result, value};
 use common::json::{can_validate, cell, validate};
 use common::{BOUND, run};
 use nix::sys::signal::{self, kill};
 use nix::unistd::Pid;
-use onbeat_delay::capture::{LinkType, Writer};
 use onbeat_delay::scope::synthesis::Signal;
 use onbeat_netdev::testing::{Feature, require_all, require_that};
-use onbeat_netdev::{Handle, Namespace, VethEnd};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use serde_json::Value;
-
-/// A directory that goes with the test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("onbeat-delay-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    /// Writes frames with their times in nanoseconds.
-    fn capture(&self, name: &str, packets: &[(i64, Vec<u8>)]) -> String {
-        let path = self.path(name);
-        let file = std::io::BufWriter::new(fs::File::create(&path).unwrap());
-        let mut writer = Writer::new(file, LinkType::ETHERNET).unwrap();
-        for (time_ns, octets) in packets {
-            writer.write(*time_ns, octets, octets.len() as u32).unwrap();
-        }
-        writer.finish().unwrap();
-        path
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 const SECOND: i64 = 1_000_000_000;
 const START: i64 = 1_767_323_045 * SECOND;
@@ -81,25 +47,6 @@ fn hop(directory: &Directory) -> [String; 2] {
     let kept = (0..2000).filter(|n| n % 100 != 50);
     let departures: Vec<_> = kept.map(|n| (time(n) + delay_ns(n), frame(2, n))).collect();
     [directory.capture("in.pcap", &arrivals), directory.capture("out.pcap", &departures)]
-}
-
-/// What a command ends with, and its result.
-fn result(arguments: &[&str]) -> (i32, Value) {
-    let ran = run(&[arguments, &["--json", "--quiet"]].concat());
-    assert_eq!(ran.err, "", "{arguments:?}");
-    let result = serde_json::from_str(&ran.out).unwrap();
-    if can_validate() {
-        validate(&ran.out);
-    }
-    (ran.code, result)
-}
-
-fn value(result: &Value, figure: &str) -> f64 {
-    result["figures"][figure]["value"].as_f64().unwrap_or(f64::NAN)
-}
-
-fn packets(result: &Value, what: &str) -> u64 {
-    cell(result, "packets", what, "number") as u64
 }
 
 #[test]
@@ -135,6 +82,46 @@ fn two_captures_of_a_hop() {
     assert!(fs::read_to_string(&html).unwrap().contains("delay over time"));
 }
 
+/// The rows of a Parquet file, as CSV has them.
+fn parquet_lines(path: &str) -> Vec<String> {
+    let reader = SerializedFileReader::new(fs::File::open(path).unwrap()).unwrap();
+    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    let names: Vec<&str> = schema.columns().iter().map(|column| column.name()).collect();
+    let cell = |field: &Field| match field {
+        Field::Long(number) => number.to_string(),
+        Field::Str(text) => text.clone(),
+        Field::Null => String::new(),
+        other => panic!("{other:?}"),
+    };
+    let line = |row: parquet::record::Row| {
+        row.get_column_iter().map(|(_, field)| cell(field)).collect::<Vec<_>>().join(",")
+    };
+    let rows = reader.get_row_iter(None).unwrap().map(|row| line(row.unwrap()));
+    [names.join(",")].into_iter().chain(rows).collect()
+}
+
+#[test]
+fn samples_are_the_same_in_either_format() {
+    let directory = Directory::new("samples");
+    let [arrivals, departures] = hop(&directory);
+    let (csv, parquet) = (directory.path("delays.csv"), directory.path("delays.parquet"));
+    let matched = ["delay", "match", &arrivals, &departures, "--longest", "2ms"];
+    result(&[&matched[..], &["--csv", &csv, "--parquet", &parquet]].concat());
+    let text = fs::read_to_string(&csv).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2001);
+    assert_eq!(parquet_lines(&parquet), lines);
+    // What broke off is no file of samples.
+    let broken = directory.path("broken.pcap");
+    let octets = fs::read(&departures).unwrap();
+    fs::write(&broken, [&octets[..octets.len() / 2], &[0xff; 64]].concat()).unwrap();
+    let ran = run(&["delay", "match", &arrivals, &broken, "--parquet", &parquet]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(SerializedFileReader::new(fs::File::open(&parquet).unwrap()).is_err());
+    let ran = run(&[&matched[..], &["--csv", &csv, "--parquet", &csv]].concat());
+    assert!(ran.code == 2 && ran.err.contains("one file cannot be both"), "{}", ran.err);
+}
+
 #[test]
 fn the_null_path_is_taken_off() {
     let directory = Directory::new("correct");
@@ -143,15 +130,38 @@ fn the_null_path_is_taken_off() {
         .map(|n| (START + i64::from(n) * 100_000 + 1_000 + i64::from(n) % 11, frame(1, n)))
         .collect();
     let null = directory.capture("null.pcap", &null);
-    let ran = run(&["delay", "match", &arrivals, &null, "--json", "--quiet"]);
     let correction = directory.path("null.json");
-    fs::write(&correction, ran.out).unwrap();
+    let calibrate = ["delay", "calibrate", "match", "--output", &correction, &arrivals];
+    let (code, calibrated) = result(&[&calibrate[..], &[&null]].concat());
+    assert_eq!((code, &calibrated["name"]), (0, &"delay-calibrate-match".into()));
+    let told = &calibrated["figures"]["correction"]["rows"][0];
+    // Delays of 1,000 to 1,010 ns, evenly spread but for the last turn: a deviation of √10.
+    assert!((told[0].as_f64().unwrap() - 1_005.0).abs() < 0.1, "{told}");
+    assert!((told[1].as_f64().unwrap() - 10_f64.sqrt()).abs() < 0.01, "{told}");
+    assert_eq!((&told[3], &told[4], &told[5]), (&1000.into(), &1010.into(), &2000.into()));
 
     let (_, found) = result(&["delay", "match", &arrivals, &departures, "--correct", &correction]);
     let corrected = value(&found, "mean delay, corrected");
     assert!((corrected - (value(&found, "mean delay") - 1_005.0)).abs() < 0.1, "{corrected}");
     let p50 = cell(&found, "percentiles", "p50", "delay");
     assert!((cell(&found, "percentiles", "p50", "corrected") - (p50 - 1_005.0)).abs() < 0.1);
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("taken off: 1005 ns ± 3 ns of 2000 delays"), "{notes}");
+    // A result of the same path is as good; what was measured wrongly is none, and neither written nor read.
+    let (_, plain) = result(&["delay", "match", &arrivals, &null]);
+    fs::write(&correction, plain.to_string()).unwrap();
+    let (_, again) = result(&["delay", "match", &arrivals, &departures, "--correct", &correction]);
+    assert_eq!(value(&again, "mean delay, corrected"), corrected);
+    let backwards = directory.path("backwards.json");
+    let (code, failed) =
+        result(&["delay", "calibrate", "match", "--output", &backwards, &null, &arrivals]);
+    assert!(code == 1 && failed["notes"].to_string().contains("no correction was written"));
+    assert!(fs::metadata(&backwards).is_err());
+    fs::write(&backwards, failed.to_string()).unwrap();
+    let ran = run(&["delay", "match", &arrivals, &departures, "--correct", &backwards]);
+    assert!(ran.code == 2 && ran.err.contains("a measurement that failed"), "{}", ran.err);
+    let ran = run(&[&calibrate[..], &[&null, "--two-clocks"]].concat());
+    assert!(ran.code == 2 && ran.err.contains("no correction can be made"), "{}", ran.err);
     // What may be nothing is not told.
     let (_, found) = result(&["delay", "match", &arrivals, &departures, "--correct", "9+-30us"]);
     assert!(cell(&found, "percentiles", "p50", "corrected").is_nan());
@@ -271,91 +281,6 @@ fn an_oscilloscope_sees_the_wire() {
     }
     let ran = run(&["delay", "scope", &path, "--channels", "CH1,CH9"]);
     assert!(ran.code == 2 && ran.err.contains("there are CH1, CH2"), "{}", ran.err);
-}
-
-/// A router between namespaces.
-struct Router {
-    handle: Handle,
-    writer: UdpSocket,
-    reader: UdpSocket,
-}
-
-impl Router {
-    /// Sender and receiver know each other.
-    fn new() -> Self {
-        let [sender, router, receiver] =
-            [(); 3].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
-        let address = |net, host| IpAddr::V4(Ipv4Addr::new(10, 9, net, host));
-        for (net, end, near) in [(1, &sender, "eth0"), (2, &receiver, "eth1")] {
-            let far = VethEnd::new(near).namespace(router.namespace());
-            end.create_veth(&VethEnd::new("eth0"), &far).unwrap();
-            for (handle, name, host) in [(end, "eth0", 2), (&router, near, 1)] {
-                handle.set_ipv6(name, false).unwrap();
-                handle.add_address(name, address(net, host), 24).unwrap();
-                handle.set_up(name).unwrap();
-            }
-            end.wait_carrier("eth0", BOUND).unwrap();
-        }
-        router.set_forwarding(true).unwrap();
-        route(&sender, address(1, 1));
-        route(&receiver, address(2, 1));
-
-        let bind = |handle: &Handle, at| handle.namespace().run(move || UdpSocket::bind((at, 0)));
-        let reader = bind(&receiver, address(2, 2)).unwrap().unwrap();
-        reader.set_read_timeout(Some(BOUND)).unwrap();
-        let writer = bind(&sender, address(1, 2)).unwrap().unwrap();
-        writer.connect(reader.local_addr().unwrap()).unwrap();
-        let router = Self { handle: router, writer, reader };
-        router.pass(b"first");
-        router
-    }
-
-    /// Sends a datagram, and waits until it has come through.
-    fn pass(&self, octets: &[u8]) {
-        self.writer.send(octets).unwrap();
-        self.reader.recv(&mut [0; 16]).unwrap();
-    }
-
-    /// Captures what passes an interface; ready when it has seen something.
-    fn tap(&self, interface: &str, path: &str) -> Child {
-        let mut tcpdump = Command::new("tcpdump");
-        let nano = ["-i", interface, "-n", "-U", "--time-stamp-precision=nano", "-w", path, "udp"];
-        tcpdump.args(nano).stdin(Stdio::null()).stderr(Stdio::null());
-        self.handle.namespace().start_in(&mut tcpdump).spawn().unwrap()
-    }
-
-    /// Two captures of datagrams with these numbers, and of a few besides.
-    fn captured(&self, directory: &Directory, numbers: Range<u32>) -> [String; 2] {
-        let taps = [("eth0", "in.pcap"), ("eth1", "out.pcap")].map(|(interface, name)| {
-            let path = directory.path(name);
-            (self.tap(interface, &path), path)
-        });
-        let length = |path: &str| fs::metadata(path).map_or(0, |file| file.len());
-        common::wait_for("both taps", || {
-            self.pass(b"probe");
-            taps.iter().all(|(_, path)| length(path) > 100)
-        });
-        for number in numbers {
-            self.pass(&number.to_be_bytes());
-        }
-        self.pass(b"the last one");
-        common::wait_for("the last packet in both captures", || {
-            taps.iter().all(|(_, path)| {
-                let text = fs::read(path).unwrap_or_default();
-                text.windows(12).any(|octets| octets == b"the last one")
-            })
-        });
-        taps.map(|(mut tcpdump, path)| {
-            tcpdump.kill().unwrap();
-            tcpdump.wait().unwrap();
-            path
-        })
-    }
-}
-
-fn can_capture() -> bool {
-    let tcpdump = Command::new("tcpdump").arg("--version").output().is_ok();
-    require_all(&[Feature::Root, Feature::Veth]) && require_that(tcpdump, "tcpdump")
 }
 
 /// What tcpdump sees on either side of a router is matched, packet by packet.
@@ -479,12 +404,4 @@ fn hooks_see_who_reads_and_who_drops() {
     assert!(ran.code == 2 && ran.err.contains("\"no-such\" not found"), "{}", ran.err);
     let ran = run(&["delay", "hooks", "lo", "--", "udp", "or", "tcp"]);
     assert!(ran.code == 2 && ran.err.contains("is not known"), "{}", ran.err);
-}
-
-/// A default route.
-fn route(handle: &Handle, by: IpAddr) {
-    let mut ip = Command::new("ip");
-    ip.args(["route", "add", "default", "via", &by.to_string()]);
-    let status = handle.namespace().start_in(&mut ip).status().unwrap();
-    assert!(status.success(), "ip route");
 }

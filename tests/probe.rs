@@ -19,6 +19,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_netdev::testing::{Feature, require_all, require_that};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::Value;
 
 const REFLECTOR: &str = "192.0.2.2";
@@ -101,8 +102,10 @@ fn a_path_between_two_hosts() {
     let csv = std::env::temp_dir().join(format!("onbeat-probe-{}.csv", std::process::id()));
     let options = ["--rate", "1000", "--count", "500", "--size", "44,300", "--timeout", "60s"];
     let csv_name = csv.to_str().unwrap();
+    let parquet = csv.with_extension("parquet");
+    let files = ["--csv", csv_name, "--parquet", parquet.to_str().unwrap()];
     let (code, found) =
-        ping(sender.namespace(), &[&options[..], &["--one-clock", "--csv", csv_name]].concat());
+        ping(sender.namespace(), &[&options[..], &["--one-clock"], &files].concat());
     assert_eq!(code, 0, "{found:#}");
     assert_eq!(cell(&found, "probes", "answered", "number"), 500.0);
     assert_eq!(cell(&found, "probes", "lost on their way there", "number"), 0.0);
@@ -120,6 +123,10 @@ fn a_path_between_two_hosts() {
 
     let text = fs::read_to_string(&csv).unwrap();
     fs::remove_file(&csv).unwrap();
+    let reader = SerializedFileReader::new(fs::File::open(&parquet).unwrap()).unwrap();
+    fs::remove_file(&parquet).unwrap();
+    assert_eq!(reader.metadata().file_metadata().num_rows(), 500);
+    assert_eq!(reader.metadata().file_metadata().schema_descr().num_columns(), 7);
     let mut lines = text.lines();
     let headings =
         "sequence,intended_ns,sent_ns,reflector_received_ns,reflector_sent_ns,received_ns,ttl";

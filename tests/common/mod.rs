@@ -6,6 +6,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test takes what it needs")]
 
+pub(crate) mod delay;
 mod frames;
 pub(crate) mod json;
 mod network;

@@ -257,6 +257,14 @@ impl<T: Copy + Default> Matcher<T> {
         }
     }
 
+    /// It is this time, and every packet from before was fed: what cannot leave any more comes out. For who
+    /// captures live, where nothing may come for long. A time that is past changes nothing.
+    pub fn pass(&mut self, time_ns: i64, events: &mut impl FnMut(Event<T>)) {
+        if time_ns > self.now {
+            self.advance(time_ns, events);
+        }
+    }
+
     /// The input has ended: all that is under way comes out.
     pub fn finish(&mut self, events: &mut impl FnMut(Event<T>)) {
         while let Some((key, departure)) = self.held.pop_front() {

@@ -1,14 +1,14 @@
 //! Captures into a matcher: two files, one on either side of the hop, or one that mirrors both.
 
+mod mirror;
 mod shift;
 
 use std::io::Read;
 
-use onbeat_wire::{Frame, MacAddress};
-
-use crate::capture::{CaptureError, Direction, LinkType, Packet, Reader};
+use crate::capture::{CaptureError, Packet, Reader};
 use crate::key::{Recognition, Unrecognised};
 use crate::matching::{Event, Matcher, Passage};
+pub use mirror::{InterfaceId, Mirror, Sides, Sorter};
 pub use shift::median_difference_ns;
 
 /// Which side of the hop.
@@ -193,118 +193,5 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
             Side::Arrivals => self.arrivals.reader.cut_off(),
             Side::Departures => self.departures.reader.cut_off(),
         }
-    }
-}
-
-/// How the two sides of the hop are told apart in one capture that mirrors both.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sides {
-    /// By the hop's own MAC addresses: it receives what is sent to one of them, and sends what
-    /// comes from one. For routers and hosts; a bridge leaves addresses as they are.
-    Addresses(Vec<MacAddress>),
-    /// By the outer VLAN that the mirror puts packets in.
-    Vlans {
-        /// Of packets on their way to the hop.
-        arrivals: u16,
-        /// Of packets that the hop sent.
-        departures: u16,
-    },
-    /// By interface of a pcapng file.
-    Interfaces {
-        /// Where packets to the hop were captured.
-        arrivals: u32,
-        /// Where packets of the hop were captured.
-        departures: u32,
-    },
-    /// By what a pcapng file says of each packet, captured on the hop itself.
-    Direction,
-}
-
-impl Sides {
-    /// The side a packet was captured on; `None`: neither.
-    pub fn side(&self, packet: &Packet<'_>) -> Option<Side> {
-        let either = |arrivals: bool, departures: bool| match (arrivals, departures) {
-            (true, false) => Some(Side::Arrivals),
-            (false, true) => Some(Side::Departures),
-            _ => None,
-        };
-        match self {
-            Sides::Addresses(addresses) => {
-                let frame = ethernet(packet)?;
-                let own = |address| addresses.contains(&address);
-                either(own(frame.destination()), own(frame.source()))
-            }
-            Sides::Vlans { arrivals, departures } => {
-                let vid = ethernet(packet)?.vlan()?.vid;
-                either(vid == *arrivals, vid == *departures)
-            }
-            Sides::Interfaces { arrivals, departures } => {
-                either(packet.interface == *arrivals, packet.interface == *departures)
-            }
-            Sides::Direction => packet.direction.map(|direction| match direction {
-                Direction::Inbound => Side::Arrivals,
-                Direction::Outbound => Side::Departures,
-            }),
-        }
-    }
-}
-
-fn ethernet<'a>(packet: &Packet<'a>) -> Option<Frame<'a>> {
-    if packet.link != LinkType::ETHERNET {
-        return None;
-    }
-    Frame::parse(packet.octets).ok()
-}
-
-/// One capture that holds both sides of a hop, stamped by one clock.
-pub struct Mirror<R, F> {
-    recognition: Recognition,
-    sides: Sides,
-    reader: Reader<R>,
-    tally: Tally,
-    tag: F,
-}
-
-impl<R: Read, F> Mirror<R, F> {
-    /// The capture from its start.
-    pub fn new(reader: Reader<R>, sides: Sides, recognition: Recognition, tag: F) -> Self {
-        Mirror { recognition, sides, reader, tally: Tally::default(), tag }
-    }
-
-    /// Feeds at most `packets` packets; `false` when the capture has ended.
-    pub fn feed<T: Copy + Default>(
-        &mut self,
-        packets: u64,
-        matcher: &mut Matcher<T>,
-        events: &mut impl FnMut(Event<T>),
-    ) -> Result<bool, CaptureError>
-    where
-        F: Fn(&Packet<'_>) -> T,
-    {
-        for _ in 0..packets {
-            let Some(packet) = self.reader.next_packet()? else { return Ok(false) };
-            self.tally.packets += 1;
-            let Some(side) = self.sides.side(&packet) else {
-                self.tally.other += 1;
-                continue;
-            };
-            let Some(key) = self.tally.key(&self.recognition, &packet)? else { continue };
-            let passage = Passage { time_ns: packet.time_ns, tag: (self.tag)(&packet) };
-            match side {
-                Side::Arrivals => matcher.arrive(key, passage, events),
-                Side::Departures => matcher.depart(key, passage, events),
-            }
-        }
-        Ok(true)
-    }
-
-    /// What was read so far.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// The capture itself, for its position and whether it was cut off.
-    pub fn reader(&self) -> &Reader<R> {
-        &self.reader
     }
 }

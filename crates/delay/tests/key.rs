@@ -27,6 +27,7 @@ fn cut_key_of(
         number: 1,
         time_ns: 0,
         interface: 0,
+        interface_name: None,
         direction: None,
         link,
         wire_len: wire_len as u32,

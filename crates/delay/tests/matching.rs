@@ -258,3 +258,28 @@ proptest! {
         conserved(matcher.counts());
     }
 }
+
+#[test]
+fn time_passes_without_packets() {
+    let window = Window { longest_ns: 1_000, lead_ns: 100, ..Window::default() };
+    let mut matcher = Matcher::new(window);
+    let mut events = Vec::new();
+    let at = |time_ns| Passage { time_ns, tag: () };
+    matcher.arrive(1, at(0), &mut |event| events.push(event));
+    matcher.arrive(2, at(10), &mut |event| events.push(event));
+    matcher.depart(1, at(500), &mut |event| events.push(event));
+    for time_ns in [400, 601, 1_100] {
+        matcher.pass(time_ns, &mut |event| events.push(event));
+        assert_eq!(events, [], "{time_ns}");
+    }
+    matcher.pass(1_111, &mut |event| events.push(event));
+    let verdict = Verdict::Certain;
+    assert_eq!(
+        events,
+        [Event::Matched { arrival: at(0), departure: at(500), verdict }, Event::Lost(at(10))]
+    );
+    // It is no step back that somebody says what time it was.
+    matcher.pass(0, &mut |event| events.push(event));
+    matcher.finish(&mut |event| events.push(event));
+    assert_eq!((events.len(), matcher.counts().steps_back), (2, 0));
+}

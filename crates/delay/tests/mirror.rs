@@ -3,7 +3,7 @@
 use onbeat_delay::capture::{CaptureError, LinkType, Packet, Reader, Writer};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Window};
-use onbeat_delay::pairing::{Mirror, Pair, Side, Sides, median_difference_ns};
+use onbeat_delay::pairing::{InterfaceId, Mirror, Pair, Side, Sides, median_difference_ns};
 use onbeat_wire::MacAddress;
 
 const HOP: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xff]);
@@ -75,12 +75,14 @@ fn by_interface_and_by_direction() {
         number: 1,
         time_ns: 0,
         interface,
+        interface_name: ["eth0", "eth1"].get(interface as usize).copied(),
         direction,
         link: LinkType::ETHERNET,
         wire_len: octets.len() as u32,
         octets: &octets,
     };
-    let sides = Sides::Interfaces { arrivals: 1, departures: 0 };
+    let number = InterfaceId::Number;
+    let sides = Sides::Interfaces { arrivals: number(1), departures: number(0) };
     assert_eq!(sides.side(&packet(1, None)), Some(Side::Arrivals));
     assert_eq!(sides.side(&packet(0, None)), Some(Side::Departures));
     assert_eq!(sides.side(&packet(2, None)), None);
@@ -89,7 +91,15 @@ fn by_interface_and_by_direction() {
     assert_eq!(Sides::Direction.side(&packet(0, Some(Outbound))), Some(Side::Departures));
     assert_eq!(Sides::Direction.side(&packet(0, None)), None);
     // What is on both sides is on none.
-    let both = Sides::Interfaces { arrivals: 1, departures: 1 };
+    let name = |text: &str| -> InterfaceId { text.parse().unwrap() };
+    assert_eq!(name("7"), number(7));
+    let sides = Sides::Interfaces { arrivals: name("eth1"), departures: name("0") };
+    assert_eq!(sides.side(&packet(0, None)), Some(Side::Departures));
+    assert_eq!(sides.side(&packet(1, None)), Some(Side::Arrivals));
+    assert_eq!(sides.side(&packet(2, None)), None, "it has no name");
+    assert!("".parse::<InterfaceId>().is_err());
+
+    let both = Sides::Interfaces { arrivals: number(1), departures: name("eth1") };
     assert_eq!(both.side(&packet(1, None)), None);
 }
 

@@ -1,26 +1,32 @@
 //! `onbeat delay`
 
+mod calibrate;
 pub(super) mod captures;
+mod compare;
 mod crossed;
-mod csv;
 mod echo;
 mod hooks;
+mod method;
 mod mirrored;
 mod options;
 mod outcome;
 mod ping;
 mod place;
+mod samples;
 mod scope;
 mod sink;
 mod stages;
+mod taken;
 
 use crate::exit::Result;
+use method::Method;
 
 /// What packets wait in one hop, with an honest error and an upper bound
 ///
 /// From captures (match, mirror), where a packet that entered a hop is found again among those that left
 /// it; from the wire itself (scope); inside this host (hooks); by probes from end to end (ping, echo). What
-/// is said of delays carries the interval it lies in.
+/// is said of delays carries the interval it lies in. What taps, cables and capturing add is measured
+/// without the hop (calibrate) and taken off (--correct).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,6 +36,8 @@ Examples:
   onbeat delay hooks eth0 --out eth1 --for 10s
   onbeat delay echo --port 4862
   onbeat delay ping 192.0.2.1 --rate 1000 --for 30s
+  onbeat delay calibrate match in.pcap null.pcap --output null.json
+  onbeat delay compare router --html compare.html
 
 Exit code: 0 it is done, 1 the answer is bad (clocks or capture are at fault, probes were lost), 2 it \
 could not run.")]
@@ -46,6 +54,8 @@ enum Delay {
     Hooks(hooks::Hooks),
     Echo(echo::Echo),
     Ping(ping::Ping),
+    Calibrate(calibrate::Calibrate),
+    Compare(compare::Compare),
 }
 
 impl Arguments {
@@ -57,6 +67,8 @@ impl Arguments {
             Delay::Hooks(hop) => hop.execute(),
             Delay::Echo(reflector) => reflector.execute(),
             Delay::Ping(sender) => sender.execute(),
+            Delay::Calibrate(null_path) => null_path.execute(),
+            Delay::Compare(hops) => hops.execute(),
         }
     }
 }

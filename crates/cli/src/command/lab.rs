@@ -184,7 +184,7 @@ impl Run {
 }
 
 /// Nodes run what runs them.
-fn this_program() -> Result<PathBuf> {
+pub(super) fn this_program() -> Result<PathBuf> {
     std::env::current_exe()
         .map_err(|error| Failure::new(format!("this program's own path is not known: {error}")))
 }

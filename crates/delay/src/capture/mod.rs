@@ -74,6 +74,8 @@ pub struct Packet<'a> {
     pub time_ns: i64,
     /// The interface in a pcapng file, in order of the file; 0 in pcap.
     pub interface: u32,
+    /// What the file calls the interface, where it does: pcapng.
+    pub interface_name: Option<&'a str>,
     /// Which way it went, where the file says so.
     pub direction: Option<Direction>,
     /// What it begins with.
@@ -140,6 +142,7 @@ impl<R: Read> Reader<R> {
             number: self.packets,
             time_ns: record.time_ns,
             interface: record.interface,
+            interface_name: self.interface_name(record.interface),
             direction: record.direction,
             link: record.link,
             wire_len: record.wire_len,
@@ -168,7 +171,16 @@ impl<R: Read> Reader<R> {
 }
 
 impl<R> Reader<R> {
+    /// How many interfaces the section of a pcapng file has described so far; none of a pcap file.
+    pub fn interfaces(&self) -> u32 {
+        match &self.format {
+            Format::Pcap(_) => 0,
+            Format::Ng(decoder) => decoder.interfaces(),
+        }
+    }
+
     /// The name of a pcapng file's interface.
+    #[inline]
     pub fn interface_name(&self, interface: u32) -> Option<&str> {
         match &self.format {
             Format::Pcap(_) => None,

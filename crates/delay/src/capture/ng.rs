@@ -72,6 +72,11 @@ impl Decoder {
         self.without_time
     }
 
+    pub(super) fn interfaces(&self) -> u32 {
+        self.interfaces.len() as u32
+    }
+
+    #[inline]
     pub(super) fn interface_name(&self, interface: u32) -> Option<&str> {
         self.interfaces.get(interface as usize)?.name.as_deref()
     }

@@ -46,6 +46,7 @@ pub fn crossings(
                 number: 0,
                 time_ns: 0,
                 interface: 0,
+                interface_name: None,
                 direction: None,
                 link: LinkType::ETHERNET,
                 wire_len: octets.len() as u32,

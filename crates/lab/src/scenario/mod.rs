@@ -17,7 +17,7 @@ mod probe;
 mod restart;
 mod rtt;
 mod scale;
-mod single_hop;
+pub mod single_hop;
 mod stage;
 mod storm;
 mod two_paths;

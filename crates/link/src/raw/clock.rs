@@ -38,6 +38,12 @@ impl Clock {
         self.now_ns
     }
 
+    /// CLOCK_REALTIME less CLOCK_MONOTONIC, in nanoseconds: it changes where the time of day is set, and
+    /// never else.
+    pub(super) fn realtime_ahead_ns(&self) -> i64 {
+        self.realtime_ahead_ns
+    }
+
     /// When a frame came that has this stamp of CLOCK_MONOTONIC; now where it cannot be that.
     #[must_use]
     pub fn arrival(&self, stamp_ns: u64) -> u64 {

@@ -4,6 +4,7 @@
 //! | | in | out |
 //! |---|---|---|
 //! | packet sockets | [`PacketReceiver`]: a ring of copies | [`PacketSender`]: batches, around the qdisc |
+//! | | [`Tap`]: a ring of copies of what comes and leaves, with when, for those who only look | |
 //! | AF_XDP | [`XskReceiver`]: one queue of an interface | [`XskSender`] |
 //!
 //! Over AF_XDP all interfaces of a plane share one [`Umem`]: a frame that came in by one of them is
@@ -11,7 +12,9 @@
 //! octets; the kernel has the chunks that no frame stands for, but for those in the [`Pool`].
 
 mod clock;
+mod extent;
 mod packet;
+mod tap;
 mod umem;
 mod xsk;
 
@@ -19,6 +22,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 pub use clock::Clock;
 pub use packet::{Frames, PacketReceiver, PacketSender};
+pub use tap::{Tap, TapClock, TapOptions, Tapped, Wanted};
 pub use umem::{Frame, Pool, Umem};
 pub use xsk::{Closed, XskReceiver, XskSender, XskSocket};
 

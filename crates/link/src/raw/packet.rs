@@ -5,16 +5,13 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use libc::{TP_STATUS_COPY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID};
 use onbeat_netdev::{Handle, Namespace};
 
+use super::extent::{Extent, TAG};
 use super::{BATCH, Clock, HEADERS, make_room};
 use crate::Result;
 use crate::error::failed;
 use crate::packet::{Places, Socket};
-
-const TAG: usize = 4;
-const ADDRESSES: usize = 12;
 
 /// All frames that come in at an interface, as copies: the network stack gets them as well.
 #[derive(Debug)]
@@ -28,16 +25,6 @@ pub struct PacketReceiver {
     extents: Box<[Extent; BATCH]>,
     drops: u64,
     socket: Socket,
-}
-
-/// Where in its place a frame is.
-#[derive(Debug, Clone, Copy, Default)]
-struct Extent {
-    start: u32,
-    len: u32,
-    complete: bool,
-    /// When it came, in nanoseconds of CLOCK_REALTIME.
-    at_ns: u64,
 }
 
 impl PacketReceiver {
@@ -89,27 +76,7 @@ impl PacketReceiver {
 
     /// Where in its place a frame is, with its VLAN tag, which is put back to where it stood.
     fn look_at(&self, index: usize) -> Extent {
-        let header = self.places.header(index);
-        let has = |flag| header.tp_status & flag != 0;
-        let (start, len) = self.places.extent(&header, TAG);
-        let at_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
-        let complete = len == header.tp_len as usize && !has(TP_STATUS_COPY);
-        if !has(TP_STATUS_VLAN_VALID) || len < ADDRESSES {
-            return Extent { start: start as u32, len: len as u32, complete, at_ns };
-        }
-        let tpid = match has(TP_STATUS_VLAN_TPID_VALID) {
-            true => header.tp_vlan_tpid,
-            false => libc::ETH_P_8021Q as u16,
-        };
-        // SAFETY: the octets lie in the place, behind the header; the kernel does not touch them
-        // until the place is released, and nobody else refers to them before `frames` returns.
-        let octets = unsafe {
-            std::slice::from_raw_parts_mut(self.places.at(index).add(start - TAG), TAG + ADDRESSES)
-        };
-        octets.copy_within(TAG.., 0);
-        octets[ADDRESSES..ADDRESSES + 2].copy_from_slice(&tpid.to_be_bytes());
-        octets[ADDRESSES + 2..].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
-        Extent { start: (start - TAG) as u32, len: (len + TAG) as u32, complete, at_ns }
+        Extent::of(&self.places, index, &self.places.header(index))
     }
 
     /// Frames that the ring had no room for, since it was opened.

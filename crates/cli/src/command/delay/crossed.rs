@@ -9,7 +9,8 @@ use onbeat_delay::pairing::{Pair, PairingError, Side, median_difference_ns};
 use onbeat_report::{Cell, Counters, Progress, Run};
 
 use super::captures::{self, Capture};
-use super::options::Options;
+use super::method::{Measured, Method};
+use super::options::{Options, Show};
 use super::outcome::{self, Origin};
 use super::sink::Sink;
 use crate::exit::{Failure, Result};
@@ -34,7 +35,7 @@ pub(super) struct Match {
     departures: PathBuf,
     /// Each capture is stamped by a clock of its own: delays are told from the fastest packet on, with
     /// skew and steps of the clocks taken out
-    #[arg(long)]
+    #[arg(long, conflicts_with = "correct")]
     two_clocks: bool,
     #[command(flatten)]
     options: Options,
@@ -55,8 +56,14 @@ struct TwoClocks {
     notes: Vec<String>,
 }
 
-impl Match {
-    pub(super) fn execute(self) -> Result {
+impl Method for Match {
+    const NAME: &'static str = "match";
+
+    fn show(&self) -> &Show {
+        &self.options.show
+    }
+
+    fn measure(&self) -> Result<Measured> {
         let telling = self.options.check()?;
         let inputs = [&self.arrivals, &self.departures].map(|path| captures::is_input(path));
         if inputs == [true, true] {
@@ -69,8 +76,8 @@ impl Match {
                 "--two-clocks reads the captures more than once: give files instead of -",
             ));
         }
-        let run = Run::begin("delay-match");
-        let mut sink = Sink::new(self.options.show.csv.as_deref())?;
+        let run = Run::begin(Self::result());
+        let mut sink = Sink::new(&self.options.show.files)?;
         let mut progress = Progress::new(self.options.show.quiet);
         let (read, clocks) = if self.two_clocks {
             let (read, clocks) = self.by_two_clocks(&mut sink, &mut progress)?;
@@ -92,9 +99,17 @@ impl Match {
         outcome::count(&mut outcome, &read.counts, &self.options);
         outcome::fill(&mut outcome, &sink, origin, &telling);
         outcome.notes.extend(read.notes);
-        self.options.show.tell(outcome)
+        Ok(Measured { outcome, delays: sink.collected.delays })
     }
 
+    fn no_correction(&self) -> Option<&'static str> {
+        self.two_clocks.then_some(
+            "--two-clocks tells delays from the fastest packet on, and not how long that took",
+        )
+    }
+}
+
+impl Match {
     /// Once to see what the clocks do, and once to measure.
     fn by_two_clocks(&self, sink: &mut Sink, progress: &mut Progress) -> Result<(Read, TwoClocks)> {
         let [mut arrivals, mut departures] = self.open()?;

@@ -77,7 +77,7 @@ impl Hooks {
             left: Group::new("packets that left"),
             read: Group::new("packets that a process read"),
             fates: Fates::default(),
-            sink: Sink::new(self.show.csv.as_deref())?,
+            sink: Sink::new(&self.show.files)?,
         };
         let (counts, cost) = self.follow(&hop, &mut seen)?;
         seen.sink.finish()?;

@@ -1,13 +1,14 @@
 //! What all methods take.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use onbeat_delay::correction::Correction;
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::Window;
-use onbeat_report::{Figure, Outcome};
+use onbeat_report::Outcome;
 
+use super::samples::Files;
+use super::taken::Taken;
 use crate::args::duration;
 use crate::exit::{Failure, Result};
 use crate::output;
@@ -35,15 +36,14 @@ pub(super) struct Options {
 #[derive(Debug, clap::Args)]
 pub(super) struct Show {
     /// Take off the delay of the path without the hop: mean and deviation (17.468±0.412us, or +-), or
-    /// the result of a measurement of it (--json)
+    /// the file that onbeat delay calibrate wrote, or any result of a measurement of it (--json)
     #[arg(long, value_name = "DELAY|FILE")]
-    correct: Option<String>,
+    pub(super) correct: Option<String>,
     /// The probability with which the true value lies in an interval
     #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = confidence)]
     confidence: f64,
-    /// Write each delay to a file, too
-    #[arg(long, value_name = "FILE")]
-    pub(super) csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) files: Files,
     /// Print the result as JSON (docs/result.md)
     #[arg(long)]
     json: bool,
@@ -91,7 +91,7 @@ impl Show {
     /// How delays are to be told. What can be known to be wrong is, before any work is done.
     pub(super) fn check(&self) -> Result<Telling> {
         output::check_report(self.html.as_deref())?;
-        let correction = self.correct.as_deref().map(correction).transpose();
+        let correction = self.correct.as_deref().map(Taken::read).transpose();
         let correction = correction.map_err(|error| Failure::new(format!("--correct: {error}")))?;
         Ok(Telling { correction, confidence: self.confidence })
     }
@@ -104,47 +104,12 @@ impl Show {
 }
 
 /// How delays are told.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Telling {
     /// What is taken off.
-    pub(super) correction: Option<Correction>,
+    pub(super) correction: Option<Taken>,
     /// Of all intervals.
     pub(super) confidence: f64,
-}
-
-/// Figures of a result that make a correction of it.
-pub(super) const MEAN: &str = "mean delay";
-pub(super) const DEVIATION: &str = "standard deviation";
-pub(super) const COUNT: &str = "delays";
-
-fn correction(text: &str) -> std::result::Result<Correction, String> {
-    match text.parse::<Correction>() {
-        Ok(correction) => Ok(correction),
-        Err(_) if Path::new(text).is_file() => {
-            of_result(Path::new(text)).map_err(|error| format!("{text} {error}"))
-        }
-        Err(error) => Err(format!("{error}, or the result of `onbeat delay match --json`")),
-    }
-}
-
-/// The correction that the result of a measurement of the null path makes.
-fn of_result(path: &Path) -> std::result::Result<Correction, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
-    let result: Outcome = serde_json::from_str(&text)
-        .map_err(|error| format!("is no result of `onbeat delay match --json`: {error}"))?;
-    let value = |name| match result.figures.get(name) {
-        Some(Figure::Measurement(found)) => {
-            let value = found.value.as_f64();
-            (value.is_finite() && value >= 0.0).then_some(value)
-        }
-        _ => None,
-    };
-    let missing = |name| format!("has no figure {name:?}: it takes two delays or more");
-    Ok(Correction {
-        mean_ns: value(MEAN).ok_or_else(|| missing(MEAN))?,
-        standard_deviation_ns: value(DEVIATION).ok_or_else(|| missing(DEVIATION))?,
-        count: value(COUNT).map(|count| count as u64),
-    })
 }
 
 fn confidence(text: &str) -> std::result::Result<f64, String> {
@@ -155,32 +120,6 @@ fn confidence(text: &str) -> std::result::Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onbeat_report::{Measurement, Run};
-
-    #[test]
-    fn corrections_as_text_and_as_results() {
-        assert_eq!(correction("17.468+-0.412us").unwrap().mean_ns, 17_468.0);
-        assert!(correction("/no/such/file").unwrap_err().contains("--json"));
-
-        let directory = std::env::temp_dir().join(format!("onbeat-delay-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let path = directory.join("null.json");
-        let name = path.to_str().unwrap();
-        std::fs::write(&path, "{}").unwrap();
-        assert!(correction(name).unwrap_err().contains(" is no result"));
-
-        let mut result = Run::begin("delay-match").finish();
-        result.figure(MEAN, Measurement::new("ns", 2000.5));
-        std::fs::write(&path, serde_json::to_string(&result).unwrap()).unwrap();
-        assert!(correction(name).unwrap_err().contains(DEVIATION));
-        result.figure(DEVIATION, Measurement::new("ns", 100.0));
-        result.figure(COUNT, Measurement::new("", 50_u64));
-        std::fs::write(&path, serde_json::to_string(&result).unwrap()).unwrap();
-        let found = correction(name).unwrap();
-        assert_eq!((found.mean_ns, found.standard_deviation_ns), (2000.5, 100.0));
-        assert_eq!(found.count, Some(50));
-        std::fs::remove_dir_all(&directory).unwrap();
-    }
 
     #[test]
     fn a_confidence_is_a_share() {

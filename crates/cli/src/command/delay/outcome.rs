@@ -7,8 +7,9 @@ use onbeat_delay::stats::Distribution;
 use onbeat_delay::tail;
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, TimeSeries};
 
-use super::options::{COUNT, DEVIATION, MEAN, Options, Telling};
+use super::options::{Options, Telling};
 use super::sink::Sink;
+use super::taken::{COUNT, DEVIATION, MEAN};
 
 /// Percentiles that are told where there are delays enough to have one.
 const PERCENTILES: [(&str, f64); 6] = [
@@ -61,7 +62,8 @@ pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, telling: 
     outcome.figure("distribution", sink.curves());
     outcome.figure("percentiles", percentiles(delays, telling));
     if let Some(correction) = &telling.correction {
-        corrected_mean(outcome, correction, delays, telling.confidence);
+        corrected_mean(outcome, &correction.correction, delays, telling.confidence);
+        outcome.notes.extend(correction.note(&outcome.name));
     }
     variation(outcome, collected, telling.confidence);
     bounds(outcome, collected, telling.confidence);
@@ -128,7 +130,7 @@ fn percentiles(delays: &Distribution, telling: &Telling) -> Counters {
             known(delays.min_ns().map(|shortest_ns| found.value_ns - shortest_ns)),
         ];
         if let Some(correction) = &telling.correction {
-            let reading = correction.delay(found.value_ns as f64, telling.confidence);
+            let reading = correction.correction.delay(found.value_ns as f64, telling.confidence);
             row.push(reading.told().map_or(Number::MISSING, Number::from).into());
             row.push(reading.error_ns.into());
         }

@@ -11,6 +11,7 @@ use onbeat_probe::{PingConfig, ping};
 use onbeat_report::{Progress, Run};
 use onbeat_wire::stamp;
 
+use super::method::{Measured, Method};
 use super::options::Show;
 use super::place::Place;
 use crate::args::duration;
@@ -71,14 +72,20 @@ pub(super) struct Ping {
     show: Show,
 }
 
-impl Ping {
-    pub(super) fn execute(self) -> Result {
+impl Method for Ping {
+    const NAME: &'static str = "ping";
+
+    fn show(&self) -> &Show {
+        &self.show
+    }
+
+    fn measure(&self) -> Result<Measured> {
         let telling = self.show.check()?;
         let config = self.config()?;
-        let mut seen = Seen::new(self.one_clock, self.show.csv.as_deref())?;
+        let mut seen = Seen::new(self.one_clock, &self.show.files)?;
         let _place = self.place.enter()?;
         let _signals = interrupt::Guard::install();
-        let run = Run::begin("delay-ping");
+        let run = Run::begin(Self::result());
         let mut progress = Progress::new(self.show.quiet);
         let found = ping(&config, &|| interrupt::check().is_err(), &mut |sample, counts| {
             seen.take(sample);
@@ -88,10 +95,12 @@ impl Ping {
         })?;
         progress.clear();
         let mut outcome = run.finish();
-        seen.fill(&mut outcome, &config, &found, &telling)?;
-        self.show.tell(outcome)
+        let delays = seen.fill(&mut outcome, &config, &found, &telling)?;
+        Ok(Measured { outcome, delays })
     }
+}
 
+impl Ping {
     fn config(&self) -> Result<PingConfig> {
         let profile = rates(self.profile.as_deref(), self.rate, Some(self.length))?;
         let random = RandomState::new().build_hasher().finish() as u16;

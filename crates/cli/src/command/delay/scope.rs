@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use onbeat_delay::scope::{Channel, Decoded, Waveform, crossings, decode, read_csv};
 use onbeat_report::{Cell, Counters, Run};
 
-use super::options::Options;
+use super::method::{Measured, Method};
+use super::options::{Options, Show};
 use super::outcome::{self, Origin};
 use super::sink::Sink;
 use crate::exit::{Failure, Result};
@@ -34,10 +35,16 @@ pub(super) struct Scope {
     options: Options,
 }
 
-impl Scope {
-    pub(super) fn execute(self) -> Result {
+impl Method for Scope {
+    const NAME: &'static str = "scope";
+
+    fn show(&self) -> &Show {
+        &self.options.show
+    }
+
+    fn measure(&self) -> Result<Measured> {
         let telling = self.options.check()?;
-        let run = Run::begin("delay-scope");
+        let run = Run::begin(Self::result());
         let failed = |error: &dyn std::fmt::Display| {
             Failure::new(format!("{}: {error}", self.file.display()))
         };
@@ -54,7 +61,7 @@ impl Scope {
             self.options.longest_ns(),
         );
 
-        let mut sink = Sink::new(self.options.show.csv.as_deref())?;
+        let mut sink = Sink::new(&self.options.show.files)?;
         let mut table = Counters::new([("frame at", "µs"), ("delay", "ns"), ("verdict", "")]);
         for crossing in &found {
             let time_ns = (crossing.arrival_s * 1e9).round() as i64;
@@ -82,9 +89,11 @@ impl Scope {
             "a sample is {:.3} ns; delays one by one are to a fraction of it",
             waveform.interval_s * 1e9
         ));
-        self.options.show.tell(outcome)
+        Ok(Measured { outcome, delays: sink.collected.delays })
     }
+}
 
+impl Scope {
     /// In front of the hop, and behind it.
     fn channels<'a>(&self, waveform: &'a Waveform) -> Result<[&'a Channel; 2]> {
         let names = || {

@@ -1,30 +1,32 @@
 //! Where delays go as they are found: what is said of them, the curves, a file.
 
-use std::path::Path;
-
 use onbeat_delay::collected::Collected;
 use onbeat_delay::matching::{Event, Verdict};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Distribution, Recorder};
 
-use super::csv::{Csv, cell};
+use super::samples::{Column, Files, Samples, Value};
 use crate::exit::Result;
+
+/// What is written of each packet.
+const COLUMNS: &[Column] =
+    &[Column::number("arrival_ns"), Column::maybe_number("delay_ns"), Column::text("verdict")];
 
 /// Takes delays.
 pub(super) struct Sink {
     pub(super) collected: Collected,
     curves: Recorder,
     phases: [PhaseId; 2],
-    csv: Option<Csv>,
+    samples: Samples,
 }
 
 impl Sink {
-    pub(super) fn new(csv: Option<&Path>) -> Result<Self> {
+    pub(super) fn new(files: &Files) -> Result<Self> {
         let mut curves = Recorder::new();
         let phases = ["delay", "delay of packets that may be another's"];
         let phases = phases.map(|name| curves.phase(name));
-        let csv = csv.map(|path| Csv::create(path, "arrival_ns,delay_ns,verdict")).transpose()?;
-        Ok(Self { collected: Collected::new(), curves, phases, csv })
+        let samples = Samples::create(files, COLUMNS)?;
+        Ok(Self { collected: Collected::new(), curves, phases, samples })
     }
 
     /// What came of a packet, by one clock.
@@ -41,8 +43,9 @@ impl Sink {
 
     /// A packet that was matched; its delay where it is known.
     pub(super) fn record(&mut self, time_ns: i64, delay_ns: Option<i64>, verdict: Verdict) {
-        if let Some(csv) = &mut self.csv {
-            csv.row(format_args!("{time_ns},{},{}", cell(delay_ns), name(verdict)));
+        if self.samples.are_wanted() {
+            let verdict = Value::Text(name(verdict));
+            self.samples.row(&[time_ns.into(), Value::maybe(delay_ns), verdict]);
         }
         let Some(delay_ns) = delay_ns else { return self.collected.lose() };
         self.collected.record(time_ns, delay_ns, verdict);
@@ -56,9 +59,7 @@ impl Sink {
     pub(super) fn lose(&mut self, time_ns: i64) {
         self.collected.lose();
         self.curves.lose(self.phases[0], 1);
-        if let Some(csv) = &mut self.csv {
-            csv.row(format_args!("{time_ns},,lost"));
-        }
+        self.samples.row(&[time_ns.into(), Value::Nothing, Value::Text("lost")]);
     }
 
     /// The distributions of delays that are surely the packets' own, and of others where there are any.
@@ -68,9 +69,9 @@ impl Sink {
         figure
     }
 
-    /// Writes what of the file is not written yet.
+    /// Writes what of the files is not written yet.
     pub(super) fn finish(&mut self) -> Result<()> {
-        self.csv.as_mut().map_or(Ok(()), Csv::finish)
+        self.samples.finish()
     }
 }
 

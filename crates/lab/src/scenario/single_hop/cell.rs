@@ -10,7 +10,7 @@ use onbeat_probe::{EchoConfig, PingConfig, Reflector, ping};
 use onbeat_realtime::Profile;
 use onbeat_wire::stamp::{PACKET_LEN, PORT};
 
-use super::Place;
+use super::matrix::Place;
 use super::method::{Found, METHODS, Measuring};
 use super::rig::{Hop, Rig};
 use crate::load::{DutyLoad, DutyProfile, DutyReport, UdpReport, UdpSource, UdpTarget};
@@ -31,7 +31,8 @@ const KNOCKS: u32 = 5;
 
 /// What the hop has to do beside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Load {
+pub enum Load {
+    /// Nothing.
     Idle,
     /// A process that works as table 1 of the paper has it.
     Cpu,
@@ -40,11 +41,13 @@ pub(super) enum Load {
 }
 
 impl Load {
-    pub(super) const ALL: [Load; 5] =
+    /// Those of the paper's matrix.
+    pub const ALL: [Load; 5] =
         [Load::Idle, Load::Cpu, Load::Net(1_000), Load::Net(5_000), Load::Net(20_000)];
 
     /// As figures name it.
-    pub(super) fn name(self) -> String {
+    #[must_use]
+    pub fn name(self) -> String {
         match self {
             Load::Idle => "idle".into(),
             Load::Cpu => "CPU load".into(),

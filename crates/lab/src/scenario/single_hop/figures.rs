@@ -11,8 +11,10 @@ use crate::scenario::stage::Stage;
 /// Of percentiles' intervals, which are not shown here.
 const CONFIDENCE: f64 = 0.95;
 
+/// All that is said of the paper's matrix.
 pub(super) fn fill(stage: &mut Stage<'_>, cells: &[Cell], length: Length) {
-    checks(stage, cells);
+    let all: Vec<&Cell> = cells.iter().collect();
+    checks(&all).into_iter().for_each(|check| stage.check(check));
     for hop in Hop::ALL {
         let name = format!("single-hop delay, {}", hop.name());
         stage.figure(name, delays(cells.iter().filter(|cell| cell.hop == hop)));
@@ -32,37 +34,38 @@ pub(super) fn fill(stage: &mut Stage<'_>, cells: &[Cell], length: Length) {
          them",
     );
     stage.note(
-        "the probe's round trip has the way through hosts and hop in both directions, without the time in the \
-         reflector; where the hop itself reflects, the mirror has that time and the probe has not",
+        "the probe's delay in one way is by the one clock of both ends, and has the way through the hosts; where \
+         the hop itself reflects, it is there and back with the time in the reflector, as the mirror's. The round \
+         trip is without that time",
     );
 }
 
-fn checks(stage: &mut Stage<'_>, cells: &[Cell]) {
+/// What must hold of any measurement.
+pub(super) fn checks(cells: &[&Cell]) -> Vec<Check> {
     let sum = |of: &dyn Fn(&super::method::Found) -> u64| -> u64 {
         cells.iter().flat_map(|cell| cell.found.iter().flatten()).map(of).sum()
     };
     let negative = sum(&|found| found.delays.delays.negative());
-    stage.check(Check::eq("negative delays", negative, 0_u64, "packets"));
     let unmatched = sum(&|found| found.unmatched);
-    stage.check(Check::eq("left without having arrived", unmatched, 0_u64, "packets"));
     let idle = cells.iter().filter(|cell| cell.load == Load::Idle);
     let lost: u64 = idle.flat_map(|cell| cell.found.iter().flatten()).map(|found| found.lost).sum();
-    stage.check(Check::eq("lost by an idle hop", lost, 0_u64, "packets"));
     let unseen = cells.iter().flat_map(|cell| {
         let all =
             |found: &super::method::Found| found.delays.delays.count() + found.lost + found.untold;
         cell.found.iter().flatten().map(move |found| cell.sent.abs_diff(all(found)))
     });
     let unseen: u64 = unseen.sum();
-    stage.check(Check::eq(
-        "neither measured nor lost, by a method that tells of each",
-        unseen,
-        0_u64,
-        "packets",
-    ));
+    [
+        ("negative delays", negative),
+        ("left without having arrived", unmatched),
+        ("lost by an idle hop", lost),
+        ("neither measured nor lost, by a method that tells of each", unseen),
+    ]
+    .map(|(name, number)| Check::eq(name, number, 0_u64, "packets"))
+    .into()
 }
 
-fn value(number: Option<f64>) -> TableCell {
+pub(super) fn value(number: Option<f64>) -> TableCell {
     number.map_or(Number::MISSING, Number::from).into()
 }
 
@@ -70,7 +73,8 @@ fn percentile(delays: &Distribution, share: f64) -> TableCell {
     value(delays.percentile(share, CONFIDENCE).map(|found| found.value_ns as f64))
 }
 
-fn delays<'a>(cells: impl Iterator<Item = &'a Cell>) -> Counters {
+/// What each method measured, under each load.
+pub(super) fn delays<'a>(cells: impl Iterator<Item = &'a Cell>) -> Counters {
     let mut table = Counters::new([
         ("CPUs", ""),
         ("load", ""),
@@ -150,7 +154,8 @@ fn comparison(cells: &[Cell]) -> Counters {
     table
 }
 
-fn loads(cells: &[Cell]) -> Counters {
+/// What became of the loads.
+pub(super) fn loads(cells: &[Cell]) -> Counters {
     let mut table = Counters::new([
         ("hop", ""),
         ("CPUs", ""),

@@ -6,13 +6,12 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use onbeat_delay::collected::Collected;
 use onbeat_delay::matching::Verdict;
 use onbeat_delay::probe::Sample;
-use onbeat_hooks::{Device, Fate, Filter, Hop as Followed, Packet, Tracer};
+use onbeat_hooks::{Device, Fate, Filter, Hop as Followed, Packet, Stage, Tracer};
 use onbeat_wire::stamp::PORT;
 
-use super::method::{Found, Measuring, Method};
+use super::method::{Each, Found, Measuring, Method};
 use super::rig::{Hop, Rig};
 use crate::{Error, Result};
 
@@ -28,7 +27,7 @@ impl Method for Hooks {
     }
 
     fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>> {
-        if rig.hop == Hop::Relay {
+        if matches!(rig.hop, Hop::Relay | Hop::Nothing) {
             // XDP sends packets on before there is one for the kernel's hooks to see.
             return Ok(None);
         }
@@ -97,22 +96,25 @@ impl Measuring for Following {
     fn end(mut self: Box<Self>, traffic: &[Sample]) -> Result<Found> {
         let mut packets = Following::end(&mut self)?;
         packets.sort_unstable_by_key(|packet| packet.begin_ns);
-        let mut found = Found { delays: Collected::new(), lost: 0, unmatched: 0, untold: 0 };
+        let mut found = Found::new();
+        let mut driver_ns = 0_u64;
         for packet in packets {
             match packet.fate {
-                Fate::Forwarded | Fate::Answered | Fate::AnsweredByKernel => found.delays.record(
-                    packet.begin_ns as i64,
-                    packet.total_ns.into(),
-                    Verdict::Certain,
-                ),
-                Fate::Dropped(_) => {
-                    found.delays.lose();
-                    found.lost += 1;
+                Fate::Forwarded | Fate::Answered | Fate::AnsweredByKernel => {
+                    let (time_ns, delay_ns) = (packet.begin_ns as i64, packet.total_ns.into());
+                    found.delays.record(time_ns, delay_ns, Verdict::Certain);
+                    found.each.push(Each { time_ns, delay_ns, depth: Some(packet.depth) });
+                    let driver = Stage::ALL.iter().position(|stage| *stage == Stage::Driver);
+                    let driver = driver.and_then(|at| packet.stages_ns[at]);
+                    driver_ns += u64::from(driver.unwrap_or(0));
                 }
+                Fate::Dropped(_) => found.lose(),
                 // Its answer is told, too.
                 Fate::Delivered => {}
             }
         }
+        // It left when the driver was somewhere in its work.
+        found.too_long_ns = driver_ns as f64 / found.each.len().max(1) as f64;
         if self.by_process {
             let told = found.delays.delays.count() + found.lost;
             found.untold = (traffic.len() as u64).saturating_sub(told);

@@ -6,7 +6,7 @@ use onbeat_delay::probe::Sample;
 
 use super::hooks::Hooks;
 use super::mirror::Mirror;
-use super::rig::Rig;
+use super::rig::{Hop, Rig};
 use crate::Result;
 
 /// A way to measure, beside others at the same time and of the same packets.
@@ -29,6 +29,10 @@ pub(super) trait Measuring {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) delays: Collected,
+    /// The delays one by one, in order of time.
+    pub(super) each: Vec<Each>,
+    /// What a delay is measured too long by, at most, as the method itself knows, in nanoseconds.
+    pub(super) too_long_ns: f64,
     /// Packets that did not leave.
     pub(super) lost: u64,
     /// Packets that left without having arrived.
@@ -37,34 +41,94 @@ pub(super) struct Found {
     pub(super) untold: u64,
 }
 
-/// All methods, in the order in which figures show them. The first is what others are compared with.
-pub(super) const METHODS: [&dyn Method; 3] = [&Mirror, &Hooks, &Probe];
+/// A delay, and what was seen beside.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Each {
+    /// When the packet arrived, in nanoseconds of the method's clock.
+    pub(super) time_ns: i64,
+    pub(super) delay_ns: i64,
+    /// Packets before it in the hop, where that is seen.
+    pub(super) depth: Option<u32>,
+}
 
-/// End to end: the round trip as the sender sees it, without the time in the reflector.
-struct Probe;
-
-impl Method for Probe {
-    fn name(&self) -> &'static str {
-        "probe, round trip"
+impl Found {
+    /// Nothing yet.
+    pub(super) fn new() -> Self {
+        Self {
+            delays: Collected::new(),
+            each: Vec::new(),
+            too_long_ns: 0.0,
+            lost: 0,
+            unmatched: 0,
+            untold: 0,
+        }
     }
 
-    fn begin(&self, _: &Rig) -> Result<Option<Box<dyn Measuring>>> {
-        Ok(Some(Box::new(Probing)))
+    pub(super) fn record(&mut self, time_ns: i64, delay_ns: i64, verdict: Verdict) {
+        self.delays.record(time_ns, delay_ns, verdict);
+        if verdict != Verdict::Ambiguous {
+            self.each.push(Each { time_ns, delay_ns, depth: None });
+        }
+    }
+
+    pub(super) fn lose(&mut self) {
+        self.delays.lose();
+        self.lost += 1;
     }
 }
 
-struct Probing;
+/// All methods, in the order in which figures show them. The first is what others are compared with.
+pub(super) const METHODS: [&dyn Method; 4] = [&Mirror, &Hooks, &ONE_WAY, &ROUND_TRIP];
+
+/// Places of methods in [`METHODS`].
+pub(super) const MIRROR: usize = 0;
+pub(super) const HOOKS: usize = 1;
+pub(super) const PROBE_ONE_WAY: usize = 2;
+pub(super) const PROBE_ROUND_TRIP: usize = 3;
+
+/// End to end, as the sender sees it.
+struct Probe {
+    name: &'static str,
+    /// Of a probe through this hop.
+    delay_ns: fn(Hop, &Sample) -> Option<i64>,
+}
+
+/// The way that others measure, too: there, by the one clock of both ends; where the hop is what answers,
+/// there and back with the time that the answer takes.
+const ONE_WAY: Probe = Probe {
+    name: "probe, one way",
+    delay_ns: |hop, sample| match hop {
+        Hop::Reflector => sample.answer.map(|answer| answer.received_ns - sample.sent_ns),
+        _ => sample.there_ns(),
+    },
+};
+
+/// The round trip, without the time in the reflector.
+const ROUND_TRIP: Probe =
+    Probe { name: "probe, round trip", delay_ns: |_, sample| sample.round_trip_ns() };
+
+impl Method for Probe {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>> {
+        Ok(Some(Box::new(Probing { hop: rig.hop, delay_ns: self.delay_ns })))
+    }
+}
+
+struct Probing {
+    hop: Hop,
+    delay_ns: fn(Hop, &Sample) -> Option<i64>,
+}
 
 impl Measuring for Probing {
     fn end(self: Box<Self>, traffic: &[Sample]) -> Result<Found> {
-        let mut found = Found { delays: Collected::new(), lost: 0, unmatched: 0, untold: 0 };
+        let mut found = Found::new();
         for sample in traffic {
-            match sample.round_trip_ns() {
-                Some(delay_ns) => found.delays.record(sample.sent_ns, delay_ns, Verdict::Certain),
-                None => {
-                    found.delays.lose();
-                    found.lost += 1;
-                }
+            match (self.delay_ns)(self.hop, sample) {
+                Some(delay_ns) => found.record(sample.sent_ns, delay_ns, Verdict::Certain),
+                None => found.lose(),
             }
         }
         Ok(found)

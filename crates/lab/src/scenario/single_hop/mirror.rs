@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use onbeat_delay::capture::{LinkType, Packet};
-use onbeat_delay::collected::Collected;
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Passage, Window};
 use onbeat_delay::pairing::Side;
@@ -64,16 +63,13 @@ impl Measuring for Mirroring {
             return Err(Error::Invalid("the time of day was set while it was captured".into()));
         }
         seen.sort_by_key(|one| (one.time_ns, one.side == Side::Departures));
-        let mut found = Found { delays: Collected::new(), lost: 0, unmatched: 0, untold: 0 };
+        let mut found = Found::new();
         let mut take = |event: Event<()>| match event {
             Event::Matched { arrival, departure, verdict } => {
                 let delay_ns = departure.time_ns - arrival.time_ns;
-                found.delays.record(arrival.time_ns, delay_ns, verdict);
+                found.record(arrival.time_ns, delay_ns, verdict);
             }
-            Event::Lost(_) => {
-                found.delays.lose();
-                found.lost += 1;
-            }
+            Event::Lost(_) => found.lose(),
             Event::Unmatched(_) | Event::Duplicate(_) => found.unmatched += 1,
         };
         let mut matcher = Matcher::new(Window { longest_ns: i64::MAX / 4, ..Window::default() });
@@ -185,6 +181,7 @@ fn take(taken: &mut Taken, frame: &Received<'_>, hop: Hop, at_sender: bool) {
         number: 1,
         time_ns,
         interface: 0,
+        interface_name: None,
         direction: None,
         link: LinkType::ETHERNET,
         wire_len: frame.octets.len() as u32,

@@ -3,14 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
-use onbeat_netdev::Handle;
+use onbeat_netdev::{Ethtool, Handle};
 use onbeat_realtime::CpuSet;
 
 use crate::{Error, Result, Topology, World, cpus};
 
 /// What the hop does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hop {
+pub enum Hop {
     /// The kernel routes.
     Router,
     /// The kernel bridges.
@@ -19,18 +19,23 @@ pub(super) enum Hop {
     Relay,
     /// A process answers.
     Reflector,
+    /// There is none: sender and receiver are on one link. What methods see of it is not the hop's.
+    Nothing,
 }
 
 impl Hop {
-    pub(super) const ALL: [Hop; 4] = [Hop::Router, Hop::Bridge, Hop::Relay, Hop::Reflector];
+    /// Those that a packet waits in.
+    pub const ALL: [Hop; 4] = [Hop::Router, Hop::Bridge, Hop::Relay, Hop::Reflector];
 
     /// As figures name it.
-    pub(super) fn name(self) -> &'static str {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Hop::Router => "router",
             Hop::Bridge => "bridge",
             Hop::Relay => "FRER relay",
             Hop::Reflector => "reflector",
+            Hop::Nothing => "no hop",
         }
     }
 
@@ -47,8 +52,12 @@ impl Hop {
             network.host("hop", 1, 0);
         }
         network.host("receiver", 2, 0);
-        network.link("in", "sender:eth0", "hop:eth0");
-        network.link("out", "hop:eth1", "receiver:eth0");
+        if self == Hop::Nothing {
+            network.link("in", "sender:eth0", "receiver:eth0");
+        } else {
+            network.link("in", "sender:eth0", "hop:eth0");
+            network.link("out", "hop:eth1", "receiver:eth0");
+        }
         network.link("load", "sender:eth1", "hop:eth2");
         network
     }
@@ -74,17 +83,35 @@ pub(super) struct Rig {
 impl Rig {
     pub(super) fn build(hop: Hop, program: &Path) -> Result<Self> {
         let mut world = World::build(&hop.network())?;
-        let behind = if hop.is_bridged() { IN } else { OUT };
+        let routes = !hop.is_bridged() && hop != Hop::Nothing;
+        let behind = if routes { OUT } else { IN };
         let addresses = [
             ("sender", "eth0", IN, 1),
             ("sender", "eth1", LOAD, 1),
             ("hop", "eth2", LOAD, 2),
             ("receiver", "eth0", behind, 3),
         ];
+        if hop != Hop::Relay {
+            // Where its end polls, as XDP needs it to, a veth's packets wait for another CPU (RPS) before the
+            // stack begins with them, which the hooks see of a queue's packets alone.
+            for (station, interfaces) in [
+                ("sender", &["eth0", "eth1"][..]),
+                ("hop", &["eth0", "eth1", "eth2"]),
+                ("receiver", &["eth0"]),
+            ] {
+                let there = world.handle(station)?;
+                let ethtool = Ethtool::in_namespace(there.namespace())?;
+                for interface in interfaces {
+                    if there.link(interface).is_ok() {
+                        ethtool.set_features(interface, &[("gro", false)])?;
+                    }
+                }
+            }
+        }
         for (station, interface, net, host) in addresses {
             world.handle(station)?.add_address(interface, address(net, host), 24)?;
         }
-        if !hop.is_bridged() {
+        if routes {
             let between = world.handle("hop")?;
             between.add_address("eth0", address(IN, 2), 24)?;
             between.add_address("eth1", address(OUT, 2), 24)?;
@@ -113,13 +140,15 @@ impl Rig {
         match self.hop {
             Hop::Reflector => ("hop", address(IN, 2)),
             Hop::Router => ("receiver", address(OUT, 3)),
-            Hop::Bridge | Hop::Relay => ("receiver", address(IN, 3)),
+            Hop::Bridge | Hop::Relay | Hop::Nothing => ("receiver", address(IN, 3)),
         }
     }
 
     /// Has the hop receive packets on these CPUs.
     pub(super) fn steer(&self, cpus: &CpuSet) -> Result<()> {
-        cpus::steer(self.world.namespace("hop")?, &["eth0", "eth1", "eth2"], cpus)
+        let all = ["eth0", "eth1", "eth2"];
+        let there = if self.hop == Hop::Nothing { &all[2..] } else { &all[..] };
+        cpus::steer(self.world.namespace("hop")?, there, cpus)
     }
 }
 

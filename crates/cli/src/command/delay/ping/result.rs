@@ -1,7 +1,5 @@
 //! What probes told, as a result.
 
-use std::path::Path;
-
 use onbeat_delay::matching::Verdict;
 use onbeat_delay::probe::{OneWay, Sample};
 use onbeat_delay::stats::Distribution;
@@ -9,9 +7,9 @@ use onbeat_probe::{PingConfig, PingReport};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, Recorder};
 
-use super::super::csv::{Csv, cell};
 use super::super::options::Telling;
 use super::super::outcome::{self, Origin};
+use super::super::samples::{Column, Files, Samples, Value};
 use super::super::sink::Sink;
 use crate::exit::Result;
 
@@ -24,10 +22,21 @@ const REFLECTOR: usize = 2;
 const THERE: usize = 3;
 const BACK: usize = 4;
 
+/// What is written of each probe.
+const COLUMNS: &[Column] = &[
+    Column::number("sequence"),
+    Column::number("intended_ns"),
+    Column::number("sent_ns"),
+    Column::maybe_number("reflector_received_ns"),
+    Column::maybe_number("reflector_sent_ns"),
+    Column::maybe_number("received_ns"),
+    Column::maybe_number("ttl"),
+];
+
 /// Takes samples.
 pub(super) struct Seen {
     round_trips: Sink,
-    csv: Option<Csv>,
+    samples: Samples,
     ways: [Distribution; WAYS.len()],
     curves: Recorder,
     phases: [PhaseId; WAYS.len()],
@@ -38,13 +47,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn new(one_clock: bool, csv: Option<&Path>) -> Result<Self> {
-        let headings =
-            "sequence,intended_ns,sent_ns,reflector_received_ns,reflector_sent_ns,received_ns,ttl";
+    pub(super) fn new(one_clock: bool, files: &Files) -> Result<Self> {
         let mut curves = Recorder::new();
         Ok(Self {
-            round_trips: Sink::new(None)?,
-            csv: csv.map(|path| Csv::create(path, headings)).transpose()?,
+            round_trips: Sink::new(&Files::default())?,
+            samples: Samples::create(files, COLUMNS)?,
             ways: std::array::from_fn(|_| Distribution::new()),
             phases: WAYS.map(|name| curves.phase(name)),
             curves,
@@ -54,16 +61,16 @@ impl Seen {
     }
 
     pub(super) fn take(&mut self, sample: &Sample) {
-        if let Some(csv) = &mut self.csv {
-            let Sample { sequence, intended_ns, sent_ns, answer } = sample;
-            csv.row(format_args!(
-                "{sequence},{intended_ns},{sent_ns},{},{},{},{}",
-                cell(answer.map(|answer| answer.reflector_received_ns)),
-                cell(answer.map(|answer| answer.reflector_sent_ns)),
-                cell(answer.map(|answer| answer.received_ns)),
-                cell(answer.map(|answer| answer.ttl)),
-            ));
-        }
+        let Sample { sequence, intended_ns, sent_ns, answer } = *sample;
+        self.samples.row(&[
+            sequence.into(),
+            intended_ns.into(),
+            sent_ns.into(),
+            Value::maybe(answer.map(|answer| answer.reflector_received_ns)),
+            Value::maybe(answer.map(|answer| answer.reflector_sent_ns)),
+            Value::maybe(answer.map(|answer| answer.received_ns)),
+            Value::maybe(answer.map(|answer| answer.ttl)),
+        ]);
         let times = (sample.answer, sample.round_trip_ns(), sample.intended_round_trip_ns());
         let (Some(answer), Some(round_trip_ns), Some(intended_ns)) = times else {
             return self.round_trips.lose(sample.sent_ns);
@@ -93,17 +100,15 @@ impl Seen {
         }
     }
 
-    /// All that is said of a session.
+    /// All that is said of a session; its round trips.
     pub(super) fn fill(
         mut self,
         outcome: &mut Outcome,
         config: &PingConfig,
         found: &PingReport,
         telling: &Telling,
-    ) -> Result<()> {
-        if let Some(csv) = &mut self.csv {
-            csv.finish()?;
-        }
+    ) -> Result<Distribution> {
+        self.samples.finish()?;
         outcome.check(Check::eq("probes lost", found.counts.lost, 0_u64, ""));
         outcome.check(Check::eq("probes whose times cannot be", self.impossible, 0_u64, ""));
         if self.impossible > 0 {
@@ -131,7 +136,7 @@ impl Seen {
         outcome.figure("distribution of ways", curves);
         outcome::fill(outcome, &self.round_trips, Origin::Arrival, telling);
         notes(outcome, config, found);
-        Ok(())
+        Ok(self.round_trips.collected.delays)
     }
 
     /// Makes one clock of two; what delays there and back may be off by, where there are any.
@@ -175,7 +180,7 @@ impl Seen {
         if compared.left_out > 0 {
             let number = compared.left_out;
             outcome.note(format!(
-                "delays there and back are those of the first probes, without {number} later ones; --csv \
+                "delays there and back are those of the first probes, without {number} later ones; --csv or --parquet \
                  has the times of all"
             ));
         }

@@ -1,0 +1,181 @@
+//! Packets of both directions as they pass an interface.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use onbeat_delay::capture::{LinkType, Packet};
+use onbeat_delay::matching::{Event, Matcher};
+use onbeat_delay::pairing::{Sides, Sorter};
+use onbeat_lab::{clock, interrupt};
+use onbeat_link::raw::{Tap, TapClock, TapOptions, Tapped, Wanted};
+use onbeat_netdev::{Handle, Namespace};
+use onbeat_report::Progress;
+
+use super::{Mirror, Seen};
+use crate::args::duration;
+use crate::command::delay::captures;
+use crate::command::delay::sink::Sink;
+use crate::exit::{Failure, Result};
+
+/// How long a wait for packets takes at most: as soon is Ctrl-C noticed.
+const LOOK_NS: u64 = 50_000_000;
+/// Batches that are taken between two looks at the time: all that the largest ring holds.
+const BATCHES: usize = 512;
+
+/// How an interface is watched.
+#[derive(Debug, clap::Args)]
+pub(super) struct Live {
+    /// Watch an interface for this time; until Ctrl-C, without
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    length: Option<Duration>,
+    /// Watch an interface until so many packets are matched
+    #[arg(long, value_name = "NUMBER")]
+    count: Option<NonZeroU64>,
+    /// Who stamps what passes an interface: the NIC where it can stamp every packet and else the kernel,
+    /// the NIC, or the kernel
+    #[arg(long, value_name = "WHO", value_enum)]
+    stamps: Option<Stamps>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Stamps {
+    Best,
+    Nic,
+    Kernel,
+}
+
+/// What came of packets, and what of them was no use.
+#[derive(Default)]
+struct Lost {
+    without_time: u64,
+    downs: u64,
+}
+
+impl Live {
+    pub(super) fn refuse_for_a_file(&self) -> Result<()> {
+        let option = match self {
+            Live { length: Some(_), .. } => "--for",
+            Live { count: Some(_), .. } => "--count",
+            Live { stamps: Some(_), .. } => "--stamps",
+            _ => return Ok(()),
+        };
+        Err(Failure::new(format!("{option} is for an interface; a capture is read to its end")))
+    }
+
+    /// Matches what passes, until it is to end.
+    pub(super) fn watch(
+        &self,
+        mirror: &Mirror,
+        sides: Sides,
+        mut matcher: Matcher<()>,
+        sink: &mut Sink,
+        progress: &mut Progress,
+    ) -> Result<Seen> {
+        let name = mirror.source.to_string_lossy();
+        if matches!(sides, Sides::Interfaces { .. }) {
+            return Err(Failure::new(format!(
+                "--interface is for pcapng files, and {name} is none: tell the sides by --mac, --vlan or \
+                 --direction"
+            )));
+        }
+        let mut tap = self.open(&name, &sides)?;
+        // A tunnel has no address, and packets without a header of Ethernet.
+        let has_address = Handle::in_namespace(&Namespace::current()?)?.link(&name)?.mac.is_some();
+        let link = if has_address { LinkType::ETHERNET } else { LinkType::RAW_IP };
+        let _signals = interrupt::Guard::install();
+        let recognition = mirror.options.recognition();
+        let disorder_ns = mirror.options.window().disorder_ns;
+        let mut sorter = Sorter::new(sides, recognition);
+        let mut lost = Lost::default();
+        let mut take = |event: Event<()>| sink.take(&event);
+        let end_ns = self.length.map_or(u64::MAX, |length| {
+            clock::now_ns().saturating_add(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
+        });
+        loop {
+            let last = interrupt::check().is_err() || clock::now_ns() >= end_ns;
+            let wait_ns = LOOK_NS.min(end_ns.saturating_sub(clock::now_ns()));
+            if !last && !tap.wait(wait_ns)? {
+                lost.downs += 1;
+            }
+            // Packets from before this were in the ring when it was emptied, but for the kernel's disorder.
+            let now_ns = clock::now_ns() as i64;
+            let mut unreadable = None;
+            let emptied = (0..BATCHES).any(|_| {
+                0 == tap.take(|frame| {
+                    let number = sorter.tally().packets + 1;
+                    let Some(packet) = packet(&frame, number, link) else {
+                        lost.without_time += 1;
+                        return;
+                    };
+                    let taken = sorter.take(&packet, (), &mut matcher, &mut take);
+                    unreadable = unreadable.take().or(taken.err());
+                })
+            });
+            if let Some(error) = unreadable {
+                return Err(captures::failure(&mirror.source, error));
+            }
+            if emptied && tap.clock() == TapClock::Monotonic {
+                matcher.pass(now_ns.saturating_sub(disorder_ns), &mut take);
+            }
+            let (packets, matched) = (sorter.tally().packets, matcher.counts().matched());
+            progress
+                .update(|| format!("{name}: {packets} packets, {matched} matched; Ctrl-C ends it"));
+            if last || self.count.is_some_and(|count| matched >= count.get()) {
+                break;
+            }
+        }
+        matcher.finish(&mut take);
+        let tally = *sorter.tally();
+        let mut notes = notes(&name, &mut tap, &lost)?;
+        notes.extend(captures::notes(&name, &tally, false, lost.without_time, &recognition));
+        Ok(Seen { tally, matcher, notes })
+    }
+
+    fn open(&self, name: &str, sides: &Sides) -> Result<Tap> {
+        let stamps = match self.stamps {
+            None | Some(Stamps::Best) => Wanted::Best,
+            Some(Stamps::Nic) => Wanted::Nic,
+            Some(Stamps::Kernel) => Wanted::Kernel,
+        };
+        let options = TapOptions { outgoing: *sides == Sides::Direction, stamps };
+        Tap::open(&Namespace::current()?, name, options)
+            .map_err(|error| Failure::new(format!("{name}: there is no such file, and {error}")))
+    }
+}
+
+/// A frame as captures have it; `None`: nobody knows when it passed.
+fn packet<'a>(frame: &Tapped<'a>, number: u64, link: LinkType) -> Option<Packet<'a>> {
+    use onbeat_delay::capture::Direction::{Inbound, Outbound};
+    Some(Packet {
+        number,
+        time_ns: i64::try_from(frame.time_ns?).ok()?,
+        interface: 0,
+        interface_name: None,
+        direction: Some(if frame.outgoing { Outbound } else { Inbound }),
+        link,
+        wire_len: u32::try_from(frame.wire_len).unwrap_or(u32::MAX),
+        octets: frame.octets,
+    })
+}
+
+fn notes(name: &str, tap: &mut Tap, lost: &Lost) -> Result<Vec<String>> {
+    let mut notes = vec![format!("{name}: stamped by {}", tap.clock())];
+    if let Some(reason) = tap.why_not_the_nic() {
+        notes.push(format!("not by the NIC: {reason}"));
+    }
+    let drops = tap.drops()?;
+    notes.push(match drops {
+        0 => "every packet found room in the ring".to_owned(),
+        _ => format!(
+            "{drops} packets found no room in the ring, and may count as lost or as never having arrived: \
+             this host was too slow to take them"
+        ),
+    });
+    if tap.steps() > 0 {
+        notes.push(format!("the time of day was set {} times meanwhile", tap.steps()));
+    }
+    if lost.downs > 0 {
+        notes.push(format!("{name} went down {} times meanwhile", lost.downs));
+    }
+    Ok(notes)
+}

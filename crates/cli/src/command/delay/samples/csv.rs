@@ -1,0 +1,55 @@
+//! Lines with commas.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::{Column, Value};
+use crate::exit::{Failure, Result};
+
+/// A file of lines with commas.
+pub(super) struct Csv {
+    path: PathBuf,
+    file: BufWriter<File>,
+    failed: Option<io::Error>,
+}
+
+impl Csv {
+    /// Creates the file, with a line of headings.
+    pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
+        let failed = |error| cannot_write(path, &error);
+        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+        let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+        writeln!(file, "{}", names.join(",")).map_err(failed)?;
+        Ok(Self { path: path.into(), file, failed: None })
+    }
+
+    pub(super) fn row(&mut self, values: &[Value]) {
+        if self.failed.is_none() {
+            self.failed = write(&mut self.file, values).err();
+        }
+    }
+
+    pub(super) fn finish(&mut self) -> Result<()> {
+        let ended = self.failed.take().map_or_else(|| self.file.flush(), Err);
+        ended.map_err(|error| cannot_write(&self.path, &error))
+    }
+}
+
+fn write(file: &mut impl Write, values: &[Value]) -> io::Result<()> {
+    for (at, value) in values.iter().enumerate() {
+        if at > 0 {
+            file.write_all(b",")?;
+        }
+        match value {
+            Value::Number(number) => write!(file, "{number}")?,
+            Value::Text(text) => file.write_all(text.as_bytes())?,
+            Value::Nothing => {}
+        }
+    }
+    file.write_all(b"\n")
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("--csv: {} cannot be written: {error}", path.display()))
+}

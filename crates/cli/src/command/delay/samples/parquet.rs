@@ -1,0 +1,259 @@
+//! Apache Parquet, for files that outgrow this machine: columns with types, in groups of rows that other
+//! programs read in parallel and skip by their statistics.
+//!
+//! Numbers are written as what they differ from the one before (DELTA_BINARY_PACKED), words by a dictionary:
+//! a sample takes a few octets, and no compressor is needed to make it so.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{ConvertedType, Encoding, Repetition, Type as PhysicalType};
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::errors::Result as Written;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{ColumnPath, Type};
+
+use super::{Column, Kind, Value};
+use crate::exit::{Failure, Result};
+
+/// Rows that are gathered before they are written: the memory that it takes, and DuckDB's own measure.
+const GROUP: usize = 122_880;
+/// Words turned into what the library takes at a time.
+const WORDS: usize = 4096;
+
+/// Whether there is a value in a row, as Parquet counts it (its definition level).
+const THERE: i16 = 1;
+const MISSING: i16 = 0;
+
+/// A file of columns.
+pub(super) struct Parquet {
+    path: PathBuf,
+    writer: SerializedFileWriter<File>,
+    columns: Vec<Gathered>,
+    rows: usize,
+    group: usize,
+    failed: Option<parquet::errors::ParquetError>,
+}
+
+/// The rows of a column that are not written yet.
+enum Gathered {
+    Numbers(Vec<i64>),
+    MaybeNumbers { values: Vec<i64>, levels: Vec<i16> },
+    Texts(Vec<&'static str>),
+}
+
+impl Parquet {
+    /// Creates the file. Before [`Parquet::finish`] it has no footer, and no program takes it for whole.
+    pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
+        Self::with_groups_of(GROUP, path, columns)
+    }
+
+    fn with_groups_of(group: usize, path: &Path, columns: &[Column]) -> Result<Self> {
+        let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
+        let failed = |error: parquet::errors::ParquetError| cannot_write(path, &error);
+        let writer = SerializedFileWriter::new(
+            file,
+            Arc::new(schema(columns).map_err(failed)?),
+            Arc::new(properties(columns)),
+        );
+        Ok(Self {
+            path: path.into(),
+            writer: writer.map_err(failed)?,
+            columns: columns.iter().map(|column| Gathered::new(column.kind)).collect(),
+            rows: 0,
+            group,
+            failed: None,
+        })
+    }
+
+    pub(super) fn row(&mut self, values: &[Value]) {
+        if self.failed.is_some() {
+            return;
+        }
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            column.push(*value);
+        }
+        self.rows += 1;
+        if self.rows == self.group {
+            self.failed = self.flush().err();
+        }
+    }
+
+    /// Writes what is gathered, and the footer, without which the file is none.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        let ended = self.failed.take().map_or_else(|| self.flush(), Err);
+        let ended = ended.and_then(|()| self.writer.finish().map(drop));
+        ended.map_err(|error| cannot_write(&self.path, &error))
+    }
+
+    /// Writes a group of rows.
+    fn flush(&mut self) -> Written<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        self.rows = 0;
+        let mut group = self.writer.next_row_group()?;
+        for column in &mut self.columns {
+            column.write(&mut group)?;
+        }
+        group.close()?;
+        Ok(())
+    }
+}
+
+impl Gathered {
+    fn new(kind: Kind) -> Self {
+        match kind {
+            Kind::Number => Gathered::Numbers(Vec::new()),
+            Kind::MaybeNumber => Gathered::MaybeNumbers { values: Vec::new(), levels: Vec::new() },
+            Kind::Text => Gathered::Texts(Vec::new()),
+        }
+    }
+
+    /// Adds a row. A value that is none of the column's kind is a fault of this program.
+    fn push(&mut self, value: Value) {
+        match (self, value) {
+            (Gathered::Numbers(values), Value::Number(number)) => values.push(number),
+            (Gathered::MaybeNumbers { values, levels }, Value::Number(number)) => {
+                values.push(number);
+                levels.push(THERE);
+            }
+            (Gathered::MaybeNumbers { levels, .. }, Value::Nothing) => levels.push(MISSING),
+            (Gathered::Texts(texts), Value::Text(text)) => texts.push(text),
+            (_, value) => unreachable!("{value:?} stands in a column of another kind"),
+        }
+    }
+
+    /// Writes what was gathered, and forgets it.
+    fn write(&mut self, group: &mut SerializedRowGroupWriter<'_, File>) -> Written<()> {
+        let Some(mut column) = group.next_column()? else { return Ok(()) };
+        match self {
+            Gathered::Numbers(values) => {
+                column.typed::<Int64Type>().write_batch(values, None, None)?;
+                values.clear();
+            }
+            Gathered::MaybeNumbers { values, levels } => {
+                column.typed::<Int64Type>().write_batch(values, Some(levels), None)?;
+                values.clear();
+                levels.clear();
+            }
+            Gathered::Texts(texts) => {
+                for some in texts.chunks(WORDS) {
+                    let words: Vec<ByteArray> = some.iter().copied().map(ByteArray::from).collect();
+                    column.typed::<ByteArrayType>().write_batch(&words, None, None)?;
+                }
+                texts.clear();
+            }
+        }
+        column.close()
+    }
+}
+
+fn schema(columns: &[Column]) -> Written<Type> {
+    let field = |column: &Column| {
+        let (kind, repetition) = match column.kind {
+            Kind::Number => (PhysicalType::INT64, Repetition::REQUIRED),
+            Kind::MaybeNumber => (PhysicalType::INT64, Repetition::OPTIONAL),
+            Kind::Text => (PhysicalType::BYTE_ARRAY, Repetition::REQUIRED),
+        };
+        let field = Type::primitive_type_builder(column.name, kind).with_repetition(repetition);
+        let field = match column.kind {
+            Kind::Text => field.with_converted_type(ConvertedType::UTF8),
+            Kind::Number | Kind::MaybeNumber => field,
+        };
+        field.build().map(Arc::new)
+    };
+    let fields = columns.iter().map(field).collect::<Written<_>>()?;
+    Type::group_type_builder("samples").with_fields(fields).build()
+}
+
+fn properties(columns: &[Column]) -> WriterProperties {
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("onbeat ", env!("CARGO_PKG_VERSION")).into())
+        // Of each group of rows; those of each page would only grow with the file.
+        .set_statistics_enabled(EnabledStatistics::Chunk);
+    for column in columns.iter().filter(|column| column.kind != Kind::Text) {
+        let path = ColumnPath::from(column.name);
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+    }
+    properties.build()
+}
+
+fn cannot_write(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(format!("--parquet: {} cannot be written: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+
+    const COLUMNS: &[Column] =
+        &[Column::number("arrival_ns"), Column::maybe_number("delay_ns"), Column::text("verdict")];
+
+    fn row(number: i64) -> [Value; 3] {
+        let delay = (number % 7 != 3).then_some(number * 1_000_003 % 5_000 - 20);
+        let verdict = if delay.is_some() { "certain" } else { "lost" };
+        [Value::from(i64::MAX - number), Value::maybe(delay), Value::Text(verdict)]
+    }
+
+    fn written(name: &str, rows: i64, group: usize) -> SerializedFileReader<File> {
+        let path = std::env::temp_dir().join(format!("onbeat-{name}-{}", std::process::id()));
+        let mut parquet = Parquet::with_groups_of(group, &path, COLUMNS).ok().unwrap();
+        (0..rows).for_each(|number| parquet.row(&row(number)));
+        assert!(parquet.finish().is_ok());
+        let file = File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        SerializedFileReader::new(file).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for rows in [0, 1, 99, 100, 101, 1_000, 9_999] {
+            let reader = written("back", rows, 100);
+            let metadata = reader.metadata();
+            assert_eq!(metadata.file_metadata().num_rows(), rows);
+            assert_eq!(metadata.num_row_groups() as i64, (rows + 99) / 100);
+            let mut found = 0;
+            for read in reader.get_row_iter(None).unwrap() {
+                let fields: Vec<Field> =
+                    read.unwrap().get_column_iter().map(|(_, field)| field.clone()).collect();
+                let expected = row(found).map(|value| match value {
+                    Value::Number(number) => Field::Long(number),
+                    Value::Nothing => Field::Null,
+                    Value::Text(text) => Field::Str(text.into()),
+                });
+                assert_eq!(fields, expected, "{found}");
+                found += 1;
+            }
+            assert_eq!(found, rows);
+        }
+    }
+
+    #[test]
+    fn columns_say_what_is_missing_and_what_they_are() {
+        let reader = written("columns", 1_000, GROUP);
+        let descriptor = reader.metadata().file_metadata().schema_descr_ptr();
+        let names: Vec<&str> = descriptor.columns().iter().map(|column| column.name()).collect();
+        assert_eq!(names, ["arrival_ns", "delay_ns", "verdict"]);
+        let levels: Vec<i16> = descriptor.columns().iter().map(|c| c.max_def_level()).collect();
+        assert_eq!(levels, [0, 1, 0]);
+        let group = reader.metadata().row_group(0);
+        let missing = group.column(1).statistics().and_then(|found| found.null_count_opt());
+        assert_eq!(missing, Some(143));
+        // A delay takes two octets, and not eight.
+        assert!(group.column(1).compressed_size() < 3_000, "{}", group.column(1).compressed_size());
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named() {
+        let failure = Parquet::create(Path::new("/no/such/file.parquet"), COLUMNS).err().unwrap();
+        let text = format!("{failure:?}");
+        assert!(text.contains("--parquet: /no/such/file.parquet cannot be written"), "{text}");
+    }
+}

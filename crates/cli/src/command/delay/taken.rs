@@ -1,0 +1,138 @@
+//! What `--correct` takes off: a correction, and where it comes from.
+
+use std::path::Path;
+use std::result::Result;
+
+use onbeat_delay::correction::Correction;
+use onbeat_report::{Figure, Outcome};
+
+/// Figures of a result that make a correction of it.
+pub(super) const MEAN: &str = "mean delay";
+pub(super) const DEVIATION: &str = "standard deviation";
+pub(super) const COUNT: &str = "delays";
+
+/// What the names of results of measurements of the null path begin with.
+pub(super) const CALIBRATED: &str = "delay-calibrate-";
+
+/// A correction that is taken off.
+#[derive(Debug, Clone)]
+pub(super) struct Taken {
+    pub(super) correction: Correction,
+    /// Of one that was measured here.
+    source: Option<Source>,
+}
+
+/// The result that a correction is.
+#[derive(Debug, Clone)]
+struct Source {
+    file: String,
+    name: String,
+    started: String,
+    kernel: Option<String>,
+}
+
+impl Taken {
+    /// Reads a correction as text, or a file that has one.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        match text.parse::<Correction>() {
+            Ok(correction) => Ok(Self { correction, source: None }),
+            Err(_) if Path::new(text).is_file() => {
+                of_result(text).map_err(|error| format!("{text} {error}"))
+            }
+            Err(error) => Err(format!("{error}, or the file of `onbeat delay calibrate`")),
+        }
+    }
+
+    /// What is to be said of where it comes from, in a result of this name.
+    pub(super) fn note(&self, taken_off: &str) -> Option<String> {
+        let source = self.source.as_ref()?;
+        let Correction { mean_ns, standard_deviation_ns, count } = self.correction;
+        let of = count.map(|count| format!(" of {count} delays")).unwrap_or_default();
+        let kernel = source.kernel.as_deref();
+        let kernel = kernel.map(|kernel| format!(", Linux {kernel}")).unwrap_or_default();
+        let name = &source.name;
+        let mut note = format!(
+            "taken off: {mean_ns:.0} ns ± {standard_deviation_ns:.0} ns{of} ({}, {name}, {}{kernel})",
+            source.file, source.started
+        );
+        let method = name.strip_prefix(CALIBRATED).or_else(|| name.strip_prefix("delay-"));
+        if method != taken_off.strip_prefix("delay-") {
+            note += "; it was measured by another method, which need not see the same path";
+        }
+        Some(note)
+    }
+}
+
+/// The correction that the result of a measurement of the null path makes.
+fn of_result(file: &str) -> Result<Taken, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
+    let result: Outcome = serde_json::from_str(&text)
+        .map_err(|error| format!("is no result of `onbeat delay calibrate`: {error}"))?;
+    if let Some(check) = result.checks.iter().find(|check| !check.ok()) {
+        let statement = check.statement();
+        return Err(format!("is of a measurement that failed ({}: {statement})", check.name));
+    }
+    let value = |name| match result.figures.get(name) {
+        Some(Figure::Measurement(found)) => {
+            let value = found.value.as_f64();
+            (value.is_finite() && value >= 0.0).then_some(value)
+        }
+        _ => None,
+    };
+    let missing = |name| format!("has no figure {name:?}: it takes two delays or more");
+    let correction = Correction {
+        mean_ns: value(MEAN).ok_or_else(|| missing(MEAN))?,
+        standard_deviation_ns: value(DEVIATION).ok_or_else(|| missing(DEVIATION))?,
+        count: value(COUNT).map(|count| count as u64),
+    };
+    let source = Source {
+        file: file.into(),
+        name: result.name,
+        started: result.started,
+        kernel: result.conditions.kernel,
+    };
+    Ok(Taken { correction, source: Some(source) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_report::{Check, Measurement, Run};
+
+    #[test]
+    fn corrections_as_text_and_as_results() {
+        let text = Taken::read("17.468+-0.412us").unwrap();
+        assert_eq!(text.correction.mean_ns, 17_468.0);
+        assert_eq!(text.note("delay-match"), None);
+        assert!(Taken::read("/no/such/file").unwrap_err().contains("delay calibrate"));
+
+        let directory = std::env::temp_dir().join(format!("onbeat-delay-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("null.json");
+        let name = path.to_str().unwrap();
+        let write = |result: &Outcome| {
+            std::fs::write(&path, serde_json::to_string(result).unwrap()).unwrap();
+        };
+        std::fs::write(&path, "{}").unwrap();
+        assert!(Taken::read(name).unwrap_err().contains(" is no result"));
+
+        let mut result = Run::begin("delay-calibrate-match").finish();
+        result.figure(MEAN, Measurement::new("ns", 2000.5));
+        write(&result);
+        assert!(Taken::read(name).unwrap_err().contains(DEVIATION));
+        result.figure(DEVIATION, Measurement::new("ns", 100.0));
+        result.figure(COUNT, Measurement::new("", 50_u64));
+        write(&result);
+        let found = Taken::read(name).unwrap();
+        let Correction { mean_ns, standard_deviation_ns, count } = found.correction;
+        assert_eq!((mean_ns, standard_deviation_ns, count), (2000.5, 100.0, Some(50)));
+        let note = found.note("delay-match").unwrap();
+        assert!(note.contains("± 100 ns of 50 delays") && !note.contains("another"), "{note}");
+        assert!(found.note("delay-mirror").unwrap().contains("by another method"));
+
+        result.check(Check::eq("negative delays", 3_u64, 0_u64, ""));
+        write(&result);
+        assert!(Taken::read(name).unwrap_err().contains("failed (negative delays: 3 = 0)"));
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

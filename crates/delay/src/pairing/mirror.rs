@@ -1,0 +1,205 @@
+//! One capture that holds both sides of a hop: which packet is on which.
+
+use std::fmt;
+use std::io::Read;
+use std::str::FromStr;
+
+use onbeat_wire::{Frame, MacAddress};
+
+use super::{Side, Tally};
+use crate::capture::{CaptureError, Direction, LinkType, Packet, Reader};
+use crate::key::Recognition;
+use crate::matching::{Event, Matcher, Passage};
+
+/// An interface of a pcapng file, by number or by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InterfaceId {
+    /// Its place in the file, from 0 on.
+    Number(u32),
+    /// What the file calls it. Interfaces of one name, as those of several sections are, are one.
+    Name(String),
+}
+
+impl InterfaceId {
+    fn is_of(&self, packet: &Packet<'_>) -> bool {
+        match self {
+            InterfaceId::Number(number) => packet.interface == *number,
+            InterfaceId::Name(name) => packet.interface_name == Some(name),
+        }
+    }
+}
+
+/// An interface has a number or a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an interface has a number (0) or a name (eth0)")]
+pub struct ParseInterfaceIdError;
+
+impl FromStr for InterfaceId {
+    type Err = ParseInterfaceIdError;
+
+    /// Reads a number, or a name that is none.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match (text.parse(), text) {
+            (Ok(number), _) => Ok(InterfaceId::Number(number)),
+            (_, "") => Err(ParseInterfaceIdError),
+            (_, name) => Ok(InterfaceId::Name(name.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for InterfaceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InterfaceId::Number(number) => number.fmt(f),
+            InterfaceId::Name(name) => name.fmt(f),
+        }
+    }
+}
+
+/// How the two sides of the hop are told apart in one capture that mirrors both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sides {
+    /// By the hop's own MAC addresses: it receives what is sent to one of them, and sends what
+    /// comes from one. For routers and hosts; a bridge leaves addresses as they are.
+    Addresses(Vec<MacAddress>),
+    /// By the outer VLAN that the mirror puts packets in.
+    Vlans {
+        /// Of packets on their way to the hop.
+        arrivals: u16,
+        /// Of packets that the hop sent.
+        departures: u16,
+    },
+    /// By interface of a pcapng file.
+    Interfaces {
+        /// Where packets to the hop were captured.
+        arrivals: InterfaceId,
+        /// Where packets of the hop were captured.
+        departures: InterfaceId,
+    },
+    /// By what a pcapng file says of each packet, captured on the hop itself.
+    Direction,
+}
+
+impl Sides {
+    /// The side a packet was captured on; `None`: neither.
+    pub fn side(&self, packet: &Packet<'_>) -> Option<Side> {
+        let either = |arrivals: bool, departures: bool| match (arrivals, departures) {
+            (true, false) => Some(Side::Arrivals),
+            (false, true) => Some(Side::Departures),
+            _ => None,
+        };
+        match self {
+            Sides::Addresses(addresses) => {
+                let frame = ethernet(packet)?;
+                let own = |address| addresses.contains(&address);
+                either(own(frame.destination()), own(frame.source()))
+            }
+            Sides::Vlans { arrivals, departures } => {
+                let vid = ethernet(packet)?.vlan()?.vid;
+                either(vid == *arrivals, vid == *departures)
+            }
+            Sides::Interfaces { arrivals, departures } => {
+                either(arrivals.is_of(packet), departures.is_of(packet))
+            }
+            Sides::Direction => packet.direction.map(|direction| match direction {
+                Direction::Inbound => Side::Arrivals,
+                Direction::Outbound => Side::Departures,
+            }),
+        }
+    }
+}
+
+fn ethernet<'a>(packet: &Packet<'a>) -> Option<Frame<'a>> {
+    if packet.link != LinkType::ETHERNET {
+        return None;
+    }
+    Frame::parse(packet.octets).ok()
+}
+
+/// Puts packets of both sides into a matcher as they come, from a file or from the wire.
+#[derive(Debug)]
+pub struct Sorter {
+    recognition: Recognition,
+    sides: Sides,
+    tally: Tally,
+}
+
+impl Sorter {
+    /// Without a packet yet.
+    pub fn new(sides: Sides, recognition: Recognition) -> Self {
+        Sorter { recognition, sides, tally: Tally::default() }
+    }
+
+    /// A packet, in order of time, and what the caller wants to know it by. One that is on neither side or
+    /// cannot be recognised is counted, and goes no further.
+    ///
+    /// # Errors
+    /// Where it is of a link type that nothing can be matched in.
+    #[inline]
+    pub fn take<T: Copy + Default>(
+        &mut self,
+        packet: &Packet<'_>,
+        tag: T,
+        matcher: &mut Matcher<T>,
+        events: &mut impl FnMut(Event<T>),
+    ) -> Result<(), CaptureError> {
+        self.tally.packets += 1;
+        let Some(side) = self.sides.side(packet) else {
+            self.tally.other += 1;
+            return Ok(());
+        };
+        let Some(key) = self.tally.key(&self.recognition, packet)? else { return Ok(()) };
+        let passage = Passage { time_ns: packet.time_ns, tag };
+        match side {
+            Side::Arrivals => matcher.arrive(key, passage, events),
+            Side::Departures => matcher.depart(key, passage, events),
+        }
+        Ok(())
+    }
+
+    /// What came so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+}
+
+/// One capture that holds both sides of a hop, stamped by one clock.
+pub struct Mirror<R, F> {
+    sorter: Sorter,
+    reader: Reader<R>,
+    tag: F,
+}
+
+impl<R: Read, F> Mirror<R, F> {
+    /// The capture from its start.
+    pub fn new(reader: Reader<R>, sides: Sides, recognition: Recognition, tag: F) -> Self {
+        Mirror { sorter: Sorter::new(sides, recognition), reader, tag }
+    }
+
+    /// Feeds at most `packets` packets; `false` when the capture has ended.
+    pub fn feed<T: Copy + Default>(
+        &mut self,
+        packets: u64,
+        matcher: &mut Matcher<T>,
+        events: &mut impl FnMut(Event<T>),
+    ) -> Result<bool, CaptureError>
+    where
+        F: Fn(&Packet<'_>) -> T,
+    {
+        for _ in 0..packets {
+            let Some(packet) = self.reader.next_packet()? else { return Ok(false) };
+            self.sorter.take(&packet, (self.tag)(&packet), matcher, events)?;
+        }
+        Ok(true)
+    }
+
+    /// What was read so far.
+    pub fn tally(&self) -> &Tally {
+        self.sorter.tally()
+    }
+
+    /// The capture itself, for its position and whether it was cut off.
+    pub fn reader(&self) -> &Reader<R> {
+        &self.reader
+    }
+}

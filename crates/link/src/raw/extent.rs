@@ -1,0 +1,47 @@
+//! Where in its place of a ring a frame is, with the VLAN tag that the kernel had taken out.
+
+use libc::{TP_STATUS_COPY, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, tpacket2_hdr};
+
+use crate::packet::Places;
+
+/// Octets of a VLAN tag: places are made with so much room in front of the frame.
+pub(super) const TAG: usize = 4;
+const ADDRESSES: usize = 12;
+
+/// Where a frame is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Extent {
+    pub(super) start: u32,
+    pub(super) len: u32,
+    /// All of its octets are there: it was not merged, and is no longer than the place.
+    pub(super) complete: bool,
+    /// Its stamp, in nanoseconds of CLOCK_REALTIME, or of the NIC's clock where the socket asked for it.
+    pub(super) at_ns: u64,
+}
+
+impl Extent {
+    /// That of the frame in a place that is filled. Its tag is put back to where it stood.
+    #[inline]
+    pub(super) fn of(places: &Places, index: usize, header: &tpacket2_hdr) -> Self {
+        let has = |flag| header.tp_status & flag != 0;
+        let (start, len) = places.extent(header, TAG);
+        let at_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
+        let complete = len == header.tp_len as usize && !has(TP_STATUS_COPY);
+        if !has(TP_STATUS_VLAN_VALID) || len < ADDRESSES {
+            return Self { start: start as u32, len: len as u32, complete, at_ns };
+        }
+        let tpid = match has(TP_STATUS_VLAN_TPID_VALID) {
+            true => header.tp_vlan_tpid,
+            false => libc::ETH_P_8021Q as u16,
+        };
+        // SAFETY: the octets lie in the place, behind the header; the kernel does not touch them
+        // until the place is released, and nobody else refers to them before this returns.
+        let octets = unsafe {
+            std::slice::from_raw_parts_mut(places.at(index).add(start - TAG), TAG + ADDRESSES)
+        };
+        octets.copy_within(TAG.., 0);
+        octets[ADDRESSES..ADDRESSES + 2].copy_from_slice(&tpid.to_be_bytes());
+        octets[ADDRESSES + 2..].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
+        Self { start: (start - TAG) as u32, len: (len + TAG) as u32, complete, at_ns }
+    }
+}

@@ -1,0 +1,342 @@
+//! An interface as a capture sees it: copies of what comes, and of what leaves where asked, with when.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libc::{SOL_PACKET, SOL_SOCKET, TP_STATUS_TS_RAW_HARDWARE, sockaddr_ll, tpacket2_hdr};
+use onbeat_netdev::ethtool::HardwareStamps;
+use onbeat_netdev::{Ethtool, Handle, Namespace};
+
+use super::extent::{Extent, TAG};
+use super::{BATCH, Clock, HEADERS};
+use crate::error::failed;
+use crate::packet::{Places, Socket, Woken, sleep};
+use crate::{Error, Result};
+
+/// Memory of a ring, which the kernel takes at once: 32,768 frames of 1,514 octets.
+const MEMORY: usize = 64 << 20;
+/// Octets of a place beyond the frame's own, at least.
+const AROUND: usize = 128;
+/// Frames in a ring, however long they may be.
+const FRAMES: std::ops::RangeInclusive<usize> = 64..=32_768;
+
+/// Where the address of a frame's sender stands in its place (`TPACKET2_HDRLEN` less its length).
+const ADDRESS: usize = size_of::<tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+
+/// What a tap is to see, and who is to stamp it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TapOptions {
+    /// What leaves by the interface, too, and not only what comes.
+    pub outgoing: bool,
+    /// Who stamps.
+    pub stamps: Wanted,
+}
+
+/// Who stamps frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// The NIC where it can stamp every frame, else the kernel.
+    #[default]
+    Best,
+    /// The NIC, or the tap is refused.
+    Nic,
+    /// The kernel.
+    Kernel,
+}
+
+/// The clock of a tap's stamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TapClock {
+    /// The NIC's own, /dev/ptpN where its number is known, when the frame passed its MAC.
+    Nic(Option<u32>),
+    /// CLOCK_MONOTONIC, when the kernel took the frame from the driver or gave it to it.
+    Monotonic,
+}
+
+impl fmt::Display for TapClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TapClock::Nic(Some(number)) => {
+                write!(f, "the NIC, by its own clock (/dev/ptp{number})")
+            }
+            TapClock::Nic(None) => f.write_str("the NIC, by its own clock"),
+            TapClock::Monotonic => {
+                f.write_str("the kernel, by CLOCK_MONOTONIC, at its border with the driver")
+            }
+        }
+    }
+}
+
+/// A frame that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tapped<'a> {
+    /// Its octets with VLAN tags, without FCS.
+    pub octets: &'a [u8],
+    /// How many there were: more than `octets` has where the kernel or the NIC merged frames.
+    pub wire_len: usize,
+    /// When it passed, in nanoseconds of the tap's clock. `None`: the NIC did not stamp it, or the time of
+    /// day was set while it waited.
+    pub time_ns: Option<u64>,
+    /// It left here, and did not come.
+    pub outgoing: bool,
+}
+
+/// How a NIC stamped before, which it does again afterwards.
+#[derive(Debug)]
+struct Before {
+    ethtool: Ethtool,
+    stamps: HardwareStamps,
+}
+
+/// Frames that pass an interface, as copies: nothing is taken from the network stack.
+///
+/// A NIC that is to stamp is told to stamp every frame until the tap is dropped. After `kill -9` it goes on
+/// to, which costs nothing and is seen by nobody who did not ask.
+#[derive(Debug)]
+pub struct Tap {
+    interface: String,
+    // Unmapped before the socket is closed.
+    places: Places,
+    next: usize,
+    drops: u64,
+    socket: Socket,
+    clock: TapClock,
+    /// Why the NIC does not stamp although it was to if it can.
+    reason: Option<String>,
+    realtime_ahead_ns: i64,
+    /// Times that the time of day was set.
+    steps: u64,
+    before: Option<Before>,
+}
+
+impl Tap {
+    /// Opens an interface of `namespace`, for frames as long as its MTU says.
+    ///
+    /// # Errors
+    /// An interface that is not there; CAP_NET_RAW is missing, or CAP_NET_ADMIN for a NIC that is to stamp;
+    /// a NIC that is to stamp and cannot, or what leaves is to be seen, which it stamps by no one's asking.
+    pub fn open(namespace: &Namespace, interface: &str, options: TapOptions) -> Result<Self> {
+        let link = Handle::in_namespace(namespace)?.link(interface)?;
+        let (clock, before, reason) = match options.stamps {
+            Wanted::Kernel => (TapClock::Monotonic, None, None),
+            wanted => match stamp_by_nic(namespace, interface, options.outgoing) {
+                Ok((clock, before)) => (clock, before, None),
+                Err(error) if wanted == Wanted::Nic => return Err(error),
+                Err(error) => (TapClock::Monotonic, None, Some(error.to_string())),
+            },
+        };
+        let longest = HEADERS + link.mtu as usize;
+        let frames = MEMORY / (AROUND + longest).next_power_of_two();
+        let open = || -> io::Result<_> {
+            let socket = Socket::open(link.index)?;
+            socket.set(SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, i32::from(!options.outgoing))?;
+            let frames = frames.clamp(*FRAMES.start(), *FRAMES.end());
+            let places = Places::new(&socket, frames, longest, TAG)?;
+            let mut stamps = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
+            if clock != TapClock::Monotonic {
+                stamps |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
+                let hardware = libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+                socket.set(SOL_PACKET, libc::PACKET_TIMESTAMP, hardware)?;
+            }
+            // Without it the kernel would stamp a frame only when it copies it.
+            socket.set(SOL_SOCKET, libc::SO_TIMESTAMPING, stamps)?;
+            socket.promiscuous()?;
+            socket.bind(libc::ETH_P_ALL as u16)?;
+            Ok((socket, places))
+        };
+        let opened = namespace.run(open)?;
+        let (socket, places) =
+            opened.map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+        Ok(Self {
+            interface: interface.to_owned(),
+            places,
+            next: 0,
+            drops: 0,
+            socket,
+            clock,
+            reason,
+            realtime_ahead_ns: Clock::read().realtime_ahead_ns(),
+            steps: 0,
+            before,
+        })
+    }
+
+    /// Whose stamps they are.
+    #[must_use]
+    pub fn clock(&self) -> TapClock {
+        self.clock
+    }
+
+    /// Why the NIC does not stamp, where it was to if it can.
+    #[must_use]
+    pub fn why_not_the_nic(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// Hands over the oldest frames that passed, [`BATCH`] at most; how many there were.
+    pub fn take(&mut self, mut taken: impl FnMut(Tapped<'_>)) -> usize {
+        let count = (0..BATCH.min(self.places.count()))
+            .take_while(|ahead| self.places.is_filled(self.index(*ahead)))
+            .count();
+        if count == 0 {
+            return 0;
+        }
+        // Behind the last of them: what was stamped before the time of day was set is not told wrongly.
+        let ahead_ns = Clock::read().realtime_ahead_ns();
+        let stepped = ahead_ns != self.realtime_ahead_ns;
+        self.steps += u64::from(stepped);
+        self.realtime_ahead_ns = ahead_ns;
+        for _ in 0..count {
+            let header = self.places.header(self.next);
+            let extent = Extent::of(&self.places, self.next, &header);
+            let by_nic = header.tp_status & TP_STATUS_TS_RAW_HARDWARE != 0;
+            let time_ns = match (self.clock, by_nic) {
+                (TapClock::Nic(_), true) => Some(extent.at_ns),
+                (TapClock::Monotonic, false) if !stepped => {
+                    u64::try_from((extent.at_ns as i64).wrapping_sub(ahead_ns)).ok()
+                }
+                _ => None,
+            };
+            let place = self.places.at(self.next);
+            // SAFETY: behind the header, at the next 16 octets, a place holds the address of the frame's
+            // sender; any octets are one.
+            let address = unsafe { place.add(ADDRESS).cast::<sockaddr_ll>().read() };
+            // SAFETY: the octets lie in the place, as `Extent::of` saw, and the kernel does not touch them
+            // until it is released, which is when nothing refers to this any more.
+            let octets = unsafe {
+                std::slice::from_raw_parts(place.add(extent.start as usize), extent.len as usize)
+            };
+            let missing = if extent.complete { 0 } else { missing(&header, octets.len()) };
+            taken(Tapped {
+                octets,
+                wire_len: octets.len() + missing,
+                time_ns,
+                outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,
+            });
+            self.places.release(self.next);
+            self.next = self.index(1);
+        }
+        count
+    }
+
+    /// Waits for a frame, `timeout_ns` at most. `false`: the interface went down meanwhile.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn wait(&self, timeout_ns: u64) -> Result<bool> {
+        let fd = self.socket.as_fd().as_raw_fd();
+        let mut polled = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+        let waited = sleep(&mut polled, timeout_ns);
+        let woken = waited.map_err(failed(&self.interface, "wait for frames"))?;
+        if woken != Woken::ByError {
+            return Ok(true);
+        }
+        let taken = self.socket.take_error();
+        taken.map(|error| !error).map_err(failed(&self.interface, "look at a socket's error"))
+    }
+
+    /// Frames that the ring had no room for, since it was opened.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn drops(&mut self) -> Result<u64> {
+        let new = self.socket.take_drops();
+        self.drops += new.map_err(failed(&self.interface, "read the ring's statistics"))?;
+        Ok(self.drops)
+    }
+
+    /// Times that the time of day was set since it was opened; what waited then has no time.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn index(&self, ahead: usize) -> usize {
+        (self.next + ahead) % self.places.count()
+    }
+}
+
+/// Octets that a frame has and the place has not; 1 where that is not known.
+fn missing(header: &tpacket2_hdr, there: usize) -> usize {
+    (header.tp_len as usize).saturating_sub(there).max(1)
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        let Some(Before { ethtool, stamps }) = self.before.take() else { return };
+        if let Err(error) = ethtool.set_hardware_stamps(&self.interface, stamps) {
+            tracing::warn!("{}: its NIC goes on stamping every frame: {error}", self.interface);
+        }
+    }
+}
+
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Has the NIC stamp every frame that comes; how it stamped before, where that was different.
+fn stamp_by_nic(
+    namespace: &Namespace,
+    interface: &str,
+    outgoing: bool,
+) -> Result<(TapClock, Option<Before>)> {
+    let refuse = |what: String, remedy: &str| {
+        let remedy = remedy.to_owned();
+        Error::Netdev(onbeat_netdev::Error::Unsupported { what, remedy })
+    };
+    if outgoing {
+        return Err(refuse(
+            format!("to have the NIC stamp what others send by interface {interface:?}"),
+            "the kernel stamps both directions, or a mirror port gives both to one NIC as frames that come",
+        ));
+    }
+    let ethtool = Ethtool::in_namespace(namespace)?;
+    let can = ethtool.timestamping(interface)?;
+    let cannot = || {
+        refuse(
+            format!("to stamp by hardware every frame that comes to interface {interface:?}"),
+            "take a NIC for which ethtool -T shows hardware-receive and the receive filter \"all\"",
+        )
+    };
+    if !(can.rx_hardware && can.rx_all) {
+        return Err(cannot());
+    }
+    let clock = TapClock::Nic(can.phc);
+    let stamps = ethtool.hardware_stamps(interface)?;
+    if stamps.rx_filter == HardwareStamps::ALL {
+        return Ok((clock, None));
+    }
+    let all = HardwareStamps { rx_filter: HardwareStamps::ALL, ..stamps };
+    let got = ethtool.set_hardware_stamps(interface, all)?;
+    let before = Before { ethtool, stamps };
+    if got.rx_filter != HardwareStamps::ALL {
+        before.ethtool.set_hardware_stamps(interface, before.stamps)?;
+        return Err(cannot());
+    }
+    Ok((clock, Some(before)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_have_names() {
+        assert!(TapClock::Nic(Some(3)).to_string().contains("/dev/ptp3"));
+        assert!(TapClock::Nic(None).to_string().contains("its own clock"));
+        assert!(TapClock::Monotonic.to_string().contains("CLOCK_MONOTONIC"));
+    }
+
+    #[test]
+    fn what_is_not_all_there_is_known_to_be_more() {
+        // SAFETY: the header is plain data, for which zeros are a value.
+        let mut header: tpacket2_hdr = unsafe { std::mem::zeroed() };
+        header.tp_len = 3_000;
+        assert_eq!(missing(&header, 1_514), 1_486);
+        header.tp_len = 100;
+        assert_eq!(missing(&header, 100), 1);
+    }
+}

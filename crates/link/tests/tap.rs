@@ -1,0 +1,135 @@
+//! Taps.
+//!
+//! ```text
+//!   near: "p0" --------- far: "f0"
+//!   Tap                  a plain packet socket
+//! ```
+
+mod common;
+
+use common::{BOUND, Cable, raw_socket};
+use onbeat_link::raw::{Tap, TapClock, TapOptions, Wanted};
+use onbeat_link::testing::frame;
+use onbeat_netdev::testing::{Feature, RawSocket, require_all};
+use onbeat_wire::MacAddress;
+
+const A: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+const B: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
+
+/// A frame as it was seen: octets, when, whether it left.
+type Seen = (Vec<u8>, Option<u64>, bool);
+
+/// The next `count` frames of the tests.
+fn take(tap: &mut Tap, count: usize) -> Vec<Seen> {
+    let begun = std::time::Instant::now();
+    let mut seen: Vec<Seen> = Vec::new();
+    while seen.len() < count {
+        assert!(begun.elapsed() < BOUND, "{seen:?}");
+        assert!(tap.wait(10_000_000).unwrap());
+        tap.take(|frame| {
+            assert_eq!(frame.octets.len(), frame.wire_len);
+            if frame.octets.len() > 12 && [A.0, B.0].iter().any(|mac| frame.octets[6..12] == *mac) {
+                seen.push((frame.octets.to_vec(), frame.time_ns, frame.outgoing));
+            }
+        });
+    }
+    seen
+}
+
+fn monotonic_ns() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+#[test]
+fn both_directions_are_stamped_by_one_clock() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let options = TapOptions { outgoing: true, stamps: Wanted::Best };
+    let mut tap = Tap::open(cable.near.namespace(), "p0", options).unwrap();
+    assert_eq!(tap.clock(), TapClock::Monotonic);
+    assert!(tap.why_not_the_nic().is_some());
+    let (near, far): (RawSocket, RawSocket) =
+        (raw_socket(&cable.near, "p0"), raw_socket(&cable.far, "f0"));
+    let (came, left) = (frame(A, B, b"comes"), frame(B, A, b"leaves"));
+    for _ in 0..100 {
+        let earlier = monotonic_ns();
+        far.send(&came);
+        near.send(&left);
+        let seen = take(&mut tap, 2);
+        let later = monotonic_ns();
+        for (octets, time_ns, outgoing) in seen {
+            assert_eq!(&octets, if outgoing { &left } else { &came });
+            let time_ns = time_ns.unwrap();
+            assert!((earlier..=later).contains(&time_ns), "{earlier} {time_ns} {later}");
+        }
+    }
+    assert_eq!((tap.drops().unwrap(), tap.steps()), (0, 0));
+}
+
+#[test]
+fn what_comes_alone_and_with_its_tag() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let mut tap = Tap::open(
+        cable.near.namespace(),
+        "p0",
+        TapOptions { outgoing: false, stamps: Wanted::Kernel },
+    )
+    .unwrap();
+    assert_eq!(tap.why_not_the_nic(), None);
+    let (near, far) = (raw_socket(&cable.near, "p0"), raw_socket(&cable.far, "f0"));
+    let mut tagged = frame(A, B, b"tagged");
+    tagged.splice(12..12, [0x81, 0, 0x20, 5]);
+    // More than the ring is long.
+    for _ in 0..40_000 {
+        near.send(&frame(B, A, b"leaves"));
+        far.send(&tagged);
+        for (octets, _, outgoing) in take(&mut tap, 1) {
+            assert!(octets == tagged && !outgoing, "{octets:x?}");
+        }
+    }
+    assert_eq!(tap.drops().unwrap(), 0);
+}
+
+#[test]
+fn what_is_not_taken_is_counted() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let mut tap = Tap::open(cable.near.namespace(), "p0", TapOptions::default()).unwrap();
+    let far = raw_socket(&cable.far, "f0");
+    for _ in 0..33_000 {
+        far.send(&frame(A, B, b"comes"));
+    }
+    let begun = std::time::Instant::now();
+    let mut taken = 0;
+    while taken + tap.drops().unwrap() < 33_000 {
+        assert!(begun.elapsed() < BOUND, "{taken} taken, {} dropped", tap.drops().unwrap());
+        taken += tap.take(|_| ()) as u64;
+    }
+    assert!(tap.drops().unwrap() >= 33_000 - 32_768, "{taken}");
+}
+
+#[test]
+fn a_refusal_names_the_way_out() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let open =
+        |name, options| Tap::open(cable.near.namespace(), name, options).unwrap_err().to_string();
+    let missing = open("no-such", TapOptions::default());
+    assert!(missing.contains("\"no-such\" not found; interfaces here: "), "{missing}");
+    let nic = open("p0", TapOptions { outgoing: true, stamps: Wanted::Nic });
+    assert!(nic.contains("the kernel stamps both directions"), "{nic}");
+    if !Cable::stamps() {
+        let nic = open("p0", TapOptions { outgoing: false, stamps: Wanted::Nic });
+        assert!(nic.contains("ethtool -T"), "{nic}");
+    }
+}

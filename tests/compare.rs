@@ -1,0 +1,77 @@
+//! `onbeat delay compare`: mirror, hooks and probe on the same packets.
+
+mod common;
+
+use std::fs;
+
+use common::delay::{Directory, result};
+use onbeat_netdev::testing::{Feature, require_all};
+use serde_json::Value;
+
+/// The rows of a table that have these cells at their beginning.
+fn rows<'a>(found: &'a Value, figure: &str, begin: &[&str]) -> Vec<&'a Vec<Value>> {
+    let table = &found["figures"][figure];
+    let rows = table["rows"].as_array().unwrap_or_else(|| panic!("{figure}: {found:#}"));
+    let rows = rows.iter().map(|row| row.as_array().unwrap());
+    rows.filter(|row| begin.iter().zip(*row).all(|(cell, found)| found == cell)).collect()
+}
+
+/// Whether methods agree is the machine's; that each measures every packet is not, nor what a table says
+/// of intervals that it shows.
+#[test]
+fn every_method_measures_the_same_packets() {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 3)]) {
+        return;
+    }
+    let directory = Directory::new("compare");
+    let html = directory.path("compare.html");
+    let (code, found) = result(&[
+        "delay",
+        "compare",
+        "router,reflector",
+        "--load",
+        "idle,2000",
+        "--cpus",
+        "1",
+        "--for",
+        "200ms",
+        "--html",
+        &html,
+    ]);
+    assert_eq!((code, &found["name"]), (0, &"delay-compare".into()), "{found:#}");
+    let null = rows(&found, "the path without a hop: what is taken off", &[]);
+    let methods: Vec<&Value> = null.iter().map(|row| &row[0]).collect();
+    assert_eq!(methods, ["mirror", "probe, one way", "probe, round trip"]);
+    for hop in ["router", "reflector"] {
+        for load in ["idle", "network load, 2000/s"] {
+            let agreement = rows(&found, &format!("{hop}: agreement"), &["1", load]);
+            let methods: Vec<&Value> = agreement.iter().map(|row| &row[2]).collect();
+            assert_eq!(methods, ["mirror", "hooks", "probe, one way"], "{hop}, {load}");
+            let number = |row: &Vec<Value>, at: usize| row[at].as_f64().unwrap();
+            let mirror = agreement[0];
+            for row in &agreement {
+                let [from, to] = [5, 6].map(|at| number(row, at));
+                assert!(from < to, "{row:?}");
+                if let Some(told) = row[4].as_f64() {
+                    assert!((from..=to).contains(&told), "{row:?}");
+                }
+            }
+            for other in &agreement[1..] {
+                let overlap =
+                    number(other, 5) <= number(mirror, 6) && number(mirror, 5) <= number(other, 6);
+                assert_eq!(other[8], if overlap { "yes" } else { "no" }, "{other:?}");
+            }
+            // What is around the hop is never less than nothing.
+            assert!(number(mirror, 3) > agreement[0][4].as_f64().unwrap_or(0.0), "{mirror:?}");
+        }
+        let measured = rows(&found, &format!("{hop}: as measured"), &["1"]);
+        assert_eq!(measured.len(), 2 * 4, "{hop}");
+        let depth = format!("{hop}: depth of the queue over time and load (figure 10)");
+        let phases = &found["figures"][&depth]["phases"];
+        assert_eq!(phases.as_array().map(Vec::len), Some(2), "{depth}");
+    }
+    let page = fs::read_to_string(&html).unwrap();
+    for figure in ["figure 5", "figure 7", "figure 8", "figure 9", "figure 10"] {
+        assert!(page.contains(figure), "{figure}");
+    }
+}
