@@ -8,7 +8,7 @@ use onbeat_wire::powerlink::NodeId;
 
 use super::object::{TYPES, object};
 use super::{NodeHost, host};
-use crate::Pattern;
+use crate::{Backend, Pattern, Sender};
 
 /// Where inputs and outputs are that say no object.
 const INPUTS: u16 = 0x6000;
@@ -27,6 +27,7 @@ pub(super) fn read(value: &Value<'_>, cycle_us: u32) -> Option<(Station, NodeHos
     let name = table.take("name").and_then(|value| name(&value));
     let name = name.unwrap_or_else(|| format!("node-{}", node.unwrap_or(NodeId::NONE)));
     let host = host(&mut table);
+    let response = table.take("response").and_then(|value| response(&value, host.backend));
     let mandatory = table.take("mandatory").and_then(|value| value.flag()).unwrap_or(false);
     let timeout = table.take("pres-timeout-us");
     let timeout_us = timeout.and_then(|value| value.number(1..=cycle_us.min(1_000_000)));
@@ -46,7 +47,18 @@ pub(super) fn read(value: &Value<'_>, cycle_us: u32) -> Option<(Station, NodeHos
         outputs,
         parameters,
     };
-    Some((station, NodeHost { host, inputs: input_patterns, outputs: output_patterns }))
+    Some((station, NodeHost { host, response, inputs: input_patterns, outputs: output_patterns }))
+}
+
+/// Who answers polls.
+fn response(value: &Value<'_>, backend: Backend) -> Option<Sender> {
+    let sender = value.choice(&Sender::ALL)?;
+    if sender == Sender::Automatic && !backend.answers() {
+        let what = format!("the back end {backend} does not answer by itself");
+        value.fault(what, "take backend = \"xdp\" or \"module\", or response = \"process\"");
+        return None;
+    }
+    Some(sender)
 }
 
 fn name(value: &Value<'_>) -> Option<String> {

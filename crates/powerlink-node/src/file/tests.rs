@@ -12,6 +12,7 @@ loss-threshold = 40
 [managing]
 interface = "eth1"
 backend = "xsk"
+soc = "process"
 
 [realtime]
 scheduling = "fifo 49"
@@ -21,6 +22,7 @@ id = 1
 name = "drive"
 interface = "eth2"
 backend = "xdp"
+response = "automatic"
 mandatory = true
 pres-timeout-us = 100
 identity = { vendor-id = 7, serial-number = 0xffffffff }
@@ -57,6 +59,8 @@ fn a_file_with_everything() {
     assert_eq!(drive.parameters, [(id(0x1f98, 8), vec![0xdc, 5])]);
     assert_eq!(file.nodes[0].inputs, [Pattern::Copy]);
     assert_eq!(file.nodes[0].outputs, [Pattern::Counter]);
+    assert_eq!(file.nodes[0].response, Some(Sender::Automatic));
+    assert_eq!((file.nodes[1].response, file.soc), (None, Some(Sender::Process)));
     assert_eq!((other.node, other.pres_timeout_ns), (NodeId(2), 250_000), "a quarter of a cycle");
     assert_eq!(other.identity.host_name, b"node-2");
 }
@@ -97,6 +101,16 @@ fn faults_name_place_value_and_way_out() {
             "[[node]]\nid = 1\ninterface = \"eth 1\"\n",
             "node[0].interface: \"eth 1\" is no name of an interface",
             "without blanks",
+        ),
+        (
+            "[[node]]\nid = 1\nresponse = \"automatic\"\n",
+            "node[0].response: the back end packet does not answer by itself",
+            "backend = \"xdp\" or \"module\"",
+        ),
+        (
+            "[managing]\nbackend = \"xdp\"\nsoc = \"automatic\"\n[[node]]\nid = 1\n",
+            "managing.soc: the back end xdp does not send at an instant by itself",
+            "backend = \"txtime\" or \"module\"",
         ),
         (
             "[[node]]\nid = 1\npres-timeout-us = 2000\n",
