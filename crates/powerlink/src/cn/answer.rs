@@ -24,7 +24,7 @@ impl ControlledNode {
         let buffer = self.out.buffer();
         let pres = Pres {
             state: self.state.code(),
-            multiplexed_slot: false,
+            multiplexed_slot: self.multiplex.is_assigned(),
             exception_new: self.signalling.new,
             ready: self.state == State::Operational,
             links: Links::default(),

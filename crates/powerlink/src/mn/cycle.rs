@@ -7,6 +7,7 @@ use onbeat_wire::powerlink::{
     Body, Links, Message, NetTime, NodeId, Preq, RequestedService, Service, Soc, multicast,
 };
 
+use super::station::Station;
 use super::{Event, Failure, ManagingNode, Phase};
 use crate::dll::Counter;
 use crate::frame;
@@ -31,8 +32,11 @@ impl ManagingNode {
     /// Begins the next isochronous cycle.
     pub(super) fn isochronous_cycle(&mut self, now_ns: u64) {
         let prescaler = self.od.number(profile::PRESCALER);
+        let multiplexed = self.multiplexed_cycles;
+        self.multiplexed_cycle = self.cycles % multiplexed.max(1);
         let soc = Soc {
-            multiplexed_cycle_completed: false,
+            // MC changes with the first SoC behind each multiplexed cycle.
+            multiplexed_cycle_completed: multiplexed != 0 && self.cycles / multiplexed % 2 == 1,
             prescaled_slot: prescaler != 0 && self.cycles / prescaler % 2 == 1,
             net_time: self.net_time(now_ns),
             relative_time_us: (self.cycles * self.cycle_ns) / 1000,
@@ -50,7 +54,9 @@ impl ManagingNode {
             // A mandatory node was lost, and the reduced cycle began.
             return;
         }
-        let next = self.stations.iter().skip(place).position(|station| station.polled);
+        let cycle = self.multiplexed_cycle;
+        let is_due = |station: &Station| station.polled && station.settings.has_slot(cycle);
+        let next = self.stations.iter().skip(place).position(is_due);
         let Some(next) = next.map(|next| next + place) else {
             return self.asynchronous_phase(now_ns);
         };
@@ -58,7 +64,7 @@ impl ManagingNode {
         let mut payload = core::mem::take(&mut self.payload);
         station.tpdo.transmit(&self.od, &mut payload);
         let preq = Preq {
-            multiplexed_slot: false,
+            multiplexed_slot: station.settings.slot != 0,
             exception_acknowledge: station.acknowledged,
             ready: self.state == State::Operational,
             links: Links::default(),
