@@ -176,7 +176,7 @@ impl Bus {
     /// Adds what was seen to a result, without a judgement.
     pub fn figures(&self, outcome: &mut Outcome) {
         outcome.figure("frames", frames(self.frames()));
-        outcome.figure("nodes", nodes(self.nodes()));
+        outcome.figure("nodes", nodes(&self.observer));
         if self.nodes().values().any(|node| node.identity.is_some()) {
             outcome.figure("identities", identities(self.nodes()));
         }
@@ -272,7 +272,7 @@ fn frames(frames: &Frames) -> Counters {
 }
 
 /// One row for each node that was heard, or polled.
-fn nodes(nodes: &BTreeMap<NodeId, Node>) -> Counters {
+fn nodes(observer: &Observer) -> Counters {
     let mut table = Counters::new([
         "node",
         "address",
@@ -282,8 +282,9 @@ fn nodes(nodes: &BTreeMap<NodeId, Node>) -> Counters {
         "asked else",
         "no answer",
         "unasked or late",
+        "slot",
     ]);
-    for (node, known) in nodes {
+    for (node, known) in observer.nodes() {
         let polls = known.requests(Request::Poll);
         let others = Request::ALL.iter().skip(1).map(|request| known.requests(*request));
         let (asked, unanswered) = others.fold((0, 0), |(asked, unanswered), requests| {
@@ -298,9 +299,18 @@ fn nodes(nodes: &BTreeMap<NodeId, Node>) -> Counters {
             asked.into(),
             unanswered.into(),
             known.unasked.into(),
+            slot(known, observer.multiplexed_cycles()).into(),
         ]);
     }
     table
+}
+
+/// The cycle of a multiplexed cycle in which a node is polled.
+fn slot(known: &Node, cycles: Option<u64>) -> String {
+    match (known.slot, cycles) {
+        (Some(slot), Some(cycles)) => format!("{slot} of {cycles}"),
+        _ => String::new(),
+    }
 }
 
 fn identities(nodes: &BTreeMap<NodeId, Node>) -> Counters {

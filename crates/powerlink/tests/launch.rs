@@ -22,6 +22,7 @@ fn network() -> Network {
         pre_operational_1_us: 100_000,
         soc_tolerance_ns: 500_000,
         threshold: 15,
+        multiplexed_cycles: 0,
         nodes: vec![Station {
             node: NODE,
             mandatory: true,
@@ -36,6 +37,7 @@ fn network() -> Network {
                 host_name: b"test".to_vec(),
             },
             pres_timeout_ns: 200_000,
+            multiplexed: 0,
             inputs: vec![signal(id(0x6000, 1))],
             outputs: vec![signal(id(0x6200, 1))],
             parameters: Vec::new(),

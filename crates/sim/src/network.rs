@@ -15,6 +15,8 @@ use crate::{Bus, Checker, Conditions, Node};
 /// A controlled node's input and output.
 const INPUT: ObjectId = id(0x6000, 1);
 const OUTPUT: ObjectId = id(0x6200, 1);
+/// Time of day at the start of a bus, in seconds since 1970.
+const START_S: u32 = 1_800_000_000;
 /// Of error counters: five losses in a row. With the profile's own, two in three cycles, no network
 /// is stable that loses one frame of a hundred.
 const THRESHOLD: u32 = 40;
@@ -28,6 +30,9 @@ pub struct NetworkConfig {
     pub cycle_us: u32,
     /// The network does not run without any one of them.
     pub mandatory: bool,
+    /// Cycles of a multiplexed cycle, in which every second node has a slot, one after the other; 0
+    /// where all are polled in every cycle.
+    pub multiplexed_cycles: u8,
     /// What the medium is like.
     pub conditions: Conditions,
     /// Of everything that happens at random.
@@ -156,9 +161,7 @@ impl Network {
         );
         let mut bus = Bus::new(config.seed, config.conditions);
         let described = described(config);
-        let mut managing = described.managing(mac(NodeId(0))).expect(FITS);
-        managing.start(0, NetTime { seconds: 1_800_000_000, nanoseconds: 0 });
-        bus.add(mac(NodeId(0)), Machine::new(Kind::Managing(managing)));
+        bus.add(mac(NodeId(0)), Machine::new(Kind::Managing(managing(&described, 0))));
         for node in nodes.map(NodeId) {
             let mut controlled = described.controlled(node, mac(node)).expect(FITS);
             controlled.start(0);
@@ -240,6 +243,12 @@ impl Network {
         self.checker.forget(node);
     }
 
+    /// Restarts the managing node: it is off and on again, as one that was never on.
+    pub fn restart_managing(&mut self) {
+        self.bus.stations[0].node.kind =
+            Kind::Managing(managing(&self.described, self.bus.now_ns()));
+    }
+
     /// Pulls a node's cable, or plugs it in.
     pub fn connect(&mut self, node: NodeId, connected: bool) {
         self.bus.stations[usize::from(node.0)].connected = connected;
@@ -269,11 +278,28 @@ impl Network {
     }
 }
 
+/// A managing node, turned on.
+fn managing(network: &network::Network, now_ns: u64) -> ManagingNode {
+    let mut managing = network.managing(mac(NodeId(0))).expect(FITS);
+    let (seconds, nanoseconds) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000);
+    let time = NetTime { seconds: START_S + seconds as u32, nanoseconds: nanoseconds as u32 };
+    managing.start(now_ns, time);
+    managing
+}
+
 fn mac(node: NodeId) -> MacAddress {
     MacAddress([2, 0x45, 0x50, 0x4c, 0, node.0])
 }
 
 const FITS: &str = "the objects of a simulated node fit each other";
+
+/// In which cycle of a multiplexed cycle a node is polled, from 1 on; 0 is each.
+fn slot(config: NetworkConfig, node: u8) -> u8 {
+    match config.multiplexed_cycles {
+        cycles if cycles > 0 && node % 2 == 0 => (node / 2 - 1) % cycles + 1,
+        _ => 0,
+    }
+}
 
 /// The network as it is described.
 fn described(config: NetworkConfig) -> network::Network {
@@ -296,6 +322,7 @@ fn described(config: NetworkConfig) -> network::Network {
         identity: identity.clone(),
         // The first poll of a cycle leaves behind the SoC.
         pres_timeout_ns: 40_000,
+        multiplexed: slot(config, node),
         inputs: octet("input", INPUT),
         outputs: octet("output", OUTPUT),
         parameters: Vec::new(),
@@ -307,6 +334,7 @@ fn described(config: NetworkConfig) -> network::Network {
         pre_operational_1_us: 500_000 + 20_000 * u32::from(config.nodes),
         soc_tolerance_ns: config.cycle_us * 500,
         threshold: THRESHOLD,
+        multiplexed_cycles: config.multiplexed_cycles,
         nodes: (1..=config.nodes).map(station).collect(),
     }
 }

@@ -93,7 +93,7 @@ impl File {
         }
         let (mut nodes, mut ids) = (Vec::new(), BTreeMap::new());
         for item in &items {
-            let Some((station, host)) = node::read(item, network.cycle_us) else { continue };
+            let Some((station, host)) = node::read(item, &network) else { continue };
             if ids.insert(station.node, ()).is_some() {
                 let help = "give each node an id of its own, from 1 to 239";
                 item.fault(format!("there are two nodes with id {}", station.node), help);
@@ -128,6 +128,7 @@ fn network(root: &mut Table<'_>) -> Network {
         pre_operational_1_us: PRE_OPERATIONAL_1_MS * 1000,
         soc_tolerance_ns: 0,
         threshold: THRESHOLD,
+        multiplexed_cycles: 0,
         nodes: Vec::new(),
     };
     let table = root.require("network", "{ cycle-us = 10000 }").and_then(|value| value.table());
@@ -144,6 +145,8 @@ fn network(root: &mut Table<'_>) -> Network {
         let tolerance_us = tolerance_us.unwrap_or(network.cycle_us.min(2_000_000) / 2);
         network.soc_tolerance_ns = tolerance_us * 1000;
         network.threshold = number("loss-threshold", 0..=1_000_000).unwrap_or(THRESHOLD);
+        let cycles = table.take("multiplexed-cycles").and_then(|value| value.number(1..=u8::MAX));
+        network.multiplexed_cycles = cycles.unwrap_or(0);
         table.finish();
     }
     network

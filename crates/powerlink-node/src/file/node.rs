@@ -1,7 +1,7 @@
 //! A `[[node]]` table.
 
 use onbeat_config::{Table, Value};
-use onbeat_powerlink::network::{MAX_SIGNALS, Signal, Station};
+use onbeat_powerlink::network::{MAX_SIGNALS, Network, Signal, Station};
 use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
 use onbeat_powerlink::od::{ObjectId, id};
 use onbeat_wire::powerlink::NodeId;
@@ -21,7 +21,7 @@ const DEVICE_TYPE: u32 = 0x000f_0191;
 const PRES_TIMEOUT_US: u32 = 1000;
 
 /// A node; `None` where it has no id.
-pub(super) fn read(value: &Value<'_>, cycle_us: u32) -> Option<(Station, NodeHost)> {
+pub(super) fn read(value: &Value<'_>, network: &Network) -> Option<(Station, NodeHost)> {
     let mut table = value.table()?;
     let node = table.require("id", "1").and_then(|value| value.number(1_u8..=239)).map(NodeId);
     let name = table.take("name").and_then(|value| name(&value));
@@ -29,7 +29,8 @@ pub(super) fn read(value: &Value<'_>, cycle_us: u32) -> Option<(Station, NodeHos
     let host = host(&mut table);
     let response = table.take("response").and_then(|value| response(&value, host.backend));
     let mandatory = table.take("mandatory").and_then(|value| value.flag()).unwrap_or(false);
-    let timeout = table.take("pres-timeout-us");
+    let multiplexed = table.take("multiplexed").and_then(|value| slot(&value, network));
+    let (cycle_us, timeout) = (network.cycle_us, table.take("pres-timeout-us"));
     let timeout_us = timeout.and_then(|value| value.number(1..=cycle_us.min(1_000_000)));
     let timeout_us = timeout_us.unwrap_or((cycle_us / 4).min(PRES_TIMEOUT_US));
     let identity = identity(table.take("identity"), &name);
@@ -43,6 +44,7 @@ pub(super) fn read(value: &Value<'_>, cycle_us: u32) -> Option<(Station, NodeHos
         mandatory,
         identity,
         pres_timeout_ns: timeout_us * 1000,
+        multiplexed: multiplexed.unwrap_or(0),
         inputs,
         outputs,
         parameters,
@@ -59,6 +61,16 @@ fn response(value: &Value<'_>, backend: Backend) -> Option<Sender> {
         return None;
     }
     Some(sender)
+}
+
+/// The cycle of a multiplexed cycle in which a node is polled.
+fn slot(value: &Value<'_>, network: &Network) -> Option<u8> {
+    if network.multiplexed_cycles == 0 {
+        let help = "say in [network] how many cycles there are: multiplexed-cycles = 4";
+        value.fault("no cycle is multiplexed", help);
+        return None;
+    }
+    value.number(1..=network.multiplexed_cycles)
 }
 
 fn name(value: &Value<'_>) -> Option<String> {

@@ -8,6 +8,7 @@ const WHOLE: &str = r#"
 cycle-us = 1000
 async-slot-us = 200
 loss-threshold = 40
+multiplexed-cycles = 4
 
 [managing]
 interface = "eth1"
@@ -25,6 +26,7 @@ backend = "xdp"
 response = "automatic"
 mandatory = true
 pres-timeout-us = 100
+multiplexed = 2
 identity = { vendor-id = 7, serial-number = 0xffffffff }
 parameter = [ { object = "1F98/08", octets = "dc 05" } ]
 
@@ -51,6 +53,7 @@ fn a_file_with_everything() {
     assert_eq!(file.realtime.scheduling, Some(onbeat_realtime::Scheduling::Fifo(49)));
     let [drive, other] = &file.network.nodes[..] else { panic!("{:?}", file.network.nodes) };
     assert_eq!((drive.node, drive.mandatory, drive.pres_timeout_ns), (NodeId(1), true, 100_000));
+    assert_eq!((file.network.multiplexed_cycles, drive.multiplexed), (4, 2));
     assert_eq!(drive.identity.serial_number, u32::MAX);
     assert_eq!(drive.identity.host_name, b"drive");
     assert_eq!(drive.inputs[0].object, id(0x6064, 0));
@@ -116,6 +119,16 @@ fn faults_name_place_value_and_way_out() {
             "[[node]]\nid = 1\npres-timeout-us = 2000\n",
             "node[0].pres-timeout-us: 2000 is out of range",
             "from 1 to 1000",
+        ),
+        (
+            "[[node]]\nid = 1\nmultiplexed = 1\n",
+            "node[0].multiplexed: no cycle is multiplexed",
+            "multiplexed-cycles = 4",
+        ),
+        (
+            "[network]\ncycle-us = 1000\nmultiplexed-cycles = 2\n[[node]]\nid = 1\nmultiplexed = 3\n",
+            "node[0].multiplexed: 3 is out of range",
+            "from 1 to 2",
         ),
         (
             "[[node]]\nid = 1\n[[node.input]]\ntype = \"u24\"\n",

@@ -30,7 +30,7 @@ impl ControlledNode {
     pub(super) fn response(&self, buffer: Vec<u8>) -> Vec<u8> {
         let pres = Pres {
             state: self.state.code(),
-            multiplexed_slot: false,
+            multiplexed_slot: self.multiplex.is_assigned(),
             exception_new: self.signalling.new,
             ready: self.state == State::Operational,
             links: Links::default(),

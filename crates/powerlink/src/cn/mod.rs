@@ -18,7 +18,7 @@ use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{ErrorEntry, NetTime, NodeId, PdoVersion, Priority};
 
 use crate::asynchronous::Queue;
-use crate::dll::{Counter, Cycle, CycleEvent, Losses};
+use crate::dll::{Counter, Cycle, CycleEvent, Losses, Multiplex};
 use crate::frame::Outbox;
 use crate::nmt::{self, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
@@ -117,6 +117,7 @@ pub struct ControlledNode {
     payload: Vec<u8>,
     /// By the node that sends it; 0 is the poll.
     rpdos: Vec<(NodeId, Channel)>,
+    multiplex: Multiplex,
     signalling: Signalling,
     told: Told,
     sdo: Server,
@@ -150,6 +151,7 @@ impl ControlledNode {
             tpdo: Channel::default(),
             payload: Vec::new(),
             rpdos: Vec::new(),
+            multiplex: Multiplex::new(false),
             signalling: Signalling::new(),
             told: Told::new(State::Off, &Signalling::new()),
             queue: Queue::default(),
@@ -277,6 +279,9 @@ impl ControlledNode {
             }
             State::NotActive => {
                 self.map();
+                let slot = self.od.number(id(profile::MULTIPLEXED_ASSIGNMENT, self.node.0));
+                let cycles = self.od.number(profile::MULTIPLEXED_CYCLES);
+                self.multiplex = Multiplex::new(slot != 0 && cycles != 0);
                 let us = self.od.number(profile::BASIC_ETHERNET_TIMEOUT_US);
                 self.timer_ns = (us != 0).then(|| now_ns.saturating_add(us * 1000));
             }
@@ -332,10 +337,10 @@ impl ControlledNode {
         if !self.state.is_cyclic() {
             return;
         }
-        let (next, mut losses) = self.cycle.next(event);
+        let (next, losses) = self.cycle.next(event);
         self.cycle = next;
-        // Before the managing node has it in the cycle a node is not polled; a stopped one no more.
-        losses.preq &= matches!(self.state, State::ReadyToOperate | State::Operational);
+        let mut losses = self.multiplex.losses(losses);
+        losses.preq &= self.is_in_cycle();
         let counted = [
             (profile::LOSS_OF_SOC, losses.soc, CycleEvent::Soc, 0x8245),
             (profile::LOSS_OF_SOA, losses.soa, CycleEvent::Soa, 0x8244),
@@ -361,6 +366,12 @@ impl ControlledNode {
         if reached {
             self.nmt(now_ns, nmt::Event::ErrorCondition);
         }
+    }
+
+    /// Whether the managing node polls it: before it has the node in its cycle it does not, and a
+    /// stopped one no more.
+    fn is_in_cycle(&self) -> bool {
+        matches!(self.state, State::ReadyToOperate | State::Operational)
     }
 
     /// When to call the next SoC late: a cycle and its tolerance from now.

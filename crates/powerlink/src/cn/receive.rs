@@ -42,6 +42,7 @@ impl ControlledNode {
         self.time = soc.net_time;
         self.nmt(now_ns, nmt::Event::Soc);
         if self.state.is_cyclic() {
+            self.multiplex.soc(soc.multiplexed_cycle_completed, self.is_in_cycle());
             self.cycle_event(now_ns, CycleEvent::Soc);
             self.expect_soc(now_ns);
             self.tpdo.transmit(&self.od, &mut self.payload);
@@ -53,6 +54,7 @@ impl ControlledNode {
         if !self.state.is_polled() {
             return;
         }
+        self.multiplex.preq(preq.multiplexed_slot);
         // The response first: everything else can wait until it is out.
         if !self.automatic.answered {
             self.send_pres();

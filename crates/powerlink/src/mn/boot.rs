@@ -73,7 +73,7 @@ impl ManagingNode {
 
     /// A node takes a step.
     pub(super) fn go(&mut self, now_ns: u64, place: usize, step: Step) {
-        let deadline_ns = (step == Step::Reset).then(|| now_ns + self.settle_ns());
+        let deadline_ns = (step == Step::Reset).then(|| now_ns + self.settle_ns(place));
         let station = &mut self.stations[place];
         station.step = step;
         station.deadline_ns = deadline_ns;
@@ -99,11 +99,11 @@ impl ManagingNode {
             Step::CheckPreOperational2 => self.microseconds(profile::PRE_OPERATIONAL_2_TIMEOUT_US),
             Step::Enable | Step::Start => {
                 let limit_ns = self.microseconds(profile::READY_TO_OPERATE_TIMEOUT_US);
-                limit_ns.max(self.settle_ns())
+                limit_ns.max(self.settle_ns(place))
             }
             _ => return,
         };
-        let settle_ns = self.settle_ns();
+        let settle_ns = self.settle_ns(place);
         let station = &mut self.stations[place];
         let deadline_ns = *station.deadline_ns.get_or_insert(now_ns + limit_ns);
         if deadline_ns <= now_ns && !station.asked_at_last {
@@ -192,7 +192,7 @@ impl ManagingNode {
     pub(super) fn leave_alone(&mut self, now_ns: u64, place: usize) {
         self.stations[place].forget();
         if self.stations[place].step == Step::Reset {
-            let settle_ns = self.settle_ns();
+            let settle_ns = self.settle_ns(place);
             self.stations[place].deadline_ns = Some(now_ns + settle_ns);
         } else {
             self.go(now_ns, place, Step::Reset);

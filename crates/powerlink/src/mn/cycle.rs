@@ -7,6 +7,7 @@ use onbeat_wire::powerlink::{
     Body, Links, Message, NetTime, NodeId, Preq, RequestedService, Service, Soc, multicast,
 };
 
+use super::station::Station;
 use super::{Event, Failure, ManagingNode, Phase};
 use crate::dll::Counter;
 use crate::frame;
@@ -39,8 +40,10 @@ impl ManagingNode {
     /// What begins the next cycle, at this time.
     pub(super) fn soc(&self, at_ns: u64, buffer: Vec<u8>) -> Vec<u8> {
         let prescaler = self.od.number(profile::PRESCALER);
+        let multiplexed = self.multiplexed_cycles;
         let soc = Soc {
-            multiplexed_cycle_completed: false,
+            // MC changes with the first SoC behind each multiplexed cycle.
+            multiplexed_cycle_completed: multiplexed != 0 && self.cycles / multiplexed % 2 == 1,
             prescaled_slot: prescaler != 0 && self.cycles / prescaler % 2 == 1,
             net_time: self.net_time(at_ns),
             relative_time_us: (self.cycles * self.cycle_ns) / 1000,
@@ -52,6 +55,7 @@ impl ManagingNode {
 
     /// The SoC left.
     pub(super) fn cycle_begun(&mut self, now_ns: u64) {
+        self.multiplexed_cycle = self.cycles % self.multiplexed_cycles.max(1);
         self.events.push_back(Event::Cycle);
         self.cycles += 1;
         self.soc_ns += self.cycle_ns;
@@ -64,7 +68,9 @@ impl ManagingNode {
             // A mandatory node was lost, and the reduced cycle began.
             return;
         }
-        let next = self.stations.iter().skip(place).position(|station| station.polled);
+        let cycle = self.multiplexed_cycle;
+        let is_due = |station: &Station| station.polled && station.settings.has_slot(cycle);
+        let next = self.stations.iter().skip(place).position(is_due);
         let Some(next) = next.map(|next| next + place) else {
             return self.asynchronous_phase(now_ns);
         };
@@ -72,7 +78,7 @@ impl ManagingNode {
         let mut payload = core::mem::take(&mut self.payload);
         station.tpdo.transmit(&self.od, &mut payload);
         let preq = Preq {
-            multiplexed_slot: false,
+            multiplexed_slot: station.settings.slot != 0,
             exception_acknowledge: station.acknowledged,
             ready: self.state == State::Operational,
             links: Links::default(),

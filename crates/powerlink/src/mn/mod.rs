@@ -142,6 +142,10 @@ pub struct ManagingNode {
     soc_ns: u64,
     cycle_ns: u64,
     cycles: u64,
+    /// Cycles of a multiplexed cycle; 0 where there is none.
+    multiplexed_cycles: u64,
+    /// Which of them this one is, from 0 on.
+    multiplexed_cycle: u64,
     /// Since when the node is in its state, and in which cycle that was.
     since_ns: u64,
     since_cycle: u64,
@@ -174,12 +178,16 @@ impl ManagingNode {
             }
         }
         map(&od, &mut stations)?;
+        // Those of every cycle first: their time in it does not depend on whose slot it is.
+        stations.sort_by_key(|station| station.settings.slot != 0);
         Ok(ManagingNode {
             mac,
             state: State::Off,
             phase: Phase::Off,
             timer_ns: u64::MAX,
             soc_ns: 0,
+            multiplexed_cycles: od.number(profile::MULTIPLEXED_CYCLES),
+            multiplexed_cycle: 0,
             cycle_ns: od.number(profile::CYCLE_LENGTH_US) * 1000,
             cycles: 0,
             since_ns: 0,

@@ -122,8 +122,8 @@ impl ManagingNode {
         }
     }
 
-    /// How long a node is left alone that was told to change its state: it takes five cycles.
-    pub(super) fn settle_ns(&self) -> u64 {
-        5 * self.cycle_ns
+    /// How long a node is left alone that was told to change its state: it takes five of its cycles.
+    pub(super) fn settle_ns(&self, place: usize) -> u64 {
+        5 * self.cycle_ns * self.stations[place].settings.period
     }
 }

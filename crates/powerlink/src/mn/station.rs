@@ -22,6 +22,10 @@ pub(super) struct Settings {
     configuration: (u32, u32),
     pub(super) preq_limit: usize,
     pub(super) pres_timeout_ns: u64,
+    /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0 is each.
+    pub(super) slot: u64,
+    /// Cycles from one poll to the next.
+    pub(super) period: u64,
 }
 
 /// What of a node's identity is not as it must be.
@@ -42,6 +46,10 @@ impl Settings {
         let number = |index| od.number(id(index, node.0)) as u32;
         let assignment = number(profile::NODE_ASSIGNMENT);
         let needed = EXISTS | IS_CONTROLLED | VALID;
+        // A slot behind the end of the multiplexed cycle would never come.
+        let cycles = od.number(profile::MULTIPLEXED_CYCLES);
+        let slot = u64::from(number(profile::MULTIPLEXED_ASSIGNMENT));
+        let slot = if slot > cycles { 0 } else { slot };
         (node.is_controlled() && assignment & needed == needed).then(|| Settings {
             start: assignment & START != 0,
             mandatory: assignment & MANDATORY != 0,
@@ -49,7 +57,14 @@ impl Settings {
             configuration: (number(profile::EXPECTED_DATE), number(profile::EXPECTED_TIME)),
             preq_limit: number(profile::PREQ_LIMIT_OF) as usize,
             pres_timeout_ns: number(profile::PRES_TIMEOUT_NS).into(),
+            slot,
+            period: if slot == 0 { 1 } else { cycles },
         })
+    }
+
+    /// Whether the node is polled in a cycle of the multiplexed cycle, counted from 0.
+    pub(super) fn has_slot(&self, cycle: u64) -> bool {
+        self.slot == 0 || self.slot == cycle + 1
     }
 
     /// Whether a node is the one that is expected.

@@ -54,6 +54,8 @@ impl Network {
         set(&mut od, NodeId::MN, profile::ASYNC_SLOT_NS, self.async_slot_ns.into())?;
         let wait_us = self.pre_operational_1_us.into();
         set(&mut od, NodeId::MN, profile::WAIT_PRE_OPERATIONAL_1_US, wait_us)?;
+        let cycles = self.multiplexed_cycles.into();
+        set(&mut od, NodeId::MN, profile::MULTIPLEXED_CYCLES, cycles)?;
         for (channel, station) in (0..).zip(&self.nodes) {
             self.describe(&mut od, channel, station)?;
         }
@@ -73,6 +75,9 @@ impl Network {
         station: &Station,
     ) -> Result<(), NetworkError> {
         let node = station.node;
+        if station.multiplexed > self.multiplexed_cycles {
+            return Err(NetworkError::Slot(node, station.multiplexed, self.multiplexed_cycles));
+        }
         // The configuration is tried on a node like it: what that refuses the real one would.
         let (entries, [date, time]) = self.configuration(station)?;
         let mut model = station.dictionary()?;
@@ -103,6 +108,7 @@ impl Network {
             (number(profile::PRES_TIMEOUT_NS), station.pres_timeout_ns.into()),
             (number(profile::PREQ_LIMIT_OF), limit(&station.outputs) as u64),
             (number(0x1c09), self.threshold.into()),
+            (number(profile::MULTIPLEXED_ASSIGNMENT), station.multiplexed.into()),
         ];
         let identities = profile::EXPECTED_IDENTITY.map(number).into_iter();
         let identities = identities.zip(expected.map(u64::from));
@@ -141,6 +147,11 @@ impl Network {
             number(profile::PREQ_LIMIT, 2, limit(&station.outputs) as u64),
             number(profile::PRES_LIMIT, 2, limit(&station.inputs) as u64),
         ]);
+        if self.multiplexed_cycles != 0 {
+            let slot = id(profile::MULTIPLEXED_ASSIGNMENT, station.node.0);
+            entries.push(number(profile::MULTIPLEXED_CYCLES, 1, self.multiplexed_cycles.into()));
+            entries.push(number(slot, 1, station.multiplexed.into()));
+        }
         for (mapping, signals) in
             [(profile::RPDO_MAPPING, &station.outputs), (profile::TPDO_MAPPING, &station.inputs)]
         {

@@ -21,6 +21,8 @@ pub enum NetworkError {
     Value(NodeId, ObjectId, Abort),
     /// A node has more signals one way than [`super::MAX_SIGNALS`].
     Signals(NodeId),
+    /// A node's slot is behind the end of the multiplexed cycle, which has so many cycles.
+    Slot(NodeId, u8, u8),
     /// A node's signals do not fit a poll.
     Mapping(Unmapped),
 }
@@ -37,6 +39,10 @@ impl fmt::Display for NetworkError {
             NetworkError::Signals(node) => {
                 write!(f, "node {node} has more than {} signals one way", super::MAX_SIGNALS)
             }
+            NetworkError::Slot(node, slot, cycles) => write!(
+                f,
+                "node {node} is polled in cycle {slot} of a multiplexed cycle, which has {cycles}"
+            ),
             NetworkError::Mapping(error) => error.fmt(f),
         }
     }

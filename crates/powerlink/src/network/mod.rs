@@ -39,6 +39,9 @@ pub struct Network {
     pub soc_tolerance_ns: u32,
     /// Of all error counters: they go up by 8 with each loss and down by 1 with each good cycle.
     pub threshold: u32,
+    /// Cycles of a multiplexed cycle, in each of which nodes may have a slot; 0 where every node is
+    /// polled in every cycle.
+    pub multiplexed_cycles: u8,
     /// The controlled nodes.
     pub nodes: Vec<Station>,
 }
@@ -54,6 +57,8 @@ pub struct Station {
     pub identity: Identity,
     /// How long the managing node waits for its response to a poll, in nanoseconds.
     pub pres_timeout_ns: u32,
+    /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0 is every cycle.
+    pub multiplexed: u8,
     /// What it sends.
     pub inputs: Vec<Signal>,
     /// What it receives.

@@ -28,6 +28,7 @@ pub(super) fn network() -> Network {
         mandatory: true,
         identity,
         pres_timeout_ns: 30_000,
+        multiplexed: 0,
         inputs: Vec::from([
             signal("ready", id(0x6000, 1), DataType::Boolean),
             signal("position", id(0x6001, 0), DataType::Integer(4)),
@@ -41,6 +42,7 @@ pub(super) fn network() -> Network {
         pre_operational_1_us: 500_000,
         soc_tolerance_ns: 500_000,
         threshold: 15,
+        multiplexed_cycles: 0,
         nodes: Vec::from([station]),
     }
 }
@@ -79,6 +81,25 @@ fn another_configuration_has_another_stamp() {
     };
     assert_eq!(stamp(&one), stamp(&network()));
     assert_ne!(stamp(&one), stamp(&other));
+}
+
+#[test]
+fn a_multiplexed_node_is_told_its_slot() {
+    let mut network = network();
+    network.multiplexed_cycles = 4;
+    network.nodes[0].multiplexed = 3;
+    let managing = network.managing(MAC).unwrap();
+    let od = managing.objects();
+    let slot = id(profile::MULTIPLEXED_ASSIGNMENT, 5);
+    assert_eq!((od.number(profile::MULTIPLEXED_CYCLES), od.number(slot)), (4, 3));
+    let mut controlled = network.controlled(NodeId(5), MAC).unwrap();
+    for (object, value) in dcf_entries(od.get(id(profile::CONCISE_DCF, 5)).unwrap()) {
+        controlled.set_object(object, value).unwrap();
+    }
+    let told = controlled.objects();
+    assert_eq!((told.number(profile::MULTIPLEXED_CYCLES), told.number(slot)), (4, 3));
+    network.nodes[0].multiplexed = 5;
+    assert_eq!(network.managing(MAC).unwrap_err(), NetworkError::Slot(NodeId(5), 5, 4));
 }
 
 #[test]

@@ -66,6 +66,8 @@ pub const RESPONSE_TIME_NS: ObjectId = id(0x1f98, 3);
 pub const PREQ_LIMIT: ObjectId = id(0x1f98, 4);
 /// 0x1F98/5: payload octets of the node's PRes.
 pub const PRES_LIMIT: ObjectId = id(0x1f98, 5);
+/// 0x1F98/7: cycles of a multiplexed cycle; 0 where nodes are polled in every cycle.
+pub const MULTIPLEXED_CYCLES: ObjectId = id(0x1f98, 7);
 /// 0x1F98/8: longest asynchronous frame, in octets behind the EtherType.
 pub const ASYNC_MTU: ObjectId = id(0x1f98, 8);
 /// 0x1F99/1: how long a node listens before it is one of basic Ethernet, in microseconds.
@@ -103,6 +105,11 @@ pub const NODE_STATE: u16 = 0x1f8e;
 pub const PRES_TIMEOUT_NS: u16 = 0x1f92;
 /// 0x1F98/9: the prescaler.
 pub const PRESCALER: ObjectId = id(0x1f98, 9);
+/// 0x1F9B: in which cycle of a multiplexed cycle a node is polled, from 1 on, by node; 0 in each.
+pub const MULTIPLEXED_ASSIGNMENT: u16 = 0x1f9b;
+
+/// Nodes that an array by node has room for.
+const BY_NODE: u8 = 254;
 
 /// Bits of 0x1F81.
 pub mod assignment {
@@ -215,12 +222,13 @@ pub fn controlled_node(identity: &Identity, rpdos: u8) -> Result<Dictionary, Add
     od.add(PREQ_LIMIT, number(2, ReadWrite, PAYLOAD_LIMIT).within(limit.clone()))?;
     od.add(PRES_LIMIT, number(2, ReadWrite, PAYLOAD_LIMIT).within(limit))?;
     od.add(id(0x1f98, 6), number(4, Constant, 100_000))?;
-    od.add(id(0x1f98, 7), number(1, ReadWrite, 0))?;
+    od.add(MULTIPLEXED_CYCLES, number(1, ReadWrite, 0))?;
     od.add(ASYNC_MTU, number(2, ReadWrite, 1500).within(300..=1500))?;
     od.add(id(0x1f98, 9), number(2, ReadWrite, 2).within(0..=1000))?;
     record(&mut od, 0x1f99, 1, Constant)?;
     od.add(BASIC_ETHERNET_TIMEOUT_US, number(4, ReadWrite, 5_000_000))?;
     od.add(HOST_NAME, Object::new(string, ReadWrite, text(&identity.host_name)))?;
+    multiplexed_assignment(&mut od)?;
     Ok(od)
 }
 
@@ -249,7 +257,9 @@ pub fn managing_node(
     }
     od.add(ASYNC_SLOT_NS, number(4, ReadWrite, 100_000))?;
     od.add(NMT_STATE, number(1, ReadOnly, 0x1c))?;
+    od.add(MULTIPLEXED_CYCLES, number(1, ReadWrite, 0))?;
     od.add(PRESCALER, number(2, ReadWrite, 2).within(0..=1000))?;
+    multiplexed_assignment(&mut od)?;
 
     let valid = assignment::EXISTS | assignment::IS_CONTROLLED | assignment::START;
     for (channel, node) in (0..).zip(nodes) {
@@ -278,6 +288,15 @@ pub fn managing_node(
 /// Sub-index 0: how many there are.
 fn record(od: &mut Dictionary, index: u16, subs: u8, access: Access) -> Result<(), AddError> {
     od.add(id(index, 0), Object::unsigned(1, access, subs.into()))
+}
+
+/// 0x1F9B, of all nodes: one that is configured may be told of others.
+fn multiplexed_assignment(od: &mut Dictionary) -> Result<(), AddError> {
+    record(od, MULTIPLEXED_ASSIGNMENT, BY_NODE, Constant)?;
+    let mut subs = 1..=BY_NODE;
+    subs.try_for_each(|sub| {
+        od.add(id(MULTIPLEXED_ASSIGNMENT, sub), Object::unsigned(1, ReadWrite, 0))
+    })
 }
 
 /// Parameters and mapping of a PDO, with nothing mapped.

@@ -121,6 +121,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         },
         // What all of them take together is not the whole cycle.
         pres_timeout_ns: cycle_us * 1000 / 4 * 3 / u32::from(nodes),
+        multiplexed: 0,
         inputs: vec![
             signal("back", id(0x6000, 1), DataType::Unsigned(2)),
             signal("flip", id(0x6000, 2), DataType::Unsigned(1)),
@@ -135,6 +136,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         pre_operational_1_us: 1_500_000,
         soc_tolerance_ns: cycle_us * 500,
         threshold: THRESHOLD,
+        multiplexed_cycles: 0,
         nodes: (1..=nodes).map(station).collect(),
     };
     let host = NodeHost {

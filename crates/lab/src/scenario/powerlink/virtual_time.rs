@@ -23,6 +23,7 @@ pub(super) fn play(stage: &mut Stage<'_>, nodes: u8, cycle_us: u32) -> Result<()
         nodes,
         cycle_us,
         mandatory: false,
+        multiplexed_cycles: 0,
         conditions: Conditions::CLEAN,
         seed: stage.options.seed,
     };
