@@ -14,6 +14,7 @@
 //!
 //! - [`od`]: the object dictionary, from which everything else takes its parameters.
 //! - [`cn`]: a controlled node. [`mn`]: a managing node.
+//! - [`ethernet`]: frames of other protocols on the bus.
 //! - [`network`]: a network described, and the nodes that follow from it.
 //! - [`observe`]: what a bus does, told from its frames.
 #![no_std]
@@ -26,6 +27,7 @@ extern crate std;
 mod asynchronous;
 pub mod cn;
 pub mod dll;
+pub mod ethernet;
 mod frame;
 pub mod mn;
 pub mod network;

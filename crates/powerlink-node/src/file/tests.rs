@@ -14,6 +14,7 @@ multiplexed-cycles = 4
 interface = "eth1"
 backend = "xsk"
 soc = "process"
+virtual-ethernet = "plk0"
 
 [realtime]
 scheduling = "fifo 49"
@@ -48,7 +49,11 @@ fn a_file_with_everything() {
     let file = File::parse(WHOLE, "bus.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((file.network.cycle_us, file.network.async_slot_ns), (1000, 200_000));
     assert_eq!((file.network.threshold, file.network.soc_tolerance_ns), (40, 500_000));
-    let managing = Host { interface: Some("eth1".into()), backend: Backend::Xsk };
+    let managing = Host {
+        interface: Some("eth1".into()),
+        backend: Backend::Xsk,
+        virtual_ethernet: Some("plk0".into()),
+    };
     assert_eq!(file.managing, managing);
     assert_eq!(file.realtime.scheduling, Some(onbeat_realtime::Scheduling::Fifo(49)));
     let [drive, other] = &file.network.nodes[..] else { panic!("{:?}", file.network.nodes) };
@@ -104,6 +109,11 @@ fn faults_name_place_value_and_way_out() {
             "[[node]]\nid = 1\ninterface = \"eth 1\"\n",
             "node[0].interface: \"eth 1\" is no name of an interface",
             "without blanks",
+        ),
+        (
+            "[[node]]\nid = 1\ninterface = \"eth1\"\nvirtual-ethernet = \"eth1\"\n",
+            "node[0].virtual-ethernet: \"eth1\" is the interface of the bus",
+            "such as \"plk0\"",
         ),
         (
             "[[node]]\nid = 1\nresponse = \"automatic\"\n",

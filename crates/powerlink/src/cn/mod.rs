@@ -104,8 +104,8 @@ impl Told {
 pub struct ControlledNode {
     node: NodeId,
     mac: MacAddress,
-    od: Dictionary,
-    state: State,
+    pub(crate) od: Dictionary,
+    pub(crate) state: State,
     cycle: Cycle,
     /// When the next SoC is late, or a node without a network gives up.
     timer_ns: Option<u64>,
@@ -121,9 +121,9 @@ pub struct ControlledNode {
     signalling: Signalling,
     told: Told,
     sdo: Server,
-    queue: Queue,
+    pub(crate) queue: Queue,
     automatic: Automatic,
-    out: Outbox,
+    pub(crate) out: Outbox,
     events: VecDeque<Event>,
     time: NetTime,
 }

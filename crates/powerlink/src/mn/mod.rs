@@ -19,6 +19,7 @@ use core::fmt;
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{NetTime, NmtCommandId, NodeId, PdoVersion};
 
+use crate::asynchronous::Queue;
 use crate::frame::Outbox;
 use crate::nmt::{MnEvent, State, next_mn};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
@@ -133,8 +134,8 @@ enum Phase {
 #[derive(Debug)]
 pub struct ManagingNode {
     mac: MacAddress,
-    od: Dictionary,
-    state: State,
+    pub(crate) od: Dictionary,
+    pub(crate) state: State,
     phase: Phase,
     /// When the phase ends.
     timer_ns: u64,
@@ -157,6 +158,8 @@ pub struct ManagingNode {
     commands: VecDeque<(NodeId, NmtCommandId)>,
     turn: schedule::Turn,
     launching: Launching,
+    /// Frames of other protocols.
+    pub(crate) others: Queue,
     out: Outbox,
     /// Memory for the payload of a poll.
     payload: Vec<u8>,
@@ -198,6 +201,7 @@ impl ManagingNode {
             commands: VecDeque::new(),
             turn: schedule::Turn::default(),
             launching: Launching::default(),
+            others: Queue::default(),
             out: Outbox::default(),
             payload: Vec::new(),
             events: VecDeque::new(),

@@ -7,6 +7,7 @@ use onbeat_wire::powerlink::{MAX_PAYLOAD, NodeId};
 
 use super::{MAX_SIGNALS, Network, NetworkError, Signal, Station, managing_input, managing_output};
 use crate::cn::{self, ControlledNode};
+use crate::ethernet::{self, address};
 use crate::mn::{self, ManagingNode, concise_dcf};
 use crate::od::profile::{self, Identity, assignment};
 use crate::od::{Access, Dictionary, Mappable, Object, ObjectId, id};
@@ -180,6 +181,13 @@ impl Station {
         let node = self.node;
         let failed = |error| NetworkError::Object(node, error);
         let mut objects = profile::controlled_node(&self.identity, 1).map_err(failed)?;
+        for (object, address) in
+            [(profile::ADDRESS, address(node)), (profile::GATEWAY, ethernet::GATEWAY)]
+        {
+            let octets = u32::from(address).to_le_bytes();
+            let set = objects.set_default(object, &octets);
+            debug_assert!(set.is_ok(), "every dictionary of a node has its address");
+        }
         for (signals, mappable) in
             [(&self.inputs, Mappable::Transmit), (&self.outputs, Mappable::Receive)]
         {
