@@ -66,6 +66,7 @@ fn config(out: &str, home: &str) -> String {
 [[port]]
 name = "host"
 interface = "host"
+mtu = 1500
 [[port]]
 name = "path1"
 interface = "path1"
@@ -116,7 +117,9 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>) -> Result<()> {
     world.start_all(&stage.options.onbeat_bin)?;
     stage.look_at_ports(&world, ["a", "b"].into_iter())?;
     let tap = Tap::start(world.namespace("hub")?, "p0")?;
-    let file = file(nodes, cycle_us);
+    let mut file = file(nodes, cycle_us);
+    // Frames are counted: how fast this machine answers is no reason to begin anew.
+    file.network.threshold = 0;
     let all = u64::from(nodes);
 
     stage.tell_line("the network boots");
@@ -158,7 +161,11 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>) -> Result<()> {
         let recovery = found.and_then(|found| found.recovery.clone()).unwrap_or_default();
         let name = format!("{stream}: copies eliminated at {node}, of two paths");
         stage.check(Check::min(name, recovery.discarded, 1_u64, "frames"));
-        let counts = [recovery.passed, recovery.discarded, recovery.lost];
+        let counts = [
+            recovery.passed,
+            recovery.discarded,
+            recovery.lost.saturating_sub(recovery.lost_before_first),
+        ];
         let names = [Cell::from(stream), node.into()];
         table.row(names.into_iter().chain(counts.map(Cell::from)));
     }
