@@ -325,6 +325,7 @@ fn described(config: NetworkConfig) -> network::Network {
         multiplexed: slot(config, node),
         inputs: octet("input", INPUT),
         outputs: octet("output", OUTPUT),
+        described: None,
         parameters: Vec::new(),
     };
     network::Network {

@@ -2,6 +2,7 @@
 
 mod node;
 mod object;
+mod xdd;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,6 +13,7 @@ use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
 
 use crate::{Backend, Pattern};
+use xdd::Descriptions;
 
 /// Shortest and longest cycle, in microseconds.
 const CYCLE_US: std::ops::RangeInclusive<u32> = 200..=10_000_000;
@@ -86,9 +88,12 @@ impl File {
         if items.is_empty() && faults.count() == 0 {
             table.fault("the network has no node", "add [[node]] with id = 1");
         }
+        let mut descriptions = Descriptions::beside(Path::new(name));
         let (mut nodes, mut ids) = (Vec::new(), BTreeMap::new());
         for item in &items {
-            let Some((station, host)) = node::read(item, &network) else { continue };
+            let Some((station, host)) = node::read(item, &network, &mut descriptions) else {
+                continue;
+            };
             if ids.insert(station.node, ()).is_some() {
                 let help = "give each node an id of its own, from 1 to 239";
                 item.fault(format!("there are two nodes with id {}", station.node), help);
@@ -102,8 +107,9 @@ impl File {
                 ..network.clone()
             };
             if let Err(error) = only.managing(MacAddress::default()) {
-                let help = "objects of signals must differ, fit into 1490 octets each way, and a \
-                            parameter's octets must be as many as its object has";
+                let help = "objects of signals must differ, be as a device description has them, and \
+                            fit into 1490 octets each way; a parameter's octets must be as many \
+                            as its object has";
                 item.fault(error.to_string(), help);
             }
         }
