@@ -19,7 +19,7 @@ fn main() {
     if triplet.is_dir() {
         arguments.push(format!("-I{}", triplet.display()));
     }
-    for name in ["bench", "port", "rtt"] {
+    for name in ["bench", "port", "powerlink", "rtt"] {
         let source = format!("bpf/{name}.bpf.c");
         let mut builder = SkeletonBuilder::new();
         builder.source(&source).obj(out.join(format!("{name}.bpf.o"))).clang_args(&arguments);

@@ -39,6 +39,20 @@ impl Backend {
     ];
 }
 
+impl Backend {
+    /// Whether it answers polls without this process.
+    #[must_use]
+    pub const fn answers(self) -> bool {
+        matches!(self, Self::Xdp | Self::Module)
+    }
+
+    /// Whether it sends at an instant without this process.
+    #[must_use]
+    pub const fn launches(self) -> bool {
+        matches!(self, Self::Txtime | Self::Module)
+    }
+}
+
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Self::ALL.iter().find(|(_, backend)| backend == self);
@@ -51,17 +65,38 @@ impl fmt::Display for Backend {
 /// # Errors
 /// What the back end says of the interface.
 pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<Box<dyn Port>> {
+    open_port(backend, namespace, interface, false)
+}
+
+/// The same for a node some of whose frames the port sends by itself: it tells when they left.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_confirming(
+    backend: Backend,
+    namespace: &Namespace,
+    interface: &str,
+) -> Result<Box<dyn Port>> {
+    open_port(backend, namespace, interface, true)
+}
+
+fn open_port(
+    backend: Backend,
+    namespace: &Namespace,
+    interface: &str,
+    confirm: bool,
+) -> Result<Box<dyn Port>> {
     let ether_types = vec![EtherType::POWERLINK];
     let packet = || PacketOptions {
         ether_types: ether_types.clone(),
         receive_buffers: BUFFERS,
-        confirm: false,
+        confirm,
         ..PacketOptions::default()
     };
     let xdp = || XdpOptions {
         ether_types: ether_types.clone(),
         receive_buffers: BUFFERS,
-        confirm: false,
+        confirm,
         ..XdpOptions::default()
     };
     Ok(match backend {
@@ -74,12 +109,8 @@ pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<
         }
         Backend::Module => {
             let receive_buffers = BUFFERS;
-            let options = ModuleOptions {
-                ether_types,
-                receive_buffers,
-                confirm: false,
-                ..Default::default()
-            };
+            let options =
+                ModuleOptions { ether_types, receive_buffers, confirm, ..Default::default() };
             Box::new(ModulePort::open(namespace, interface, options)?)
         }
     })

@@ -19,14 +19,20 @@
 mod backend;
 mod bus;
 mod file;
+mod launcher;
 mod outcome;
+mod responder;
 mod runner;
+mod sender;
 mod simulation;
+mod start;
 mod station;
 
-pub use backend::{Backend, open};
+pub use backend::{Backend, open, open_confirming};
 pub use bus::Bus;
 pub use file::{File, Host, NodeHost};
 pub use runner::{Counts, Runner};
+pub use sender::Sender;
 pub use simulation::{Pattern, Simulation};
+pub use start::{Place, StartError};
 pub use station::Station;

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use onbeat_powerlink::Node;
-use onbeat_powerlink::cn::{self, ControlledNode};
+use onbeat_powerlink::cn::{self, ControlledNode, PollKey};
 use onbeat_powerlink::mn::{self, ManagingNode};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::{Abort, Dictionary, ObjectId};
@@ -40,6 +40,34 @@ pub trait Station: Node + Send {
 
     /// What an event says to people; nothing of those that are not kept.
     fn words(event: &Self::Event) -> String;
+
+    /// Has the port answer polls; by what it knows them. `None`: a node of this kind is not polled.
+    fn answer_automatically(&mut self) -> Option<PollKey> {
+        None
+    }
+
+    /// What the port is to answer polls with from now on, where that changed.
+    fn poll_response(&mut self) -> Option<cn::Response<'_>> {
+        None
+    }
+
+    /// A frame was received that the port answered.
+    fn handle_answered_frame(&mut self, now_ns: u64, frame: &[u8]) {
+        self.handle_frame(now_ns, frame);
+    }
+
+    /// Has the port send SoC; false: a node of this kind sends none.
+    fn launch_cycles(&mut self) -> bool {
+        false
+    }
+
+    /// What the port is to do about the SoC of the next cycle.
+    fn poll_launch(&mut self) -> Option<mn::Launch<'_>> {
+        None
+    }
+
+    /// The SoC of an instant left, or could not.
+    fn handle_launched(&mut self, _now_ns: u64, _at_ns: u64, _sent: bool) {}
 
     /// Its objects.
     fn objects(&self) -> &Dictionary;
@@ -89,6 +117,18 @@ impl Station for ControlledNode {
             }
             _ => String::new(),
         }
+    }
+
+    fn answer_automatically(&mut self) -> Option<PollKey> {
+        Some(ControlledNode::answer_automatically(self))
+    }
+
+    fn poll_response(&mut self) -> Option<cn::Response<'_>> {
+        ControlledNode::poll_response(self)
+    }
+
+    fn handle_answered_frame(&mut self, now_ns: u64, frame: &[u8]) {
+        ControlledNode::handle_answered_frame(self, now_ns, frame);
     }
 
     fn objects(&self) -> &Dictionary {
@@ -145,6 +185,19 @@ impl Station for ManagingNode {
             }
             _ => String::new(),
         }
+    }
+
+    fn launch_cycles(&mut self) -> bool {
+        ManagingNode::launch_cycles(self);
+        true
+    }
+
+    fn poll_launch(&mut self) -> Option<mn::Launch<'_>> {
+        ManagingNode::poll_launch(self)
+    }
+
+    fn handle_launched(&mut self, now_ns: u64, at_ns: u64, sent: bool) {
+        ManagingNode::handle_launched(self, now_ns, at_ns, sent);
     }
 
     fn objects(&self) -> &Dictionary {

@@ -4,6 +4,7 @@ mod delay;
 mod frer;
 mod irq;
 mod port;
+mod powerlink;
 
 use std::path::PathBuf;
 
@@ -35,6 +36,7 @@ enum Bench {
     Frer(frer::Frer),
     Irq(irq::Irq),
     Port(port::Port),
+    Powerlink(powerlink::Powerlink),
 }
 
 impl Arguments {
@@ -44,6 +46,7 @@ impl Arguments {
             Bench::Frer(frer) => frer.execute(),
             Bench::Irq(irq) => irq.execute(),
             Bench::Port(port) => port.execute(),
+            Bench::Powerlink(powerlink) => powerlink.execute(),
         }
     }
 }

@@ -12,7 +12,7 @@ use onbeat_powerlink::network::Network;
 use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
 
-use crate::{Backend, Pattern};
+use crate::{Backend, Pattern, Sender};
 use xdd::Descriptions;
 
 /// Shortest and longest cycle, in microseconds.
@@ -31,6 +31,8 @@ pub struct File {
     pub network: Network,
     /// Where the managing node runs.
     pub managing: Host,
+    /// Who sends its SoC; `None`: as is usual with its back end.
+    pub soc: Option<Sender>,
     /// Of each node of the network, in its order.
     pub nodes: Vec<NodeHost>,
     /// What the thread of a node asks of the host.
@@ -51,6 +53,8 @@ pub struct Host {
 pub struct NodeHost {
     /// Where it runs.
     pub host: Host,
+    /// Who answers its polls; `None`: as is usual with its back end.
+    pub response: Option<Sender>,
     /// Of each of its inputs.
     pub inputs: Vec<Pattern>,
     /// Of each of its outputs, which the managing node gives.
@@ -80,8 +84,9 @@ impl File {
         let managing = table.take("managing").and_then(|value| {
             let mut table = value.table()?;
             let host = host(&mut table);
+            let soc = table.take("soc").and_then(|value| soc(&value, host.backend));
             table.finish();
-            Some(host)
+            Some((host, soc))
         });
         let realtime = table.take("realtime").map(|value| realtime::read(&value));
         let items = table.items("node");
@@ -115,8 +120,9 @@ impl File {
         }
         table.finish();
         faults.judge(&source)?;
-        let (managing, realtime) = (managing.unwrap_or_default(), realtime.unwrap_or_default());
-        Ok(File { network, managing, nodes, realtime })
+        let ((managing, soc), realtime) =
+            (managing.unwrap_or_default(), realtime.unwrap_or_default());
+        Ok(File { network, managing, soc, nodes, realtime })
     }
 }
 
@@ -157,6 +163,17 @@ fn host(table: &mut Table<'_>) -> Host {
     let interface = table.take("interface").and_then(|value| interface(&value));
     let backend = table.take("backend").and_then(|value| value.choice(&Backend::ALL));
     Host { interface, backend: backend.unwrap_or_default() }
+}
+
+/// Who sends SoC.
+fn soc(value: &Value<'_>, backend: Backend) -> Option<Sender> {
+    let sender = value.choice(&Sender::ALL)?;
+    if sender == Sender::Automatic && !backend.launches() {
+        let what = format!("the back end {backend} does not send at an instant by itself");
+        value.fault(what, "take backend = \"txtime\" or \"module\", or soc = \"process\"");
+        return None;
+    }
+    Some(sender)
 }
 
 fn interface(value: &Value<'_>) -> Option<String> {

@@ -10,7 +10,7 @@ use onbeat_xdd::Description;
 use super::object::{TYPES, object};
 use super::xdd::{self, Descriptions};
 use super::{NodeHost, host};
-use crate::Pattern;
+use crate::{Backend, Pattern, Sender};
 
 /// Where inputs and outputs are that say no object.
 const INPUTS: u16 = 0x6000;
@@ -33,6 +33,7 @@ pub(super) fn read(
     let name = table.take("name").and_then(|value| name(&value));
     let name = name.unwrap_or_else(|| format!("node-{}", node.unwrap_or(NodeId::NONE)));
     let host = host(&mut table);
+    let response = table.take("response").and_then(|value| response(&value, host.backend));
     let mandatory = table.take("mandatory").and_then(|value| value.flag()).unwrap_or(false);
     let multiplexed = table.take("multiplexed").and_then(|value| slot(&value, network));
     let (cycle_us, timeout) = (network.cycle_us, table.take("pres-timeout-us"));
@@ -62,7 +63,18 @@ pub(super) fn read(
         described: described.cloned(),
         parameters,
     };
-    Some((station, NodeHost { host, inputs: input_patterns, outputs: output_patterns }))
+    Some((station, NodeHost { host, response, inputs: input_patterns, outputs: output_patterns }))
+}
+
+/// Who answers polls.
+fn response(value: &Value<'_>, backend: Backend) -> Option<Sender> {
+    let sender = value.choice(&Sender::ALL)?;
+    if sender == Sender::Automatic && !backend.answers() {
+        let what = format!("the back end {backend} does not answer by itself");
+        value.fault(what, "take backend = \"xdp\" or \"module\", or response = \"process\"");
+        return None;
+    }
+    Some(sender)
 }
 
 /// The cycle of a multiplexed cycle in which a node is polled.

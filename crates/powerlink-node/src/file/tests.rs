@@ -13,6 +13,7 @@ multiplexed-cycles = 4
 [managing]
 interface = "eth1"
 backend = "xsk"
+soc = "process"
 
 [realtime]
 scheduling = "fifo 49"
@@ -22,6 +23,7 @@ id = 1
 name = "drive"
 interface = "eth2"
 backend = "xdp"
+response = "automatic"
 mandatory = true
 pres-timeout-us = 100
 multiplexed = 2
@@ -60,6 +62,8 @@ fn a_file_with_everything() {
     assert_eq!(drive.parameters, [(id(0x1f98, 8), vec![0xdc, 5])]);
     assert_eq!(file.nodes[0].inputs, [Pattern::Copy]);
     assert_eq!(file.nodes[0].outputs, [Pattern::Counter]);
+    assert_eq!(file.nodes[0].response, Some(Sender::Automatic));
+    assert_eq!((file.nodes[1].response, file.soc), (None, Some(Sender::Process)));
     assert_eq!((other.node, other.pres_timeout_ns), (NodeId(2), 250_000), "a quarter of a cycle");
     assert_eq!(other.identity.host_name, b"node-2");
 }
@@ -100,6 +104,16 @@ fn faults_name_place_value_and_way_out() {
             "[[node]]\nid = 1\ninterface = \"eth 1\"\n",
             "node[0].interface: \"eth 1\" is no name of an interface",
             "without blanks",
+        ),
+        (
+            "[[node]]\nid = 1\nresponse = \"automatic\"\n",
+            "node[0].response: the back end packet does not answer by itself",
+            "backend = \"xdp\" or \"module\"",
+        ),
+        (
+            "[managing]\nbackend = \"xdp\"\nsoc = \"automatic\"\n[[node]]\nid = 1\n",
+            "managing.soc: the back end xdp does not send at an instant by itself",
+            "backend = \"txtime\" or \"module\"",
         ),
         (
             "[[node]]\nid = 1\npres-timeout-us = 2000\n",
@@ -154,7 +168,8 @@ fn folder() -> std::path::PathBuf {
     std::fs::create_dir_all(&folder).unwrap();
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/powerlink/digital-io.xdd");
     let device = std::fs::read_to_string(example).unwrap();
-    let configured = device.replace("defaultValue=\"10\" ", "defaultValue=\"10\" actualValue=\"20\" ");
+    let configured =
+        device.replace("defaultValue=\"10\" ", "defaultValue=\"10\" actualValue=\"20\" ");
     let broken = device.replace("dataType=\"0008\"", "dataType=\"0088\"");
     for (name, text) in [("io.xdd", device), ("io.xdc", configured), ("broken.xdd", broken)] {
         std::fs::write(folder.join(name), text).unwrap();

@@ -22,6 +22,12 @@ impl ControlledNode {
     /// Sends what every poll is answered with in this cycle.
     pub(super) fn send_pres(&mut self) {
         let buffer = self.out.buffer();
+        let frame = self.response(buffer);
+        self.out.push(frame);
+    }
+
+    /// What every poll is answered with in this cycle.
+    pub(super) fn response(&self, buffer: Vec<u8>) -> Vec<u8> {
         let pres = Pres {
             state: self.state.code(),
             multiplexed_slot: self.multiplex.is_assigned(),
@@ -33,8 +39,7 @@ impl ControlledNode {
             payload: &self.payload,
         };
         let len = POLL_HEADER + self.number(profile::PRES_LIMIT) as usize;
-        let frame = self.frame(buffer, multicast::PRES, NodeId::BROADCAST, Body::Pres(pres), len);
-        self.out.push(frame);
+        self.frame(buffer, multicast::PRES, NodeId::BROADCAST, Body::Pres(pres), len)
     }
 
     pub(super) fn send_ident_response(&mut self) {

@@ -3,9 +3,11 @@
 //! It is driven by [`handle_frame`](ControlledNode::handle_frame) and
 //! [`handle_deadline`](ControlledNode::handle_deadline); after each,
 //! [`poll_transmit`](ControlledNode::poll_transmit) gives the frames to send, and
-//! [`poll_event`](ControlledNode::poll_event) what the application may want to know.
+//! [`poll_event`](ControlledNode::poll_event) what the application may want to know. Where a driver
+//! answers polls by itself, [`poll_response`](ControlledNode::poll_response) gives what with.
 
 mod answer;
+mod automatic;
 mod receive;
 mod signalling;
 
@@ -22,6 +24,8 @@ use crate::nmt::{self, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction, check_write};
 use crate::sdo::{Objects, Outgoing, Server};
+use automatic::Automatic;
+pub use automatic::{POLL_KEY_LEN, PollKey, Response};
 use signalling::{Entries, Signalling};
 
 /// What a node needs to be one.
@@ -118,6 +122,7 @@ pub struct ControlledNode {
     told: Told,
     sdo: Server,
     queue: Queue,
+    automatic: Automatic,
     out: Outbox,
     events: VecDeque<Event>,
     time: NetTime,
@@ -150,6 +155,7 @@ impl ControlledNode {
             signalling: Signalling::new(),
             told: Told::new(State::Off, &Signalling::new()),
             queue: Queue::default(),
+            automatic: Automatic::default(),
             out: Outbox::default(),
             events: VecDeque::new(),
             time: NetTime::default(),

@@ -56,7 +56,9 @@ impl ControlledNode {
         }
         self.multiplex.preq(preq.multiplexed_slot);
         // The response first: everything else can wait until it is out.
-        self.send_pres();
+        if !self.automatic.answered {
+            self.send_pres();
+        }
         self.cycle_event(now_ns, CycleEvent::Preq);
         self.signalling.acknowledge(preq.exception_acknowledge);
         if preq.ready {
@@ -92,6 +94,9 @@ impl ControlledNode {
             self.requested(soa);
         }
         self.tell();
+        if self.automatic.on && self.state.is_cyclic() {
+            self.tpdo.transmit(&self.od, &mut self.payload);
+        }
     }
 
     fn requested(&mut self, soa: &Soa) {

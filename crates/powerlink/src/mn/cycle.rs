@@ -31,17 +31,31 @@ impl ManagingNode {
 
     /// Begins the next isochronous cycle.
     pub(super) fn isochronous_cycle(&mut self, now_ns: u64) {
+        let buffer = self.out.buffer();
+        let soc = self.soc(now_ns, buffer);
+        self.out.push(soc);
+        self.cycle_begun(now_ns);
+    }
+
+    /// What begins the next cycle, at this time.
+    pub(super) fn soc(&self, at_ns: u64, buffer: Vec<u8>) -> Vec<u8> {
         let prescaler = self.od.number(profile::PRESCALER);
         let multiplexed = self.multiplexed_cycles;
-        self.multiplexed_cycle = self.cycles % multiplexed.max(1);
         let soc = Soc {
             // MC changes with the first SoC behind each multiplexed cycle.
             multiplexed_cycle_completed: multiplexed != 0 && self.cycles / multiplexed % 2 == 1,
             prescaled_slot: prescaler != 0 && self.cycles / prescaler % 2 == 1,
-            net_time: self.net_time(now_ns),
+            net_time: self.net_time(at_ns),
             relative_time_us: (self.cycles * self.cycle_ns) / 1000,
         };
-        self.send(multicast::SOC, NodeId::BROADCAST, Body::Soc(soc), 0);
+        let body = Body::Soc(soc);
+        let message = Message { destination: NodeId::BROADCAST, source: NodeId::MN, body };
+        frame::build_in(buffer, multicast::SOC, self.mac, &message, 0)
+    }
+
+    /// The SoC left.
+    pub(super) fn cycle_begun(&mut self, now_ns: u64) {
+        self.multiplexed_cycle = self.cycles % self.multiplexed_cycles.max(1);
         self.events.push_back(Event::Cycle);
         self.cycles += 1;
         self.soc_ns += self.cycle_ns;
@@ -106,7 +120,7 @@ impl ManagingNode {
         } else {
             exceeded.good(&mut self.od);
         }
-        (self.phase, self.timer_ns) = (Phase::Soc, self.soc_ns);
+        self.await_cycle();
     }
 
     /// Sends the SoA, and what this node itself sends in the phase; who may send in it.

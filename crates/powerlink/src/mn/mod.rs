@@ -7,6 +7,7 @@
 mod boot;
 mod cycle;
 mod dcf;
+mod launch;
 mod receive;
 mod schedule;
 mod station;
@@ -23,6 +24,8 @@ use crate::nmt::{MnEvent, State, next_mn};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction};
 pub use dcf::{concise as concise_dcf, entries as dcf_entries};
+pub use launch::Launch;
+use launch::Launching;
 pub use station::{Mismatch, Step};
 use station::{Settings, Station};
 
@@ -92,6 +95,8 @@ pub enum Event {
     Exchanged,
     /// A cycle took longer than it may; the next began later.
     CycleExceeded,
+    /// The SoC that somebody else was to send did not leave when it was due, or nobody told.
+    NotLaunched,
     /// A node did not answer its poll in time.
     LostPres(NodeId),
     /// Process data of a node were received and are in the objects.
@@ -120,6 +125,8 @@ enum Phase {
     },
     /// For the next cycle.
     Soc,
+    /// For the SoC of the next cycle, which somebody else sends.
+    Launch,
 }
 
 /// A managing node.
@@ -149,6 +156,7 @@ pub struct ManagingNode {
     stations: Vec<Station>,
     commands: VecDeque<(NodeId, NmtCommandId)>,
     turn: schedule::Turn,
+    launching: Launching,
     out: Outbox,
     /// Memory for the payload of a poll.
     payload: Vec<u8>,
@@ -189,6 +197,7 @@ impl ManagingNode {
             stations,
             commands: VecDeque::new(),
             turn: schedule::Turn::default(),
+            launching: Launching::default(),
             out: Outbox::default(),
             payload: Vec::new(),
             events: VecDeque::new(),
@@ -267,6 +276,7 @@ impl ManagingNode {
                 self.poll_from(now_ns, station + 1);
             }
             Phase::Soc => self.isochronous_cycle(now_ns),
+            Phase::Launch => self.launch_unknown(now_ns),
         }
     }
 
@@ -289,15 +299,16 @@ impl ManagingNode {
                     station.step = Step::Identify;
                 });
                 self.commands.clear();
+                self.cancel_launch();
                 // Who listens hears that a managing node is there before it is told anything.
                 self.quiet_phases = 10;
                 self.reduced_cycle(now_ns);
             }
             State::PreOperational2 => {
                 self.soc_ns = now_ns + self.cycle_ns;
-                (self.phase, self.timer_ns) = (Phase::Soc, self.soc_ns);
                 self.cycles = 0;
                 self.since_cycle = 0;
+                self.await_cycle();
             }
             _ => {}
         }

@@ -142,12 +142,14 @@ fn file(nodes: u8, cycle_us: u32) -> File {
     };
     let host = NodeHost {
         host: Host::default(),
+        response: None,
         inputs: vec![Pattern::Copy, Pattern::Toggle],
         outputs: vec![Pattern::Counter],
     };
     File {
         network,
         managing: Host::default(),
+        soc: None,
         nodes: vec![host; nodes.into()],
         realtime: Profile::default(),
     }
