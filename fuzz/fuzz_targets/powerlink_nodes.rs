@@ -34,6 +34,8 @@ fn network() -> Network {
         soc_tolerance_ns: 500_000,
         threshold: 15,
         multiplexed_cycles: 2,
+        prescaler: 2,
+        start_all: false,
         nodes: vec![Station {
             node: NodeId(1),
             mandatory: true,

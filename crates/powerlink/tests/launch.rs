@@ -23,6 +23,8 @@ fn network() -> Network {
         soc_tolerance_ns: 500_000,
         threshold: 15,
         multiplexed_cycles: 0,
+        prescaler: 2,
+        start_all: false,
         nodes: vec![Station {
             node: NODE,
             mandatory: true,

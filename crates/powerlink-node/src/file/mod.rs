@@ -19,6 +19,8 @@ use xdd::Descriptions;
 const CYCLE_US: std::ops::RangeInclusive<u32> = 200..=10_000_000;
 /// 0x1C09 and the like.
 const THRESHOLD: u32 = 15;
+/// 0x1F98/9.
+const PRESCALER: u16 = 2;
 /// As wide as a reduced cycle's slot is where nobody says else: software at either end of it.
 const ASYNC_SLOT_US: u32 = 500;
 /// 0x1F89/3.
@@ -135,6 +137,8 @@ fn network(root: &mut Table<'_>) -> Network {
         soc_tolerance_ns: 0,
         threshold: THRESHOLD,
         multiplexed_cycles: 0,
+        prescaler: PRESCALER,
+        start_all: false,
         nodes: Vec::new(),
     };
     let table = root.require("network", "{ cycle-us = 10000 }").and_then(|value| value.table());
@@ -151,6 +155,11 @@ fn network(root: &mut Table<'_>) -> Network {
         let tolerance_us = tolerance_us.unwrap_or(network.cycle_us.min(2_000_000) / 2);
         network.soc_tolerance_ns = tolerance_us * 1000;
         network.threshold = number("loss-threshold", 0..=1_000_000).unwrap_or(THRESHOLD);
+        let prescaler = table.take("prescaler").and_then(|value| value.number(0..=1000));
+        network.prescaler = prescaler.unwrap_or(PRESCALER);
+        let start = [("each", false), ("all", true)];
+        let start = table.take("start").and_then(|value| value.choice(&start));
+        network.start_all = start.unwrap_or(false);
         let cycles = table.take("multiplexed-cycles").and_then(|value| value.number(1..=u8::MAX));
         network.multiplexed_cycles = cycles.unwrap_or(0);
         table.finish();

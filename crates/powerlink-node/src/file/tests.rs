@@ -9,6 +9,8 @@ cycle-us = 1000
 async-slot-us = 200
 loss-threshold = 40
 multiplexed-cycles = 4
+prescaler = 10
+start = "all"
 
 [managing]
 interface = "eth1"
@@ -53,6 +55,7 @@ fn a_file_with_everything() {
     assert_eq!(file.realtime.scheduling, Some(onbeat_realtime::Scheduling::Fifo(49)));
     let [drive, other] = &file.network.nodes[..] else { panic!("{:?}", file.network.nodes) };
     assert_eq!((drive.node, drive.mandatory, drive.pres_timeout_ns), (NodeId(1), true, 100_000));
+    assert_eq!((file.network.prescaler, file.network.start_all), (10, true));
     assert_eq!((file.network.multiplexed_cycles, drive.multiplexed), (4, 2));
     assert_eq!(drive.identity.serial_number, u32::MAX);
     assert_eq!(drive.identity.host_name, b"drive");

@@ -9,7 +9,7 @@ use onbeat_wire::powerlink::{MAX_PAYLOAD, NodeId};
 use super::{MAX_SIGNALS, Network, NetworkError, Signal, Station, managing_input, managing_output};
 use crate::cn::{self, ControlledNode};
 use crate::mn::{self, ManagingNode, concise_dcf};
-use crate::od::profile::{self, Identity, assignment};
+use crate::od::profile::{self, Identity, assignment, startup};
 use crate::od::{Abort, Access, Dictionary, Mappable, Object, ObjectId, id};
 use crate::pdo::Mapped;
 
@@ -57,6 +57,12 @@ impl Network {
         set(&mut od, NodeId::MN, profile::WAIT_PRE_OPERATIONAL_1_US, wait_us)?;
         let cycles = self.multiplexed_cycles.into();
         set(&mut od, NodeId::MN, profile::MULTIPLEXED_CYCLES, cycles)?;
+        set(&mut od, NodeId::MN, profile::PRESCALER, self.prescaler.into())?;
+        let startup = od.number(profile::STARTUP);
+        let all = if self.start_all { startup::START_ALL } else { 0 };
+        set(&mut od, NodeId::MN, profile::STARTUP, startup | u64::from(all))?;
+        let exceeded = id(profile::CYCLE_EXCEEDED, 3);
+        set(&mut od, NodeId::MN, exceeded, self.threshold.into())?;
         for (channel, station) in (0..).zip(&self.nodes) {
             self.describe(&mut od, channel, station)?;
         }
@@ -109,6 +115,7 @@ impl Network {
             (number(profile::PRES_TIMEOUT_NS), station.pres_timeout_ns.into()),
             (number(profile::PREQ_LIMIT_OF), limit(&station.outputs) as u64),
             (number(0x1c09), self.threshold.into()),
+            (number(profile::LATE_PRES[2]), self.threshold.into()),
             (number(profile::MULTIPLEXED_ASSIGNMENT), station.multiplexed.into()),
         ];
         let identities = profile::EXPECTED_IDENTITY.map(number).into_iter();
@@ -147,6 +154,7 @@ impl Network {
             number(id(profile::LOSS_OF_PREQ, 3), 4, self.threshold.into()),
             number(profile::PREQ_LIMIT, 2, limit(&station.outputs) as u64),
             number(profile::PRES_LIMIT, 2, limit(&station.inputs) as u64),
+            number(profile::PRESCALER, 2, self.prescaler.into()),
         ]);
         if self.multiplexed_cycles != 0 {
             let slot = id(profile::MULTIPLEXED_ASSIGNMENT, station.node.0);
@@ -206,7 +214,8 @@ impl Station {
 /// Objects that say who a node is and what the stack can do, or that the node itself writes: a
 /// description does not change them.
 fn is_own(object: ObjectId) -> bool {
-    const OWN: [ObjectId; 7] = [
+    const OWN: [ObjectId; 8] = [
+        profile::RESET_COMMAND,
         profile::DEVICE_TYPE,
         profile::ERROR_REGISTER,
         profile::FEATURES,
@@ -215,7 +224,8 @@ fn is_own(object: ObjectId) -> bool {
         profile::NODE_ID,
         profile::HOST_NAME,
     ];
-    OWN.contains(&object) || matches!(object.index, 0x1008 | 0x1018 | 0x1c0b..=0x1c0d)
+    OWN.contains(&object)
+        || matches!(object.index, 0x1003 | 0x1008 | 0x1018 | 0x1030 | 0x1c0b..=0x1c0d)
 }
 
 /// Whether the value of an object follows from the description of a network, so that nothing else may
@@ -225,7 +235,8 @@ pub fn follows_from_network(object: ObjectId) -> bool {
         object.index,
         0x1006 | 0x1020 | 0x1400..=0x18ff | 0x1a00..=0x1aff | 0x1c0b..=0x1c0d | 0x1c14 | 0x1f9b
     );
-    let timing = [profile::PREQ_LIMIT, profile::PRES_LIMIT, profile::MULTIPLEXED_CYCLES];
+    let timing =
+        [profile::PREQ_LIMIT, profile::PRES_LIMIT, profile::MULTIPLEXED_CYCLES, profile::PRESCALER];
     by_index || timing.contains(&object) || is_own(object)
 }
 

@@ -43,6 +43,10 @@ pub struct Network {
     /// Cycles of a multiplexed cycle, in each of which nodes may have a slot; 0 where every node is
     /// polled in every cycle.
     pub multiplexed_cycles: u8,
+    /// PS of SoC changes every so many cycles (0x1F98/9), 0 to 1000; with 0 it does not.
+    pub prescaler: u16,
+    /// The nodes are started at once; else each once it is ready (0x1F80, bit 1).
+    pub start_all: bool,
     /// The controlled nodes.
     pub nodes: Vec<Station>,
 }

@@ -44,6 +44,8 @@ pub(super) fn network() -> Network {
         soc_tolerance_ns: 500_000,
         threshold: 15,
         multiplexed_cycles: 0,
+        prescaler: 2,
+        start_all: false,
         nodes: Vec::from([station]),
     }
 }
@@ -55,6 +57,8 @@ fn both_ends_follow_from_one_description() {
     let od = managing.objects();
     assert_eq!(od.number(id(profile::NODE_ASSIGNMENT, 5)), 0x8000_000f);
     assert_eq!(od.number(id(profile::PRES_TIMEOUT_NS, 5)), 30_000);
+    assert_eq!((od.number(profile::PRESCALER), od.number(profile::STARTUP)), (2, 0x800));
+    assert_eq!(od.number(id(profile::CYCLE_EXCEEDED, 3)), 15);
     assert_eq!(od.number(id(0x1f85, 5)), 7, "the vendor is looked at");
     // The boolean takes an octet by itself.
     let entry = od.number(id(profile::RPDO_MAPPING, 2));

@@ -138,6 +138,8 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         soc_tolerance_ns: cycle_us * 500,
         threshold: THRESHOLD,
         multiplexed_cycles: 0,
+        prescaler: 2,
+        start_all: false,
         nodes: (1..=nodes).map(station).collect(),
     };
     let host = NodeHost {
