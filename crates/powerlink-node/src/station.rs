@@ -121,7 +121,8 @@ impl Station for ControlledNode {
     }
 
     fn is_kept(event: &cn::Event) -> bool {
-        matches!(event, cn::Event::State { .. } | cn::Event::Unmapped { .. })
+        use cn::Event::{InvalidFormat, State, Unmapped};
+        matches!(event, State { .. } | Unmapped { .. } | InvalidFormat)
     }
 
     fn words(event: &cn::Event) -> String {
@@ -130,6 +131,7 @@ impl Station for ControlledNode {
             cn::Event::Unmapped { mapping, why } => {
                 format!("mapping {mapping:04X} cannot be used, {why}")
             }
+            cn::Event::InvalidFormat => "a poll could not be read".into(),
             _ => String::new(),
         }
     }
@@ -194,8 +196,9 @@ impl Station for ManagingNode {
     }
 
     fn is_kept(event: &mn::Event) -> bool {
-        use mn::Event::{Failed, Node, OtherManagingNode, State};
-        matches!(event, State { .. } | Node(..) | Failed(..) | OtherManagingNode(_))
+        use mn::Event::{Failed, Missing, Node, OtherManagingNode, Reported, State};
+        matches!(event, State { .. } | Node(..) | Failed(..) | Missing(_))
+            || matches!(event, Reported(..) | OtherManagingNode(_))
     }
 
     fn words(event: &mn::Event) -> String {
@@ -203,6 +206,11 @@ impl Station for ManagingNode {
             mn::Event::State { from, to, by } => format!("{from} -> {to}: {by:?}"),
             mn::Event::Node(node, step) => format!("node {node}: {step:?}"),
             mn::Event::Failed(node, failure) => format!("node {node} failed: {failure:?}"),
+            mn::Event::Missing(node) => format!("node {node}, which must be there, is not heard"),
+            mn::Event::Reported(node, entry) => format!(
+                "node {node} told error {:04X}, kind {:04X}, at {}; {:#018x}",
+                entry.code, entry.kind, entry.time, entry.additional
+            ),
             mn::Event::OtherManagingNode(mac) => {
                 format!("another managing node is on the bus: {mac}")
             }

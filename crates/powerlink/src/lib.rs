@@ -15,6 +15,7 @@
 //! - [`od`]: the object dictionary, from which everything else takes its parameters.
 //! - [`cn`]: a controlled node. [`mn`]: a managing node.
 //! - [`ethernet`]: frames of other protocols on the bus.
+//! - [`code`]: what goes wrong, as nodes tell it.
 //! - [`network`]: a network described, and the nodes that follow from it.
 //! - [`observe`]: what a bus does, told from its frames.
 #![no_std]
@@ -26,6 +27,7 @@ extern crate std;
 
 mod asynchronous;
 pub mod cn;
+pub mod code;
 pub mod dll;
 pub mod ethernet;
 mod frame;

@@ -57,7 +57,7 @@ pub struct Record {
     pub what: What,
 }
 
-/// A managing or a controlled node, and what happened to it: changes of state, steps and failures.
+/// A managing or a controlled node, and what happened to it, beyond what every cycle has.
 pub struct Machine {
     kind: Kind,
     /// What happened.
@@ -81,8 +81,8 @@ impl Machine {
         match &mut self.kind {
             Kind::Managing(node) => {
                 while let Some(event) = node.poll_event() {
-                    use mn::Event::{Failed, Node, State};
-                    if matches!(event, State { .. } | Node(..) | Failed(..)) {
+                    use mn::Event::{Cycle, Exchanged, LostPres, Received};
+                    if !matches!(event, Cycle | Exchanged | LostPres(_) | Received(_)) {
                         records.push(Record { time_ns, what: What::Managing(event) });
                     }
                 }
@@ -333,6 +333,7 @@ fn described(config: NetworkConfig) -> network::Network {
         multiplexed: slot(config, node),
         inputs: octet("input", INPUT),
         outputs: octet("output", OUTPUT),
+        described: None,
         parameters: Vec::new(),
     };
     network::Network {
@@ -343,6 +344,8 @@ fn described(config: NetworkConfig) -> network::Network {
         soc_tolerance_ns: config.cycle_us * 500,
         threshold: THRESHOLD,
         multiplexed_cycles: config.multiplexed_cycles,
+        prescaler: 2,
+        start_all: false,
         nodes: (1..=config.nodes).map(station).collect(),
     }
 }

@@ -2,6 +2,7 @@
 
 mod node;
 mod object;
+mod xdd;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,11 +13,14 @@ use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
 
 use crate::{Backend, Pattern, Sender};
+use xdd::Descriptions;
 
 /// Shortest and longest cycle, in microseconds.
 const CYCLE_US: std::ops::RangeInclusive<u32> = 200..=10_000_000;
 /// 0x1C09 and the like.
 const THRESHOLD: u32 = 15;
+/// 0x1F98/9.
+const PRESCALER: u16 = 2;
 /// As wide as a reduced cycle's slot is where nobody says else: software at either end of it.
 const ASYNC_SLOT_US: u32 = 500;
 /// 0x1F89/3.
@@ -93,9 +97,12 @@ impl File {
         if items.is_empty() && faults.count() == 0 {
             table.fault("the network has no node", "add [[node]] with id = 1");
         }
+        let mut descriptions = Descriptions::beside(Path::new(name));
         let (mut nodes, mut ids) = (Vec::new(), BTreeMap::new());
         for item in &items {
-            let Some((station, host)) = node::read(item, &network) else { continue };
+            let Some((station, host)) = node::read(item, &network, &mut descriptions) else {
+                continue;
+            };
             if ids.insert(station.node, ()).is_some() {
                 let help = "give each node an id of its own, from 1 to 239";
                 item.fault(format!("there are two nodes with id {}", station.node), help);
@@ -109,8 +116,9 @@ impl File {
                 ..network.clone()
             };
             if let Err(error) = only.managing(MacAddress::default()) {
-                let help = "objects of signals must differ, fit into 1490 octets each way, and a \
-                            parameter's octets must be as many as its object has";
+                let help = "objects of signals must differ, be as a device description has them, and \
+                            fit into 1490 octets each way; a parameter's octets must be as many \
+                            as its object has";
                 item.fault(error.to_string(), help);
             }
         }
@@ -131,6 +139,8 @@ fn network(root: &mut Table<'_>) -> Network {
         soc_tolerance_ns: 0,
         threshold: THRESHOLD,
         multiplexed_cycles: 0,
+        prescaler: PRESCALER,
+        start_all: false,
         nodes: Vec::new(),
     };
     let table = root.require("network", "{ cycle-us = 10000 }").and_then(|value| value.table());
@@ -147,6 +157,11 @@ fn network(root: &mut Table<'_>) -> Network {
         let tolerance_us = tolerance_us.unwrap_or(network.cycle_us.min(2_000_000) / 2);
         network.soc_tolerance_ns = tolerance_us * 1000;
         network.threshold = number("loss-threshold", 0..=1_000_000).unwrap_or(THRESHOLD);
+        let prescaler = table.take("prescaler").and_then(|value| value.number(0..=1000));
+        network.prescaler = prescaler.unwrap_or(PRESCALER);
+        let start = [("each", false), ("all", true)];
+        let start = table.take("start").and_then(|value| value.choice(&start));
+        network.start_all = start.unwrap_or(false);
         let cycles = table.take("multiplexed-cycles").and_then(|value| value.number(1..=u8::MAX));
         network.multiplexed_cycles = cycles.unwrap_or(0);
         table.finish();

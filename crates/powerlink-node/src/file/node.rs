@@ -3,10 +3,12 @@
 use onbeat_config::{Table, Value};
 use onbeat_powerlink::network::{MAX_SIGNALS, Network, Signal, Station};
 use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
-use onbeat_powerlink::od::{ObjectId, id};
+use onbeat_powerlink::od::{Dictionary, ObjectId, id};
 use onbeat_wire::powerlink::NodeId;
+use onbeat_xdd::Description;
 
 use super::object::{TYPES, object};
+use super::xdd::{self, Descriptions};
 use super::{NodeHost, host};
 use crate::{Backend, Pattern, Sender};
 
@@ -21,7 +23,11 @@ const DEVICE_TYPE: u32 = 0x000f_0191;
 const PRES_TIMEOUT_US: u32 = 1000;
 
 /// A node; `None` where it has no id.
-pub(super) fn read(value: &Value<'_>, network: &Network) -> Option<(Station, NodeHost)> {
+pub(super) fn read(
+    value: &Value<'_>,
+    network: &Network,
+    descriptions: &mut Descriptions,
+) -> Option<(Station, NodeHost)> {
     let mut table = value.table()?;
     let node = table.require("id", "1").and_then(|value| value.number(1_u8..=239)).map(NodeId);
     let name = table.take("name").and_then(|value| name(&value));
@@ -33,11 +39,18 @@ pub(super) fn read(value: &Value<'_>, network: &Network) -> Option<(Station, Nod
     let (cycle_us, timeout) = (network.cycle_us, table.take("pres-timeout-us"));
     let timeout_us = timeout.and_then(|value| value.number(1..=cycle_us.min(1_000_000)));
     let timeout_us = timeout_us.unwrap_or((cycle_us / 4).min(PRES_TIMEOUT_US));
-    let identity = identity(table.take("identity"), &name);
-    let (inputs, input_patterns) = signals(&mut table, "input", INPUTS);
-    let (outputs, output_patterns) = signals(&mut table, "output", OUTPUTS);
+    let device = table.take("xdd").and_then(|value| descriptions.read(&value));
+    let described = device.as_ref().map(|device| &device.objects);
+    let identity = identity(table.take("identity"), &name, device.as_deref());
+    let (inputs, input_patterns) = signals(&mut table, "input", INPUTS, described);
+    let (outputs, output_patterns) = signals(&mut table, "output", OUTPUTS, described);
     let parameters = table.items("parameter");
-    let parameters = parameters.iter().filter_map(parameter).collect();
+    let own: Vec<(ObjectId, Vec<u8>)> = parameters.iter().filter_map(parameter).collect();
+    // What this file says comes before what the device's says.
+    let is_own = |object| own.iter().any(|(own, _)| *own == object);
+    let configured = device.iter().flat_map(|device| xdd::configuration(device));
+    let mut parameters: Vec<_> = configured.filter(|(object, _)| !is_own(*object)).collect();
+    parameters.extend(own);
     table.finish();
     let station = Station {
         node: node?,
@@ -47,6 +60,7 @@ pub(super) fn read(value: &Value<'_>, network: &Network) -> Option<(Station, Nod
         multiplexed: multiplexed.unwrap_or(0),
         inputs,
         outputs,
+        described: described.cloned(),
         parameters,
     };
     Some((station, NodeHost { host, response, inputs: input_patterns, outputs: output_patterns }))
@@ -83,7 +97,7 @@ fn name(value: &Value<'_>) -> Option<String> {
 }
 
 /// Who a node is, and is checked to be.
-fn identity(value: Option<Value<'_>>, name: &str) -> Identity {
+fn identity(value: Option<Value<'_>>, name: &str, device: Option<&Description>) -> Identity {
     let mut identity = Identity {
         device_type: DEVICE_TYPE,
         vendor_id: 0,
@@ -94,6 +108,9 @@ fn identity(value: Option<Value<'_>>, name: &str) -> Identity {
         device_name: name.as_bytes().to_vec(),
         host_name: name.as_bytes().to_vec(),
     };
+    if let Some(device) = device {
+        xdd::identify(device, &mut identity);
+    }
     let Some(mut table) = value.and_then(|value| value.table()) else { return identity };
     for (key, to) in [
         ("device-type", &mut identity.device_type),
@@ -110,7 +127,12 @@ fn identity(value: Option<Value<'_>>, name: &str) -> Identity {
 }
 
 /// The signals of one way, and what each does where it is simulated.
-fn signals(table: &mut Table<'_>, key: &'static str, index: u16) -> (Vec<Signal>, Vec<Pattern>) {
+fn signals(
+    table: &mut Table<'_>,
+    key: &'static str,
+    index: u16,
+    described: Option<&Dictionary>,
+) -> (Vec<Signal>, Vec<Pattern>) {
     let items = table.items(key);
     if let Some(first) = items.get(MAX_SIGNALS) {
         first.fault(
@@ -120,7 +142,7 @@ fn signals(table: &mut Table<'_>, key: &'static str, index: u16) -> (Vec<Signal>
     }
     let read = |(place, value): (usize, &Value<'_>)| {
         // Sub-indices from 1 on.
-        signal(value, key, place, id(index, place as u8 + 1))
+        signal(value, key, place, id(index, place as u8 + 1), described)
     };
     items.iter().take(MAX_SIGNALS).enumerate().filter_map(read).unzip()
 }
@@ -130,14 +152,21 @@ fn signal(
     key: &str,
     place: usize,
     usual: ObjectId,
+    described: Option<&Dictionary>,
 ) -> Option<(Signal, Pattern)> {
     let mut table = value.table()?;
     let name = table.take("name").and_then(|value| value.text());
     let name = name.map_or_else(|| format!("{key} {}", place + 1), str::to_owned);
-    let data_type = table.require("type", "\"u16\"").and_then(|value| value.choice(&TYPES));
     let object = match table.take("object") {
         Some(value) => object(&value),
         None => Some(usual),
+    };
+    // A description knows the type of its objects.
+    let known = object.and_then(|object| described?.object(object).ok());
+    let data_type = match (table.take("type"), known) {
+        (None, Some(known)) => Some(known.data_type),
+        (Some(value), _) => value.choice(&TYPES),
+        (None, None) => table.require("type", "\"u16\"").and_then(|value| value.choice(&TYPES)),
     };
     let pattern = table.take("simulate").and_then(|value| value.choice(&Pattern::ALL));
     table.finish();

@@ -9,6 +9,8 @@ cycle-us = 1000
 async-slot-us = 200
 loss-threshold = 40
 multiplexed-cycles = 4
+prescaler = 10
+start = "all"
 
 [managing]
 interface = "eth1"
@@ -58,6 +60,7 @@ fn a_file_with_everything() {
     assert_eq!(file.realtime.scheduling, Some(onbeat_realtime::Scheduling::Fifo(49)));
     let [drive, other] = &file.network.nodes[..] else { panic!("{:?}", file.network.nodes) };
     assert_eq!((drive.node, drive.mandatory, drive.pres_timeout_ns), (NodeId(1), true, 100_000));
+    assert_eq!((file.network.prescaler, file.network.start_all), (10, true));
     assert_eq!((file.network.multiplexed_cycles, drive.multiplexed), (4, 2));
     assert_eq!(drive.identity.serial_number, u32::MAX);
     assert_eq!(drive.identity.host_name, b"drive");
@@ -172,6 +175,63 @@ fn faults_name_place_value_and_way_out() {
     }
 }
 
+/// A folder with an example's device description, and a configuration made of it.
+fn folder() -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("onbeat-xdd-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/powerlink/digital-io.xdd");
+    let device = std::fs::read_to_string(example).unwrap();
+    let configured =
+        device.replace("defaultValue=\"10\" ", "defaultValue=\"10\" actualValue=\"20\" ");
+    let broken = device.replace("dataType=\"0008\"", "dataType=\"0088\"");
+    for (name, text) in [("io.xdd", device), ("io.xdc", configured), ("broken.xdd", broken)] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_node_is_what_its_description_says() {
+    let folder = folder();
+    let text = "[network]\ncycle-us = 1000\n[[node]]\nid = 1\nxdd = \"io.xdc\"\n\
+                identity = { serial-number = 9 }\n\
+                input = [{ object = \"6000/01\" }]\noutput = [{ object = \"6200/01\" }]\n";
+    let parse = |text: &str| File::parse(text, folder.join("bus.toml").to_str().unwrap());
+    let file = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let [node] = &file.network.nodes[..] else { panic!() };
+    let identity = &node.identity;
+    assert_eq!((identity.vendor_id, identity.product_code), (0x142, 7));
+    assert_eq!((identity.serial_number, &identity.device_name[..]), (9, &b"Digital I/O"[..]));
+    assert_eq!(node.inputs[0].data_type, DataType::Unsigned(1), "as the description has it");
+    assert_eq!(node.parameters, [(id(0x2000, 0), vec![20, 0])], "what the configuration says");
+    let own = format!("{text}parameter = [{{ object = \"2000/00\", octets = \"1e 00\" }}]\n");
+    let file = parse(&own).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(file.network.nodes[0].parameters, [(id(0x2000, 0), vec![30, 0])]);
+    let device = file.network.controlled(NodeId(1), MacAddress::default()).unwrap();
+    assert_eq!(device.objects().number(id(0x1300, 0)), 5_000, "its own default");
+
+    let xdd = |name: &str| text.replace("io.xdc", name);
+    for (text, what, help) in [
+        (xdd("none.xdd"), "none.xdd cannot be read: No such file", "from the folder of this file"),
+        (xdd("broken.xdd"), "broken.xdd:85:63: dataType 0088 is not that of a value", "0006"),
+        (
+            text.replace("6000/01", "2000/00"),
+            "object 2000/00 of its description is no such signal",
+            "be as a device description has them",
+        ),
+        (
+            own.replace("1e 00", "ff ff"),
+            "object 2000/00 does not take its value",
+            "must be as many as its object has",
+        ),
+        (text.replace("6000/01", "6000/09"), "type is missing", "\"u16\""),
+    ] {
+        let error = parse(&text).expect_err(what).to_string();
+        assert!(error.contains(what) && error.contains(help), "{what}:\n{error}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// Every file under examples/powerlink is a network.
 #[test]
 fn examples_are_networks() {
@@ -180,6 +240,9 @@ fn examples_are_networks() {
     assert!(files.len() >= 2, "{files:?}");
     for entry in files {
         let path = entry.expect(folder).path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
         let file = File::load(&path).unwrap_or_else(|error| panic!("{error}"));
         assert!(!file.network.nodes.is_empty(), "{}", path.display());
     }

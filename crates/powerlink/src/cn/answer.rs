@@ -80,15 +80,13 @@ impl ControlledNode {
     }
 
     pub(super) fn send_status_response(&mut self) {
-        let mut static_errors = [0; 8];
-        static_errors[0] = self.number(profile::ERROR_REGISTER) as u8;
         let status = StatusResponse {
             exception_new: self.told.exception_new,
             exception_clear: self.told.exception_clear,
             links: Links::default(),
             request: self.queue.request(),
             state: self.told.state.code(),
-            static_errors,
+            static_errors: self.told.static_errors,
             entries: ErrorEntries::new(&self.told.entries),
         };
         let frame = self.asnd(NodeId::BROADCAST, Service::StatusResponse(status));
@@ -99,7 +97,7 @@ impl ControlledNode {
         self.asnd(peer, Service::Sdo(outgoing.sdo()))
     }
 
-    fn asnd(&self, destination: NodeId, service: Service<'_>) -> Vec<u8> {
+    pub(super) fn asnd(&self, destination: NodeId, service: Service<'_>) -> Vec<u8> {
         self.frame(Vec::new(), multicast::ASND, destination, Body::Asnd(service), 0)
     }
 

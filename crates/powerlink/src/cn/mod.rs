@@ -8,16 +8,19 @@
 
 mod answer;
 mod automatic;
+mod errors;
 mod receive;
+mod request;
 mod signalling;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use onbeat_wire::MacAddress;
-use onbeat_wire::powerlink::{ErrorEntry, NetTime, NodeId, PdoVersion, Priority};
+use onbeat_wire::powerlink::{NetTime, NodeId, PdoVersion, Priority};
 
 use crate::asynchronous::Queue;
+use crate::code;
 use crate::dll::{Counter, Cycle, CycleEvent, Losses, Multiplex};
 use crate::frame::Outbox;
 use crate::nmt::{self, State};
@@ -80,6 +83,10 @@ pub enum Event {
     Lost(Losses),
     /// A peer gave an object a value.
     Written(ObjectId),
+    /// A frame of the managing node for this node could not be read.
+    InvalidFormat,
+    /// The node's IP address is to be looked up anew, by whoever keeps a table of them.
+    FlushArp(NodeId),
 }
 
 /// What responses to requests of the asynchronous phase say. A response is there before its request
@@ -90,13 +97,25 @@ struct Told {
     exception_new: bool,
     exception_clear: bool,
     entries: Entries,
+    static_errors: [u8; 8],
 }
 
 impl Told {
-    fn new(state: State, signalling: &Signalling) -> Self {
+    fn new(state: State, signalling: &Signalling, static_errors: [u8; 8]) -> Self {
         let (exception_new, exception_clear) = (signalling.new, signalling.clear);
-        Told { state, exception_new, exception_clear, entries: signalling.octets() }
+        let entries = signalling.octets();
+        Told { state, exception_new, exception_clear, entries, static_errors }
     }
+}
+
+/// Process data that the node receives.
+#[derive(Debug)]
+struct Rpdo {
+    /// The node that sends them; 0 is the poll.
+    source: NodeId,
+    channel: Channel,
+    /// What came last could not be read.
+    unreadable: bool,
 }
 
 /// A controlled node.
@@ -115,11 +134,12 @@ pub struct ControlledNode {
     tpdo: Channel,
     /// What is sent in this cycle.
     payload: Vec<u8>,
-    /// By the node that sends it; 0 is the poll.
-    rpdos: Vec<(NodeId, Channel)>,
+    rpdos: Vec<Rpdo>,
     multiplex: Multiplex,
     signalling: Signalling,
     told: Told,
+    /// Errors that there are in the device.
+    device_errors: [u8; 6],
     sdo: Server,
     pub(crate) queue: Queue,
     automatic: Automatic,
@@ -153,7 +173,8 @@ impl ControlledNode {
             rpdos: Vec::new(),
             multiplex: Multiplex::new(false),
             signalling: Signalling::new(),
-            told: Told::new(State::Off, &Signalling::new()),
+            told: Told::new(State::Off, &Signalling::new(), [0; 8]),
+            device_errors: [0; 6],
             queue: Queue::default(),
             automatic: Automatic::default(),
             out: Outbox::default(),
@@ -173,6 +194,11 @@ impl ControlledNode {
     /// State of the node.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// The time of day, as the managing node told it with the last SoC.
+    pub fn net_time(&self) -> NetTime {
+        self.time
     }
 
     /// The node's id.
@@ -253,7 +279,7 @@ impl ControlledNode {
 
     /// Prepares responses with what is now.
     fn tell(&mut self) {
-        self.told = Told::new(self.state, &self.signalling);
+        self.told = Told::new(self.state, &self.signalling, self.static_errors());
     }
 
     /// Goes through the states that pass by themselves.
@@ -270,7 +296,12 @@ impl ControlledNode {
         match self.state {
             State::ResetApplication => self.od.restore(0x2000..=0xffff),
             State::ResetCommunication => {
-                self.od.restore(0x1000..=0x1fff);
+                // The history is there to be read afterwards.
+                self.od.restore(0x1000..=0x1002);
+                self.od.restore(0x1004..=0x1fff);
+                self.device_errors = [0; 6];
+                let address = self.od.set(profile::INTERFACE_ADDRESS, &self.mac.0);
+                debug_assert!(address.is_ok(), "every dictionary of a node has its address");
                 let written = self.od.set_number(profile::NODE_ID, self.node.0.into());
                 debug_assert!(written.is_ok(), "every dictionary of a node has its id");
                 self.signalling = Signalling::new();
@@ -285,6 +316,7 @@ impl ControlledNode {
                 let us = self.od.number(profile::BASIC_ETHERNET_TIMEOUT_US);
                 self.timer_ns = (us != 0).then(|| now_ns.saturating_add(us * 1000));
             }
+            State::Operational => self.communication_works(),
             State::PreOperational2 if from != State::PreOperational1 => self.enabled = false,
             _ => {}
         }
@@ -316,11 +348,12 @@ impl ControlledNode {
         for number in 0..=u16::from(u8::MAX) {
             let (parameters, mapping) = (profile::RPDO + number, profile::RPDO_MAPPING + number);
             if self.od.number(id(mapping, 0)) != 0 {
-                let node = NodeId(self.od.number(id(parameters, 1)) as u8);
-                rpdos.push((node, channel(&self.od, parameters, mapping, Direction::Receive)));
+                let source = NodeId(self.od.number(id(parameters, 1)) as u8);
+                let channel = channel(&self.od, parameters, mapping, Direction::Receive);
+                rpdos.push(Rpdo { source, channel, unreadable: false });
             }
         }
-        rpdos.retain(|(_, channel)| !channel.is_empty());
+        rpdos.retain(|rpdo| !rpdo.channel.is_empty());
         self.tpdo = channel(&self.od, profile::TPDO, profile::TPDO_MAPPING, Direction::Transmit);
         self.rpdos = rpdos;
         self.payload = alloc::vec![0; self.tpdo.len()];
@@ -342,17 +375,16 @@ impl ControlledNode {
         let mut losses = self.multiplex.losses(losses);
         losses.preq &= self.is_in_cycle();
         let counted = [
-            (profile::LOSS_OF_SOC, losses.soc, CycleEvent::Soc, 0x8245),
-            (profile::LOSS_OF_SOA, losses.soa, CycleEvent::Soa, 0x8244),
-            (profile::LOSS_OF_PREQ, losses.preq, CycleEvent::Preq, 0x8242),
+            (profile::LOSS_OF_SOC, losses.soc, CycleEvent::Soc, code::LOSS_OF_SOC),
+            (profile::LOSS_OF_SOA, losses.soa, CycleEvent::Soa, code::LOSS_OF_SOA),
+            (profile::LOSS_OF_PREQ, losses.preq, CycleEvent::Preq, code::LOSS_OF_PREQ),
         ];
         let mut reached = false;
         for (index, lost, frame, code) in counted {
             let counter = Counter::record(index);
             if lost && counter.error(&mut self.od) {
                 reached = true;
-                let kind = 0x3002;
-                self.signalling.report(ErrorEntry { kind, code, time: self.time, additional: 0 });
+                self.communication_error(code);
             } else if !lost && event == frame {
                 counter.good(&mut self.od);
             }
@@ -405,7 +437,10 @@ impl Objects for Access<'_> {
 
     fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
         check_write(self.od, id, value)?;
+        errors::check_write(id, value)?;
+        request::check_write(id, value)?;
         self.od.write(id, value)?;
+        errors::written(self.od, id);
         self.events.push_back(Event::Written(id));
         Ok(())
     }

@@ -85,6 +85,8 @@ impl ManagingNode {
             pdo_version: station.tpdo.version,
             payload: &payload,
         };
+        self.stations[next].may_be_late = false;
+        let station = &self.stations[next];
         let (node, limit) = (station.node, station.settings.preq_limit);
         let mac = station.mac.unwrap_or(MacAddress::BROADCAST);
         self.phase = Phase::Poll { station: next };
@@ -97,6 +99,7 @@ impl ManagingNode {
     pub(super) fn pres_lost(&mut self, now_ns: u64, place: usize) {
         let node = self.stations[place].node;
         self.stations[place].good_polls = 0;
+        self.stations[place].may_be_late = true;
         self.events.push_back(Event::LostPres(node));
         if Counter::loss_of_pres(node).error(&mut self.od) {
             self.fail(now_ns, place, Failure::LossOfPres);
@@ -114,13 +117,18 @@ impl ManagingNode {
         if now_ns > self.soc_ns {
             let missed = (now_ns - self.soc_ns).div_ceil(self.cycle_ns.max(1));
             self.soc_ns += missed * self.cycle_ns;
-            // The next begins later: that is all there is to do, however often it happens.
-            let _ = exceeded.error(&mut self.od);
+            // The next begins later; and where this happens too often, anew.
+            self.cycle_failed = exceeded.error(&mut self.od);
             self.events.push_back(Event::CycleExceeded);
         } else {
             exceeded.good(&mut self.od);
         }
-        self.await_cycle();
+        if self.cycle_failed {
+            // Who has the asynchronous phase now is not disturbed in it.
+            (self.phase, self.timer_ns) = (Phase::Soc, self.soc_ns);
+        } else {
+            self.await_cycle();
+        }
     }
 
     /// Sends the SoA, and what this node itself sends in the phase; who may send in it.

@@ -39,15 +39,15 @@ impl ManagingNode {
         if self.quiet_phases > 0 {
             self.quiet_phases -= 1;
             if self.quiet_phases == 0 {
-                self.commands.push_back((NodeId::BROADCAST, NmtCommandId::RESET_NODE));
+                self.command(NodeId::BROADCAST, NmtCommandId::RESET_NODE);
             }
             return (self.soa(RequestedService::NO_SERVICE, NodeId::NONE), None);
         }
-        if let Some((node, command)) = self.commands.pop_front() {
-            self.commanded(now_ns, node, command);
-            let command = Service::NmtCommand(NmtCommand { command, data: &[0; 40] });
+        if let Some(order) = self.commands.pop_front() {
+            self.commanded(now_ns, &order);
+            let command = NmtCommand { command: order.command, data: &order.data };
             let soa = self.soa(RequestedService::NMT_REQUEST_INVITE, NodeId::MN);
-            return (soa, Some(self.asnd(node, command)));
+            return (soa, Some(self.asnd(order.node, Service::NmtCommand(command))));
         }
         for n in 0..KINDS.len() {
             let turn = (self.turn.kind + n) % KINDS.len();
@@ -104,8 +104,11 @@ impl ManagingNode {
                 let soa = self.soa(RequestedService::STATUS_REQUEST, node);
                 due.then_some((Soa { exception_reset, exception_acknowledge, ..soa }, None))
             }
-            Kind::Ident => (station.step == Step::Identify)
-                .then(|| (self.soa(RequestedService::IDENT_REQUEST, node), None)),
+            Kind::Ident => {
+                let due = core::mem::take(&mut station.ident_due);
+                (due || station.step == Step::Identify)
+                    .then(|| (self.soa(RequestedService::IDENT_REQUEST, node), None))
+            }
         }
     }
 

@@ -19,6 +19,10 @@ pub enum NetworkError {
     Object(NodeId, AddError),
     /// An object of a node does not take its value.
     Value(NodeId, ObjectId, Abort),
+    /// An object of a node's description is not as the communication profile has it.
+    Described(NodeId, ObjectId, Abort),
+    /// A signal is not as a node's description has its object.
+    Signal(NodeId, ObjectId, Abort),
     /// A node has more signals one way than [`super::MAX_SIGNALS`].
     Signals(NodeId),
     /// A node's slot is behind the end of the multiplexed cycle, which has so many cycles.
@@ -35,6 +39,16 @@ impl fmt::Display for NetworkError {
             NetworkError::Object(node, error) => write!(f, "node {node}: {error}"),
             NetworkError::Value(node, object, abort) => {
                 write!(f, "node {node}: object {object} does not take its value, {abort}")
+            }
+            NetworkError::Described(node, object, abort) => write!(
+                f,
+                "node {node}: object {object} is not as the communication profile has it, {abort}"
+            ),
+            NetworkError::Signal(node, object, abort) => {
+                write!(
+                    f,
+                    "node {node}: object {object} of its description is no such signal, {abort}"
+                )
             }
             NetworkError::Signals(node) => {
                 write!(f, "node {node} has more than {} signals one way", super::MAX_SIGNALS)

@@ -25,6 +25,8 @@ pub(crate) fn network() -> Network {
         soc_tolerance_ns: 500_000,
         threshold: 15,
         multiplexed_cycles: 0,
+        prescaler: 2,
+        start_all: false,
         nodes: vec![Station {
             node: NODE,
             mandatory: true,
@@ -42,6 +44,7 @@ pub(crate) fn network() -> Network {
             multiplexed: 0,
             inputs: vec![signal(id(0x6000, 1))],
             outputs: vec![signal(id(0x6200, 1))],
+            described: None,
             parameters: Vec::new(),
         }],
     }

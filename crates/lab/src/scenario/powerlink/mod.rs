@@ -129,6 +129,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
             signal("flip", id(0x6000, 2), DataType::Unsigned(1)),
         ],
         outputs: vec![signal("there", id(0x6200, 1), DataType::Unsigned(2))],
+        described: None,
         parameters: Vec::new(),
     };
     let network = Network {
@@ -139,6 +140,8 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         soc_tolerance_ns: cycle_us * 500,
         threshold: THRESHOLD,
         multiplexed_cycles: 0,
+        prescaler: 2,
+        start_all: false,
         nodes: (1..=nodes).map(station).collect(),
     };
     let host = NodeHost {
