@@ -46,6 +46,12 @@ impl Backend {
         matches!(self, Self::Xdp | Self::Module)
     }
 
+    /// Whether the network stack gets what its port receives as well.
+    #[must_use]
+    pub(crate) const fn copies(self) -> bool {
+        matches!(self, Self::Packet | Self::Txtime)
+    }
+
     /// Whether it sends at an instant without this process.
     #[must_use]
     pub const fn launches(self) -> bool {
@@ -65,28 +71,26 @@ impl fmt::Display for Backend {
 /// # Errors
 /// What the back end says of the interface.
 pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<Box<dyn Port>> {
-    open_port(backend, namespace, interface, false)
+    open_with(backend, namespace, interface, Wanted::default())
 }
 
-/// The same for a node some of whose frames the port sends by itself: it tells when they left.
-///
-/// # Errors
-/// As [`open`].
-pub fn open_confirming(
+/// What a port is to do beyond the usual.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted<'a> {
+    /// It tells when frames left that it sends by itself.
+    pub(crate) confirm: bool,
+    /// What it receives beside POWERLINK.
+    pub(crate) others: &'a [EtherType],
+}
+
+pub(crate) fn open_with(
     backend: Backend,
     namespace: &Namespace,
     interface: &str,
+    wanted: Wanted<'_>,
 ) -> Result<Box<dyn Port>> {
-    open_port(backend, namespace, interface, true)
-}
-
-fn open_port(
-    backend: Backend,
-    namespace: &Namespace,
-    interface: &str,
-    confirm: bool,
-) -> Result<Box<dyn Port>> {
-    let ether_types = vec![EtherType::POWERLINK];
+    let Wanted { confirm, others } = wanted;
+    let ether_types = [&[EtherType::POWERLINK], others].concat();
     let packet = || PacketOptions {
         ether_types: ether_types.clone(),
         receive_buffers: BUFFERS,

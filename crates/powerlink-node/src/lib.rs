@@ -27,8 +27,9 @@ mod sender;
 mod simulation;
 mod start;
 mod station;
+mod virtual_ethernet;
 
-pub use backend::{Backend, open, open_confirming};
+pub use backend::{Backend, open};
 pub use bus::Bus;
 pub use file::{File, Host, NodeHost};
 pub use runner::{Counts, Runner};
@@ -36,3 +37,4 @@ pub use sender::Sender;
 pub use simulation::{Pattern, Simulation};
 pub use start::{Place, StartError};
 pub use station::Station;
+pub use virtual_ethernet::Passed;

@@ -55,6 +55,19 @@ impl<S: Station> Runner<S> {
             table.row([Cell::from(name), count.into()]);
         }
         outcome.figure("port", table);
+        if let Some(others) = self.virtual_ethernet() {
+            let passed = others.passed();
+            let mut table = Counters::new(["virtual Ethernet", "address", "frames", ""]);
+            for (name, count) in [
+                ("from the host to the bus", passed.from_host),
+                ("from the bus to the host", passed.to_host),
+                ("could not be passed on", passed.dropped),
+            ] {
+                let address = others.address().to_string();
+                table.row([Cell::from(others.name()), address.into(), count.into(), name.into()]);
+            }
+            outcome.figure("virtual Ethernet", table);
+        }
         outcome.conditions.mode = Some(self.backend().to_owned());
         if self.answers_automatically() {
             let backend = self.backend();

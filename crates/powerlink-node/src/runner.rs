@@ -4,12 +4,14 @@ use std::collections::VecDeque;
 
 use onbeat_link::{Diagnostics, Port, Received, Result, Slot, Time};
 
+use onbeat_wire::MacAddress;
 use onbeat_wire::ethernet::HEADER_LEN;
 use onbeat_wire::powerlink::MessageType;
 
 use crate::launcher::Launcher;
 use crate::responder::Responder;
-use crate::{Bus, Station};
+use crate::virtual_ethernet::VirtualEthernet;
+use crate::{Bus, Passed, Station};
 
 /// Longest frame, without FCS.
 pub(crate) const LONGEST: usize = 1514;
@@ -43,6 +45,7 @@ pub struct Runner<S: Station> {
     slot: Slot,
     responder: Option<Responder>,
     launcher: Option<Launcher>,
+    others: Option<VirtualEthernet>,
     station: S,
     /// What was sent since the bus was last told of it.
     sent: Vec<(u64, Vec<u8>)>,
@@ -66,6 +69,7 @@ impl<S: Station> Runner<S> {
             slot,
             responder: None,
             launcher: None,
+            others: None,
             station,
             sent: Vec::with_capacity(8),
             bus: Bus::new(),
@@ -108,6 +112,25 @@ impl<S: Station> Runner<S> {
     /// Whether the port answers polls.
     pub fn answers_automatically(&self) -> bool {
         self.responder.is_some()
+    }
+
+    /// The host takes part in the IP network of the bus.
+    pub(crate) fn attach(&mut self, others: VirtualEthernet) {
+        self.others = Some(others);
+    }
+
+    pub(crate) fn virtual_ethernet(&self) -> Option<&VirtualEthernet> {
+        self.others.as_ref()
+    }
+
+    /// What passed the virtual Ethernet, where the node has one.
+    pub fn passed(&self) -> Option<Passed> {
+        self.others.as_ref().map(VirtualEthernet::passed)
+    }
+
+    /// The address it sends from.
+    pub fn mac_address(&self) -> MacAddress {
+        self.port.mac_address()
     }
 
     /// The node.
@@ -174,6 +197,10 @@ impl<S: Station> Runner<S> {
                 self.station.handle_deadline(now.0);
                 self.after(None, &mut process)?;
             }
+            // Behind all that has its time.
+            if self.others.as_mut().is_some_and(|others| others.serve(&mut self.station)) {
+                self.after(None, &mut process)?;
+            }
             // Of other frames there is nothing to do: those that did not leave the port counts.
             while let Some(news) = unless_down(self.port.confirmation())?.flatten() {
                 let launched = self.launcher.as_ref().and_then(|launcher| launcher.launched(&news));
@@ -210,6 +237,9 @@ impl<S: Station> Runner<S> {
         self.follow()?;
         if let Some((at_ns, frame)) = frame {
             self.seen(at_ns, &frame)?;
+            if let Some(others) = &mut self.others {
+                others.heard(self.port.octets(&frame));
+            }
             self.port.release(frame);
         }
         for (at_ns, frame) in self.sent.drain(..) {

@@ -5,9 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::{self, ControlledNode, PollKey};
+use onbeat_powerlink::ethernet::NotSent;
 use onbeat_powerlink::mn::{self, ManagingNode};
 use onbeat_powerlink::nmt::State;
-use onbeat_powerlink::od::{Abort, Dictionary, ObjectId};
+use onbeat_powerlink::od::{Abort, Dictionary, ObjectId, profile};
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{NetTime, NodeId, multicast};
 
@@ -68,6 +69,20 @@ pub trait Station: Node + Send {
 
     /// The SoC of an instant left, or could not.
     fn handle_launched(&mut self, _now_ns: u64, _at_ns: u64, _sent: bool) {}
+
+    /// Whether there is room for a frame of another protocol.
+    fn has_room(&self) -> bool;
+
+    /// Sends a frame of another protocol in an asynchronous phase.
+    ///
+    /// # Errors
+    /// It is none that can be sent, or there is no room for it.
+    fn send_other(&mut self, frame: &[u8]) -> Result<(), NotSent>;
+
+    /// Octets of such a frame behind its header, at most (0x1F98/8).
+    fn mtu(&self) -> usize {
+        self.objects().number(profile::ASYNC_MTU) as usize
+    }
 
     /// Its objects.
     fn objects(&self) -> &Dictionary;
@@ -131,6 +146,14 @@ impl Station for ControlledNode {
 
     fn handle_answered_frame(&mut self, now_ns: u64, frame: &[u8]) {
         ControlledNode::handle_answered_frame(self, now_ns, frame);
+    }
+
+    fn has_room(&self) -> bool {
+        ControlledNode::has_room(self)
+    }
+
+    fn send_other(&mut self, frame: &[u8]) -> Result<(), NotSent> {
+        ControlledNode::send_other(self, frame)
     }
 
     fn objects(&self) -> &Dictionary {
@@ -206,6 +229,14 @@ impl Station for ManagingNode {
 
     fn handle_launched(&mut self, now_ns: u64, at_ns: u64, sent: bool) {
         ManagingNode::handle_launched(self, now_ns, at_ns, sent);
+    }
+
+    fn has_room(&self) -> bool {
+        ManagingNode::has_room(self)
+    }
+
+    fn send_other(&mut self, frame: &[u8]) -> Result<(), NotSent> {
+        ManagingNode::send_other(self, frame)
     }
 
     fn objects(&self) -> &Dictionary {

@@ -85,24 +85,42 @@ fn cable() -> [Handle; 2] {
 
 /// Boots a network of two, lets it exchange values, and looks at both ends.
 fn exchange(backend: Backend) {
-    exchange_over(cable(), backend, Sender::Process, backend);
+    exchange_over(cable(), backend, Sender::Process, backend, Sender::Process);
 }
 
-/// The same on a cable, by a back end at either end; `soc`: who sends SoC.
-fn exchange_over([mn, cn]: [Handle; 2], backend: Backend, soc: Sender, other: Backend) {
+/// The same on a cable, by a back end at either end; who sends SoC, and who answers polls.
+fn exchange_over(
+    [mn, cn]: [Handle; 2],
+    backend: Backend,
+    soc: Sender,
+    other: Backend,
+    response: Sender,
+) {
     let file = File::parse(NETWORK, "network").unwrap_or_else(|error| panic!("{error}"));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let controlled = scope.spawn(|| {
-            let (namespace, sender) = (cn.namespace(), Sender::Process);
-            let place = Place { namespace, interface: "cn", backend: other, sender };
+            let (namespace, sender) = (cn.namespace(), response);
+            let place = Place {
+                namespace,
+                interface: "cn",
+                backend: other,
+                sender,
+                virtual_ethernet: None,
+            };
             let mut runner = file.controlled(NodeId(1), &place).unwrap();
             let mut simulation = Simulation::controlled(&file, NodeId(1));
             let turn = |node: &mut ControlledNode| simulation.turn(node);
             runner.run(turn, |_| !stop.load(Ordering::Relaxed)).unwrap();
             (runner, simulation)
         });
-        let place = Place { namespace: mn.namespace(), interface: "mn", backend, sender: soc };
+        let place = Place {
+            namespace: mn.namespace(),
+            interface: "mn",
+            backend,
+            sender: soc,
+            virtual_ethernet: None,
+        };
         let mut runner = file.managing(&place).unwrap();
         let mut simulation = Simulation::managing(&file);
         let begun = Instant::now();
@@ -135,6 +153,8 @@ fn exchange_over([mn, cn]: [Handle; 2], backend: Backend, soc: Sender, other: Ba
         other.tell(&answers, &mut outcome).unwrap();
         let first = &outcome.checks[0];
         assert!(first.ok(), "{first:?}");
+        let by_port = other.counts().answered;
+        assert_eq!(by_port > 0, response == Sender::Automatic, "{backend}: {by_port} answers");
         let launched = runner.counts().launched;
         assert_eq!(launched > 0, soc == Sender::Automatic, "{backend}: {launched} SoC");
         // What it saw of itself is whole: each cycle has a SoC, whoever sent it.
@@ -181,9 +201,27 @@ fn cycles_begin_by_launch_times() {
         }
         installed => {
             installed.unwrap();
-            exchange_over(cable, Backend::Txtime, Sender::Automatic, Backend::Packet);
+            let (soc, response) = (Sender::Automatic, Sender::Process);
+            exchange_over(cable, Backend::Txtime, soc, Backend::Packet, response);
         }
     }
+}
+
+/// On a machine of its own (tests/vm), where the kernel module is.
+#[test]
+fn cycles_and_answers_by_the_kernel_module() {
+    let Some(module) = std::env::var_os("ONBEAT_MODULE") else {
+        return eprintln!("SKIP: needs onbeat.ko: tests/vm has it");
+    };
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    if !std::path::Path::new("/sys/module/onbeat").exists() {
+        let done = std::process::Command::new("insmod").arg(module).status().unwrap();
+        assert!(done.success(), "insmod: {done}");
+    }
+    let automatic = Sender::Automatic;
+    exchange_over(cable(), Backend::Module, automatic, Backend::Module, automatic);
 }
 
 /// Values of the image below: it is long enough that its parts could be of several turns.
@@ -235,6 +273,7 @@ fn by_answers_in_the_driver() {
                 interface: "cn",
                 backend: Backend::Xdp,
                 sender: Sender::Automatic,
+                virtual_ethernet: None,
             };
             let mut runner = file.controlled(NodeId(1), &place).unwrap();
             let (mut number, mut waited) = (0_u64, 0_u64);
@@ -262,6 +301,7 @@ fn by_answers_in_the_driver() {
             interface: "mn",
             backend: Backend::Xsk,
             sender: Sender::Process,
+            virtual_ethernet: None,
         };
         let mut runner = file.managing(&place).unwrap();
         let begun = Instant::now();
@@ -312,7 +352,8 @@ fn a_port_that_does_not_answer_by_itself_is_refused() {
     let file = File::parse(NETWORK, "network").unwrap_or_else(|error| panic!("{error}"));
     let [_mn, cn] = cable();
     let (namespace, interface, sender) = (cn.namespace(), "cn", Sender::Automatic);
-    let place = Place { namespace, interface, backend: Backend::Packet, sender };
+    let place =
+        Place { namespace, interface, backend: Backend::Packet, sender, virtual_ethernet: None };
     let refused = file.controlled(NodeId(1), &place).err().expect("it answers nothing");
     assert!(refused.to_string().contains("automatic response"), "{refused}");
 }

@@ -173,9 +173,17 @@ impl Network {
 
     /// Runs for a time.
     pub fn run_for(&mut self, ns: u64) {
+        self.run_watched(ns, |_, _| ());
+    }
+
+    /// The same; `watch` gets every frame and its time, as the checker does.
+    pub fn run_watched(&mut self, ns: u64, mut watch: impl FnMut(u64, &[u8])) {
         let end_ns = self.bus.now_ns() + ns;
         let checker = &mut self.checker;
-        self.bus.run_until(end_ns, |time_ns, frame| checker.observe(time_ns, frame));
+        self.bus.run_until(end_ns, |time_ns, frame| {
+            checker.observe(time_ns, frame);
+            watch(time_ns, frame);
+        });
     }
 
     /// Runs until a condition holds, which is looked at every cycle; whether it came to hold

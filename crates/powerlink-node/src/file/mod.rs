@@ -48,6 +48,8 @@ pub struct Host {
     pub interface: Option<String>,
     /// What moves its frames.
     pub backend: Backend,
+    /// The interface by which the host takes part in the IP network of the bus.
+    pub virtual_ethernet: Option<String>,
 }
 
 /// Where a controlled node runs, and what its simulated values do.
@@ -167,11 +169,20 @@ fn network(root: &mut Table<'_>) -> Network {
     network
 }
 
-/// The keys `interface` and `backend` of a table.
+/// The keys `interface`, `backend` and `virtual-ethernet` of a table.
 fn host(table: &mut Table<'_>) -> Host {
-    let interface = table.take("interface").and_then(|value| interface(&value));
+    let named = table.take("interface").and_then(|value| interface(&value));
     let backend = table.take("backend").and_then(|value| value.choice(&Backend::ALL));
-    Host { interface, backend: backend.unwrap_or_default() }
+    let virtual_ethernet = table.take("virtual-ethernet").and_then(|value| {
+        let name = interface(&value)?;
+        if Some(&name) == named.as_ref() {
+            let help = "give it a name of its own, such as \"plk0\": the interface is made";
+            value.fault(format!("{name:?} is the interface of the bus"), help);
+            return None;
+        }
+        Some(name)
+    });
+    Host { interface: named, backend: backend.unwrap_or_default(), virtual_ethernet }
 }
 
 /// Who sends SoC.

@@ -16,6 +16,7 @@ start = "all"
 interface = "eth1"
 backend = "xsk"
 soc = "process"
+virtual-ethernet = "plk0"
 
 [realtime]
 scheduling = "fifo 49"
@@ -50,7 +51,11 @@ fn a_file_with_everything() {
     let file = File::parse(WHOLE, "bus.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((file.network.cycle_us, file.network.async_slot_ns), (1000, 200_000));
     assert_eq!((file.network.threshold, file.network.soc_tolerance_ns), (40, 500_000));
-    let managing = Host { interface: Some("eth1".into()), backend: Backend::Xsk };
+    let managing = Host {
+        interface: Some("eth1".into()),
+        backend: Backend::Xsk,
+        virtual_ethernet: Some("plk0".into()),
+    };
     assert_eq!(file.managing, managing);
     assert_eq!(file.realtime.scheduling, Some(onbeat_realtime::Scheduling::Fifo(49)));
     let [drive, other] = &file.network.nodes[..] else { panic!("{:?}", file.network.nodes) };
@@ -107,6 +112,11 @@ fn faults_name_place_value_and_way_out() {
             "[[node]]\nid = 1\ninterface = \"eth 1\"\n",
             "node[0].interface: \"eth 1\" is no name of an interface",
             "without blanks",
+        ),
+        (
+            "[[node]]\nid = 1\ninterface = \"eth1\"\nvirtual-ethernet = \"eth1\"\n",
+            "node[0].virtual-ethernet: \"eth1\" is the interface of the bus",
+            "such as \"plk0\"",
         ),
         (
             "[[node]]\nid = 1\nresponse = \"automatic\"\n",
@@ -218,6 +228,34 @@ fn a_node_is_what_its_description_says() {
     ] {
         let error = parse(&text).expect_err(what).to_string();
         assert!(error.contains(what) && error.contains(help), "{what}:\n{error}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// As the ecosystem's configurator writes it: a number, then index, sub-index, length and value.
+#[test]
+fn a_concise_dcf_of_another_tool_is_written_to_the_node() {
+    let folder = std::env::temp_dir().join(format!("onbeat-cdc-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let cycle = [0x06, 0x10, 0, 4, 0, 0, 0, 0x50, 0xc3, 0, 0];
+    let timeout = [0x00, 0x13, 0, 4, 0, 0, 0, 0xe8, 3, 0, 0];
+    let octets = [&[2, 0, 0, 0][..], &cycle, &timeout].concat();
+    std::fs::write(folder.join("node.cdc"), &octets).unwrap();
+    std::fs::write(folder.join("cut.cdc"), &octets[..20]).unwrap();
+    std::fs::write(folder.join("long.cdc"), [&octets[..], &[0]].concat()).unwrap();
+    let text = "[network]\ncycle-us = 1000\n[[node]]\nid = 1\ncdc = \"node.cdc\"\n";
+    let parse = |text: &str| File::parse(text, folder.join("bus.toml").to_str().unwrap());
+    let file = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    // The cycle is that of the network.
+    let expected = [(id(0x1300, 0), vec![0xe8, 3, 0, 0])];
+    assert_eq!(file.network.nodes[0].parameters, expected);
+    for (name, what) in [
+        ("cut.cdc", "cut.cdc is no concise DCF: 1 entries can be read"),
+        ("long.cdc", "long.cdc is no concise DCF: 2 entries can be read"),
+        ("none.cdc", "none.cdc cannot be read"),
+    ] {
+        let error = parse(&text.replace("node.cdc", name)).expect_err(name).to_string();
+        assert!(error.contains("node[0].cdc") && error.contains(what), "{error}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -123,8 +123,8 @@ struct Rpdo {
 pub struct ControlledNode {
     node: NodeId,
     mac: MacAddress,
-    od: Dictionary,
-    state: State,
+    pub(crate) od: Dictionary,
+    pub(crate) state: State,
     cycle: Cycle,
     /// When the next SoC is late, or a node without a network gives up.
     timer_ns: Option<u64>,
@@ -141,9 +141,9 @@ pub struct ControlledNode {
     /// Errors that there are in the device.
     device_errors: [u8; 6],
     sdo: Server,
-    queue: Queue,
+    pub(crate) queue: Queue,
     automatic: Automatic,
-    out: Outbox,
+    pub(crate) out: Outbox,
     events: VecDeque<Event>,
     time: NetTime,
 }

@@ -21,6 +21,7 @@ use core::fmt;
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{ErrorEntry, NetTime, NodeId, PdoVersion};
 
+use crate::asynchronous::Queue;
 use crate::code;
 use crate::frame::Outbox;
 use crate::nmt::{MnEvent, State, next_mn};
@@ -169,8 +170,8 @@ enum Phase {
 #[derive(Debug)]
 pub struct ManagingNode {
     mac: MacAddress,
-    od: Dictionary,
-    state: State,
+    pub(crate) od: Dictionary,
+    pub(crate) state: State,
     phase: Phase,
     /// When the phase ends.
     timer_ns: u64,
@@ -193,6 +194,8 @@ pub struct ManagingNode {
     commands: VecDeque<Order>,
     turn: schedule::Turn,
     launching: Launching,
+    /// Frames of other protocols.
+    pub(crate) others: Queue,
     out: Outbox,
     /// Memory for the payload of a poll.
     payload: Vec<u8>,
@@ -244,6 +247,7 @@ impl ManagingNode {
             commands: VecDeque::new(),
             turn: schedule::Turn::default(),
             launching: Launching::default(),
+            others: Queue::default(),
             out: Outbox::default(),
             payload: Vec::new(),
             events: VecDeque::new(),

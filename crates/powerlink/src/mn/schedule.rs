@@ -17,7 +17,7 @@ enum Kind {
     Status,
     /// A node that has something to send.
     Request,
-    /// An SDO frame of this node.
+    /// An SDO frame of this node, or one of another protocol.
     Own,
     /// A node that is asked who it is.
     Ident,
@@ -64,7 +64,7 @@ impl ManagingNode {
 
     fn schedule_kind(&mut self, turn: usize) -> Option<(Soa, Option<Vec<u8>>)> {
         let count = self.stations.len();
-        // One place more: a diagnostic device is asked who it is as well.
+        // One place more, for what is of no station.
         for n in 1..=count + 1 {
             let place = (self.turn.place[turn] + n) % (count + 1);
             if let Some(found) = self.schedule_place(KINDS[turn], place) {
@@ -77,8 +77,7 @@ impl ManagingNode {
 
     fn schedule_place(&mut self, kind: Kind, place: usize) -> Option<(Soa, Option<Vec<u8>>)> {
         let Some(station) = self.stations.get_mut(place) else {
-            let diagnostic = self.soa(RequestedService::IDENT_REQUEST, NodeId::DIAGNOSTIC);
-            return (kind == Kind::Ident).then_some((diagnostic, None));
+            return self.schedule_further(kind);
         };
         let node = station.node;
         match kind {
@@ -110,6 +109,20 @@ impl ManagingNode {
                 (due || station.step == Step::Identify)
                     .then(|| (self.soa(RequestedService::IDENT_REQUEST, node), None))
             }
+        }
+    }
+
+    /// A diagnostic device is asked who it is as well; and frames of other protocols are this node's.
+    fn schedule_further(&mut self, kind: Kind) -> Option<(Soa, Option<Vec<u8>>)> {
+        match kind {
+            Kind::Ident => {
+                Some((self.soa(RequestedService::IDENT_REQUEST, NodeId::DIAGNOSTIC), None))
+            }
+            Kind::Own => {
+                let frame = self.take_other()?;
+                Some((self.soa(RequestedService::UNSPECIFIED_INVITE, NodeId::MN), Some(frame)))
+            }
+            Kind::Request | Kind::Status => None,
         }
     }
 

@@ -8,6 +8,7 @@ use onbeat_wire::powerlink::{MAX_PAYLOAD, NodeId};
 
 use super::{MAX_SIGNALS, Network, NetworkError, Signal, Station, managing_input, managing_output};
 use crate::cn::{self, ControlledNode};
+use crate::ethernet::{self, address};
 use crate::mn::{self, ManagingNode, concise_dcf};
 use crate::od::profile::{self, Identity, assignment, startup};
 use crate::od::{Abort, Access, Dictionary, Mappable, Object, ObjectId, id};
@@ -193,6 +194,13 @@ impl Station {
             describe(&mut objects, node, described)?;
         }
         let mut taken = BTreeSet::new();
+        for (object, address) in
+            [(profile::ADDRESS, address(node)), (profile::GATEWAY, ethernet::GATEWAY)]
+        {
+            let octets = u32::from(address).to_le_bytes();
+            let set = objects.set_default(object, &octets);
+            debug_assert!(set.is_ok(), "every dictionary of a node has its address");
+        }
         for (signals, mappable) in
             [(&self.inputs, Mappable::Transmit), (&self.outputs, Mappable::Receive)]
         {
@@ -225,7 +233,7 @@ fn is_own(object: ObjectId) -> bool {
         profile::HOST_NAME,
     ];
     OWN.contains(&object)
-        || matches!(object.index, 0x1003 | 0x1008 | 0x1018 | 0x1030 | 0x1c0b..=0x1c0d)
+        || matches!(object.index, 0x1003 | 0x1008 | 0x1018 | 0x1030 | 0x1c0b..=0x1c0d | 0x1e40)
 }
 
 /// Whether the value of an object follows from the description of a network, so that nothing else may

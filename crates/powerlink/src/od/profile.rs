@@ -309,6 +309,7 @@ pub fn managing_node(
     }
     od.add(STARTUP, number(4, ReadWrite, startup::CHECK_CONFIGURATION.into()))?;
     od.add(ASYNC_SLOT_NS, number(4, ReadWrite, 100_000))?;
+    od.add(ASYNC_MTU, number(2, ReadWrite, 1500).within(300..=1500))?;
     od.add(NMT_STATE, number(1, ReadOnly, 0x1c))?;
     od.add(MULTIPLEXED_CYCLES, number(1, ReadWrite, 0))?;
     od.add(PRESCALER, number(2, ReadWrite, 2).within(0..=1000))?;

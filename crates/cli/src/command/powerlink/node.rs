@@ -102,7 +102,9 @@ impl Managing {
         let simulation = Simulation::managing(&file);
         let make = |backend, namespace: &Namespace, interface: &str| -> Result<_> {
             let sender = self.soc.or(file.soc).unwrap_or(Sender::of_soc(backend));
-            Ok(file.managing(&Place { namespace, interface, backend, sender })?)
+            let virtual_ethernet = file.managing.virtual_ethernet.as_deref();
+            let place = Place { namespace, interface, backend, sender, virtual_ethernet };
+            Ok(file.managing(&place)?)
         };
         self.options.run("powerlink-mn", "[managing]", &file, &file.managing, simulation, make)
     }
@@ -125,7 +127,9 @@ impl Controlled {
         let simulation = Simulation::controlled(&file, node);
         let make = |backend, namespace: &Namespace, interface: &str| -> Result<_> {
             let sender = self.response.or(host.response).unwrap_or(Sender::of_responses(backend));
-            Ok(file.controlled(node, &Place { namespace, interface, backend, sender })?)
+            let virtual_ethernet = host.host.virtual_ethernet.as_deref();
+            let place = Place { namespace, interface, backend, sender, virtual_ethernet };
+            Ok(file.controlled(node, &place)?)
         };
         let table = format!("node {node}");
         self.options.run("powerlink-cn", &table, &file, &host.host, simulation, make)

@@ -45,6 +45,8 @@ pub(super) struct Case {
     pub(super) cycles: u64,
     pub(super) missed: u64,
     pub(super) unanswered: u64,
+    /// Responses that came behind the next poll.
+    pub(super) late: u64,
     pub(super) unasked: u64,
     /// Events that found no room, and frames of others.
     pub(super) lost: u64,
@@ -67,6 +69,7 @@ impl Case {
             cycles: 0,
             missed: 0,
             unanswered: 0,
+            late: 0,
             unasked: 0,
             lost: 0,
             foreign: 0,
@@ -86,10 +89,11 @@ impl Case {
         let Counts { answered, responses, .. } = cn;
         self.answered += answered;
         self.responses += responses;
-        let Taken { delays_ns, unanswered, unasked, jitter_ns, cycles, missed } = taken;
+        let Taken { delays_ns, unanswered, late, unasked, jitter_ns, cycles, missed } = taken;
         self.cycles += cycles;
         self.missed += missed;
         self.unanswered += unanswered;
+        self.late += late;
         self.unasked += unasked;
         let response = &mut self.pooled[Quantity::Response as usize];
         let phase = response.phase(self.backend);
@@ -121,6 +125,7 @@ mod tests {
         let taken = Taken {
             delays_ns: vec![30, 10, 20],
             unanswered: 1,
+            late: 1,
             jitter_ns: vec![7, 5],
             cycles: 4,
             missed: 1,

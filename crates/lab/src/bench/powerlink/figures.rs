@@ -172,7 +172,8 @@ fn accounts(found: &Found) -> Counters {
         "back end",
         "cycles",
         "without SoC",
-        "no PRes before the next PReq",
+        "PRes behind the next PReq",
+        "no PRes",
         "PRes without PReq",
         "SoC by the back end",
         "PRes by the back end",
@@ -185,6 +186,7 @@ fn accounts(found: &Found) -> Counters {
             case.backend.into(),
             case.cycles.into(),
             case.missed.into(),
+            case.late.into(),
             case.unanswered.into(),
             case.unasked.into(),
             case.launched.into(),
@@ -200,7 +202,8 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
         "PReq to PRes: from the instant a poll leaves the wire towards the controlled node to the \
          instant its response is back on it, by CLOCK_MONOTONIC in the wire's XDP programs, which \
          are the same for every back end; the crossing into the node's interface and the one out of \
-         it are inside. SoC jitter: how far two SoC one after the other are from a cycle apart, \
+         it are inside. The n-th response answers the n-th poll, also where it came so late that the \
+         managing node had gone on. SoC jitter: how far two SoC one after the other are from a cycle apart, \
          either way; where an instant passed without one there is nothing to compare. Both nodes are \
          whole: they were booted, and exchange values in OPERATIONAL.",
     );

@@ -118,12 +118,14 @@ impl Row {
             interface: MN,
             backend: backend.managing,
             sender: backend.soc(),
+            virtual_ethernet: None,
         };
         let controlled = At {
             namespace: cn.namespace(),
             interface: CN,
             backend: backend.controlled,
             sender: backend.response(),
+            virtual_ethernet: None,
         };
         let managing = file.managing(&managing);
         let controlled = file.controlled(NODE, &controlled);

@@ -1,5 +1,7 @@
 //! From what passed the wire to delays and intervals. Pure.
 
+use std::collections::VecDeque;
+
 /// What passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -34,8 +36,10 @@ impl Event {
 pub(super) struct Taken {
     /// From poll to response.
     pub(super) delays_ns: Vec<u64>,
-    /// Polls that nobody answered before the next one.
+    /// Polls that nobody answered.
     pub(super) unanswered: u64,
+    /// Of those that were answered, polls whose response came behind the next poll.
+    pub(super) late: u64,
     /// Responses without a poll: the second to one.
     pub(super) unasked: u64,
     /// How far each cycle was from its length, either way.
@@ -47,12 +51,13 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// What events of both ends say, in any order.
+    /// What events of both ends say, in any order. The n-th response answers the n-th poll: nodes answer
+    /// each once, and a wire without losses keeps their order.
     pub(super) fn of(mut events: Vec<Event>, period_ns: u64) -> Self {
         events.sort_by_key(|event| event.at_ns);
         let mut taken = Taken::default();
-        let (mut asked, mut soc) = (None, None);
-        // What was answered before it was asked was asked before the trace began.
+        let (mut asked, mut soc) = (VecDeque::new(), None);
+        // A response to what was asked before the trace began.
         let mut begun = false;
         for Event { at_ns, kind } in events {
             match kind {
@@ -64,14 +69,19 @@ impl Taken {
                 }
                 Kind::Preq => {
                     begun = true;
-                    taken.unanswered += u64::from(asked.replace(at_ns).is_some());
+                    asked.push_back(at_ns);
                 }
-                Kind::Pres => match asked.take() {
-                    Some(asked) => taken.delays_ns.push(at_ns - asked),
+                Kind::Pres => match asked.pop_front() {
+                    Some(poll) => {
+                        taken.delays_ns.push(at_ns - poll);
+                        taken.late += u64::from(!asked.is_empty());
+                    }
                     None => taken.unasked += u64::from(begun),
                 },
             }
         }
+        // The last one may be answered once the trace is over.
+        taken.unanswered = (asked.len() as u64).saturating_sub(1);
         taken
     }
 
@@ -104,12 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_has_the_response_before_the_next_poll() {
-        let taken = trace(&[(5, Pres), (10, Preq), (30, Pres), (110, Preq), (210, Preq)]);
-        assert_eq!((taken.delays_ns, taken.unanswered, taken.unasked), (vec![20], 1, 0));
-        // Late, and after the node was asked anew: which one it answers nobody knows; the next one.
-        let taken = trace(&[(10, Preq), (110, Preq), (115, Pres), (130, Pres)]);
-        assert_eq!((taken.delays_ns, taken.unanswered, taken.unasked), (vec![5], 1, 1));
+    fn each_poll_has_its_response_however_late() {
+        let taken = trace(&[(5, Pres), (10, Preq), (30, Pres), (110, Preq)]);
+        assert_eq!((taken.delays_ns, taken.late, taken.unasked), (vec![20], 0, 0));
+        // A node that stood still for two cycles.
+        let taken = trace(&[(10, Preq), (110, Preq), (210, Preq), (225, Pres), (226, Pres)]);
+        assert_eq!((taken.delays_ns, taken.late, taken.unanswered), (vec![215, 116], 2, 0));
+        let taken = trace(&[(10, Preq), (30, Pres), (35, Pres), (110, Preq), (210, Preq)]);
+        assert_eq!((taken.delays_ns, taken.unasked, taken.unanswered), (vec![20], 1, 1));
     }
 
     #[test]

@@ -8,10 +8,12 @@
 //! ```
 //!
 //! Up to [`REAL`] nodes run on ports of this machine, each in its own namespace and thread (`real`, with
-//! `actor` and `tap`); more of them in virtual time (`virtual_time`).
+//! `actor` and `tap`); more of them in virtual time (`virtual_time`). `paths` is the same with two paths to
+//! the managing node.
 
 mod actor;
 mod figures;
+pub(super) mod paths;
 mod real;
 mod tap;
 mod virtual_time;
