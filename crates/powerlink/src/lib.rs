@@ -14,8 +14,8 @@
 //!
 //! - [`od`]: the object dictionary, from which everything else takes its parameters.
 //! - [`cn`]: a controlled node. [`mn`]: a managing node.
-//! - [`ethernet`]: frames of other protocols on the bus.
 //! - [`code`]: what goes wrong, as nodes tell it.
+//! - [`ethernet`]: frames of other protocols on the bus.
 //! - [`network`]: a network described, and the nodes that follow from it.
 //! - [`observe`]: what a bus does, told from its frames.
 #![no_std]

@@ -49,6 +49,8 @@ pub(super) fn read(
     // What this file says comes before what the device's says.
     let is_own = |object| own.iter().any(|(own, _)| *own == object);
     let configured = device.iter().flat_map(|device| xdd::configuration(device));
+    let concise = table.take("cdc").and_then(|value| descriptions.concise(&value));
+    let configured = configured.chain(concise.unwrap_or_default());
     let mut parameters: Vec<_> = configured.filter(|(object, _)| !is_own(*object)).collect();
     parameters.extend(own);
     table.finish();

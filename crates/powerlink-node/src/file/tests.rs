@@ -232,6 +232,34 @@ fn a_node_is_what_its_description_says() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// As the ecosystem's configurator writes it: a number, then index, sub-index, length and value.
+#[test]
+fn a_concise_dcf_of_another_tool_is_written_to_the_node() {
+    let folder = std::env::temp_dir().join(format!("onbeat-cdc-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let cycle = [0x06, 0x10, 0, 4, 0, 0, 0, 0x50, 0xc3, 0, 0];
+    let timeout = [0x00, 0x13, 0, 4, 0, 0, 0, 0xe8, 3, 0, 0];
+    let octets = [&[2, 0, 0, 0][..], &cycle, &timeout].concat();
+    std::fs::write(folder.join("node.cdc"), &octets).unwrap();
+    std::fs::write(folder.join("cut.cdc"), &octets[..20]).unwrap();
+    std::fs::write(folder.join("long.cdc"), [&octets[..], &[0]].concat()).unwrap();
+    let text = "[network]\ncycle-us = 1000\n[[node]]\nid = 1\ncdc = \"node.cdc\"\n";
+    let parse = |text: &str| File::parse(text, folder.join("bus.toml").to_str().unwrap());
+    let file = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    // The cycle is that of the network.
+    let expected = [(id(0x1300, 0), vec![0xe8, 3, 0, 0])];
+    assert_eq!(file.network.nodes[0].parameters, expected);
+    for (name, what) in [
+        ("cut.cdc", "cut.cdc is no concise DCF: 1 entries can be read"),
+        ("long.cdc", "long.cdc is no concise DCF: 2 entries can be read"),
+        ("none.cdc", "none.cdc cannot be read"),
+    ] {
+        let error = parse(&text.replace("node.cdc", name)).expect_err(name).to_string();
+        assert!(error.contains("node[0].cdc") && error.contains(what), "{error}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// Every file under examples/powerlink is a network.
 #[test]
 fn examples_are_networks() {

@@ -1,10 +1,11 @@
-//! Device descriptions that a file refers to.
+//! Device descriptions, and configurations by other tools, that a file refers to.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use onbeat_config::Value;
+use onbeat_powerlink::mn::{concise_dcf, dcf_entries};
 use onbeat_powerlink::network::follows_from_network;
 use onbeat_powerlink::od::ObjectId;
 use onbeat_powerlink::od::profile::{self, Identity};
@@ -56,6 +57,32 @@ impl Descriptions {
                 None
             }
         }
+    }
+}
+
+impl Descriptions {
+    /// The entries of the concise DCF that a value names, but for what follows from the network.
+    pub(super) fn concise(&self, value: &Value<'_>) -> Option<Vec<(ObjectId, Vec<u8>)>> {
+        let path = self.folder.join(value.text()?);
+        let shown = path.display();
+        let octets = match std::fs::read(&path) {
+            Ok(octets) => octets,
+            Err(error) => {
+                let help = "name a concise DCF, from the folder of this file on";
+                value.fault(format!("{shown} cannot be read: {error}"), help);
+                return None;
+            }
+        };
+        // What was read is all there is: nothing is cut off, and nothing is behind the entries.
+        if concise_dcf(dcf_entries(&octets)) != octets {
+            let help = "a concise DCF is a number of entries, and of each index, sub-index, length \
+                        and value, with the low octet first";
+            let read = dcf_entries(&octets).count();
+            value.fault(format!("{shown} is no concise DCF: {read} entries can be read"), help);
+            return None;
+        }
+        let entries = dcf_entries(&octets).filter(|(object, _)| !follows_from_network(*object));
+        Some(entries.map(|(object, value)| (object, value.to_vec())).collect())
     }
 }
 
