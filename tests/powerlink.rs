@@ -3,10 +3,12 @@
 //! ```text
 //!  captures of a real network, as files and live:   talker eth0 --- eth0 onbeat powerlink sniff
 //!  nodes of the program:                            onbeat powerlink mn --- cn onbeat powerlink cn
+//!  hosts on a bus, watched:          plk0 onbeat powerlink mn --- hub --- cn onbeat powerlink cn plk0
 //! ```
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -15,8 +17,10 @@ use common::{program, run, wait_for};
 use onbeat_delay::capture::Reader;
 use onbeat_lab::traffic::{PacketSocket, Receiver};
 use onbeat_netdev::testing::{Feature, require_all};
-use onbeat_netdev::{Handle, Namespace, VethEnd};
-use onbeat_wire::powerlink::{Body, Message, NmtState};
+use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
+use onbeat_wire::powerlink::{
+    Body, CommandId, Message, NmtCommandId, NmtState, NodeId, RequestedService, Sdo, Service,
+};
 use serde_json::Value;
 
 /// A capture of a network of the reference stack.
@@ -169,32 +173,82 @@ fn end(child: Child) -> (Option<i32>, Value) {
     (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
 }
 
+/// A managing node's namespace and a controlled node's, with a cable between them.
+struct Pair {
+    mn: Handle,
+    cn: Handle,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let [mn, cn] =
+            [(); 2].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
+        let far = VethEnd::new("cn").namespace(cn.namespace());
+        mn.create_veth(&VethEnd::new("mn"), &far).unwrap();
+        for (handle, name) in [(&mn, "mn"), (&cn, "cn")] {
+            handle.set_ipv6(name, false).unwrap();
+            handle.set_up(name).unwrap();
+        }
+        mn.wait_carrier("mn", common::BOUND).unwrap();
+        Pair { mn, cn }
+    }
+
+    /// What the controlled node sends: the managing node's interface receives it.
+    fn from_controlled(&self) -> Receiver {
+        Receiver::new(PacketSocket::receiver(self.mn.namespace(), "mn").unwrap())
+    }
+
+    /// What the managing node sends.
+    fn from_managing(&self) -> Receiver {
+        Receiver::new(PacketSocket::receiver(self.cn.namespace(), "cn").unwrap())
+    }
+
+    fn controlled(&self, file: &Temporary) -> Child {
+        start(&self.cn, &["powerlink", "cn", file.name(), "--node", "1", "--json", "--quiet"])
+    }
+
+    fn managing(&self, file: &Temporary) -> Child {
+        start(&self.mn, &["powerlink", "mn", file.name(), "--json", "--quiet"])
+    }
+}
+
+fn start(handle: &Handle, arguments: &[&str]) -> Child {
+    let mut command = Command::new(program());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    handle.namespace().start_in(&mut command).spawn().unwrap()
+}
+
+/// A file that goes with the test.
+struct Temporary(std::path::PathBuf);
+
+impl Temporary {
+    fn new(name: &str, text: &str) -> Self {
+        let name = format!("onbeat-powerlink-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        Temporary(path)
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// By two processes, which know nothing of each other but the file.
 #[test]
 fn the_program_boots_a_network() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
-    let file = std::env::temp_dir().join(format!("onbeat-powerlink-{}.toml", std::process::id()));
-    std::fs::write(&file, NETWORK).unwrap();
-    let name = file.to_str().unwrap();
-    let [mn, cn] =
-        [(); 2].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
-    mn.create_veth(&VethEnd::new("mn"), &VethEnd::new("cn").namespace(cn.namespace())).unwrap();
-    for (handle, name) in [(&mn, "mn"), (&cn, "cn")] {
-        handle.set_ipv6(name, false).unwrap();
-        handle.set_up(name).unwrap();
-    }
-    mn.wait_carrier("mn", common::BOUND).unwrap();
-    // The managing node's interface receives what the controlled node sends.
-    let mut tap = Receiver::new(PacketSocket::receiver(mn.namespace(), "mn").unwrap());
-    let start = |handle: &Handle, arguments: &[&str]| {
-        let mut command = Command::new(program());
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
-        handle.namespace().start_in(&mut command).spawn().unwrap()
-    };
-    let controlled = start(&cn, &["powerlink", "cn", name, "--node", "1", "--json", "--quiet"]);
-    let managing = start(&mn, &["powerlink", "mn", name, "--json", "--quiet"]);
+    let (file, pair) = (Temporary::new("boots.toml", NETWORK), Pair::new());
+    let mut tap = pair.from_controlled();
+    let (controlled, managing) = (pair.controlled(&file), pair.managing(&file));
     let mut operational = 0;
     wait_for("ten responses in OPERATIONAL", || {
         let count = |octets: &[u8]| match Message::parse(octets.get(14..).unwrap_or_default()) {
@@ -207,7 +261,6 @@ fn the_program_boots_a_network() {
     });
     let (code, found) = end(managing);
     end(controlled);
-    std::fs::remove_file(&file).unwrap();
     assert_eq!(code, Some(0), "{found:#}");
     assert_eq!(row(&found, "nodes", "1")[2], "OPERATIONAL");
     let values = found["figures"]["values"]["rows"].as_array().unwrap();
@@ -215,6 +268,113 @@ fn the_program_boots_a_network() {
     assert!(back[5].as_u64().unwrap() > 0, "{values:?}");
     let events = found["figures"]["events"]["rows"].as_array().unwrap();
     assert!(events.iter().any(|row| row[1] == "node 1: Operational"), "{events:?}");
+}
+
+/// What went over the cable while a node was configured.
+#[derive(Default)]
+struct Configuration {
+    /// Index, sub-index and value of each object that was written.
+    written: BTreeMap<(u16, u8), Vec<u8>>,
+    /// How each was answered: an abort's code, or 0.
+    answers: Vec<u32>,
+    /// Commands to the node.
+    commands: Vec<NmtCommandId>,
+    /// Date and time of its configuration, as it said.
+    told: Vec<(u32, u32)>,
+    /// Responses to polls in OPERATIONAL.
+    operational: u32,
+}
+
+impl Configuration {
+    /// Looks until the node is in OPERATIONAL.
+    fn watch(taps: &mut [Receiver; 2]) -> Self {
+        let mut seen = Configuration::default();
+        let [managing, controlled] = taps;
+        wait_for("ten responses in OPERATIONAL", || {
+            managing.receive(|frame| seen.of_managing(frame.octets)).expect("frames");
+            controlled.receive(|frame| seen.of_controlled(frame.octets)).expect("frames");
+            seen.operational >= 10
+        });
+        seen
+    }
+
+    fn of_managing(&mut self, octets: &[u8]) {
+        let Ok(message) = Message::parse(octets.get(14..).unwrap_or_default()) else { return };
+        match message.body {
+            Body::Asnd(Service::NmtCommand(command)) => self.commands.push(command.command),
+            Body::Asnd(Service::Sdo(Sdo { command: Some(command), .. })) => {
+                let [low, high, sub, _, value @ ..] = command.payload else { return };
+                assert_eq!(command.command, CommandId::WRITE_BY_INDEX);
+                let object = (u16::from_le_bytes([*low, *high]), *sub);
+                self.written.insert(object, value.to_vec());
+            }
+            _ => {}
+        }
+    }
+
+    fn of_controlled(&mut self, octets: &[u8]) {
+        let Ok(message) = Message::parse(octets.get(14..).unwrap_or_default()) else { return };
+        match message.body {
+            Body::Pres(pres) => {
+                self.operational += u32::from(pres.state == NmtState::OPERATIONAL);
+            }
+            Body::Asnd(Service::IdentResponse(ident)) => {
+                self.told.push((ident.configuration_date, ident.configuration_time));
+            }
+            Body::Asnd(Service::Sdo(Sdo { command: Some(command), .. })) => {
+                self.answers.push(command.abort_code().unwrap_or(0));
+            }
+            _ => {}
+        }
+    }
+
+    /// The value of an object of four octets that was written.
+    fn number(&self, index: u16, sub: u8) -> u32 {
+        let value = self.written.get(&(index, sub)).expect("it was written");
+        u32::from_le_bytes(value.as_slice().try_into().expect("four octets"))
+    }
+}
+
+/// A node that says another date and time than its file's is written its configuration, object by
+/// object, applies it and says the new one; so it is again once a managing node has another file.
+#[test]
+fn a_node_is_configured_over_the_bus() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let one = Temporary::new("one.toml", NETWORK);
+    let pair = Pair::new();
+    let mut taps = [pair.from_managing(), pair.from_controlled()];
+    let controlled = pair.controlled(&one);
+    let mut before = (0, 0);
+    for (name, threshold) in [("first.toml", 1000), ("second.toml", 999)] {
+        let text = format!("loss-threshold = {threshold}");
+        let file = Temporary::new(name, &NETWORK.replace("loss-threshold = 1000", &text));
+        let managing = pair.managing(&file);
+        let seen = Configuration::watch(&mut taps);
+        let (code, found) = end(managing);
+        assert_eq!(code, Some(0), "{found:#}");
+
+        // After NMTResetNode it says what it was built with, whoever configured it before.
+        assert_eq!(seen.told.first(), Some(&(0, 0)), "{:?}", seen.told);
+        let now = (seen.number(0x1020, 1), seen.number(0x1020, 2));
+        assert_eq!(seen.told.last(), Some(&now), "it says that it has the new one");
+        assert_ne!(now, before);
+        before = now;
+        assert_eq!((seen.number(0x1006, 0), seen.number(0x1c0b, 3)), (20_000, threshold));
+        assert_eq!(seen.written[&(0x1a00, 1)], [0, 0x60, 1, 0, 0, 0, 16, 0], "back, 16 bits");
+        // Restoring and storing are all that a node may refuse.
+        let refused = seen.answers.iter().filter(|abort| **abort != 0);
+        assert!(refused.clone().count() <= 2, "{:08x?}", seen.answers);
+        assert!(refused.clone().all(|abort| *abort == 0x0602_0000), "{:08x?}", seen.answers);
+        let place = |command| seen.commands.iter().rposition(|sent| *sent == command);
+        let reset = place(NmtCommandId::RESET_CONFIGURATION);
+        assert!(reset.is_some() && reset < place(NmtCommandId::START_NODE), "{:?}", seen.commands);
+        let configured = format!("{}/{}", now.0, now.1);
+        assert_eq!(row(&found, "identities", "1")[6], configured.as_str());
+    }
+    let (code, found) = end(controlled);
+    assert!(code.is_some(), "{found:#}");
 }
 
 #[test]
@@ -227,4 +387,166 @@ fn a_file_is_checked_before_anything_is_opened() {
     assert!(ran.err.contains("there is no node 3, but there are 1, 2, 10"), "{}", ran.err);
     let ran = run(&["powerlink", "cn", &file, "--node", "1"]);
     assert!(ran.err.contains("node 1 has no interface"), "{}", ran.err);
+}
+
+/// A bus whose nodes are hosts of an IP network, too.
+const HOSTS: &str = r#"
+[network]
+cycle-us = 5000
+async-slot-us = 2000
+loss-threshold = 1000
+
+[managing]
+interface = "mn"
+virtual-ethernet = "plk0"
+
+[[node]]
+id = 1
+interface = "cn"
+virtual-ethernet = "plk0"
+pres-timeout-us = 3000
+input = [{ type = "u16", simulate = "copy" }]
+output = [{ type = "u16", simulate = "counter" }]
+"#;
+
+const IPV4: [u8; 2] = [8, 0];
+
+/// An echo request, and what a socket for them gets: the network stack of the other end answers.
+fn ping(socket: &std::os::fd::OwnedFd, to: std::net::Ipv4Addr, number: u16, octets: usize) {
+    use nix::sys::socket::{MsgFlags, SockaddrIn, sendto};
+    use std::os::fd::AsRawFd;
+    let mut request = vec![8, 0, 0, 0, 0x0b, 0xff];
+    request.extend(number.to_be_bytes());
+    request.resize(octets, 0x5a);
+    let words = request
+        .chunks(2)
+        .map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
+    let sum = words.sum::<u32>();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
+    request[2..4].copy_from_slice(&checksum.to_be_bytes());
+    let [a, b, c, d] = to.octets();
+    let address = SockaddrIn::new(a, b, c, d, 0);
+    let sent = sendto(socket.as_raw_fd(), &request, &address, MsgFlags::empty());
+    assert_eq!(sent, Ok(octets), "to {to}");
+}
+
+/// Numbers of the echo replies that came.
+fn replies(socket: &std::os::fd::OwnedFd, octets: usize) -> Vec<u16> {
+    use nix::sys::socket::{MsgFlags, recv};
+    use std::os::fd::AsRawFd;
+    let (mut buffer, mut found) = ([0; 2048], Vec::new());
+    while let Ok(len) = recv(socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+        let reply = &buffer[20..len];
+        if reply[0] == 0 && reply[4..6] == [0x0b, 0xff] {
+            assert_eq!(reply.len(), octets);
+            found.push(u16::from_be_bytes([reply[6], reply[7]]));
+        }
+    }
+    found
+}
+
+/// Each end pings the other while process data go on; and nothing is on the bus but at its turn.
+#[test]
+fn hosts_reach_each_other_across_a_bus() {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    if let Err(error) = onbeat_netdev::Tap::create(&Namespace::with_loopback().unwrap(), "plk0") {
+        return eprintln!("SKIP: {error}");
+    }
+    let file = std::env::temp_dir().join(format!("onbeat-hosts-{}.toml", std::process::id()));
+    std::fs::write(&file, HOSTS).unwrap();
+    let name = file.to_str().unwrap();
+    let [mn, hub, cn] =
+        [(); 3].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
+    hub.create_bridge(&Bridge::new("br0").multicast_snooping(false)).unwrap();
+    hub.set_up("br0").unwrap();
+    for (handle, name, port) in [(&mn, "mn", "p0"), (&cn, "cn", "p1")] {
+        let far = VethEnd::new(name).queues(1, 1).namespace(handle.namespace());
+        hub.create_veth(&VethEnd::new(port).queues(1, 1), &far).unwrap();
+        hub.set_master(port, Some("br0")).unwrap();
+        for (handle, name) in [(&hub, port), (handle, name)] {
+            handle.set_ipv6(name, false).unwrap();
+            handle.set_up(name).unwrap();
+        }
+        handle.wait_carrier(name, common::BOUND).unwrap();
+    }
+    // All that is on the bus, both ways, in order.
+    let mut tap = Receiver::new(PacketSocket::tap(hub.namespace(), "p0").unwrap());
+    let start = |handle: &Handle, arguments: &[&str]| {
+        let mut command = Command::new(program());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        handle.namespace().start_in(&mut command).spawn().unwrap()
+    };
+    let controlled = start(&cn, &["powerlink", "cn", name, "--node", "1", "--json", "--quiet"]);
+    let managing = start(&mn, &["powerlink", "mn", name, "--json", "--quiet"]);
+
+    // Who may speak: of each frame of another protocol, whether it was its node's turn.
+    let (mut operational, mut invited, mut others, mut out_of_turn) = (0, None, 0, 0);
+    let addresses =
+        [(&mn, "mn"), (&cn, "cn")].map(|(handle, name)| handle.link(name).unwrap().mac.unwrap());
+    let mut look = |tap: &mut Receiver| {
+        let mut see = |frame: &[u8]| {
+            if frame[12..14] != [0x88, 0xab] {
+                let from = addresses.iter().position(|mac| mac.0 == frame[6..12]);
+                others += u32::from(frame[12..14] == IPV4);
+                out_of_turn += u32::from(from != invited.take());
+                return;
+            }
+            match Message::parse(&frame[14..]).map(|message| message.body) {
+                Ok(Body::Pres(pres)) => {
+                    operational += u32::from(pres.state == NmtState::OPERATIONAL);
+                }
+                Ok(Body::Soa(soa)) => {
+                    let turn = soa.service == RequestedService::UNSPECIFIED_INVITE;
+                    let node = [NodeId::MN, NodeId(1)].iter().position(|node| *node == soa.target);
+                    invited = node.filter(|_| turn);
+                }
+                _ => {}
+            }
+        };
+        tap.receive(|frame| see(frame.octets)).expect("frames");
+        operational
+    };
+    wait_for("ten responses in OPERATIONAL", || look(&mut tap) >= 10);
+
+    let icmp = |handle: &Handle| {
+        let open =
+            || socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Icmp);
+        handle.namespace().run(open).unwrap().unwrap()
+    };
+    // The longest that fits the interface: 1500 octets less the IP header.
+    for (octets, pings) in [(64, 20), (1480, 5)] {
+        for (from, to) in [(&mn, 1), (&cn, 240)] {
+            let socket = icmp(from);
+            let mut answered = Vec::new();
+            for number in 0..pings {
+                ping(&socket, std::net::Ipv4Addr::new(192, 168, 100, to), number, octets);
+                wait_for("an echo", || {
+                    look(&mut tap);
+                    answered.extend(replies(&socket, octets));
+                    answered.contains(&number)
+                });
+            }
+            // Nobody answers twice: the stack sees frames of the bus by the virtual interface alone.
+            assert_eq!(answered, (0..pings).collect::<Vec<_>>(), "{octets} octets to {to}");
+        }
+    }
+    let seen = look(&mut tap);
+    wait_for("ten more responses in OPERATIONAL", || look(&mut tap) >= seen + 10);
+    let (code, found) = end(managing);
+    let (_, controlled) = end(controlled);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(code, Some(0), "{found:#}");
+    assert!(others >= 2 * 2 * 25, "{others} packets on the bus");
+    assert_eq!(out_of_turn, 0, "of {others} packets");
+    for (result, address) in [(&found, "192.168.100.240"), (&controlled, "192.168.100.1")] {
+        let row = row(result, "virtual Ethernet", "plk0");
+        assert_eq!(row[1], address);
+        assert!(row[2].as_u64().unwrap() >= 50, "{row:?}");
+    }
+    assert!(mn.link("plk0").is_err(), "the interface goes with the node");
+    assert!(mn.link("mn").unwrap().arp, "the bus's own is as it was");
 }

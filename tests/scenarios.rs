@@ -346,6 +346,25 @@ fn powerlink() {
     assert!(states.iter().any(|row| row[3] == "StartNode"), "{states:?}");
 }
 
+/// The managing node behind two nodes of FRER.
+#[test]
+fn powerlink_over_two_paths() {
+    let checks = [
+        "in OPERATIONAL after the boot",
+        "in OPERATIONAL while path1 is cut",
+        "in OPERATIONAL while path2 is cut",
+        "SoC behind the paths, of those sent: no cycle is lost",
+        "PReq behind the paths, of those sent",
+        "to-nodes: copies eliminated at b, of two paths",
+        "to-managing: copies eliminated at a, of two paths",
+    ];
+    let options = ["--nodes", "2", "--seconds", "0.5"];
+    let Some(result) = holds("powerlink-paths", &options, &checks) else { return };
+    let soc = result["checks"].as_array().unwrap().iter();
+    let soc = soc.clone().find(|check| check["name"] == checks[3]).unwrap();
+    assert!(soc["value"].as_u64().unwrap() > 50, "{soc}");
+}
+
 /// As many as a network of this size has on one machine only in virtual time.
 #[test]
 fn powerlink_in_virtual_time() {

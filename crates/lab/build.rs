@@ -2,5 +2,9 @@
 
 fn main() {
     // Programs do not look at all arguments.
-    onbeat_bpf_build::compile(&["bench", "port", "rtt"], &[], &["-Wno-unused-parameter"]);
+    onbeat_bpf_build::compile(
+        &["bench", "port", "powerlink", "rtt"],
+        &[],
+        &["-Wno-unused-parameter"],
+    );
 }

@@ -3,6 +3,7 @@
 //!
 //! - [`Namespace`]: a network namespace that lives as long as a descriptor of it.
 //! - [`Handle`]: makes, changes and shows the devices of a namespace; [`Link`] is what it shows.
+//! - [`Tap`]: an interface whose other end is this process.
 //! - [`PrivateMounts`]: mounts that only one thread sees.
 //! - [`Monitor`]: hears of devices that come, change and go.
 //! - [`Ethtool`]: driver, offloads, time stamping, channels, coalescing, energy-efficient Ethernet.
@@ -34,6 +35,7 @@ mod mounts;
 mod namespace;
 mod netlink;
 mod rtnl;
+mod tap;
 
 #[doc(hidden)]
 pub mod embed;
@@ -50,3 +52,4 @@ pub use link::{Bridge, Handle, Link, Statistics, VethEnd, XdpAttachment, XdpMode
 pub use monitor::{LinkEvent, Monitor};
 pub use mounts::PrivateMounts;
 pub use namespace::Namespace;
+pub use tap::Tap;

@@ -39,6 +39,26 @@ impl Backend {
     ];
 }
 
+impl Backend {
+    /// Whether it answers polls without this process.
+    #[must_use]
+    pub const fn answers(self) -> bool {
+        matches!(self, Self::Xdp | Self::Module)
+    }
+
+    /// Whether the network stack gets what its port receives as well.
+    #[must_use]
+    pub(crate) const fn copies(self) -> bool {
+        matches!(self, Self::Packet | Self::Txtime)
+    }
+
+    /// Whether it sends at an instant without this process.
+    #[must_use]
+    pub const fn launches(self) -> bool {
+        matches!(self, Self::Txtime | Self::Module)
+    }
+}
+
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = Self::ALL.iter().find(|(_, backend)| backend == self);
@@ -51,17 +71,36 @@ impl fmt::Display for Backend {
 /// # Errors
 /// What the back end says of the interface.
 pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<Box<dyn Port>> {
-    let ether_types = vec![EtherType::POWERLINK];
+    open_with(backend, namespace, interface, Wanted::default())
+}
+
+/// What a port is to do beyond the usual.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted<'a> {
+    /// It tells when frames left that it sends by itself.
+    pub(crate) confirm: bool,
+    /// What it receives beside POWERLINK.
+    pub(crate) others: &'a [EtherType],
+}
+
+pub(crate) fn open_with(
+    backend: Backend,
+    namespace: &Namespace,
+    interface: &str,
+    wanted: Wanted<'_>,
+) -> Result<Box<dyn Port>> {
+    let Wanted { confirm, others } = wanted;
+    let ether_types = [&[EtherType::POWERLINK], others].concat();
     let packet = || PacketOptions {
         ether_types: ether_types.clone(),
         receive_buffers: BUFFERS,
-        confirm: false,
+        confirm,
         ..PacketOptions::default()
     };
     let xdp = || XdpOptions {
         ether_types: ether_types.clone(),
         receive_buffers: BUFFERS,
-        confirm: false,
+        confirm,
         ..XdpOptions::default()
     };
     Ok(match backend {
@@ -74,12 +113,8 @@ pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<
         }
         Backend::Module => {
             let receive_buffers = BUFFERS;
-            let options = ModuleOptions {
-                ether_types,
-                receive_buffers,
-                confirm: false,
-                ..Default::default()
-            };
+            let options =
+                ModuleOptions { ether_types, receive_buffers, confirm, ..Default::default() };
             Box::new(ModulePort::open(namespace, interface, options)?)
         }
     })

@@ -38,6 +38,8 @@ pub struct Bus {
     span_ns: Option<(u64, u64)>,
     left_out: u64,
     shortest_step_ns: u64,
+    /// Polls that were answered nobody knows when.
+    untimed: u64,
 }
 
 impl Default for Bus {
@@ -59,6 +61,7 @@ impl Default for Bus {
             span_ns: None,
             left_out: 0,
             shortest_step_ns: u64::MAX,
+            untimed: 0,
         }
     }
 }
@@ -84,6 +87,24 @@ impl Bus {
 
     /// A frame was on the bus, from its destination address on. Times are nanoseconds of any clock.
     pub fn observe(&mut self, time_ns: u64, frame: &[u8]) {
+        self.take(time_ns, frame, true);
+    }
+
+    /// A poll was on the bus, and its response, so long after it in nanoseconds where that is known.
+    pub fn observe_answered(
+        &mut self,
+        time_ns: u64,
+        poll: &[u8],
+        delay_ns: Option<u64>,
+        response: &[u8],
+    ) {
+        self.take(time_ns, poll, true);
+        self.take(time_ns.saturating_add(delay_ns.unwrap_or(0)), response, delay_ns.is_some());
+        self.untimed += u64::from(delay_ns.is_none());
+    }
+
+    /// `timed`: the time is that of the frame, and not one before it.
+    fn take(&mut self, time_ns: u64, frame: &[u8], timed: bool) {
         let (first, _) = self.span_ns.unwrap_or((time_ns, time_ns));
         self.span_ns = Some((first, time_ns));
         let Bus { observer, cycles, answers, polls, other_polls, requests, .. } = self;
@@ -98,7 +119,9 @@ impl Bus {
             }
             Observation::Response { node, request: Request::Poll, delay_ns } => {
                 let phase = poll(node, answers, polls, other_polls);
-                answers.record(phase, delay_ns);
+                if timed {
+                    answers.record(phase, delay_ns);
+                }
             }
             Observation::Unanswered { node, request: Request::Poll } => {
                 let phase = poll(node, answers, polls, other_polls);
@@ -153,7 +176,7 @@ impl Bus {
     /// Adds what was seen to a result, without a judgement.
     pub fn figures(&self, outcome: &mut Outcome) {
         outcome.figure("frames", frames(self.frames()));
-        outcome.figure("nodes", nodes(self.nodes()));
+        outcome.figure("nodes", nodes(&self.observer));
         if self.nodes().values().any(|node| node.identity.is_some()) {
             outcome.figure("identities", identities(self.nodes()));
         }
@@ -169,6 +192,12 @@ impl Bus {
             outcome.note(format!(
                 "by RelativeTime {} cycles were left out, or their SoC was not seen",
                 self.left_out
+            ));
+        }
+        if self.untimed > 0 {
+            outcome.note(format!(
+                "{} polls were answered by the port, which does not tell when",
+                self.untimed
             ));
         }
         if self.forgotten > 0 {
@@ -243,7 +272,7 @@ fn frames(frames: &Frames) -> Counters {
 }
 
 /// One row for each node that was heard, or polled.
-fn nodes(nodes: &BTreeMap<NodeId, Node>) -> Counters {
+fn nodes(observer: &Observer) -> Counters {
     let mut table = Counters::new([
         "node",
         "address",
@@ -253,8 +282,9 @@ fn nodes(nodes: &BTreeMap<NodeId, Node>) -> Counters {
         "asked else",
         "no answer",
         "unasked or late",
+        "slot",
     ]);
-    for (node, known) in nodes {
+    for (node, known) in observer.nodes() {
         let polls = known.requests(Request::Poll);
         let others = Request::ALL.iter().skip(1).map(|request| known.requests(*request));
         let (asked, unanswered) = others.fold((0, 0), |(asked, unanswered), requests| {
@@ -269,9 +299,18 @@ fn nodes(nodes: &BTreeMap<NodeId, Node>) -> Counters {
             asked.into(),
             unanswered.into(),
             known.unasked.into(),
+            slot(known, observer.multiplexed_cycles()).into(),
         ]);
     }
     table
+}
+
+/// The cycle of a multiplexed cycle in which a node is polled.
+fn slot(known: &Node, cycles: Option<u64>) -> String {
+    match (known.slot, cycles) {
+        (Some(slot), Some(cycles)) => format!("{slot} of {cycles}"),
+        _ => String::new(),
+    }
 }
 
 fn identities(nodes: &BTreeMap<NodeId, Node>) -> Counters {

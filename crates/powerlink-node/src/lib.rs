@@ -19,14 +19,22 @@
 mod backend;
 mod bus;
 mod file;
+mod launcher;
 mod outcome;
+mod responder;
 mod runner;
+mod sender;
 mod simulation;
+mod start;
 mod station;
+mod virtual_ethernet;
 
 pub use backend::{Backend, open};
 pub use bus::Bus;
 pub use file::{File, Host, NodeHost};
 pub use runner::{Counts, Runner};
+pub use sender::Sender;
 pub use simulation::{Pattern, Simulation};
+pub use start::{Place, StartError};
 pub use station::Station;
+pub use virtual_ethernet::Passed;

@@ -48,12 +48,38 @@ impl<S: Station> Runner<S> {
             ("not sent", counts.not_sent + port.send_failures),
             ("received", port.received),
             ("received, and no room for them", port.receive_drops),
-            ("answered by the port", port.responses),
+            ("SoC sent by the port", counts.launched),
+            ("polls answered by the port", counts.answered),
+            ("polls answered by this process", counts.responses),
         ] {
             table.row([Cell::from(name), count.into()]);
         }
         outcome.figure("port", table);
+        if let Some(others) = self.virtual_ethernet() {
+            let passed = others.passed();
+            let mut table = Counters::new(["virtual Ethernet", "address", "frames", ""]);
+            for (name, count) in [
+                ("from the host to the bus", passed.from_host),
+                ("from the bus to the host", passed.to_host),
+                ("could not be passed on", passed.dropped),
+            ] {
+                let address = others.address().to_string();
+                table.row([Cell::from(others.name()), address.into(), count.into(), name.into()]);
+            }
+            outcome.figure("virtual Ethernet", table);
+        }
         outcome.conditions.mode = Some(self.backend().to_owned());
+        if self.answers_automatically() {
+            let backend = self.backend();
+            outcome.note(format!(
+                "polls are answered by the back end {backend}, without this process"
+            ));
+        }
+        if self.launches_automatically() {
+            let backend = self.backend();
+            outcome
+                .note(format!("SoC are sent by the back end {backend}, at the instant they carry"));
+        }
         outcome.note(format!("{}; {} turns of the process", self.bus().summary(), counts.turns));
         Ok(())
     }

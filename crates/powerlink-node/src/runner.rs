@@ -4,10 +4,17 @@ use std::collections::VecDeque;
 
 use onbeat_link::{Diagnostics, Port, Received, Result, Slot, Time};
 
-use crate::{Bus, Station};
+use onbeat_wire::MacAddress;
+use onbeat_wire::ethernet::HEADER_LEN;
+use onbeat_wire::powerlink::MessageType;
+
+use crate::launcher::Launcher;
+use crate::responder::Responder;
+use crate::virtual_ethernet::VirtualEthernet;
+use crate::{Bus, Passed, Station};
 
 /// Longest frame, without FCS.
-const LONGEST: usize = 1514;
+pub(crate) const LONGEST: usize = 1514;
 
 /// Events that are kept.
 const KEPT: usize = 4096;
@@ -24,12 +31,21 @@ pub struct Counts {
     pub not_sent: u64,
     /// Events that were forgotten for want of room.
     pub forgotten: u64,
+    /// SoC that the port sent.
+    pub launched: u64,
+    /// Polls that the port answered.
+    pub answered: u64,
+    /// Responses to polls that this process sent.
+    pub responses: u64,
 }
 
 /// A node on a port, and what it sees of the bus. One thread does it all.
 pub struct Runner<S: Station> {
     port: Box<dyn Port>,
     slot: Slot,
+    responder: Option<Responder>,
+    launcher: Option<Launcher>,
+    others: Option<VirtualEthernet>,
     station: S,
     /// What was sent since the bus was last told of it.
     sent: Vec<(u64, Vec<u8>)>,
@@ -51,12 +67,70 @@ impl<S: Station> Runner<S> {
         Ok(Runner {
             port,
             slot,
+            responder: None,
+            launcher: None,
+            others: None,
             station,
             sent: Vec::with_capacity(8),
             bus: Bus::new(),
             events: VecDeque::with_capacity(KEPT),
             counts: Counts::default(),
         })
+    }
+
+    /// The same for a controlled node whose polls the port answers by itself, whatever this process is
+    /// doing. What is not answered so, for want of room in a queue, this process answers.
+    ///
+    /// # Errors
+    /// As [`Runner::new`]; [`onbeat_link::Error::Unsupported`] where the port does not answer by itself.
+    pub fn answering(port: Box<dyn Port>, station: S) -> Result<Self> {
+        let mut runner = Self::new(port, station)?;
+        if let Some(key) = runner.station.answer_automatically() {
+            runner.responder = Some(Responder::new(&mut *runner.port, &key)?);
+        }
+        Ok(runner)
+    }
+
+    /// The same for a managing node whose SoC the port sends by itself, at the instant when it is due.
+    ///
+    /// # Errors
+    /// As [`Runner::new`]; [`onbeat_link::Error::Unsupported`] where the port does not send at an
+    /// instant by itself.
+    pub fn launching(port: Box<dyn Port>, station: S) -> Result<Self> {
+        let mut runner = Self::new(port, station)?;
+        if runner.station.launch_cycles() {
+            runner.launcher = Some(Launcher::new(&mut *runner.port)?);
+        }
+        Ok(runner)
+    }
+
+    /// Whether the port sends SoC.
+    pub fn launches_automatically(&self) -> bool {
+        self.launcher.is_some()
+    }
+
+    /// Whether the port answers polls.
+    pub fn answers_automatically(&self) -> bool {
+        self.responder.is_some()
+    }
+
+    /// The host takes part in the IP network of the bus.
+    pub(crate) fn attach(&mut self, others: VirtualEthernet) {
+        self.others = Some(others);
+    }
+
+    pub(crate) fn virtual_ethernet(&self) -> Option<&VirtualEthernet> {
+        self.others.as_ref()
+    }
+
+    /// What passed the virtual Ethernet, where the node has one.
+    pub fn passed(&self) -> Option<Passed> {
+        self.others.as_ref().map(VirtualEthernet::passed)
+    }
+
+    /// The address it sends from.
+    pub fn mac_address(&self) -> MacAddress {
+        self.port.mac_address()
     }
 
     /// The node.
@@ -111,7 +185,11 @@ impl<S: Station> Runner<S> {
             // Frames first: what came in time is not late because this thread was.
             while let Some(frame) = unless_down(self.port.receive())?.flatten() {
                 let at_ns = self.port.now().0;
-                self.station.handle_frame(at_ns, self.port.octets(&frame));
+                if frame.answered {
+                    self.station.handle_answered_frame(at_ns, self.port.octets(&frame));
+                } else {
+                    self.station.handle_frame(at_ns, self.port.octets(&frame));
+                }
                 self.after(Some((at_ns, frame)), &mut process)?;
             }
             let now = self.port.now();
@@ -119,8 +197,18 @@ impl<S: Station> Runner<S> {
                 self.station.handle_deadline(now.0);
                 self.after(None, &mut process)?;
             }
-            // Nothing but of frames that did not leave, which the port counts.
-            while unless_down(self.port.confirmation())?.flatten().is_some() {}
+            // Behind all that has its time.
+            if self.others.as_mut().is_some_and(|others| others.serve(&mut self.station)) {
+                self.after(None, &mut process)?;
+            }
+            // Of other frames there is nothing to do: those that did not leave the port counts.
+            while let Some(news) = unless_down(self.port.confirmation())?.flatten() {
+                let launched = self.launcher.as_ref().and_then(|launcher| launcher.launched(&news));
+                if let Some((soc_ns, sent)) = launched {
+                    self.launched(soc_ns, sent);
+                    self.after(None, &mut process)?;
+                }
+            }
         }
         Ok(())
     }
@@ -135,7 +223,10 @@ impl<S: Station> Runner<S> {
             self.port.update(self.slot, &frame)?;
             let at_ns = self.port.now().0;
             match self.port.send(self.slot) {
-                Ok(()) => self.sent.push((at_ns, frame)),
+                Ok(()) => {
+                    self.counts.responses += u64::from(is_response(&frame));
+                    self.sent.push((at_ns, frame));
+                }
                 Err(error) if error.is_congestion() || error.is_down() => {
                     self.counts.not_sent += 1;
                     self.station.recycle(frame);
@@ -143,18 +234,24 @@ impl<S: Station> Runner<S> {
                 Err(error) => return Err(error),
             }
         }
+        self.follow()?;
         if let Some((at_ns, frame)) = frame {
-            self.bus.observe(at_ns, self.port.octets(&frame));
+            self.seen(at_ns, &frame)?;
+            if let Some(others) = &mut self.others {
+                others.heard(self.port.octets(&frame));
+            }
             self.port.release(frame);
         }
         for (at_ns, frame) in self.sent.drain(..) {
             self.bus.observe(at_ns, &frame);
             self.station.recycle(frame);
         }
+        let mut turned = false;
         while let Some(event) = self.station.poll_event() {
             if S::is_turn(&event) {
                 self.counts.turns += 1;
                 process(&mut self.station);
+                turned = true;
             }
             if S::is_kept(&event) {
                 if self.events.len() == KEPT {
@@ -164,8 +261,59 @@ impl<S: Station> Runner<S> {
                 self.events.push_back((self.port.now().0, event));
             }
         }
+        if turned {
+            // The process may have become ready, which is told in every response.
+            self.follow_response()?;
+        }
         Ok(())
     }
+
+    /// A SoC left, or could not.
+    fn launched(&mut self, soc_ns: u64, sent: bool) {
+        let now_ns = self.port.now().0;
+        if let Some(launcher) = self.launcher.as_ref().filter(|_| sent) {
+            self.counts.launched += 1;
+            // Not before the last frame that was seen.
+            self.bus.observe(now_ns, launcher.frame());
+        }
+        self.station.handle_launched(now_ns, soc_ns, sent);
+    }
+
+    /// Has the port do what the node wants it to do by itself.
+    fn follow(&mut self) -> Result<()> {
+        if let (Some(launcher), Some(launch)) = (&mut self.launcher, self.station.poll_launch()) {
+            launcher.follow(&mut *self.port, launch)?;
+        }
+        self.follow_response()
+    }
+
+    /// Has the port answer polls with what the node now says.
+    fn follow_response(&mut self) -> Result<()> {
+        let Some(responder) = &mut self.responder else { return Ok(()) };
+        match self.station.poll_response() {
+            Some(response) => responder.follow(&mut *self.port, response),
+            None => Ok(()),
+        }
+    }
+
+    /// The bus sees what came, and how it was answered.
+    fn seen(&mut self, at_ns: u64, frame: &Received) -> Result<()> {
+        match &self.responder {
+            Some(responder) if frame.answered => {
+                self.counts.answered += 1;
+                let delay_ns = unless_down(responder.delay_ns(&mut *self.port, frame))?.flatten();
+                let poll = self.port.octets(frame);
+                self.bus.observe_answered(at_ns, poll, delay_ns, responder.frame());
+            }
+            _ => self.bus.observe(at_ns, self.port.octets(frame)),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a frame of ours is a response to a poll.
+fn is_response(frame: &[u8]) -> bool {
+    frame.get(HEADER_LEN) == Some(&MessageType::PRES.0)
 }
 
 /// `None` where the interface is turned off.

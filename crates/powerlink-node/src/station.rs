@@ -4,10 +4,11 @@ use std::fmt::Debug;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use onbeat_powerlink::Node;
-use onbeat_powerlink::cn::{self, ControlledNode};
+use onbeat_powerlink::cn::{self, ControlledNode, PollKey};
+use onbeat_powerlink::ethernet::NotSent;
 use onbeat_powerlink::mn::{self, ManagingNode};
 use onbeat_powerlink::nmt::State;
-use onbeat_powerlink::od::{Abort, Dictionary, ObjectId};
+use onbeat_powerlink::od::{Abort, Dictionary, ObjectId, profile};
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{NetTime, NodeId, multicast};
 
@@ -40,6 +41,48 @@ pub trait Station: Node + Send {
 
     /// What an event says to people; nothing of those that are not kept.
     fn words(event: &Self::Event) -> String;
+
+    /// Has the port answer polls; by what it knows them. `None`: a node of this kind is not polled.
+    fn answer_automatically(&mut self) -> Option<PollKey> {
+        None
+    }
+
+    /// What the port is to answer polls with from now on, where that changed.
+    fn poll_response(&mut self) -> Option<cn::Response<'_>> {
+        None
+    }
+
+    /// A frame was received that the port answered.
+    fn handle_answered_frame(&mut self, now_ns: u64, frame: &[u8]) {
+        self.handle_frame(now_ns, frame);
+    }
+
+    /// Has the port send SoC; false: a node of this kind sends none.
+    fn launch_cycles(&mut self) -> bool {
+        false
+    }
+
+    /// What the port is to do about the SoC of the next cycle.
+    fn poll_launch(&mut self) -> Option<mn::Launch<'_>> {
+        None
+    }
+
+    /// The SoC of an instant left, or could not.
+    fn handle_launched(&mut self, _now_ns: u64, _at_ns: u64, _sent: bool) {}
+
+    /// Whether there is room for a frame of another protocol.
+    fn has_room(&self) -> bool;
+
+    /// Sends a frame of another protocol in an asynchronous phase.
+    ///
+    /// # Errors
+    /// It is none that can be sent, or there is no room for it.
+    fn send_other(&mut self, frame: &[u8]) -> Result<(), NotSent>;
+
+    /// Octets of such a frame behind its header, at most (0x1F98/8).
+    fn mtu(&self) -> usize {
+        self.objects().number(profile::ASYNC_MTU) as usize
+    }
 
     /// Its objects.
     fn objects(&self) -> &Dictionary;
@@ -78,7 +121,8 @@ impl Station for ControlledNode {
     }
 
     fn is_kept(event: &cn::Event) -> bool {
-        matches!(event, cn::Event::State { .. } | cn::Event::Unmapped { .. })
+        use cn::Event::{InvalidFormat, State, Unmapped};
+        matches!(event, State { .. } | Unmapped { .. } | InvalidFormat)
     }
 
     fn words(event: &cn::Event) -> String {
@@ -87,8 +131,29 @@ impl Station for ControlledNode {
             cn::Event::Unmapped { mapping, why } => {
                 format!("mapping {mapping:04X} cannot be used, {why}")
             }
+            cn::Event::InvalidFormat => "a poll could not be read".into(),
             _ => String::new(),
         }
+    }
+
+    fn answer_automatically(&mut self) -> Option<PollKey> {
+        Some(ControlledNode::answer_automatically(self))
+    }
+
+    fn poll_response(&mut self) -> Option<cn::Response<'_>> {
+        ControlledNode::poll_response(self)
+    }
+
+    fn handle_answered_frame(&mut self, now_ns: u64, frame: &[u8]) {
+        ControlledNode::handle_answered_frame(self, now_ns, frame);
+    }
+
+    fn has_room(&self) -> bool {
+        ControlledNode::has_room(self)
+    }
+
+    fn send_other(&mut self, frame: &[u8]) -> Result<(), NotSent> {
+        ControlledNode::send_other(self, frame)
     }
 
     fn objects(&self) -> &Dictionary {
@@ -131,8 +196,9 @@ impl Station for ManagingNode {
     }
 
     fn is_kept(event: &mn::Event) -> bool {
-        use mn::Event::{Failed, Node, OtherManagingNode, State};
-        matches!(event, State { .. } | Node(..) | Failed(..) | OtherManagingNode(_))
+        use mn::Event::{Failed, Missing, Node, OtherManagingNode, Reported, State};
+        matches!(event, State { .. } | Node(..) | Failed(..) | Missing(_))
+            || matches!(event, Reported(..) | OtherManagingNode(_))
     }
 
     fn words(event: &mn::Event) -> String {
@@ -140,11 +206,37 @@ impl Station for ManagingNode {
             mn::Event::State { from, to, by } => format!("{from} -> {to}: {by:?}"),
             mn::Event::Node(node, step) => format!("node {node}: {step:?}"),
             mn::Event::Failed(node, failure) => format!("node {node} failed: {failure:?}"),
+            mn::Event::Missing(node) => format!("node {node}, which must be there, is not heard"),
+            mn::Event::Reported(node, entry) => format!(
+                "node {node} told error {:04X}, kind {:04X}, at {}; {:#018x}",
+                entry.code, entry.kind, entry.time, entry.additional
+            ),
             mn::Event::OtherManagingNode(mac) => {
                 format!("another managing node is on the bus: {mac}")
             }
             _ => String::new(),
         }
+    }
+
+    fn launch_cycles(&mut self) -> bool {
+        ManagingNode::launch_cycles(self);
+        true
+    }
+
+    fn poll_launch(&mut self) -> Option<mn::Launch<'_>> {
+        ManagingNode::poll_launch(self)
+    }
+
+    fn handle_launched(&mut self, now_ns: u64, at_ns: u64, sent: bool) {
+        ManagingNode::handle_launched(self, now_ns, at_ns, sent);
+    }
+
+    fn has_room(&self) -> bool {
+        ManagingNode::has_room(self)
+    }
+
+    fn send_other(&mut self, frame: &[u8]) -> Result<(), NotSent> {
+        ManagingNode::send_other(self, frame)
     }
 
     fn objects(&self) -> &Dictionary {

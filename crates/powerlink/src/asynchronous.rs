@@ -26,6 +26,11 @@ impl Queue {
         SendRequest { priority, pending: frames.min(SendRequest::MAX.into()) as u8 }
     }
 
+    /// Frames that wait without a priority of their own.
+    pub(crate) fn generic(&self) -> usize {
+        self.generic.len()
+    }
+
     /// Adds a frame; whether there was room.
     pub(crate) fn push(&mut self, priority: Priority, frame: Vec<u8>) -> bool {
         let queue = match priority {

@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use onbeat_wire::ethernet::{HEADER_LEN, Header, MIN_FRAME_LEN, Repr};
-use onbeat_wire::powerlink::Message;
+use onbeat_wire::powerlink::{Message, MessageError, MessageType, NodeId};
 use onbeat_wire::{EtherType, MacAddress};
 
 /// Least octets of a frame that a node sends, without FCS.
@@ -46,6 +46,30 @@ pub(crate) fn parse(frame: &[u8]) -> Option<(MacAddress, Message<'_>)> {
         return None;
     }
     Some((header.source(), Message::parse(header.payload()).ok()?))
+}
+
+/// Of a frame of POWERLINK that is cut off: who sent it, from where, what kind it is and for whom.
+pub(crate) struct Broken {
+    pub(crate) mac: MacAddress,
+    pub(crate) kind: MessageType,
+    pub(crate) source: NodeId,
+    pub(crate) destination: NodeId,
+}
+
+/// What can be said of a frame whose message cannot be read, though it is of a kind that is known.
+pub(crate) fn broken(frame: &[u8]) -> Option<Broken> {
+    let header = Header::new_checked(frame).ok()?;
+    let octets = header.payload();
+    let [kind, destination, source, ..] = *octets else { return None };
+    let cut = matches!(Message::parse(octets), Err(MessageError::Truncated(_)));
+    let kind = MessageType(kind & 0x7f);
+    let broken = Broken {
+        mac: header.source(),
+        kind,
+        source: NodeId(source),
+        destination: NodeId(destination),
+    };
+    (cut && header.ethertype() == EtherType::POWERLINK).then_some(broken)
 }
 
 /// Frames that wait to be taken, and the memory of those that were sent.

@@ -14,6 +14,8 @@
 //!
 //! - [`od`]: the object dictionary, from which everything else takes its parameters.
 //! - [`cn`]: a controlled node. [`mn`]: a managing node.
+//! - [`code`]: what goes wrong, as nodes tell it.
+//! - [`ethernet`]: frames of other protocols on the bus.
 //! - [`network`]: a network described, and the nodes that follow from it.
 //! - [`observe`]: what a bus does, told from its frames.
 #![no_std]
@@ -25,7 +27,9 @@ extern crate std;
 
 mod asynchronous;
 pub mod cn;
+pub mod code;
 pub mod dll;
+pub mod ethernet;
 mod frame;
 pub mod mn;
 pub mod network;

@@ -94,6 +94,7 @@ pub struct Bus<N> {
     now_ns: u64,
     order: u64,
     frames: u64,
+    lost: u64,
 }
 
 impl<N: Node> Bus<N> {
@@ -107,6 +108,7 @@ impl<N: Node> Bus<N> {
             now_ns: 0,
             order: 0,
             frames: 0,
+            lost: 0,
         }
     }
 
@@ -124,6 +126,11 @@ impl<N: Node> Bus<N> {
     /// Frames that were on the bus.
     pub fn frames(&self) -> u64 {
         self.frames
+    }
+
+    /// Receptions that did not take place, by [`Conditions::loss_per_million`].
+    pub fn lost(&self) -> u64 {
+        self.lost
     }
 
     /// Looks at all nodes: what they have to send, and when they want to be called.
@@ -167,6 +174,7 @@ impl<N: Node> Bus<N> {
                 continue;
             }
             if self.random.happens(self.conditions.loss_per_million) {
+                self.lost += 1;
                 continue;
             }
             station.node.handle_frame(self.now_ns, &frame);

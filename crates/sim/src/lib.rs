@@ -18,4 +18,4 @@ pub use checker::{Checker, Violation};
 pub use network::{Machine, Network, NetworkConfig, Record, What};
 pub use onbeat_powerlink::Node;
 pub use random::Random;
-pub use soak::{Outcome, Soak};
+pub use soak::{Outcome, Progress, Soak};

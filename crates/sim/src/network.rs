@@ -15,6 +15,8 @@ use crate::{Bus, Checker, Conditions, Node};
 /// A controlled node's input and output.
 const INPUT: ObjectId = id(0x6000, 1);
 const OUTPUT: ObjectId = id(0x6200, 1);
+/// Time of day at the start of a bus, in seconds since 1970.
+const START_S: u32 = 1_800_000_000;
 /// Of error counters: five losses in a row. With the profile's own, two in three cycles, no network
 /// is stable that loses one frame of a hundred.
 const THRESHOLD: u32 = 40;
@@ -28,6 +30,9 @@ pub struct NetworkConfig {
     pub cycle_us: u32,
     /// The network does not run without any one of them.
     pub mandatory: bool,
+    /// Cycles of a multiplexed cycle, in which every second node has a slot, one after the other; 0
+    /// where all are polled in every cycle.
+    pub multiplexed_cycles: u8,
     /// What the medium is like.
     pub conditions: Conditions,
     /// Of everything that happens at random.
@@ -52,7 +57,7 @@ pub struct Record {
     pub what: What,
 }
 
-/// A managing or a controlled node, and what happened to it: changes of state, steps and failures.
+/// A managing or a controlled node, and what happened to it, beyond what every cycle has.
 pub struct Machine {
     kind: Kind,
     /// What happened.
@@ -76,8 +81,8 @@ impl Machine {
         match &mut self.kind {
             Kind::Managing(node) => {
                 while let Some(event) = node.poll_event() {
-                    use mn::Event::{Failed, Node, State};
-                    if matches!(event, State { .. } | Node(..) | Failed(..)) {
+                    use mn::Event::{Cycle, Exchanged, LostPres, Received};
+                    if !matches!(event, Cycle | Exchanged | LostPres(_) | Received(_)) {
                         records.push(Record { time_ns, what: What::Managing(event) });
                     }
                 }
@@ -156,9 +161,7 @@ impl Network {
         );
         let mut bus = Bus::new(config.seed, config.conditions);
         let described = described(config);
-        let mut managing = described.managing(mac(NodeId(0))).expect(FITS);
-        managing.start(0, NetTime { seconds: 1_800_000_000, nanoseconds: 0 });
-        bus.add(mac(NodeId(0)), Machine::new(Kind::Managing(managing)));
+        bus.add(mac(NodeId(0)), Machine::new(Kind::Managing(managing(&described, 0))));
         for node in nodes.map(NodeId) {
             let mut controlled = described.controlled(node, mac(node)).expect(FITS);
             controlled.start(0);
@@ -170,9 +173,17 @@ impl Network {
 
     /// Runs for a time.
     pub fn run_for(&mut self, ns: u64) {
+        self.run_watched(ns, |_, _| ());
+    }
+
+    /// The same; `watch` gets every frame and its time, as the checker does.
+    pub fn run_watched(&mut self, ns: u64, mut watch: impl FnMut(u64, &[u8])) {
         let end_ns = self.bus.now_ns() + ns;
         let checker = &mut self.checker;
-        self.bus.run_until(end_ns, |time_ns, frame| checker.observe(time_ns, frame));
+        self.bus.run_until(end_ns, |time_ns, frame| {
+            checker.observe(time_ns, frame);
+            watch(time_ns, frame);
+        });
     }
 
     /// Runs until a condition holds, which is looked at every cycle; whether it came to hold
@@ -240,6 +251,12 @@ impl Network {
         self.checker.forget(node);
     }
 
+    /// Restarts the managing node: it is off and on again, as one that was never on.
+    pub fn restart_managing(&mut self) {
+        self.bus.stations[0].node.kind =
+            Kind::Managing(managing(&self.described, self.bus.now_ns()));
+    }
+
     /// Pulls a node's cable, or plugs it in.
     pub fn connect(&mut self, node: NodeId, connected: bool) {
         self.bus.stations[usize::from(node.0)].connected = connected;
@@ -269,11 +286,28 @@ impl Network {
     }
 }
 
+/// A managing node, turned on.
+fn managing(network: &network::Network, now_ns: u64) -> ManagingNode {
+    let mut managing = network.managing(mac(NodeId(0))).expect(FITS);
+    let (seconds, nanoseconds) = (now_ns / 1_000_000_000, now_ns % 1_000_000_000);
+    let time = NetTime { seconds: START_S + seconds as u32, nanoseconds: nanoseconds as u32 };
+    managing.start(now_ns, time);
+    managing
+}
+
 fn mac(node: NodeId) -> MacAddress {
     MacAddress([2, 0x45, 0x50, 0x4c, 0, node.0])
 }
 
 const FITS: &str = "the objects of a simulated node fit each other";
+
+/// In which cycle of a multiplexed cycle a node is polled, from 1 on; 0 is each.
+fn slot(config: NetworkConfig, node: u8) -> u8 {
+    match config.multiplexed_cycles {
+        cycles if cycles > 0 && node % 2 == 0 => (node / 2 - 1) % cycles + 1,
+        _ => 0,
+    }
+}
 
 /// The network as it is described.
 fn described(config: NetworkConfig) -> network::Network {
@@ -296,8 +330,10 @@ fn described(config: NetworkConfig) -> network::Network {
         identity: identity.clone(),
         // The first poll of a cycle leaves behind the SoC.
         pres_timeout_ns: 40_000,
+        multiplexed: slot(config, node),
         inputs: octet("input", INPUT),
         outputs: octet("output", OUTPUT),
+        described: None,
         parameters: Vec::new(),
     };
     network::Network {
@@ -307,6 +343,9 @@ fn described(config: NetworkConfig) -> network::Network {
         pre_operational_1_us: 500_000 + 20_000 * u32::from(config.nodes),
         soc_tolerance_ns: config.cycle_us * 500,
         threshold: THRESHOLD,
+        multiplexed_cycles: config.multiplexed_cycles,
+        prescaler: 2,
+        start_all: false,
         nodes: (1..=config.nodes).map(station).collect(),
     }
 }

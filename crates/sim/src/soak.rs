@@ -13,23 +13,39 @@ pub struct Soak {
     pub network: NetworkConfig,
     /// Isochronous cycles to run.
     pub cycles: u64,
-    /// Cycles between two faults: a node loses its power, or its cable, for a while.
+    /// Cycles between two faults: a node loses its power, or its cable, for a while; one of ten hits
+    /// the managing node.
     pub fault_every: u64,
+}
+
+/// What a run has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Isochronous cycles.
+    pub cycles: u64,
+    /// Frames on the bus.
+    pub frames: u64,
+    /// Receptions that did not take place.
+    pub lost: u64,
+    /// Virtual time, in nanoseconds.
+    pub time_ns: u64,
+    /// Controlled nodes that were turned off and on again.
+    pub restarts: u64,
+    /// Cables of controlled nodes that were pulled and plugged in again.
+    pub cuts: u64,
+    /// Restarts of the managing node.
+    pub managing_restarts: u64,
+    /// Nodes that had to begin anew as the managing node saw it, those with a fault among them.
+    pub failures: u64,
+    /// Rules that were broken, as far as they are kept.
+    pub violations: usize,
 }
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// Isochronous cycles.
-    pub cycles: u64,
-    /// Frames on the bus.
-    pub frames: u64,
-    /// Virtual time, in nanoseconds.
-    pub time_ns: u64,
-    /// Faults that were made.
-    pub faults: u64,
-    /// Nodes that had to begin anew, those with a fault among them.
-    pub failures: u64,
+    /// At the end.
+    pub progress: Progress,
     /// Rules that were broken.
     pub violations: Vec<Violation>,
     /// In the end all nodes were back in OPERATIONAL.
@@ -40,46 +56,56 @@ pub struct Outcome {
 const RECOVERY_NS: u64 = 120_000_000_000;
 
 impl Soak {
-    /// Runs.
-    pub fn run(self) -> Outcome {
+    /// Runs; `tell` hears how far it is after each fault.
+    pub fn run(self, mut tell: impl FnMut(&Progress)) -> Outcome {
         let mut random = Random::new(self.network.seed ^ 0x5041);
         let mut network = Network::new(self.network);
         let cycle_ns = u64::from(self.network.cycle_us) * 1000;
-        let (mut faults, mut failures) = (0, 0);
+        let mut progress = Progress::default();
         while network.checker.cycles() < self.cycles {
             network.run_for(self.fault_every / 2 * cycle_ns);
             let node = NodeId(1 + random.below(self.network.nodes.into()) as u8);
             let pause_ns = (1 + random.below(self.fault_every / 2)) * cycle_ns;
-            faults += 1;
-            if random.happens(500_000) {
-                network.power(node, false);
-                network.run_for(pause_ns);
-                network.power(node, true);
-            } else {
-                network.connect(node, false);
-                network.run_for(pause_ns);
-                network.connect(node, true);
+            match random.below(20) {
+                0 | 1 => {
+                    progress.managing_restarts += 1;
+                    network.restart_managing();
+                    network.run_for(pause_ns);
+                }
+                2..=10 => {
+                    progress.restarts += 1;
+                    network.power(node, false);
+                    network.run_for(pause_ns);
+                    network.power(node, true);
+                }
+                _ => {
+                    progress.cuts += 1;
+                    network.connect(node, false);
+                    network.run_for(pause_ns);
+                    network.connect(node, true);
+                }
             }
-            failures += drain(&mut network);
+            progress.look(&mut network);
+            tell(&progress);
         }
         network.bus.conditions.loss_per_million = 0;
         let operational = network.run_until(RECOVERY_NS, Network::is_operational);
-        failures += drain(&mut network);
-        Outcome {
-            cycles: network.checker.cycles(),
-            frames: network.checker.frames(),
-            time_ns: network.bus.now_ns(),
-            faults,
-            failures,
-            violations: network.checker.violations().to_vec(),
-            operational,
-        }
+        progress.look(&mut network);
+        Outcome { progress, violations: network.checker.violations().to_vec(), operational }
     }
 }
 
-/// Forgets what happened; returns how many nodes failed.
-fn drain(network: &mut Network) -> u64 {
-    let stations = network.bus.stations.iter_mut();
-    let records = stations.flat_map(|station| station.node.records.drain(..));
-    records.filter(|record| matches!(record.what, What::Managing(Event::Failed(..)))).count() as u64
+impl Progress {
+    /// Takes what happened since the last look.
+    fn look(&mut self, network: &mut Network) {
+        self.cycles = network.checker.cycles();
+        self.frames = network.checker.frames();
+        self.violations = network.checker.violations().len();
+        self.lost = network.bus.lost();
+        self.time_ns = network.bus.now_ns();
+        let stations = network.bus.stations.iter_mut();
+        let records = stations.flat_map(|station| station.node.records.drain(..));
+        let is_failure = |what| matches!(what, What::Managing(Event::Failed(..)));
+        self.failures += records.filter(|record| is_failure(record.what)).count() as u64;
+    }
 }

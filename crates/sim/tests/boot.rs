@@ -15,7 +15,14 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 fn network(nodes: u8, cycle_us: u32, mandatory: bool, loss_per_million: u32) -> Network {
     let conditions = Conditions { loss_per_million, ..Conditions::CLEAN };
-    Network::new(NetworkConfig { nodes, cycle_us, mandatory, conditions, seed: nodes.into() })
+    Network::new(NetworkConfig {
+        nodes,
+        cycle_us,
+        mandatory,
+        multiplexed_cycles: 0,
+        conditions,
+        seed: nodes.into(),
+    })
 }
 
 /// Runs until all nodes are in OPERATIONAL.

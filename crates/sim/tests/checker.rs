@@ -9,8 +9,20 @@ type Trace = Vec<(u64, Vec<u8>)>;
 
 /// Frames of a network of two nodes from its start until it is in OPERATIONAL for a while.
 fn trace() -> Trace {
+    trace_of(0)
+}
+
+/// The same with node 2 in the first cycle of each multiplexed cycle.
+fn trace_of(multiplexed_cycles: u8) -> Trace {
     let (conditions, cycle_us) = (Conditions::CLEAN, CYCLE_US);
-    let config = NetworkConfig { nodes: 2, cycle_us, mandatory: true, conditions, seed: 1 };
+    let config = NetworkConfig {
+        nodes: 2,
+        cycle_us,
+        mandatory: true,
+        multiplexed_cycles,
+        conditions,
+        seed: 1,
+    };
     let mut network = Network::new(config);
     let mut trace = Trace::new();
     while !network.is_operational() {
@@ -39,7 +51,10 @@ fn last(trace: &Trace, text: &str) -> usize {
 
 /// Checks a changed trace: the first violation is as it is said.
 fn finds(change: impl Fn(&mut Trace), expected: &str) {
-    let mut changed = trace();
+    finds_in(trace(), change, expected);
+}
+
+fn finds_in(mut changed: Trace, change: impl Fn(&mut Trace), expected: &str) {
     assert_eq!(check(&changed), Vec::<String>::new());
     change(&mut changed);
     let found = check(&changed);
@@ -147,4 +162,37 @@ fn frames_that_cannot_be_read() {
     );
     finds(|trace| set(trace, "1 -> 255 PRes", 0, 0x0d), "message type 13");
     finds(|trace| set(trace, "1 -> 255 PRes", 9, 9), "is cut off");
+}
+
+#[test]
+fn polls_in_the_wrong_cycle() {
+    let of_four = |change: &dyn Fn(&mut Trace), expected| finds_in(trace_of(4), change, expected);
+    finds(
+        |trace| {
+            // Behind its response.
+            let poll = last(trace, "240 -> 1 PReq");
+            let again = trace[poll].clone();
+            trace.insert(poll + 2, again);
+        },
+        "node 1 is polled twice in a cycle",
+    );
+    of_four(&|trace| set(trace, "240 -> 2 PReq", 4, 1), "which has a slot, is polled without MS");
+    of_four(&|trace| set(trace, "2 -> 255 PRes", 4, 1), "PRes of 2 has MS false, its poll true");
+    of_four(
+        &|trace| {
+            // The next cycle is that of nobody.
+            let poll = last(trace, "240 -> 2 PReq");
+            let next = trace[poll..].iter().position(|(_, frame)| frame[14] == 1).unwrap() + poll;
+            let again = trace[poll].clone();
+            trace.insert(next + 1, again);
+        },
+        "node 2 is polled in cycle 1 of a multiplexed cycle, and was in 0",
+    );
+    of_four(
+        &|trace| {
+            let soc = last(trace, "240 -> 255 SoC");
+            trace[soc].1[14 + 4] ^= 0x80;
+        },
+        "a multiplexed cycle of 4",
+    );
 }

@@ -2,12 +2,33 @@
 
 use onbeat_sim::{Conditions, NetworkConfig, Soak};
 
-#[test]
-fn losses_and_restarts() {
+fn losses_and_restarts(multiplexed_cycles: u8) {
     let conditions = Conditions { loss_per_million: 5_000, ..Conditions::CLEAN };
-    let network =
-        NetworkConfig { nodes: 5, cycle_us: 1000, mandatory: false, conditions, seed: 2026 };
-    let outcome = Soak { network, cycles: 40_000, fault_every: 2_000 }.run();
+    let (cycle_us, seed) = (1000, 2026);
+    let network = NetworkConfig {
+        nodes: 5,
+        cycle_us,
+        mandatory: false,
+        multiplexed_cycles,
+        conditions,
+        seed,
+    };
+    let mut told = 0;
+    let outcome = Soak { network, cycles: 40_000, fault_every: 2_000 }.run(|_| told += 1);
+    let progress = outcome.progress;
     assert_eq!(outcome.violations, []);
-    assert!(outcome.operational && outcome.faults >= 10 && outcome.failures >= 10, "{outcome:?}");
+    assert!(outcome.operational && progress.failures >= 10, "{outcome:?}");
+    assert!(progress.restarts > 0 && progress.cuts > 0 && progress.managing_restarts > 0);
+    assert_eq!(told, progress.restarts + progress.cuts + progress.managing_restarts);
+    assert!(progress.lost > 1_000, "{progress:?}");
+}
+
+#[test]
+fn of_a_network() {
+    losses_and_restarts(0);
+}
+
+#[test]
+fn of_a_network_with_multiplexed_nodes() {
+    losses_and_restarts(3);
 }

@@ -4,6 +4,7 @@ mod delay;
 mod frer;
 mod irq;
 mod port;
+mod powerlink;
 
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ enum Bench {
     Frer(frer::Frer),
     Irq(irq::Irq),
     Port(port::Port),
+    Powerlink(powerlink::Powerlink),
 }
 
 impl Arguments {
@@ -43,6 +45,7 @@ impl Arguments {
             Bench::Frer(frer) => frer.execute(),
             Bench::Irq(irq) => irq.execute(),
             Bench::Port(port) => port.execute(),
+            Bench::Powerlink(powerlink) => powerlink.execute(),
         }
     }
 }

@@ -100,6 +100,7 @@ Examples:
   onbeat lab run rtt --probes 10000 --html rtt.html
   onbeat lab run interrupt-storm --scale 0.2 --html storm.html
   onbeat lab run powerlink --nodes 8 --cycle 20ms --json
+  onbeat lab run powerlink-paths --nodes 4
   onbeat lab run chaos --minutes 10 --seed 7 --backend packet
 
 Exit code: 0 every check holds, 1 a check failed, 2 it could not run (it needs root).")]
@@ -134,10 +135,10 @@ struct Run {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     probes: Option<u64>,
     /// Controlled nodes of "powerlink": up to 16 run on ports of this machine, more in virtual time;
-    /// without it, 8
+    /// without it, 8. Of "powerlink-paths": up to 16; without it, 4
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=239))]
     nodes: Option<u8>,
-    /// Cycle of "powerlink"
+    /// Cycle of "powerlink" and "powerlink-paths"
     #[arg(long, value_name = "TIME", value_parser = duration)]
     cycle: Option<Duration>,
     /// How many streams a node has in "scale"

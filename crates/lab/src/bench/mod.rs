@@ -1,6 +1,6 @@
 //! Figures, always beside their limit.
 //!
-//! [`port`] measures the real-time port, [`irq`] the interrupt ledger, [`single_hop`] the measurement of
+//! [`port`] measures the real-time port, [`powerlink`] nodes on it, [`irq`] the interrupt ledger, [`single_hop`] the measurement of
 //! delay. The other files are the bench `frer`:
 //!
 //! ```text
@@ -18,6 +18,7 @@ mod frames;
 mod frer;
 pub mod irq;
 pub mod port;
+pub mod powerlink;
 mod programs;
 mod protected;
 mod redirect;

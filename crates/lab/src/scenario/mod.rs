@@ -205,6 +205,12 @@ const SCENARIOS: &[Scenario] = &[
         play: powerlink::play,
     },
     Scenario {
+        name: "powerlink-paths",
+        summary: "a POWERLINK bus as a FRER stream over two paths, either of which is cut: no cycle is lost",
+        network: powerlink::paths::network,
+        play: powerlink::paths::play,
+    },
+    Scenario {
         name: "chaos",
         summary: "random networks, streams and faults; every frame is judged by captures alone",
         network: chaos::network,

@@ -2,6 +2,7 @@
 
 mod node;
 mod object;
+mod xdd;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,12 +12,15 @@ use onbeat_powerlink::network::Network;
 use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
 
-use crate::{Backend, Pattern};
+use crate::{Backend, Pattern, Sender};
+use xdd::Descriptions;
 
 /// Shortest and longest cycle, in microseconds.
 const CYCLE_US: std::ops::RangeInclusive<u32> = 200..=10_000_000;
 /// 0x1C09 and the like.
 const THRESHOLD: u32 = 15;
+/// 0x1F98/9.
+const PRESCALER: u16 = 2;
 /// As wide as a reduced cycle's slot is where nobody says else: software at either end of it.
 const ASYNC_SLOT_US: u32 = 500;
 /// 0x1F89/3.
@@ -29,6 +33,8 @@ pub struct File {
     pub network: Network,
     /// Where the managing node runs.
     pub managing: Host,
+    /// Who sends its SoC; `None`: as is usual with its back end.
+    pub soc: Option<Sender>,
     /// Of each node of the network, in its order.
     pub nodes: Vec<NodeHost>,
     /// What the thread of a node asks of the host.
@@ -42,6 +48,8 @@ pub struct Host {
     pub interface: Option<String>,
     /// What moves its frames.
     pub backend: Backend,
+    /// The interface by which the host takes part in the IP network of the bus.
+    pub virtual_ethernet: Option<String>,
 }
 
 /// Where a controlled node runs, and what its simulated values do.
@@ -49,6 +57,8 @@ pub struct Host {
 pub struct NodeHost {
     /// Where it runs.
     pub host: Host,
+    /// Who answers its polls; `None`: as is usual with its back end.
+    pub response: Option<Sender>,
     /// Of each of its inputs.
     pub inputs: Vec<Pattern>,
     /// Of each of its outputs, which the managing node gives.
@@ -78,17 +88,21 @@ impl File {
         let managing = table.take("managing").and_then(|value| {
             let mut table = value.table()?;
             let host = host(&mut table);
+            let soc = table.take("soc").and_then(|value| soc(&value, host.backend));
             table.finish();
-            Some(host)
+            Some((host, soc))
         });
         let realtime = table.take("realtime").map(|value| realtime::read(&value));
         let items = table.items("node");
         if items.is_empty() && faults.count() == 0 {
             table.fault("the network has no node", "add [[node]] with id = 1");
         }
+        let mut descriptions = Descriptions::beside(Path::new(name));
         let (mut nodes, mut ids) = (Vec::new(), BTreeMap::new());
         for item in &items {
-            let Some((station, host)) = node::read(item, network.cycle_us) else { continue };
+            let Some((station, host)) = node::read(item, &network, &mut descriptions) else {
+                continue;
+            };
             if ids.insert(station.node, ()).is_some() {
                 let help = "give each node an id of its own, from 1 to 239";
                 item.fault(format!("there are two nodes with id {}", station.node), help);
@@ -102,15 +116,17 @@ impl File {
                 ..network.clone()
             };
             if let Err(error) = only.managing(MacAddress::default()) {
-                let help = "objects of signals must differ, fit into 1490 octets each way, and a \
-                            parameter's octets must be as many as its object has";
+                let help = "objects of signals must differ, be as a device description has them, and \
+                            fit into 1490 octets each way; a parameter's octets must be as many \
+                            as its object has";
                 item.fault(error.to_string(), help);
             }
         }
         table.finish();
         faults.judge(&source)?;
-        let (managing, realtime) = (managing.unwrap_or_default(), realtime.unwrap_or_default());
-        Ok(File { network, managing, nodes, realtime })
+        let ((managing, soc), realtime) =
+            (managing.unwrap_or_default(), realtime.unwrap_or_default());
+        Ok(File { network, managing, soc, nodes, realtime })
     }
 }
 
@@ -122,6 +138,9 @@ fn network(root: &mut Table<'_>) -> Network {
         pre_operational_1_us: PRE_OPERATIONAL_1_MS * 1000,
         soc_tolerance_ns: 0,
         threshold: THRESHOLD,
+        multiplexed_cycles: 0,
+        prescaler: PRESCALER,
+        start_all: false,
         nodes: Vec::new(),
     };
     let table = root.require("network", "{ cycle-us = 10000 }").and_then(|value| value.table());
@@ -138,16 +157,43 @@ fn network(root: &mut Table<'_>) -> Network {
         let tolerance_us = tolerance_us.unwrap_or(network.cycle_us.min(2_000_000) / 2);
         network.soc_tolerance_ns = tolerance_us * 1000;
         network.threshold = number("loss-threshold", 0..=1_000_000).unwrap_or(THRESHOLD);
+        let prescaler = table.take("prescaler").and_then(|value| value.number(0..=1000));
+        network.prescaler = prescaler.unwrap_or(PRESCALER);
+        let start = [("each", false), ("all", true)];
+        let start = table.take("start").and_then(|value| value.choice(&start));
+        network.start_all = start.unwrap_or(false);
+        let cycles = table.take("multiplexed-cycles").and_then(|value| value.number(1..=u8::MAX));
+        network.multiplexed_cycles = cycles.unwrap_or(0);
         table.finish();
     }
     network
 }
 
-/// The keys `interface` and `backend` of a table.
+/// The keys `interface`, `backend` and `virtual-ethernet` of a table.
 fn host(table: &mut Table<'_>) -> Host {
-    let interface = table.take("interface").and_then(|value| interface(&value));
+    let named = table.take("interface").and_then(|value| interface(&value));
     let backend = table.take("backend").and_then(|value| value.choice(&Backend::ALL));
-    Host { interface, backend: backend.unwrap_or_default() }
+    let virtual_ethernet = table.take("virtual-ethernet").and_then(|value| {
+        let name = interface(&value)?;
+        if Some(&name) == named.as_ref() {
+            let help = "give it a name of its own, such as \"plk0\": the interface is made";
+            value.fault(format!("{name:?} is the interface of the bus"), help);
+            return None;
+        }
+        Some(name)
+    });
+    Host { interface: named, backend: backend.unwrap_or_default(), virtual_ethernet }
+}
+
+/// Who sends SoC.
+fn soc(value: &Value<'_>, backend: Backend) -> Option<Sender> {
+    let sender = value.choice(&Sender::ALL)?;
+    if sender == Sender::Automatic && !backend.launches() {
+        let what = format!("the back end {backend} does not send at an instant by itself");
+        value.fault(what, "take backend = \"txtime\" or \"module\", or soc = \"process\"");
+        return None;
+    }
+    Some(sender)
 }
 
 fn interface(value: &Value<'_>) -> Option<String> {

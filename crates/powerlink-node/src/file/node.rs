@@ -1,14 +1,16 @@
 //! A `[[node]]` table.
 
 use onbeat_config::{Table, Value};
-use onbeat_powerlink::network::{MAX_SIGNALS, Signal, Station};
+use onbeat_powerlink::network::{MAX_SIGNALS, Network, Signal, Station};
 use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
-use onbeat_powerlink::od::{ObjectId, id};
+use onbeat_powerlink::od::{Dictionary, ObjectId, id};
 use onbeat_wire::powerlink::NodeId;
+use onbeat_xdd::Description;
 
 use super::object::{TYPES, object};
+use super::xdd::{self, Descriptions};
 use super::{NodeHost, host};
-use crate::Pattern;
+use crate::{Backend, Pattern, Sender};
 
 /// Where inputs and outputs are that say no object.
 const INPUTS: u16 = 0x6000;
@@ -21,32 +23,70 @@ const DEVICE_TYPE: u32 = 0x000f_0191;
 const PRES_TIMEOUT_US: u32 = 1000;
 
 /// A node; `None` where it has no id.
-pub(super) fn read(value: &Value<'_>, cycle_us: u32) -> Option<(Station, NodeHost)> {
+pub(super) fn read(
+    value: &Value<'_>,
+    network: &Network,
+    descriptions: &mut Descriptions,
+) -> Option<(Station, NodeHost)> {
     let mut table = value.table()?;
     let node = table.require("id", "1").and_then(|value| value.number(1_u8..=239)).map(NodeId);
     let name = table.take("name").and_then(|value| name(&value));
     let name = name.unwrap_or_else(|| format!("node-{}", node.unwrap_or(NodeId::NONE)));
     let host = host(&mut table);
+    let response = table.take("response").and_then(|value| response(&value, host.backend));
     let mandatory = table.take("mandatory").and_then(|value| value.flag()).unwrap_or(false);
-    let timeout = table.take("pres-timeout-us");
+    let multiplexed = table.take("multiplexed").and_then(|value| slot(&value, network));
+    let (cycle_us, timeout) = (network.cycle_us, table.take("pres-timeout-us"));
     let timeout_us = timeout.and_then(|value| value.number(1..=cycle_us.min(1_000_000)));
     let timeout_us = timeout_us.unwrap_or((cycle_us / 4).min(PRES_TIMEOUT_US));
-    let identity = identity(table.take("identity"), &name);
-    let (inputs, input_patterns) = signals(&mut table, "input", INPUTS);
-    let (outputs, output_patterns) = signals(&mut table, "output", OUTPUTS);
+    let device = table.take("xdd").and_then(|value| descriptions.read(&value));
+    let described = device.as_ref().map(|device| &device.objects);
+    let identity = identity(table.take("identity"), &name, device.as_deref());
+    let (inputs, input_patterns) = signals(&mut table, "input", INPUTS, described);
+    let (outputs, output_patterns) = signals(&mut table, "output", OUTPUTS, described);
     let parameters = table.items("parameter");
-    let parameters = parameters.iter().filter_map(parameter).collect();
+    let own: Vec<(ObjectId, Vec<u8>)> = parameters.iter().filter_map(parameter).collect();
+    // What this file says comes before what the device's says.
+    let is_own = |object| own.iter().any(|(own, _)| *own == object);
+    let configured = device.iter().flat_map(|device| xdd::configuration(device));
+    let concise = table.take("cdc").and_then(|value| descriptions.concise(&value));
+    let configured = configured.chain(concise.unwrap_or_default());
+    let mut parameters: Vec<_> = configured.filter(|(object, _)| !is_own(*object)).collect();
+    parameters.extend(own);
     table.finish();
     let station = Station {
         node: node?,
         mandatory,
         identity,
         pres_timeout_ns: timeout_us * 1000,
+        multiplexed: multiplexed.unwrap_or(0),
         inputs,
         outputs,
+        described: described.cloned(),
         parameters,
     };
-    Some((station, NodeHost { host, inputs: input_patterns, outputs: output_patterns }))
+    Some((station, NodeHost { host, response, inputs: input_patterns, outputs: output_patterns }))
+}
+
+/// Who answers polls.
+fn response(value: &Value<'_>, backend: Backend) -> Option<Sender> {
+    let sender = value.choice(&Sender::ALL)?;
+    if sender == Sender::Automatic && !backend.answers() {
+        let what = format!("the back end {backend} does not answer by itself");
+        value.fault(what, "take backend = \"xdp\" or \"module\", or response = \"process\"");
+        return None;
+    }
+    Some(sender)
+}
+
+/// The cycle of a multiplexed cycle in which a node is polled.
+fn slot(value: &Value<'_>, network: &Network) -> Option<u8> {
+    if network.multiplexed_cycles == 0 {
+        let help = "say in [network] how many cycles there are: multiplexed-cycles = 4";
+        value.fault("no cycle is multiplexed", help);
+        return None;
+    }
+    value.number(1..=network.multiplexed_cycles)
 }
 
 fn name(value: &Value<'_>) -> Option<String> {
@@ -59,7 +99,7 @@ fn name(value: &Value<'_>) -> Option<String> {
 }
 
 /// Who a node is, and is checked to be.
-fn identity(value: Option<Value<'_>>, name: &str) -> Identity {
+fn identity(value: Option<Value<'_>>, name: &str, device: Option<&Description>) -> Identity {
     let mut identity = Identity {
         device_type: DEVICE_TYPE,
         vendor_id: 0,
@@ -70,6 +110,9 @@ fn identity(value: Option<Value<'_>>, name: &str) -> Identity {
         device_name: name.as_bytes().to_vec(),
         host_name: name.as_bytes().to_vec(),
     };
+    if let Some(device) = device {
+        xdd::identify(device, &mut identity);
+    }
     let Some(mut table) = value.and_then(|value| value.table()) else { return identity };
     for (key, to) in [
         ("device-type", &mut identity.device_type),
@@ -86,7 +129,12 @@ fn identity(value: Option<Value<'_>>, name: &str) -> Identity {
 }
 
 /// The signals of one way, and what each does where it is simulated.
-fn signals(table: &mut Table<'_>, key: &'static str, index: u16) -> (Vec<Signal>, Vec<Pattern>) {
+fn signals(
+    table: &mut Table<'_>,
+    key: &'static str,
+    index: u16,
+    described: Option<&Dictionary>,
+) -> (Vec<Signal>, Vec<Pattern>) {
     let items = table.items(key);
     if let Some(first) = items.get(MAX_SIGNALS) {
         first.fault(
@@ -96,7 +144,7 @@ fn signals(table: &mut Table<'_>, key: &'static str, index: u16) -> (Vec<Signal>
     }
     let read = |(place, value): (usize, &Value<'_>)| {
         // Sub-indices from 1 on.
-        signal(value, key, place, id(index, place as u8 + 1))
+        signal(value, key, place, id(index, place as u8 + 1), described)
     };
     items.iter().take(MAX_SIGNALS).enumerate().filter_map(read).unzip()
 }
@@ -106,14 +154,21 @@ fn signal(
     key: &str,
     place: usize,
     usual: ObjectId,
+    described: Option<&Dictionary>,
 ) -> Option<(Signal, Pattern)> {
     let mut table = value.table()?;
     let name = table.take("name").and_then(|value| value.text());
     let name = name.map_or_else(|| format!("{key} {}", place + 1), str::to_owned);
-    let data_type = table.require("type", "\"u16\"").and_then(|value| value.choice(&TYPES));
     let object = match table.take("object") {
         Some(value) => object(&value),
         None => Some(usual),
+    };
+    // A description knows the type of its objects.
+    let known = object.and_then(|object| described?.object(object).ok());
+    let data_type = match (table.take("type"), known) {
+        (None, Some(known)) => Some(known.data_type),
+        (Some(value), _) => value.choice(&TYPES),
+        (None, None) => table.require("type", "\"u16\"").and_then(|value| value.choice(&TYPES)),
     };
     let pattern = table.take("simulate").and_then(|value| value.choice(&Pattern::ALL));
     table.finish();

@@ -8,10 +8,15 @@ const WHOLE: &str = r#"
 cycle-us = 1000
 async-slot-us = 200
 loss-threshold = 40
+multiplexed-cycles = 4
+prescaler = 10
+start = "all"
 
 [managing]
 interface = "eth1"
 backend = "xsk"
+soc = "process"
+virtual-ethernet = "plk0"
 
 [realtime]
 scheduling = "fifo 49"
@@ -21,8 +26,10 @@ id = 1
 name = "drive"
 interface = "eth2"
 backend = "xdp"
+response = "automatic"
 mandatory = true
 pres-timeout-us = 100
+multiplexed = 2
 identity = { vendor-id = 7, serial-number = 0xffffffff }
 parameter = [ { object = "1F98/08", octets = "dc 05" } ]
 
@@ -44,11 +51,17 @@ fn a_file_with_everything() {
     let file = File::parse(WHOLE, "bus.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((file.network.cycle_us, file.network.async_slot_ns), (1000, 200_000));
     assert_eq!((file.network.threshold, file.network.soc_tolerance_ns), (40, 500_000));
-    let managing = Host { interface: Some("eth1".into()), backend: Backend::Xsk };
+    let managing = Host {
+        interface: Some("eth1".into()),
+        backend: Backend::Xsk,
+        virtual_ethernet: Some("plk0".into()),
+    };
     assert_eq!(file.managing, managing);
     assert_eq!(file.realtime.scheduling, Some(onbeat_realtime::Scheduling::Fifo(49)));
     let [drive, other] = &file.network.nodes[..] else { panic!("{:?}", file.network.nodes) };
     assert_eq!((drive.node, drive.mandatory, drive.pres_timeout_ns), (NodeId(1), true, 100_000));
+    assert_eq!((file.network.prescaler, file.network.start_all), (10, true));
+    assert_eq!((file.network.multiplexed_cycles, drive.multiplexed), (4, 2));
     assert_eq!(drive.identity.serial_number, u32::MAX);
     assert_eq!(drive.identity.host_name, b"drive");
     assert_eq!(drive.inputs[0].object, id(0x6064, 0));
@@ -57,6 +70,8 @@ fn a_file_with_everything() {
     assert_eq!(drive.parameters, [(id(0x1f98, 8), vec![0xdc, 5])]);
     assert_eq!(file.nodes[0].inputs, [Pattern::Copy]);
     assert_eq!(file.nodes[0].outputs, [Pattern::Counter]);
+    assert_eq!(file.nodes[0].response, Some(Sender::Automatic));
+    assert_eq!((file.nodes[1].response, file.soc), (None, Some(Sender::Process)));
     assert_eq!((other.node, other.pres_timeout_ns), (NodeId(2), 250_000), "a quarter of a cycle");
     assert_eq!(other.identity.host_name, b"node-2");
 }
@@ -99,9 +114,34 @@ fn faults_name_place_value_and_way_out() {
             "without blanks",
         ),
         (
+            "[[node]]\nid = 1\ninterface = \"eth1\"\nvirtual-ethernet = \"eth1\"\n",
+            "node[0].virtual-ethernet: \"eth1\" is the interface of the bus",
+            "such as \"plk0\"",
+        ),
+        (
+            "[[node]]\nid = 1\nresponse = \"automatic\"\n",
+            "node[0].response: the back end packet does not answer by itself",
+            "backend = \"xdp\" or \"module\"",
+        ),
+        (
+            "[managing]\nbackend = \"xdp\"\nsoc = \"automatic\"\n[[node]]\nid = 1\n",
+            "managing.soc: the back end xdp does not send at an instant by itself",
+            "backend = \"txtime\" or \"module\"",
+        ),
+        (
             "[[node]]\nid = 1\npres-timeout-us = 2000\n",
             "node[0].pres-timeout-us: 2000 is out of range",
             "from 1 to 1000",
+        ),
+        (
+            "[[node]]\nid = 1\nmultiplexed = 1\n",
+            "node[0].multiplexed: no cycle is multiplexed",
+            "multiplexed-cycles = 4",
+        ),
+        (
+            "[network]\ncycle-us = 1000\nmultiplexed-cycles = 2\n[[node]]\nid = 1\nmultiplexed = 3\n",
+            "node[0].multiplexed: 3 is out of range",
+            "from 1 to 2",
         ),
         (
             "[[node]]\nid = 1\n[[node.input]]\ntype = \"u24\"\n",
@@ -135,6 +175,91 @@ fn faults_name_place_value_and_way_out() {
     }
 }
 
+/// A folder with an example's device description, and a configuration made of it.
+fn folder() -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("onbeat-xdd-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/powerlink/digital-io.xdd");
+    let device = std::fs::read_to_string(example).unwrap();
+    let configured =
+        device.replace("defaultValue=\"10\" ", "defaultValue=\"10\" actualValue=\"20\" ");
+    let broken = device.replace("dataType=\"0008\"", "dataType=\"0088\"");
+    for (name, text) in [("io.xdd", device), ("io.xdc", configured), ("broken.xdd", broken)] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn a_node_is_what_its_description_says() {
+    let folder = folder();
+    let text = "[network]\ncycle-us = 1000\n[[node]]\nid = 1\nxdd = \"io.xdc\"\n\
+                identity = { serial-number = 9 }\n\
+                input = [{ object = \"6000/01\" }]\noutput = [{ object = \"6200/01\" }]\n";
+    let parse = |text: &str| File::parse(text, folder.join("bus.toml").to_str().unwrap());
+    let file = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let [node] = &file.network.nodes[..] else { panic!() };
+    let identity = &node.identity;
+    assert_eq!((identity.vendor_id, identity.product_code), (0x142, 7));
+    assert_eq!((identity.serial_number, &identity.device_name[..]), (9, &b"Digital I/O"[..]));
+    assert_eq!(node.inputs[0].data_type, DataType::Unsigned(1), "as the description has it");
+    assert_eq!(node.parameters, [(id(0x2000, 0), vec![20, 0])], "what the configuration says");
+    let own = format!("{text}parameter = [{{ object = \"2000/00\", octets = \"1e 00\" }}]\n");
+    let file = parse(&own).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(file.network.nodes[0].parameters, [(id(0x2000, 0), vec![30, 0])]);
+    let device = file.network.controlled(NodeId(1), MacAddress::default()).unwrap();
+    assert_eq!(device.objects().number(id(0x1300, 0)), 5_000, "its own default");
+
+    let xdd = |name: &str| text.replace("io.xdc", name);
+    for (text, what, help) in [
+        (xdd("none.xdd"), "none.xdd cannot be read: No such file", "from the folder of this file"),
+        (xdd("broken.xdd"), "broken.xdd:85:63: dataType 0088 is not that of a value", "0006"),
+        (
+            text.replace("6000/01", "2000/00"),
+            "object 2000/00 of its description is no such signal",
+            "be as a device description has them",
+        ),
+        (
+            own.replace("1e 00", "ff ff"),
+            "object 2000/00 does not take its value",
+            "must be as many as its object has",
+        ),
+        (text.replace("6000/01", "6000/09"), "type is missing", "\"u16\""),
+    ] {
+        let error = parse(&text).expect_err(what).to_string();
+        assert!(error.contains(what) && error.contains(help), "{what}:\n{error}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// As the ecosystem's configurator writes it: a number, then index, sub-index, length and value.
+#[test]
+fn a_concise_dcf_of_another_tool_is_written_to_the_node() {
+    let folder = std::env::temp_dir().join(format!("onbeat-cdc-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let cycle = [0x06, 0x10, 0, 4, 0, 0, 0, 0x50, 0xc3, 0, 0];
+    let timeout = [0x00, 0x13, 0, 4, 0, 0, 0, 0xe8, 3, 0, 0];
+    let octets = [&[2, 0, 0, 0][..], &cycle, &timeout].concat();
+    std::fs::write(folder.join("node.cdc"), &octets).unwrap();
+    std::fs::write(folder.join("cut.cdc"), &octets[..20]).unwrap();
+    std::fs::write(folder.join("long.cdc"), [&octets[..], &[0]].concat()).unwrap();
+    let text = "[network]\ncycle-us = 1000\n[[node]]\nid = 1\ncdc = \"node.cdc\"\n";
+    let parse = |text: &str| File::parse(text, folder.join("bus.toml").to_str().unwrap());
+    let file = parse(text).unwrap_or_else(|error| panic!("{error}"));
+    // The cycle is that of the network.
+    let expected = [(id(0x1300, 0), vec![0xe8, 3, 0, 0])];
+    assert_eq!(file.network.nodes[0].parameters, expected);
+    for (name, what) in [
+        ("cut.cdc", "cut.cdc is no concise DCF: 1 entries can be read"),
+        ("long.cdc", "long.cdc is no concise DCF: 2 entries can be read"),
+        ("none.cdc", "none.cdc cannot be read"),
+    ] {
+        let error = parse(&text.replace("node.cdc", name)).expect_err(name).to_string();
+        assert!(error.contains("node[0].cdc") && error.contains(what), "{error}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// Every file under examples/powerlink is a network.
 #[test]
 fn examples_are_networks() {
@@ -143,6 +268,9 @@ fn examples_are_networks() {
     assert!(files.len() >= 2, "{files:?}");
     for entry in files {
         let path = entry.expect(folder).path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
         let file = File::load(&path).unwrap_or_else(|error| panic!("{error}"));
         assert!(!file.network.nodes.is_empty(), "{}", path.display());
     }

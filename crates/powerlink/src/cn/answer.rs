@@ -22,9 +22,15 @@ impl ControlledNode {
     /// Sends what every poll is answered with in this cycle.
     pub(super) fn send_pres(&mut self) {
         let buffer = self.out.buffer();
+        let frame = self.response(buffer);
+        self.out.push(frame);
+    }
+
+    /// What every poll is answered with in this cycle.
+    pub(super) fn response(&self, buffer: Vec<u8>) -> Vec<u8> {
         let pres = Pres {
             state: self.state.code(),
-            multiplexed_slot: false,
+            multiplexed_slot: self.multiplex.is_assigned(),
             exception_new: self.signalling.new,
             ready: self.state == State::Operational,
             links: Links::default(),
@@ -33,8 +39,7 @@ impl ControlledNode {
             payload: &self.payload,
         };
         let len = POLL_HEADER + self.number(profile::PRES_LIMIT) as usize;
-        let frame = self.frame(buffer, multicast::PRES, NodeId::BROADCAST, Body::Pres(pres), len);
-        self.out.push(frame);
+        self.frame(buffer, multicast::PRES, NodeId::BROADCAST, Body::Pres(pres), len)
     }
 
     pub(super) fn send_ident_response(&mut self) {
@@ -75,15 +80,13 @@ impl ControlledNode {
     }
 
     pub(super) fn send_status_response(&mut self) {
-        let mut static_errors = [0; 8];
-        static_errors[0] = self.number(profile::ERROR_REGISTER) as u8;
         let status = StatusResponse {
             exception_new: self.told.exception_new,
             exception_clear: self.told.exception_clear,
             links: Links::default(),
             request: self.queue.request(),
             state: self.told.state.code(),
-            static_errors,
+            static_errors: self.told.static_errors,
             entries: ErrorEntries::new(&self.told.entries),
         };
         let frame = self.asnd(NodeId::BROADCAST, Service::StatusResponse(status));
@@ -94,7 +97,7 @@ impl ControlledNode {
         self.asnd(peer, Service::Sdo(outgoing.sdo()))
     }
 
-    fn asnd(&self, destination: NodeId, service: Service<'_>) -> Vec<u8> {
+    pub(super) fn asnd(&self, destination: NodeId, service: Service<'_>) -> Vec<u8> {
         self.frame(Vec::new(), multicast::ASND, destination, Body::Asnd(service), 0)
     }
 

@@ -3,25 +3,32 @@
 //! It is driven by [`handle_frame`](ControlledNode::handle_frame) and
 //! [`handle_deadline`](ControlledNode::handle_deadline); after each,
 //! [`poll_transmit`](ControlledNode::poll_transmit) gives the frames to send, and
-//! [`poll_event`](ControlledNode::poll_event) what the application may want to know.
+//! [`poll_event`](ControlledNode::poll_event) what the application may want to know. Where a driver
+//! answers polls by itself, [`poll_response`](ControlledNode::poll_response) gives what with.
 
 mod answer;
+mod automatic;
+mod errors;
 mod receive;
+mod request;
 mod signalling;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use onbeat_wire::MacAddress;
-use onbeat_wire::powerlink::{ErrorEntry, NetTime, NodeId, PdoVersion, Priority};
+use onbeat_wire::powerlink::{NetTime, NodeId, PdoVersion, Priority};
 
 use crate::asynchronous::Queue;
-use crate::dll::{Counter, Cycle, CycleEvent, Losses};
+use crate::code;
+use crate::dll::{Counter, Cycle, CycleEvent, Losses, Multiplex};
 use crate::frame::Outbox;
 use crate::nmt::{self, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction, check_write};
 use crate::sdo::{Objects, Outgoing, Server};
+use automatic::Automatic;
+pub use automatic::{POLL_KEY_LEN, PollKey, Response};
 use signalling::{Entries, Signalling};
 
 /// What a node needs to be one.
@@ -76,6 +83,10 @@ pub enum Event {
     Lost(Losses),
     /// A peer gave an object a value.
     Written(ObjectId),
+    /// A frame of the managing node for this node could not be read.
+    InvalidFormat,
+    /// The node's IP address is to be looked up anew, by whoever keeps a table of them.
+    FlushArp(NodeId),
 }
 
 /// What responses to requests of the asynchronous phase say. A response is there before its request
@@ -86,13 +97,25 @@ struct Told {
     exception_new: bool,
     exception_clear: bool,
     entries: Entries,
+    static_errors: [u8; 8],
 }
 
 impl Told {
-    fn new(state: State, signalling: &Signalling) -> Self {
+    fn new(state: State, signalling: &Signalling, static_errors: [u8; 8]) -> Self {
         let (exception_new, exception_clear) = (signalling.new, signalling.clear);
-        Told { state, exception_new, exception_clear, entries: signalling.octets() }
+        let entries = signalling.octets();
+        Told { state, exception_new, exception_clear, entries, static_errors }
     }
+}
+
+/// Process data that the node receives.
+#[derive(Debug)]
+struct Rpdo {
+    /// The node that sends them; 0 is the poll.
+    source: NodeId,
+    channel: Channel,
+    /// What came last could not be read.
+    unreadable: bool,
 }
 
 /// A controlled node.
@@ -100,8 +123,8 @@ impl Told {
 pub struct ControlledNode {
     node: NodeId,
     mac: MacAddress,
-    od: Dictionary,
-    state: State,
+    pub(crate) od: Dictionary,
+    pub(crate) state: State,
     cycle: Cycle,
     /// When the next SoC is late, or a node without a network gives up.
     timer_ns: Option<u64>,
@@ -111,13 +134,16 @@ pub struct ControlledNode {
     tpdo: Channel,
     /// What is sent in this cycle.
     payload: Vec<u8>,
-    /// By the node that sends it; 0 is the poll.
-    rpdos: Vec<(NodeId, Channel)>,
+    rpdos: Vec<Rpdo>,
+    multiplex: Multiplex,
     signalling: Signalling,
     told: Told,
+    /// Errors that there are in the device.
+    device_errors: [u8; 6],
     sdo: Server,
-    queue: Queue,
-    out: Outbox,
+    pub(crate) queue: Queue,
+    automatic: Automatic,
+    pub(crate) out: Outbox,
     events: VecDeque<Event>,
     time: NetTime,
 }
@@ -145,9 +171,12 @@ impl ControlledNode {
             tpdo: Channel::default(),
             payload: Vec::new(),
             rpdos: Vec::new(),
+            multiplex: Multiplex::new(false),
             signalling: Signalling::new(),
-            told: Told::new(State::Off, &Signalling::new()),
+            told: Told::new(State::Off, &Signalling::new(), [0; 8]),
+            device_errors: [0; 6],
             queue: Queue::default(),
+            automatic: Automatic::default(),
             out: Outbox::default(),
             events: VecDeque::new(),
             time: NetTime::default(),
@@ -165,6 +194,11 @@ impl ControlledNode {
     /// State of the node.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// The time of day, as the managing node told it with the last SoC.
+    pub fn net_time(&self) -> NetTime {
+        self.time
     }
 
     /// The node's id.
@@ -245,7 +279,7 @@ impl ControlledNode {
 
     /// Prepares responses with what is now.
     fn tell(&mut self) {
-        self.told = Told::new(self.state, &self.signalling);
+        self.told = Told::new(self.state, &self.signalling, self.static_errors());
     }
 
     /// Goes through the states that pass by themselves.
@@ -262,7 +296,12 @@ impl ControlledNode {
         match self.state {
             State::ResetApplication => self.od.restore(0x2000..=0xffff),
             State::ResetCommunication => {
-                self.od.restore(0x1000..=0x1fff);
+                // The history is there to be read afterwards.
+                self.od.restore(0x1000..=0x1002);
+                self.od.restore(0x1004..=0x1fff);
+                self.device_errors = [0; 6];
+                let address = self.od.set(profile::INTERFACE_ADDRESS, &self.mac.0);
+                debug_assert!(address.is_ok(), "every dictionary of a node has its address");
                 let written = self.od.set_number(profile::NODE_ID, self.node.0.into());
                 debug_assert!(written.is_ok(), "every dictionary of a node has its id");
                 self.signalling = Signalling::new();
@@ -271,9 +310,13 @@ impl ControlledNode {
             }
             State::NotActive => {
                 self.map();
+                let slot = self.od.number(id(profile::MULTIPLEXED_ASSIGNMENT, self.node.0));
+                let cycles = self.od.number(profile::MULTIPLEXED_CYCLES);
+                self.multiplex = Multiplex::new(slot != 0 && cycles != 0);
                 let us = self.od.number(profile::BASIC_ETHERNET_TIMEOUT_US);
                 self.timer_ns = (us != 0).then(|| now_ns.saturating_add(us * 1000));
             }
+            State::Operational => self.communication_works(),
             State::PreOperational2 if from != State::PreOperational1 => self.enabled = false,
             _ => {}
         }
@@ -305,11 +348,12 @@ impl ControlledNode {
         for number in 0..=u16::from(u8::MAX) {
             let (parameters, mapping) = (profile::RPDO + number, profile::RPDO_MAPPING + number);
             if self.od.number(id(mapping, 0)) != 0 {
-                let node = NodeId(self.od.number(id(parameters, 1)) as u8);
-                rpdos.push((node, channel(&self.od, parameters, mapping, Direction::Receive)));
+                let source = NodeId(self.od.number(id(parameters, 1)) as u8);
+                let channel = channel(&self.od, parameters, mapping, Direction::Receive);
+                rpdos.push(Rpdo { source, channel, unreadable: false });
             }
         }
-        rpdos.retain(|(_, channel)| !channel.is_empty());
+        rpdos.retain(|rpdo| !rpdo.channel.is_empty());
         self.tpdo = channel(&self.od, profile::TPDO, profile::TPDO_MAPPING, Direction::Transmit);
         self.rpdos = rpdos;
         self.payload = alloc::vec![0; self.tpdo.len()];
@@ -326,22 +370,21 @@ impl ControlledNode {
         if !self.state.is_cyclic() {
             return;
         }
-        let (next, mut losses) = self.cycle.next(event);
+        let (next, losses) = self.cycle.next(event);
         self.cycle = next;
-        // Before the managing node has it in the cycle a node is not polled; a stopped one no more.
-        losses.preq &= matches!(self.state, State::ReadyToOperate | State::Operational);
+        let mut losses = self.multiplex.losses(losses);
+        losses.preq &= self.is_in_cycle();
         let counted = [
-            (profile::LOSS_OF_SOC, losses.soc, CycleEvent::Soc, 0x8245),
-            (profile::LOSS_OF_SOA, losses.soa, CycleEvent::Soa, 0x8244),
-            (profile::LOSS_OF_PREQ, losses.preq, CycleEvent::Preq, 0x8242),
+            (profile::LOSS_OF_SOC, losses.soc, CycleEvent::Soc, code::LOSS_OF_SOC),
+            (profile::LOSS_OF_SOA, losses.soa, CycleEvent::Soa, code::LOSS_OF_SOA),
+            (profile::LOSS_OF_PREQ, losses.preq, CycleEvent::Preq, code::LOSS_OF_PREQ),
         ];
         let mut reached = false;
         for (index, lost, frame, code) in counted {
             let counter = Counter::record(index);
             if lost && counter.error(&mut self.od) {
                 reached = true;
-                let kind = 0x3002;
-                self.signalling.report(ErrorEntry { kind, code, time: self.time, additional: 0 });
+                self.communication_error(code);
             } else if !lost && event == frame {
                 counter.good(&mut self.od);
             }
@@ -355,6 +398,12 @@ impl ControlledNode {
         if reached {
             self.nmt(now_ns, nmt::Event::ErrorCondition);
         }
+    }
+
+    /// Whether the managing node polls it: before it has the node in its cycle it does not, and a
+    /// stopped one no more.
+    fn is_in_cycle(&self) -> bool {
+        matches!(self.state, State::ReadyToOperate | State::Operational)
     }
 
     /// When to call the next SoC late: a cycle and its tolerance from now.
@@ -388,7 +437,10 @@ impl Objects for Access<'_> {
 
     fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
         check_write(self.od, id, value)?;
+        errors::check_write(id, value)?;
+        request::check_write(id, value)?;
         self.od.write(id, value)?;
+        errors::written(self.od, id);
         self.events.push_back(Event::Written(id));
         Ok(())
     }

@@ -3,11 +3,12 @@
 use alloc::collections::VecDeque;
 
 use onbeat_wire::powerlink::{
-    Body, Message, NmtCommand, NmtCommandId, NodeId, PdoVersion, Preq, Pres, RequestedService, Sdo,
-    Service, Soa, Soc,
+    Body, Message, MessageType, NmtCommand, NmtCommandId, NodeId, PdoVersion, Preq, Pres,
+    RequestedService, Sdo, Service, Soa, Soc,
 };
 
 use super::{Access, ControlledNode, Event};
+use crate::code;
 use crate::dll::CycleEvent;
 use crate::frame;
 use crate::nmt::{self, State};
@@ -16,7 +17,9 @@ impl ControlledNode {
     /// A frame was received, from its destination address on and without FCS. What is not for
     /// this node, or not POWERLINK's, is left alone.
     pub fn handle_frame(&mut self, now_ns: u64, frame: &[u8]) {
-        let Some((_, message)) = frame::parse(frame) else { return };
+        let Some((_, message)) = frame::parse(frame) else {
+            return self.unreadable(now_ns, frame);
+        };
         let Message { destination, source, body } = message;
         let mine = destination == self.node || destination == NodeId::BROADCAST;
         if !mine || source == self.node || !self.state.communicates() {
@@ -38,10 +41,23 @@ impl ControlledNode {
         }
     }
 
+    /// A frame that is no message. A poll of this node tells that the two ends do not understand each
+    /// other (E_DLL_INVALID_FORMAT); anything else may be anybody's.
+    fn unreadable(&mut self, now_ns: u64, frame: &[u8]) {
+        let Some(broken) = frame::broken(frame) else { return };
+        let poll = broken.kind == MessageType::PREQ && broken.source == NodeId::MN;
+        if poll && broken.destination == self.node && self.state.is_polled() {
+            self.events.push_back(Event::InvalidFormat);
+            self.communication_error(code::INVALID_FORMAT);
+            self.nmt(now_ns, nmt::Event::ErrorCondition);
+        }
+    }
+
     fn soc(&mut self, now_ns: u64, soc: &Soc) {
         self.time = soc.net_time;
         self.nmt(now_ns, nmt::Event::Soc);
         if self.state.is_cyclic() {
+            self.multiplex.soc(soc.multiplexed_cycle_completed, self.is_in_cycle());
             self.cycle_event(now_ns, CycleEvent::Soc);
             self.expect_soc(now_ns);
             self.tpdo.transmit(&self.od, &mut self.payload);
@@ -53,8 +69,11 @@ impl ControlledNode {
         if !self.state.is_polled() {
             return;
         }
+        self.multiplex.preq(preq.multiplexed_slot);
         // The response first: everything else can wait until it is out.
-        self.send_pres();
+        if !self.automatic.answered {
+            self.send_pres();
+        }
         self.cycle_event(now_ns, CycleEvent::Preq);
         self.signalling.acknowledge(preq.exception_acknowledge);
         if preq.ready {
@@ -73,13 +92,23 @@ impl ControlledNode {
         if !matches!(self.state, State::ReadyToOperate | State::Operational) {
             return;
         }
-        for (_, channel) in self.rpdos.iter().filter(|(node, _)| *node == source) {
-            self.events.push_back(if channel.reads(version, payload) {
-                channel.receive(payload, &mut self.od);
+        let mut error = None;
+        for rpdo in self.rpdos.iter_mut().filter(|rpdo| rpdo.source == source) {
+            let reads = rpdo.channel.reads(version, payload);
+            self.events.push_back(if reads {
+                rpdo.channel.receive(payload, &mut self.od);
                 Event::Received(source)
             } else {
                 Event::Unreadable(source)
             });
+            // Said once, not in every cycle.
+            if !core::mem::replace(&mut rpdo.unreadable, !reads) && !reads {
+                let same = version.main() == rpdo.channel.version.main();
+                error = Some(if same { code::PDO_SHORT } else { code::PDO_VERSION });
+            }
+        }
+        if let Some(error) = error {
+            self.report(code::OCCURRED, error, u64::from(source.0));
         }
     }
 
@@ -90,6 +119,9 @@ impl ControlledNode {
             self.requested(soa);
         }
         self.tell();
+        if self.automatic.on && self.state.is_cyclic() {
+            self.tpdo.transmit(&self.od, &mut self.payload);
+        }
     }
 
     fn requested(&mut self, soa: &Soa) {
@@ -104,17 +136,16 @@ impl ControlledNode {
         }
     }
 
-    fn nmt_command(&mut self, now_ns: u64, destination: NodeId, command: &NmtCommand<'_>) {
-        match command.to(self.node, destination) {
+    fn nmt_command(&mut self, now_ns: u64, destination: NodeId, telegram: &NmtCommand<'_>) {
+        match telegram.to(self.node, destination) {
             Ok(Some(NmtCommandId::ENABLE_READY_TO_OPERATE)) => {
                 self.enabled = self.state == State::PreOperational2;
                 self.become_ready(now_ns);
             }
-            Ok(Some(command)) => {
-                if let Some(event) = nmt::Event::from_command(command) {
-                    self.nmt(now_ns, event);
-                }
-            }
+            Ok(Some(command)) => match nmt::Event::from_command(command) {
+                Some(event) => self.nmt(now_ns, event),
+                None => self.managing_command(destination, telegram),
+            },
             Ok(None) | Err(_) => {}
         }
     }
@@ -129,5 +160,6 @@ impl ControlledNode {
         for frame in frames {
             self.queue_sdo(peer, &frame);
         }
+        self.commanded_itself(now_ns);
     }
 }

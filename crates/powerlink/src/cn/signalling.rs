@@ -21,11 +21,14 @@ pub(super) struct Signalling {
     pub(super) clear: bool,
     shown: Vec<ErrorEntry>,
     waiting: VecDeque<ErrorEntry>,
+    /// The static error bits changed since EN did.
+    changed: bool,
 }
 
 impl Signalling {
     pub(super) fn new() -> Self {
-        Signalling { new: false, clear: true, shown: Vec::new(), waiting: VecDeque::new() }
+        let (shown, waiting) = (Vec::new(), VecDeque::new());
+        Signalling { new: false, clear: true, shown, waiting, changed: false }
     }
 
     /// The managing node's ER of a status request: it wants to begin anew, or does so.
@@ -40,11 +43,18 @@ impl Signalling {
     /// The managing node's EA: which EN it saw last. Once it has seen the entries that are shown,
     /// those that wait take their place.
     pub(super) fn acknowledge(&mut self, seen: bool) {
-        if seen == self.new && !self.clear && !self.waiting.is_empty() {
+        let news = self.changed || !self.waiting.is_empty();
+        if seen == self.new && !self.clear && news {
+            self.changed = false;
             let next = self.waiting.len().min(SHOWN);
             self.shown = self.waiting.drain(..next).collect();
             self.new = !self.new;
         }
+    }
+
+    /// The static error bits changed, of which the managing node is to hear as well.
+    pub(super) fn change(&mut self) {
+        self.changed = true;
     }
 
     /// Something happened.

@@ -2,7 +2,7 @@
 
 use onbeat_wire::powerlink::NodeId;
 
-use crate::od::{Dictionary, ObjectId, id};
+use crate::od::{Dictionary, ObjectId, id, profile};
 
 /// What an error adds to the threshold counter.
 const ERROR: u64 = 8;
@@ -28,6 +28,16 @@ impl Counter {
     pub const fn loss_of_pres(NodeId(node): NodeId) -> Self {
         let (cumulative, count) = (id(0x1c07, node), id(0x1c08, node));
         Counter { cumulative, count, threshold: id(0x1c09, node) }
+    }
+
+    /// The managing node's late PRes of a node: 0x1C04, 0x1C05 and 0x1C06.
+    pub const fn late_pres(NodeId(node): NodeId) -> Self {
+        let [cumulative, count, threshold] = profile::LATE_PRES;
+        Counter {
+            cumulative: id(cumulative, node),
+            count: id(count, node),
+            threshold: id(threshold, node),
+        }
     }
 
     /// Counts an error; whether the threshold is reached, which puts the counter back.

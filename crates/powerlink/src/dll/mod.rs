@@ -2,6 +2,8 @@
 
 mod counter;
 mod cycle;
+mod multiplex;
 
 pub use counter::Counter;
 pub use cycle::{Cycle, CycleEvent, Losses};
+pub use multiplex::Multiplex;

@@ -3,13 +3,18 @@
 
 use onbeat_wire::powerlink::{NmtCommandId, NmtState, NodeId};
 
-use super::station::Signalling;
+use super::order::Order;
+use super::station::{Signalling, Station};
 use super::{Event, Failure, ManagingNode, Step};
 use crate::nmt::{MnEvent, State};
+use crate::od::profile::startup;
 use crate::od::{id, profile};
 
 /// Polls in a row that a node answers before the network relies on it.
 const CHECK_COMMUNICATION: u32 = 5;
+
+/// All nodes are started at once.
+const START_ALL: Order = Order::plain(NodeId::BROADCAST, NmtCommandId::START_NODE);
 
 impl ManagingNode {
     /// Looks at all nodes and at the network, once for each asynchronous phase.
@@ -17,37 +22,72 @@ impl ManagingNode {
         for place in 0..self.stations.len() {
             self.boot_station(now_ns, place);
         }
+        if self.state == State::PreOperational1 {
+            self.tell_missing(now_ns);
+        }
         let mandatory = || self.stations.iter().filter(|station| station.settings.mandatory);
         let event = match self.state {
             State::PreOperational1 => {
                 let wait_ns = self.microseconds(profile::WAIT_PRE_OPERATIONAL_1_US);
                 let waited = now_ns.saturating_sub(self.since_ns) >= wait_ns;
                 let configured = mandatory().all(|station| station.step == Step::Configured);
-                (waited && configured).then_some(MnEvent::Configured)
+                let may = self.may(startup::NO_AUTO_PRE_OPERATIONAL_2);
+                (waited && configured && may).then_some(MnEvent::Configured)
             }
             State::PreOperational2 => {
                 let ready = mandatory().all(|station| station.step == Step::Ready);
-                (ready && self.cycles > self.since_cycle).then_some(MnEvent::Ready)
+                let may = self.may(startup::NO_AUTO_READY_TO_OPERATE);
+                (ready && may && self.cycles > self.since_cycle).then_some(MnEvent::Ready)
             }
             State::ReadyToOperate => {
                 let answers = mandatory().all(|station| station.good_polls >= CHECK_COMMUNICATION);
-                (answers && self.cycles > self.since_cycle).then_some(MnEvent::Communicating)
+                let may = self.may(startup::NO_AUTOSTART);
+                (answers && may && self.cycles > self.since_cycle).then_some(MnEvent::Communicating)
             }
             _ => None,
         };
         if let Some(event) = event {
             self.nmt(now_ns, event);
         }
+        let all = startup::START_ALL | startup::NO_START_NODE;
+        if event == Some(MnEvent::Communicating) && self.startup() & all == startup::START_ALL {
+            self.commands.push_back(START_ALL);
+        }
+    }
+
+    /// 0x1F80.
+    fn startup(&self) -> u32 {
+        self.od.number(profile::STARTUP) as u32
+    }
+
+    /// Whether the node may go to its next state: where a bit of 0x1F80 says so, the application
+    /// lets it.
+    fn may(&self, bit: u32) -> bool {
+        self.allowed || self.startup() & bit == 0
+    }
+
+    /// Tells which mandatory nodes nobody heard of in time.
+    fn tell_missing(&mut self, now_ns: u64) {
+        let limit_ns = self.microseconds(profile::PRE_OPERATIONAL_1_TIMEOUT_US);
+        let late = limit_ns != 0 && now_ns.saturating_sub(self.since_ns) >= limit_ns;
+        if late && !core::mem::replace(&mut self.missing_told, true) {
+            let missing =
+                |station: &&Station| station.settings.mandatory && station.step == Step::Identify;
+            let missing = self.stations.iter().filter(missing);
+            self.events.extend(missing.map(|station| Event::Missing(station.node)));
+        }
     }
 
     fn boot_station(&mut self, now_ns: u64, place: usize) {
         let is_cyclic = self.state.is_polled();
         let operational = self.state == State::Operational;
+        let starts =
+            self.startup() & startup::NO_START_NODE == 0 && !self.commands.contains(&START_ALL);
         let station = &mut self.stations[place];
         if station.sdo.next_deadline_ns().is_some_and(|deadline| deadline <= now_ns) {
             let done = station.sdo.handle_deadline(now_ns, &mut station.frames);
             if let Some(done) = done {
-                return self.configured(now_ns, place, &done);
+                return self.sdo_done(now_ns, place, done);
             }
         }
         // Who waits for its turn to be asked again is asked before it is late.
@@ -60,10 +100,11 @@ impl ManagingNode {
             Step::Configured if is_cyclic => self.go(now_ns, place, Step::CheckPreOperational2),
             Step::Ready
                 if operational
+                    && starts
                     && station.settings.start
                     && station.good_polls >= CHECK_COMMUNICATION =>
             {
-                self.commands.push_back((station.node, NmtCommandId::START_NODE));
+                self.commands.push_back(Order::plain(station.node, NmtCommandId::START_NODE));
                 self.go(now_ns, place, Step::Start);
             }
             step if late => self.fail(now_ns, place, Failure::TimeOut(step)),
@@ -73,7 +114,7 @@ impl ManagingNode {
 
     /// A node takes a step.
     pub(super) fn go(&mut self, now_ns: u64, place: usize, step: Step) {
-        let deadline_ns = (step == Step::Reset).then(|| now_ns + self.settle_ns());
+        let deadline_ns = (step == Step::Reset).then(|| now_ns + self.settle_ns(place));
         let station = &mut self.stations[place];
         station.step = step;
         station.deadline_ns = deadline_ns;
@@ -84,7 +125,8 @@ impl ManagingNode {
             Step::Enable => {
                 station.polled = true;
                 station.good_polls = 0;
-                self.commands.push_back((station.node, NmtCommandId::ENABLE_READY_TO_OPERATE));
+                let enable = NmtCommandId::ENABLE_READY_TO_OPERATE;
+                self.commands.push_back(Order::plain(station.node, enable));
             }
             Step::Stopped => station.polled = false,
             _ => {}
@@ -99,11 +141,11 @@ impl ManagingNode {
             Step::CheckPreOperational2 => self.microseconds(profile::PRE_OPERATIONAL_2_TIMEOUT_US),
             Step::Enable | Step::Start => {
                 let limit_ns = self.microseconds(profile::READY_TO_OPERATE_TIMEOUT_US);
-                limit_ns.max(self.settle_ns())
+                limit_ns.max(self.settle_ns(place))
             }
             _ => return,
         };
-        let settle_ns = self.settle_ns();
+        let settle_ns = self.settle_ns(place);
         let station = &mut self.stations[place];
         let deadline_ns = *station.deadline_ns.get_or_insert(now_ns + limit_ns);
         if deadline_ns <= now_ns && !station.asked_at_last {
@@ -137,12 +179,10 @@ impl ManagingNode {
 
     /// A command goes out that the application or another node asked for: what it does to the
     /// nodes it is for.
-    pub(super) fn commanded(&mut self, now_ns: u64, node: NodeId, command: NmtCommandId) {
+    pub(super) fn commanded(&mut self, now_ns: u64, order: &Order) {
         for place in 0..self.stations.len() {
             let station = &mut self.stations[place];
-            if station.node != node && node != NodeId::BROADCAST {
-                continue;
-            }
+            let Some(command) = order.means(station.node) else { continue };
             match (command, station.step) {
                 (NmtCommandId::RESET_NODE | NmtCommandId::SW_RESET, _) => {
                     station.downloaded = false;
@@ -181,18 +221,19 @@ impl ManagingNode {
         let station = &self.stations[place];
         let (node, mandatory) = (station.node, station.settings.mandatory);
         self.events.push_back(Event::Failed(node, failure));
-        if mandatory && self.state.is_polled() {
+        let goes_on = self.startup() & startup::NO_RETURN != 0;
+        if mandatory && self.state.is_polled() && !goes_on {
             return self.nmt(now_ns, MnEvent::Lost);
         }
-        self.commands.push_back((node, NmtCommandId::RESET_NODE));
+        self.commands.push_back(Order::reset(node, failure.code()));
         self.leave_alone(now_ns, place);
     }
 
     /// A node is not asked for anything while it is reset.
     pub(super) fn leave_alone(&mut self, now_ns: u64, place: usize) {
-        self.stations[place].forget();
+        self.forget(place);
         if self.stations[place].step == Step::Reset {
-            let settle_ns = self.settle_ns();
+            let settle_ns = self.settle_ns(place);
             self.stations[place].deadline_ns = Some(now_ns + settle_ns);
         } else {
             self.go(now_ns, place, Step::Reset);

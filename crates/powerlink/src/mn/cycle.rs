@@ -7,6 +7,7 @@ use onbeat_wire::powerlink::{
     Body, Links, Message, NetTime, NodeId, Preq, RequestedService, Service, Soc, multicast,
 };
 
+use super::station::Station;
 use super::{Event, Failure, ManagingNode, Phase};
 use crate::dll::Counter;
 use crate::frame;
@@ -30,14 +31,31 @@ impl ManagingNode {
 
     /// Begins the next isochronous cycle.
     pub(super) fn isochronous_cycle(&mut self, now_ns: u64) {
+        let buffer = self.out.buffer();
+        let soc = self.soc(now_ns, buffer);
+        self.out.push(soc);
+        self.cycle_begun(now_ns);
+    }
+
+    /// What begins the next cycle, at this time.
+    pub(super) fn soc(&self, at_ns: u64, buffer: Vec<u8>) -> Vec<u8> {
         let prescaler = self.od.number(profile::PRESCALER);
+        let multiplexed = self.multiplexed_cycles;
         let soc = Soc {
-            multiplexed_cycle_completed: false,
+            // MC changes with the first SoC behind each multiplexed cycle.
+            multiplexed_cycle_completed: multiplexed != 0 && self.cycles / multiplexed % 2 == 1,
             prescaled_slot: prescaler != 0 && self.cycles / prescaler % 2 == 1,
-            net_time: self.net_time(now_ns),
+            net_time: self.net_time(at_ns),
             relative_time_us: (self.cycles * self.cycle_ns) / 1000,
         };
-        self.send(multicast::SOC, NodeId::BROADCAST, Body::Soc(soc), 0);
+        let body = Body::Soc(soc);
+        let message = Message { destination: NodeId::BROADCAST, source: NodeId::MN, body };
+        frame::build_in(buffer, multicast::SOC, self.mac, &message, 0)
+    }
+
+    /// The SoC left.
+    pub(super) fn cycle_begun(&mut self, now_ns: u64) {
+        self.multiplexed_cycle = self.cycles % self.multiplexed_cycles.max(1);
         self.events.push_back(Event::Cycle);
         self.cycles += 1;
         self.soc_ns += self.cycle_ns;
@@ -50,7 +68,9 @@ impl ManagingNode {
             // A mandatory node was lost, and the reduced cycle began.
             return;
         }
-        let next = self.stations.iter().skip(place).position(|station| station.polled);
+        let cycle = self.multiplexed_cycle;
+        let is_due = |station: &Station| station.polled && station.settings.has_slot(cycle);
+        let next = self.stations.iter().skip(place).position(is_due);
         let Some(next) = next.map(|next| next + place) else {
             return self.asynchronous_phase(now_ns);
         };
@@ -58,13 +78,15 @@ impl ManagingNode {
         let mut payload = core::mem::take(&mut self.payload);
         station.tpdo.transmit(&self.od, &mut payload);
         let preq = Preq {
-            multiplexed_slot: false,
+            multiplexed_slot: station.settings.slot != 0,
             exception_acknowledge: station.acknowledged,
             ready: self.state == State::Operational,
             links: Links::default(),
             pdo_version: station.tpdo.version,
             payload: &payload,
         };
+        self.stations[next].may_be_late = false;
+        let station = &self.stations[next];
         let (node, limit) = (station.node, station.settings.preq_limit);
         let mac = station.mac.unwrap_or(MacAddress::BROADCAST);
         self.phase = Phase::Poll { station: next };
@@ -77,6 +99,7 @@ impl ManagingNode {
     pub(super) fn pres_lost(&mut self, now_ns: u64, place: usize) {
         let node = self.stations[place].node;
         self.stations[place].good_polls = 0;
+        self.stations[place].may_be_late = true;
         self.events.push_back(Event::LostPres(node));
         if Counter::loss_of_pres(node).error(&mut self.od) {
             self.fail(now_ns, place, Failure::LossOfPres);
@@ -94,13 +117,18 @@ impl ManagingNode {
         if now_ns > self.soc_ns {
             let missed = (now_ns - self.soc_ns).div_ceil(self.cycle_ns.max(1));
             self.soc_ns += missed * self.cycle_ns;
-            // The next begins later: that is all there is to do, however often it happens.
-            let _ = exceeded.error(&mut self.od);
+            // The next begins later; and where this happens too often, anew.
+            self.cycle_failed = exceeded.error(&mut self.od);
             self.events.push_back(Event::CycleExceeded);
         } else {
             exceeded.good(&mut self.od);
         }
-        (self.phase, self.timer_ns) = (Phase::Soc, self.soc_ns);
+        if self.cycle_failed {
+            // Who has the asynchronous phase now is not disturbed in it.
+            (self.phase, self.timer_ns) = (Phase::Soc, self.soc_ns);
+        } else {
+            self.await_cycle();
+        }
     }
 
     /// Sends the SoA, and what this node itself sends in the phase; who may send in it.

@@ -4,9 +4,12 @@
 //! `cycle`, who gets the asynchronous phase in `schedule`, and each node's way to OPERATIONAL in
 //! `boot`.
 
+mod access;
 mod boot;
 mod cycle;
 mod dcf;
+mod launch;
+mod order;
 mod receive;
 mod schedule;
 mod station;
@@ -16,13 +19,20 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use onbeat_wire::MacAddress;
-use onbeat_wire::powerlink::{NetTime, NmtCommandId, NodeId, PdoVersion};
+use onbeat_wire::powerlink::{ErrorEntry, NetTime, NodeId, PdoVersion};
 
+use crate::asynchronous::Queue;
+use crate::code;
 use crate::frame::Outbox;
 use crate::nmt::{MnEvent, State, next_mn};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction};
+use crate::sdo::Done;
+pub use access::NotReachable;
 pub use dcf::{concise as concise_dcf, entries as dcf_entries};
+pub use launch::Launch;
+use launch::Launching;
+use order::Order;
 pub use station::{Mismatch, Step};
 use station::{Settings, Station};
 
@@ -63,10 +73,34 @@ pub enum Failure {
     NotConfigured,
     /// It did not answer polls (0x1C09).
     LossOfPres,
+    /// Its responses to polls came too late (0x1C06).
+    LatePres,
+    /// It sent what cannot be read.
+    InvalidFormat,
     /// It is in another state than it was told to be in.
     State,
     /// A step took too long (0x1F89).
     TimeOut(Step),
+}
+
+impl Failure {
+    /// The error that NMTResetNode gives as its reason.
+    pub const fn code(self) -> u16 {
+        match self {
+            Failure::Identity(mismatch) => match mismatch.expected_at {
+                at @ 0x1f84..=0x1f88 => code::DEVICE_TYPE + (at - 0x1f84),
+                // There is none for a version of software.
+                _ => code::CONFIGURATION,
+            },
+            Failure::Configuration(..) | Failure::NotConfigured => code::CONFIGURATION,
+            Failure::LossOfPres => code::LOSS_OF_PRES,
+            Failure::LatePres => code::LATE_PRES,
+            Failure::InvalidFormat => code::INVALID_FORMAT,
+            Failure::State => code::WRONG_STATE,
+            Failure::TimeOut(Step::Start) => code::READY_TO_OPERATE,
+            Failure::TimeOut(_) => code::PRE_OPERATIONAL_2,
+        }
+    }
 }
 
 /// What an application may want to know.
@@ -92,13 +126,21 @@ pub enum Event {
     Exchanged,
     /// A cycle took longer than it may; the next began later.
     CycleExceeded,
+    /// The SoC that somebody else was to send did not leave when it was due, or nobody told.
+    NotLaunched,
     /// A node did not answer its poll in time.
     LostPres(NodeId),
+    /// A node answered its poll when the time for it had passed.
+    LatePres(NodeId),
+    /// A mandatory node was not identified in time (0x1F89/2); it is waited for.
+    Missing(NodeId),
+    /// A node told an error: a new entry of its status.
+    Reported(NodeId, ErrorEntry),
     /// Process data of a node were received and are in the objects.
     Received(NodeId),
     /// Process data could not be read: another version of the mapping, or too short.
     Unreadable(NodeId),
-    /// Another managing node is on the bus.
+    /// Another managing node is on the bus; told once in a second at most.
     OtherManagingNode(MacAddress),
 }
 
@@ -120,14 +162,16 @@ enum Phase {
     },
     /// For the next cycle.
     Soc,
+    /// For the SoC of the next cycle, which somebody else sends.
+    Launch,
 }
 
 /// A managing node.
 #[derive(Debug)]
 pub struct ManagingNode {
     mac: MacAddress,
-    od: Dictionary,
-    state: State,
+    pub(crate) od: Dictionary,
+    pub(crate) state: State,
     phase: Phase,
     /// When the phase ends.
     timer_ns: u64,
@@ -135,6 +179,10 @@ pub struct ManagingNode {
     soc_ns: u64,
     cycle_ns: u64,
     cycles: u64,
+    /// Cycles of a multiplexed cycle; 0 where there is none.
+    multiplexed_cycles: u64,
+    /// Which of them this one is, from 0 on.
+    multiplexed_cycle: u64,
     /// Since when the node is in its state, and in which cycle that was.
     since_ns: u64,
     since_cycle: u64,
@@ -143,12 +191,25 @@ pub struct ManagingNode {
     /// Asynchronous phases to pass before the nodes are reset.
     quiet_phases: u32,
     stations: Vec<Station>,
-    commands: VecDeque<(NodeId, NmtCommandId)>,
+    commands: VecDeque<Order>,
     turn: schedule::Turn,
+    launching: Launching,
+    /// Frames of other protocols.
+    pub(crate) others: Queue,
     out: Outbox,
     /// Memory for the payload of a poll.
     payload: Vec<u8>,
     events: VecDeque<Event>,
+    /// Requests of the application to nodes' objects that are done.
+    done: VecDeque<(NodeId, Done)>,
+    /// When another managing node was told last.
+    other_told_ns: Option<u64>,
+    /// Mandatory nodes that are missing were told.
+    missing_told: bool,
+    /// The cycle took too long too often: the network begins anew instead of the next.
+    cycle_failed: bool,
+    /// The application lets the node go to its next state.
+    allowed: bool,
 }
 
 impl ManagingNode {
@@ -166,12 +227,16 @@ impl ManagingNode {
             }
         }
         map(&od, &mut stations)?;
+        // Those of every cycle first: their time in it does not depend on whose slot it is.
+        stations.sort_by_key(|station| station.settings.slot != 0);
         Ok(ManagingNode {
             mac,
             state: State::Off,
             phase: Phase::Off,
             timer_ns: u64::MAX,
             soc_ns: 0,
+            multiplexed_cycles: od.number(profile::MULTIPLEXED_CYCLES),
+            multiplexed_cycle: 0,
             cycle_ns: od.number(profile::CYCLE_LENGTH_US) * 1000,
             cycles: 0,
             since_ns: 0,
@@ -181,9 +246,16 @@ impl ManagingNode {
             stations,
             commands: VecDeque::new(),
             turn: schedule::Turn::default(),
+            launching: Launching::default(),
+            others: Queue::default(),
             out: Outbox::default(),
             payload: Vec::new(),
             events: VecDeque::new(),
+            done: VecDeque::new(),
+            other_told_ns: None,
+            missing_told: false,
+            cycle_failed: false,
+            allowed: false,
             od,
         })
     }
@@ -219,9 +291,9 @@ impl ManagingNode {
         self.od.set(id, value)
     }
 
-    /// Sends a plain command to a node, or to all.
-    pub fn command(&mut self, node: NodeId, command: NmtCommandId) {
-        self.commands.push_back((node, command));
+    /// Lets the node go to its next state, where 0x1F80 has it wait for the application.
+    pub fn allow(&mut self) {
+        self.allowed = true;
     }
 
     /// The next frame to send, without FCS.
@@ -258,7 +330,11 @@ impl ManagingNode {
                 self.pres_lost(now_ns, station);
                 self.poll_from(now_ns, station + 1);
             }
+            Phase::Soc if core::mem::take(&mut self.cycle_failed) => {
+                self.nmt(now_ns, MnEvent::CycleExceeded);
+            }
             Phase::Soc => self.isochronous_cycle(now_ns),
+            Phase::Launch => self.launch_unknown(now_ns),
         }
     }
 
@@ -268,6 +344,7 @@ impl ManagingNode {
         let from = core::mem::replace(&mut self.state, to);
         self.events.push_back(Event::State { from, to, by });
         (self.since_ns, self.since_cycle) = (now_ns, self.cycles);
+        (self.allowed, self.missing_told) = (false, false);
         let written = self.od.set_number(profile::NMT_STATE, to.code().0.into());
         debug_assert!(written.is_ok(), "every dictionary of a managing node has its state");
         match to {
@@ -276,20 +353,22 @@ impl ManagingNode {
                 self.timer_ns = now_ns + self.microseconds(profile::WAIT_NOT_ACTIVE_US);
             }
             State::PreOperational1 => {
-                self.stations.iter_mut().for_each(|station| {
-                    station.forget();
-                    station.step = Step::Identify;
-                });
+                for place in 0..self.stations.len() {
+                    self.forget(place);
+                    self.stations[place].step = Step::Identify;
+                }
+                self.cycle_failed = false;
                 self.commands.clear();
+                self.cancel_launch();
                 // Who listens hears that a managing node is there before it is told anything.
                 self.quiet_phases = 10;
                 self.reduced_cycle(now_ns);
             }
             State::PreOperational2 => {
                 self.soc_ns = now_ns + self.cycle_ns;
-                (self.phase, self.timer_ns) = (Phase::Soc, self.soc_ns);
                 self.cycles = 0;
                 self.since_cycle = 0;
+                self.await_cycle();
             }
             _ => {}
         }

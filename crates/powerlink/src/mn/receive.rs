@@ -7,7 +7,8 @@ use onbeat_wire::powerlink::{
 };
 
 use super::dcf::{RESTORE, STORE};
-use super::station::Signalling;
+use super::order::Order;
+use super::station::{Signalling, Station};
 use super::{Event, Failure, ManagingNode, Phase, Step};
 use crate::dll::Counter;
 use crate::frame;
@@ -18,11 +19,16 @@ use crate::sdo::{Done, Request};
 /// with too many of them each would wait longer for its next frame than a connection lasts.
 const CONFIGURING: usize = 8;
 
+/// How long nobody is told again that there is another managing node: it sends thousands of frames.
+const OTHER_AGAIN_NS: u64 = 1_000_000_000;
+
 impl ManagingNode {
     /// A frame was received, from its destination address on and without FCS. What is not for
     /// this node, or not POWERLINK's, is left alone.
     pub fn handle_frame(&mut self, now_ns: u64, frame: &[u8]) {
-        let Some((mac, message)) = frame::parse(frame) else { return };
+        let Some((mac, message)) = frame::parse(frame) else {
+            return self.unreadable(now_ns, frame);
+        };
         if mac == self.mac || self.phase == Phase::Off {
             return;
         }
@@ -47,8 +53,24 @@ impl ManagingNode {
         }
     }
 
+    /// A frame that is no message: a node of the network that sends one is not understood
+    /// (E_DLL_INVALID_FORMAT).
+    fn unreadable(&mut self, now_ns: u64, frame: &[u8]) {
+        let Some(broken) = frame::broken(frame) else { return };
+        let is_it =
+            |station: &Station| station.node == broken.source && station.mac == Some(broken.mac);
+        let place = self.stations.iter().position(is_it);
+        if let Some(place) = place.filter(|place| self.stations[*place].step.is_polled()) {
+            self.fail(now_ns, place, Failure::InvalidFormat);
+        }
+    }
+
     fn other_managing_node(&mut self, now_ns: u64, mac: MacAddress) {
-        self.events.push_back(Event::OtherManagingNode(mac));
+        let told = self.other_told_ns.is_some_and(|told| now_ns < told + OTHER_AGAIN_NS);
+        if !told {
+            self.other_told_ns = Some(now_ns);
+            self.events.push_back(Event::OtherManagingNode(mac));
+        }
         if self.phase == Phase::Listen {
             self.timer_ns = now_ns + self.microseconds(profile::WAIT_NOT_ACTIVE_US);
         }
@@ -56,8 +78,7 @@ impl ManagingNode {
 
     fn pres(&mut self, now_ns: u64, place: usize, pres: &Pres<'_>) {
         if self.phase != (Phase::Poll { station: place }) {
-            // Too late: it was counted as lost.
-            return;
+            return self.late_pres(now_ns, place);
         }
         let station = &mut self.stations[place];
         let node = station.node;
@@ -65,6 +86,7 @@ impl ManagingNode {
         station.request = pres.request;
         station.status_due |= pres.exception_new != station.acknowledged;
         Counter::loss_of_pres(node).good(&mut self.od);
+        Counter::late_pres(node).good(&mut self.od);
         if pres.ready && !station.rpdo.is_empty() {
             self.events.push_back(if station.rpdo.reads(pres.pdo_version, pres.payload) {
                 station.rpdo.receive(pres.payload, &mut self.od);
@@ -77,12 +99,25 @@ impl ManagingNode {
         self.poll_from(now_ns, place + 1);
     }
 
+    /// A response came when its time had passed, and it was counted as lost.
+    fn late_pres(&mut self, now_ns: u64, place: usize) {
+        let station = &mut self.stations[place];
+        if !core::mem::take(&mut station.may_be_late) {
+            return;
+        }
+        let node = station.node;
+        self.events.push_back(Event::LatePres(node));
+        if Counter::late_pres(node).error(&mut self.od) {
+            self.fail(now_ns, place, Failure::LatePres);
+        }
+    }
+
     fn service(&mut self, now_ns: u64, place: usize, mac: MacAddress, service: &Service<'_>) {
         match service {
             Service::IdentResponse(ident) => self.ident(now_ns, place, mac, ident),
             Service::StatusResponse(status) => self.status(now_ns, place, status),
             Service::Sdo(sdo) => self.sdo(now_ns, place, sdo),
-            Service::NmtRequest(request) => self.nmt_request(request),
+            Service::NmtRequest(request) => self.nmt_request(place, request),
             Service::NmtCommand(_) | Service::Other { .. } => {}
         }
     }
@@ -97,7 +132,12 @@ impl ManagingNode {
             (other, _) => other,
         };
         if station.signalling == Signalling::Done {
+            let news = station.acknowledged != status.exception_new;
             station.acknowledged = status.exception_new;
+            if news {
+                let (node, entries) = (station.node, status.entries.iter());
+                self.events.extend(entries.map(|entry| Event::Reported(node, entry)));
+            }
         }
         self.told_state(now_ns, place, status.state);
     }
@@ -106,15 +146,20 @@ impl ManagingNode {
         let station = &mut self.stations[place];
         let done = station.sdo.receive(now_ns, sdo, &mut station.frames);
         if let Some(done) = done {
-            self.configured(now_ns, place, &done);
+            self.sdo_done(now_ns, place, done);
         }
     }
 
-    /// A controlled node asks for a command: it gets it, where it is one that a node may ask for.
-    fn nmt_request(&mut self, request: &NmtRequest<'_>) {
-        let state_command = request.command.extended().is_some();
-        if state_command && request.target.is_controlled() {
-            self.commands.push_back((request.target, request.command));
+    /// A controlled node asks for a command: it gets it, where it is one that a node may ask for,
+    /// and hears otherwise that it is not.
+    fn nmt_request(&mut self, place: usize, request: &NmtRequest<'_>) {
+        let (command, target) = (request.command, request.target);
+        let asked = self.stations.iter_mut().find(|station| station.node == target);
+        match (command, asked) {
+            (NmtCommandId::IDENT_REQUEST, Some(station)) => station.ident_due = true,
+            (NmtCommandId::STATUS_REQUEST, Some(station)) => station.status_due = true,
+            (command, Some(_)) if command.extended().is_some() => self.command(target, command),
+            _ => self.command(self.stations[place].node, NmtCommandId::INVALID_SERVICE),
         }
     }
 
@@ -165,14 +210,15 @@ impl ManagingNode {
             // Its defaults are effective after a reset; what is to be written comes then.
             Ok(_) if object == RESTORE => {
                 station.restored = true;
-                self.commands.push_back((station.node, NmtCommandId::RESET_NODE));
+                self.commands.push_back(Order::plain(station.node, NmtCommandId::RESET_NODE));
                 self.leave_alone(now_ns, place);
             }
             Err(abort) if !optional || abort == Abort::TIME_OUT => {
                 self.fail(now_ns, place, Failure::Configuration(object, abort));
             }
             _ if station.sdo.pending() == 0 => {
-                self.commands.push_back((station.node, NmtCommandId::RESET_CONFIGURATION));
+                let reset = NmtCommandId::RESET_CONFIGURATION;
+                self.commands.push_back(Order::plain(station.node, reset));
                 self.leave_alone(now_ns, place);
             }
             _ => {}

@@ -17,7 +17,7 @@ enum Kind {
     Status,
     /// A node that has something to send.
     Request,
-    /// An SDO frame of this node.
+    /// An SDO frame of this node, or one of another protocol.
     Own,
     /// A node that is asked who it is.
     Ident,
@@ -39,15 +39,15 @@ impl ManagingNode {
         if self.quiet_phases > 0 {
             self.quiet_phases -= 1;
             if self.quiet_phases == 0 {
-                self.commands.push_back((NodeId::BROADCAST, NmtCommandId::RESET_NODE));
+                self.command(NodeId::BROADCAST, NmtCommandId::RESET_NODE);
             }
             return (self.soa(RequestedService::NO_SERVICE, NodeId::NONE), None);
         }
-        if let Some((node, command)) = self.commands.pop_front() {
-            self.commanded(now_ns, node, command);
-            let command = Service::NmtCommand(NmtCommand { command, data: &[0; 40] });
+        if let Some(order) = self.commands.pop_front() {
+            self.commanded(now_ns, &order);
+            let command = NmtCommand { command: order.command, data: &order.data };
             let soa = self.soa(RequestedService::NMT_REQUEST_INVITE, NodeId::MN);
-            return (soa, Some(self.asnd(node, command)));
+            return (soa, Some(self.asnd(order.node, Service::NmtCommand(command))));
         }
         for n in 0..KINDS.len() {
             let turn = (self.turn.kind + n) % KINDS.len();
@@ -64,7 +64,7 @@ impl ManagingNode {
 
     fn schedule_kind(&mut self, turn: usize) -> Option<(Soa, Option<Vec<u8>>)> {
         let count = self.stations.len();
-        // One place more: a diagnostic device is asked who it is as well.
+        // One place more, for what is of no station.
         for n in 1..=count + 1 {
             let place = (self.turn.place[turn] + n) % (count + 1);
             if let Some(found) = self.schedule_place(KINDS[turn], place) {
@@ -77,8 +77,7 @@ impl ManagingNode {
 
     fn schedule_place(&mut self, kind: Kind, place: usize) -> Option<(Soa, Option<Vec<u8>>)> {
         let Some(station) = self.stations.get_mut(place) else {
-            let diagnostic = self.soa(RequestedService::IDENT_REQUEST, NodeId::DIAGNOSTIC);
-            return (kind == Kind::Ident).then_some((diagnostic, None));
+            return self.schedule_further(kind);
         };
         let node = station.node;
         match kind {
@@ -105,8 +104,25 @@ impl ManagingNode {
                 let soa = self.soa(RequestedService::STATUS_REQUEST, node);
                 due.then_some((Soa { exception_reset, exception_acknowledge, ..soa }, None))
             }
-            Kind::Ident => (station.step == Step::Identify)
-                .then(|| (self.soa(RequestedService::IDENT_REQUEST, node), None)),
+            Kind::Ident => {
+                let due = core::mem::take(&mut station.ident_due);
+                (due || station.step == Step::Identify)
+                    .then(|| (self.soa(RequestedService::IDENT_REQUEST, node), None))
+            }
+        }
+    }
+
+    /// A diagnostic device is asked who it is as well; and frames of other protocols are this node's.
+    fn schedule_further(&mut self, kind: Kind) -> Option<(Soa, Option<Vec<u8>>)> {
+        match kind {
+            Kind::Ident => {
+                Some((self.soa(RequestedService::IDENT_REQUEST, NodeId::DIAGNOSTIC), None))
+            }
+            Kind::Own => {
+                let frame = self.take_other()?;
+                Some((self.soa(RequestedService::UNSPECIFIED_INVITE, NodeId::MN), Some(frame)))
+            }
+            Kind::Request | Kind::Status => None,
         }
     }
 
@@ -122,8 +138,8 @@ impl ManagingNode {
         }
     }
 
-    /// How long a node is left alone that was told to change its state: it takes five cycles.
-    pub(super) fn settle_ns(&self) -> u64 {
-        5 * self.cycle_ns
+    /// How long a node is left alone that was told to change its state: it takes five of its cycles.
+    pub(super) fn settle_ns(&self, place: usize) -> u64 {
+        5 * self.cycle_ns * self.stations[place].settings.period
     }
 }

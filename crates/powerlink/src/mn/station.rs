@@ -20,9 +20,18 @@ pub(super) struct Settings {
     identity: [u32; 5],
     /// Date and time; 0 and 0 is any.
     configuration: (u32, u32),
+    /// Of the software, where it is looked at; 0 is any.
+    software: [u32; 2],
     pub(super) preq_limit: usize,
     pub(super) pres_timeout_ns: u64,
+    /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0 is each.
+    pub(super) slot: u64,
+    /// Cycles from one poll to the next.
+    pub(super) period: u64,
 }
+
+/// Where date and time of a node's software are expected.
+const SOFTWARE: [u16; 2] = [profile::EXPECTED_SOFTWARE_DATE, profile::EXPECTED_SOFTWARE_TIME];
 
 /// What of a node's identity is not as it must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,17 +48,37 @@ impl Settings {
     /// What is said of `node`, unless it is no controlled node of this network.
     pub(super) fn new(od: &Dictionary, node: NodeId) -> Option<Self> {
         use profile::assignment::{EXISTS, IS_CONTROLLED, MANDATORY, START, VALID};
+        use profile::startup::{CHECK_CONFIGURATION, CHECK_SOFTWARE};
+        let startup = od.number(profile::STARTUP) as u32;
         let number = |index| od.number(id(index, node.0)) as u32;
         let assignment = number(profile::NODE_ASSIGNMENT);
         let needed = EXISTS | IS_CONTROLLED | VALID;
+        // A slot behind the end of the multiplexed cycle would never come.
+        let cycles = od.number(profile::MULTIPLEXED_CYCLES);
+        let slot = u64::from(number(profile::MULTIPLEXED_ASSIGNMENT));
+        let slot = if slot > cycles { 0 } else { slot };
         (node.is_controlled() && assignment & needed == needed).then(|| Settings {
             start: assignment & START != 0,
             mandatory: assignment & MANDATORY != 0,
             identity: profile::EXPECTED_IDENTITY.map(number),
-            configuration: (number(profile::EXPECTED_DATE), number(profile::EXPECTED_TIME)),
+            configuration: match startup & CHECK_CONFIGURATION {
+                0 => (0, 0),
+                _ => (number(profile::EXPECTED_DATE), number(profile::EXPECTED_TIME)),
+            },
+            software: match startup & CHECK_SOFTWARE {
+                0 => [0; 2],
+                _ => SOFTWARE.map(number),
+            },
             preq_limit: number(profile::PREQ_LIMIT_OF) as usize,
             pres_timeout_ns: number(profile::PRES_TIMEOUT_NS).into(),
+            slot,
+            period: if slot == 0 { 1 } else { cycles },
         })
+    }
+
+    /// Whether the node is polled in a cycle of the multiplexed cycle, counted from 0.
+    pub(super) fn has_slot(&self, cycle: u64) -> bool {
+        self.slot == 0 || self.slot == cycle + 1
     }
 
     /// Whether a node is the one that is expected.
@@ -61,9 +90,10 @@ impl Settings {
             ident.revision_number,
             ident.serial_number,
         ];
-        for ((expected_at, expected), found) in
-            profile::EXPECTED_IDENTITY.into_iter().zip(self.identity).zip(found)
-        {
+        let identity = profile::EXPECTED_IDENTITY.into_iter().zip(self.identity).zip(found);
+        let software = [ident.software_date, ident.software_time];
+        let software = SOFTWARE.into_iter().zip(self.software).zip(software);
+        for ((expected_at, expected), found) in identity.chain(software) {
             if expected != 0 && expected != found {
                 return Err(Mismatch { expected_at, expected, found });
             }
@@ -155,6 +185,10 @@ pub(super) struct Station {
     /// It is to be asked for its status.
     pub(super) status_due: bool,
     pub(super) polled: bool,
+    /// Its last poll was not answered in time: its response may still come.
+    pub(super) may_be_late: bool,
+    /// It is to be asked who it is, beside what its step asks for.
+    pub(super) ident_due: bool,
     /// Good polls in a row.
     pub(super) good_polls: u32,
     /// Its parameters were put to their defaults.
@@ -183,6 +217,8 @@ impl Station {
             acknowledged: false,
             status_due: false,
             polled: false,
+            may_be_late: false,
+            ident_due: false,
             good_polls: 0,
             restored: false,
             downloaded: false,
@@ -197,6 +233,7 @@ impl Station {
     pub(super) fn forget(&mut self) {
         self.sdo.close(&mut self.frames);
         self.polled = false;
+        self.may_be_late = false;
         self.good_polls = 0;
         self.request = SendRequest::NONE;
         self.state = NmtState::NOT_ACTIVE;
@@ -206,8 +243,87 @@ impl Station {
 
     /// Whether the node says what it wants only when it is asked for its status.
     pub(super) fn needs_status(&self) -> bool {
-        let busy = self.step == Step::Configure && !self.polled;
+        let busy = self.sdo.pending() > 0 && !self.polled;
         let boots = !matches!(self.step, Step::Identify | Step::Reset);
         boots && (busy || self.status_due || self.signalling != Signalling::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::od::profile::{Identity, startup};
+    use onbeat_wire::powerlink::{EplVersion, HostName, Links};
+
+    fn ident() -> IdentResponse<'static> {
+        IdentResponse {
+            exception_new: false,
+            exception_clear: false,
+            links: Links::default(),
+            request: SendRequest::NONE,
+            state: NmtState::PRE_OPERATIONAL_1,
+            version: EplVersion::V2,
+            features: 0,
+            mtu: 300,
+            poll_in_size: 36,
+            poll_out_size: 36,
+            response_time_ns: 0,
+            device_type: 1,
+            vendor_id: 2,
+            product_code: 3,
+            revision_number: 4,
+            serial_number: 5,
+            vendor_extension_1: 0,
+            configuration_date: 6,
+            configuration_time: 7,
+            software_date: 8,
+            software_time: 9,
+            address: core::net::Ipv4Addr::UNSPECIFIED,
+            mask: core::net::Ipv4Addr::UNSPECIFIED,
+            gateway: core::net::Ipv4Addr::UNSPECIFIED,
+            host_name: HostName([0; 32]),
+            vendor_extension_2: &[0; 48],
+        }
+    }
+
+    /// Settings of a node of which an object of the managing node expects a value.
+    fn expecting(index: u16, value: u64, startup: u32) -> Settings {
+        let identity = Identity {
+            device_type: 0,
+            vendor_id: 0,
+            product_code: 0,
+            revision_number: 0,
+            serial_number: 0,
+            features: 0,
+            device_name: Vec::new(),
+            host_name: Vec::new(),
+        };
+        let mut od = profile::managing_node(&identity, 1000, &[NodeId(1)]).unwrap();
+        od.set_number(profile::STARTUP, startup.into()).unwrap();
+        od.set_number(id(index, 1), value).unwrap();
+        Settings::new(&od, NodeId(1)).unwrap()
+    }
+
+    #[test]
+    fn every_part_of_an_identity_is_looked_at() {
+        let all = startup::CHECK_SOFTWARE | startup::CHECK_CONFIGURATION;
+        let parts =
+            profile::EXPECTED_IDENTITY.into_iter().zip(1..).chain(SOFTWARE.into_iter().zip(8..));
+        for (index, found) in parts {
+            assert_eq!(expecting(index, 0, all).check(&ident()), Ok(()), "{index:x}: any");
+            assert_eq!(expecting(index, found.into(), all).check(&ident()), Ok(()), "{index:x}");
+            let mismatch = Mismatch { expected_at: index, expected: 77, found };
+            assert_eq!(expecting(index, 77, all).check(&ident()), Err(mismatch), "{index:x}");
+        }
+        let unchecked = expecting(SOFTWARE[0], 77, startup::CHECK_CONFIGURATION);
+        assert_eq!(unchecked.check(&ident()), Ok(()), "0x1F80 does not ask for it");
+    }
+
+    #[test]
+    fn a_configuration_is_looked_at_where_it_is_asked_for() {
+        let check = startup::CHECK_CONFIGURATION;
+        assert!(!expecting(profile::EXPECTED_DATE, 6, check).is_configured(&ident()), "the time");
+        assert!(expecting(profile::EXPECTED_DATE, 6, 0).is_configured(&ident()));
+        assert!(expecting(profile::EXPECTED_DATE, 0, check).is_configured(&ident()), "any");
     }
 }

@@ -1,5 +1,6 @@
 //! Nodes of a network.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use onbeat_wire::MacAddress;
@@ -7,9 +8,10 @@ use onbeat_wire::powerlink::{MAX_PAYLOAD, NodeId};
 
 use super::{MAX_SIGNALS, Network, NetworkError, Signal, Station, managing_input, managing_output};
 use crate::cn::{self, ControlledNode};
+use crate::ethernet::{self, address};
 use crate::mn::{self, ManagingNode, concise_dcf};
-use crate::od::profile::{self, Identity, assignment};
-use crate::od::{Access, Dictionary, Mappable, Object, ObjectId, id};
+use crate::od::profile::{self, Identity, assignment, startup};
+use crate::od::{Abort, Access, Dictionary, Mappable, Object, ObjectId, id};
 use crate::pdo::Mapped;
 
 /// Objects and their values.
@@ -45,6 +47,14 @@ impl Network {
         set(&mut od, NodeId::MN, profile::ASYNC_SLOT_NS, self.async_slot_ns.into())?;
         let wait_us = self.pre_operational_1_us.into();
         set(&mut od, NodeId::MN, profile::WAIT_PRE_OPERATIONAL_1_US, wait_us)?;
+        let cycles = self.multiplexed_cycles.into();
+        set(&mut od, NodeId::MN, profile::MULTIPLEXED_CYCLES, cycles)?;
+        set(&mut od, NodeId::MN, profile::PRESCALER, self.prescaler.into())?;
+        let startup = od.number(profile::STARTUP);
+        let all = if self.start_all { startup::START_ALL } else { 0 };
+        set(&mut od, NodeId::MN, profile::STARTUP, startup | u64::from(all))?;
+        let exceeded = id(profile::CYCLE_EXCEEDED, 3);
+        set(&mut od, NodeId::MN, exceeded, self.threshold.into())?;
         for (channel, station) in (0..).zip(&self.nodes) {
             self.describe(&mut od, channel, station)?;
         }
@@ -64,6 +74,9 @@ impl Network {
         station: &Station,
     ) -> Result<(), NetworkError> {
         let node = station.node;
+        if station.multiplexed > self.multiplexed_cycles {
+            return Err(NetworkError::Slot(node, station.multiplexed, self.multiplexed_cycles));
+        }
         // The configuration is tried on a node like it: what that refuses the real one would.
         let (entries, [date, time]) = self.configuration(station)?;
         let mut model = station.dictionary()?;
@@ -94,6 +107,8 @@ impl Network {
             (number(profile::PRES_TIMEOUT_NS), station.pres_timeout_ns.into()),
             (number(profile::PREQ_LIMIT_OF), limit(&station.outputs) as u64),
             (number(0x1c09), self.threshold.into()),
+            (number(profile::LATE_PRES[2]), self.threshold.into()),
+            (number(profile::MULTIPLEXED_ASSIGNMENT), station.multiplexed.into()),
         ];
         let identities = profile::EXPECTED_IDENTITY.map(number).into_iter();
         let identities = identities.zip(expected.map(u64::from));
@@ -131,7 +146,13 @@ impl Network {
             number(id(profile::LOSS_OF_PREQ, 3), 4, self.threshold.into()),
             number(profile::PREQ_LIMIT, 2, limit(&station.outputs) as u64),
             number(profile::PRES_LIMIT, 2, limit(&station.inputs) as u64),
+            number(profile::PRESCALER, 2, self.prescaler.into()),
         ]);
+        if self.multiplexed_cycles != 0 {
+            let slot = id(profile::MULTIPLEXED_ASSIGNMENT, station.node.0);
+            entries.push(number(profile::MULTIPLEXED_CYCLES, 1, self.multiplexed_cycles.into()));
+            entries.push(number(slot, 1, station.multiplexed.into()));
+        }
         for (mapping, signals) in
             [(profile::RPDO_MAPPING, &station.outputs), (profile::TPDO_MAPPING, &station.inputs)]
         {
@@ -160,15 +181,83 @@ impl Station {
         let node = self.node;
         let failed = |error| NetworkError::Object(node, error);
         let mut objects = profile::controlled_node(&self.identity, 1).map_err(failed)?;
+        if let Some(described) = &self.described {
+            describe(&mut objects, node, described)?;
+        }
+        for (object, address) in
+            [(profile::ADDRESS, address(node)), (profile::GATEWAY, ethernet::GATEWAY)]
+        {
+            // A device that describes them otherwise keeps what it has.
+            let _ = objects.set_default(object, &u32::from(address).to_le_bytes());
+        }
+        let mut taken = BTreeSet::new();
         for (signals, mappable) in
             [(&self.inputs, Mappable::Transmit), (&self.outputs, Mappable::Receive)]
         {
             for signal in signals {
-                add(&mut objects, node, signal.object, signal, mappable)?;
+                let described = self.described.as_ref().map(|od| od.object(signal.object));
+                match described {
+                    Some(Ok(object)) if taken.insert(signal.object) => {
+                        let fits = fits(object, signal, mappable);
+                        fits.map_err(|abort| NetworkError::Signal(node, signal.object, abort))?;
+                    }
+                    _ => add(&mut objects, node, signal.object, signal, mappable)?,
+                }
             }
         }
         Ok(objects)
     }
+}
+
+/// Objects that say who a node is and what the stack can do, or that the node itself writes: a
+/// description does not change them.
+fn is_own(object: ObjectId) -> bool {
+    const OWN: [ObjectId; 8] = [
+        profile::RESET_COMMAND,
+        profile::DEVICE_TYPE,
+        profile::ERROR_REGISTER,
+        profile::FEATURES,
+        profile::EPL_VERSION,
+        profile::NMT_STATE,
+        profile::NODE_ID,
+        profile::HOST_NAME,
+    ];
+    OWN.contains(&object)
+        || matches!(object.index, 0x1003 | 0x1008 | 0x1018 | 0x1030 | 0x1c0b..=0x1c0d | 0x1e40)
+}
+
+/// Whether the value of an object follows from the description of a network, so that nothing else may
+/// say it: mappings, the cycle and its counters, date and time of the configuration.
+pub fn follows_from_network(object: ObjectId) -> bool {
+    let by_index = matches!(
+        object.index,
+        0x1006 | 0x1020 | 0x1400..=0x18ff | 0x1a00..=0x1aff | 0x1c0b..=0x1c0d | 0x1c14 | 0x1f9b
+    );
+    let timing =
+        [profile::PREQ_LIMIT, profile::PRES_LIMIT, profile::MULTIPLEXED_CYCLES, profile::PRESCALER];
+    by_index || timing.contains(&object) || is_own(object)
+}
+
+/// Takes a description's objects.
+fn describe(od: &mut Dictionary, node: NodeId, described: &Dictionary) -> Result<(), NetworkError> {
+    for (object, described) in described.objects().filter(|(object, _)| !is_own(*object)) {
+        if od.object(object).is_ok() {
+            od.describe(object, described.clone())
+                .map_err(|abort| NetworkError::Described(node, object, abort))?;
+        } else {
+            let added = od.add(object, described.clone());
+            added.map_err(|error| NetworkError::Object(node, error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether an object can be a signal.
+fn fits(object: &Object, signal: &Signal, mappable: Mappable) -> Result<(), Abort> {
+    if !object.mappable.allows(mappable) {
+        return Err(Abort::NOT_MAPPABLE);
+    }
+    if object.data_type == signal.data_type { Ok(()) } else { Err(Abort::INCOMPATIBLE) }
 }
 
 fn add(

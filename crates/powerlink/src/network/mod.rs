@@ -13,8 +13,9 @@ use alloc::vec::Vec;
 use onbeat_wire::powerlink::NodeId;
 
 use crate::od::profile::Identity;
-use crate::od::{DataType, ObjectId, id};
+use crate::od::{DataType, Dictionary, ObjectId, id};
 
+pub use build::follows_from_network;
 pub use error::NetworkError;
 
 /// Signals of a node, each way: as many as a mapping has entries for.
@@ -26,7 +27,7 @@ const OUTPUTS: u16 = 0xa040;
 const INPUTS: u16 = 0xa4c0;
 
 /// A network.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     /// Length of a cycle, in microseconds.
     pub cycle_us: u32,
@@ -39,12 +40,19 @@ pub struct Network {
     pub soc_tolerance_ns: u32,
     /// Of all error counters: they go up by 8 with each loss and down by 1 with each good cycle.
     pub threshold: u32,
+    /// Cycles of a multiplexed cycle, in each of which nodes may have a slot; 0 where every node is
+    /// polled in every cycle.
+    pub multiplexed_cycles: u8,
+    /// PS of SoC changes every so many cycles (0x1F98/9), 0 to 1000; with 0 it does not.
+    pub prescaler: u16,
+    /// The nodes are started at once; else each once it is ready (0x1F80, bit 1).
+    pub start_all: bool,
     /// The controlled nodes.
     pub nodes: Vec<Station>,
 }
 
 /// A controlled node of a network.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Station {
     /// Its id, `1..=239`, once in a network.
     pub node: NodeId,
@@ -54,10 +62,16 @@ pub struct Station {
     pub identity: Identity,
     /// How long the managing node waits for its response to a poll, in nanoseconds.
     pub pres_timeout_ns: u32,
+    /// The cycle of a multiplexed cycle in which it is polled, from 1 on; 0 is every cycle.
+    pub multiplexed: u8,
     /// What it sends.
     pub inputs: Vec<Signal>,
     /// What it receives.
     pub outputs: Vec<Signal>,
+    /// Its objects, where a device's description says: besides those of the communication profile,
+    /// and limits, access and defaults of these. A signal may be one of them, and otherwise is added
+    /// to them.
+    pub described: Option<Dictionary>,
     /// Objects that are written to it when it is configured, beside those that follow from the above.
     pub parameters: Vec<(ObjectId, Vec<u8>)>,
 }

@@ -4,7 +4,7 @@ use onbeat_wire::MacAddress;
 
 use super::*;
 use crate::mn::dcf_entries;
-use crate::od::{Abort, profile};
+use crate::od::{Abort, Access, Mappable, Object, profile};
 
 const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 
@@ -28,10 +28,12 @@ pub(super) fn network() -> Network {
         mandatory: true,
         identity,
         pres_timeout_ns: 30_000,
+        multiplexed: 0,
         inputs: Vec::from([
             signal("ready", id(0x6000, 1), DataType::Boolean),
             signal("position", id(0x6001, 0), DataType::Integer(4)),
         ]),
+        described: None,
         outputs: Vec::from([signal("speed", id(0x6200, 1), DataType::Unsigned(2))]),
         parameters: Vec::new(),
     };
@@ -41,6 +43,9 @@ pub(super) fn network() -> Network {
         pre_operational_1_us: 500_000,
         soc_tolerance_ns: 500_000,
         threshold: 15,
+        multiplexed_cycles: 0,
+        prescaler: 2,
+        start_all: false,
         nodes: Vec::from([station]),
     }
 }
@@ -52,6 +57,8 @@ fn both_ends_follow_from_one_description() {
     let od = managing.objects();
     assert_eq!(od.number(id(profile::NODE_ASSIGNMENT, 5)), 0x8000_000f);
     assert_eq!(od.number(id(profile::PRES_TIMEOUT_NS, 5)), 30_000);
+    assert_eq!((od.number(profile::PRESCALER), od.number(profile::STARTUP)), (2, 0x800));
+    assert_eq!(od.number(id(profile::CYCLE_EXCEEDED, 3)), 15);
     assert_eq!(od.number(id(0x1f85, 5)), 7, "the vendor is looked at");
     // The boolean takes an octet by itself.
     let entry = od.number(id(profile::RPDO_MAPPING, 2));
@@ -79,6 +86,73 @@ fn another_configuration_has_another_stamp() {
     };
     assert_eq!(stamp(&one), stamp(&network()));
     assert_ne!(stamp(&one), stamp(&other));
+}
+
+#[test]
+fn a_multiplexed_node_is_told_its_slot() {
+    let mut network = network();
+    network.multiplexed_cycles = 4;
+    network.nodes[0].multiplexed = 3;
+    let managing = network.managing(MAC).unwrap();
+    let od = managing.objects();
+    let slot = id(profile::MULTIPLEXED_ASSIGNMENT, 5);
+    assert_eq!((od.number(profile::MULTIPLEXED_CYCLES), od.number(slot)), (4, 3));
+    let mut controlled = network.controlled(NodeId(5), MAC).unwrap();
+    for (object, value) in dcf_entries(od.get(id(profile::CONCISE_DCF, 5)).unwrap()) {
+        controlled.set_object(object, value).unwrap();
+    }
+    let told = controlled.objects();
+    assert_eq!((told.number(profile::MULTIPLEXED_CYCLES), told.number(slot)), (4, 3));
+    network.nodes[0].multiplexed = 5;
+    assert_eq!(network.managing(MAC).unwrap_err(), NetworkError::Slot(NodeId(5), 5, 4));
+}
+
+/// A drive with a filter of its own, and its position in one octet less than usual.
+fn described() -> Dictionary {
+    let mut od = Dictionary::new();
+    let object = |len, mappable| Object::unsigned(len, Access::ReadWrite, 0).mapped(mappable);
+    od.add(id(0x2000, 0), object(2, Mappable::No).within(0..=100)).unwrap();
+    od.add(id(0x6001, 0), object(4, Mappable::Transmit)).unwrap();
+    od.add(id(0x6200, 1), object(2, Mappable::Both)).unwrap();
+    // What this stack writes or knows better is left as it is.
+    od.add(id(0x1f8c, 0), Object::unsigned(1, Access::ReadOnly, 0).within(0..=0)).unwrap();
+    od.add(profile::SDO_TIMEOUT_MS, Object::unsigned(4, Access::ReadWrite, 5_000)).unwrap();
+    od
+}
+
+#[test]
+fn a_description_has_the_objects_of_a_node() {
+    let mut network = network();
+    network.nodes[0].described = Some(described());
+    network.nodes[0].inputs[1].data_type = DataType::Unsigned(4);
+    network.nodes[0].parameters = Vec::from([(id(0x2000, 0), Vec::from([100, 0]))]);
+    network.managing(MAC).unwrap();
+    let mut node = network.controlled(NodeId(5), MAC).unwrap();
+    assert_eq!(node.objects().number(profile::SDO_TIMEOUT_MS), 5_000);
+    node.start(0);
+    assert_eq!(node.objects().number(profile::NMT_STATE), 0x1c);
+    assert_eq!(node.set_object(id(0x2000, 0), &[101, 0]), Err(Abort::TOO_GREAT));
+
+    let refused = |change: &dyn Fn(&mut Station)| {
+        let mut network = network.clone();
+        change(&mut network.nodes[0]);
+        network.managing(MAC).unwrap_err()
+    };
+    let five = NodeId(5);
+    let error = refused(&|node| node.parameters[0].1 = Vec::from([101, 0]));
+    assert_eq!(error, NetworkError::Value(five, id(0x2000, 0), Abort::TOO_GREAT));
+    let error = refused(&|node| node.inputs[1].data_type = DataType::Unsigned(2));
+    assert_eq!(error, NetworkError::Signal(five, id(0x6001, 0), Abort::INCOMPATIBLE));
+    let error = refused(&|node| node.inputs[1].object = id(0x2000, 0));
+    assert_eq!(error, NetworkError::Signal(five, id(0x2000, 0), Abort::NOT_MAPPABLE));
+    let error = refused(&|node| node.inputs[0] = node.inputs[1].clone());
+    assert_eq!(error.to_string(), "node 5: object 6001/00 is there already");
+    let error = refused(&|node| {
+        let mut od = described();
+        od.add(profile::CYCLE_LENGTH_US, Object::unsigned(2, Access::ReadWrite, 0)).unwrap();
+        node.described = Some(od);
+    });
+    assert_eq!(error, NetworkError::Described(five, profile::CYCLE_LENGTH_US, Abort::TYPE));
 }
 
 #[test]

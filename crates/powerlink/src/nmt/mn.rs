@@ -17,6 +17,8 @@ pub enum MnEvent {
     Communicating,
     /// A mandatory node was lost.
     Lost,
+    /// The cycle took too long too often (0x1C02).
+    CycleExceeded,
 }
 
 /// The state that an event leads to, where it changes the state.
@@ -29,7 +31,10 @@ pub const fn next(state: State, event: MnEvent) -> Option<State> {
         (PreOperational2, MnEvent::Ready) => ReadyToOperate, // NMT_MT4
         (ReadyToOperate, MnEvent::Communicating) => Operational, // NMT_MT5
         // NMT_MT6
-        (PreOperational2 | ReadyToOperate | Operational, MnEvent::Lost) => PreOperational1,
+        (
+            PreOperational2 | ReadyToOperate | Operational,
+            MnEvent::Lost | MnEvent::CycleExceeded,
+        ) => PreOperational1,
         _ => return None,
     })
 }

@@ -4,6 +4,7 @@
 //! one means: how long the cycle was, how soon a node answered, that it did not, in which state it is.
 
 mod seen;
+mod slots;
 
 use alloc::collections::BTreeMap;
 
@@ -12,6 +13,8 @@ use onbeat_wire::powerlink::{
     Body, IdentResponse, Message, NmtCommandId, NmtState, NodeId, RequestedService, Service, Soc,
 };
 use onbeat_wire::{EtherType, MacAddress};
+
+use slots::Slots;
 
 pub use seen::{Frames, Identity, Node, Observation, Request, Requests};
 
@@ -31,6 +34,7 @@ pub struct Observer {
     asked: Option<Asked>,
     /// The last SoC, and when it was.
     soc: Option<(Soc, u64)>,
+    slots: Slots,
 }
 
 impl Observer {
@@ -47,6 +51,11 @@ impl Observer {
     /// Frames by kind.
     pub fn frames(&self) -> &Frames {
         &self.frames
+    }
+
+    /// Cycles of a multiplexed cycle, where there is one.
+    pub fn multiplexed_cycles(&self) -> Option<u64> {
+        self.slots.length()
     }
 
     /// A frame was on the bus, from its destination address on; `tell` gets what it means. Times are
@@ -71,7 +80,9 @@ impl Observer {
                 self.ask(None, &mut tell);
                 self.cycle(soc, time_ns, &mut tell);
             }
-            Body::Preq(_) => {
+            Body::Preq(preq) => {
+                let slot = if preq.multiplexed_slot { self.slots.place() } else { None };
+                self.node(message.destination).slot = slot;
                 let (node, request) = (message.destination, Request::Poll);
                 self.ask(Some(Asked { node, request, at_ns: time_ns }), &mut tell);
             }
@@ -203,6 +214,7 @@ impl Observer {
     }
 
     fn cycle(&mut self, soc: Soc, time_ns: u64, tell: &mut impl FnMut(Observation)) {
+        self.slots.soc(&soc);
         let Some((last, last_ns)) = self.soc.replace((soc, time_ns)) else { return };
         // A managing node that begins anew begins at 0: what was between is no cycle.
         let step_us = soc.relative_time_us.checked_sub(last.relative_time_us);

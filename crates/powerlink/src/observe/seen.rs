@@ -157,6 +157,9 @@ pub struct Node {
     pub state: Option<NmtState>,
     /// Who it is.
     pub identity: Option<Identity>,
+    /// The cycle of a multiplexed cycle in which it was polled last, from 1 on; nothing of a node that
+    /// is polled in every cycle.
+    pub slot: Option<u64>,
     /// By [`Request`], in the order of [`Request::ALL`].
     pub requests: [Requests; Request::ALL.len()],
     /// Frames it was not asked for, or too late.

@@ -64,6 +64,31 @@ fn soa(service: RequestedService, target: NodeId) -> Vec<u8> {
     from(MN_MAC, NodeId::MN, NodeId::BROADCAST, Body::Soa(soa))
 }
 
+fn multiplexed(mut frame: Vec<u8>, completed: bool) -> Vec<u8> {
+    frame[14 + 4] |= match frame[14] {
+        1 => u8::from(completed) << 7,
+        _ => 1 << 5,
+    };
+    frame
+}
+
+#[test]
+fn multiplexed_nodes_are_told_with_their_slot() {
+    let mut observer = Observer::new();
+    // From the middle of a multiplexed cycle of three on; node 1 has the second slot.
+    for cycle in 4..20 {
+        let frames =
+            [(0, multiplexed(soc(cycle * 1_000), cycle / 3 % 2 == 1)), (1, preq(NodeId(2)))];
+        seen(&mut observer, &frames);
+        if cycle % 3 == 1 {
+            seen(&mut observer, &[(2, multiplexed(preq(CN), false))]);
+        }
+    }
+    assert_eq!(observer.multiplexed_cycles(), Some(3));
+    assert_eq!(observer.nodes()[&CN].slot, Some(2));
+    assert_eq!(observer.nodes()[&NodeId(2)].slot, None);
+}
+
 fn seen(observer: &mut Observer, frames: &[(u64, Vec<u8>)]) -> Vec<Observation> {
     let mut seen = Vec::new();
     for (time_ns, frame) in frames {

@@ -39,6 +39,7 @@ aborts! {
     TOO_LONG = 0x0607_0012 "value is too long for the object";
     TOO_SHORT = 0x0607_0013 "value is too short for the object";
     NO_SUB_INDEX = 0x0609_0011 "sub-index does not exist";
+    VALUE = 0x0609_0030 "value is none of those allowed";
     TOO_GREAT = 0x0609_0031 "value is too great";
     TOO_SMALL = 0x0609_0032 "value is too small";
     GENERAL = 0x0800_0000 "access failed";

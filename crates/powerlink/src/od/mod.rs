@@ -13,7 +13,7 @@ use core::fmt;
 use core::ops::{Range, RangeInclusive};
 
 pub use abort::Abort;
-pub use object::{Access, DataType, Mappable, Object, ObjectId, id};
+pub use object::{Access, DataType, Limits, Mappable, Object, ObjectId, id};
 
 /// Why an object cannot be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,21 +35,21 @@ impl fmt::Display for AddError {
 
 impl core::error::Error for AddError {}
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 enum Place {
     /// In [`Dictionary::fixed`].
     Fixed(Range<usize>),
     Variable(Vec<u8>),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 struct Entry {
     object: Object,
     place: Place,
 }
 
 /// All objects of a node.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Dictionary {
     entries: BTreeMap<ObjectId, Entry>,
     fixed: Vec<u8>,
@@ -80,6 +80,29 @@ impl Dictionary {
         };
         self.entries.insert(id, Entry { object, place });
         Ok(())
+    }
+
+    /// Describes an object that is there in another way, of the same length, and gives it its
+    /// default.
+    ///
+    /// # Errors
+    /// There is none, it has another length, or the default does not fit type and limits.
+    pub fn describe(&mut self, id: ObjectId, object: Object) -> Result<(), Abort> {
+        check(&object, &object.default)?;
+        let there = self.object(id)?;
+        if there.data_type.fixed_len() != object.data_type.fixed_len() {
+            return Err(Abort::TYPE);
+        }
+        let default = object.default.clone();
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.object = object;
+        }
+        self.set(id, &default)
+    }
+
+    /// Every object, in order.
+    pub fn objects(&self) -> impl Iterator<Item = (ObjectId, &Object)> {
+        self.entries.iter().map(|(id, entry)| (*id, &entry.object))
     }
 
     /// What an object is.
@@ -241,14 +264,7 @@ fn check(object: &Object, value: &[u8]) -> Result<(), Abort> {
         None if value.len() > object.data_type.max_len() => return Err(Abort::TOO_LONG),
         _ => {}
     }
-    let Some(range) = &object.range else { return Ok(()) };
-    let mut octets = [0; 8];
-    octets.get_mut(..value.len()).ok_or(Abort::TYPE)?.copy_from_slice(value);
-    match u64::from_le_bytes(octets) {
-        number if number < *range.start() => Err(Abort::TOO_SMALL),
-        number if number > *range.end() => Err(Abort::TOO_GREAT),
-        _ => Ok(()),
-    }
+    object.limits.as_ref().map_or(Ok(()), |limits| limits.check(object.data_type, value))
 }
 
 #[cfg(test)]
@@ -320,6 +336,48 @@ mod tests {
         let od = dictionary();
         assert!(od.subs(0x6040).eq([1]));
         assert_eq!(od.subs(0x1234).count(), 0);
+    }
+
+    #[test]
+    fn limits_are_those_of_the_type() {
+        use Limits::{Real, Signed};
+        let real = |value: f32| value.to_le_bytes().to_vec();
+        let cases = [
+            (DataType::Integer(2), Signed(-5..=5), vec![0xfb, 0xff], Ok(())),
+            (DataType::Integer(2), Signed(-5..=5), vec![0xfa, 0xff], Err(Abort::TOO_SMALL)),
+            (DataType::Integer(3), Signed(-5..=5), vec![6, 0, 0], Err(Abort::TOO_GREAT)),
+            (DataType::Integer(8), Signed(-5..=5), vec![0xff; 8], Ok(())),
+            (DataType::Real(4), Real(-0.5..=0.5), real(0.5), Ok(())),
+            (DataType::Real(4), Real(-0.5..=0.5), real(-0.75), Err(Abort::TOO_SMALL)),
+            (DataType::Real(4), Real(-0.5..=0.5), real(f32::NAN), Err(Abort::TOO_GREAT)),
+            (
+                DataType::Real(8),
+                Real(0.0..=1.0),
+                2.0_f64.to_le_bytes().to_vec(),
+                Err(Abort::TOO_GREAT),
+            ),
+        ];
+        for (data_type, limits, value, expected) in cases {
+            let default = vec![0; value.len()];
+            let object = Object::new(data_type, Access::ReadWrite, default);
+            let mut od = Dictionary::new();
+            od.add(SPEED, Object { limits: Some(limits), ..object }).unwrap();
+            assert_eq!(od.write(SPEED, &value), expected, "{data_type:?} {value:?}");
+        }
+    }
+
+    #[test]
+    fn an_object_is_described_anew() {
+        let mut od = dictionary();
+        od.set_number(SPEED, 200).unwrap();
+        let slow = Object::unsigned(2, Access::ReadOnly, 5).within(0..=9);
+        assert_eq!(od.describe(SPEED, slow.clone()), Ok(()));
+        assert_eq!((od.number(SPEED), od.write(SPEED, &[1, 0])), (5, Err(Abort::READ_ONLY)));
+        let long = Object::unsigned(4, Access::ReadOnly, 5);
+        assert_eq!(od.describe(SPEED, long), Err(Abort::TYPE));
+        assert_eq!(od.describe(SPEED, slow.clone().within(6..=9)), Err(Abort::TOO_SMALL));
+        assert_eq!(od.describe(id(0x7000, 0), slow), Err(Abort::NO_OBJECT));
+        assert_eq!(od.objects().count(), 3);
     }
 
     proptest! {

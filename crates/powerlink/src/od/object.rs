@@ -4,6 +4,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::RangeInclusive;
 
+use super::Abort;
+
 /// The place of an object: index and sub-index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
@@ -29,9 +31,9 @@ impl fmt::Display for ObjectId {
 pub enum DataType {
     /// One octet, of which bit 0 counts.
     Boolean,
-    /// A signed number of this many octets: 1, 2, 4 or 8.
+    /// A signed number of this many octets, 1 to 8.
     Integer(u8),
-    /// An unsigned number of this many octets: 1, 2, 4 or 8.
+    /// An unsigned number of this many octets, 1 to 8.
     Unsigned(u8),
     /// A floating-point number of this many octets: 4 or 8.
     Real(u8),
@@ -114,10 +116,73 @@ pub enum Mappable {
     Transmit,
     /// Those this node receives: a value for its process.
     Receive,
+    /// Those it sends and those it receives.
+    Both,
+}
+
+impl Mappable {
+    /// Whether an object that is mappable like this may be where one like `wanted` must be.
+    pub fn allows(self, wanted: Mappable) -> bool {
+        self == wanted || self == Mappable::Both || wanted == Mappable::No
+    }
+}
+
+/// The least and the greatest value of an object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Limits {
+    /// Of booleans and unsigned numbers.
+    Unsigned(RangeInclusive<u64>),
+    /// Of signed numbers.
+    Signed(RangeInclusive<i64>),
+    /// Of floating-point numbers.
+    Real(RangeInclusive<f64>),
+}
+
+impl Limits {
+    /// Whether a value of a type, which has the octets of that type, is within the limits.
+    pub(super) fn check(&self, data_type: DataType, value: &[u8]) -> Result<(), Abort> {
+        let mut octets = [0; 8];
+        octets.get_mut(..value.len()).ok_or(Abort::TYPE)?.copy_from_slice(value);
+        let unsigned = u64::from_le_bytes(octets);
+        match self {
+            Limits::Unsigned(range) => within(range, unsigned),
+            Limits::Signed(range) => within(range, sign_extended(unsigned, value.len())),
+            Limits::Real(range) => {
+                let [a, b, c, d, ..] = octets;
+                within(
+                    range,
+                    match data_type {
+                        DataType::Real(4) => f32::from_le_bytes([a, b, c, d]).into(),
+                        _ => f64::from_le_bytes(octets),
+                    },
+                )
+            }
+        }
+    }
+}
+
+/// What is neither too small nor too great; no number is too great.
+fn within<T: PartialOrd>(range: &RangeInclusive<T>, number: T) -> Result<(), Abort> {
+    if range.contains(&number) {
+        Ok(())
+    } else if number < *range.start() {
+        Err(Abort::TOO_SMALL)
+    } else {
+        Err(Abort::TOO_GREAT)
+    }
+}
+
+/// A number of this many octets in two's complement.
+const fn sign_extended(number: u64, octets: usize) -> i64 {
+    let unused = match octets {
+        1..=7 => 64 - 8 * octets as u32,
+        _ => 0,
+    };
+    (number << unused) as i64 >> unused
 }
 
 /// An object as it is described, with its default.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Object {
     /// Type.
     pub data_type: DataType,
@@ -125,8 +190,8 @@ pub struct Object {
     pub access: Access,
     /// Which PDOs it may be in.
     pub mappable: Mappable,
-    /// Values allowed, of unsigned types.
-    pub range: Option<RangeInclusive<u64>>,
+    /// Values allowed.
+    pub limits: Option<Limits>,
     /// Value at start.
     pub default: Vec<u8>,
 }
@@ -140,12 +205,12 @@ impl Object {
 
     /// An object of any type.
     pub const fn new(data_type: DataType, access: Access, default: Vec<u8>) -> Self {
-        Object { data_type, access, mappable: Mappable::No, range: None, default }
+        Object { data_type, access, mappable: Mappable::No, limits: None, default }
     }
 
     /// The same, in a range.
     pub fn within(mut self, range: RangeInclusive<u64>) -> Self {
-        self.range = Some(range);
+        self.limits = Some(Limits::Unsigned(range));
         self
     }
 

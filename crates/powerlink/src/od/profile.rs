@@ -10,6 +10,10 @@ use Access::{Constant, ReadOnly, ReadWrite};
 pub const DEVICE_TYPE: ObjectId = id(0x1000, 0);
 /// 0x1001: error register.
 pub const ERROR_REGISTER: ObjectId = id(0x1001, 0);
+/// 0x1003: the errors that there were, the newest first.
+pub const ERROR_HISTORY: u16 = 0x1003;
+/// Entries of the history.
+pub const HISTORY_ENTRIES: u8 = 8;
 /// 0x1006: length of a cycle, in microseconds.
 pub const CYCLE_LENGTH_US: ObjectId = id(0x1006, 0);
 /// 0x1018/1: vendor.
@@ -24,6 +28,8 @@ pub const SERIAL_NUMBER: ObjectId = id(0x1018, 4);
 pub const CONFIGURATION_DATE: ObjectId = id(0x1020, 1);
 /// 0x1020/2: time of the configuration, in milliseconds since midnight.
 pub const CONFIGURATION_TIME: ObjectId = id(0x1020, 2);
+/// 0x1030/5: the address that the node sends from.
+pub const INTERFACE_ADDRESS: ObjectId = id(0x1030, 5);
 /// 0x1300: how long an SDO connection waits, in milliseconds.
 pub const SDO_TIMEOUT_MS: ObjectId = id(0x1300, 0);
 /// 0x14xx: parameters of RPDOs.
@@ -66,6 +72,8 @@ pub const RESPONSE_TIME_NS: ObjectId = id(0x1f98, 3);
 pub const PREQ_LIMIT: ObjectId = id(0x1f98, 4);
 /// 0x1F98/5: payload octets of the node's PRes.
 pub const PRES_LIMIT: ObjectId = id(0x1f98, 5);
+/// 0x1F98/7: cycles of a multiplexed cycle; 0 where nodes are polled in every cycle.
+pub const MULTIPLEXED_CYCLES: ObjectId = id(0x1f98, 7);
 /// 0x1F98/8: longest asynchronous frame, in octets behind the EtherType.
 pub const ASYNC_MTU: ObjectId = id(0x1f98, 8);
 /// 0x1F99/1: how long a node listens before it is one of basic Ethernet, in microseconds.
@@ -77,16 +85,26 @@ pub const HOST_NAME: ObjectId = id(0x1f9a, 0);
 pub const CYCLE_EXCEEDED: u16 = 0x1c02;
 /// 0x1F22: concise DCF, by node.
 pub const CONCISE_DCF: u16 = 0x1f22;
+/// 0x1C04, 0x1C05 and 0x1C06: responses to polls that came too late, by node.
+pub const LATE_PRES: [u16; 3] = [0x1c04, 0x1c05, 0x1c06];
 /// 0x1F26: expected date of the configuration, by node.
 pub const EXPECTED_DATE: u16 = 0x1f26;
 /// 0x1F27: expected time of the configuration, by node.
 pub const EXPECTED_TIME: u16 = 0x1f27;
+/// 0x1F53: expected date of the application software, by node.
+pub const EXPECTED_SOFTWARE_DATE: u16 = 0x1f53;
+/// 0x1F54: expected time of the application software, by node.
+pub const EXPECTED_SOFTWARE_TIME: u16 = 0x1f54;
+/// 0x1F80: how the managing node starts the network, the bits of [`startup`].
+pub const STARTUP: ObjectId = id(0x1f80, 0);
 /// 0x1F81: what a node is to the managing node, by node.
 pub const NODE_ASSIGNMENT: u16 = 0x1f81;
 /// 0x1F84 to 0x1F88: expected device type, vendor, product, revision and serial number, by node.
 pub const EXPECTED_IDENTITY: [u16; 5] = [0x1f84, 0x1f85, 0x1f86, 0x1f87, 0x1f88];
 /// 0x1F89/1: how long the managing node listens for another, in microseconds.
 pub const WAIT_NOT_ACTIVE_US: ObjectId = id(0x1f89, 1);
+/// 0x1F89/2: how long mandatory nodes may take to be identified, in microseconds.
+pub const PRE_OPERATIONAL_1_TIMEOUT_US: ObjectId = id(0x1f89, 2);
 /// 0x1F89/3: how long PRE_OPERATIONAL_1 lasts at least, in microseconds.
 pub const WAIT_PRE_OPERATIONAL_1_US: ObjectId = id(0x1f89, 3);
 /// 0x1F89/4: how long a node may take to get to PRE_OPERATIONAL_2, in microseconds.
@@ -103,6 +121,36 @@ pub const NODE_STATE: u16 = 0x1f8e;
 pub const PRES_TIMEOUT_NS: u16 = 0x1f92;
 /// 0x1F98/9: the prescaler.
 pub const PRESCALER: ObjectId = id(0x1f98, 9);
+/// 0x1F9B: in which cycle of a multiplexed cycle a node is polled, from 1 on, by node; 0 in each.
+pub const MULTIPLEXED_ASSIGNMENT: u16 = 0x1f9b;
+
+/// Nodes that an array by node has room for.
+const BY_NODE: u8 = 254;
+
+/// 0x1F9E: a command of network management for the node itself; 255 where there is none.
+pub const RESET_COMMAND: ObjectId = id(0x1f9e, 0);
+/// What 0x1F9E is where there is no command.
+pub const NO_COMMAND: u8 = 0xff;
+
+/// Bits of 0x1F80.
+pub mod startup {
+    /// All nodes are started at once; else each once it is ready.
+    pub const START_ALL: u32 = 1 << 1;
+    /// The application lets the managing node go to OPERATIONAL.
+    pub const NO_AUTOSTART: u32 = 1 << 2;
+    /// The application starts the nodes.
+    pub const NO_START_NODE: u32 = 1 << 3;
+    /// The application lets the managing node go to PRE_OPERATIONAL_2.
+    pub const NO_AUTO_PRE_OPERATIONAL_2: u32 = 1 << 7;
+    /// The application lets the managing node go to READY_TO_OPERATE.
+    pub const NO_AUTO_READY_TO_OPERATE: u32 = 1 << 8;
+    /// Date and time of nodes' software are looked at (0x1F53, 0x1F54).
+    pub const CHECK_SOFTWARE: u32 = 1 << 10;
+    /// Date and time of nodes' configuration are looked at (0x1F26, 0x1F27).
+    pub const CHECK_CONFIGURATION: u32 = 1 << 11;
+    /// Without a mandatory node the network goes on.
+    pub const NO_RETURN: u32 = 1 << 12;
+}
 
 /// Bits of 0x1F81.
 pub mod assignment {
@@ -162,8 +210,17 @@ pub fn controlled_node(identity: &Identity, rpdos: u8) -> Result<Dictionary, Add
 
     od.add(DEVICE_TYPE, number(4, Constant, identity.device_type.into()))?;
     od.add(ERROR_REGISTER, number(1, ReadOnly, 0))?;
+    od.add(id(ERROR_HISTORY, 0), number(1, ReadWrite, 0))?;
+    for sub in 1..=HISTORY_ENTRIES {
+        let entry = Object::new(DataType::OctetString(20), ReadOnly, Vec::new());
+        od.add(id(ERROR_HISTORY, sub), entry)?;
+    }
     od.add(CYCLE_LENGTH_US, number(4, ReadWrite, 0))?;
     od.add(id(0x1008, 0), Object::new(string, Constant, text(&identity.device_name)))?;
+    // Versions of hardware, of which software knows nothing, and of software.
+    od.add(id(0x1009, 0), Object::new(string, Constant, Vec::new()))?;
+    let version = text(env!("CARGO_PKG_VERSION").as_bytes());
+    od.add(id(0x100a, 0), Object::new(string, Constant, version))?;
     record(&mut od, 0x1018, 4, Constant)?;
     for (id, value) in [
         (VENDOR_ID, identity.vendor_id),
@@ -176,6 +233,7 @@ pub fn controlled_node(identity: &Identity, rpdos: u8) -> Result<Dictionary, Add
     record(&mut od, 0x1020, 2, Constant)?;
     od.add(CONFIGURATION_DATE, number(4, ReadWrite, 0))?;
     od.add(CONFIGURATION_TIME, number(4, ReadWrite, 0))?;
+    interface(&mut od)?;
     od.add(SDO_TIMEOUT_MS, number(4, ReadWrite, 15_000))?;
 
     for channel in 0..rpdos {
@@ -215,12 +273,14 @@ pub fn controlled_node(identity: &Identity, rpdos: u8) -> Result<Dictionary, Add
     od.add(PREQ_LIMIT, number(2, ReadWrite, PAYLOAD_LIMIT).within(limit.clone()))?;
     od.add(PRES_LIMIT, number(2, ReadWrite, PAYLOAD_LIMIT).within(limit))?;
     od.add(id(0x1f98, 6), number(4, Constant, 100_000))?;
-    od.add(id(0x1f98, 7), number(1, ReadWrite, 0))?;
+    od.add(MULTIPLEXED_CYCLES, number(1, ReadWrite, 0))?;
     od.add(ASYNC_MTU, number(2, ReadWrite, 1500).within(300..=1500))?;
     od.add(id(0x1f98, 9), number(2, ReadWrite, 2).within(0..=1000))?;
     record(&mut od, 0x1f99, 1, Constant)?;
     od.add(BASIC_ETHERNET_TIMEOUT_US, number(4, ReadWrite, 5_000_000))?;
     od.add(HOST_NAME, Object::new(string, ReadWrite, text(&identity.host_name)))?;
+    multiplexed_assignment(&mut od)?;
+    od.add(RESET_COMMAND, number(1, ReadWrite, NO_COMMAND.into()))?;
     Ok(od)
 }
 
@@ -247,23 +307,32 @@ pub fn managing_node(
     for (sub, us) in (1..).zip([1_000_000, 500_000, 500_000, 5_000_000, 500_000]) {
         od.add(id(0x1f89, sub), number(4, ReadWrite, us))?;
     }
+    od.add(STARTUP, number(4, ReadWrite, startup::CHECK_CONFIGURATION.into()))?;
     od.add(ASYNC_SLOT_NS, number(4, ReadWrite, 100_000))?;
+    od.add(ASYNC_MTU, number(2, ReadWrite, 1500).within(300..=1500))?;
     od.add(NMT_STATE, number(1, ReadOnly, 0x1c))?;
+    od.add(MULTIPLEXED_CYCLES, number(1, ReadWrite, 0))?;
     od.add(PRESCALER, number(2, ReadWrite, 2).within(0..=1000))?;
+    multiplexed_assignment(&mut od)?;
 
     let valid = assignment::EXISTS | assignment::IS_CONTROLLED | assignment::START;
     for (channel, node) in (0..).zip(nodes) {
         let NodeId(sub) = *node;
         od.add(id(NODE_ASSIGNMENT, sub), number(4, ReadWrite, (valid | assignment::VALID).into()))?;
         od.add(id(CONCISE_DCF, sub), Object::new(DataType::Domain, ReadWrite, Vec::new()))?;
-        for index in EXPECTED_IDENTITY.into_iter().chain([EXPECTED_DATE, EXPECTED_TIME]) {
+        let expected =
+            [EXPECTED_DATE, EXPECTED_TIME, EXPECTED_SOFTWARE_DATE, EXPECTED_SOFTWARE_TIME];
+        for index in EXPECTED_IDENTITY.into_iter().chain(expected) {
             od.add(id(index, sub), number(4, ReadWrite, 0))?;
         }
         let limit = number(2, ReadWrite, PAYLOAD_LIMIT).within(0..=MAX_PAYLOAD as u64);
         od.add(id(PREQ_LIMIT_OF, sub), limit)?;
         od.add(id(NODE_STATE, sub), number(1, ReadOnly, 0x1c))?;
         od.add(id(PRES_TIMEOUT_NS, sub), number(4, ReadWrite, 25_000))?;
-        for (index, value) in [(0x1c07, 0), (0x1c08, 0), (0x1c09, THRESHOLD)] {
+        let [late, count, threshold] = LATE_PRES;
+        let late = [(late, 0), (count, 0), (threshold, THRESHOLD)];
+        let lost = [(0x1c07, 0), (0x1c08, 0), (0x1c09, THRESHOLD)];
+        for (index, value) in late.into_iter().chain(lost) {
             od.add(id(index, sub), number(4, ReadWrite, value))?;
         }
         for (parameters, mapping) in [(RPDO, RPDO_MAPPING), (TPDO, TPDO_MAPPING)] {
@@ -278,6 +347,32 @@ pub fn managing_node(
 /// Sub-index 0: how many there are.
 fn record(od: &mut Dictionary, index: u16, subs: u8, access: Access) -> Result<(), AddError> {
     od.add(id(index, 0), Object::unsigned(1, access, subs.into()))
+}
+
+/// 0x1030: the node's interface, as far as a node knows it by itself.
+fn interface(od: &mut Dictionary) -> Result<(), AddError> {
+    let text = |text: &[u8]| Object::new(DataType::VisibleString(32), Constant, text.to_vec());
+    record(od, 0x1030, 9, Constant)?;
+    od.add(id(0x1030, 1), Object::unsigned(2, ReadOnly, 1))?;
+    od.add(id(0x1030, 2), text(b"Ethernet POWERLINK"))?;
+    // ethernetCsmacd of RFC 1213, and the longest frame.
+    od.add(id(0x1030, 3), Object::unsigned(1, Constant, 6))?;
+    od.add(id(0x1030, 4), Object::unsigned(2, Constant, 1500))?;
+    od.add(INTERFACE_ADDRESS, Object::new(DataType::OctetString(6), Constant, Vec::new()))?;
+    od.add(id(0x1030, 6), text(b""))?;
+    // Up, and meant to be.
+    od.add(id(0x1030, 7), Object::unsigned(1, ReadOnly, 1))?;
+    od.add(id(0x1030, 8), Object::unsigned(1, ReadOnly, 1))?;
+    od.add(id(0x1030, 9), Object::new(DataType::Boolean, ReadOnly, Vec::from([1])))
+}
+
+/// 0x1F9B, of all nodes: one that is configured may be told of others.
+fn multiplexed_assignment(od: &mut Dictionary) -> Result<(), AddError> {
+    record(od, MULTIPLEXED_ASSIGNMENT, BY_NODE, Constant)?;
+    let mut subs = 1..=BY_NODE;
+    subs.try_for_each(|sub| {
+        od.add(id(MULTIPLEXED_ASSIGNMENT, sub), Object::unsigned(1, ReadWrite, 0))
+    })
 }
 
 /// Parameters and mapping of a PDO, with nothing mapped.
@@ -309,8 +404,9 @@ mod tests {
         let od = controlled_node(&identity, 3).unwrap();
         for index in 0x1000..=0x1fff_u16 {
             let subs: Vec<u8> = od.subs(index).collect();
-            let mapping = matches!(index >> 8, 0x16 | 0x1a);
-            if subs.len() > 1 && !mapping {
+            // Of mappings and of the history the number is that of entries in use.
+            let in_use = matches!(index >> 8, 0x16 | 0x1a) || index == ERROR_HISTORY;
+            if subs.len() > 1 && !in_use {
                 assert_eq!(od.number(id(index, 0)), u64::from(*subs.last().unwrap()), "{index:x}");
             }
         }

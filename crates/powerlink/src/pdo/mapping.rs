@@ -96,7 +96,7 @@ impl Channel {
                 Direction::Receive => Mappable::Receive,
                 Direction::Transmit => Mappable::Transmit,
             };
-            if object.mappable != mappable {
+            if !object.mappable.allows(mappable) {
                 return Err(Abort::NOT_MAPPABLE);
             }
             if object.data_type.bits() != Some(entry.len) {

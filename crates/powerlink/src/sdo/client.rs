@@ -74,6 +74,13 @@ impl Client {
         }
     }
 
+    /// Takes away the requests that are not done.
+    pub fn take_pending(&mut self) -> impl Iterator<Item = Request> + '_ {
+        self.under_way = false;
+        self.transfer = None;
+        self.requests.drain(..)
+    }
+
     /// Closes the connection and forgets all requests.
     pub fn close(&mut self, out: &mut VecDeque<Outgoing>) {
         self.endpoint.close(out);

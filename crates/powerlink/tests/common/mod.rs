@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
+pub(crate) mod cable;
+
 use onbeat_powerlink::cn::{Config, ControlledNode};
 use onbeat_powerlink::od::profile::{self, Identity};
 use onbeat_powerlink::od::{Access, Mappable, Object, id};

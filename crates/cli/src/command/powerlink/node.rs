@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use onbeat_lab::clock::now_ns;
 use onbeat_lab::interrupt::{self, Guard};
 use onbeat_netdev::Namespace;
-use onbeat_powerlink_node::{Backend, File, Host, Runner, Simulation, Station, open};
+use onbeat_powerlink_node::{Backend, File, Host, Place, Runner, Sender, Simulation, Station};
 use onbeat_report::{Progress, Run};
-use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::NodeId;
 
 use crate::exit::{Answer, Failure, Result};
@@ -26,6 +25,10 @@ Examples:
 
 Exit code: 0 it was in OPERATIONAL at its end, 1 it was not, 2 it could not run.")]
 pub(super) struct Managing {
+    /// Who sends SoC: automatic (the back end, at a launch time or by a timer of the kernel; txtime and
+    /// module can) or process; without it, as the file has it, else automatic where the back end can
+    #[arg(long, value_name = "WHO", value_parser = sender)]
+    soc: Option<Sender>,
     #[command(flatten)]
     options: Options,
 }
@@ -38,12 +41,17 @@ pub(super) struct Managing {
 Examples:
   onbeat powerlink cn bus.toml --node 1
   onbeat powerlink cn bus.toml --node 2 --interface eth1 --backend xsk
+  onbeat powerlink cn bus.toml --node 2 --backend xdp --response automatic
 
 Exit code: 0 it was in OPERATIONAL at its end, 1 it was not, 2 it could not run.")]
 pub(super) struct Controlled {
     /// Which node of the file
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u8).range(1..=239))]
     node: u8,
+    /// Who answers its polls: automatic (the back end, in the driver or the kernel; xdp and module can)
+    /// or process; without it, as the file has it, else automatic where the back end can
+    #[arg(long, value_name = "WHO", value_parser = sender)]
+    response: Option<Sender>,
     #[command(flatten)]
     options: Options,
 }
@@ -75,6 +83,11 @@ struct Options {
     quiet: bool,
 }
 
+fn sender(name: &str) -> std::result::Result<Sender, String> {
+    let known = Sender::ALL.iter().find(|(known, _)| *known == name);
+    known.map(|(_, sender)| *sender).ok_or_else(|| "there are: process, automatic".to_owned())
+}
+
 fn backend(name: &str) -> std::result::Result<Backend, String> {
     let known = Backend::ALL.iter().find(|(known, _)| *known == name);
     known.map(|(_, backend)| *backend).ok_or_else(|| {
@@ -87,7 +100,12 @@ impl Managing {
     pub(super) fn execute(self) -> Result {
         let file = File::load(&self.options.file)?;
         let simulation = Simulation::managing(&file);
-        let make = |mac: MacAddress| -> Result<_> { Ok(file.network.managing(mac)?) };
+        let make = |backend, namespace: &Namespace, interface: &str| -> Result<_> {
+            let sender = self.soc.or(file.soc).unwrap_or(Sender::of_soc(backend));
+            let virtual_ethernet = file.managing.virtual_ethernet.as_deref();
+            let place = Place { namespace, interface, backend, sender, virtual_ethernet };
+            Ok(file.managing(&place)?)
+        };
         self.options.run("powerlink-mn", "[managing]", &file, &file.managing, simulation, make)
     }
 }
@@ -107,7 +125,12 @@ impl Controlled {
             )));
         };
         let simulation = Simulation::controlled(&file, node);
-        let make = |mac: MacAddress| -> Result<_> { Ok(file.network.controlled(node, mac)?) };
+        let make = |backend, namespace: &Namespace, interface: &str| -> Result<_> {
+            let sender = self.response.or(host.response).unwrap_or(Sender::of_responses(backend));
+            let virtual_ethernet = host.host.virtual_ethernet.as_deref();
+            let place = Place { namespace, interface, backend, sender, virtual_ethernet };
+            Ok(file.controlled(node, &place)?)
+        };
         let table = format!("node {node}");
         self.options.run("powerlink-cn", &table, &file, &host.host, simulation, make)
     }
@@ -122,7 +145,7 @@ impl Options {
         file: &File,
         host: &Host,
         mut simulation: Simulation,
-        make: impl FnOnce(MacAddress) -> Result<S>,
+        make: impl FnOnce(Backend, &Namespace, &str) -> Result<Runner<S>>,
     ) -> Result {
         if self.check {
             output::print(&format!("{}: can be used\n", self.file.display()))?;
@@ -139,9 +162,7 @@ impl Options {
             ))
         })?;
         let backend = self.backend.unwrap_or(host.backend);
-        let port = open(backend, &Namespace::current()?, interface)?;
-        let station = make(port.mac_address())?;
-        let mut runner = Runner::new(port, station)?;
+        let mut runner = make(backend, &Namespace::current()?, interface)?;
         let run = Run::begin(name);
         let mut progress = Progress::new(self.quiet);
         let _signals = Guard::install();
@@ -173,11 +194,21 @@ mod tests {
 
     #[test]
     fn a_controlled_node_is_one_of_the_file() {
-        for line in ["mn a.toml --seconds 1 --json", "cn a.toml --node 239 --backend xdp --check"] {
+        for line in [
+            "mn a.toml --seconds 1 --json",
+            "cn a.toml --node 239 --backend xdp --check",
+            "cn a.toml --node 1 --response automatic",
+        ] {
             let parsed = parse(&format!("powerlink {line}"));
             assert!(matches!(parsed, Ok(Command::Powerlink(_))), "{line}: {parsed:?}");
         }
-        for line in ["cn a.toml", "cn a.toml --node 240", "mn a.toml --backend xpd", "mn"] {
+        for line in [
+            "cn a.toml",
+            "cn a.toml --node 240",
+            "mn a.toml --backend xpd",
+            "mn",
+            "cn a.toml --node 1 --response never",
+        ] {
             assert!(parse(&format!("powerlink {line}")).is_err(), "{line}");
         }
     }

@@ -358,7 +358,7 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
 }
 
 /// A period as figures name it: `5 ms`, `250 µs`.
-pub(super) fn cycle(period_ns: u64) -> String {
+pub(in crate::bench) fn cycle(period_ns: u64) -> String {
     if period_ns % 1_000_000 == 0 {
         format!("{} ms", period_ns / 1_000_000)
     } else {

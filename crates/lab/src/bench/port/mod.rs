@@ -12,18 +12,18 @@
 
 mod backend;
 mod case;
-mod figures;
+pub(super) mod figures;
 mod frames;
 mod limit;
 mod node;
 mod options;
 mod pcap;
-mod place;
+pub(super) mod place;
 mod plan;
 mod programs;
-mod rig;
+pub(super) mod rig;
 mod round;
-mod series;
+pub(super) mod series;
 mod sleeper;
 mod stack;
 #[cfg(test)]

@@ -9,17 +9,17 @@ use crate::{Error, Result, cpus};
 
 /// CPUs and priority of the nodes' threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) mn_cpu: usize,
-    pub(super) cn_cpu: usize,
+pub(in crate::bench) struct Place {
+    pub(in crate::bench) mn_cpu: usize,
+    pub(in crate::bench) cn_cpu: usize,
     /// Of SCHED_FIFO; `None`: as any other thread.
-    pub(super) priority: Option<u8>,
+    pub(in crate::bench) priority: Option<u8>,
 }
 
 impl Place {
     /// `wanted`: of the managing and of the controlled node; else the first and the last one there
     /// are. A `priority` of 0 is none.
-    pub(super) fn choose(wanted: Option<(usize, usize)>, priority: u8) -> Result<Self> {
+    pub(in crate::bench) fn choose(wanted: Option<(usize, usize)>, priority: u8) -> Result<Self> {
         let usable = cpus::usable()?;
         let ends =
             [usable.first(), usable.last()].map(|cpu| cpu.map_or(0, |cpu| usize::from(*cpu)));
@@ -34,7 +34,7 @@ impl Place {
     }
 
     /// Keeps this thread on a CPU, at the priority, until what it gives is dropped.
-    pub(super) fn take(&self, cpu: usize) -> Result<Realtime> {
+    pub(in crate::bench) fn take(&self, cpu: usize) -> Result<Realtime> {
         let cpus = u16::try_from(cpu).into_iter().collect();
         let profile = Profile::default().on_cpus(cpus);
         let profile = match self.priority {
@@ -53,16 +53,16 @@ impl Place {
 /// While it lives, memory stays where it is and CPUs do not sleep deeply; as far as the host lets
 /// us.
 #[derive(Debug)]
-pub(super) struct Awake {
+pub(in crate::bench) struct Awake {
     /// Whether the kernel was asked to keep CPUs out of deep sleep.
-    pub(super) no_deep_sleep: bool,
+    pub(in crate::bench) no_deep_sleep: bool,
     /// Whether memory is locked.
-    pub(super) locked: bool,
+    pub(in crate::bench) locked: bool,
     _held: (Option<DmaLatency>, Option<LockedMemory>),
 }
 
 impl Awake {
-    pub(super) fn begin() -> Self {
+    pub(in crate::bench) fn begin() -> Self {
         let held = (DmaLatency::hold(0).ok(), LockedMemory::lock().ok());
         Self { no_deep_sleep: held.0.is_some(), locked: held.1.is_some(), _held: held }
     }

@@ -22,8 +22,8 @@ pub(super) const CN: &str = "cn";
 const TO_MN: &str = "to_mn";
 const TO_CN: &str = "to_cn";
 
-const MN_MAC: MacAddress = MacAddress([0x02, 0x0b, 0xff, 0, 0, 240]);
-const CN_MAC: MacAddress = MacAddress([0x02, 0x0b, 0xff, 0, 0, 1]);
+pub(in crate::bench) const MN_MAC: MacAddress = MacAddress([0x02, 0x0b, 0xff, 0, 0, 240]);
+pub(in crate::bench) const CN_MAC: MacAddress = MacAddress([0x02, 0x0b, 0xff, 0, 0, 1]);
 
 /// Within this time a veth pair that was turned on has carrier.
 const BOUND: Duration = Duration::from_secs(10);
@@ -70,7 +70,13 @@ impl Rig {
 }
 
 /// A link with one queue for each direction: frames keep their order.
-fn pair(wire: &Handle, end: &str, station: &Handle, name: &str, mac: MacAddress) -> Result<()> {
+pub(in crate::bench) fn pair(
+    wire: &Handle,
+    end: &str,
+    station: &Handle,
+    name: &str,
+    mac: MacAddress,
+) -> Result<()> {
     wire.create_veth(
         &VethEnd::new(end).queues(1, 1),
         &VethEnd::new(name).queues(1, 1).mac(mac).namespace(station.namespace()),

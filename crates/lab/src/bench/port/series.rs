@@ -37,7 +37,7 @@ pub(super) fn deviation(requests: &[u64], cycles: &[u64], period: u64) -> Vec<u6
 
 /// The smallest value that at most a share `exceedance` of the values is above; `None` without
 /// one.
-pub(super) fn exceeded_by(sorted: &[u64], exceedance: f64) -> Option<u64> {
+pub(in crate::bench) fn exceeded_by(sorted: &[u64], exceedance: f64) -> Option<u64> {
     // What may be above, rounded so that a share written in decimals is exact.
     let above = (exceedance * sorted.len() as f64 + 1e-9) as usize;
     sorted.get(sorted.len().checked_sub(1 + above)?).copied()

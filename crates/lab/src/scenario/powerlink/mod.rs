@@ -8,10 +8,12 @@
 //! ```
 //!
 //! Up to [`REAL`] nodes run on ports of this machine, each in its own namespace and thread (`real`, with
-//! `actor` and `tap`); more of them in virtual time (`virtual_time`).
+//! `actor` and `tap`); more of them in virtual time (`virtual_time`). `paths` is the same with two paths to
+//! the managing node.
 
 mod actor;
 mod figures;
+pub(super) mod paths;
 mod real;
 mod tap;
 mod virtual_time;
@@ -121,11 +123,13 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         },
         // What all of them take together is not the whole cycle.
         pres_timeout_ns: cycle_us * 1000 / 4 * 3 / u32::from(nodes),
+        multiplexed: 0,
         inputs: vec![
             signal("back", id(0x6000, 1), DataType::Unsigned(2)),
             signal("flip", id(0x6000, 2), DataType::Unsigned(1)),
         ],
         outputs: vec![signal("there", id(0x6200, 1), DataType::Unsigned(2))],
+        described: None,
         parameters: Vec::new(),
     };
     let network = Network {
@@ -135,16 +139,21 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         pre_operational_1_us: 1_500_000,
         soc_tolerance_ns: cycle_us * 500,
         threshold: THRESHOLD,
+        multiplexed_cycles: 0,
+        prescaler: 2,
+        start_all: false,
         nodes: (1..=nodes).map(station).collect(),
     };
     let host = NodeHost {
         host: Host::default(),
+        response: None,
         inputs: vec![Pattern::Copy, Pattern::Toggle],
         outputs: vec![Pattern::Counter],
     };
     File {
         network,
         managing: Host::default(),
+        soc: None,
         nodes: vec![host; nodes.into()],
         realtime: Profile::default(),
     }

@@ -21,15 +21,15 @@ use crate::{Result, World};
 const PRIORITY: u8 = 20;
 
 /// A network at work.
-struct Bus<'a> {
+pub(super) struct Bus<'a> {
     file: &'a File,
-    managing: Option<Managing>,
-    nodes: Vec<Option<Controlled>>,
+    pub(super) managing: Option<Managing>,
+    pub(super) nodes: Vec<Option<Controlled>>,
     realtime: Profile,
 }
 
 impl<'a> Bus<'a> {
-    fn start(world: &World, file: &'a File) -> Result<Self> {
+    pub(super) fn start(world: &World, file: &'a File) -> Result<Self> {
         let realtime = Profile::default().scheduled(Scheduling::Fifo(PRIORITY));
         // Where priorities are not to be had, nodes are as any other process.
         let realtime = if realtime.enter().is_ok() { realtime } else { Profile::default() };
@@ -55,7 +55,7 @@ impl<'a> Bus<'a> {
     }
 
     /// Nodes that say themselves that they are in OPERATIONAL, and that the managing node has there.
-    fn operational(&self) -> u64 {
+    pub(super) fn operational(&self) -> u64 {
         let Some(managing) = &self.managing else { return 0 };
         let up = |node: &u8| {
             let actor = self.nodes[usize::from(*node) - 1].as_ref();
@@ -76,7 +76,7 @@ impl<'a> Bus<'a> {
     }
 
     /// Waits until all are in OPERATIONAL; how many are, and how long it took, in ns.
-    fn settle(&self) -> Result<(u64, u64)> {
+    pub(super) fn settle(&self) -> Result<(u64, u64)> {
         let (begun, all) = (now_ns(), self.nodes.len() as u64);
         let bound = Duration::from_nanos(BOUND_NS);
         wait_until(bound, || self.operational() == all || !self.runs())?;

@@ -5,6 +5,7 @@ use onbeat_report::{Check, Counters};
 use onbeat_sim::{Conditions, Network, NetworkConfig, What};
 use onbeat_wire::powerlink::NodeId;
 
+use super::tap::Seen;
 use super::{BOUND_NS, figures, topology};
 use crate::clock::SECOND;
 use crate::interrupt;
@@ -17,53 +18,62 @@ const LOSS_PER_MILLION: u32 = 10_000;
 /// How much virtual time passes between two looks at the condition and at signals.
 const STEP_NS: u64 = SECOND / 4;
 
+/// A network, and what a tap on its bus sees.
+struct Watched {
+    network: Network,
+    seen: Seen,
+}
+
 pub(super) fn play(stage: &mut Stage<'_>, nodes: u8, cycle_us: u32) -> Result<()> {
     stage.draw(&drawing());
     let config = NetworkConfig {
         nodes,
         cycle_us,
         mandatory: false,
+        multiplexed_cycles: 0,
         conditions: Conditions::CLEAN,
         seed: stage.options.seed,
     };
-    let mut network = Network::new(config);
+    let mut watched = Watched { network: Network::new(config), seen: Seen::default() };
     let mut times = figures::times();
     let all = u64::from(nodes);
     let last = NodeId(nodes);
 
-    let took_ns = settle(stage, &mut network, "the network boots")?;
-    stage.check(up("in OPERATIONAL after the boot", &network, nodes));
+    let took_ns = settle(stage, &mut watched, "the network boots")?;
+    stage.check(up("in OPERATIONAL after the boot", &watched.network, nodes));
     times.row(figures::time("boot", took_ns));
-    let exchanged = exchange(&mut network, nodes, cycle_us);
+    let exchanged = exchange(&mut watched, nodes, cycle_us);
     stage.check(Check::eq("values that went there and came back", exchanged, 2 * all, "values"));
 
-    network.power(NodeId(1), false);
-    run(stage, &mut network, "node 1 is dead", SECOND)?;
-    let others = (2..=nodes).map(|node| figures::is_operational(network.state(node))).sum::<u64>();
+    watched.network.power(NodeId(1), false);
+    run(stage, &mut watched, "node 1 is dead", SECOND)?;
+    let others =
+        (2..=nodes).map(|node| figures::is_operational(watched.network.state(node))).sum::<u64>();
     stage.check(Check::eq("the others, while node 1 is dead", others, all - 1, "nodes"));
-    network.power(NodeId(1), true);
-    let took_ns = settle(stage, &mut network, "node 1 comes back")?;
-    stage.check(up("in OPERATIONAL after node 1 came back", &network, nodes));
+    watched.network.power(NodeId(1), true);
+    let took_ns = settle(stage, &mut watched, "node 1 comes back")?;
+    stage.check(up("in OPERATIONAL after node 1 came back", &watched.network, nodes));
     times.row(figures::time("until node 1 is back", took_ns));
 
-    network.connect(last, false);
-    run(stage, &mut network, "a cable is cut", SECOND)?;
-    let noticed = u64::from(network.state(nodes) != State::Operational);
+    watched.network.connect(last, false);
+    run(stage, &mut watched, "a cable is cut", SECOND)?;
+    let noticed = u64::from(watched.network.state(nodes) != State::Operational);
     stage.check(Check::eq("a cut cable is noticed by its node", noticed, 1_u64, ""));
-    network.connect(last, true);
-    let took_ns = settle(stage, &mut network, "the cable is mended")?;
-    stage.check(up("in OPERATIONAL after the cable was mended", &network, nodes));
+    watched.network.connect(last, true);
+    let took_ns = settle(stage, &mut watched, "the cable is mended")?;
+    stage.check(up("in OPERATIONAL after the cable was mended", &watched.network, nodes));
     times.row(figures::time("until its node is back", took_ns));
 
-    network.bus.conditions.loss_per_million = LOSS_PER_MILLION;
+    watched.network.bus.conditions.loss_per_million = LOSS_PER_MILLION;
     let phase_ns = stage.phase_ns(2.0)?;
-    run(stage, &mut network, "1 % of the frames is lost", phase_ns)?;
-    network.bus.conditions.loss_per_million = 0;
-    let took_ns = settle(stage, &mut network, "no frame is lost any more")?;
-    stage.check(up("in OPERATIONAL after 1 % of the frames was lost", &network, nodes));
+    run(stage, &mut watched, "1 % of the frames is lost", phase_ns)?;
+    watched.network.bus.conditions.loss_per_million = 0;
+    let took_ns = settle(stage, &mut watched, "no frame is lost any more")?;
+    stage.check(up("in OPERATIONAL after 1 % of the frames was lost", &watched.network, nodes));
     times.row(figures::time("until all are back after losses", took_ns));
 
-    tell(stage, &network, times);
+    tell(stage, &watched.network, times);
+    figures::bus(stage, &watched.seen);
     Ok(())
 }
 
@@ -78,35 +88,40 @@ fn up(name: &str, network: &Network, nodes: u8) -> Check {
 }
 
 /// Lets a time pass.
-fn run(stage: &mut Stage<'_>, network: &mut Network, what: &str, for_ns: u64) -> Result<()> {
+fn run(stage: &mut Stage<'_>, watched: &mut Watched, what: &str, for_ns: u64) -> Result<()> {
+    let Watched { network, seen } = watched;
     let end_ns = network.bus.now_ns() + for_ns;
     while network.bus.now_ns() < end_ns {
         interrupt::check()?;
         let now_s = network.bus.now_ns() as f64 / SECOND as f64;
         stage.tell_line(&format!("{what}; {now_s:.1} s of virtual time"));
-        network.run_for(STEP_NS.min(end_ns - network.bus.now_ns()));
+        let step_ns = STEP_NS.min(end_ns - network.bus.now_ns());
+        network.run_watched(step_ns, |time_ns, frame| seen.bus.observe(time_ns, frame));
     }
     Ok(())
 }
 
 /// Lets time pass until all are in OPERATIONAL; how much did, in ns.
-fn settle(stage: &mut Stage<'_>, network: &mut Network, what: &str) -> Result<u64> {
-    let begun = network.bus.now_ns();
-    while !network.is_operational() && network.bus.now_ns() - begun < BOUND_NS {
-        run(stage, network, what, STEP_NS)?;
+fn settle(stage: &mut Stage<'_>, watched: &mut Watched, what: &str) -> Result<u64> {
+    let begun = watched.network.bus.now_ns();
+    let took = |watched: &Watched| watched.network.bus.now_ns() - begun;
+    while !watched.network.is_operational() && took(watched) < BOUND_NS {
+        run(stage, watched, what, STEP_NS)?;
     }
-    Ok(network.bus.now_ns() - begun)
+    Ok(took(watched))
 }
 
 /// How many values are at the other end after three cycles: an input and an output of each node.
-fn exchange(network: &mut Network, nodes: u8, cycle_us: u32) -> u64 {
+fn exchange(watched: &mut Watched, nodes: u8, cycle_us: u32) -> u64 {
+    let Watched { network, seen } = watched;
     let values = |node: u8| (node ^ 0xff, node.wrapping_mul(3));
     for node in 1..=nodes {
         let (input, output) = values(node);
         network.set_input(NodeId(node), input);
         network.set_output(NodeId(node), output);
     }
-    network.run_for(3 * u64::from(cycle_us) * 1000);
+    let three_ns = 3 * u64::from(cycle_us) * 1000;
+    network.run_watched(three_ns, |time_ns, frame| seen.bus.observe(time_ns, frame));
     let arrived = |node: u8| {
         let (input, output) = values(node);
         u64::from(network.input(NodeId(node)) == input)

@@ -1,5 +1,7 @@
 //! Rules of POWERLINK over the frames that were on a bus.
 
+mod multiplex;
+
 use std::collections::BTreeMap;
 
 use onbeat_wire::ethernet::Header;
@@ -7,6 +9,8 @@ use onbeat_wire::powerlink::{
     Body, Message, NmtCommandId, NmtState, NodeId, Pres, RequestedService, Service, Soa, Soc,
 };
 use onbeat_wire::{EtherType, MacAddress};
+
+use multiplex::Polls;
 
 /// A frame that must not have been there, or not as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,10 +33,20 @@ struct Known {
 enum Turn {
     /// The managing node.
     Managing,
-    /// The node that was polled, once.
-    Polled(NodeId),
+    /// The node that was polled, once, and MS of the poll.
+    Polled(NodeId, bool),
     /// The node that has the asynchronous phase, once.
     Invited(NodeId, RequestedService),
+}
+
+impl Turn {
+    /// MS of the poll, where a node was polled.
+    fn polled(self, node: NodeId) -> Option<bool> {
+        match self {
+            Turn::Polled(polled, slot) if polled == node => Some(slot),
+            _ => None,
+        }
+    }
 }
 
 /// Looks at frames in the order in which they were on the bus.
@@ -44,6 +58,7 @@ pub struct Checker {
     last_soc: Option<(u64, Soc)>,
     /// No SoA was seen since the last SoC.
     isochronous: bool,
+    polls: Polls,
     nodes: BTreeMap<NodeId, Known>,
     violations: Vec<Violation>,
     frames: u64,
@@ -62,6 +77,7 @@ impl Checker {
             managing: None,
             last_soc: None,
             isochronous: false,
+            polls: Polls::default(),
             nodes: BTreeMap::new(),
             violations: Vec::new(),
             frames: 0,
@@ -127,7 +143,7 @@ impl Checker {
             Body::Preq(preq) => {
                 let node = message.destination;
                 let known = self.nodes.get(&node).map(|known| known.mac);
-                self.turn = Turn::Polled(node);
+                self.turn = Turn::Polled(node, preq.multiplexed_slot);
                 if !self.isochronous {
                     Some(format!("polled outside of the isochronous phase: {message}"))
                 } else if known.is_some_and(|mac| mac != header.destination()) {
@@ -135,7 +151,7 @@ impl Checker {
                 } else if preq.payload.len() + 24 > frame.len() {
                     Some(format!("longer than its frame: {message}"))
                 } else {
-                    None
+                    self.polls.preq(node, preq.multiplexed_slot)
                 }
             }
             Body::Pres(pres) => self.pres(header.source(), source, &pres),
@@ -148,12 +164,13 @@ impl Checker {
     fn soc(&mut self, time_ns: u64, soc: Soc) -> Option<String> {
         self.cycles += 1;
         self.turn = Turn::Managing;
+        let polls = self.polls.soc(soc);
         let began = core::mem::replace(&mut self.isochronous, true);
         let (last_ns, last) = self.last_soc.replace((time_ns, soc))?;
         let step_us = soc.relative_time_us.wrapping_sub(last.relative_time_us);
         if soc.relative_time_us == 0 {
             // The network began to cycle anew.
-            return None;
+            return polls;
         }
         let passed_us = (time_ns - last_ns + 500) / 1000;
         if began {
@@ -163,7 +180,7 @@ impl Checker {
         } else if passed_us % self.cycle_us != 0 {
             Some(format!("{passed_us} us between SoC, of cycles of {} us", self.cycle_us))
         } else {
-            None
+            polls
         }
     }
 
@@ -182,8 +199,14 @@ impl Checker {
 
     fn pres(&mut self, mac: MacAddress, node: NodeId, pres: &Pres<'_>) -> Option<String> {
         let turn = core::mem::replace(&mut self.turn, Turn::Managing);
-        if turn != Turn::Polled(node) {
+        let Some(slot) = turn.polled(node) else {
             return Some(format!("PRes of {node}, which was not polled: {turn:?}"));
+        };
+        if pres.multiplexed_slot != slot {
+            return Some(format!(
+                "PRes of {node} has MS {}, its poll {slot}",
+                pres.multiplexed_slot
+            ));
         }
         if pres.ready != (pres.state == NmtState::OPERATIONAL) {
             return Some(format!("PRes of {node} in {} with RD {}", pres.state, pres.ready));

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The wire between a managing and a controlled node of POWERLINK, as bpf/port.bpf.c is for single
+ * frames: passes everything, and writes down when SoC, PReq and PRes were seen, whatever is in
+ * them.
+ */
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define ETHERTYPE_POWERLINK 0x88ab
+
+/* Message types; the highest bit is reserved. */
+#define SOC  1
+#define PREQ 3
+#define PRES 4
+#define TYPE 0x7f
+
+/* An event is a time of CLOCK_MONOTONIC with its kind in the two highest bits. */
+#define KIND_SHIFT 62
+
+struct message {
+	__u8 destination[6];
+	__u8 source[6];
+	__be16 ethertype;
+	__u8 type;
+} __attribute__((packed));
+
+struct wire_state {
+	__u64 recording; /* set and cleared by the bench */
+	__u64 next;	 /* events, those without room too */
+	__u64 foreign;	 /* nobody else should speak here; not passed on */
+};
+
+struct wire_state state;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set before loading */
+	__type(key, __u32);
+	__type(value, __u64);
+} events SEC(".maps");
+
+#define DEVMAP(name_)                                                                              \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_DEVMAP);                                                 \
+		__uint(max_entries, 1);                                                            \
+		__type(key, __u32);                                                                \
+		__type(value, __u32);                                                              \
+	} name_ SEC(".maps")
+
+DEVMAP(to_mn);
+DEVMAP(to_cn);
+
+/* Both ends write here, each on its CPU. */
+static __always_inline void note(__u64 kind, __u64 now)
+{
+	__u32 index;
+	__u64 *event;
+
+	if (!state.recording)
+		return;
+	index = __sync_fetch_and_add(&state.next, 1);
+	event = bpf_map_lookup_elem(&events, &index);
+	if (event)
+		*event = kind << KIND_SHIFT | now;
+}
+
+/* The type of a frame's message; 0 where it is none of POWERLINK. */
+static __always_inline __u8 type_of(struct xdp_md *ctx)
+{
+	const struct message *m = (void *)(long)ctx->data;
+
+	if ((const void *)(m + 1) > (const void *)(long)ctx->data_end ||
+	    m->ethertype != bpf_htons(ETHERTYPE_POWERLINK)) {
+		__sync_fetch_and_add(&state.foreign, 1);
+		return 0;
+	}
+	return m->type & TYPE;
+}
+
+/* On the wire's end to the managing node: the stamp is taken after everything else. */
+SEC("xdp")
+int from_mn(struct xdp_md *ctx)
+{
+	__u8 type = type_of(ctx);
+
+	if (!type)
+		return XDP_DROP;
+	if (type == SOC)
+		note(1, bpf_ktime_get_ns());
+	else if (type == PREQ)
+		note(2, bpf_ktime_get_ns());
+	return bpf_redirect_map(&to_cn, 0, XDP_DROP);
+}
+
+/* On the wire's end to the controlled node: the stamp is taken before anything else. */
+SEC("xdp")
+int from_cn(struct xdp_md *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u8 type = type_of(ctx);
+
+	if (!type)
+		return XDP_DROP;
+	if (type == PRES)
+		note(3, now);
+	return bpf_redirect_map(&to_mn, 0, XDP_DROP);
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

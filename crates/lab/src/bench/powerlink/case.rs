@@ -1,0 +1,145 @@
+//! What one row gave at one period under one load, over all rounds.
+
+use onbeat_powerlink_node::Counts;
+use onbeat_report::Recorder;
+
+use super::row::Round;
+use super::trace::Taken;
+use crate::bench::port::Load;
+use crate::bench::port::series::exceeded_by;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quantity {
+    /// From PReq on the wire to PRes on the wire.
+    Response,
+    /// Distance of two SoC on the wire, against the cycle.
+    Jitter,
+}
+
+impl Quantity {
+    pub(super) const ALL: [Quantity; 2] = [Quantity::Response, Quantity::Jitter];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Quantity::Response => "PReq to PRes",
+            Quantity::Jitter => "SoC jitter",
+        }
+    }
+}
+
+/// Median, and what one in a thousand is above.
+pub(super) const SHARES: [f64; 2] = [0.5, 1e-3];
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) backend: &'static str,
+    pub(super) period_us: u32,
+    pub(super) load: Load,
+    /// By quantity, round by round, in the order of [`SHARES`].
+    pub(super) rounds: [Vec<[f64; SHARES.len()]>; 2],
+    pub(super) pooled: [Recorder; 2],
+    /// Cycles that were asked for, and that were seen.
+    pub(super) wanted: u64,
+    pub(super) cycles: u64,
+    pub(super) missed: u64,
+    pub(super) unanswered: u64,
+    /// Responses that came behind the next poll.
+    pub(super) late: u64,
+    pub(super) unasked: u64,
+    /// Events that found no room, and frames of others.
+    pub(super) lost: u64,
+    pub(super) foreign: u64,
+    /// Managing node, controlled node; what they did before the cycles that count, too.
+    pub(super) launched: u64,
+    pub(super) answered: u64,
+    pub(super) responses: u64,
+}
+
+impl Case {
+    pub(super) fn new(backend: &'static str, period_us: u32, load: Load) -> Self {
+        Case {
+            backend,
+            period_us,
+            load,
+            rounds: Default::default(),
+            pooled: Default::default(),
+            wanted: 0,
+            cycles: 0,
+            missed: 0,
+            unanswered: 0,
+            late: 0,
+            unasked: 0,
+            lost: 0,
+            foreign: 0,
+            launched: 0,
+            answered: 0,
+            responses: 0,
+        }
+    }
+
+    /// Takes in a round.
+    pub(super) fn add(&mut self, wanted: u64, round: &Round) {
+        let Round { taken, lost, foreign, counts: [mn, cn] } = round;
+        self.wanted += wanted;
+        self.lost += lost;
+        self.foreign += foreign;
+        self.launched += mn.launched;
+        let Counts { answered, responses, .. } = cn;
+        self.answered += answered;
+        self.responses += responses;
+        let Taken { delays_ns, unanswered, late, unasked, jitter_ns, cycles, missed } = taken;
+        self.cycles += cycles;
+        self.missed += missed;
+        self.unanswered += unanswered;
+        self.late += late;
+        self.unasked += unasked;
+        let response = &mut self.pooled[Quantity::Response as usize];
+        let phase = response.phase(self.backend);
+        response.lose(phase, *unanswered);
+        self.record(Quantity::Response, delays_ns);
+        self.record(Quantity::Jitter, jitter_ns);
+    }
+
+    fn record(&mut self, quantity: Quantity, values: &[u64]) {
+        let recorder = &mut self.pooled[quantity as usize];
+        let phase = recorder.phase(self.backend);
+        values.iter().for_each(|value| recorder.record(phase, *value));
+        let mut values = values.to_vec();
+        values.sort_unstable();
+        if !values.is_empty() {
+            let of = |share| exceeded_by(&values, share).map_or(f64::NAN, |value| value as f64);
+            self.rounds[quantity as usize].push(SHARES.map(of));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_add_up() {
+        let mut case = Case::new("packet", 1000, Load::Idle);
+        let taken = Taken {
+            delays_ns: vec![30, 10, 20],
+            unanswered: 1,
+            late: 1,
+            jitter_ns: vec![7, 5],
+            cycles: 4,
+            missed: 1,
+            unasked: 0,
+        };
+        let counts = [Counts::default(), Counts { answered: 2, responses: 1, ..Counts::default() }];
+        let round = Round { taken, lost: 0, foreign: 3, counts };
+        case.add(3, &round);
+        case.add(3, &round);
+        assert_eq!((case.wanted, case.cycles, case.missed, case.foreign), (6, 8, 2, 6));
+        assert_eq!((case.answered, case.responses, case.unanswered), (4, 2, 2));
+        assert_eq!(case.rounds[0], [[20.0, 30.0]; 2]);
+        let figure = case.pooled[0].figure();
+        assert_eq!((figure.series[0].count, figure.series[0].lost), (6, 2));
+        assert_eq!(case.pooled[1].figure().series[0].max, Some(7));
+    }
+}

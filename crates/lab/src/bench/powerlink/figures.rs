@@ -1,0 +1,248 @@
+//! From what was found to checks and figures.
+
+use onbeat_powerlink_node::Sender;
+use onbeat_report::{
+    Cell, Check, Counters, Distribution, Number, Outcome, Ratio, Recorder, Spread, Topology,
+};
+
+use super::Found;
+use super::backend::BASELINE;
+use super::case::{Case, Quantity};
+use super::options::Options;
+use crate::bench::port::Load;
+use crate::bench::port::figures::cycle;
+
+/// Places in [`super::case::SHARES`].
+const P50: usize = 0;
+const P99_9: usize = 1;
+
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
+    for (backend, why_not) in &found.rows {
+        if why_not.is_none() {
+            checks(outcome, found, backend.name, backend.response() == Sender::Automatic);
+        }
+    }
+    outcome.figure("back ends", rows(found));
+    outcome.figure("topology", topology());
+    for quantity in Quantity::ALL {
+        for (period_us, load) in conditions(found) {
+            let name = format!("{}, {}, {load}", quantity.name(), length(period_us));
+            outcome.figure(name, distribution(found, quantity, period_us, load));
+        }
+    }
+    for quantity in Quantity::ALL {
+        ratios(outcome, found, quantity);
+        let name = format!("{}, over rounds", quantity.name());
+        outcome.figure(name, over_rounds(found, quantity));
+    }
+    outcome.figure("frames", accounts(found));
+    notes(outcome, options, found);
+}
+
+fn checks(outcome: &mut Outcome, found: &Found, row: &str, automatic: bool) {
+    let cases = || found.cases.iter().filter(|case| case.backend == row);
+    let sum = |of: fn(&Case) -> u64| cases().map(of).sum::<u64>();
+    let seen = Check::min(
+        format!("{row}: cycles seen on the wire"),
+        sum(|case| case.cycles + case.missed),
+        sum(|case| case.wanted),
+        "cycles",
+    );
+    outcome.check(seen);
+    let others = format!("{row}: frames of others on the wire, or without room for their stamp");
+    outcome.check(Check::eq(others, sum(|case| case.foreign + case.lost), 0_u64, "frames"));
+    if automatic {
+        let by_process = sum(|case| case.responses);
+        let name = format!("{row}: responses that the node's process had to send");
+        outcome.check(Check::eq(name, by_process, 0_u64, "frames"));
+        let name = format!("{row}: polls answered by the back end");
+        outcome.check(Check::min(name, sum(|case| case.answered), 1_u64, "frames"));
+    }
+}
+
+fn rows(found: &Found) -> Counters {
+    let mut table = Counters::new(["back end", "what it is", "SoC by", "response by", "state"]);
+    let by = |sender| match sender {
+        Sender::Automatic => "the back end",
+        Sender::Process => "the node's thread",
+    };
+    for (backend, why_not) in &found.rows {
+        let state = why_not.as_ref().map_or("measured".into(), |why| format!("not here: {why}"));
+        let (soc, response) = (by(backend.soc()), by(backend.response()));
+        table.row([backend.name, backend.summary, soc, response, &state]);
+    }
+    table
+}
+
+fn topology() -> Topology {
+    let mut network = Topology::default();
+    network.node("mn", 0, 0).host("wire", 1, 0).node("cn", 2, 0);
+    network.detail("mn", "managing").detail("wire", "stamps").detail("cn", "controlled");
+    network.link("mn", "wire", "", &[]).link("wire", "cn", "", &[]);
+    network
+}
+
+/// Periods and loads, in their order.
+fn conditions(found: &Found) -> Vec<(u32, Load)> {
+    let mut conditions: Vec<_> =
+        found.cases.iter().map(|case| (case.period_us, case.load)).collect();
+    conditions.dedup();
+    conditions
+}
+
+fn under(found: &Found, period_us: u32, load: Load) -> impl Iterator<Item = &Case> {
+    found.cases.iter().filter(move |case| (case.period_us, case.load) == (period_us, load))
+}
+
+fn distribution(found: &Found, quantity: Quantity, period_us: u32, load: Load) -> Distribution {
+    let mut recorder = Recorder::new();
+    for case in under(found, period_us, load) {
+        recorder.merge(&case.pooled[quantity as usize]);
+    }
+    recorder.figure()
+}
+
+fn ratios(outcome: &mut Outcome, found: &Found, quantity: Quantity) {
+    for (period_us, load) in conditions(found) {
+        let named = |name: &str| under(found, period_us, load).find(|case| case.backend == name);
+        let Some(baseline) = named(BASELINE) else { continue };
+        for row in under(found, period_us, load).filter(|case| case.backend != BASELINE) {
+            let (Some(value), Some(limit)) = (tail(row, quantity), tail(baseline, quantity)) else {
+                continue;
+            };
+            let name = format!(
+                "p99.9 of {}: {} beside {BASELINE}, {}, {load}",
+                quantity.name(),
+                row.backend,
+                length(period_us)
+            );
+            let mut ratio = Ratio::new("ns", value, limit, BASELINE);
+            // Of all cycles; round by round it tells how far it can be trusted.
+            let tails = |case: &Case| -> Vec<f64> {
+                case.rounds[quantity as usize].iter().map(|round| round[P99_9]).collect()
+            };
+            let rounds = tails(row).into_iter().zip(tails(baseline));
+            let ratios: Vec<f64> = rounds.map(|(value, limit)| value / limit).collect();
+            ratio.spread = Spread::of_runs(&ratios);
+            outcome.figure(name, ratio);
+        }
+    }
+}
+
+/// p99.9 over all rounds.
+fn tail(case: &Case, quantity: Quantity) -> Option<u64> {
+    let figure = case.pooled[quantity as usize].figure();
+    figure.series.first().and_then(|series| series.p99_9)
+}
+
+/// Percentiles with their spread.
+fn over_rounds(found: &Found, quantity: Quantity) -> Counters {
+    let mut columns = vec![("cycle", ""), ("load", ""), ("back end", ""), ("rounds", "")];
+    for column in
+        ["p50 median", "p50 least", "p50 most", "p99.9 median", "p99.9 least", "p99.9 most"]
+    {
+        columns.push((column, "ns"));
+    }
+    let mut table = Counters::new(columns);
+    for case in &found.cases {
+        let rounds = &case.rounds[quantity as usize];
+        let mut row = vec![
+            Cell::from(length(case.period_us)),
+            case.load.name().into(),
+            case.backend.into(),
+            (rounds.len() as u64).into(),
+        ];
+        for percentile in [P50, P99_9] {
+            let values: Vec<f64> = rounds.iter().map(|round| round[percentile]).collect();
+            let (median, least, most) = match Spread::of_runs(&values) {
+                Some(Spread::Runs { min, median, max, .. }) => (median, min, max),
+                _ => (Number::MISSING, Number::MISSING, Number::MISSING),
+            };
+            row.extend([median, least, most].map(Cell::from));
+        }
+        table.row(row);
+    }
+    table
+}
+
+fn accounts(found: &Found) -> Counters {
+    let mut table = Counters::new([
+        "cycle",
+        "load",
+        "back end",
+        "cycles",
+        "without SoC",
+        "PRes behind the next PReq",
+        "no PRes",
+        "PRes without PReq",
+        "SoC by the back end",
+        "PRes by the back end",
+        "PRes by the process",
+    ]);
+    for case in &found.cases {
+        table.row([
+            Cell::from(length(case.period_us)),
+            case.load.name().into(),
+            case.backend.into(),
+            case.cycles.into(),
+            case.missed.into(),
+            case.late.into(),
+            case.unanswered.into(),
+            case.unasked.into(),
+            case.launched.into(),
+            case.answered.into(),
+            case.responses.into(),
+        ]);
+    }
+    table
+}
+
+fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
+    outcome.note(
+        "PReq to PRes: from the instant a poll leaves the wire towards the controlled node to the \
+         instant its response is back on it, by CLOCK_MONOTONIC in the wire's XDP programs, which \
+         are the same for every back end; the crossing into the node's interface and the one out of \
+         it are inside. The n-th response answers the n-th poll, also where it came so late that the \
+         managing node had gone on. SoC jitter: how far two SoC one after the other are from a cycle apart, \
+         either way; where an instant passed without one there is nothing to compare. Both nodes are \
+         whole: they were booted, and exchange values in OPERATIONAL.",
+    );
+    let place = found.place;
+    let priority = match place.priority {
+        Some(priority) => format!("at priority {priority} of SCHED_FIFO"),
+        None => "without real-time priority".into(),
+    };
+    let awake = match (found.no_deep_sleep, found.locked) {
+        (true, true) => "memory is locked, and CPUs are kept out of deep sleep",
+        (true, false) => "memory is not locked, and CPUs are kept out of deep sleep",
+        (false, true) => "memory is locked; deep sleep of CPUs could not be ruled out",
+        (false, false) => "memory is not locked; deep sleep of CPUs could not be ruled out",
+    };
+    outcome.note(format!(
+        "The managing nodes' threads are on CPU {}, and with them the softirq work of a poll up to the \
+         controlled node's interface (and all of a response that a program gives there); the \
+         controlled nodes' threads are on CPU {}; {priority}; {awake}.",
+        place.mn_cpu, place.cn_cpu
+    ));
+    outcome.note(format!(
+        "Networks of one period are in OPERATIONAL all at once, and run one at a time, in turns that \
+         change from round to round, {} rounds, idle and loaded in turn; those that wait rest. Some \
+         cycles at the start of each turn do not count. Frames by the nodes are counted in these too.",
+        options.rounds
+    ));
+    if options.loads.contains(&Load::Hackbench) {
+        outcome.note(
+            "Load \"hackbench\": 400 processes in 10 groups, in each of which 20 send messages of \
+             100 octets to 20 over pipes without a pause; they may run on every CPU.",
+        );
+    }
+    outcome.note(format!(
+        "Ratios of p99.9 are of all cycles; their spread is that of the ratios round by round. Of \
+         rounds of {} cycles p99.9 is what one in a thousand is above: few, in short runs.",
+        options.cycles / u64::from(options.rounds).min(options.cycles)
+    ));
+}
+
+fn length(period_us: u32) -> String {
+    cycle(u64::from(period_us) * 1000)
+}

@@ -1,0 +1,141 @@
+//! The bench `powerlink`: a managing and a controlled node, whole, by each back end of the port beside
+//! each other: how regular cycles are, and how soon polls are answered.
+//!
+//! ```text
+//!  managing node       wire                                    controlled node
+//!  mn ------------ to_mn  SoC, PReq, PRes: stamp, redirect  to_cn ------------ cn
+//! ```
+//!
+//! `backend` is the table of rows. A `row` is a network in OPERATIONAL, which rests while others are
+//! measured; its `wire` (bpf/powerlink.bpf.c) writes down what passes, `trace` makes delays and
+//! intervals of that, a `case` gathers them, and `figures` makes the result.
+
+mod backend;
+mod case;
+mod figures;
+mod options;
+mod row;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod wire;
+
+use onbeat_report::{Outcome, Progress, Run};
+
+pub use self::options::Options;
+
+use self::backend::{BACKENDS, Backend};
+use self::case::Case;
+use self::row::{Cycles, Row};
+use super::port::Load;
+use super::port::place::{Awake, Place};
+use crate::load::Hackbench;
+use crate::{Error, Result, interrupt, rounds};
+
+/// Names and descriptions of the rows there are.
+pub fn backends() -> impl Iterator<Item = (&'static str, &'static str)> {
+    BACKENDS.iter().map(|backend| (backend.name, backend.summary))
+}
+
+/// All that was found.
+struct Found {
+    /// The rows that were asked for, and why not where they could not be had.
+    rows: Vec<(&'static Backend, Option<String>)>,
+    cases: Vec<Case>,
+    place: Place,
+    no_deep_sleep: bool,
+    locked: bool,
+}
+
+/// Runs the bench.
+///
+/// # Errors
+/// Where an option cannot be used, or the kernel or its privileges do not allow it;
+/// [`Error::Interrupted`]. Whatever was made is gone then. A back end that cannot be had is no
+/// error but a row that says why.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
+    options.check()?;
+    let _guard = interrupt::Guard::install();
+    let run = Run::begin("powerlink");
+    let found = measure(options, progress)?;
+    progress.clear();
+    let mut outcome = run.finish();
+    outcome.conditions.driver = Some("veth".into());
+    outcome.conditions.mode = Some("xdp-native".into());
+    figures::fill(&mut outcome, options, &found);
+    Ok(outcome)
+}
+
+fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
+    let place = Place::choose(options.cpus, options.priority)?;
+    let loaded = options.loads.contains(&Load::Hackbench);
+    // Before there is anything that its tasks could inherit.
+    let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
+    let awake = Awake::begin();
+    let wanted = BACKENDS.iter().filter(|backend| options.wants(backend.name));
+    let mut states: Vec<(&'static Backend, Option<String>)> =
+        wanted.map(|backend| (backend, None)).collect();
+    let mut cases = Vec::new();
+    for period in &options.periods {
+        let period_us = period.as_micros() as u32;
+        let mut rows = open(&mut states, options, period_us, &place, progress)?;
+        for load in &options.loads {
+            cases.extend(rows.iter().map(|row| Case::new(row.backend.name, period_us, *load)));
+        }
+        for (round, counted) in
+            rounds::split(options.cycles, options.rounds).into_iter().enumerate()
+        {
+            for &load in &options.loads {
+                let _running = (load == Load::Hackbench).then(|| hackbench.run()).transpose()?;
+                // In each round another one begins, so that none is always behind the same.
+                let count = rows.len();
+                rows.rotate_left(usize::from(round > 0) % count);
+                for row in &mut rows {
+                    let name = row.backend.name;
+                    let cycles = Cycles::new(period_us, counted);
+                    let taken = row.run(cycles, &place, || {
+                        let round = round + 1;
+                        progress.update(|| {
+                            let rounds = options.rounds;
+                            format!("{period_us} us, round {round} of {rounds}, {load}, {name}")
+                        });
+                    })?;
+                    let case = cases.iter_mut().find(|case| {
+                        (case.backend, case.period_us, case.load) == (name, period_us, load)
+                    });
+                    case.expect("there is one for each").add(counted, &taken);
+                }
+            }
+        }
+    }
+    let (no_deep_sleep, locked) = (awake.no_deep_sleep, awake.locked);
+    Ok(Found { rows: states, cases, place, no_deep_sleep, locked })
+}
+
+/// A network for each row, in OPERATIONAL.
+fn open(
+    states: &mut [(&'static Backend, Option<String>)],
+    options: &Options,
+    period_us: u32,
+    place: &Place,
+    progress: &mut Progress,
+) -> Result<Vec<Row>> {
+    let events = row::events(rounds::split(options.cycles, options.rounds).into_iter().max());
+    let mut rows = Vec::new();
+    for (backend, why_not) in states.iter_mut().filter(|(_, why_not)| why_not.is_none()) {
+        interrupt::check()?;
+        progress.update(|| format!("{period_us} us: {} boots", backend.name));
+        match Row::open(backend, period_us, events)? {
+            Ok(mut row) => {
+                row.boot(place)?;
+                rows.push(row);
+            }
+            Err(why) => *why_not = Some(why),
+        }
+    }
+    if rows.is_empty() {
+        let reasons: Vec<&str> = states.iter().filter_map(|(_, why)| why.as_deref()).collect();
+        return Err(Error::Invalid(format!("no back end can be had: {}", reasons.join("; "))));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,139 @@
+//! From what passed the wire to delays and intervals. Pure.
+
+use std::collections::VecDeque;
+
+/// What passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Soc,
+    Preq,
+    Pres,
+}
+
+/// A frame on the wire, in nanoseconds of CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Event {
+    pub(super) at_ns: u64,
+    pub(super) kind: Kind,
+}
+
+impl Event {
+    /// As the program writes it (bpf/powerlink.bpf.c); `None`: nothing was written.
+    pub(super) fn of(written: u64) -> Option<Self> {
+        const SHIFT: u32 = 62;
+        let kind = match written >> SHIFT {
+            1 => Kind::Soc,
+            2 => Kind::Preq,
+            3 => Kind::Pres,
+            _ => return None,
+        };
+        Some(Event { at_ns: written & ((1 << SHIFT) - 1), kind })
+    }
+}
+
+/// What a trace says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// From poll to response.
+    pub(super) delays_ns: Vec<u64>,
+    /// Polls that nobody answered.
+    pub(super) unanswered: u64,
+    /// Of those that were answered, polls whose response came behind the next poll.
+    pub(super) late: u64,
+    /// Responses without a poll: the second to one.
+    pub(super) unasked: u64,
+    /// How far each cycle was from its length, either way.
+    pub(super) jitter_ns: Vec<u64>,
+    /// SoC.
+    pub(super) cycles: u64,
+    /// Instants of the cycle that passed without a SoC.
+    pub(super) missed: u64,
+}
+
+impl Taken {
+    /// What events of both ends say, in any order. The n-th response answers the n-th poll: nodes answer
+    /// each once, and a wire without losses keeps their order.
+    pub(super) fn of(mut events: Vec<Event>, period_ns: u64) -> Self {
+        events.sort_by_key(|event| event.at_ns);
+        let mut taken = Taken::default();
+        let (mut asked, mut soc) = (VecDeque::new(), None);
+        // A response to what was asked before the trace began.
+        let mut begun = false;
+        for Event { at_ns, kind } in events {
+            match kind {
+                Kind::Soc => {
+                    taken.cycles += 1;
+                    if let Some(before) = soc.replace(at_ns) {
+                        taken.interval(at_ns - before, period_ns);
+                    }
+                }
+                Kind::Preq => {
+                    begun = true;
+                    asked.push_back(at_ns);
+                }
+                Kind::Pres => match asked.pop_front() {
+                    Some(poll) => {
+                        taken.delays_ns.push(at_ns - poll);
+                        taken.late += u64::from(!asked.is_empty());
+                    }
+                    None => taken.unasked += u64::from(begun),
+                },
+            }
+        }
+        // The last one may be answered once the trace is over.
+        taken.unanswered = (asked.len() as u64).saturating_sub(1);
+        taken
+    }
+
+    /// A cycle ended. Where one passed without a SoC there is nothing to compare.
+    fn interval(&mut self, interval_ns: u64, period_ns: u64) {
+        let periods = ((interval_ns + period_ns / 2) / period_ns).max(1);
+        self.missed += periods - 1;
+        if periods == 1 {
+            self.jitter_ns.push(interval_ns.abs_diff(period_ns));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Kind::{Preq, Pres, Soc};
+
+    fn trace(events: &[(u64, Kind)]) -> Taken {
+        let events = events.iter().map(|&(at_ns, kind)| Event { at_ns, kind }).collect();
+        Taken::of(events, 100)
+    }
+
+    #[test]
+    fn events_as_they_are_written() {
+        assert_eq!(Event::of(1 << 62 | 5), Some(Event { at_ns: 5, kind: Soc }));
+        assert_eq!(Event::of(u64::MAX).map(|event| event.kind), Some(Pres));
+        assert_eq!(Event::of(0), None);
+        assert_eq!(Event::of(77), None);
+    }
+
+    #[test]
+    fn each_poll_has_its_response_however_late() {
+        let taken = trace(&[(5, Pres), (10, Preq), (30, Pres), (110, Preq)]);
+        assert_eq!((taken.delays_ns, taken.late, taken.unasked), (vec![20], 0, 0));
+        // A node that stood still for two cycles.
+        let taken = trace(&[(10, Preq), (110, Preq), (210, Preq), (225, Pres), (226, Pres)]);
+        assert_eq!((taken.delays_ns, taken.late, taken.unanswered), (vec![215, 116], 2, 0));
+        let taken = trace(&[(10, Preq), (30, Pres), (35, Pres), (110, Preq), (210, Preq)]);
+        assert_eq!((taken.delays_ns, taken.unasked, taken.unanswered), (vec![20], 1, 1));
+    }
+
+    #[test]
+    fn cycles_that_are_missed_are_counted_and_not_compared() {
+        let taken = trace(&[(0, Soc), (103, Soc), (198, Soc), (505, Soc), (600, Soc)]);
+        assert_eq!((taken.jitter_ns, taken.missed, taken.cycles), (vec![3, 5, 5], 2, 5));
+    }
+
+    #[test]
+    fn ends_write_in_any_order() {
+        let taken = trace(&[(30, Pres), (100, Soc), (0, Soc), (10, Preq)]);
+        assert_eq!((taken.delays_ns, taken.jitter_ns), (vec![20], vec![0]));
+        assert_eq!(trace(&[]), Taken::default());
+    }
+}

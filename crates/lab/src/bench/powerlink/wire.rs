@@ -1,0 +1,91 @@
+//! The wire of a row: `bpf/powerlink.bpf.c`, which stamps what passes.
+
+use std::mem::{offset_of, size_of};
+
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use onbeat_netdev::Handle;
+
+use super::trace::Event;
+use crate::Result;
+use crate::programs::{Programs, failed, number};
+
+static OBJECT: &[u8] = onbeat_netdev::bpf_object!("powerlink.bpf.o");
+
+onbeat_netdev::bpf_skeleton!(skeleton, "powerlink.skel.rs");
+
+use skeleton::types::{bss, wire_state};
+
+// `state` is all of the section: it is written and read as octets.
+const _: () = assert!(offset_of!(bss, state) == 0 && size_of::<bss>() == size_of::<wire_state>());
+
+/// A row's programs, loaded.
+#[derive(Debug)]
+pub(super) struct Wire {
+    programs: Programs,
+    /// Events that there is room for.
+    room: u32,
+    _links: Vec<Link>,
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub(super) struct Recorded {
+    pub(super) events: Vec<Event>,
+    /// Events that found no room.
+    pub(super) lost: u64,
+    /// Frames of others.
+    pub(super) foreign: u64,
+}
+
+impl Wire {
+    /// A wire between two ends of a namespace, with room for so many events.
+    pub(super) fn start(handle: &Handle, [to_mn, to_cn]: [&str; 2], room: u32) -> Result<Self> {
+        let size = |object: &mut OpenObject| {
+            for mut map in object.maps_mut() {
+                if map.name() == "events" {
+                    map.set_max_entries(room)?;
+                }
+            }
+            Ok(())
+        };
+        let mut programs = Programs::load_sized(OBJECT, "the wire", size)?;
+        programs.lead("to_mn", 0, handle, to_mn)?;
+        programs.lead("to_cn", 0, handle, to_cn)?;
+        let links = [("from_mn", to_mn), ("from_cn", to_cn)]
+            .map(|(program, interface)| programs.attach(program, handle, interface));
+        let links = links.into_iter().collect::<Result<_>>()?;
+        Ok(Self { programs, room, _links: links })
+    }
+
+    /// Records from now on.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        self.set(&wire_state { recording: 1, ..wire_state::default() })
+    }
+
+    /// What was recorded since.
+    pub(super) fn end(&mut self) -> Result<Recorded> {
+        let state = self.programs.state()?;
+        let counter = |offset: usize| number(&state[offset..]);
+        let (next, foreign) =
+            (counter(offset_of!(wire_state, next)), counter(offset_of!(wire_state, foreign)));
+        // Counters go on where something passes meanwhile: they are put back before the next time.
+        self.set(&wire_state::default())?;
+        let kept = next.min(self.room.into());
+        let map = self.programs.map("events");
+        let mut events = Vec::with_capacity(kept as usize);
+        for index in 0..kept as u32 {
+            let found = map.lookup(&index.to_ne_bytes(), MapFlags::ANY);
+            let octets = found.map_err(failed("read the events of the wire"))?;
+            events.extend(Event::of(number(&octets.unwrap_or_default())));
+        }
+        Ok(Recorded { events, lost: next - kept, foreign })
+    }
+
+    fn set(&mut self, state: &wire_state) -> Result<()> {
+        // SAFETY: the structure is plain data of three numbers, without padding.
+        let octets = unsafe {
+            std::slice::from_raw_parts((&raw const *state).cast::<u8>(), size_of_val(state))
+        };
+        self.programs.set_state(octets)
+    }
+}

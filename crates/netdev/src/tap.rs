@@ -1,0 +1,90 @@
+//! TAP devices: Ethernet interfaces whose other end is this process.
+
+use std::ffi::c_char;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+use nix::errno::Errno;
+
+use crate::{Error, Namespace, Result, check_name};
+
+const DEVICE: &str = "/dev/net/tun";
+
+/// An Ethernet interface of a namespace, as a network stack sees it: what that sends, this process
+/// receives, and the other way round. It goes with the value, however the process ends.
+///
+/// It neither blocks nor takes memory.
+#[derive(Debug)]
+pub struct Tap(File);
+
+impl Tap {
+    /// Makes an interface, which is off and has an address of its own making.
+    ///
+    /// # Errors
+    /// There is an interface of that name, the kernel has no TAP devices, or the caller lacks
+    /// CAP_NET_ADMIN.
+    pub fn create(namespace: &Namespace, name: &str) -> Result<Self> {
+        check_name(name)?;
+        // A descriptor belongs to the namespace of the thread that opens it.
+        namespace.run(|| Self::create_here(name))?
+    }
+
+    fn create_here(name: &str) -> Result<Self> {
+        let mut options = OpenOptions::new();
+        let opened = options.read(true).write(true).custom_flags(libc::O_NONBLOCK).open(DEVICE);
+        let file = opened.map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::ENOENT | Errno::ENODEV) => Error::Unsupported {
+                what: "a TAP device".into(),
+                remedy: "load the module tun (modprobe tun), or take a kernel with CONFIG_TUN"
+                    .into(),
+            },
+            _ => Error::io(format!("open {DEVICE}"), error),
+        })?;
+        let mut ifr_name: [c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
+        // check_name left room for the NUL.
+        for (to, from) in ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+            *to = from as c_char;
+        }
+        let ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as i16;
+        let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_flags };
+        let mut request = libc::ifreq { ifr_name, ifr_ifru };
+        // SAFETY: the descriptor is open, and `request` is what the code takes.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+        match Errno::result(result) {
+            Ok(_) => Ok(Self(file)),
+            Err(errno) => Err(Error::Kernel {
+                operation: "make a TAP device".into(),
+                interface: name.into(),
+                errno,
+                detail: (errno == Errno::EBUSY)
+                    .then(|| "there is an interface of this name; take another".into()),
+            }),
+        }
+    }
+
+    /// A frame that the network stack sent, without FCS, into `buffer`; its length, if there is one.
+    ///
+    /// # Errors
+    /// The interface is off, or gone.
+    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.0.read(buffer) {
+            Ok(len) => Ok(Some(len)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives a frame to the network stack, without FCS; whether it had room.
+    ///
+    /// # Errors
+    /// The interface is off, or gone, or this is no frame.
+    pub fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
+        match self.0.write(frame) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

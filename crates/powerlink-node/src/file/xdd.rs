@@ -1,0 +1,112 @@
+//! Device descriptions, and configurations by other tools, that a file refers to.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use onbeat_config::Value;
+use onbeat_powerlink::mn::{concise_dcf, dcf_entries};
+use onbeat_powerlink::network::follows_from_network;
+use onbeat_powerlink::od::ObjectId;
+use onbeat_powerlink::od::profile::{self, Identity};
+use onbeat_xdd::Description;
+
+/// Descriptions that were read: many nodes are one device.
+#[derive(Debug)]
+pub(super) struct Descriptions {
+    folder: PathBuf,
+    read: BTreeMap<PathBuf, Rc<Description>>,
+}
+
+impl Descriptions {
+    /// Those in the folder of a file.
+    pub(super) fn beside(file: &Path) -> Self {
+        let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        Descriptions { folder, read: BTreeMap::new() }
+    }
+
+    /// The description of a file that a value names. Its faults are the value's.
+    pub(super) fn read(&mut self, value: &Value<'_>) -> Option<Rc<Description>> {
+        let path = self.folder.join(value.text()?);
+        if let Some(known) = self.read.get(&path) {
+            return Some(Rc::clone(known));
+        }
+        let shown = path.display();
+        let text = std::fs::read(&path).map_err(|error| error.to_string());
+        let text = text.and_then(|octets| {
+            String::from_utf8(octets).map_err(|error| format!("no UTF-8 text, {error}"))
+        });
+        let text = match text {
+            Ok(text) => text,
+            Err(error) => {
+                let help = "name an XDD or XDC file, from the folder of this file on";
+                value.fault(format!("{shown} cannot be read: {error}"), help);
+                return None;
+            }
+        };
+        match onbeat_xdd::read(&text) {
+            Ok(description) => {
+                let description = Rc::new(description);
+                self.read.insert(path, Rc::clone(&description));
+                Some(description)
+            }
+            Err(faults) => {
+                for fault in faults {
+                    value.fault(format!("{shown}:{fault}"), fault.help);
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Descriptions {
+    /// The entries of the concise DCF that a value names, but for what follows from the network.
+    pub(super) fn concise(&self, value: &Value<'_>) -> Option<Vec<(ObjectId, Vec<u8>)>> {
+        let path = self.folder.join(value.text()?);
+        let shown = path.display();
+        let octets = match std::fs::read(&path) {
+            Ok(octets) => octets,
+            Err(error) => {
+                let help = "name a concise DCF, from the folder of this file on";
+                value.fault(format!("{shown} cannot be read: {error}"), help);
+                return None;
+            }
+        };
+        // What was read is all there is: nothing is cut off, and nothing is behind the entries.
+        if concise_dcf(dcf_entries(&octets)) != octets {
+            let help = "a concise DCF is a number of entries, and of each index, sub-index, length \
+                        and value, with the low octet first";
+            let read = dcf_entries(&octets).count();
+            value.fault(format!("{shown} is no concise DCF: {read} entries can be read"), help);
+            return None;
+        }
+        let entries = dcf_entries(&octets).filter(|(object, _)| !follows_from_network(*object));
+        Some(entries.map(|(object, value)| (object, value.to_vec())).collect())
+    }
+}
+
+/// Takes over who a device is.
+pub(super) fn identify(device: &Description, identity: &mut Identity) {
+    for (object, to) in [
+        (profile::DEVICE_TYPE, &mut identity.device_type),
+        (profile::VENDOR_ID, &mut identity.vendor_id),
+        (profile::PRODUCT_CODE, &mut identity.product_code),
+        (profile::REVISION_NUMBER, &mut identity.revision_number),
+        (profile::SERIAL_NUMBER, &mut identity.serial_number),
+    ] {
+        if device.objects.object(object).is_ok() {
+            *to = device.objects.number(object) as u32;
+        }
+    }
+    if let Some(product) = &device.product {
+        identity.device_name = product.clone().into_bytes();
+    }
+}
+
+/// What a device's configuration gives to its objects, beside what follows from the network.
+pub(super) fn configuration(device: &Description) -> impl Iterator<Item = (ObjectId, Vec<u8>)> {
+    let writes = |object| device.objects.object(object).is_ok_and(|known| known.access.writes());
+    let actual = device.actual.iter();
+    actual.filter(move |(object, _)| !follows_from_network(*object) && writes(*object)).cloned()
+}

@@ -1,0 +1,112 @@
+//! From a file to a node on a port.
+
+use onbeat_netdev::Namespace;
+use onbeat_powerlink::cn::ControlledNode;
+use onbeat_powerlink::mn::ManagingNode;
+use onbeat_powerlink::network::NetworkError;
+use onbeat_wire::powerlink::NodeId;
+
+use crate::backend::{Wanted, open_with};
+use crate::virtual_ethernet::{ETHER_TYPES, Quiet, VirtualEthernet};
+use crate::{Backend, File, Runner, Sender, Station};
+
+/// Where a node is to run, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The namespace of the interface.
+    pub namespace: &'a Namespace,
+    /// The interface.
+    pub interface: &'a str,
+    /// What moves its frames.
+    pub backend: Backend,
+    /// Who sends its responses to polls, or its SoC.
+    pub sender: Sender,
+    /// The interface by which the host takes part in the IP network of the bus; it is made.
+    pub virtual_ethernet: Option<&'a str>,
+}
+
+/// Why a node cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The port.
+    #[error(transparent)]
+    Port(#[from] onbeat_link::Error),
+    /// The network.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// The interface of the virtual Ethernet.
+    #[error("virtual Ethernet: {0}")]
+    VirtualEthernet(#[from] onbeat_netdev::Error),
+    /// Every interface takes frames from any sender, whatever is said of it alone.
+    #[error(
+        "virtual Ethernet: frames of the bus would reach the host by {interface:?} as well, since \
+         reverse path filtering is loose for all interfaces; sysctl net.ipv4.conf.all.rp_filter=1, \
+         or take the back end xsk"
+    )]
+    ReversePath {
+        /// The interface of the bus.
+        interface: String,
+    },
+    /// A setting of the interface.
+    #[error("virtual Ethernet: cannot change {path}: {source}")]
+    Setting {
+        /// Its file.
+        path: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+impl Place<'_> {
+    fn open(&self) -> onbeat_link::Result<Box<dyn onbeat_link::Port>> {
+        let confirm = self.sender == Sender::Automatic;
+        let others: &[_] = if self.virtual_ethernet.is_some() { &ETHER_TYPES } else { &[] };
+        open_with(self.backend, self.namespace, self.interface, Wanted { confirm, others })
+    }
+
+    /// Gives the node its virtual Ethernet, where it has one.
+    fn attach<S: Station>(&self, mut runner: Runner<S>) -> Result<Runner<S>, StartError> {
+        if let Some(name) = self.virtual_ethernet {
+            let quiet = self.backend.copies().then(|| Quiet::begin(self.namespace, self.interface));
+            let (station, mac) = (runner.station(), runner.mac_address());
+            let made =
+                VirtualEthernet::create(self.namespace, name, station, mac, quiet.transpose()?)?;
+            runner.attach(made);
+        }
+        Ok(runner)
+    }
+}
+
+impl File {
+    /// A controlled node of the network, ready to run.
+    ///
+    /// # Errors
+    /// The interface or its back end is not to be had, or cannot answer polls by itself; the network
+    /// has no such node.
+    pub fn controlled(
+        &self,
+        node: NodeId,
+        place: &Place<'_>,
+    ) -> Result<Runner<ControlledNode>, StartError> {
+        let port = place.open()?;
+        let controlled = self.network.controlled(node, port.mac_address())?;
+        place.attach(match place.sender {
+            Sender::Process => Runner::new(port, controlled)?,
+            Sender::Automatic => Runner::answering(port, controlled)?,
+        })
+    }
+
+    /// The managing node of the network, ready to run.
+    ///
+    /// # Errors
+    /// The interface or its back end is not to be had, or cannot send at an instant by itself; a
+    /// mapping of the network cannot be used.
+    pub fn managing(&self, place: &Place<'_>) -> Result<Runner<ManagingNode>, StartError> {
+        let port = place.open()?;
+        let managing = self.network.managing(port.mac_address())?;
+        place.attach(match place.sender {
+            Sender::Process => Runner::new(port, managing)?,
+            Sender::Automatic => Runner::launching(port, managing)?,
+        })
+    }
+}

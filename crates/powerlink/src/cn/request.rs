@@ -1,0 +1,70 @@
+//! Network management between a controlled node and its managing node, beside states: what the node
+//! asks for, and commands that are about something else.
+
+use alloc::vec::Vec;
+
+use onbeat_wire::powerlink::{NmtCommand, NmtCommandId, NmtRequest, NodeId, Priority, Service};
+
+use super::{ControlledNode, Event};
+use crate::nmt;
+use crate::od::{Abort, ObjectId, profile};
+
+/// Octets of a host name.
+const HOST_NAME: usize = 32;
+
+impl ControlledNode {
+    /// Asks the managing node to command a node, or to identify it or to get its status
+    /// ([`NmtCommandId::IDENT_REQUEST`], [`NmtCommandId::STATUS_REQUEST`]), as soon as the node is
+    /// invited to; whether there was room for it.
+    pub fn request(&mut self, target: NodeId, command: NmtCommandId) -> bool {
+        let request = NmtRequest { command, target, data: &[0; 40] };
+        let frame: Vec<u8> = self.asnd(NodeId::MN, Service::NmtRequest(request));
+        self.queue.push(Priority::NMT_REQUEST, frame)
+    }
+
+    /// A command that changes no state.
+    pub(super) fn managing_command(&mut self, to: NodeId, command: &NmtCommand<'_>) {
+        match (command.command, command.data) {
+            (NmtCommandId::NET_HOST_NAME_SET, name) if to == self.node => {
+                let name = name.get(..HOST_NAME).unwrap_or(name);
+                let end = name.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
+                let set = self.od.set(profile::HOST_NAME, &name[..end]);
+                debug_assert!(set.is_ok(), "a host name has room for 32 octets");
+            }
+            (NmtCommandId::FLUSH_ARP_ENTRY, [node, ..]) => {
+                self.events.push_back(Event::FlushArp(NodeId(*node)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Does what a peer wrote to 0x1F9E.
+    pub(super) fn commanded_itself(&mut self, now_ns: u64) {
+        let command = self.od.number(profile::RESET_COMMAND) as u8;
+        if let Some(event) = reset(command) {
+            let none = self.od.set_number(profile::RESET_COMMAND, profile::NO_COMMAND.into());
+            debug_assert!(none.is_ok(), "a command is an octet");
+            self.nmt(now_ns, event);
+        }
+    }
+}
+
+/// The event of a reset that a node does by itself.
+fn reset(command: u8) -> Option<nmt::Event> {
+    match NmtCommandId(command) {
+        id @ (NmtCommandId::RESET_NODE
+        | NmtCommandId::RESET_COMMUNICATION
+        | NmtCommandId::RESET_CONFIGURATION
+        | NmtCommandId::SW_RESET) => nmt::Event::from_command(id),
+        _ => None,
+    }
+}
+
+/// Whether a peer may write to 0x1F9E: a reset, or that there is none.
+pub(super) fn check_write(object: ObjectId, value: &[u8]) -> Result<(), Abort> {
+    match (object, value) {
+        (profile::RESET_COMMAND, [profile::NO_COMMAND]) => Ok(()),
+        (profile::RESET_COMMAND, [command]) if reset(*command).is_none() => Err(Abort::VALUE),
+        _ => Ok(()),
+    }
+}

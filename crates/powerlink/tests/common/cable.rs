@@ -1,0 +1,173 @@
+//! A managing and a controlled node, on a cable in virtual time.
+
+use onbeat_powerlink::cn::ControlledNode;
+use onbeat_powerlink::mn::{Event, Launch, ManagingNode, Step};
+use onbeat_powerlink::network::{Network, Signal, Station};
+use onbeat_powerlink::nmt::State;
+use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
+use onbeat_powerlink::od::{DataType, id};
+use onbeat_wire::MacAddress;
+use onbeat_wire::powerlink::{NetTime, NodeId};
+
+/// Length of a cycle.
+pub(crate) const CYCLE_NS: u64 = 1_000_000;
+/// From a launch to the news of it.
+pub(crate) const NEWS_NS: u64 = 20_000;
+/// The controlled node.
+pub(crate) const NODE: NodeId = NodeId(1);
+
+pub(crate) fn network() -> Network {
+    let signal = |object| Signal { name: "value".into(), object, data_type: DataType::Unsigned(1) };
+    Network {
+        cycle_us: (CYCLE_NS / 1000) as u32,
+        async_slot_ns: 100_000,
+        pre_operational_1_us: 100_000,
+        soc_tolerance_ns: 500_000,
+        threshold: 15,
+        multiplexed_cycles: 0,
+        prescaler: 2,
+        start_all: false,
+        nodes: vec![Station {
+            node: NODE,
+            mandatory: true,
+            identity: Identity {
+                device_type: 0x000f_0191,
+                vendor_id: 1,
+                product_code: 2,
+                revision_number: 3,
+                serial_number: 4,
+                features: CONTROLLED_NODE_FEATURES,
+                device_name: b"test".to_vec(),
+                host_name: b"test".to_vec(),
+            },
+            pres_timeout_ns: 200_000,
+            multiplexed: 0,
+            inputs: vec![signal(id(0x6000, 1))],
+            outputs: vec![signal(id(0x6200, 1))],
+            described: None,
+            parameters: Vec::new(),
+        }],
+    }
+}
+
+/// What becomes of a launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It leaves, and the node is told.
+    Sent,
+    /// It does not leave, and the node is told.
+    Dropped,
+    /// It leaves, and nobody tells.
+    Untold,
+}
+
+pub(crate) struct Cable {
+    pub(crate) now_ns: u64,
+    pub(crate) mn: ManagingNode,
+    /// `None`: it is dead.
+    pub(crate) cn: Option<ControlledNode>,
+    pub(crate) planned: Option<(u64, Vec<u8>)>,
+    /// When the node is told of which launch, and what.
+    pub(crate) news: Option<(u64, u64, bool)>,
+    pub(crate) fate: Fate,
+    /// Frames of the managing node.
+    pub(crate) sent: Vec<(u64, Vec<u8>)>,
+    /// Frames of the controlled node.
+    pub(crate) answers: Vec<(u64, Vec<u8>)>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) cancelled: usize,
+}
+
+impl Cable {
+    pub(crate) fn new(launching: bool) -> Self {
+        let mac = |last| MacAddress([2, 0, 0, 0, 0, last]);
+        let mut mn = network().managing(mac(240)).unwrap();
+        let mut cn = network().controlled(NODE, mac(1)).unwrap();
+        if launching {
+            mn.launch_cycles();
+        }
+        cn.start(0);
+        mn.start(0, NetTime::default());
+        Cable {
+            now_ns: 0,
+            mn,
+            cn: Some(cn),
+            planned: None,
+            news: None,
+            fate: Fate::Sent,
+            sent: Vec::new(),
+            answers: Vec::new(),
+            events: Vec::new(),
+            cancelled: 0,
+        }
+    }
+
+    /// Passes on what is to be sent, until nobody has anything to say.
+    fn settle(&mut self) {
+        loop {
+            match self.mn.poll_launch() {
+                Some(Launch::At { at_ns, frame }) => self.planned = Some((at_ns, frame.to_vec())),
+                Some(Launch::Cancel) => {
+                    self.planned = None;
+                    self.cancelled += 1;
+                }
+                None => {}
+            }
+            self.events.extend(std::iter::from_fn(|| self.mn.poll_event()));
+            if let Some(frame) = self.mn.poll_transmit() {
+                self.deliver(frame);
+            } else if let Some(frame) = self.cn.as_mut().and_then(ControlledNode::poll_transmit) {
+                self.mn.handle_frame(self.now_ns, &frame);
+                self.answers.push((self.now_ns, frame));
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn deliver(&mut self, frame: Vec<u8>) {
+        if let Some(cn) = &mut self.cn {
+            cn.handle_frame(self.now_ns, &frame);
+        }
+        self.sent.push((self.now_ns, frame));
+    }
+
+    /// Goes on until the end, or until a condition holds.
+    pub(crate) fn run(&mut self, end_ns: u64, mut until: impl FnMut(&Self) -> bool) {
+        self.settle();
+        while self.now_ns < end_ns && !until(self) {
+            let due = [
+                self.mn.next_deadline_ns(),
+                self.cn.as_ref().and_then(ControlledNode::next_deadline_ns),
+                self.planned.as_ref().map(|(at_ns, _)| *at_ns),
+                self.news.map(|(at_ns, ..)| at_ns),
+                Some(end_ns),
+            ];
+            self.now_ns = due.into_iter().flatten().min().unwrap().max(self.now_ns);
+            let now_ns = self.now_ns;
+            if let Some((at_ns, frame)) = self.planned.take_if(|(at_ns, _)| *at_ns <= now_ns) {
+                if self.fate != Fate::Dropped {
+                    self.deliver(frame);
+                }
+                if self.fate != Fate::Untold {
+                    self.news = Some((now_ns + NEWS_NS, at_ns, self.fate == Fate::Sent));
+                }
+            }
+            if let Some((_, at_ns, sent)) = self.news.take_if(|(at_ns, ..)| *at_ns <= now_ns) {
+                self.mn.handle_launched(now_ns, at_ns, sent);
+            }
+            self.mn.handle_deadline(now_ns);
+            if let Some(cn) = &mut self.cn {
+                cn.handle_deadline(now_ns);
+            }
+            self.settle();
+        }
+    }
+
+    pub(crate) fn run_until_operational(&mut self) {
+        self.run(20_000_000_000, |cable| {
+            cable.mn.state() == State::Operational && cable.mn.step(NODE) == Some(Step::Operational)
+        });
+        assert_eq!(self.mn.step(NODE), Some(Step::Operational), "{:?}", self.events);
+    }
+}

@@ -1,0 +1,264 @@
+//! `Object` and `SubObject`.
+
+use onbeat_powerlink::od::{Access, AddError, DataType, Limits, Mappable, Object, ObjectId, id};
+use roxmltree::Node;
+
+use crate::fault::Faults;
+use crate::parameter::{Parameter, Parameters};
+use crate::{Description, is, value};
+
+/// `objectType`: types themselves, which are no objects with a value.
+const DEFINITIONS: [&str; 3] = ["0", "5", "6"];
+/// `objectType`: an object with sub-indices.
+const COMPOUND: [&str; 2] = ["8", "9"];
+
+/// Reads an `Object` and what it has inside.
+pub(crate) fn read(
+    node: Node<'_, '_>,
+    parameters: &Parameters<'_>,
+    faults: &Faults<'_, '_>,
+    to: &mut Description,
+) {
+    let Some(index) = number(node, "index", 4, faults) else { return };
+    let kind = node.attribute("objectType").map_or("7", str::trim);
+    if DEFINITIONS.contains(&kind) {
+        return;
+    }
+    let subs: Vec<Node<'_, '_>> = node.children().filter(|child| is(*child, "SubObject")).collect();
+    if subs.is_empty() && !COMPOUND.contains(&kind) {
+        return one(node, id(index, 0), None, parameters, faults, to);
+    }
+    // Of an array the elements have the type of the whole, where they say none.
+    let data_type = if kind == "8" { of_attribute(node, faults) } else { None };
+    for sub in subs {
+        let Some(sub_index) = number(sub, "subIndex", 2, faults) else { continue };
+        // Number of entries, whatever the entries are.
+        let data_type = if sub_index == 0 { Some(DataType::Unsigned(1)) } else { data_type };
+        one(sub, id(index, sub_index as u8), data_type, parameters, faults, to);
+    }
+}
+
+/// Reads an object that has a value; `data_type` is what it has if it says none.
+fn one(
+    node: Node<'_, '_>,
+    object: ObjectId,
+    data_type: Option<DataType>,
+    parameters: &Parameters<'_>,
+    faults: &Faults<'_, '_>,
+    to: &mut Description,
+) {
+    let parameter = parameter(node, parameters, faults);
+    let described = describe(node, object, data_type, &parameter, faults);
+    let Some(described) = described else { return };
+    let actual = match written(node, "actualValue", parameter.actual, &described, object, faults) {
+        Ok(actual) => actual,
+        Err(()) => return,
+    };
+    if let Some(name) = node.attribute("name") {
+        to.names.insert(object, name.to_owned());
+    }
+    let default = described.default.clone();
+    if let Err(error) = to.objects.add(object, described) {
+        let (attribute, help) = match error {
+            AddError::Exists(_) => ("index", "describe each object once"),
+            AddError::Default(..) => ("defaultValue", "give a default within the limits"),
+        };
+        return faults.note_attribute(node, attribute, error.to_string(), help);
+    }
+    let Some(actual) = actual.filter(|actual| *actual != default) else { return };
+    // The dictionary knows whether the value is within the limits.
+    let fits = to.objects.set(object, &actual).and_then(|()| to.objects.set(object, &default));
+    match fits {
+        Ok(()) => to.actual.push((object, actual)),
+        Err(abort) => faults.note_attribute(
+            node,
+            "actualValue",
+            format!("object {object} does not take its actual value, {abort}"),
+            "give a value within the limits",
+        ),
+    }
+}
+
+/// The parameter that an object refers to; an empty one where it refers to none.
+fn parameter<'a>(
+    node: Node<'_, '_>,
+    parameters: &Parameters<'a>,
+    faults: &Faults<'_, '_>,
+) -> Parameter<'a> {
+    let Some(reference) = node.attribute("uniqueIDRef") else { return Parameter::default() };
+    match parameters.get(reference) {
+        Some(parameter) => parameter.clone(),
+        None => {
+            faults.note_attribute(
+                node,
+                "uniqueIDRef",
+                format!("there is no parameter {reference:?}"),
+                "the uniqueID of a parameter of ApplicationProcess is meant",
+            );
+            Parameter::default()
+        }
+    }
+}
+
+fn describe(
+    node: Node<'_, '_>,
+    object: ObjectId,
+    data_type: Option<DataType>,
+    parameter: &Parameter<'_>,
+    faults: &Faults<'_, '_>,
+) -> Option<Object> {
+    let said = node.has_attribute("dataType");
+    let data_type = match of_attribute(node, faults) {
+        None if said => return None,
+        own => own.or(parameter.data_type).or(data_type),
+    };
+    let Some(data_type) = data_type else {
+        let help = "add dataType, as dataType=\"0006\" for UNSIGNED16";
+        faults.note(node, format!("object {object} says no data type"), help);
+        return None;
+    };
+    let access = access(node, faults).or(parameter.access);
+    let access = access.unwrap_or(if object.sub == 0 && is(node, "SubObject") {
+        Access::Constant
+    } else {
+        Access::ReadWrite
+    });
+    let mappable = mappable(node, access, data_type, faults);
+    let mut described = Object::new(data_type, access, value::zero(data_type)).mapped(mappable);
+    let default = written(node, "defaultValue", parameter.default, &described, object, faults);
+    described.default = default.ok()?.unwrap_or(described.default);
+    described.limits = limits(node, object, data_type, parameter, faults);
+    Some(described)
+}
+
+/// A value of an object as an attribute has it, or else its parameter.
+fn written(
+    node: Node<'_, '_>,
+    attribute: &str,
+    parameter: Option<&str>,
+    described: &Object,
+    object: ObjectId,
+    faults: &Faults<'_, '_>,
+) -> Result<Option<Vec<u8>>, ()> {
+    let Some(text) = node.attribute(attribute).or(parameter) else { return Ok(None) };
+    let value = value::value(described.data_type, text);
+    if value.is_none() {
+        faults.note_attribute(
+            node,
+            attribute,
+            format!("object {object}: {attribute} {text:?} is no {:?}", described.data_type),
+            "write a number in decimal, or in hexadecimal as 0x1F, that fits the data type",
+        );
+    }
+    value.map(Some).ok_or(())
+}
+
+fn limits(
+    node: Node<'_, '_>,
+    object: ObjectId,
+    data_type: DataType,
+    parameter: &Parameter<'_>,
+    faults: &Faults<'_, '_>,
+) -> Option<Limits> {
+    let has = |text: &&str| !text.trim().is_empty();
+    let low = node.attribute("lowLimit").or(parameter.low).filter(has);
+    let high = node.attribute("highLimit").or(parameter.high).filter(has);
+    if low.is_none() && high.is_none() {
+        return None;
+    }
+    let limits = value::limits(data_type, low, high);
+    if limits.as_ref().is_none_or(value::is_empty) {
+        let attribute = if low.is_some() { "lowLimit" } else { "highLimit" };
+        let shown = |limit: Option<&str>| limit.map_or("none".into(), |text| format!("{text:?}"));
+        faults.note_attribute(
+            node,
+            attribute,
+            format!("object {object}: limits {} and {} are none", shown(low), shown(high)),
+            "give numbers of the object's type, of which the low limit is not the greater one",
+        );
+    }
+    limits
+}
+
+/// `dataType`, if it is there and of a value.
+fn of_attribute(node: Node<'_, '_>, faults: &Faults<'_, '_>) -> Option<DataType> {
+    node.attribute("dataType")?;
+    let index = number(node, "dataType", 4, faults)?;
+    let data_type = value::data_type(index);
+    if data_type.is_none() {
+        faults.note_attribute(
+            node,
+            "dataType",
+            format!("dataType {index:04X} is not that of a value"),
+            "use a type of DS 301, 6.1.4, as 0006 for UNSIGNED16",
+        );
+    }
+    data_type
+}
+
+fn access(node: Node<'_, '_>, faults: &Faults<'_, '_>) -> Option<Access> {
+    let written = node.attribute("accessType")?;
+    let access = match written.trim() {
+        "const" => Access::Constant,
+        "ro" => Access::ReadOnly,
+        "rw" => Access::ReadWrite,
+        "wo" => Access::WriteOnly,
+        // Read and written, depending on the state of the device.
+        "cond" => Access::ReadWrite,
+        _ => {
+            let what = format!("accessType {written:?} is not known");
+            faults.note_attribute(node, "accessType", what, "use const, ro, rw or wo");
+            return None;
+        }
+    };
+    Some(access)
+}
+
+/// `PDOmapping`: where it does not say which way, access does.
+fn mappable(
+    node: Node<'_, '_>,
+    access: Access,
+    data_type: DataType,
+    faults: &Faults<'_, '_>,
+) -> Mappable {
+    let Some(written) = node.attribute("PDOmapping") else { return Mappable::No };
+    let mappable = match (written.trim(), access) {
+        ("no", _) => Mappable::No,
+        ("TPDO", _) | ("default" | "optional", Access::Constant | Access::ReadOnly) => {
+            Mappable::Transmit
+        }
+        ("RPDO", _) | ("default" | "optional", Access::WriteOnly) => Mappable::Receive,
+        ("default" | "optional", Access::ReadWrite) => Mappable::Both,
+        _ => {
+            let what = format!("PDOmapping {written:?} is not known");
+            let help = "use no, default, optional, TPDO or RPDO";
+            faults.note_attribute(node, "PDOmapping", what, help);
+            return Mappable::No;
+        }
+    };
+    if data_type.fixed_len().is_some() { mappable } else { Mappable::No }
+}
+
+/// A number in hexadecimal that an attribute is, of so many digits at most.
+fn number(
+    node: Node<'_, '_>,
+    attribute: &str,
+    digits: usize,
+    faults: &Faults<'_, '_>,
+) -> Option<u16> {
+    let Some(written) = node.attribute(attribute) else {
+        let what = format!("{} without {attribute}", node.tag_name().name());
+        faults.note(node, what, format!("add {attribute}, in hexadecimal"));
+        return None;
+    };
+    let text = written.trim();
+    let text = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    let fits =
+        (1..=digits).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = if fits { u16::from_str_radix(text, 16).ok() } else { None };
+    if number.is_none() {
+        let what = format!("{attribute} {written:?} is no number of up to {digits} digits");
+        faults.note_attribute(node, attribute, what, "write it in hexadecimal, without 0x");
+    }
+    number
+}

@@ -1,0 +1,112 @@
+//! Parameters of the application process, to which objects refer for their type, access and values.
+
+use std::collections::BTreeMap;
+
+use onbeat_powerlink::od::{Access, DataType};
+use roxmltree::Node;
+
+use crate::fault::Faults;
+use crate::{is, value};
+
+/// What a parameter, and the template behind it, say.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Parameter<'a> {
+    pub(crate) data_type: Option<DataType>,
+    pub(crate) access: Option<Access>,
+    pub(crate) default: Option<&'a str>,
+    pub(crate) actual: Option<&'a str>,
+    pub(crate) low: Option<&'a str>,
+    pub(crate) high: Option<&'a str>,
+}
+
+/// By their `uniqueID`.
+pub(crate) type Parameters<'a> = BTreeMap<&'a str, Parameter<'a>>;
+
+/// All parameters of a file.
+pub(crate) fn collect<'a>(root: Node<'a, '_>, faults: &Faults<'_, '_>) -> Parameters<'a> {
+    let named = |name: &'static str| {
+        root.descendants()
+            .filter(move |node| is(*node, name))
+            .filter_map(|node| Some((node.attribute("uniqueID")?, node)))
+    };
+    let templates: BTreeMap<&str, Node<'_, '_>> = named("parameterTemplate").collect();
+    let mut parameters = Parameters::new();
+    for (id, node) in named("parameter") {
+        let mut parameter = read(node, faults);
+        if let Some(reference) = node.attribute("templateIDRef") {
+            match templates.get(reference) {
+                Some(template) => parameter.complete(read(*template, faults)),
+                None => faults.note_attribute(
+                    node,
+                    "templateIDRef",
+                    format!("there is no parameterTemplate {reference:?}"),
+                    "a template's uniqueID is meant",
+                ),
+            }
+        }
+        if parameters.insert(id, parameter).is_some() {
+            let what = format!("there are two parameters {id:?}");
+            faults.note_attribute(node, "uniqueID", what, "give each an ID of its own");
+        }
+    }
+    parameters
+}
+
+impl<'a> Parameter<'a> {
+    /// Takes from another what this one does not say.
+    fn complete(&mut self, other: Parameter<'a>) {
+        self.data_type = self.data_type.or(other.data_type);
+        self.access = self.access.or(other.access);
+        self.default = self.default.or(other.default);
+        self.actual = self.actual.or(other.actual);
+        self.low = self.low.or(other.low);
+        self.high = self.high.or(other.high);
+    }
+}
+
+fn read<'a>(node: Node<'a, '_>, faults: &Faults<'_, '_>) -> Parameter<'a> {
+    let mut parameter = Parameter { access: access(node, faults), ..Parameter::default() };
+    for child in node.children().filter(Node::is_element) {
+        let written = child.attribute("value");
+        match child.tag_name().name() {
+            "defaultValue" => parameter.default = written,
+            "actualValue" => parameter.actual = written,
+            "allowedValues" => (parameter.low, parameter.high) = range(child),
+            element => parameter.data_type = parameter.data_type.or(value::simple_type(element)),
+        }
+    }
+    parameter
+}
+
+/// The limits, where the values allowed are one range.
+fn range<'a>(allowed: Node<'a, '_>) -> (Option<&'a str>, Option<&'a str>) {
+    let mut ranges = allowed.children().filter(|child| is(*child, "range"));
+    let (Some(range), None) = (ranges.next(), ranges.next()) else { return (None, None) };
+    if allowed.children().any(|child| is(child, "value")) {
+        // Some single values beside the range: what is outside of it may be one of them.
+        return (None, None);
+    }
+    let end = |name| range.children().find(|child| is(*child, name))?.attribute("value");
+    (end("minValue"), end("maxValue"))
+}
+
+/// The `access` of a parameter; whatever has to do with the process is read and written.
+fn access(node: Node<'_, '_>, faults: &Faults<'_, '_>) -> Option<Access> {
+    let written = node.attribute("access")?;
+    let access = match written {
+        "const" => Access::Constant,
+        "read" | "noAccess" => Access::ReadOnly,
+        "write" => Access::WriteOnly,
+        "readWrite" | "readWriteInput" | "readWriteOutput" => Access::ReadWrite,
+        _ => {
+            faults.note_attribute(
+                node,
+                "access",
+                format!("access {written:?} is not known"),
+                "use const, read, write, readWrite, readWriteInput, readWriteOutput or noAccess",
+            );
+            return None;
+        }
+    };
+    Some(access)
+}

@@ -1,0 +1,186 @@
+use onbeat_powerlink::od::{Abort, Access, DataType, Limits, Mappable, id};
+
+use super::*;
+
+/// A description with everything that is read.
+const DEVICE: &str = include_str!("../../../examples/powerlink/digital-io.xdd");
+
+fn objects(list: &str) -> String {
+    format!(
+        "<ISO15745ProfileContainer>\n<ObjectList>\n{list}</ObjectList>\n</ISO15745ProfileContainer>"
+    )
+}
+
+#[test]
+fn a_device_with_everything() {
+    let device = read(DEVICE).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    assert_eq!(device.product.as_deref(), Some("Digital I/O"));
+    assert_eq!(device.actual, []);
+    let od = &device.objects;
+    assert_eq!(od.number(id(0x1000, 0)), 0x000f_0191);
+    assert_eq!(od.get(id(0x1008, 0)), Ok(&b"Digital I/O"[..]));
+    let identity = (0..=4).map(|sub| od.number(id(0x1018, sub)));
+    assert!(identity.eq([4, 0x142, 7, 0x1_0000, 0]));
+    let timeout = od.object(id(0x1300, 0)).unwrap();
+    assert_eq!(timeout.limits, Some(Limits::Unsigned(1000..=30_000)));
+    assert_eq!(od.object(id(0x2000, 0)).unwrap().limits, Some(Limits::Unsigned(0..=1000)));
+    let gain = od.object(id(0x2001, 0)).unwrap();
+    assert_eq!(
+        (gain.data_type, &gain.limits),
+        (DataType::Real(4), &Some(Limits::Real(-2.0..=2.0)))
+    );
+    assert_eq!(gain.default, 1.5_f32.to_le_bytes());
+
+    let input = od.object(id(0x6000, 1)).unwrap();
+    assert_eq!((input.data_type, input.access), (DataType::Unsigned(1), Access::ReadOnly));
+    assert_eq!(input.mappable, Mappable::Transmit);
+    let mappable = |sub| od.object(id(0x6200, sub)).unwrap().mappable;
+    assert_eq!([0, 1, 2].map(mappable), [Mappable::No, Mappable::Receive, Mappable::Both]);
+    let offset = od.object(id(0x6423, 1)).unwrap();
+    assert_eq!((offset.data_type, offset.access), (DataType::Integer(2), Access::ReadWrite));
+    assert_eq!(offset.default, (-5_i16).to_le_bytes());
+    assert_eq!(offset.limits, Some(Limits::Signed(-100..=100)));
+    assert_eq!(device.names[&id(0x6423, 1)], "Offset_I16");
+    assert_eq!(od.object(id(0x0005, 0)), Err(Abort::NO_OBJECT), "a type is no object");
+}
+
+#[test]
+fn a_configuration_says_what_differs() {
+    let text = DEVICE
+        .replace("defaultValue=\"10\" ", "defaultValue=\"10\" actualValue=\"0x14\" ")
+        .replace("defaultValue=\"1.5\" ", "defaultValue=\"1.5\" actualValue=\"1.5\" ")
+        .replace(
+            "<defaultValue value=\"-5\"/>",
+            "<defaultValue value=\"-5\"/><actualValue value=\"6\"/>",
+        );
+    let device = read(&text).unwrap();
+    let expected = [(id(0x2000, 0), vec![20, 0]), (id(0x6423, 1), vec![6, 0])];
+    assert_eq!(device.actual, expected);
+    assert_eq!(device.objects.number(id(0x2000, 0)), 10, "the default");
+}
+
+/// What is wrong: where, what is said of it, and the way out.
+#[test]
+fn faults_have_their_place() {
+    let variable = |rest: &str| format!("<Object index=\"2000\" objectType=\"7\" {rest}/>\n");
+    let unsigned = |rest: &str| variable(&format!("dataType=\"0005\" {rest}"));
+    let cases = [
+        (objects(&variable("")), "3:1: object 2000/00 says no data type", "dataType=\"0006\""),
+        (
+            objects(&variable("dataType=\"0023\"")),
+            "3:37: dataType 0023 is not that of a value",
+            "0006",
+        ),
+        (
+            objects(&variable("dataType=\"U8\"")),
+            "3:37: dataType \"U8\" is no number",
+            "hexadecimal",
+        ),
+        (
+            objects("<Object index=\"20000\" objectType=\"7\" dataType=\"0005\"/>"),
+            "3:9: index \"20000\" is no number of up to 4 digits",
+            "hexadecimal",
+        ),
+        (objects("<Object objectType=\"7\"/>"), "3:1: Object without index", "add index"),
+        (
+            objects(
+                "<Object index=\"2000\" objectType=\"9\">\n<SubObject subIndex=\"100\"/></Object>",
+            ),
+            "4:12: subIndex \"100\" is no number of up to 2 digits",
+            "hexadecimal",
+        ),
+        (
+            objects(&unsigned("defaultValue=\"256\"")),
+            "3:53: object 2000/00: defaultValue \"256\" is no Unsigned(1)",
+            "0x1F",
+        ),
+        (
+            objects(&unsigned("defaultValue=\"5\" highLimit=\"4\"")),
+            "3:53: default of object 2000/00 is refused",
+            "within the limits",
+        ),
+        (
+            objects(&unsigned("lowLimit=\"5\" highLimit=\"4\"")),
+            "3:53: object 2000/00: limits \"5\" and \"4\" are none",
+            "not the greater one",
+        ),
+        (
+            objects(&unsigned("highLimit=\"many\"")),
+            "3:53: object 2000/00: limits none and \"many\" are none",
+            "numbers of the object's type",
+        ),
+        (
+            objects(&unsigned("actualValue=\"9\" highLimit=\"4\"")),
+            "3:53: object 2000/00 does not take its actual value",
+            "within the limits",
+        ),
+        (
+            objects(&unsigned("accessType=\"r\"")),
+            "3:53: accessType \"r\" is not known",
+            "const, ro, rw or wo",
+        ),
+        (
+            objects(&unsigned("PDOmapping=\"yes\"")),
+            "3:53: PDOmapping \"yes\" is not known",
+            "TPDO or RPDO",
+        ),
+        (
+            objects(&unsigned("uniqueIDRef=\"P1\"")),
+            "3:53: there is no parameter \"P1\"",
+            "ApplicationProcess",
+        ),
+        (
+            objects(&[unsigned(""), unsigned("")].concat()),
+            "4:9: object 2000/00 is there already",
+            "once",
+        ),
+        (
+            DEVICE.replace("templateIDRef=\"UID_TEMPLATE_OCTET\"", "templateIDRef=\"T\""),
+            "there is no parameterTemplate \"T\"",
+            "uniqueID",
+        ),
+        (
+            DEVICE.replace("access=\"readWrite\"", "access=\"always\""),
+            "access \"always\" is not known",
+            "readWrite",
+        ),
+        (
+            DEVICE.replace("UID_PARAM_600001", "UID_PARAM_642301"),
+            "there are two parameters \"UID_PARAM_642301\"",
+            "of its own",
+        ),
+        ("<a/>".into(), "1:1: there is no ObjectList", "ApplicationLayers"),
+        ("<a><b></a>".into(), "1:7: no XML", "DS 311"),
+        ("".into(), "1:1: no XML", "DS 311"),
+        ("<!DOCTYPE a [<!ENTITY b \"c\">]><a/>".into(), "no XML", "DS 311"),
+    ];
+    for (text, what, help) in cases {
+        let faults = read(&text).expect_err(what);
+        let shown = faults[0].to_string();
+        assert!(shown.contains(what), "{what}: {faults:#?}");
+        assert!(faults[0].help.contains(help), "{help}: {faults:#?}");
+    }
+}
+
+#[test]
+fn every_fault_is_told_up_to_fifty() {
+    let many = "<Object index=\"2000\" objectType=\"7\"/>".repeat(60);
+    assert_eq!(read(&objects(&many)).unwrap_err().len(), 50);
+}
+
+#[test]
+fn tools_write_it_differently() {
+    // Another prefix, a mark in front, blanks around numbers, elements nobody knows.
+    let text = "\u{feff}<p:a xmlns:p=\"x\"><p:ObjectList><p:Future/>\
+                <p:Object index=\" 0x2000 \" dataType=\" 5 \" defaultValue=\" 0x07 \"/>\
+                </p:ObjectList></p:a>";
+    let device = read(text).unwrap();
+    assert_eq!(device.objects.number(id(0x2000, 0)), 7);
+    assert_eq!(device.objects.object(id(0x2000, 0)).unwrap().access, Access::ReadWrite);
+}
+
+#[test]
+fn depth_is_no_matter() {
+    let text = format!("{}{}", "<a>".repeat(20_000), "</a>".repeat(20_000));
+    assert!(read(&text).is_err());
+}

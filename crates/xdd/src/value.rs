@@ -1,0 +1,260 @@
+//! Types, and values as they are written.
+
+use onbeat_powerlink::od::{DataType, Limits};
+
+/// Longest text that a description gives room for, in octets.
+const TEXT: u16 = u16::MAX;
+
+/// The type with an index of DS 301, 6.1.4, as far as a value of it is an object's.
+pub(crate) fn data_type(index: u16) -> Option<DataType> {
+    use DataType::{Boolean, Domain, Integer, OctetString, Real, Unsigned, VisibleString};
+    Some(match index {
+        0x0001 => Boolean,
+        0x0002 => Integer(1),
+        0x0003 => Integer(2),
+        0x0004 => Integer(4),
+        0x0005 => Unsigned(1),
+        0x0006 => Unsigned(2),
+        0x0007 => Unsigned(4),
+        0x0008 => Real(4),
+        0x0009 => VisibleString(TEXT),
+        0x000a | 0x000b => OctetString(TEXT),
+        // Times, and addresses of Ethernet.
+        0x000c | 0x000d | 0x0401 => Unsigned(6),
+        0x000f => Domain,
+        0x0010 => Integer(3),
+        0x0011 => Real(8),
+        0x0012 => Integer(5),
+        0x0013 => Integer(6),
+        0x0014 => Integer(7),
+        0x0015 => Integer(8),
+        0x0016 => Unsigned(3),
+        0x0018 => Unsigned(5),
+        0x0019 => Unsigned(6),
+        0x001a => Unsigned(7),
+        0x001b | 0x0403 => Unsigned(8),
+        // An address of IP.
+        0x0402 => Unsigned(4),
+        _ => return None,
+    })
+}
+
+/// The type that an element of a parameter stands for.
+pub(crate) fn simple_type(element: &str) -> Option<DataType> {
+    data_type(match element {
+        "BOOL" => 0x0001,
+        "SINT" => 0x0002,
+        "INT" => 0x0003,
+        "DINT" => 0x0004,
+        "LINT" => 0x0015,
+        "USINT" | "BYTE" | "CHAR" => 0x0005,
+        "UINT" | "WORD" => 0x0006,
+        "UDINT" | "DWORD" => 0x0007,
+        "ULINT" | "LWORD" => 0x001b,
+        "REAL" => 0x0008,
+        "LREAL" => 0x0011,
+        "STRING" => 0x0009,
+        "WSTRING" => 0x000b,
+        _ => return None,
+    })
+}
+
+/// The value of an object that says none.
+pub(crate) fn zero(data_type: DataType) -> Vec<u8> {
+    vec![0; data_type.fixed_len().unwrap_or_default()]
+}
+
+/// The octets of a value on the wire; `None` where it is none of its type.
+pub(crate) fn value(data_type: DataType, text: &str) -> Option<Vec<u8>> {
+    let trimmed = text.trim();
+    match data_type {
+        // Blanks are part of a text.
+        DataType::VisibleString(_) => Some(text.as_bytes().to_vec()),
+        DataType::OctetString(_) | DataType::Domain => octets(trimmed),
+        _ if trimmed.is_empty() => Some(zero(data_type)),
+        DataType::Boolean => match trimmed {
+            "true" => Some(vec![1]),
+            "false" => Some(vec![0]),
+            number => Some(vec![u8::from(integer(number)? != 0)]),
+        },
+        DataType::Unsigned(len) => {
+            let number = u64::try_from(integer(trimmed)?).ok()?;
+            low(&number.to_le_bytes(), len, 0)
+        }
+        DataType::Integer(len) => low(&signed(trimmed, len)?.to_le_bytes(), len, 0xff),
+        // A hexadecimal number is the octets that stand for it.
+        DataType::Real(4) => match hexadecimal(trimmed) {
+            Some(bits) => Some(u32::try_from(bits?).ok()?.to_le_bytes().to_vec()),
+            None => Some(trimmed.parse::<f32>().ok()?.to_le_bytes().to_vec()),
+        },
+        DataType::Real(_) => match hexadecimal(trimmed) {
+            Some(bits) => Some(bits?.to_le_bytes().to_vec()),
+            None => Some(trimmed.parse::<f64>().ok()?.to_le_bytes().to_vec()),
+        },
+    }
+}
+
+/// Limits as they are written, of a type that has some.
+pub(crate) fn limits(data_type: DataType, low: Option<&str>, high: Option<&str>) -> Option<Limits> {
+    let (low, high) = (low.map(str::trim), high.map(str::trim));
+    Some(match data_type {
+        DataType::Boolean | DataType::Unsigned(_) => {
+            let parse = |text| u64::try_from(integer(text)?).ok();
+            let low = low.map_or(Some(0), parse)?;
+            Limits::Unsigned(low..=high.map_or(Some(u64::MAX), parse)?)
+        }
+        DataType::Integer(len) => {
+            let parse = |text| signed(text, len);
+            let low = low.map_or(Some(i64::MIN), parse)?;
+            Limits::Signed(low..=high.map_or(Some(i64::MAX), parse)?)
+        }
+        DataType::Real(_) => {
+            let parse = |text: &str| text.parse().ok().filter(|number: &f64| !number.is_nan());
+            let low = low.map_or(Some(f64::NEG_INFINITY), parse)?;
+            Limits::Real(low..=high.map_or(Some(f64::INFINITY), parse)?)
+        }
+        DataType::VisibleString(_) | DataType::OctetString(_) | DataType::Domain => return None,
+    })
+}
+
+/// Whether nothing is within limits.
+pub(crate) fn is_empty(limits: &Limits) -> bool {
+    match limits {
+        Limits::Unsigned(range) => range.is_empty(),
+        Limits::Signed(range) => range.is_empty(),
+        Limits::Real(range) => range.is_empty(),
+    }
+}
+
+/// A whole number in decimal or hexadecimal.
+fn integer(text: &str) -> Option<i128> {
+    match hexadecimal(text) {
+        Some(number) => number.map(i128::from),
+        None => {
+            let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+            let is_number =
+                !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
+            if is_number { text.parse().ok() } else { None }
+        }
+    }
+}
+
+/// A signed number; a hexadecimal one may be its octets in two's complement.
+fn signed(text: &str, octets: u8) -> Option<i64> {
+    let number = integer(text)?;
+    let bits = 8 * u32::from(octets);
+    let negative = hexadecimal(text).is_some() && number >> (bits - 1) == 1;
+    let number = if negative { number - (1 << bits) } else { number };
+    let fits = number >= -(1 << (bits - 1)) && number < 1 << (bits - 1);
+    i64::try_from(number).ok().filter(|_| fits)
+}
+
+/// The number behind `0x`, if that is in front, and if it is one.
+fn hexadecimal(text: &str) -> Option<Option<u64>> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    Some(if is_number { u64::from_str_radix(digits, 16).ok() } else { None })
+}
+
+/// The first octets of a number, where all others are as they are left out.
+fn low(number: &[u8; 8], len: u8, filling: u8) -> Option<Vec<u8>> {
+    let (low, high) = number.split_at(usize::from(len).min(8));
+    let fits = high.iter().all(|octet| *octet == 0 || *octet == filling);
+    fits.then(|| low.to_vec())
+}
+
+/// Octets in hexadecimal, with `0x` in front or not, and blanks in between.
+fn octets(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    let digits: Vec<u8> = digits.bytes().filter(|octet| !octet.is_ascii_whitespace()).collect();
+    let digit = |octet: u8| char::from(octet).to_digit(16).map(|digit| digit as u8);
+    let pairs = digits.chunks(2).map(|pair| match *pair {
+        [high, low] => Some(digit(high)? << 4 | digit(low)?),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn values_as_they_are_written() {
+        use DataType::{Boolean, Domain, Integer, OctetString, Real, Unsigned, VisibleString};
+        let cases: [(DataType, &str, Option<&[u8]>); 33] = [
+            (Unsigned(1), "255", Some(&[255])),
+            (Unsigned(1), "0xFF", Some(&[255])),
+            (Unsigned(1), " 7 ", Some(&[7])),
+            (Unsigned(1), "+7", Some(&[7])),
+            (Unsigned(1), "256", None),
+            (Unsigned(1), "-1", None),
+            (Unsigned(1), "", Some(&[0])),
+            (Unsigned(1), "0x", None),
+            (Unsigned(1), "1F", None),
+            (Unsigned(1), "$NODEID", None),
+            (Unsigned(1), "+-1", None),
+            (Unsigned(3), "0x010203", Some(&[3, 2, 1])),
+            (Unsigned(4), "0X000F0191", Some(&[0x91, 1, 15, 0])),
+            (Unsigned(8), "18446744073709551615", Some(&[255; 8])),
+            (Unsigned(8), "18446744073709551616", None),
+            (Unsigned(8), "0x10000000000000000", None),
+            (Integer(1), "-128", Some(&[0x80])),
+            (Integer(1), "-129", None),
+            (Integer(1), "128", None),
+            (Integer(1), "0x80", Some(&[0x80])),
+            (Integer(1), "0x100", None),
+            (Integer(3), "-2", Some(&[0xfe, 0xff, 0xff])),
+            (Integer(8), "0xffffffffffffffff", Some(&[255; 8])),
+            (Boolean, "true", Some(&[1])),
+            (Boolean, "0x00", Some(&[0])),
+            (Boolean, "yes", None),
+            (Real(4), "1.5", Some(&[0, 0, 0xc0, 0x3f])),
+            (Real(4), "0x3fc00000", Some(&[0, 0, 0xc0, 0x3f])),
+            (Real(8), "-1e3", Some(&[0, 0, 0, 0, 0, 0x40, 0x8f, 0xc0])),
+            (VisibleString(9), " drive", Some(b" drive")),
+            (OctetString(9), "0x01 02 ff", Some(&[1, 2, 255])),
+            (OctetString(9), "012", None),
+            (Domain, "", Some(&[])),
+        ];
+        for (data_type, text, expected) in cases {
+            assert_eq!(value(data_type, text).as_deref(), expected, "{data_type:?} {text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_is_read_both_ways(number: i64, octets in 1..=8u8) {
+            let unused = 64 - 8 * u32::from(octets);
+            let number = number >> unused;
+            let expected = number.to_le_bytes()[..usize::from(octets)].to_vec();
+            let bits = (number as u64) << unused >> unused;
+            for text in [number.to_string(), format!("{bits:#x}")] {
+                prop_assert_eq!(value(DataType::Integer(octets), &text), Some(expected.clone()));
+            }
+            for text in [bits.to_string(), format!("{bits:#x}")] {
+                prop_assert_eq!(value(DataType::Unsigned(octets), &text), Some(expected.clone()));
+            }
+        }
+
+        #[test]
+        fn no_text_panics(text: String, octets in 1..=8u8) {
+            for data_type in [
+                DataType::Boolean,
+                DataType::Unsigned(octets),
+                DataType::Integer(octets),
+                DataType::Real(4),
+                DataType::Real(8),
+                DataType::VisibleString(TEXT),
+                DataType::OctetString(TEXT),
+                DataType::Domain,
+            ] {
+                if let Some(octets) = value(data_type, &text) {
+                    prop_assert!(data_type.fixed_len().is_none_or(|len| len == octets.len()));
+                }
+                limits(data_type, Some(&text), Some("1"));
+            }
+        }
+    }
+}

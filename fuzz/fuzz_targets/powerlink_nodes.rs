@@ -1,0 +1,116 @@
+//! A managing and a controlled node on a bus on which anybody says anything at any time: what they
+//! send can be read, is in their own name, and no deadline stays in the past.
+//!
+//! The input is a list of events: a kind, a time that passes, and for a frame its octets.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use onbeat_powerlink::Node;
+use onbeat_powerlink::network::{Network, Signal, Station};
+use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
+use onbeat_powerlink::od::{DataType, id};
+use onbeat_wire::MacAddress;
+use onbeat_wire::powerlink::{Message, NetTime, NodeId};
+
+const MN: MacAddress = MacAddress([2, 0, 0, 0, 0, 240]);
+const CN: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+
+fn network() -> Network {
+    let identity = Identity {
+        device_type: 1,
+        vendor_id: 2,
+        product_code: 3,
+        revision_number: 4,
+        serial_number: 5,
+        features: CONTROLLED_NODE_FEATURES,
+        device_name: Vec::new(),
+        host_name: Vec::new(),
+    };
+    let signal = |object| vec![Signal { name: String::new(), object, data_type: DataType::Unsigned(2) }];
+    Network {
+        cycle_us: 1000,
+        async_slot_ns: 100_000,
+        pre_operational_1_us: 1000,
+        soc_tolerance_ns: 500_000,
+        threshold: 15,
+        multiplexed_cycles: 2,
+        prescaler: 2,
+        start_all: false,
+        nodes: vec![Station {
+            node: NodeId(1),
+            mandatory: true,
+            identity,
+            pres_timeout_ns: 100_000,
+            multiplexed: 1,
+            inputs: signal(id(0x6000, 1)),
+            outputs: signal(id(0x6200, 1)),
+            described: None,
+            parameters: Vec::new(),
+        }],
+    }
+}
+
+/// Calls a node until its next deadline is to come.
+fn run(node: &mut dyn Node, now_ns: u64) {
+    for _ in 0..10_000 {
+        match node.next_deadline_ns() {
+            Some(deadline) if deadline <= now_ns => node.handle_deadline(deadline),
+            _ => return,
+        }
+    }
+    panic!("a deadline stays in the past");
+}
+
+/// Takes what a node sends.
+fn sent(node: &mut dyn Node, name: NodeId, mac: MacAddress, to: &mut Vec<Vec<u8>>) {
+    while let Some(frame) = node.poll_transmit() {
+        assert!((60..=1514).contains(&frame.len()));
+        assert_eq!(frame[6..12], mac.0);
+        assert_eq!(Message::parse(&frame[14..]).expect("a node sends messages").source, name);
+        to.push(frame);
+    }
+}
+
+fuzz_target!(|octets: &[u8]| {
+    let network = network();
+    let mut managing = network.managing(MN).expect("the network can be");
+    let mut controlled = network.controlled(NodeId(1), CN).expect("the node can be");
+    let mut now_ns = 0;
+    managing.start(now_ns, NetTime::default());
+    controlled.start(now_ns);
+    let (mut rest, mut wire) = (octets, Vec::new());
+    while let [kind, time, behind @ ..] = rest {
+        rest = behind;
+        // From 4 us to 4 ms in squares.
+        now_ns += 4_000 + u64::from(*time) * u64::from(*time) * 62;
+        run(&mut managing, now_ns);
+        run(&mut controlled, now_ns);
+        let frame = match kind % 4 {
+            // Time passes.
+            0 => None,
+            // A frame of the other node arrives, or is lost.
+            1 => wire.pop(),
+            2 => {
+                wire.clear();
+                None
+            }
+            // Somebody says something.
+            _ => {
+                let len = rest.first().map_or(0, |len| usize::from(*len)).min(rest.len());
+                let (message, behind) = rest.split_at(len);
+                rest = behind;
+                let source = message.get(2).copied().unwrap_or(9);
+                Some([&[255; 6][..], &[2, 0, 0, 0, 0, source], &[0x88, 0xab], message].concat())
+            }
+        };
+        if let Some(frame) = frame {
+            managing.handle_frame(now_ns, &frame);
+            controlled.handle_frame(now_ns, &frame);
+        }
+        sent(&mut managing, NodeId::MN, MN, &mut wire);
+        sent(&mut controlled, NodeId(1), CN, &mut wire);
+        wire.truncate(64);
+        while managing.poll_event().is_some() {}
+        while controlled.poll_event().is_some() {}
+    }
+});
