@@ -77,13 +77,19 @@ fn a_sampler_has_windows_and_errors() {
         return;
     }
     let world = World::new(true);
-    let flow = world.flow();
+    let flows = [world.flow(), world.flow()];
+    let mut other = Reader::of(&flows[1].reader);
     let mut meter = Meter::new(Tracer::start_sampled().unwrap());
     let estimate = std::thread::scope(|scope| {
         let (passed, has_passed) = mpsc::sync_channel(0);
+        let (flows, other) = (&flows, &mut other);
         scope.spawn(move || {
-            while passed.send(()).is_ok() {
-                flow.pass(100, 100);
+            // Shares that differ from window to window, or there is nothing to be wrong about.
+            for packets in (1..=20).cycle().take_while(|_| passed.send(()).is_ok()) {
+                other.begin(packets);
+                flows[1].send(packets, 100);
+                flows[0].pass(100, 100);
+                other.finish();
             }
         });
         let mut sampler = Sampler::new(NonZeroU32::new(3).unwrap()).unwrap();
