@@ -1,7 +1,7 @@
 //! Packets looked at in windows only.
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use onbeat_irq::charge::sample::Estimate;
@@ -9,7 +9,7 @@ use onbeat_irq::charge::{Cause, Class};
 use onbeat_irq::statistics::Statistics;
 use onbeat_irq::{Error, Meter, Sampler, Tracer};
 
-use crate::harness::{World, assert_balanced, caused, possible, this_process, total};
+use crate::harness::{BOUND, World, assert_balanced, caused, possible, this_process, total};
 use crate::reader::Reader;
 
 /// The time of all polls is there, and packets are charged in the windows alone.
@@ -77,25 +77,35 @@ fn a_sampler_has_windows_and_errors() {
         return;
     }
     let world = World::new(true);
-    let flow = world.flow();
-    let over = AtomicBool::new(false);
+    let flows = [world.flow(), world.flow()];
+    let mut other = Reader::of(&flows[1].reader);
     let mut meter = Meter::new(Tracer::start_sampled().unwrap());
     let estimate = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                flow.pass(100, 100);
+        let (passed, has_passed) = mpsc::sync_channel(0);
+        let (flows, other) = (&flows, &mut other);
+        scope.spawn(move || {
+            // Shares that differ from window to window, or there is nothing to be wrong about.
+            for packets in (1..=20).cycle().take_while(|_| passed.send(()).is_ok()) {
+                other.begin(packets);
+                flows[1].send(packets, 100);
+                flows[0].pass(100, 100);
+                other.finish();
             }
         });
         let mut sampler = Sampler::new(NonZeroU32::new(3).unwrap()).unwrap();
         let mut windows = 0;
-        let wait = |until: Instant| {
-            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        let wait = |_: Instant| {
+            // Not until the instant, but until packets have passed: the second time, some that
+            // were sent since the first.
+            for _ in 0..2 {
+                has_passed.recv_timeout(BOUND).expect("packets pass");
+            }
             windows += 1;
             // Each has a pause before it.
             Ok::<_, Error>(windows < 20)
         };
         let waited = sampler.wait(&mut meter, Instant::now() + Duration::from_secs(60), wait);
-        over.store(true, Ordering::Relaxed);
+        drop(has_passed);
         assert!(!waited.unwrap());
         meter.stop();
         let mut interval = meter.look().unwrap();

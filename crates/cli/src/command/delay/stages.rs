@@ -6,9 +6,8 @@ use onbeat_hooks::{Counts, Fate, Packet, Stage, Tracer};
 use onbeat_irq::names::Reasons;
 use onbeat_irq::statistics::{Runs, Watched};
 use onbeat_report::distribution::PhaseId;
-use onbeat_report::{
-    Cell, Check, Counters, Distribution, DistributionSeries, Measurement, Outcome, Recorder,
-};
+use onbeat_report::figure::DistributionSeries;
+use onbeat_report::{Cell, Check, Counters, Distribution, Measurement, Outcome, Recorder};
 
 use crate::exit::Result;
 
