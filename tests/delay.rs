@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use common::json::{can_validate, validate};
+use common::json::{can_validate, cell, validate};
 use common::{BOUND, run};
 use nix::sys::signal::{self, kill};
 use nix::unistd::Pid;
@@ -96,17 +96,6 @@ fn result(arguments: &[&str]) -> (i32, Value) {
 
 fn value(result: &Value, figure: &str) -> f64 {
     result["figures"][figure]["value"].as_f64().unwrap_or(f64::NAN)
-}
-
-/// A cell of a table, by the text that its row begins with, and its heading.
-fn cell(result: &Value, figure: &str, row: &str, heading: &str) -> f64 {
-    let table = &result["figures"][figure];
-    let columns = table["columns"].as_array().unwrap_or_else(|| panic!("{figure}: {result:#}"));
-    let column = columns.iter().position(|column| column["name"] == heading).unwrap();
-    let rows = table["rows"].as_array().unwrap();
-    let row =
-        rows.iter().find(|cells| cells[0] == row).unwrap_or_else(|| panic!("{row}: {table:#}"));
-    row[column].as_f64().unwrap_or(f64::NAN)
 }
 
 fn packets(result: &Value, what: &str) -> u64 {

@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use common::json::{can_validate, validate};
+use common::json::{can_validate, cell, validate};
 use common::{BOUND, program, run, run_in, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -89,17 +89,6 @@ fn ping(namespace: &Namespace, arguments: &[&str]) -> (i32, Value) {
         validate(&ran.out);
     }
     (ran.code, serde_json::from_str(&ran.out).unwrap())
-}
-
-/// A cell of a table, by the text that its row begins with, and its heading; NaN where there is none.
-fn cell(result: &Value, figure: &str, row: &str, heading: &str) -> f64 {
-    let table = &result["figures"][figure];
-    let columns = table["columns"].as_array().unwrap_or_else(|| panic!("{figure}: {result:#}"));
-    let column = columns.iter().position(|column| column["name"] == heading).unwrap();
-    let rows = table["rows"].as_array().unwrap();
-    let row =
-        rows.iter().find(|cells| cells[0] == row).unwrap_or_else(|| panic!("{row}: {table:#}"));
-    row[column].as_f64().unwrap_or(f64::NAN)
 }
 
 #[test]

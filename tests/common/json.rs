@@ -1,10 +1,11 @@
-//! Results, judged by an independent validator of JSON Schema.
+//! Results: what stands where, and whether an independent validator of JSON Schema finds them valid.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use onbeat_netdev::testing::require_that;
+use serde_json::Value;
 
 /// Compares standard input with the schema whose path is the argument.
 const VALIDATE: &str = "
@@ -31,4 +32,16 @@ pub(crate) fn validate(result: &str) {
     python.stdin.take().expect("a pipe").write_all(result.as_bytes()).expect("it reads");
     let said = python.wait_with_output().expect("it ends");
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+}
+
+/// A cell of a table, by the text that its row begins with, and its heading; NaN where there is none.
+#[track_caller]
+pub(crate) fn cell(result: &Value, figure: &str, row: &str, heading: &str) -> f64 {
+    let table = &result["figures"][figure];
+    let columns = table["columns"].as_array().unwrap_or_else(|| panic!("{figure}: {result:#}"));
+    let column = columns.iter().position(|column| column["name"] == heading).unwrap();
+    let rows = table["rows"].as_array().unwrap();
+    let row =
+        rows.iter().find(|cells| cells[0] == row).unwrap_or_else(|| panic!("{row}: {table:#}"));
+    row[column].as_f64().unwrap_or(f64::NAN)
 }
