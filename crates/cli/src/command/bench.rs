@@ -5,12 +5,8 @@ mod frer;
 mod irq;
 mod port;
 
-use std::path::PathBuf;
-
-use onbeat_report::{Outcome, Progress};
-
+use super::shown::Shown;
 use crate::exit::Result;
-use crate::output;
 
 /// Measure, always beside the limit in the same run
 ///
@@ -45,29 +41,5 @@ impl Arguments {
             Bench::Irq(irq) => irq.execute(),
             Bench::Port(port) => port.execute(),
         }
-    }
-}
-
-/// What every bench can do with its result.
-#[derive(Debug, clap::Args)]
-struct Shown {
-    /// Print the result as JSON (docs/result.schema.json)
-    #[arg(long)]
-    json: bool,
-    /// Write a report with plots, in one file that needs nothing else
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Print no progress
-    #[arg(short, long)]
-    quiet: bool,
-}
-
-impl Shown {
-    /// Measures, and shows what came of it.
-    fn run(&self, measure: impl FnOnce(&mut Progress) -> onbeat_lab::Result<Outcome>) -> Result {
-        output::check_report(self.html.as_deref())?;
-        let outcome = measure(&mut Progress::new(self.quiet))?;
-        output::write_report(self.html.as_deref(), &outcome)?;
-        output::print_outcome(outcome, self.json, false)
     }
 }

@@ -12,6 +12,7 @@ use onbeat_lab::scenario::{self, Options, list};
 use onbeat_node::config::Backend;
 use serde::Serialize;
 
+use super::shown::Shown;
 use crate::args::{backend, duration};
 use crate::exit::{Answer, Failure, Result};
 use crate::output;
@@ -102,6 +103,7 @@ Examples:
   onbeat lab run chaos --minutes 10 --seed 7 --backend packet
 
 Exit code: 0 every check holds, 1 a check failed, 2 it could not run (it needs root).")]
+#[command(mut_arg("quiet", |quiet| quiet.help("Print no picture of the network, and no progress")))]
 struct Run {
     /// The scenario
     #[arg(value_parser = PossibleValuesParser::new(names()))]
@@ -111,15 +113,8 @@ struct Run {
     /// it
     #[arg(long, value_name = "NAME", value_parser = backend)]
     backend: Option<Backend>,
-    /// Print the result as JSON (docs/result.schema.json)
-    #[arg(long)]
-    json: bool,
-    /// Write a report with plots, in one file that needs nothing else
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Print no picture of the network, and no progress
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    shown: Shown,
     /// What random choices start from: the same seed, the same choices
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -161,13 +156,13 @@ struct Run {
 
 impl Run {
     fn execute(self) -> Result {
-        output::check_report(self.html.as_deref())?;
+        self.shown.check()?;
         let colours = output::colours(&io::stdout());
         let options = Options {
             backend: self.backend,
-            html: self.html,
-            json: self.json,
-            quiet: self.quiet,
+            html: self.shown.html,
+            json: self.shown.json,
+            quiet: self.shown.quiet,
             colours,
             seed: self.seed,
             rate: self.rate,
@@ -184,7 +179,7 @@ impl Run {
             ..Options::new(this_program()?)
         };
         let outcome = scenario::run(&self.name, &options)?;
-        output::print_outcome(outcome, self.json, !self.quiet)
+        output::print_outcome(outcome, self.shown.json, !self.shown.quiet)
     }
 }
 
@@ -218,8 +213,8 @@ mod tests {
         );
         let run = run.unwrap();
         assert_eq!(run.name, "flapping");
-        assert!(run.json && run.quiet);
-        assert_eq!(run.html.unwrap().to_str(), Some("a.html"));
+        assert!(run.shown.json && run.shown.quiet);
+        assert_eq!(run.shown.html.unwrap().to_str(), Some("a.html"));
         assert_eq!((run.seed, run.rate, run.size), (7, Some(10_000), Some(256)));
         assert_eq!((run.seconds, run.cuts), (Some(0.5), Some(9)));
         assert_eq!((run.probes, run.streams), (Some(50), Some(99)));

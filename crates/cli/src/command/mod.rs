@@ -16,6 +16,7 @@ mod reset;
 mod restored;
 mod run;
 mod show;
+mod shown;
 mod stream;
 
 use clap::Subcommand;

@@ -13,6 +13,7 @@ use onbeat_wire::powerlink::Message;
 use onbeat_wire::{EtherType, Frame};
 
 use crate::command::delay::captures;
+use crate::command::shown::Shown;
 use crate::exit::{Failure, Result};
 use crate::output::{self, Reader};
 
@@ -42,15 +43,8 @@ pub(super) struct Sniff {
     /// Watch an interface for so long; without it, until Ctrl-C
     #[arg(long, value_name = "NUMBER")]
     seconds: Option<f64>,
-    /// Print the result as JSON (docs/result.md)
-    #[arg(long)]
-    json: bool,
-    /// Write a page with plots, too
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// No line of progress
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// What is done with each frame.
@@ -109,7 +103,7 @@ fn line(octets: &[u8]) -> Option<String> {
 
 impl Sniff {
     pub(super) fn execute(self) -> Result {
-        output::check_report(self.html.as_deref())?;
+        self.shown.check()?;
         let is_file = captures::is_input(&self.source) || self.source.is_file();
         if is_file && self.seconds.is_some() {
             return Err(Failure::new(
@@ -121,7 +115,7 @@ impl Sniff {
         }
         let run = Run::begin("powerlink-sniff");
         let mut view = View::new(self.frames);
-        let mut progress = Progress::new(self.quiet || self.frames);
+        let mut progress = Progress::new(self.shown.quiet || self.frames);
         let notes = if is_file {
             read(&self.source, &mut view, &mut progress)?
         } else {
@@ -143,8 +137,7 @@ impl Sniff {
         view.bus.tell(&mut outcome);
         outcome.note(view.bus.summary());
         notes.into_iter().for_each(|note| outcome.note(note));
-        output::write_report(self.html.as_deref(), &outcome)?;
-        output::print_outcome(outcome, self.json, false)
+        self.shown.show(outcome)
     }
 }
 
