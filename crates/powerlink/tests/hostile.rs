@@ -66,18 +66,8 @@ proptest! {
     /// Nothing makes the node panic, send what is no message or in another's name, or stop.
     #[test]
     fn a_managing_node(frames in frames(MN_MAC)) {
-        let identity = Identity {
-            device_type: 0,
-            vendor_id: 0,
-            product_code: 0,
-            revision_number: 0,
-            serial_number: 0,
-            features: 0,
-            device_name: Vec::new(),
-            host_name: Vec::new(),
-        };
         let nodes = [NodeId(1), NodeId(2)];
-        let objects = profile::managing_node(&identity, 10_000, &nodes).unwrap();
+        let objects = profile::managing_node(&Identity::default(), 10_000, &nodes).unwrap();
         let mut node = ManagingNode::new(Config { mac: MN_MAC, objects }).unwrap();
         let mut now_ns = 0;
         node.start(now_ns, NetTime::default());

@@ -39,16 +39,7 @@ impl Network {
     /// The objects of a node do not fit each other.
     pub fn managing(&self, mac: MacAddress) -> Result<ManagingNode, NetworkError> {
         let nodes: Vec<NodeId> = self.nodes.iter().map(|station| station.node).collect();
-        let identity = Identity {
-            device_type: 0,
-            vendor_id: 0,
-            product_code: 0,
-            revision_number: 0,
-            serial_number: 0,
-            features: 0,
-            device_name: Vec::new(),
-            host_name: Vec::new(),
-        };
+        let identity = Identity::default();
         let od = profile::managing_node(&identity, self.cycle_us, &nodes);
         let mut od = od.map_err(|error| NetworkError::Object(NodeId::MN, error))?;
         set(&mut od, NodeId::MN, profile::ASYNC_SLOT_NS, self.async_slot_ns.into())?;

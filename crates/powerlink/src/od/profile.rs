@@ -126,7 +126,7 @@ const THRESHOLD: u64 = 15;
 const PAYLOAD_LIMIT: u64 = 36;
 
 /// What a controlled node is, which its dictionary and its IdentResponse tell.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     /// 0x1000.
     pub device_type: u32,
