@@ -5,7 +5,10 @@ mod frer;
 mod irq;
 mod port;
 
+use std::time::Duration;
+
 use super::shown::Shown;
+use crate::args::duration;
 use crate::exit::Result;
 
 /// Measure, always beside the limit in the same run
@@ -42,4 +45,18 @@ impl Arguments {
             Bench::Port(port) => port.execute(),
         }
     }
+}
+
+/// Of benches that measure for a while, with and without something in turns.
+#[derive(Debug, clap::Args)]
+struct Slices {
+    /// How often everything is measured
+    #[arg(long, value_name = "NUMBER")]
+    rounds: Option<u32>,
+    /// How long at a time
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    slice: Option<Duration>,
+    /// The CPU on which it is measured; the last one where it is not said
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
 }

@@ -1,12 +1,10 @@
 //! `onbeat bench delay`
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use onbeat_lab::bench::single_hop::{self, Options};
 
-use super::Shown;
-use crate::args::duration;
+use super::{Shown, Slices};
 use crate::exit::Result;
 
 /// Delay in a hop: how fast captures are matched and how right, and what the hooks cost a packet
@@ -32,15 +30,8 @@ pub(super) struct Delay {
     /// Where the captures are put meanwhile, 414 octets for each packet
     #[arg(long, value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
-    /// How often everything is measured
-    #[arg(long, value_name = "NUMBER")]
-    rounds: Option<u32>,
-    /// How long packets are sent at a time
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    slice: Option<Duration>,
-    /// The CPU on which it is measured; the last one where it is not said
-    #[arg(long, value_name = "CPU")]
-    cpu: Option<usize>,
+    #[command(flatten)]
+    slices: Slices,
     /// Only a part of it
     #[arg(long, value_name = "PART", value_parser = ["matching", "hooks"])]
     only: Option<String>,
@@ -53,9 +44,9 @@ impl Delay {
         let options = Options {
             packets: self.packets.unwrap_or(usual.packets),
             directory: self.directory.clone().unwrap_or(usual.directory),
-            rounds: self.rounds.unwrap_or(usual.rounds),
-            slice: self.slice.unwrap_or(usual.slice),
-            cpu: self.cpu,
+            rounds: self.slices.rounds.unwrap_or(usual.rounds),
+            slice: self.slices.slice.unwrap_or(usual.slice),
+            cpu: self.slices.cpu,
             matching: wanted("matching"),
             hooks: wanted("hooks"),
         };

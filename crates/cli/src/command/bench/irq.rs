@@ -1,13 +1,11 @@
 //! `onbeat bench irq`
 
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 use onbeat_lab::bench::irq::{self, Options};
 
 use super::super::irq::one_in;
-use super::Shown;
-use crate::args::duration;
+use super::{Shown, Slices};
 use crate::exit::Result;
 
 /// The interrupt ledger: whether it charges the right ones, and what it costs
@@ -28,15 +26,8 @@ needs root, and Linux 6.8 with BTF).")]
 pub(super) struct Irq {
     #[command(flatten)]
     shown: Shown,
-    /// How often everything is measured
-    #[arg(long, value_name = "NUMBER")]
-    rounds: Option<u32>,
-    /// How long at a time
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    slice: Option<Duration>,
-    /// The CPU on which the cost is measured; the last one where it is not said
-    #[arg(long, value_name = "CPU")]
-    cpu: Option<usize>,
+    #[command(flatten)]
+    slices: Slices,
     /// Look at packets for one N-th of the time, as `onbeat irq top --sample N` does
     #[arg(long, value_name = "N", value_parser = one_in)]
     sample: Option<NonZeroU32>,
@@ -46,9 +37,9 @@ impl Irq {
     pub(super) fn execute(self) -> Result {
         let usual = Options::default();
         let options = Options {
-            rounds: self.rounds.unwrap_or(usual.rounds),
-            slice: self.slice.unwrap_or(usual.slice),
-            cpu: self.cpu,
+            rounds: self.slices.rounds.unwrap_or(usual.rounds),
+            slice: self.slices.slice.unwrap_or(usual.slice),
+            cpu: self.slices.cpu,
             sample: self.sample,
         };
         self.shown.run(|progress| irq::run(&options, progress))
