@@ -51,13 +51,12 @@ fn is_starved(ran: &Ran) -> bool {
     match ran.code {
         1 => serde_json::from_str::<Value>(&ran.out).is_ok_and(|result| {
             let busy = result["conditions"]["steal_percent"].as_f64().unwrap_or(0.0);
-            // Beside other tests a method that wants CPU time may not see a packet, and says so.
-            let unseen = |check: &Value| {
-                check["ok"] == false
-                    && check["name"].as_str().is_some_and(|n| n.starts_with(UNSEEN))
-            };
-            busy >= STOLEN_PERCENT
-                || result["checks"].as_array().is_some_and(|all| all.iter().any(unseen))
+            let checks = result["checks"].as_array();
+            let mut failed = checks.into_iter().flatten().filter(|check| check["ok"] == false);
+            // Nothing else may have failed.
+            let unseen = failed
+                .all(|check| check["name"].as_str().is_some_and(|name| name.starts_with(UNSEEN)));
+            busy >= STOLEN_PERCENT || unseen
         }),
         2 => ["did not get the CPU time", "had no room for"].iter().any(|w| ran.err.contains(w)),
         _ => false,
@@ -68,7 +67,10 @@ fn is_starved(ran: &Ran) -> bool {
 /// sees.
 static ALONE: RwLock<()> = RwLock::new(());
 
-/// What single-hop says of packets that a method did not see.
+/// What single-hop says of packets that a method did not see. There are kernels of virtual machines that
+/// call no BPF program at a tracepoint in the time of certain tasks: ftrace had packets there that no
+/// program was shown and that no counter of missed runs has. So the hooks do not see what a softirq
+/// received in those tasks' time.
 const UNSEEN: &str = "neither measured nor lost";
 
 /// Runs a scenario whose checks must hold, these among them, and returns its result.
