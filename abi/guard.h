@@ -25,7 +25,7 @@ struct guard_socket {
 	__u32 pid;    /* a process that has it open */
 	__u32 device; /* index of the interface that it is bound to; 0: none */
 	__u32 family;
-	__u32 elsewhere; /* in another network namespace than the guarded interfaces */
+	__u32 elsewhere;  /* in another network namespace than the guarded interfaces */
 	__u8 address[16]; /* local; of IPv4 the first four octets */
 };
 

@@ -151,7 +151,8 @@ int each_file(struct bpf_iter__task_file *ctx)
 	reader = bpf_sk_storage_get(&readers, sk, NULL, 0);
 	if (reader)
 		*(__u64 *)&entry.reader = *(volatile __u64 *)reader;
-	/* What is dropped early is looked for among the sockets of the interface's own namespace. */
+	/* What is dropped early is looked for among the sockets of the interface's own namespace.
+	 */
 	if (budgets && !entry.elsewhere && entry.reader.pid)
 		number(sk, entry.reader.pid);
 	bpf_seq_write(ctx->meta->seq, &entry, sizeof(entry));
