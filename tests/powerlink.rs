@@ -377,6 +377,42 @@ fn a_node_is_configured_over_the_bus() {
     assert!(code.is_some(), "{found:#}");
 }
 
+/// A node whose objects come from its device description, polled in every second cycle.
+#[test]
+fn a_described_node_has_its_slot() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let examples = format!("{}/../../examples/powerlink", env!("CARGO_MANIFEST_DIR"));
+    let node = NETWORK.find("[[node]]").unwrap();
+    let network = NETWORK[..node].replace("[managing]", "multiplexed-cycles = 2\n[managing]");
+    let text = format!(
+        r#"{network}
+[[node]]
+id = 1
+interface = "cn"
+multiplexed = 1
+pres-timeout-us = 15000
+xdd = "{examples}/digital-io.xdd"
+input = [{{ name = "inputs", object = "6000/01", simulate = "copy" }}]
+output = [{{ name = "lamps", object = "6200/01", simulate = "counter" }}]
+parameter = [{{ object = "2000/00", octets = "14 00" }}]
+"#
+    );
+    let (file, pair) = (Temporary::new("described.toml", &text), Pair::new());
+    let mut taps = [pair.from_managing(), pair.from_controlled()];
+    let (controlled, managing) = (pair.controlled(&file), pair.managing(&file));
+    let seen = Configuration::watch(&mut taps);
+    let (code, found) = end(managing);
+    end(controlled);
+    assert_eq!(code, Some(0), "{found:#}");
+    let (node, identity) = (row(&found, "nodes", "1"), row(&found, "identities", "1"));
+    assert_eq!((&node[2], &node[8]), (&"OPERATIONAL".into(), &"1 of 2".into()), "{node:?}");
+    assert_eq!((&identity[2], &identity[3]), (&"0x00000142".into(), &"0x00000007".into()));
+    assert_eq!(seen.written[&(0x2000, 0)], [0x14, 0]);
+    assert_eq!((&seen.written[&(0x1f98, 7)], &seen.written[&(0x1f9b, 1)]), (&vec![2], &vec![1]));
+}
+
 #[test]
 fn a_file_is_checked_before_anything_is_opened() {
     let file = format!("{}/../../examples/powerlink/drives.toml", env!("CARGO_MANIFEST_DIR"));

@@ -420,6 +420,33 @@ fn another_managing_node_is_told_once_in_a_second() {
     assert_eq!(events(&mut network).iter().filter(other).count(), 3);
 }
 
+/// Requests and SDO frames in a node's name, by the thousand: what they cause is bounded, and the
+/// network goes on.
+#[test]
+fn a_flood_of_requests_causes_a_few_answers() {
+    let mut network = network(2);
+    let (cn, mn) = ([2, 0x45, 0x50, 0x4c, 0, 1], [1, 0x11, 0x1e, 0, 0, 4]);
+    let asnd = |service: u8, rest: [u8; 4]| {
+        let mut message = vec![6, NodeId::MN.0, 1, service];
+        message.extend(rest);
+        message.resize(46, 0);
+        [&mn[..], &cn, &[0x88, 0xab], &message].concat()
+    };
+    let now_ns = network.bus.now_ns();
+    // A connection is asked for, and a command that there is not.
+    for frame in [asnd(5, [0, 1, 0, 0]), asnd(3, [0x99, 1, 0, 0])] {
+        for _ in 0..10_000 {
+            network.managing().handle_frame(now_ns, &frame);
+        }
+    }
+    let caused = found(&mut network, SECOND_NS, |message| match message.body {
+        Body::Asnd(_) if message.source == NodeId::MN => Some(()),
+        _ => None,
+    });
+    assert!((2..=2 * 64).contains(&caused.len()), "{}", caused.len());
+    assert!(network.is_operational());
+}
+
 /// The machine was stopped for some cycles, again and again.
 #[test]
 fn cycles_that_take_too_long_lead_back_to_the_start() {

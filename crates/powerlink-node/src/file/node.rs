@@ -39,7 +39,12 @@ pub(super) fn read(
     let (cycle_us, timeout) = (network.cycle_us, table.take("pres-timeout-us"));
     let timeout_us = timeout.and_then(|value| value.number(1..=cycle_us.min(1_000_000)));
     let timeout_us = timeout_us.unwrap_or((cycle_us / 4).min(PRES_TIMEOUT_US));
-    let device = table.take("xdd").and_then(|value| descriptions.read(&value));
+    let xdd = table.take("xdd");
+    let device = xdd.as_ref().and_then(|value| descriptions.read(value));
+    if xdd.is_some() && device.is_none() {
+        // Whatever else is wrong with it may be so because nobody knows its objects.
+        return None;
+    }
     let described = device.as_ref().map(|device| &device.objects);
     let identity = identity(table.take("identity"), &name, device.as_deref());
     let (inputs, input_patterns) = signals(&mut table, "input", INPUTS, described);

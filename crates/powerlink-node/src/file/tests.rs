@@ -228,6 +228,7 @@ fn a_node_is_what_its_description_says() {
     ] {
         let error = parse(&text).expect_err(what).to_string();
         assert!(error.contains(what) && error.contains(help), "{what}:\n{error}");
+        assert!(!error.contains("errors"), "one fault is one fault:\n{error}");
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -19,6 +19,9 @@ use crate::sdo::{Done, Request};
 /// with too many of them each would wait longer for its next frame than a connection lasts.
 const CONFIGURING: usize = 8;
 
+/// Commands and SDO frames that wait at most where others than the application ask for them.
+const WAITING: usize = 64;
+
 /// How long nobody is told again that there is another managing node: it sends thousands of frames.
 const OTHER_AGAIN_NS: u64 = 1_000_000_000;
 
@@ -145,6 +148,8 @@ impl ManagingNode {
     fn sdo(&mut self, now_ns: u64, place: usize, sdo: &Sdo<'_>) {
         let station = &mut self.stations[place];
         let done = station.sdo.receive(now_ns, sdo, &mut station.frames);
+        // What finds no room is sent again, as if it was lost.
+        station.frames.truncate(WAITING);
         if let Some(done) = done {
             self.sdo_done(now_ns, place, done);
         }
@@ -153,6 +158,10 @@ impl ManagingNode {
     /// A controlled node asks for a command: it gets it, where it is one that a node may ask for,
     /// and hears otherwise that it is not.
     fn nmt_request(&mut self, place: usize, request: &NmtRequest<'_>) {
+        if self.commands.len() >= WAITING {
+            // Who floods asks again, or does not mean it.
+            return;
+        }
         let (command, target) = (request.command, request.target);
         let asked = self.stations.iter_mut().find(|station| station.node == target);
         match (command, asked) {
