@@ -194,12 +194,12 @@ impl Pair {
     }
 
     /// What the controlled node sends: the managing node's interface receives it.
-    fn from_controlled(&self) -> Receiver {
+    fn frames_of_controlled(&self) -> Receiver {
         Receiver::new(PacketSocket::receiver(self.mn.namespace(), "mn").unwrap())
     }
 
     /// What the managing node sends.
-    fn from_managing(&self) -> Receiver {
+    fn frames_of_managing(&self) -> Receiver {
         Receiver::new(PacketSocket::receiver(self.cn.namespace(), "cn").unwrap())
     }
 
@@ -247,7 +247,7 @@ fn the_program_boots_a_network() {
         return;
     }
     let (file, pair) = (Temporary::new("boots.toml", NETWORK), Pair::new());
-    let mut tap = pair.from_controlled();
+    let mut tap = pair.frames_of_controlled();
     let (controlled, managing) = (pair.controlled(&file), pair.managing(&file));
     let mut operational = 0;
     wait_for("ten responses in OPERATIONAL", || {
@@ -344,7 +344,7 @@ fn a_node_is_configured_over_the_bus() {
     }
     let one = Temporary::new("one.toml", NETWORK);
     let pair = Pair::new();
-    let mut taps = [pair.from_managing(), pair.from_controlled()];
+    let mut taps = [pair.frames_of_managing(), pair.frames_of_controlled()];
     let controlled = pair.controlled(&one);
     let mut before = (0, 0);
     for (name, threshold) in [("first.toml", 1000), ("second.toml", 999)] {
@@ -400,7 +400,7 @@ parameter = [{{ object = "2000/00", octets = "14 00" }}]
 "#
     );
     let (file, pair) = (Temporary::new("described.toml", &text), Pair::new());
-    let mut taps = [pair.from_managing(), pair.from_controlled()];
+    let mut taps = [pair.frames_of_managing(), pair.frames_of_controlled()];
     let (controlled, managing) = (pair.controlled(&file), pair.managing(&file));
     let seen = Configuration::watch(&mut taps);
     let (code, found) = end(managing);
