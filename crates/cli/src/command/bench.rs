@@ -1,5 +1,6 @@
 //! `onbeat bench`
 
+mod cyclic;
 mod delay;
 mod frer;
 mod irq;

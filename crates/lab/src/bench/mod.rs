@@ -1,7 +1,7 @@
 //! Figures, always beside their limit.
 //!
-//! [`port`] measures the real-time port, [`powerlink`] nodes on it, [`irq`] the interrupt ledger, [`single_hop`] the measurement of
-//! delay. The other files are the bench `frer`:
+//! [`port`] measures the real-time port, [`powerlink`] nodes on it (both are run as [`cyclic`] says), [`irq`]
+//! the interrupt ledger, [`single_hop`] the measurement of delay. The other files are the bench `frer`:
 //!
 //! ```text
 //! source -> talker -> A (redirect | FRER) -> path1, path2 -> B (redirect | FRER) -> listener -> sink
@@ -13,6 +13,7 @@
 mod chain;
 mod counted;
 mod cpu;
+pub mod cyclic;
 mod delay;
 mod frames;
 mod frer;

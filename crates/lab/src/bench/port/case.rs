@@ -3,10 +3,10 @@
 use onbeat_report::Recorder;
 
 use super::node::Done;
-use super::options::Load;
 use super::round::{Cycles, Taken};
 use super::series;
 use super::wire::Passed;
+use crate::bench::cyclic::Load;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

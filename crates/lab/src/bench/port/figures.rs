@@ -8,8 +8,8 @@ use onbeat_report::{
 use super::Found;
 use super::backend::{BASELINE, Kind, LIMIT};
 use super::case::{Case, Quantity};
-use super::options::{Load, Options};
 use super::plan::{LEAST_DISTANCE_NS, warm_up};
+use crate::bench::cyclic::{Load, Options};
 
 /// Places in [`super::case::SHARES`].
 const P50: usize = 0;

@@ -16,7 +16,6 @@ pub(super) mod figures;
 mod frames;
 mod limit;
 mod node;
-mod options;
 mod pcap;
 pub(super) mod place;
 mod plan;
@@ -30,9 +29,9 @@ mod stack;
 mod tests;
 mod wire;
 
-use onbeat_report::{Outcome, Progress, Run, format};
+use std::time::Duration;
 
-pub use self::options::{Load, Options};
+use onbeat_report::{Outcome, Progress, Run, format};
 
 use self::backend::{BACKENDS, Backend};
 use self::case::Case;
@@ -41,6 +40,7 @@ use self::plan::Plan;
 use self::programs::Program;
 use self::rig::Rig;
 use self::round::{Cycles, Row};
+use super::cyclic::{Bounds, Load, Options};
 use crate::clock::now_ns;
 use crate::load::Hackbench;
 use crate::{Error, Result, interrupt, rounds};
@@ -51,6 +51,22 @@ const SPARE_STAMPS: u64 = 64;
 /// Names and descriptions of the rows there are.
 pub fn backends() -> impl Iterator<Item = (&'static str, &'static str)> {
     BACKENDS.iter().map(|backend| (backend.name, backend.summary))
+}
+
+/// How it is run where nothing else is said: all rows but those that take a whole CPU.
+#[must_use]
+pub fn usual() -> Options {
+    Options::usual(100_000, 10, [5_000, 1_000, 250])
+}
+
+/// What can be measured.
+fn check(options: &Options) -> Result<()> {
+    options.check(&Bounds {
+        backends: &BACKENDS.iter().map(|backend| backend.name).collect::<Vec<_>>(),
+        most_cycles: 10_000_000,
+        periods: Duration::from_micros(100)..=Duration::from_secs(1),
+        whole_us: false,
+    })
 }
 
 /// All that was found.
@@ -71,7 +87,7 @@ struct Found {
 /// [`Error::Interrupted`]. Whatever was made is gone then. A back end that cannot be had is no
 /// error but a row that says why.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
-    options.check()?;
+    check(options)?;
     let _guard = interrupt::Guard::install();
     let run = Run::begin("port");
     let found = measure(options, progress)?;
@@ -135,7 +151,7 @@ fn open(
     });
     let stamps = (most.max().unwrap_or(0) + SPARE_STAMPS) as u32;
     let (mut rows, mut states) = (Vec::new(), Vec::new());
-    for backend in BACKENDS.iter().filter(|row| options.wants(row.name, row.spins)) {
+    for backend in BACKENDS.iter().filter(|row| options.wants(row.name, !row.spins)) {
         interrupt::check()?;
         progress.update(|| format!("opening {}", backend.name));
         let rig = Rig::build(backend.answers(), stamps)?;

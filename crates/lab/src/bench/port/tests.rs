@@ -4,7 +4,8 @@ use onbeat_netdev::testing::{Feature, require_all, require_that};
 use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Cell, Figure, Outcome};
 
-use super::{Load, Options, pcap, run};
+use super::{pcap, run, usual};
+use crate::bench::cyclic::{Load, Options};
 
 fn silent() -> Progress {
     Progress::to(Box::new(std::io::sink()), Style::Silent)
@@ -17,7 +18,7 @@ fn short(backends: &[&str], periods_us: &[u64], loads: &[Load]) -> Options {
         rounds: 2,
         periods: periods_us.iter().copied().map(Duration::from_micros).collect(),
         loads: loads.to_vec(),
-        ..Options::default()
+        ..usual()
     }
 }
 

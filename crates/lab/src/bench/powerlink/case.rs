@@ -5,7 +5,7 @@ use onbeat_report::Recorder;
 
 use super::row::Round;
 use super::trace::Taken;
-use crate::bench::port::Load;
+use crate::bench::cyclic::Load;
 use crate::bench::port::series::exceeded_by;
 
 /// What is measured.

@@ -8,8 +8,7 @@ use onbeat_report::{
 use super::Found;
 use super::backend::BASELINE;
 use super::case::{Case, Quantity};
-use super::options::Options;
-use crate::bench::port::Load;
+use crate::bench::cyclic::{Load, Options};
 use crate::bench::port::figures::cycle;
 
 /// Places in [`super::case::SHARES`].

@@ -13,21 +13,20 @@
 mod backend;
 mod case;
 mod figures;
-mod options;
 mod row;
 #[cfg(test)]
 mod tests;
 mod trace;
 mod wire;
 
-use onbeat_report::{Outcome, Progress, Run};
+use std::time::Duration;
 
-pub use self::options::Options;
+use onbeat_report::{Outcome, Progress, Run};
 
 use self::backend::{BACKENDS, Backend};
 use self::case::Case;
 use self::row::{Cycles, Row};
-use super::port::Load;
+use super::cyclic::{Bounds, Load, Options};
 use super::port::place::{Awake, Place};
 use crate::load::Hackbench;
 use crate::{Error, Result, interrupt, rounds};
@@ -35,6 +34,22 @@ use crate::{Error, Result, interrupt, rounds};
 /// Names and descriptions of the rows there are.
 pub fn backends() -> impl Iterator<Item = (&'static str, &'static str)> {
     BACKENDS.iter().map(|backend| (backend.name, backend.summary))
+}
+
+/// How it is run where nothing else is said: all rows.
+#[must_use]
+pub fn usual() -> Options {
+    Options::usual(10_000, 5, [5_000, 1_000, 400])
+}
+
+/// What can be measured.
+fn check(options: &Options) -> Result<()> {
+    options.check(&Bounds {
+        backends: &BACKENDS.iter().map(|backend| backend.name).collect::<Vec<_>>(),
+        most_cycles: 1_000_000,
+        periods: Duration::from_micros(200)..=Duration::from_secs(1),
+        whole_us: true,
+    })
 }
 
 /// All that was found.
@@ -54,7 +69,7 @@ struct Found {
 /// [`Error::Interrupted`]. Whatever was made is gone then. A back end that cannot be had is no
 /// error but a row that says why.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
-    options.check()?;
+    check(options)?;
     let _guard = interrupt::Guard::install();
     let run = Run::begin("powerlink");
     let found = measure(options, progress)?;
@@ -72,7 +87,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
     // Before there is anything that its tasks could inherit.
     let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
     let awake = Awake::begin();
-    let wanted = BACKENDS.iter().filter(|backend| options.wants(backend.name));
+    let wanted = BACKENDS.iter().filter(|backend| options.wants(backend.name, true));
     let mut states: Vec<(&'static Backend, Option<String>)> =
         wanted.map(|backend| (backend, None)).collect();
     let mut cases = Vec::new();

@@ -4,8 +4,8 @@ use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Cell, Figure, Outcome};
 
-use super::{Options, run};
-use crate::bench::port::Load;
+use super::{run, usual};
+use crate::bench::cyclic::{Load, Options};
 
 fn series(outcome: &Outcome, name: &str) -> Vec<(String, u64)> {
     let Some(Figure::Distribution(figure)) = outcome.figures.get(name) else {
@@ -24,7 +24,7 @@ fn whole_nodes_are_measured_idle_and_loaded_and_one_of_them_answers_in_the_drive
         cycles: 60,
         rounds: 2,
         periods: vec![Duration::from_millis(5)],
-        ..Options::default()
+        ..usual()
     };
     let outcome = run(&options, &mut Progress::to(Box::new(std::io::sink()), Style::Silent));
     let outcome = outcome.unwrap();

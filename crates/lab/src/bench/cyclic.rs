@@ -1,0 +1,170 @@
+//! How benches are run that measure back ends of the port cycle by cycle.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::{Error, Result};
+
+/// What else the machine does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Load {
+    /// Nothing that the bench would know of.
+    Idle,
+    /// 400 processes that send each other messages over pipes: [`crate::load::Hackbench`].
+    Hackbench,
+}
+
+impl Load {
+    /// All of them.
+    pub const ALL: [Load; 2] = [Load::Idle, Load::Hackbench];
+
+    /// As options and figures name it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Load::Idle => "idle",
+            Load::Hackbench => "hackbench",
+        }
+    }
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How such a bench is run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Rows, by name; empty: those that the bench measures unless it is told otherwise.
+    pub backends: Vec<String>,
+    /// Cycles that count, for each row, period and load.
+    pub cycles: u64,
+    /// In how many rounds: what differs from round to round is the spread.
+    pub rounds: u32,
+    /// Lengths of the cycle.
+    pub periods: Vec<Duration>,
+    /// Under which loads.
+    pub loads: Vec<Load>,
+    /// CPUs of the managing and of the controlled node; the first and the last one where it is
+    /// not said.
+    pub cpus: Option<(usize, usize)>,
+    /// Of the nodes' threads, in SCHED_FIFO; 0: none.
+    pub priority: u8,
+}
+
+/// What a bench can do.
+#[derive(Debug)]
+pub(super) struct Bounds<'a> {
+    pub(super) backends: &'a [&'static str],
+    pub(super) most_cycles: u64,
+    pub(super) periods: RangeInclusive<Duration>,
+    /// Whether a cycle is so many microseconds.
+    pub(super) whole_us: bool,
+}
+
+impl Options {
+    /// Real-time priority of nodes: below the kernel's own interrupt threads, which are at 50.
+    pub(super) const PRIORITY: u8 = 49;
+
+    pub(super) fn usual(cycles: u64, rounds: u32, periods_us: [u64; 3]) -> Self {
+        Self {
+            backends: Vec::new(),
+            cycles,
+            rounds,
+            periods: periods_us.map(Duration::from_micros).to_vec(),
+            loads: Load::ALL.to_vec(),
+            cpus: None,
+            priority: Self::PRIORITY,
+        }
+    }
+
+    pub(super) fn check(&self, bounds: &Bounds<'_>) -> Result<()> {
+        let refuse =
+            |option, value: String, reason: String| Err(Error::Option { option, value, reason });
+        for name in &self.backends {
+            if !bounds.backends.contains(&name.as_str()) {
+                let reason = format!("back ends are {}", bounds.backends.join(", "));
+                return refuse("back end", name.clone(), reason);
+            }
+        }
+        let Bounds { most_cycles, periods, whole_us, .. } = bounds;
+        for period in &self.periods {
+            let fits = !whole_us || period.subsec_nanos() % 1000 == 0;
+            if !periods.contains(period) || !fits {
+                let whole = if *whole_us { ", in whole microseconds" } else { "" };
+                let reason = format!("use {:?} to {:?}{whole}", periods.start(), periods.end());
+                return refuse("period", format!("{period:?}"), reason);
+            }
+        }
+        for (option, count) in [("periods", self.periods.len()), ("loads", self.loads.len())] {
+            if count == 0 {
+                return refuse(option, "(none)".into(), "say at least one".into());
+            }
+        }
+        if !(1..=*most_cycles).contains(&self.cycles) {
+            return refuse("cycles", self.cycles.to_string(), format!("use 1 to {most_cycles}"));
+        }
+        if self.rounds == 0 {
+            return refuse("rounds", "0".into(), "use at least 1".into());
+        }
+        if self.priority > 98 {
+            let reason = "use 1 to 98, or 0 for none; 99 is the kernel's own".into();
+            return refuse("priority", self.priority.to_string(), reason);
+        }
+        Ok(())
+    }
+
+    /// Whether a row is asked for, by name or because it is measured unless it is told otherwise.
+    pub(super) fn wants(&self, name: &str, usually: bool) -> bool {
+        if self.backends.is_empty() { usually } else { self.backends.iter().any(|b| b == name) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        let bounds = |whole_us| Bounds {
+            backends: &["packet", "xdp"],
+            most_cycles: 1000,
+            periods: Duration::from_micros(200)..=Duration::from_secs(1),
+            whole_us,
+        };
+        let usual = || Options::usual(1000, 5, [200, 1_000, 1_000_000]);
+        assert!(usual().check(&bounds(true)).is_ok());
+        let refusal = Options { backends: vec!["netmap".into()], ..usual() }.check(&bounds(true));
+        let refusal = refusal.unwrap_err().to_string();
+        assert!(
+            refusal.starts_with("back end netmap cannot be used here: back ends are packet, xdp")
+        );
+        for options in [
+            Options { cycles: 0, ..usual() },
+            Options { cycles: 1001, ..usual() },
+            Options { rounds: 0, ..usual() },
+            Options { periods: vec![], ..usual() },
+            Options { loads: vec![], ..usual() },
+            Options { periods: vec![Duration::from_micros(199)], ..usual() },
+            Options { periods: vec![Duration::from_millis(1001)], ..usual() },
+            Options { priority: 99, ..usual() },
+        ] {
+            assert!(options.check(&bounds(false)).is_err(), "{options:?}");
+        }
+        let odd = Options { periods: vec![Duration::from_nanos(1_000_500)], ..usual() };
+        assert!(odd.check(&bounds(false)).is_ok());
+        let refusal = odd.check(&bounds(true)).unwrap_err().to_string();
+        assert!(refusal.ends_with("use 200µs to 1s, in whole microseconds"), "{refusal}");
+    }
+
+    #[test]
+    fn some_rows_are_measured_on_demand_only() {
+        let options = Options::usual(1, 1, [1, 2, 3]);
+        assert!(options.wants("packet", true) && !options.wants("packet-spin", false));
+        let options = Options { backends: vec!["packet-spin".into()], ..options };
+        assert!(options.wants("packet-spin", false) && !options.wants("packet", true));
+    }
+}
