@@ -78,6 +78,7 @@ check_test() {
 		need python3-jsonschema "checks results against their schema"
 	have clang-format || need clang-format "checks the style of the BPF programs"
 
+	have mandoc || need mandoc "checks the manual page"
 	have shellcheck || need shellcheck "checks the shell scripts for mistakes"
 
 	# Debian's toolchain comes without these; they can join it only if they are of its version,

@@ -36,7 +36,7 @@ pub(super) struct Calibrate {
 macro_rules! help {
     ($example:literal) => {
         concat!(
-            "Example:\n  ",
+            "Examples:\n  ",
             $example,
             "\n\nExit code: 0 the correction is written, 1 what was measured is none (delays were negative, ",
             "or too few), 2 it could not run."
