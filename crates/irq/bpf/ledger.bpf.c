@@ -284,14 +284,17 @@ int BPF_PROG(on_consume_skb)
 	return 0;
 }
 
-/* A packet that leaves and was sent by no socket here came in before. */
+/*
+ * A packet that leaves and came in before. It may still have its sender's socket: a bridge does not
+ * take that from what comes by a veth (Linux 6.12).
+ */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(on_net_dev_start_xmit, struct sk_buff *skb, struct net_device *device)
 {
 	struct cpu *cpu = receiving();
 	struct irq_key key = {.kind = IRQ_FORWARDED};
 
-	if (!cpu || skb->sk || !skb->skb_iif)
+	if (!cpu || !skb->skb_iif)
 		return 0;
 	if (BPF_CORE_READ_BITFIELD(device, priv_flags) & IFF_BRIDGE_PORT)
 		key.kind = IRQ_BRIDGED;
