@@ -11,7 +11,7 @@ use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
 use onbeat_irq::guard::{Config, DropAt, Event, Namespaces, Rule};
 use onbeat_irq::names::Stat;
 use onbeat_irq::policy::{Budget, Limit, Settings};
-use onbeat_netdev::testing::{Feature, require, require_all};
+use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Handle, Namespace, napi};
 use onbeat_realtime::Profile;
 
@@ -227,7 +227,10 @@ fn has_program(world: &World, name: &str) -> bool {
 /// An interface has room for one program of XDP: with another one's there, tc ingress does it.
 #[test]
 fn where_another_program_is_in_the_driver_packets_are_dropped_behind_it() {
-    let Some(_turn) = turn().filter(|_| require(Feature::Kernel(6, 6))) else { return };
+    let Some(_turn) = turn().filter(|_| require_all(&[Feature::Kernel(6, 6), Feature::Softirqs]))
+    else {
+        return;
+    };
     let world = World::with_napi();
     let budgets = |config: &mut Config| {
         let budget = Budget { ns_per_s: 10_000 };
@@ -246,7 +249,10 @@ fn where_another_program_is_in_the_driver_packets_are_dropped_behind_it() {
 }
 
 fn drops_early(drop_at: DropAt, program: &str) {
-    let Some(_turn) = turn().filter(|_| require(Feature::Kernel(6, 6))) else { return };
+    let Some(_turn) = turn().filter(|_| require_all(&[Feature::Kernel(6, 6), Feature::Softirqs]))
+    else {
+        return;
+    };
     let world = World::with_napi();
     let (greedy, modest) = (world.flow(), world.flow());
     let mut reader = Reader::of(&greedy.reader);

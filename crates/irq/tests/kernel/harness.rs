@@ -21,7 +21,8 @@ const SENDER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 
 pub(crate) fn possible() -> bool {
-    require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 3)])
+    let kernel = [Feature::Kernel(6, 3), Feature::Softirqs];
+    require_all(&[Feature::Root, Feature::Veth, Feature::Btf]) && require_all(&kernel)
 }
 
 /// Two namespaces and a veth pair:
