@@ -106,8 +106,8 @@ pub enum Error {
         /// What to do.
         remedy: String,
     },
-    /// The journal of a claim, or the file that holds its namespace.
-    #[error("claim {path}: cannot {operation}: {source}")]
+    /// The journal of a claim or a tap, or the file that holds a claim's namespace.
+    #[error("{path}: cannot {operation}: {source}")]
     Claim {
         /// The file.
         path: PathBuf,

@@ -107,6 +107,7 @@ mod claim;
 mod clock;
 mod error;
 mod filter;
+mod journal;
 mod mapping;
 mod module;
 mod packet;

@@ -7,10 +7,17 @@
 
 mod common;
 
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
 use common::{BOUND, Cable, raw_socket};
 use onbeat_link::raw::{Tap, TapClock, TapOptions, Wanted};
 use onbeat_link::testing::frame;
 use onbeat_netdev::testing::{Feature, RawSocket, require_all};
+use onbeat_netdev::{Ethtool, Namespace};
 use onbeat_wire::MacAddress;
 
 const A: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
@@ -36,6 +43,11 @@ fn take(tap: &mut Tap, count: usize) -> Vec<Seen> {
     seen
 }
 
+/// A directory for journals that is this process's own.
+fn nowhere() -> PathBuf {
+    std::env::temp_dir().join(format!("onbeat-taps-{}", std::process::id()))
+}
+
 fn monotonic_ns() -> u64 {
     let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
@@ -48,7 +60,7 @@ fn both_directions_are_stamped_by_one_clock() {
     }
     let cable = Cable::new();
     let options = TapOptions { outgoing: true, stamps: Wanted::Best };
-    let mut tap = Tap::open(cable.near.namespace(), "p0", options).unwrap();
+    let mut tap = Tap::open(cable.near.namespace(), "p0", options, &nowhere()).unwrap();
     assert_eq!(tap.clock(), TapClock::Monotonic);
     assert!(tap.why_not_the_nic().is_some());
     let (near, far): (RawSocket, RawSocket) =
@@ -79,6 +91,7 @@ fn what_comes_alone_and_with_its_tag() {
         cable.near.namespace(),
         "p0",
         TapOptions { outgoing: false, stamps: Wanted::Kernel },
+        &nowhere(),
     )
     .unwrap();
     assert_eq!(tap.why_not_the_nic(), None);
@@ -102,7 +115,8 @@ fn what_is_not_taken_is_counted() {
         return;
     }
     let cable = Cable::new();
-    let mut tap = Tap::open(cable.near.namespace(), "p0", TapOptions::default()).unwrap();
+    let mut tap =
+        Tap::open(cable.near.namespace(), "p0", TapOptions::default(), &nowhere()).unwrap();
     let far = raw_socket(&cable.far, "f0");
     for _ in 0..33_000 {
         far.send(&frame(A, B, b"comes"));
@@ -122,8 +136,10 @@ fn a_refusal_names_the_way_out() {
         return;
     }
     let cable = Cable::new();
-    let open =
-        |name, options| Tap::open(cable.near.namespace(), name, options).unwrap_err().to_string();
+    let open = |name, options| {
+        let opened = Tap::open(cable.near.namespace(), name, options, &nowhere());
+        opened.unwrap_err().to_string()
+    };
     let missing = open("no-such", TapOptions::default());
     assert!(missing.contains("\"no-such\" not found; interfaces here: "), "{missing}");
     let nic = open("p0", TapOptions { outgoing: true, stamps: Wanted::Nic });
@@ -131,5 +147,57 @@ fn a_refusal_names_the_way_out() {
     if !Cable::stamps() {
         let nic = open("p0", TapOptions { outgoing: false, stamps: Wanted::Nic });
         assert!(nic.contains("ethtool -T"), "{nic}");
+    }
+}
+
+/// Set for a process that has a tap and is killed: where its journals are.
+const KILLED: &str = "ONBEAT_TAP_KILLED";
+
+/// No test of its own: what [`a_tap_that_was_killed`] starts. In the interface's namespace it has a tap,
+/// says by whom it is stamped, and waits to be killed.
+#[test]
+fn the_one_that_is_killed() {
+    let Some(directory) = env::var_os(KILLED) else { return };
+    let here = Namespace::current().unwrap();
+    let tap = Tap::open(&here, "p0", TapOptions::default(), Path::new(&directory)).unwrap();
+    println!("\nclock {:?}", tap.clock());
+    // The parent never writes: this ends by a signal, or when the parent is gone.
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+/// Where the NIC stamps, it did so on when its tap was killed, and as before once there is another tap, also
+/// one that the kernel stamps. Where it does not, nothing is left in the first place.
+#[test]
+fn a_tap_that_was_killed() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let home = cable.near.namespace();
+    let directory = nowhere().join("killed");
+    let stamps = || Ethtool::in_namespace(home).unwrap().hardware_stamps("p0").ok();
+    let before = stamps();
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "the_one_that_is_killed", "--nocapture"]).env(KILLED, &directory);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = home.start_in(&mut command).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    let clock = said.find_map(|line| Some(line.unwrap().strip_prefix("clock ")?.to_owned()));
+    let by_nic = clock.unwrap().starts_with("Nic");
+    let during = stamps();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(stamps(), during, "a signal that cannot be caught");
+    let journals = || {
+        let path = directory.join(home.inode().to_string());
+        fs::read_dir(path).map_or(0, Iterator::count)
+    };
+    assert_eq!((during != before, journals()), (by_nic, usize::from(by_nic)), "{during:?}");
+    let options = TapOptions { outgoing: false, stamps: Wanted::Kernel };
+    drop(Tap::open(home, "p0", options, &directory).unwrap());
+    assert_eq!((stamps(), journals()), (before, 0), "as it was");
+    if by_nic {
+        drop(Tap::open(home, "p0", TapOptions::default(), &directory).unwrap());
+        assert_eq!((stamps(), journals()), (before, 0), "one that ends by itself");
     }
 }

@@ -1,7 +1,6 @@
 //! Claiming an interface: taken away from the host's network stack, and given back.
 
 mod before;
-mod journal;
 mod proc;
 
 use std::fs::{self, File};
@@ -15,7 +14,7 @@ use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, Namespace, check_name};
 
 use self::before::Before;
-use self::journal::{Entry, Journal, failed};
+use crate::journal::{Entry, Journal, failed};
 use crate::{Error, Result};
 
 /// An interface that belongs to this process alone.
@@ -47,7 +46,7 @@ pub struct Claim {
 struct Held {
     home: Handle,
     before: Before,
-    journal: Journal,
+    journal: Journal<Before>,
     mount: PathBuf,
 }
 
@@ -133,7 +132,7 @@ impl Claim {
         let ethtool = Ethtool::in_namespace(&self.namespace)?;
         let can = ethtool.timestamping(&self.interface)?;
         let rx_filter = if can.rx_all { HardwareStamps::ALL } else { HardwareStamps::NONE };
-        let stamps = HardwareStamps { tx: can.tx_hardware, rx_filter };
+        let stamps = HardwareStamps { tx_type: can.tx_hardware.into(), rx_filter };
         if stamps == HardwareStamps::default() {
             return Err(Error::Netdev(onbeat_netdev::Error::Unsupported {
                 what: format!("to stamp every frame of interface {:?} by hardware", self.interface),
@@ -203,7 +202,7 @@ fn hold(namespace: &Namespace, path: &Path) -> Result<()> {
 }
 
 /// Gives an interface back from wherever a claim got to.
-fn give_back(home: &Handle, interface: &str, entry: &Entry, mount: &Path) -> Result<()> {
+fn give_back(home: &Handle, interface: &str, entry: &Entry<Before>, mount: &Path) -> Result<()> {
     let inode = home.namespace().inode();
     if inode != entry.home {
         return Err(Error::InUse {

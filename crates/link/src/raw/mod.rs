@@ -14,6 +14,7 @@
 mod clock;
 mod extent;
 mod packet;
+mod stamping;
 mod tap;
 mod umem;
 mod xsk;

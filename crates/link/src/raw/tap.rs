@@ -3,12 +3,13 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
 
 use libc::{SOL_PACKET, SOL_SOCKET, TP_STATUS_TS_RAW_HARDWARE, sockaddr_ll, tpacket2_hdr};
-use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, Namespace};
 
 use super::extent::{Extent, TAG};
+use super::stamping::{self, LiveNic, Place, Stamping};
 use super::{BATCH, Clock, HEADERS};
 use crate::error::failed;
 use crate::packet::{Places, Socket, Woken, sleep};
@@ -82,17 +83,11 @@ pub struct Tapped<'a> {
     pub outgoing: bool,
 }
 
-/// How a NIC stamped before, which it does again afterwards.
-#[derive(Debug)]
-struct Before {
-    ethtool: Ethtool,
-    stamps: HardwareStamps,
-}
-
 /// Frames that pass an interface, as copies: nothing is taken from the network stack.
 ///
-/// A NIC that is to stamp is told to stamp every frame until the tap is dropped. After `kill -9` it goes on
-/// to, which costs nothing and is seen by nobody who did not ask.
+/// A NIC that is to stamp is told to stamp every frame until the tap is dropped. **After `kill -9`** it goes
+/// on to, and a journal says how it stamped before: the next tap on the interface puts that back first,
+/// whoever is to stamp for it.
 #[derive(Debug)]
 pub struct Tap {
     interface: String,
@@ -107,21 +102,37 @@ pub struct Tap {
     realtime_ahead_ns: i64,
     /// Times that the time of day was set.
     steps: u64,
-    before: Option<Before>,
+    /// A NIC that stamps for this, which it does until this is dropped.
+    _stamping: Option<Stamping<LiveNic>>,
 }
 
 impl Tap {
-    /// Opens an interface of `namespace`, for frames as long as its MTU says.
+    /// Where taps keep journals of how NICs stamped, unless told otherwise.
+    pub const DIRECTORY: &str = "/run/onbeat/taps";
+
+    /// Opens an interface of `namespace`, for frames as long as its MTU says. What a process that was
+    /// killed left of an earlier tap is put back first.
     ///
     /// # Errors
     /// An interface that is not there; CAP_NET_RAW is missing, or CAP_NET_ADMIN for a NIC that is to stamp;
     /// a NIC that is to stamp and cannot, or what leaves is to be seen, which it stamps by no one's asking.
-    pub fn open(namespace: &Namespace, interface: &str, options: TapOptions) -> Result<Self> {
+    pub fn open(
+        namespace: &Namespace,
+        interface: &str,
+        options: TapOptions,
+        directory: &Path,
+    ) -> Result<Self> {
         let link = Handle::in_namespace(namespace)?.link(interface)?;
-        let (clock, before, reason) = match options.stamps {
+        let place = Place::of(directory, namespace, interface);
+        let nic =
+            LiveNic { ethtool: Ethtool::in_namespace(namespace)?, interface: interface.to_owned() };
+        if let Err(error) = stamping::put_back(&nic, &place) {
+            tracing::warn!("{interface}: its NIC goes on stamping every frame: {error}");
+        }
+        let (clock, stamping, reason) = match options.stamps {
             Wanted::Kernel => (TapClock::Monotonic, None, None),
-            wanted => match stamp_by_nic(namespace, interface, options.outgoing) {
-                Ok((clock, before)) => (clock, before, None),
+            wanted => match stamp_by_nic(nic, &place, options.outgoing) {
+                Ok((clock, stamping)) => (clock, Some(stamping), None),
                 Err(error) if wanted == Wanted::Nic => return Err(error),
                 Err(error) => (TapClock::Monotonic, None, Some(error.to_string())),
             },
@@ -158,7 +169,7 @@ impl Tap {
             reason,
             realtime_ahead_ns: Clock::read().realtime_ahead_ns(),
             steps: 0,
-            before,
+            _stamping: stamping,
         })
     }
 
@@ -262,27 +273,19 @@ fn missing(header: &tpacket2_hdr, there: usize) -> usize {
     (header.tp_len as usize).saturating_sub(there).max(1)
 }
 
-impl Drop for Tap {
-    fn drop(&mut self) {
-        let Some(Before { ethtool, stamps }) = self.before.take() else { return };
-        if let Err(error) = ethtool.set_hardware_stamps(&self.interface, stamps) {
-            tracing::warn!("{}: its NIC goes on stamping every frame: {error}", self.interface);
-        }
-    }
-}
-
 impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// Has the NIC stamp every frame that comes; how it stamped before, where that was different.
+/// Has the NIC stamp every frame that comes.
 fn stamp_by_nic(
-    namespace: &Namespace,
-    interface: &str,
+    nic: LiveNic,
+    place: &Place,
     outgoing: bool,
-) -> Result<(TapClock, Option<Before>)> {
+) -> Result<(TapClock, Stamping<LiveNic>)> {
+    let interface = nic.interface.clone();
     let refuse = |what: String, remedy: &str| {
         let remedy = remedy.to_owned();
         Error::Netdev(onbeat_netdev::Error::Unsupported { what, remedy })
@@ -293,8 +296,7 @@ fn stamp_by_nic(
             "the kernel stamps both directions, or a mirror port gives both to one NIC as frames that come",
         ));
     }
-    let ethtool = Ethtool::in_namespace(namespace)?;
-    let can = ethtool.timestamping(interface)?;
+    let can = nic.ethtool.timestamping(&interface)?;
     let cannot = || {
         refuse(
             format!("to stamp by hardware every frame that comes to interface {interface:?}"),
@@ -304,19 +306,18 @@ fn stamp_by_nic(
     if !(can.rx_hardware && can.rx_all) {
         return Err(cannot());
     }
-    let clock = TapClock::Nic(can.phc);
-    let stamps = ethtool.hardware_stamps(interface)?;
-    if stamps.rx_filter == HardwareStamps::ALL {
-        return Ok((clock, None));
-    }
-    let all = HardwareStamps { rx_filter: HardwareStamps::ALL, ..stamps };
-    let got = ethtool.set_hardware_stamps(interface, all)?;
-    let before = Before { ethtool, stamps };
-    if got.rx_filter != HardwareStamps::ALL {
-        before.ethtool.set_hardware_stamps(interface, before.stamps)?;
-        return Err(cannot());
-    }
-    Ok((clock, Some(before)))
+    let stamping = match Stamping::begin(nic, place) {
+        Err(Error::Claimed { by, .. }) => {
+            return Err(refuse(
+                format!(
+                    "that the NIC of interface {interface:?}, which stamps for {by}, stamps for two"
+                ),
+                "wait for that one, or let the kernel stamp",
+            ));
+        }
+        stamping => stamping?.ok_or_else(cannot)?,
+    };
+    Ok((TapClock::Nic(can.phc), stamping))
 }
 
 #[cfg(test)]

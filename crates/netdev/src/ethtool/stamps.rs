@@ -7,8 +7,9 @@ use crate::Result;
 /// Which frames a NIC stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HardwareStamps {
-    /// Those sent for which the sender asked.
-    pub tx: bool,
+    /// Those sent for which the sender asked, and how: a number of `enum hwtstamp_tx_types`, of which 0
+    /// is none.
+    pub tx_type: i32,
     /// Those received: a number of `enum hwtstamp_rx_filters`.
     pub rx_filter: i32,
 }
@@ -18,6 +19,12 @@ impl HardwareStamps {
     pub const NONE: i32 = 0;
     /// Every received frame.
     pub const ALL: i32 = HWTSTAMP_FILTER_ALL as i32;
+
+    /// Whether frames are stamped that are sent.
+    #[must_use]
+    pub fn transmits(&self) -> bool {
+        self.tx_type != 0
+    }
 }
 
 impl Ethtool {
@@ -29,7 +36,7 @@ impl Ethtool {
         let mut config = StampConfig::default();
         let operation = "read the hardware time stamping";
         self.call_by(libc::SIOCGHWTSTAMP, interface, operation, &mut config)?;
-        Ok(HardwareStamps { tx: config.tx_type != 0, rx_filter: config.rx_filter })
+        Ok(HardwareStamps { tx_type: config.tx_type, rx_filter: config.rx_filter })
     }
 
     /// Has the NIC stamp these frames, for whoever uses the interface; what it then does, which may
@@ -43,10 +50,10 @@ impl Ethtool {
         stamps: HardwareStamps,
     ) -> Result<HardwareStamps> {
         let mut config = StampConfig::default();
-        config.tx_type = stamps.tx.into();
+        config.tx_type = stamps.tx_type;
         config.rx_filter = stamps.rx_filter;
         let operation = "set the hardware time stamping";
         self.call_by(libc::SIOCSHWTSTAMP, interface, operation, &mut config)?;
-        Ok(HardwareStamps { tx: config.tx_type != 0, rx_filter: config.rx_filter })
+        Ok(HardwareStamps { tx_type: config.tx_type, rx_filter: config.rx_filter })
     }
 }

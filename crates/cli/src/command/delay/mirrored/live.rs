@@ -1,6 +1,7 @@
 //! Packets of both directions as they pass an interface.
 
 use std::num::NonZeroU64;
+use std::path::Path;
 use std::time::Duration;
 
 use onbeat_delay::capture::{LinkType, Packet};
@@ -138,7 +139,7 @@ impl Live {
             Some(Stamps::Kernel) => Wanted::Kernel,
         };
         let options = TapOptions { outgoing: *sides == Sides::Direction, stamps };
-        Tap::open(&Namespace::current()?, name, options)
+        Tap::open(&Namespace::current()?, name, options, Path::new(Tap::DIRECTORY))
             .map_err(|error| Failure::new(format!("{name}: there is no such file, and {error}")))
     }
 }

@@ -1,41 +1,48 @@
-//! The journal of a claim: what the interface was like, so that any later process can give it
-//! back. Its lock says whether the process that wrote it lives: the kernel takes the lock away
+//! The journal of what is taken or changed: what an interface was like, so that any later process
+//! can give it back. Its lock says whether the process that wrote it lives: the kernel takes the lock away
 //! with the process, however that ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
+use std::marker::PhantomData;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::before::Before;
 use crate::{Error, Result};
 
 /// What the journal says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Entry {
-    /// The process that claimed.
-    pub(super) pid: u32,
+pub(crate) struct Entry<B> {
+    /// The process that wrote it.
+    pub(crate) pid: u32,
     /// The inode of the namespace that the interface comes from.
-    pub(super) home: u64,
+    pub(crate) home: u64,
     /// The interface as it was there.
-    pub(super) before: Before,
+    pub(crate) before: B,
 }
 
 /// A journal, locked.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub(crate) struct Journal<B> {
     path: PathBuf,
     file: Flock<File>,
+    before: PhantomData<B>,
 }
 
-impl Journal {
+impl<B: Serialize + DeserializeOwned> Journal<B> {
+    /// Where it is.
+    pub(crate) fn path(directory: &Path, interface: &str) -> PathBuf {
+        directory.join(format!("{interface}.json"))
+    }
+
     /// Opens and locks the journal of an interface.
-    pub(super) fn lock(directory: &Path, interface: &str) -> Result<Self> {
-        let path = directory.join(format!("{interface}.json"));
+    pub(crate) fn lock(directory: &Path, interface: &str) -> Result<Self> {
+        let path = Self::path(directory, interface);
         let failed = |operation| failed(&path, operation);
         fs::create_dir_all(directory).map_err(failed("make its directory"))?;
         loop {
@@ -45,7 +52,7 @@ impl Journal {
             let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(file) => file,
                 Err((mut file, Errno::EWOULDBLOCK)) => {
-                    let by = read(&mut file)
+                    let by = read::<B>(&mut file)
                         .map_or("another process".into(), |entry| format!("process {}", entry.pid));
                     return Err(Error::Claimed { interface: interface.to_owned(), by });
                 }
@@ -54,18 +61,18 @@ impl Journal {
             // Whoever had the lock before may have removed the file that it is a lock of.
             let locked = file.metadata().map_err(failed("look at the journal"))?.ino();
             if fs::metadata(&path).is_ok_and(|there| there.ino() == locked) {
-                return Ok(Self { path, file });
+                return Ok(Self { path, file, before: PhantomData });
             }
         }
     }
 
     /// What an earlier process left undone. A journal cut off while it was written is of a process
     /// that had changed nothing yet.
-    pub(super) fn left(&mut self) -> Option<Entry> {
+    pub(crate) fn left(&mut self) -> Option<Entry<B>> {
         read(&mut self.file)
     }
 
-    pub(super) fn write(&mut self, entry: &Entry) -> Result<()> {
+    pub(crate) fn write(&mut self, entry: &Entry<B>) -> Result<()> {
         let file = &mut *self.file;
         let result = serde_json::to_vec_pretty(entry).map_err(io::Error::from).and_then(|text| {
             file.set_len(0)?;
@@ -75,20 +82,20 @@ impl Journal {
         result.map_err(failed(&self.path, "write the journal"))
     }
 
-    /// Forgets the claim.
-    pub(super) fn remove(self) -> Result<()> {
+    /// Forgets it: all is given back.
+    pub(crate) fn remove(self) -> Result<()> {
         fs::remove_file(&self.path).map_err(failed(&self.path, "remove the journal"))
     }
 }
 
-fn read(file: &mut File) -> Option<Entry> {
+fn read<B: DeserializeOwned>(file: &mut File) -> Option<Entry<B>> {
     let mut text = Vec::new();
     file.rewind().ok()?;
     file.read_to_end(&mut text).ok()?;
     serde_json::from_slice(&text).ok()
 }
 
-pub(super) fn failed(path: &Path, operation: &'static str) -> impl Fn(io::Error) -> Error + use<> {
+pub(crate) fn failed(path: &Path, operation: &'static str) -> impl Fn(io::Error) -> Error + use<> {
     let path = path.to_owned();
     move |source| Error::Claim { path: path.clone(), operation, source }
 }

@@ -1,0 +1,296 @@
+//! A NIC that stamps every frame that comes, as long as somebody looks.
+//!
+//! How it stamped before is in a journal before it is told otherwise: after `kill -9` whoever opens a
+//! tap on the interface next puts that back first.
+
+use std::path::{Path, PathBuf};
+
+use onbeat_netdev::ethtool::HardwareStamps;
+use onbeat_netdev::{Ethtool, Namespace};
+use serde::{Deserialize, Serialize};
+
+use crate::journal::{Entry, Journal};
+use crate::{Error, Result};
+
+/// How a NIC is told which frames to stamp.
+pub(super) trait Nic {
+    fn stamps(&self) -> Result<HardwareStamps>;
+    /// What it then does, which may be more.
+    fn set_stamps(&self, stamps: HardwareStamps) -> Result<HardwareStamps>;
+}
+
+/// That of an interface.
+#[derive(Debug)]
+pub(super) struct LiveNic {
+    pub(super) ethtool: Ethtool,
+    pub(super) interface: String,
+}
+
+impl Nic for LiveNic {
+    fn stamps(&self) -> Result<HardwareStamps> {
+        Ok(self.ethtool.hardware_stamps(&self.interface)?)
+    }
+
+    fn set_stamps(&self, stamps: HardwareStamps) -> Result<HardwareStamps> {
+        Ok(self.ethtool.set_hardware_stamps(&self.interface, stamps)?)
+    }
+}
+
+/// Where the journal of an interface is.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    directory: PathBuf,
+    interface: String,
+    namespace: u64,
+}
+
+impl Place {
+    /// Each namespace has its own, since names are told apart within one.
+    pub(super) fn of(directory: &Path, namespace: &Namespace, interface: &str) -> Self {
+        let inode = namespace.inode();
+        let directory = directory.join(inode.to_string());
+        Self { directory, interface: interface.to_owned(), namespace: inode }
+    }
+
+    fn lock(&self) -> Result<Journal<Before>> {
+        Journal::lock(&self.directory, &self.interface)
+    }
+
+    /// Whether anybody changed the NIC who has not put it back, or does so now. Told without the right to
+    /// write there: who does not have the NIC stamp need not have it.
+    fn is_there(&self) -> bool {
+        Journal::<Before>::path(&self.directory, &self.interface).exists()
+    }
+}
+
+/// What the journal keeps: [`HardwareStamps`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Before {
+    tx_type: i32,
+    rx_filter: i32,
+}
+
+/// Puts back what a process left that was killed; whether there was anything. Of one that lives, nothing.
+pub(super) fn put_back(nic: &impl Nic, place: &Place) -> Result<bool> {
+    if !place.is_there() {
+        return Ok(false);
+    }
+    let mut journal = match place.lock() {
+        Err(Error::Claimed { .. }) => return Ok(false),
+        journal => journal?,
+    };
+    let left = journal.left();
+    if let Some(entry) = &left {
+        give_back(nic, entry.before)?;
+    }
+    journal.remove()?;
+    Ok(left.is_some())
+}
+
+fn give_back(nic: &impl Nic, before: Before) -> Result<()> {
+    let before = HardwareStamps { tx_type: before.tx_type, rx_filter: before.rx_filter };
+    if nic.stamps()? != before {
+        nic.set_stamps(before)?;
+    }
+    Ok(())
+}
+
+/// Has a NIC stamp every frame that comes until it is dropped.
+#[derive(Debug)]
+pub(super) struct Stamping<N: Nic> {
+    nic: N,
+    interface: String,
+    /// `None` where the NIC did so before, and once it is put back.
+    held: Option<(Before, Journal<Before>)>,
+}
+
+impl<N: Nic> Stamping<N> {
+    /// `None`: the NIC was told and stamps other frames; it is as before.
+    pub(super) fn begin(nic: N, place: &Place) -> Result<Option<Self>> {
+        let interface = place.interface.clone();
+        put_back(&nic, place)?;
+        let now = nic.stamps()?;
+        if now.rx_filter == HardwareStamps::ALL && !place.is_there() {
+            return Ok(Some(Self { nic, interface, held: None }));
+        }
+        let mut journal = place.lock()?;
+        let before = Before { tx_type: now.tx_type, rx_filter: now.rx_filter };
+        let pid = std::process::id();
+        if let Err(error) = journal.write(&Entry { pid, home: place.namespace, before }) {
+            // It is empty, or cut off: of one who had changed nothing.
+            let _ = journal.remove();
+            return Err(error);
+        }
+        let stamping = Self { nic, interface, held: Some((before, journal)) };
+        let all = HardwareStamps { rx_filter: HardwareStamps::ALL, ..now };
+        // From here on dropping gives back.
+        let got = stamping.nic.set_stamps(all)?;
+        Ok((got.rx_filter == HardwareStamps::ALL).then_some(stamping))
+    }
+}
+
+impl<N: Nic> Drop for Stamping<N> {
+    fn drop(&mut self) {
+        let Some((before, journal)) = self.held.take() else { return };
+        if let Err(error) = give_back(&self.nic, before).and_then(|()| journal.remove()) {
+            tracing::warn!(
+                "{}: its NIC stamps as before with the next tap: {error}",
+                self.interface
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::fs;
+
+    const OFF: HardwareStamps = HardwareStamps { tx_type: 0, rx_filter: 0 };
+    /// As ptp4l has it: one-step synchronisation, and PTP's frames alone.
+    const PTP: HardwareStamps = HardwareStamps { tx_type: 2, rx_filter: 12 };
+    const ALL: HardwareStamps = HardwareStamps { tx_type: 2, rx_filter: 1 };
+
+    /// A NIC that is no NIC.
+    #[derive(Debug)]
+    struct Fake {
+        now: Cell<HardwareStamps>,
+        sets: Cell<usize>,
+        /// What it does instead of all that comes.
+        instead: Option<HardwareStamps>,
+        refuses: Cell<bool>,
+    }
+
+    impl Fake {
+        fn new(now: HardwareStamps) -> Self {
+            let (sets, refuses) = (Cell::new(0), Cell::new(false));
+            Self { now: Cell::new(now), sets, instead: None, refuses }
+        }
+    }
+
+    impl Nic for &Fake {
+        fn stamps(&self) -> Result<HardwareStamps> {
+            Ok(self.now.get())
+        }
+
+        fn set_stamps(&self, stamps: HardwareStamps) -> Result<HardwareStamps> {
+            self.sets.set(self.sets.get() + 1);
+            if self.refuses.get() {
+                return Err(Error::Period);
+            }
+            let all = stamps.rx_filter == HardwareStamps::ALL;
+            self.now.set(self.instead.filter(|_| all).unwrap_or(stamps));
+            Ok(self.now.get())
+        }
+    }
+
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let name = format!("onbeat-stamping-{name}-{}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+
+        fn place(&self) -> Place {
+            Place { directory: self.0.join("7"), interface: "eth0".into(), namespace: 7 }
+        }
+
+        fn is_empty(&self) -> bool {
+            fs::read_dir(self.0.join("7")).map_or(true, |mut files| files.next().is_none())
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// As the kernel ends a process: locks go, files and the NIC's settings stay.
+    fn kill(mut stamping: Stamping<&Fake>) {
+        stamping.held = None;
+    }
+
+    #[test]
+    fn as_before_when_it_ends() {
+        let (directory, nic) = (Directory::new("ends"), Fake::new(PTP));
+        let stamping = Stamping::begin(&nic, &directory.place()).unwrap().unwrap();
+        assert_eq!(nic.now.get(), ALL, "what it stamps of what is sent is left alone");
+        assert!(!directory.is_empty());
+        drop(stamping);
+        assert_eq!(nic.now.get(), PTP);
+        assert!(directory.is_empty());
+    }
+
+    #[test]
+    fn as_before_by_the_next_one_when_it_was_killed() {
+        let (directory, nic) = (Directory::new("killed"), Fake::new(PTP));
+        for _ in 0..3 {
+            // Each puts back, and begins anew.
+            kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+            assert_eq!(nic.now.get(), ALL);
+        }
+        assert!(put_back(&&nic, &directory.place()).unwrap(), "also one who lets the kernel stamp");
+        assert_eq!(nic.now.get(), PTP);
+        assert!(directory.is_empty() && !put_back(&&nic, &directory.place()).unwrap());
+    }
+
+    /// Between the journal and the NIC, and with the journal half written.
+    #[test]
+    fn killed_before_anything_was_changed() {
+        let (directory, nic) = (Directory::new("before"), Fake::new(PTP));
+        kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+        nic.now.set(PTP);
+        let sets = nic.sets.get();
+        assert!(put_back(&&nic, &directory.place()).unwrap());
+        assert_eq!((nic.now.get(), nic.sets.get()), (PTP, sets), "nothing to be set");
+        fs::write(directory.0.join("7/eth0.json"), "{\"pid\": 1, \"ho").unwrap();
+        assert!(!put_back(&&nic, &directory.place()).unwrap());
+        assert!(directory.is_empty());
+        assert_eq!(nic.now.get(), PTP);
+    }
+
+    #[test]
+    fn who_stamps_all_goes_on_to() {
+        let (directory, nic) = (Directory::new("all"), Fake::new(ALL));
+        drop(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+        assert_eq!((nic.now.get(), nic.sets.get()), (ALL, 0));
+        assert!(directory.is_empty());
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        let (directory, nic) = (Directory::new("two"), Fake::new(OFF));
+        let first = Stamping::begin(&nic, &directory.place()).unwrap().unwrap();
+        let second = Stamping::begin(&nic, &directory.place()).unwrap_err().to_string();
+        assert!(second.contains(&format!("process {}", std::process::id())), "{second}");
+        assert!(!put_back(&&nic, &directory.place()).unwrap(), "it is in use");
+        assert_eq!(nic.now.get().rx_filter, HardwareStamps::ALL);
+        drop(first);
+        assert_eq!(nic.now.get(), OFF);
+    }
+
+    #[test]
+    fn a_nic_that_does_something_else_or_refuses_is_as_before() {
+        let directory = Directory::new("else");
+        let nic = Fake { instead: Some(PTP), ..Fake::new(OFF) };
+        assert!(Stamping::begin(&nic, &directory.place()).unwrap().is_none());
+        assert_eq!(nic.now.get(), OFF);
+        assert!(directory.is_empty());
+        let nic = Fake::new(OFF);
+        nic.refuses.set(true);
+        assert!(Stamping::begin(&nic, &directory.place()).is_err());
+        assert_eq!(nic.now.get(), OFF);
+        assert!(directory.is_empty());
+        // It stays known what was, until the NIC takes it.
+        nic.refuses.set(false);
+        kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+        nic.refuses.set(true);
+        assert!(put_back(&&nic, &directory.place()).is_err());
+        nic.refuses.set(false);
+        assert!(put_back(&&nic, &directory.place()).unwrap());
+        assert_eq!(nic.now.get(), OFF);
+    }
+}
