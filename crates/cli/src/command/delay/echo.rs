@@ -11,8 +11,8 @@ use onbeat_wire::stamp;
 
 use super::place::Place;
 use crate::args::duration;
+use crate::command::shown::Shown;
 use crate::exit::{Result, warn};
-use crate::output;
 
 /// Answer probes: a STAMP session reflector (RFC 8762)
 ///
@@ -20,12 +20,13 @@ use crate::output;
 /// STAMP senders that have the key, and nobody else. Arrivals are stamped by the kernel, departures just
 /// before the answer is handed over, both by CLOCK_REALTIME.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("quiet", |quiet| quiet.help("Do not say where it listens")))]
 #[command(after_help = "\
 Examples:
   onbeat delay echo
   onbeat delay echo --port 4862 --stateful --fifo 49
   onbeat delay echo --bind 192.0.2.1 --for 60s --json
-  (umask 077; openssl rand -hex 32 > probe.key); onbeat delay echo --key probe.key
+  onbeat delay echo --key probe.key
 
 Exit code: 0 it is done, 1 answers could not be sent, 2 it could not run.")]
 pub(super) struct Echo {
@@ -50,16 +51,13 @@ pub(super) struct Echo {
     length: Option<Duration>,
     #[command(flatten)]
     place: Place,
-    /// Print what was seen as JSON (docs/result.md)
-    #[arg(long)]
-    json: bool,
-    /// Do not say where it listens
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 impl Echo {
     pub(super) fn execute(self) -> Result {
+        self.shown.check()?;
         let default = EchoConfig::default();
         let config = EchoConfig {
             addresses: if self.bind.is_empty() { default.addresses } else { self.bind },
@@ -70,7 +68,7 @@ impl Echo {
         let mut reflector = Reflector::open(&config)?;
         let _place = self.place.enter()?;
         let _signals = interrupt::Guard::install();
-        if !self.quiet {
+        if !self.shown.quiet {
             let addresses: Vec<String> =
                 reflector.addresses().iter().map(ToString::to_string).collect();
             warn(format!(
@@ -84,7 +82,7 @@ impl Echo {
         let deadline = self.length.map(|length| Instant::now() + length);
         let over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         reflector.run(&|| interrupt::check().is_err() || over())?;
-        output::print_outcome(outcome(run.finish(), &reflector.counts()), self.json, false)
+        self.shown.show(outcome(run.finish(), &reflector.counts()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What all methods take.
 
-use std::path::PathBuf;
+use std::ops::Deref;
 use std::time::Duration;
 
 use onbeat_delay::key::Recognition;
@@ -10,8 +10,8 @@ use onbeat_report::Outcome;
 use super::samples::Files;
 use super::taken::Taken;
 use crate::args::duration;
+use crate::command::shown::Shown;
 use crate::exit::{Failure, Result};
-use crate::output;
 
 /// How packets are recognised, and what is done with their delays.
 #[derive(Debug, clap::Args)]
@@ -44,15 +44,8 @@ pub(super) struct Show {
     confidence: f64,
     #[command(flatten)]
     pub(super) files: Files,
-    /// Print the result as JSON (docs/result.md)
-    #[arg(long)]
-    json: bool,
-    /// Write a page with plots, too
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// No line of progress
-    #[arg(short, long)]
-    pub(super) quiet: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 impl Options {
@@ -87,10 +80,19 @@ impl Options {
     }
 }
 
+/// Of all methods, as of all commands.
+impl Deref for Show {
+    type Target = Shown;
+
+    fn deref(&self) -> &Shown {
+        &self.shown
+    }
+}
+
 impl Show {
     /// How delays are to be told. What can be known to be wrong is, before any work is done.
     pub(super) fn check(&self) -> Result<Telling> {
-        output::check_report(self.html.as_deref())?;
+        self.shown.check()?;
         let correction = self.correct.as_deref().map(Taken::read).transpose();
         let correction = correction.map_err(|error| Failure::new(format!("--correct: {error}")))?;
         Ok(Telling { correction, confidence: self.confidence })
@@ -98,8 +100,7 @@ impl Show {
 
     /// Prints the result, and writes the page.
     pub(super) fn tell(&self, outcome: Outcome) -> Result {
-        output::write_report(self.html.as_deref(), &outcome)?;
-        output::print_outcome(outcome, self.json, false)
+        self.shown.show(outcome)
     }
 }
 
