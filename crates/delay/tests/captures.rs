@@ -258,6 +258,26 @@ fn options_of_pcapng() {
     assert_eq!(damage(&section(&option(9, &[0]), 1 << 40, 0)).1, Damage::Time);
 }
 
+/// What is kept of interfaces does not grow with the file.
+#[test]
+fn interfaces_and_their_names_have_a_bound() {
+    let header = |blocks: &[Vec<u8>]| {
+        let start = [0x4d_u8, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255];
+        [&[block(0x0a0d_0d0a, &start)], blocks].concat().concat()
+    };
+    let interface =
+        |name: &[u8]| block(1, &[&[1, 0, 0, 0, 0, 0, 4, 0], &option(2, name)[..]].concat());
+    assert_eq!(read(&header(&[interface(&[b'x'; 1024])])).unwrap(), []);
+    let (number, what) = damage(&header(&[interface(&[b'x'; 1025])]));
+    assert_eq!((number, what), (1, Damage::Name(1025)));
+    let as_many = vec![interface(b"eth0"); 65_536];
+    assert_eq!(read(&header(&as_many)).unwrap(), []);
+    let one_more = [&as_many[..], &[interface(b"eth0")]].concat();
+    assert_eq!(damage(&header(&one_more)), (1, Damage::Interfaces));
+    // A section's interfaces are its own.
+    assert_eq!(read(&[header(&as_many), header(&as_many)].concat()).unwrap(), []);
+}
+
 #[test]
 fn sections_follow_each_other_and_other_blocks_are_skipped() {
     let named = option(2, b"eth0");

@@ -1,5 +1,6 @@
 use std::io;
 
+use super::ng::{MAX_INTERFACES, MAX_NAME};
 use super::{LinkType, MAX_PACKET};
 
 /// Why a file, or the rest of it, cannot be read as a capture.
@@ -76,6 +77,12 @@ pub enum Damage {
     /// A packet of an interface that was not described.
     #[error("interface {0}, which the section does not describe")]
     Interface(u32),
+    /// More interfaces than a capture has.
+    #[error("more than {MAX_INTERFACES} interfaces in one section")]
+    Interfaces,
+    /// An interface whose name no system gives.
+    #[error("an interface's name of {0} octets, more than {MAX_NAME}")]
+    Name(usize),
     /// A resolution that makes no nanoseconds.
     #[error("a time-stamp resolution of {0:#x}")]
     Resolution(u8),

@@ -29,6 +29,10 @@ const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const FRAME_LEN: usize = 12;
 /// Largest block that is taken for one: packets have their own limit; this is for what is skipped.
 const MAX_BLOCK: u32 = 64 << 20;
+/// Interfaces of a section, and octets of the name of one: far more than any program writes. What is kept
+/// of a file must not grow with it, and a few octets may stand for very many, compressed.
+pub(super) const MAX_INTERFACES: usize = 65_536;
+pub(super) const MAX_NAME: usize = 1024;
 
 mod option {
     pub(super) const END: u16 = 0;
@@ -118,6 +122,9 @@ impl Decoder {
                     let interface = interface(body, self.big_endian)
                         .ok_or_else(|| damaged(Damage::Block { kind, len }))?
                         .map_err(damaged)?;
+                    if self.interfaces.len() == MAX_INTERFACES {
+                        return Err(damaged(Damage::Interfaces));
+                    }
                     self.interfaces.push(interface);
                     None
                 }
@@ -188,6 +195,9 @@ fn interface(body: &[u8], big_endian: bool) -> Option<Result<Interface, Damage>>
     };
     for (code, value) in (Options { octets: &body[8..], big_endian }) {
         match (code, value) {
+            (option::IF_NAME, name) if name.len() > MAX_NAME => {
+                return Some(Err(Damage::Name(name.len())));
+            }
             (option::IF_NAME, name) => {
                 interface.name = Some(String::from_utf8_lossy(name).into_owned());
             }
