@@ -18,4 +18,4 @@ mod tracer;
 
 pub use filter::{Filter, FilterError};
 pub use packet::{Context, Fate, Packet, Stage};
-pub use tracer::{Counts, Device, Hop, Tracer};
+pub use tracer::{Counts, Detail, Device, Hop, Tracer};

@@ -2,6 +2,7 @@
 
 use onbeat_netdev::Plain;
 
+use crate::Detail;
 use crate::abi::{hooks_after, hooks_context, hooks_fate, hooks_packet, hooks_point};
 
 /// Stages, in order: each ends where the next begins, so that they add up to the whole.
@@ -103,7 +104,8 @@ pub struct Packet {
     pub begin_ns: u64,
     /// What it took from its first to its last point, in nanoseconds; at most 4.29 s.
     pub total_ns: u32,
-    /// What of that each stage took, as in [`Stage::ALL`]; `None` where it did not pass there.
+    /// What of that each stage took, as in [`Stage::ALL`]; `None` where it did not pass there, and for
+    /// all where only the whole was asked for.
     pub stages_ns: [Option<u32>; Stage::ALL.len()],
     /// What became of it.
     pub fate: Fate,
@@ -113,8 +115,9 @@ pub struct Packet {
     pub task: u32,
     /// That task's name, up to 15 octets and a zero.
     pub comm: [u8; 16],
-    /// Packets before it that had come by the same CPU and were still there.
-    pub depth: u32,
+    /// Packets before it that had come by the same CPU and were still there; `None` where only the
+    /// whole was asked for.
+    pub depth: Option<u32>,
     /// Octets, without the Ethernet header.
     pub length: u32,
     /// The CPU that received it.
@@ -132,13 +135,13 @@ impl Packet {
     }
 
     /// Those that were told together.
-    pub(crate) fn several(octets: &[u8]) -> impl Iterator<Item = Self> + '_ {
+    pub(crate) fn several(octets: &[u8], detail: Detail) -> impl Iterator<Item = Self> + '_ {
         let told = octets.chunks(size_of::<hooks_packet>()).filter_map(hooks_packet::from_octets);
-        told.filter_map(|told| Self::of(&told))
+        told.filter_map(move |told| Self::of(&told, detail))
     }
 
     /// `None` where it is of another version.
-    pub(crate) fn of(told: &hooks_packet) -> Option<Self> {
+    pub(crate) fn of(told: &hooks_packet, detail: Detail) -> Option<Self> {
         let read = told.after_ns[hooks_point::HOOKS_READ.0 as usize] != ABSENT;
         let mut stages_ns = [None; Stage::ALL.len()];
         let mut last_ns = 0;
@@ -152,6 +155,10 @@ impl Packet {
             if let Some(stage) = ending_at(point as u32, read) {
                 stages_ns[stage as usize] = Some(stage_ns);
             }
+        }
+        if detail == Detail::Whole {
+            // What was noted on the way are not all of them.
+            stages_ns = [None; Stage::ALL.len()];
         }
         if told.after_ns[hooks_point::HOOKS_ARRIVED.0 as usize] == ABSENT {
             // It begins with the stack, behind which there is no stage.
@@ -179,7 +186,7 @@ impl Packet {
             context,
             task: told.task,
             comm: told.comm.map(|octet| octet as u8),
-            depth: told.depth,
+            depth: (told.depth != ABSENT).then_some(told.depth),
             length: told.length,
             cpu: told.cpu,
             last_cpu: told.last_cpu,
@@ -220,7 +227,7 @@ mod tests {
     #[test]
     fn stages_add_up_to_the_whole() {
         let told = told([0, 5, 20, 50, ABSENT, 90, 91, 300], 0);
-        let packet = Packet::of(&told).unwrap();
+        let packet = Packet::of(&told, Detail::Stages).unwrap();
         let sum: u32 = packet.stages_ns.iter().flatten().sum();
         assert_eq!((packet.total_ns, sum), (300, 300));
         assert_eq!(packet.stages_ns[Stage::Behind as usize], Some(15));
@@ -228,13 +235,13 @@ mod tests {
         assert_eq!(packet.stages_ns[Stage::Process as usize], None);
         assert_eq!((packet.fate, packet.context), (Fate::Forwarded, Context::Ksoftirqd));
         assert_eq!(packet.task_name(), "ksoftirqd/1");
-        assert_eq!((packet.depth, packet.length, packet.cpu), (3, 178, 1));
+        assert_eq!((packet.depth, packet.length, packet.cpu), (Some(3), 178, 1));
     }
 
     #[test]
     fn what_a_process_answered_was_at_the_process() {
         let told = told([ABSENT, ABSENT, 0, 30, 700, 900, 910, 1000], 1);
-        let packet = Packet::of(&told).unwrap();
+        let packet = Packet::of(&told, Detail::Stages).unwrap();
         assert_eq!(packet.stages_ns[Stage::Softirq as usize], None);
         assert_eq!(packet.stages_ns[Stage::Behind as usize], None);
         assert_eq!(packet.stages_ns[Stage::Socket as usize], Some(670));
@@ -243,18 +250,29 @@ mod tests {
     }
 
     #[test]
+    fn the_whole_has_no_stages() {
+        let told = hooks_packet {
+            depth: ABSENT,
+            ..told([0, ABSENT, 50, ABSENT, ABSENT, 90, ABSENT, ABSENT], 0)
+        };
+        let packet = Packet::of(&told, Detail::Whole).unwrap();
+        assert_eq!((packet.total_ns, packet.depth), (90, None));
+        assert_eq!(packet.stages_ns, [None; Stage::ALL.len()]);
+    }
+
+    #[test]
     fn clocks_of_cpus_that_overlap_make_nothing_negative() {
         let told = told([0, 5, 3, 50, ABSENT, 40, 60, 61], 0);
-        let packet = Packet::of(&told).unwrap();
+        let packet = Packet::of(&told, Detail::Stages).unwrap();
         assert_eq!(packet.stages_ns.iter().flatten().sum::<u32>(), packet.total_ns);
         assert_eq!(packet.stages_ns[Stage::Forward as usize], Some(0));
     }
 
     #[test]
     fn what_is_not_of_this_version_is_no_packet() {
-        assert_eq!(Packet::of(&told([0; 8], 9)), None);
+        assert_eq!(Packet::of(&told([0; 8], 9), Detail::Stages), None);
         let two = [told([0; 8], 0), told([0; 8], 4)].map(|told| told.octets().to_vec()).concat();
-        assert_eq!(Packet::several(&two).count(), 2);
-        assert_eq!(Packet::several(&two[1..]).count(), 1, "the second is cut off");
+        assert_eq!(Packet::several(&two, Detail::Stages).count(), 2);
+        assert_eq!(Packet::several(&two[1..], Detail::Stages).count(), 1, "the second is cut off");
     }
 }
