@@ -27,6 +27,19 @@ static __always_inline bool is(const struct net_device *device, __u32 index)
 	return (!index || (__u32)device->ifindex == index) && device->nd_net.net->ns.inum == netns;
 }
 
+/* Stamps of the device that packets come by are looked for. */
+const volatile bool device_stamps;
+
+/* When the NIC received it, by the NIC's clock; 0 where it did not say. */
+static __always_inline __u64 device_stamp(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shared = (const void *)(skb->head + skb->end);
+
+	if (BPF_CORE_READ(shared, tx_flags) & SKBTX_HW_TSTAMP_NETDEV)
+		return 0;
+	return BPF_CORE_READ(shared, hwtstamps.hwtstamp);
+}
+
 /* Begins with a buffer that has come by a CPU. */
 static __always_inline struct packet *begin(struct cpu *cpu, const struct sk_buff *skb, __u64 now)
 {
@@ -39,6 +52,7 @@ static __always_inline struct packet *begin(struct cpu *cpu, const struct sk_buf
 	p->fate = HOOKS_FORWARDED;
 	p->cpu = bpf_get_smp_processor_id();
 	p->length = skb->len;
+	p->device = device_stamps ? device_stamp(skb) : 0;
 	/* Without consume_skb some are gone and not known to be. */
 	p->depth = whole ? HOOKS_ABSENT
 			 : cpu->seen.begun - cpu->seen.ended - cpu->seen.ended_here;

@@ -8,6 +8,8 @@ use crate::abi::{hooks_after, hooks_context, hooks_fate, hooks_packet, hooks_poi
 /// Stages, in order: each ends where the next begins, so that they add up to the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
+    /// In the NIC and its rings, from its stamp until its driver hands the packet over.
+    Device,
     /// In a CPU's queue, until the softirq begins that finds it.
     Softirq,
     /// In that softirq or thread, behind other packets.
@@ -29,7 +31,8 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
+        Self::Device,
         Self::Softirq,
         Self::Behind,
         Self::Protocol,
@@ -44,6 +47,7 @@ impl Stage {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Device => "in the NIC",
             Self::Softirq => "until the softirq",
             Self::Behind => "behind others in it",
             Self::Protocol => "protocol",
@@ -100,8 +104,12 @@ impl Context {
 /// A packet that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// When it was first seen, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// When it was first seen, in nanoseconds of `CLOCK_MONOTONIC`; when the NIC stamped it, from
+    /// [`Packet::begin_in_device`] on.
     pub begin_ns: u64,
+    /// When the NIC stamped it, in nanoseconds of its own clock; `None` where it did not, or was not
+    /// asked for.
+    pub device_ns: Option<u64>,
     /// What it took from its first to its last point, in nanoseconds; at most 4.29 s.
     pub total_ns: u32,
     /// What of that each stage took, as in [`Stage::ALL`]; `None` where it did not pass there, and for
@@ -132,6 +140,22 @@ impl Packet {
     pub fn task_name(&self) -> String {
         let end = self.comm.iter().position(|octet| *octet == 0).unwrap_or(self.comm.len());
         String::from_utf8_lossy(&self.comm[..end]).into_owned()
+    }
+
+    /// Begins with it when the NIC stamped it, in nanoseconds of `CLOCK_MONOTONIC`, where that was not
+    /// after it was first seen, but for what the clocks' conversion may be off by; else it stays as it
+    /// is, and `false` is said.
+    pub fn begin_in_device(&mut self, stamped_ns: u64, error_ns: u64) -> bool {
+        if stamped_ns > self.begin_ns + error_ns {
+            return false;
+        }
+        let stage_ns = u32::try_from(self.begin_ns.saturating_sub(stamped_ns)).unwrap_or(u32::MAX);
+        self.begin_ns -= u64::from(stage_ns);
+        self.total_ns = self.total_ns.saturating_add(stage_ns);
+        if self.depth.is_some() {
+            self.stages_ns[Stage::Device as usize] = Some(stage_ns);
+        }
+        true
     }
 
     /// Those that were told together.
@@ -180,6 +204,7 @@ impl Packet {
         };
         Some(Self {
             begin_ns: told.begin_ns,
+            device_ns: (told.device_ns != 0).then_some(told.device_ns),
             total_ns: last_ns,
             stages_ns,
             fate,
@@ -258,6 +283,23 @@ mod tests {
         let packet = Packet::of(&told, Detail::Whole).unwrap();
         assert_eq!((packet.total_ns, packet.depth), (90, None));
         assert_eq!(packet.stages_ns, [None; Stage::ALL.len()]);
+    }
+
+    #[test]
+    fn a_stamp_of_the_nic_is_where_it_begins() {
+        let told = told([0, 5, 20, 50, ABSENT, 90, 91, 300], 0);
+        let seen = Packet::of(&told, Detail::Stages).unwrap();
+        let mut packet = seen;
+        assert!(packet.begin_in_device(400, 10));
+        assert_eq!((packet.begin_ns, packet.total_ns), (400, 900));
+        assert_eq!(packet.stages_ns[Stage::Device as usize], Some(600));
+        assert_eq!(packet.stages_ns.iter().flatten().sum::<u32>(), packet.total_ns);
+        let mut packet = seen;
+        assert!(packet.begin_in_device(1010, 10), "within the error");
+        assert_eq!(packet.stages_ns[Stage::Device as usize], Some(0));
+        let mut packet = seen;
+        assert!(!packet.begin_in_device(1011, 10));
+        assert_eq!(packet, seen);
     }
 
     #[test]

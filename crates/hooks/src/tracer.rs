@@ -94,6 +94,8 @@ pub struct Hop {
     pub filter: Filter,
     /// What is told of each.
     pub detail: Detail,
+    /// Whether stamps of the NIC that packets come by are told.
+    pub device_stamps: bool,
 }
 
 /// What is told of a packet. The less, the less it costs.
@@ -289,6 +291,7 @@ fn set_constants(open: &mut OpenObject, hop: &Hop) {
             (offset_of!(rodata, out_device), &departures.to_ne_bytes()),
             (offset_of!(rodata, netns), &hop.arrivals.netns.to_ne_bytes()),
             (offset_of!(rodata, whole), &[u8::from(hop.detail == Detail::Whole)]),
+            (offset_of!(rodata, device_stamps), &[hop.device_stamps.into()]),
             (offset_of!(rodata, filter), hop.filter.encode().octets()),
         ],
     );

@@ -121,6 +121,7 @@ impl Router {
             departures: Some(find(LEAVES)?),
             filter: Filter::default(),
             detail,
+            device_stamps: false,
         })
     }
 

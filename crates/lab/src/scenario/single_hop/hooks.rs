@@ -42,6 +42,7 @@ impl Method for Hooks {
             departures: Some(find(out)?),
             filter,
             detail: Detail::Stages,
+            device_stamps: false,
         };
         Ok(Some(Box::new(Following::start(followed, rig.hop == Hop::Reflector)?)))
     }
