@@ -64,6 +64,7 @@ fn a_packet_begins_where_the_nic_stamps_it() {
     let mut tracer = Tracer::start(&hop).unwrap();
     let socket = RawSocket::open(&handle, near);
     let mac = |name| handle.link(name).unwrap().mac.unwrap().0;
+    let mut stamped = 0;
     for number in 0..20_u8 {
         // A Sync message of version 2.
         let mut frame = [&mac(far)[..], &mac(near), &PTP, &[0, 2, 0, 44]].concat();
@@ -80,7 +81,9 @@ fn a_packet_begins_where_the_nic_stamps_it() {
         clock.look().unwrap();
         let mut packet = told[0];
         assert!(matches!(packet.fate, Fate::Dropped(_)), "{packet:?}");
-        let stamp = packet.device_ns.expect("a stamp of the NIC");
+        // One that has a single register for it stamps no packet while that is not read.
+        let Some(stamp) = packet.device_ns else { continue };
+        stamped += 1;
         let (at_ns, error_ns) = clock.monotonic_ns(stamp).expect("a moment between two readings");
         assert!(at_ns + error_ns >= sent_ns, "{at_ns} {error_ns} {sent_ns}");
         let seen_ns = packet.begin_ns;
@@ -93,5 +96,7 @@ fn a_packet_begins_where_the_nic_stamps_it() {
             packet.stages_ns[Stage::Device as usize]
         );
     }
+    assert!(stamped > 0, "the NIC stamps none");
+    eprintln!("{stamped} packets stamped");
     ethtool.set_hardware_stamps(far, stamps(HardwareStamps::NONE)).unwrap();
 }
