@@ -89,7 +89,10 @@ impl Machine {
             }
             Kind::Controlled(node) => {
                 while let Some(event) = node.poll_event() {
-                    if matches!(event, cn::Event::State { .. } | cn::Event::Unmapped { .. }) {
+                    use cn::Event::{NodeStates, Nodes, State, Time, Unmapped};
+                    if matches!(event, State { .. } | Unmapped { .. })
+                        || matches!(event, Nodes(..) | NodeStates | Time(_))
+                    {
                         records.push(Record { time_ns, what: What::Controlled(event) });
                     }
                 }

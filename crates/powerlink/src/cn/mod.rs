@@ -9,6 +9,7 @@
 mod answer;
 mod automatic;
 mod errors;
+mod published;
 mod receive;
 mod request;
 mod signalling;
@@ -17,7 +18,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use onbeat_wire::MacAddress;
-use onbeat_wire::powerlink::{NetTime, NodeId, PdoVersion, Priority};
+use onbeat_wire::powerlink::{
+    NetTime, NmtCommandId, NodeId, NodeSet, NodeStates, PdoVersion, Priority, TimeOfDay,
+};
 
 use crate::asynchronous::Queue;
 use crate::code;
@@ -87,6 +90,12 @@ pub enum Event {
     InvalidFormat,
     /// The node's IP address is to be looked up anew, by whoever keeps a table of them.
     FlushArp(NodeId),
+    /// The managing node told which nodes are in the way that the service is about.
+    Nodes(NmtCommandId, NodeSet),
+    /// It told every node's state, which [`ControlledNode::node_states`] has.
+    NodeStates,
+    /// It told date and time.
+    Time(TimeOfDay),
 }
 
 /// What responses to requests of the asynchronous phase say. A response is there before its request
@@ -146,6 +155,8 @@ pub struct ControlledNode {
     pub(crate) out: Outbox,
     events: VecDeque<Event>,
     time: NetTime,
+    /// As the managing node told them last.
+    node_states: NodeStates,
 }
 
 impl ControlledNode {
@@ -180,6 +191,7 @@ impl ControlledNode {
             out: Outbox::default(),
             events: VecDeque::new(),
             time: NetTime::default(),
+            node_states: NodeStates::OFF,
         })
     }
 
@@ -196,7 +208,7 @@ impl ControlledNode {
         self.state
     }
 
-    /// The time of day, as the managing node told it with the last SoC.
+    /// The time of day, as the managing node told it last: with a SoC, or by NMTPublishTime.
     pub fn net_time(&self) -> NetTime {
         self.time
     }

@@ -128,7 +128,11 @@ impl ManagingNode {
                 let enable = NmtCommandId::ENABLE_READY_TO_OPERATE;
                 self.commands.push_back(Order::plain(station.node, enable));
             }
-            Step::Stopped => station.polled = false,
+            Step::Stopped => {
+                // Nobody polls it any more: what it says of its state it says when it is asked.
+                station.polled = false;
+                station.status_due = true;
+            }
             _ => {}
         }
         self.events.push_back(Event::Node(self.stations[place].node, step));
