@@ -81,8 +81,10 @@ impl Machine {
         match &mut self.kind {
             Kind::Managing(node) => {
                 while let Some(event) = node.poll_event() {
-                    use mn::Event::{Cycle, Exchanged, LostPres, Received};
-                    if !matches!(event, Cycle | Exchanged | LostPres(_) | Received(_)) {
+                    use mn::Event::{Cycle, Exchanged, LostPres, LostStatus, Received};
+                    if !matches!(event, Cycle | Exchanged | Received(_))
+                        && !matches!(event, LostPres(_) | LostStatus(_))
+                    {
                         records.push(Record { time_ns, what: What::Managing(event) });
                     }
                 }
@@ -345,6 +347,7 @@ fn described(config: NetworkConfig) -> network::Network {
         // All of them are configured by then.
         pre_operational_1_us: 500_000 + 20_000 * u32::from(config.nodes),
         soc_tolerance_ns: config.cycle_us * 500,
+        soc_jitter_ns: 0,
         threshold: THRESHOLD,
         multiplexed_cycles: config.multiplexed_cycles,
         prescaler: 2,

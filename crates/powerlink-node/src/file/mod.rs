@@ -137,6 +137,7 @@ fn network(root: &mut Table<'_>) -> Network {
         async_slot_ns: ASYNC_SLOT_US * 1000,
         pre_operational_1_us: PRE_OPERATIONAL_1_MS * 1000,
         soc_tolerance_ns: 0,
+        soc_jitter_ns: 0,
         threshold: THRESHOLD,
         multiplexed_cycles: 0,
         prescaler: PRESCALER,
@@ -156,6 +157,8 @@ fn network(root: &mut Table<'_>) -> Network {
         // Half a cycle, unless the file says else.
         let tolerance_us = tolerance_us.unwrap_or(network.cycle_us.min(2_000_000) / 2);
         network.soc_tolerance_ns = tolerance_us * 1000;
+        let jitter_us = number("soc-jitter-us", 0..=1_000_000);
+        network.soc_jitter_ns = jitter_us.unwrap_or(0) * 1000;
         network.threshold = number("loss-threshold", 0..=1_000_000).unwrap_or(THRESHOLD);
         let prescaler = table.take("prescaler").and_then(|value| value.number(0..=1000));
         network.prescaler = prescaler.unwrap_or(PRESCALER);

@@ -7,6 +7,7 @@ const WHOLE: &str = r#"
 [network]
 cycle-us = 1000
 async-slot-us = 200
+soc-jitter-us = 20
 loss-threshold = 40
 multiplexed-cycles = 4
 prescaler = 10
@@ -51,6 +52,7 @@ fn a_file_with_everything() {
     let file = File::parse(WHOLE, "bus.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((file.network.cycle_us, file.network.async_slot_ns), (1000, 200_000));
     assert_eq!((file.network.threshold, file.network.soc_tolerance_ns), (40, 500_000));
+    assert_eq!(file.network.soc_jitter_ns, 20_000);
     let managing = Host {
         interface: Some("eth1".into()),
         backend: Backend::Xsk,

@@ -9,6 +9,7 @@
 mod answer;
 mod automatic;
 mod errors;
+mod jitter;
 mod published;
 mod receive;
 mod request;
@@ -145,6 +146,8 @@ pub struct ControlledNode {
     payload: Vec<u8>,
     rpdos: Vec<Rpdo>,
     multiplex: Multiplex,
+    /// When the last SoC came, where the next one is to come a cycle later.
+    soc_ns: Option<u64>,
     signalling: Signalling,
     told: Told,
     /// Errors that there are in the device.
@@ -183,6 +186,7 @@ impl ControlledNode {
             payload: Vec::new(),
             rpdos: Vec::new(),
             multiplex: Multiplex::new(false),
+            soc_ns: None,
             signalling: Signalling::new(),
             told: Told::new(State::Off, &Signalling::new(), [0; 8]),
             device_errors: [0; 6],
@@ -335,6 +339,7 @@ impl ControlledNode {
         if !self.state.is_cyclic() {
             self.cycle = Cycle::NonCyclic;
             self.enabled = false;
+            self.soc_ns = None;
             if self.state != State::NotActive {
                 self.timer_ns = None;
             }
@@ -403,6 +408,9 @@ impl ControlledNode {
         }
         if losses != Losses::default() {
             self.events.push_back(Event::Lost(losses));
+        }
+        if losses.soc {
+            self.soc_ns = None;
         }
         if losses.soc && event != CycleEvent::SocTimeout {
             self.expect_soc(now_ns);

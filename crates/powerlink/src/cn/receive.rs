@@ -59,6 +59,7 @@ impl ControlledNode {
         if self.state.is_cyclic() {
             self.multiplex.soc(soc.multiplexed_cycle_completed, self.is_in_cycle());
             self.cycle_event(now_ns, CycleEvent::Soc);
+            self.soc_jitter(now_ns);
             self.expect_soc(now_ns);
             self.tpdo.transmit(&self.od, &mut self.payload);
             self.events.push_back(Event::Cycle);

@@ -19,6 +19,7 @@ const START_ALL: Order = Order::plain(NodeId::BROADCAST, NmtCommandId::START_NOD
 impl ManagingNode {
     /// Looks at all nodes and at the network, once for each asynchronous phase.
     pub(super) fn boot(&mut self, now_ns: u64) {
+        self.status_over(now_ns);
         for place in 0..self.stations.len() {
             self.boot_station(now_ns, place);
         }

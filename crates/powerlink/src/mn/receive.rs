@@ -126,6 +126,9 @@ impl ManagingNode {
     }
 
     fn status(&mut self, now_ns: u64, place: usize, status: &StatusResponse<'_>) {
+        if self.status_asked.take_if(|asked| *asked == place).is_some() {
+            Counter::loss_of_status(self.stations[place].node).good(&mut self.od);
+        }
         let station = &mut self.stations[place];
         station.request = status.request;
         station.status_due = false;
@@ -144,6 +147,20 @@ impl ManagingNode {
             }
         }
         self.told_state(now_ns, place, status.state);
+    }
+
+    /// The phase in which a node was to tell its status is over.
+    pub(super) fn status_over(&mut self, now_ns: u64) {
+        let Some(place) = self.status_asked.take() else { return };
+        let Station { node, step, .. } = self.stations[place];
+        if matches!(step, Step::Identify | Step::Reset) {
+            // Meanwhile it was reset, and may have been before it could answer.
+            return;
+        }
+        self.events.push_back(Event::LostStatus(node));
+        if Counter::loss_of_status(node).error(&mut self.od) {
+            self.fail(now_ns, place, Failure::LossOfStatus);
+        }
     }
 
     fn sdo(&mut self, now_ns: u64, place: usize, sdo: &Sdo<'_>) {

@@ -55,7 +55,9 @@ impl ManagingNode {
             if let Some(found) = self.schedule_kind(turn) {
                 self.turn.kind = (turn + 1) % KINDS.len();
                 if KINDS[turn] == Kind::Status {
-                    self.begin_limit(now_ns, self.turn.place[turn]);
+                    let place = self.turn.place[turn];
+                    self.begin_limit(now_ns, place);
+                    self.status_asked = Some(place);
                 }
                 return found;
             }
