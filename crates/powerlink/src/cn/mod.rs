@@ -14,6 +14,7 @@ mod published;
 mod receive;
 mod request;
 mod signalling;
+mod store;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -30,10 +31,12 @@ use crate::frame::Outbox;
 use crate::nmt::{self, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction, check_write};
-use crate::sdo::{Objects, Outgoing, Server};
+use crate::sdo::{Objects, Outgoing, Server, Written};
 use automatic::Automatic;
 pub use automatic::{POLL_KEY_LEN, PollKey, Response};
 use signalling::{Entries, Signalling};
+use store::Store;
+pub use store::{Keep, NotKept};
 
 /// What a node needs to be one.
 #[derive(Debug, Clone)]
@@ -97,6 +100,12 @@ pub enum Event {
     NodeStates,
     /// It told date and time.
     Time(TimeOfDay),
+    /// The node's parameters are kept: with them it begins from its next reset on.
+    Stored,
+    /// The node's defaults are what it begins with from its next reset on.
+    Restored,
+    /// The node's parameters could not be kept, or not be forgotten.
+    NotStored,
 }
 
 /// What responses to requests of the asynchronous phase say. A response is there before its request
@@ -153,6 +162,8 @@ pub struct ControlledNode {
     /// Errors that there are in the device.
     device_errors: [u8; 6],
     sdo: Server,
+    /// Where somebody keeps its parameters.
+    store: Option<Store>,
     pub(crate) queue: Queue,
     automatic: Automatic,
     pub(crate) out: Outbox,
@@ -190,6 +201,7 @@ impl ControlledNode {
             signalling: Signalling::new(),
             told: Told::new(State::Off, &Signalling::new(), [0; 8]),
             device_errors: [0; 6],
+            store: None,
             queue: Queue::default(),
             automatic: Automatic::default(),
             out: Outbox::default(),
@@ -448,6 +460,7 @@ impl ControlledNode {
 struct Access<'a> {
     od: &'a mut Dictionary,
     events: &'a mut VecDeque<Event>,
+    store: Option<&'a mut Store>,
 }
 
 impl Objects for Access<'_> {
@@ -455,14 +468,19 @@ impl Objects for Access<'_> {
         self.od.read(id).map(<[u8]>::to_vec)
     }
 
-    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
+    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<Written, Abort> {
+        if let Some(store) = &mut self.store {
+            if let Some(written) = store.write(self.od, id, value)? {
+                return Ok(written);
+            }
+        }
         check_write(self.od, id, value)?;
         errors::check_write(id, value)?;
         request::check_write(id, value)?;
         self.od.write(id, value)?;
         errors::written(self.od, id);
         self.events.push_back(Event::Written(id));
-        Ok(())
+        Ok(Written::Done)
     }
 }
 

@@ -155,9 +155,10 @@ impl ControlledNode {
         if !self.state.answers() {
             return;
         }
-        let ControlledNode { od, events, sdo: server, .. } = self;
+        let ControlledNode { od, events, sdo: server, store, .. } = self;
         let mut frames = VecDeque::new();
-        server.receive(now_ns, peer, sdo, &mut Access { od, events }, &mut frames);
+        let mut access = Access { od, events, store: store.as_mut() };
+        server.receive(now_ns, peer, sdo, &mut access, &mut frames);
         for frame in frames {
             self.queue_sdo(peer, &frame);
         }

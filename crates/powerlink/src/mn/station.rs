@@ -234,6 +234,8 @@ impl Station {
 
     /// Forgets what the node was, as after a reset.
     pub(super) fn forget(&mut self) {
+        // Commands that did not leave are not for what it will be.
+        self.frames.retain(|frame| frame.sdo().command.is_none());
         self.sdo.close(&mut self.frames);
         self.polled = false;
         self.may_be_late = false;

@@ -228,7 +228,10 @@ fn is_own(object: ObjectId) -> bool {
         profile::HOST_NAME,
     ];
     OWN.contains(&object)
-        || matches!(object.index, 0x1003 | 0x1008 | 0x1018 | 0x1030 | 0x1c0b..=0x1c0e | 0x1e40)
+        || matches!(
+            object.index,
+            0x1003 | 0x1008 | 0x1010 | 0x1011 | 0x1018 | 0x1030 | 0x1c0b..=0x1c0e | 0x1e40
+        )
 }
 
 /// Whether the value of an object follows from the description of a network, so that nothing else may

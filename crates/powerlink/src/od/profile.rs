@@ -16,6 +16,10 @@ pub const ERROR_HISTORY: u16 = 0x1003;
 pub const HISTORY_ENTRIES: u8 = 8;
 /// 0x1006: length of a cycle, in microseconds.
 pub const CYCLE_LENGTH_US: ObjectId = id(0x1006, 0);
+/// 0x1010: keeps parameters; sub-index 1 all of them.
+pub const STORE: u16 = 0x1010;
+/// 0x1011: puts parameters back to their defaults; sub-index 1 all of them.
+pub const RESTORE: u16 = 0x1011;
 /// 0x1018/1: vendor.
 pub const VENDOR_ID: ObjectId = id(0x1018, 1);
 /// 0x1018/2: product.
