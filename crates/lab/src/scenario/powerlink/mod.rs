@@ -146,6 +146,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         nodes: (1..=nodes).map(station).collect(),
     };
     let host = NodeHost {
+        store: None,
         host: Host::default(),
         response: None,
         inputs: vec![Pattern::Copy, Pattern::Toggle],
