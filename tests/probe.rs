@@ -10,6 +10,7 @@ mod common;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -53,7 +54,8 @@ impl Echo {
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         said.read_line(&mut line).unwrap();
-        assert!(line.starts_with("onbeat: answering on "), "{line}");
+        let to_whom = if arguments.contains(&"--key") { "who has the key " } else { "" };
+        assert!(line.starts_with(&format!("onbeat: answering {to_whom}on ")), "{line}");
         assert!(line.contains("CLOCK_REALTIME, "), "{line}");
         Echo { child, said }
     }
@@ -240,6 +242,119 @@ fn apart_ns(shown: &str, known_ns: i64) -> i64 {
     let fraction: i64 = fraction.parse().unwrap_or_else(|_| panic!("{shown}"));
     let apart = (fraction - known_ns).rem_euclid(1_000_000_000);
     apart.min(1_000_000_000 - apart)
+}
+
+/// A file with the key that the other end has as hexadecimal digits.
+struct KeyFile(PathBuf);
+
+impl KeyFile {
+    fn new(name: &str, content: &[u8], mode: u32) -> Self {
+        let name = format!("onbeat-{name}-{}.key", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        KeyFile(path)
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for KeyFile {
+    fn drop(&mut self) {
+        fs::remove_file(&self.0).unwrap();
+    }
+}
+
+/// One end is a program in Python (vectors/stamp/peer), which forges as well.
+#[test]
+fn authenticated_with_another_implementation() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let python = Command::new("python3").arg("--version").output().is_ok();
+    if !require_that(python, "python3") {
+        return;
+    }
+    let raw = b"a key of raw octets, \xff and all\n";
+    let hex: String = raw.iter().map(|octet| format!("{octet:02x}")).collect();
+    let of_raw = KeyFile::new("raw", raw, 0o600);
+    let of_hex = KeyFile::new("hex", format!("{hex}\n").as_bytes(), 0o600);
+    let peer = |namespace: &Namespace, arguments: &[&str]| {
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/stamp/peer");
+        let mut command = Command::new("python3");
+        command.arg(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        namespace.start_in(&mut command).spawn().unwrap()
+    };
+    let [sender, reflector] = hosts();
+
+    let echo = Echo::start(reflector.namespace(), &["--key", of_raw.name(), "--stateful"]);
+    let sent = peer(sender.namespace(), &["send", &hex, "20", REFLECTOR]);
+    let sent = sent.wait_with_output().unwrap();
+    assert!(sent.status.success());
+    let sent: Value = serde_json::from_slice(&sent.stdout).unwrap();
+    assert_eq!(sent["right"], 20);
+    let seen = echo.end();
+    for (row, expected) in [
+        ("received", 60.0),
+        ("answered", 20.0),
+        ("with a wrong HMAC, not answered", 20.0),
+        ("too short for a test packet", 20.0),
+        ("sessions that began", 1.0),
+    ] {
+        assert_eq!(cell(&seen, "datagrams", row, "number"), expected, "{row}: {seen:#}");
+    }
+
+    let mut answering = peer(reflector.namespace(), &["reflect", &hex, "30"]);
+    let mut line = String::new();
+    BufReader::new(answering.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    let options = ["--key", of_hex.name(), "--count", "30", "--timeout", "60s"];
+    let (code, found) = ping(sender.namespace(), &[&options[..], &["--size", "112,300"]].concat());
+    assert!(answering.wait().unwrap().success());
+    assert_eq!(code, 0, "{found:#}");
+    assert_eq!(cell(&found, "probes", "answered", "number"), 30.0, "{found:#}");
+    let forged = cell(&found, "probes", "datagrams with a wrong HMAC", "number");
+    assert_eq!(forged, 30.0, "{found:#}");
+    assert!(found["notes"].to_string().contains("were not believed"), "{found:#}");
+    assert!(found["notes"].to_string().contains("authenticated"), "{found:#}");
+}
+
+/// Both ends are onbeat's; one of them has no key, or another one.
+#[test]
+fn keys_that_do_not_fit() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let [sender, reflector] = hosts();
+    let (right, wrong) =
+        (KeyFile::new("right", b"00ff00ff", 0o600), KeyFile::new("wrong", b"00ff00fe", 0o600));
+    let echo = Echo::start(reflector.namespace(), &["--key", right.name()]);
+    let ping = |timeout: &str, options: &[&str]| {
+        ping(sender.namespace(), &[&["--count", "5", "--timeout", timeout], options].concat())
+    };
+    let (code, found) = ping("10ms", &["--key", wrong.name()]);
+    assert_eq!(code, 1, "{found:#}");
+    assert!(found["notes"].to_string().contains("no probe was answered"), "{found:#}");
+    let (code, _) = ping("10ms", &[]);
+    assert_eq!(code, 1);
+    let (code, found) = ping("60s", &["--key", right.name()]);
+    assert_eq!(code, 0, "{found:#}");
+    let seen = echo.end();
+    assert_eq!(cell(&seen, "datagrams", "answered", "number"), 5.0, "{seen:#}");
+    assert_eq!(cell(&seen, "datagrams", "with a wrong HMAC, not answered", "number"), 5.0);
+    assert_eq!(cell(&seen, "datagrams", "too short for a test packet", "number"), 5.0);
+
+    let open = KeyFile::new("open", b"00ff", 0o644);
+    for command in [&["delay", "ping", REFLECTOR][..], &["delay", "echo", "--port", "4862"]] {
+        let ran = run(&[command, &["--key", open.name()]].concat());
+        assert!(ran.code == 2 && ran.err.contains("chmod o-rw"), "{ran:?}");
+        let ran = run(&[command, &["--key", "/nonexistent/key"]].concat());
+        assert!(ran.code == 2 && ran.err.contains("openssl rand -hex 32"), "{ran:?}");
+    }
+    let ran = run(&["delay", "ping", REFLECTOR, "--key", right.name(), "--size", "44"]);
+    assert!(ran.code == 2 && ran.err.contains("a STAMP packet has 112"), "{ran:?}");
 }
 
 #[test]

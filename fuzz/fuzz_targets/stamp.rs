@@ -1,15 +1,44 @@
-//! STAMP: either packet is parsed and emitted octet by octet, what must be zero as zero; the same
-//! octets turned around are an answer to themselves.
+//! STAMP: any packet is parsed and emitted octet by octet, what must be zero as zero; the same
+//! octets turned around are an answer to themselves. Authenticated, only what was made with the key
+//! is taken.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onbeat_delay::probe::{Answer, reflect};
+use onbeat_delay::probe::{Answer, Key, Profile, Sender, Session, Stretch, Unanswered};
+use onbeat_delay::probe::{admit, reflect};
 use onbeat_fuzz::emitted;
-use onbeat_wire::stamp::{PACKET_LEN, Reflected, ReflectedView, Test, TestView};
+use onbeat_wire::stamp::{
+    AUTHENTICATED_LEN, AuthenticatedView, COVERED_LEN, ErrorEstimate, Format, HMAC_LEN, PACKET_LEN,
+    Reflected, ReflectedView, TWAMP_REFLECTED_LEN, Test, TestView,
+};
+
+const ESTIMATE: ErrorEstimate =
+    ErrorEstimate { synchronised: true, format: Format::Ntp, scale: 63, multiplier: 1 };
+const ANSWER: Answer =
+    Answer { sequence: None, received_ns: 1, ttl: 64, sent_ns: 2, error_estimate: ESTIMATE };
 
 fuzz_target!(|octets: &[u8]| {
+    unauthenticated(octets);
+    authenticated(octets);
+    received(octets, None);
+    received(octets, Key::new(b"key"));
+});
+
+fn unauthenticated(octets: &[u8]) {
+    let mut datagram = octets.to_vec();
+    datagram.resize(octets.len().max(PACKET_LEN), 0);
+    let Ok(admitted) = admit(octets, None) else {
+        assert!(octets.len() < 14, "the shortest of TWAMP");
+        return;
+    };
+    let len = reflect(&mut datagram, octets.len(), &admitted, &ANSWER, None);
+    assert_eq!(len, Ok(octets.len().max(TWAMP_REFLECTED_LEN)), "there is room");
+    assert_eq!(datagram[24..38], octets[..14]);
+
     let Ok(view) = TestView::new_checked(octets) else { return };
+    assert_eq!(datagram[PACKET_LEN..], octets[PACKET_LEN..]);
     let test = Test::parse(&view);
+    assert_eq!(test, admitted);
     let again = emitted(test.buffer_len(), |buffer| test.emit(buffer));
     assert_eq!(again[..16], octets[..16]);
     assert_eq!(again[16..], [0; 28]);
@@ -21,12 +50,60 @@ fuzz_target!(|octets: &[u8]| {
     assert_eq!(again[..38], octets[..38]);
     assert_eq!((&again[38..40], again[40], &again[41..]), (&[0; 2][..], octets[40], &[0; 3][..]));
     let _ = reflected.to_string();
+}
 
+fn authenticated(octets: &[u8]) {
+    // Keys of any length, also longer than a block.
+    let secret = &octets[octets.len() / 2..];
+    let Some(key) = Key::new(secret) else { return };
+    let Ok(view) = AuthenticatedView::new_checked(octets) else {
+        assert!(matches!(admit(octets, Some(&key)), Err(Unanswered::NoTest(_))));
+        return;
+    };
+    let _ = view.to_string();
+    let hmac = |_: &[u8; COVERED_LEN]| -> [u8; HMAC_LEN] { view.hmac() };
+    let (test, reflected) = (view.test(), view.reflected());
+    // Fields are where they were, the rest is zeros.
+    let again = emitted(AUTHENTICATED_LEN, |buffer| test.emit_authenticated(buffer, hmac));
+    assert_eq!(AuthenticatedView::new_checked(&again).map(|view| view.test()), Ok(test));
+    for (at, (written, there)) in again.iter().zip(octets).enumerate() {
+        let field = at < 4 || (16..28).contains(&at) || at >= COVERED_LEN;
+        assert_eq!(*written, if field { *there } else { 0 }, "octet {at}");
+    }
+    let again = emitted(AUTHENTICATED_LEN, |buffer| reflected.emit_authenticated(buffer, hmac));
+    assert_eq!(AuthenticatedView::new_checked(&again).map(|view| view.reflected()), Ok(reflected));
+
+    // Whoever has no key would have to guess 128 bits.
+    assert_eq!(admit(octets, Some(&key)), Err(Unanswered::Hmac));
     let mut datagram = octets.to_vec();
-    let error_estimate = test.error_estimate;
-    let answer = Answer { received_ns: 1, ttl: 64, sent_ns: 2, error_estimate };
-    let len = reflect(&mut datagram, octets.len(), &answer, |_| None);
-    assert_eq!(len, Ok(octets.len()), "there is room, and what was parsed fits");
-    assert_eq!(datagram[24..38], octets[..14]);
-    assert_eq!(datagram[PACKET_LEN..], octets[PACKET_LEN..]);
-});
+    let hmac = key.hmac(&view.covered());
+    datagram[COVERED_LEN..AUTHENTICATED_LEN].copy_from_slice(&hmac);
+    assert_eq!(admit(&datagram, Some(&key)), Ok(test), "signed, it is taken");
+    let len = reflect(&mut datagram, octets.len(), &test, &ANSWER, Some(&key));
+    assert_eq!(len, Ok(octets.len()));
+    assert_eq!(datagram[AUTHENTICATED_LEN..], octets[AUTHENTICATED_LEN..]);
+    let Ok(answer) = AuthenticatedView::new_checked(&datagram) else {
+        unreachable!("it is as long as before")
+    };
+    assert!(key.verifies(&answer));
+    assert_eq!(answer.reflected().test, test);
+}
+
+/// Whatever comes, a sender counts it once.
+fn received(octets: &[u8], key: Option<Key>) {
+    let mut sender = Sender::new(Session {
+        profile: Profile::new(vec![Stretch::constant(1.0, 1_000_000_000)]),
+        count: None,
+        start_ns: 0,
+        timeout_ns: 1_000_000_000,
+        id: 0,
+        error_estimate: ESTIMATE,
+        key: key.clone(),
+    });
+    assert!(matches!(sender.send(0, &mut [0; AUTHENTICATED_LEN]), Some(Ok(_))));
+    let taken = sender.receive(octets, 1);
+    let counts = *sender.counts();
+    let sum = counts.answered + counts.duplicate_or_late + counts.stray + counts.unverified;
+    assert_eq!(sum, 1, "{taken:?}");
+    assert!(key.is_none() || taken.is_err());
+}

@@ -3,7 +3,7 @@
 
 use onbeat_delay::clocks::TwoWay;
 use onbeat_delay::probe::{
-    Answer, OneWay, Profile, Sample, Sender, Session, Stray, Stretch, reflect,
+    self, Answer, OneWay, Profile, Sample, Sender, Session, Stray, Stretch, Unanswered, admit,
 };
 use onbeat_wire::stamp::{ErrorEstimate, Format, PACKET_LEN, ReflectedView};
 use proptest::prelude::*;
@@ -19,7 +19,20 @@ fn session(rate: f64, seconds: i64) -> Session {
         id: 77,
         error_estimate: ErrorEstimate::of(1000, false, Format::Ntp),
         count: None,
+        key: None,
     }
+}
+
+/// A reflector without a key: takes a datagram, numbers it by its session, turns it around.
+fn reflect(
+    room: &mut [u8],
+    len: usize,
+    answer: &Answer,
+    number: impl FnOnce(u16) -> Option<u32>,
+) -> Result<usize, Unanswered> {
+    let test = admit(&room[..len], None)?;
+    let answer = Answer { sequence: number(test.session), ..*answer };
+    Ok(probe::reflect(room, len, &test, &answer, None).expect("there is room"))
 }
 
 /// What the path does to a probe: delays there and back, answers that arrive.
@@ -62,6 +75,7 @@ fn run(
             assert_eq!(sender.send(now, &mut datagram), Some(Ok(PACKET_LEN)));
             let (arrives, leaves) = (now + fate.there_ns, now + fate.there_ns + IN_REFLECTOR_NS);
             let answer = Answer {
+                sequence: None,
                 received_ns: arrives + ahead(arrives),
                 sent_ns: leaves + ahead(leaves),
                 ttl: 63,
@@ -131,6 +145,7 @@ fn strays_are_told_apart() {
     let mut probe = [0; PACKET_LEN];
     sender.send(START, &mut probe).unwrap().unwrap();
     let answer = Answer {
+        sequence: None,
         received_ns: START,
         sent_ns: START,
         ttl: 1,
@@ -157,7 +172,7 @@ fn strays_are_told_apart() {
 #[test]
 fn shorter_packets_are_answered_as_twamp_has_it() {
     let error_estimate = ErrorEstimate::of(0, false, Format::Ntp);
-    let answer = Answer { received_ns: 1, sent_ns: 2, ttl: 64, error_estimate };
+    let answer = Answer { sequence: None, received_ns: 1, sent_ns: 2, ttl: 64, error_estimate };
     for (len, answered) in [(14, 41), (20, 41), (41, 41), (43, 43), (44, 44), (60, 60)] {
         let mut room = [0xa5; 64];
         room[..14].copy_from_slice(&[0, 0, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1]);
@@ -191,7 +206,8 @@ fn a_reflector_with_state_tells_where_probes_were_lost() {
             if n == 3 {
                 continue;
             }
-            let answer = Answer { received_ns: now, sent_ns: now, ttl: 1, error_estimate };
+            let answer =
+                Answer { sequence: None, received_ns: now, sent_ns: now, ttl: 1, error_estimate };
             let number = with_state.then_some(reached);
             reflect(&mut datagram, PACKET_LEN, &answer, |_| number).unwrap();
             reached += 1;
@@ -218,6 +234,7 @@ fn the_kernel_knows_better_when_a_probe_left() {
     assert!(!sender.departed(0, START - 10_000), "before it was handed over");
     assert!(sender.departed(0, START + 4_000));
     let answer = Answer {
+        sequence: None,
         received_ns: START + 6_000,
         sent_ns: START + 6_500,
         ttl: 1,
@@ -249,7 +266,7 @@ fn padding_comes_back() {
     let mut datagram = vec![0x5a; 200];
     sender.send(START, &mut datagram).unwrap().unwrap();
     let error_estimate = ErrorEstimate::of(0, false, Format::Ntp);
-    let answer = Answer { received_ns: 0, sent_ns: 0, ttl: 1, error_estimate };
+    let answer = Answer { sequence: None, received_ns: 0, sent_ns: 0, ttl: 1, error_estimate };
     assert_eq!(reflect(&mut datagram, 200, &answer, |_| None), Ok(200));
     let view = ReflectedView::new_checked(&datagram).unwrap();
     assert_eq!(view.payload(), [0x5a; 200 - PACKET_LEN]);

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use onbeat_delay::probe::{Answer, Sessions, Unanswered, reflect};
+use onbeat_delay::probe::{Answer, Key, Sessions, Unanswered, admit, reflect};
 use onbeat_realtime::clock::{realtime_ns, synchronisation};
 use onbeat_wire::stamp::{ErrorEstimate, Format, PORT};
 
@@ -22,7 +22,7 @@ const CLOCK_LOOK_NS: i64 = 1_000_000_000;
 const UNKNOWN_TTL: u8 = 255;
 
 /// How a reflector is run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct EchoConfig {
     /// Addresses to listen on.
     pub addresses: Vec<IpAddr>,
@@ -31,13 +31,15 @@ pub struct EchoConfig {
     /// Sessions that are counted at most: answers then carry the reflector's own numbers (stateful
     /// mode). `None`: they carry the sender's.
     pub sessions: Option<usize>,
+    /// What test packets have to be authenticated with, and answers are; `None`: neither is.
+    pub key: Option<Key>,
 }
 
 impl Default for EchoConfig {
     /// Every address, the port of RFC 8762, without state.
     fn default() -> Self {
         let any = [IpAddr::from([0; 4]), IpAddr::from([0_u16; 8])];
-        EchoConfig { addresses: any.into(), port: PORT, sessions: None }
+        EchoConfig { addresses: any.into(), port: PORT, sessions: None, key: None }
     }
 }
 
@@ -48,8 +50,10 @@ pub struct EchoCounts {
     pub received: u64,
     /// Of these, answered.
     pub answered: u64,
-    /// Of these, too short for a test packet, also of TWAMP.
+    /// Of these, too short for a test packet, also of TWAMP; with a key, for an authenticated one.
     pub too_short: u64,
+    /// Of these, whose HMAC is wrong: of who has another key, or none, or changed on their way.
+    pub unverified: u64,
     /// Of these, sent from the reflector's own port: two reflectors would answer each other for ever.
     pub reflectors: u64,
     /// Answers that the kernel did not take.
@@ -62,8 +66,8 @@ pub struct EchoCounts {
     pub forgotten: u64,
 }
 
-/// A session reflector (RFC 8762 4.3), unauthenticated; senders of TWAMP Light (RFC 5357) are answered
-/// as well.
+/// A session reflector (RFC 8762 4.3). Without a key senders of TWAMP Light (RFC 5357) are answered as
+/// well; with one, who has it and nobody else.
 ///
 /// Times are of CLOCK_REALTIME, which is UTC as far as the host keeps it: of arrival by the kernel, of
 /// departure by the program, just before the answer is given to the kernel.
@@ -72,6 +76,7 @@ pub struct Reflector {
     sockets: Vec<Socket>,
     addresses: Vec<SocketAddr>,
     sessions: Option<Sessions<(SocketAddr, u16)>>,
+    key: Option<Key>,
     counts: EchoCounts,
     error_estimate: ErrorEstimate,
     estimated_ns: i64,
@@ -106,6 +111,7 @@ impl Reflector {
             sockets,
             addresses,
             sessions: config.sessions.map(Sessions::new),
+            key: config.key.clone(),
             counts: EchoCounts::default(),
             error_estimate: estimate(),
             estimated_ns: realtime_ns(),
@@ -174,21 +180,29 @@ impl Reflector {
         }
         self.counts.stamped_late += u64::from(datagram.realtime_ns.is_none());
         let received_ns = datagram.realtime_ns.unwrap_or_else(realtime_ns);
-        let sessions = &mut self.sessions;
-        let number = |session: u16| Some(sessions.as_mut()?.number((from, session), received_ns));
+        let key = self.key.as_ref();
+        // First of all (RFC 8762 4.4): what does not verify has no session and no place.
+        let test = match admit(&room[..datagram.len], key) {
+            Ok(test) => test,
+            Err(Unanswered::NoTest(_)) => {
+                self.counts.too_short += 1;
+                return;
+            }
+            Err(Unanswered::Hmac) => {
+                self.counts.unverified += 1;
+                return;
+            }
+        };
+        let sessions = self.sessions.as_mut();
         let answer = Answer {
+            sequence: sessions.map(|known| known.number((from, test.session), received_ns)),
             received_ns,
             ttl: datagram.ttl.unwrap_or(UNKNOWN_TTL),
             sent_ns: realtime_ns(),
             error_estimate: self.error_estimate,
         };
-        let len = match reflect(room, datagram.len, &answer, number) {
-            Ok(len) => len,
-            Err(Unanswered::NoTest(_) | Unanswered::Estimate(_)) => {
-                self.counts.too_short += 1;
-                return;
-            }
-        };
+        // There is room for an answer, and an error estimate that was made fits.
+        let Ok(len) = reflect(room, datagram.len, &test, &answer, key) else { return };
         match self.sockets[place].answer(&room[..len], from, datagram.at) {
             Ok(()) => self.counts.answered += 1,
             Err(_) => self.counts.refused += 1,

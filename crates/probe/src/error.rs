@@ -2,6 +2,9 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::NoKey;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -36,9 +39,22 @@ pub enum Error {
     },
     /// Datagrams of a size that there is not.
     #[error(
-        "a probe of {0} octets cannot be sent: a STAMP packet has 44, a UDP datagram 65,507 at most"
+        "a probe of {size} octets cannot be sent: a STAMP packet has {least}, a UDP datagram 65,507 at most"
     )]
-    Size(usize),
+    Size {
+        /// Octets that were wanted.
+        size: usize,
+        /// Octets of a packet of this session.
+        least: usize,
+    },
+    /// A key that is not to be had.
+    #[error("key file {}: {source}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: NoKey,
+    },
 }
 
 fn way_out(error: &io::Error) -> &'static str {

@@ -7,15 +7,17 @@
 //!
 //! The machines are in [`onbeat_delay::probe`]; here are sockets and clocks. The kernel stamps what
 //! comes and what goes (SO_TIMESTAMPING, in software); where it does not, the program does, and
-//! says how often.
+//! says how often. With a key, packets are authenticated and verified.
 #![forbid(unsafe_code)]
 
 mod clock;
 mod echo;
 mod error;
+mod key;
 mod ping;
 mod socket;
 
 pub use echo::{EchoConfig, EchoCounts, Reflector};
 pub use error::{Error, Result};
+pub use key::{NoKey, read_key};
 pub use ping::{PingConfig, PingReport, ping};

@@ -3,8 +3,8 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use onbeat_delay::probe::{Counts, Profile, Sample, Sender, Session};
-use onbeat_wire::stamp::{ErrorEstimate, PACKET_LEN};
+use onbeat_delay::probe::{Counts, Key, Profile, Sample, Sender, Session};
+use onbeat_wire::stamp::{AUTHENTICATED_LEN, ErrorEstimate, PACKET_LEN};
 
 use crate::clock::SessionClock;
 use crate::echo::estimate;
@@ -21,7 +21,7 @@ const AHEAD_NS: i64 = 10_000_000;
 const LOOK_NS: i64 = 200_000_000;
 
 /// What is probed, and how.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct PingConfig {
     /// The reflector.
     pub to: SocketAddr,
@@ -37,6 +37,16 @@ pub struct PingConfig {
     pub timeout_ns: i64,
     /// The session's number (RFC 8972 3).
     pub id: u16,
+    /// What probes are authenticated with, and answers have to be; `None`: neither is.
+    pub key: Option<Key>,
+}
+
+impl PingConfig {
+    /// Octets of the shortest probe: 44, or 112 of an authenticated one.
+    #[must_use]
+    pub fn least_size(&self) -> usize {
+        if self.key.is_some() { AUTHENTICATED_LEN } else { PACKET_LEN }
+    }
 }
 
 /// What came of it.
@@ -72,9 +82,10 @@ pub fn ping(
     stop: &dyn Fn() -> bool,
     each: &mut dyn FnMut(&Sample, &Counts),
 ) -> Result<PingReport> {
-    let wrong = config.sizes.iter().find(|size| !(PACKET_LEN..=LONGEST).contains(*size));
+    let least = config.least_size();
+    let wrong = config.sizes.iter().find(|size| !(least..=LONGEST).contains(*size));
     if let Some(size) = wrong.copied().or(config.sizes.is_empty().then_some(0)) {
-        return Err(Error::Size(size));
+        return Err(Error::Size { size, least });
     }
     let address = config.to;
     let connect = |source| Error::Connect { address, source };
@@ -111,7 +122,7 @@ impl<'a> Run<'a> {
     fn new(config: &'a PingConfig, socket: Socket) -> Self {
         let clock = SessionClock::new();
         let start_ns = clock.now_ns() + AHEAD_NS;
-        let longest = config.sizes.iter().copied().max().unwrap_or(PACKET_LEN);
+        let longest = config.sizes.iter().copied().max().unwrap_or(config.least_size());
         let sender = Sender::new(Session {
             profile: config.profile.clone(),
             count: config.count,
@@ -119,6 +130,7 @@ impl<'a> Run<'a> {
             timeout_ns: config.timeout_ns,
             id: config.id,
             error_estimate: estimate(),
+            key: config.key.clone(),
         });
         Self {
             config,
@@ -128,7 +140,7 @@ impl<'a> Run<'a> {
             start_ns,
             packet: vec![0; longest],
             // What is longer than any probe is no answer to one, but shall not look like one.
-            room: vec![0; longest.max(PACKET_LEN) + 1],
+            room: vec![0; longest + 1],
             numbered_alike: true,
             departures: 0,
             late_arrivals: 0,

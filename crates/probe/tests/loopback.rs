@@ -1,14 +1,16 @@
 //! A session over the loopback interface: both ends are here, and go by one clock.
 
+use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use onbeat_delay::probe::{Profile, Sample, Stretch};
+use onbeat_delay::probe::{Key, Profile, Sample, Stretch};
 use onbeat_netdev::testing::require_that;
-use onbeat_probe::{EchoConfig, EchoCounts, PingConfig, PingReport, Reflector, ping};
+use onbeat_probe::{EchoConfig, EchoCounts, PingConfig, PingReport, Reflector, ping, read_key};
 
 /// Longest wait for what comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(60);
@@ -19,8 +21,18 @@ fn with_reflector(
     sessions: Option<usize>,
     act: impl FnOnce(SocketAddr),
 ) -> EchoCounts {
+    with_keyed_reflector(address, sessions, None, act)
+}
+
+/// The same, of a reflector that has a key.
+fn with_keyed_reflector(
+    address: &str,
+    sessions: Option<usize>,
+    key: Option<Key>,
+    act: impl FnOnce(SocketAddr),
+) -> EchoCounts {
     let addresses = vec![address.parse().unwrap()];
-    let mut reflector = Reflector::open(&EchoConfig { addresses, port: 0, sessions }).unwrap();
+    let mut reflector = Reflector::open(&EchoConfig { addresses, port: 0, sessions, key }).unwrap();
     let at = reflector.addresses()[0];
     assert_ne!(at.port(), 0);
     let stop = AtomicBool::new(false);
@@ -44,6 +56,7 @@ fn config(to: SocketAddr, probes: u64) -> PingConfig {
         sizes: vec![44],
         timeout_ns: BOUND.as_nanos() as i64,
         id: 77,
+        key: None,
     }
 }
 
@@ -171,10 +184,85 @@ fn a_sender_that_is_stopped_ends() {
 }
 
 #[test]
+fn who_has_the_key_is_answered_and_nobody_else() {
+    let (key, other) = (Key::new(&[7; 32]), Key::new(&[8; 32]));
+    let counts = with_keyed_reflector("127.0.0.1", Some(8), key.clone(), |at| {
+        let keyed = PingConfig { key, sizes: vec![112, 1400], ..config(at, 50) };
+        let (report, samples) = run(&keyed);
+        assert_eq!((report.counts.answered, report.counts.unverified), (50, 0), "{report:?}");
+        let numbers = samples.iter().map(|sample| sample.answer.unwrap().reflector_sequence);
+        assert!(numbers.eq(0..50));
+        // Two that get no answer: a short time-out is a short wait, and no more.
+        let unheard = PingConfig { timeout_ns: 1_000_000, ..config(at, 20) };
+        let (report, _) = run(&PingConfig { key: other, sizes: vec![112], ..unheard.clone() });
+        assert_eq!((report.counts.lost, report.counts.unverified), (20, 0), "{report:?}");
+        let (report, _) = run(&PingConfig { sizes: vec![44, 112], ..unheard });
+        assert_eq!(report.counts.lost, 20, "{report:?}");
+        // The reflector has seen all of them once it has answered what came behind them.
+        let (report, _) = run(&PingConfig { count: Some(1), ..keyed });
+        assert_eq!(report.counts.answered, 1, "{report:?}");
+    });
+    assert_eq!((counts.received, counts.answered), (91, 51), "{counts:?}");
+    assert_eq!((counts.unverified, counts.too_short), (30, 10), "{counts:?}");
+    assert_eq!(counts.sessions, 2, "what does not verify has no session");
+}
+
+/// It takes an authenticated packet for padding behind an unauthenticated one, and answers.
+#[test]
+fn answers_without_the_key_are_none() {
+    let counts = with_reflector("127.0.0.1", None, |at| {
+        let key = Key::new(&[7; 32]);
+        // Long enough that each answer is there before its probe is given up.
+        let timeout_ns = 200_000_000;
+        let keyed = PingConfig { key, sizes: vec![112], timeout_ns, ..config(at, 20) };
+        let (report, samples) = run(&keyed);
+        assert_eq!((report.counts.answered, report.counts.lost), (0, 20), "{report:?}");
+        assert!(report.counts.unverified > 0, "{report:?}");
+        assert!(samples.iter().all(|sample| sample.answer.is_none()));
+        let (report, _) = run(&config(at, 1));
+        assert_eq!(report.counts.answered, 1, "{report:?}");
+    });
+    assert_eq!(counts.answered, 21);
+}
+
+#[test]
+fn key_files_that_are_none() {
+    let directory = std::env::temp_dir().join(format!("onbeat-keys-{}", std::process::id()));
+    fs::create_dir(&directory).unwrap();
+    let file = directory.join("key");
+    let write = |content: &[u8], mode| {
+        let _ = fs::remove_file(&file);
+        fs::write(&file, content).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        read_key(&file).map_err(|error| error.to_string())
+    };
+    assert!(write(b"00ff\n", 0o600).is_ok());
+    assert!(write(b"raw octets", 0o640).is_ok(), "a group may share a key");
+    for (content, mode, expected) in [
+        (&b"00ff"[..], 0o644, "mode 0644): chmod o-rw"),
+        (b"00ff", 0o602, "mode 0602): chmod o-rw"),
+        (b"", 0o600, "it holds no key"),
+        (b"\n", 0o600, "it holds no key"),
+        (b"00f", 0o600, "3 hexadecimal digits"),
+        (&[b'x'; 4097], 0o600, "more than 4096 octets"),
+    ] {
+        let error = write(content, mode).unwrap_err();
+        let name = format!("key file {}: ", file.display());
+        assert!(error.starts_with(&name) && error.contains(expected), "{error}");
+    }
+    fs::remove_dir_all(&directory).unwrap();
+    let error = read_key(&file).unwrap_err().to_string();
+    assert!(error.contains("No such file") && error.contains("openssl rand -hex 32"), "{error}");
+}
+
+#[test]
 fn sizes_that_there_are_not() {
     let to: SocketAddr = "127.0.0.1:9".parse().unwrap();
     for sizes in [vec![43], vec![44, 65_508], Vec::new()] {
         let error = ping(&PingConfig { sizes, ..config(to, 1) }, &|| false, &mut |_, _| ());
         assert!(error.unwrap_err().to_string().contains("a STAMP packet has 44"));
     }
+    let (key, sizes) = (Key::new(b"key"), vec![111]);
+    let error = ping(&PingConfig { key, sizes, ..config(to, 1) }, &|| false, &mut |_, _| ());
+    assert!(error.unwrap_err().to_string().contains("a STAMP packet has 112"));
 }

@@ -1,9 +1,11 @@
-//! STAMP, the Simple Two-way Active Measurement Protocol (RFC 8762), unauthenticated; with the
-//! session identifier of RFC 8972.
+//! STAMP, the Simple Two-way Active Measurement Protocol (RFC 8762), with the session identifier of
+//! RFC 8972.
 //!
-//! Both packets have 44 octets, so that a measurement is the same in both directions. What follows,
-//! padding or the TLVs of RFC 8972, is a payload that the reflector sends back.
+//! Both packets have 44 octets, or 112 where they are authenticated, so that a measurement is the same
+//! in both directions. What follows, padding or the TLVs of RFC 8972, is a payload that the reflector
+//! sends back.
 
+mod authenticated;
 mod reflected;
 mod test;
 
@@ -11,12 +13,13 @@ use core::fmt;
 
 use crate::EmitError;
 
+pub use authenticated::{AUTHENTICATED_LEN, COVERED_LEN, HMAC_LEN, View as AuthenticatedView};
 pub use reflected::{Repr as Reflected, View as ReflectedView};
 pub use test::{Repr as Test, View as TestView};
 
 /// UDP port that a reflector listens on where nothing else is agreed.
 pub const PORT: u16 = 862;
-/// Octets of either packet.
+/// Octets of either packet, unauthenticated.
 pub const PACKET_LEN: usize = 44;
 /// Octets of the fields of TWAMP's test packet (RFC 5357 4.1.2), which are the first of STAMP's; any
 /// number of octets of padding follows.

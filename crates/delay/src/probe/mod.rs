@@ -9,15 +9,19 @@
 //! Probes carry the time at which they are sent and are remembered with the time at which they
 //! were meant to be: a sender that is held up must not make delays look shorter than what somebody
 //! who kept the schedule would have seen (coordinated omission).
+//!
+//! With a [`Key`] packets are authenticated both ways, and what does not verify is believed by nobody.
 
+mod key;
 mod one_way;
 mod profile;
 mod reflect;
 mod sender;
 mod sessions;
 
+pub use key::Key;
 pub use one_way::{Compared, OneWay, Ways};
 pub use profile::{Course, Profile, ProfileError, Stretch};
-pub use reflect::{Answer, Unanswered, reflect};
+pub use reflect::{Answer, Unanswered, admit, reflect};
 pub use sender::{Counts, Received, Sample, Sender, Session, Stray};
 pub use sessions::Sessions;

@@ -1,15 +1,20 @@
 //! The session reflector (RFC 8762 4.3): test packets become answers.
 
 use onbeat_wire::stamp::{
-    ErrorEstimate, PACKET_LEN, Reflected, TWAMP_REFLECTED_LEN, TWAMP_TEST_LEN, Test, TestView,
-    Timestamp,
+    AuthenticatedView, ErrorEstimate, PACKET_LEN, Reflected, TWAMP_REFLECTED_LEN, TWAMP_TEST_LEN,
+    Test, TestView, Timestamp,
 };
 use onbeat_wire::{EmitError, Truncated};
+
+use super::Key;
 
 /// What a reflector knows of a test packet and of itself. Times are in nanoseconds since 1970, of
 /// the clock that the error estimate's format wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
+    /// The reflector's own number of the packet, by its session; `None` from a reflector without
+    /// state, whose numbers are the sender's.
+    pub sequence: Option<u32>,
     /// When the test packet was received.
     pub received_ns: i64,
     /// TTL or hop limit it was received with; 255 where that is not known.
@@ -20,51 +25,67 @@ pub struct Answer {
     pub error_estimate: ErrorEstimate,
 }
 
-/// Why a datagram has no answer. It is left as it is.
+/// Why a datagram is not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
-    /// It is shorter than a test packet of TWAMP.
+    /// It is shorter than a test packet: of TWAMP, or of authenticated STAMP where there is a key.
     #[error(transparent)]
     NoTest(#[from] Truncated),
-    /// The answer's error estimate does not fit its field.
-    #[error(transparent)]
-    Estimate(#[from] EmitError),
+    /// Whoever made it has another key, or none, or it was changed on its way.
+    #[error("the HMAC of the test packet is wrong")]
+    Hmac,
 }
 
-/// Turns a test packet of `len` octets at the start of `room` around in place, into the answer, and
-/// says how long that is: as long as the test packet, what follows its fields as it was. `room` has at
-/// least the octets of a STAMP packet.
+/// The test packet that a datagram is. With a key that is what verifies by it, and nothing else.
 ///
-/// Senders of TWAMP Light may send less than that (RFC 8762 4.6, RFC 5357 4.2.1): what they lack is
-/// zeros, and the answer has what TWAMP's has at least.
+/// Senders of TWAMP Light may send less than a STAMP packet (RFC 8762 4.6, RFC 5357 4.2.1): what they
+/// lack is zeros.
 ///
-/// `number` is asked for the reflector's own number of the packet, by the packet's session (0: none);
-/// `None` from a reflector without state, whose numbers are the sender's.
-pub fn reflect(
-    room: &mut [u8],
-    len: usize,
-    answer: &Answer,
-    number: impl FnOnce(u16) -> Option<u32>,
-) -> Result<usize, Unanswered> {
-    let received = room.get(..len).unwrap_or_default();
+/// # Errors
+/// [`Unanswered`].
+pub fn admit(datagram: &[u8], key: Option<&Key>) -> Result<Test, Unanswered> {
+    if let Some(key) = key {
+        let packet = AuthenticatedView::new_checked(datagram)?;
+        return key.verifies(&packet).then(|| packet.test()).ok_or(Unanswered::Hmac);
+    }
+    let len = datagram.len();
     if len < TWAMP_TEST_LEN {
         // The codec's own words.
-        TestView::new_checked(received)?;
+        TestView::new_checked(datagram)?;
     }
     let mut fields = [0; PACKET_LEN];
     // Of a shorter packet the fields, and not the padding behind them.
     let known = if len < PACKET_LEN { TWAMP_TEST_LEN } else { PACKET_LEN };
-    fields[..known].copy_from_slice(&received[..known]);
-    let test = Test::parse(&TestView::new_checked(&fields)?);
+    fields[..known].copy_from_slice(&datagram[..known]);
+    Ok(Test::parse(&TestView::new_checked(&fields)?))
+}
+
+/// Turns the datagram of `len` octets at the start of `room`, which [`admit`] took for `test` by the same
+/// key, around in place, into the answer, and says how long that is: as long as the datagram, what follows
+/// its fields as it was; to a shorter packet of TWAMP what TWAMP's answer has at least.
+///
+/// # Errors
+/// The answer's error estimate does not fit its field, or `room` has less than the octets of an answer.
+/// It is left as it is.
+pub fn reflect(
+    room: &mut [u8],
+    len: usize,
+    test: &Test,
+    answer: &Answer,
+    key: Option<&Key>,
+) -> Result<usize, EmitError> {
     let format = answer.error_estimate.format;
     let reflected = Reflected {
-        sequence: number(test.session).unwrap_or(test.sequence),
+        sequence: answer.sequence.unwrap_or(test.sequence),
         timestamp: Timestamp::new(format, answer.sent_ns),
         error_estimate: answer.error_estimate,
         received: Timestamp::new(format, answer.received_ns),
-        test,
+        test: *test,
         test_ttl: answer.ttl,
     };
-    reflected.emit(room)?;
+    match key {
+        Some(key) => reflected.emit_authenticated(room, |covered| key.hmac(covered))?,
+        None => reflected.emit(room)?,
+    };
     Ok(len.max(TWAMP_REFLECTED_LEN))
 }

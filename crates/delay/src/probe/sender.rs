@@ -3,16 +3,19 @@
 use std::collections::VecDeque;
 use std::iter::{Peekable, Take};
 
-use onbeat_wire::stamp::{ErrorEstimate, ReflectedView, Test, Timestamp};
+use onbeat_wire::stamp::{
+    AuthenticatedView, ErrorEstimate, Reflected, ReflectedView, Test, Timestamp,
+};
 use onbeat_wire::{EmitError, Truncated};
 
+use super::Key;
 use super::profile::Profile;
 
 /// What two readings of one clock by two ways may differ by, in nanoseconds.
 const READING_NS: i64 = 1_000;
 
 /// What a sender is told.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Session {
     /// When probes are meant to go.
     pub profile: Profile,
@@ -26,6 +29,8 @@ pub struct Session {
     pub id: u16,
     /// How good the sender's clock is, and the form of its time stamps.
     pub error_estimate: ErrorEstimate,
+    /// What probes are authenticated with, and answers have to be; `None`: neither is.
+    pub key: Option<Key>,
 }
 
 /// A probe that came back, or did not in time. Times in nanoseconds: those of the sender by its
@@ -90,8 +95,13 @@ impl Received {
 /// Why a datagram is no answer to a probe of this session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stray {
-    /// Shorter than a STAMP packet.
+    /// Shorter than a STAMP packet, or, with a key, than an authenticated one.
     Truncated(Truncated),
+    /// Whoever made it has another key, or none, or it was changed on its way.
+    Hmac,
+    /// It verifies, and quotes another time than the one that the probe carried: it was made with this
+    /// key for another session, or is a test packet that somebody sent back.
+    Quote(Timestamp),
     /// Of another session.
     Session(u16),
     /// Of a probe that was not sent, that has been answered, or that was given up.
@@ -113,8 +123,18 @@ pub struct Counts {
     pub duplicate_or_late: u64,
     /// Datagrams that were no answer of this session.
     pub stray: u64,
+    /// Datagrams whose HMAC is wrong, where there is a key.
+    pub unverified: u64,
     /// Answers that came after that to a later probe.
     pub reordered: u64,
+}
+
+/// A probe under way.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    sample: Sample,
+    /// When it went, as it says itself.
+    stamp: Timestamp,
 }
 
 /// Sends probes by a profile and takes answers. Samples come out in order of sending.
@@ -125,9 +145,10 @@ pub struct Sender {
     timeout_ns: i64,
     id: u16,
     error_estimate: ErrorEstimate,
+    key: Option<Key>,
     next: u32,
     /// Probes without a final sample, the oldest first; the last is number `next - 1`.
-    waiting: VecDeque<Sample>,
+    waiting: VecDeque<Waiting>,
     newest_answered: Option<u32>,
     /// Of all answers, the reflector's largest number, and whether one was not its probe's.
     newest_reflected: Option<u32>,
@@ -147,6 +168,7 @@ impl Sender {
             timeout_ns: session.timeout_ns,
             id: session.id,
             error_estimate: session.error_estimate,
+            key: session.key,
             next: 0,
             waiting: VecDeque::new(),
             newest_answered: None,
@@ -190,7 +212,7 @@ impl Sender {
 
     /// When to call [`expire`](Self::expire) next, if no answer comes; `None`: none is waited for.
     pub fn next_deadline_ns(&self) -> Option<i64> {
-        self.waiting.front().map(|oldest| oldest.sent_ns + self.timeout_ns)
+        self.waiting.front().map(|oldest| oldest.sample.sent_ns + self.timeout_ns)
     }
 
     /// Writes the next probe to the start of `buffer`, as sent at `now_ns`; returns its length.
@@ -204,11 +226,14 @@ impl Sender {
             error_estimate: self.error_estimate,
             session: self.id,
         };
-        let written = test.emit(buffer);
+        let written = match &self.key {
+            Some(key) => test.emit_authenticated(buffer, |covered| key.hmac(covered)),
+            None => test.emit(buffer),
+        };
         if written.is_ok() {
             self.times.next();
             let sample = Sample { sequence: self.next, intended_ns, sent_ns: now_ns, answer: None };
-            self.waiting.push_back(sample);
+            self.waiting.push_back(Waiting { sample, stamp: test.timestamp });
             self.next = self.next.wrapping_add(1);
             self.counts.sent += 1;
         }
@@ -218,9 +243,9 @@ impl Sender {
     /// Says when a probe really left, as the kernel saw it, instead of when it was handed over; whether
     /// that can be: it is not before that, nor after its answer, and the probe is waited for.
     pub fn departed(&mut self, sequence: u32, departed_ns: i64) -> bool {
-        let oldest = self.waiting.front().map_or(0, |oldest| oldest.sequence);
+        let oldest = self.waiting.front().map_or(0, |oldest| oldest.sample.sequence);
         let place = sequence.wrapping_sub(oldest) as usize;
-        let Some(sample) = self.waiting.get_mut(place) else { return false };
+        let Some(Waiting { sample, .. }) = self.waiting.get_mut(place) else { return false };
         let after = sample.answer.map_or(i64::MAX, |answer| answer.received_ns);
         // Clocks that are read one after the other may disagree by a little.
         let possible = (sample.sent_ns.saturating_sub(READING_NS)..=after).contains(&departed_ns);
@@ -235,6 +260,7 @@ impl Sender {
         let taken = self.take(datagram, received_ns);
         match taken {
             Ok(()) => self.counts.answered += 1,
+            Err(Stray::Hmac) => self.counts.unverified += 1,
             Err(Stray::Sequence(number)) if self.was_sent(number) => {
                 self.counts.duplicate_or_late += 1;
             }
@@ -243,37 +269,51 @@ impl Sender {
         taken
     }
 
+    /// The packet that a datagram is; with a key, one that was made with it.
+    fn admit(&self, datagram: &[u8]) -> Result<Reflected, Stray> {
+        let Some(key) = &self.key else {
+            let packet = ReflectedView::new_checked(datagram).map_err(Stray::Truncated)?;
+            return Ok(Reflected::parse(&packet));
+        };
+        let packet = AuthenticatedView::new_checked(datagram).map_err(Stray::Truncated)?;
+        key.verifies(&packet).then(|| packet.reflected()).ok_or(Stray::Hmac)
+    }
+
     fn take(&mut self, datagram: &[u8], received_ns: i64) -> Result<(), Stray> {
-        let packet = ReflectedView::new_checked(datagram).map_err(Stray::Truncated)?;
-        let test = packet.test();
+        let packet = self.admit(datagram)?;
+        let Reflected { test, sequence: reflected, error_estimate, .. } = packet;
         // A reflector that knows nothing of RFC 8972 has zeros there.
         if test.session != self.id && test.session != 0 {
             return Err(Stray::Session(test.session));
         }
         let number = test.sequence;
         let stray = Stray::Sequence(number);
-        let oldest = self.waiting.front().ok_or(stray)?.sequence;
+        let oldest = self.waiting.front().ok_or(stray)?.sample.sequence;
         let place = number.wrapping_sub(oldest) as usize;
-        let sample = self.waiting.get_mut(place).ok_or(stray)?;
+        let Waiting { sample, stamp } = self.waiting.get_mut(place).ok_or(stray)?;
         if sample.answer.is_some() || received_ns - sample.sent_ns > self.timeout_ns {
             return Err(stray);
         }
-        let format = packet.error_estimate().format;
-        let time = |stamp: Timestamp| stamp.time_ns(format, received_ns).ok_or(Stray::Timestamp);
+        // One key makes packets of both directions, and of all sessions.
+        if self.key.is_some() && test.timestamp != *stamp {
+            return Err(Stray::Quote(test.timestamp));
+        }
+        let time = |stamp: Timestamp| {
+            stamp.time_ns(error_estimate.format, received_ns).ok_or(Stray::Timestamp)
+        };
         sample.answer = Some(Received {
-            reflector_sequence: packet.sequence(),
-            reflector_received_ns: time(packet.received())?,
-            reflector_sent_ns: time(packet.timestamp())?,
+            reflector_sequence: reflected,
+            reflector_received_ns: time(packet.received)?,
+            reflector_sent_ns: time(packet.timestamp)?,
             received_ns,
-            ttl: packet.test_ttl(),
+            ttl: packet.test_ttl,
         });
         let before = |number: u32, newest: u32| (number.wrapping_sub(newest) as i32) < 0;
-        let reflected = packet.sequence();
         self.with_state |= reflected != number;
         if self.newest_reflected.is_none_or(|newest| before(newest, reflected)) {
             self.newest_reflected = Some(reflected);
         }
-        self.reflector = Some(packet.error_estimate());
+        self.reflector = Some(error_estimate);
         if self.newest_answered.is_some_and(|newest| before(number, newest)) {
             self.counts.reordered += 1;
         } else {
@@ -291,13 +331,13 @@ impl Sender {
     /// The oldest probe's sample, once it has an answer or has waited for one long enough at
     /// `now_ns`. Call until there is none.
     pub fn expire(&mut self, now_ns: i64) -> Option<Sample> {
-        let oldest = self.waiting.front()?;
+        let oldest = &self.waiting.front()?.sample;
         let late = now_ns - oldest.sent_ns > self.timeout_ns;
         if oldest.answer.is_none() && !late {
             return None;
         }
         self.counts.lost += u64::from(oldest.answer.is_none());
-        self.waiting.pop_front()
+        self.waiting.pop_front().map(|oldest| oldest.sample)
     }
 
     /// Whether all probes were sent and all samples taken.

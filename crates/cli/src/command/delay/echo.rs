@@ -1,10 +1,11 @@
 //! `onbeat delay echo`
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use onbeat_lab::interrupt;
-use onbeat_probe::{EchoConfig, EchoCounts, Reflector};
+use onbeat_probe::{EchoConfig, EchoCounts, Reflector, read_key};
 use onbeat_report::{Cell, Check, Counters, Outcome, Run};
 use onbeat_wire::stamp;
 
@@ -15,15 +16,16 @@ use crate::output;
 
 /// Answer probes: a STAMP session reflector (RFC 8762)
 ///
-/// Answers `onbeat delay ping`, other STAMP senders and senders of TWAMP Light, unauthenticated, until
-/// Ctrl-C. Arrivals are stamped by the kernel, departures just before the answer is handed over, both by
-/// CLOCK_REALTIME.
+/// Answers `onbeat delay ping`, other STAMP senders and senders of TWAMP Light until Ctrl-C; with --key,
+/// STAMP senders that have the key, and nobody else. Arrivals are stamped by the kernel, departures just
+/// before the answer is handed over, both by CLOCK_REALTIME.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   onbeat delay echo
   onbeat delay echo --port 4862 --stateful --fifo 49
   onbeat delay echo --bind 192.0.2.1 --for 60s --json
+  (umask 077; openssl rand -hex 32 > probe.key); onbeat delay echo --key probe.key
 
 Exit code: 0 it is done, 1 answers could not be sent, 2 it could not run.")]
 pub(super) struct Echo {
@@ -40,6 +42,9 @@ pub(super) struct Echo {
     /// Sessions that are remembered at most, with --stateful
     #[arg(long, value_name = "NUMBER", default_value_t = 4096, requires = "stateful")]
     sessions: usize,
+    /// Answer only who has the key in this file, hexadecimal or raw octets (HMAC-SHA-256, RFC 8762 4.4)
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
     /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
@@ -60,6 +65,7 @@ impl Echo {
             addresses: if self.bind.is_empty() { default.addresses } else { self.bind },
             port: self.port,
             sessions: self.stateful.then_some(self.sessions),
+            key: self.key.as_deref().map(read_key).transpose()?,
         };
         let mut reflector = Reflector::open(&config)?;
         let _place = self.place.enter()?;
@@ -68,7 +74,8 @@ impl Echo {
             let addresses: Vec<String> =
                 reflector.addresses().iter().map(ToString::to_string).collect();
             warn(format!(
-                "answering on {}; CLOCK_REALTIME, {}",
+                "answering {}on {}; CLOCK_REALTIME, {}",
+                if config.key.is_some() { "who has the key " } else { "" },
                 addresses.join(", "),
                 reflector.error_estimate()
             ));
@@ -88,6 +95,7 @@ fn outcome(mut outcome: Outcome, counts: &EchoCounts) -> Outcome {
         ("received", counts.received),
         ("answered", counts.answered),
         ("too short for a test packet", counts.too_short),
+        ("with a wrong HMAC, not answered", counts.unverified),
         ("of another reflector, not answered", counts.reflectors),
         ("stamped by the program, not the kernel", counts.stamped_late),
         ("sessions that began", counts.sessions),

@@ -4,10 +4,11 @@ mod result;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use onbeat_lab::interrupt;
-use onbeat_probe::{PingConfig, ping};
+use onbeat_probe::{PingConfig, ping, read_key};
 use onbeat_report::{Progress, Run};
 use onbeat_wire::stamp;
 
@@ -32,6 +33,7 @@ Examples:
   onbeat delay ping fe80::1%eth0 --port 4862 --rate 1000 --count 100000 --size 150
   onbeat delay ping 127.0.0.1 --port 4862 --one-clock --csv samples.csv --html ping.html
   onbeat delay ping 192.0.2.1 --profile load.profile --json
+  onbeat delay ping 192.0.2.1 --key probe.key
 
 Exit code: 0 it is done, 1 probes were lost or a clock was set, 2 it could not run.")]
 pub(super) struct Ping {
@@ -54,8 +56,8 @@ pub(super) struct Ping {
     /// Send so many probes at most
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
-    /// Octets of UDP payload of a probe; several sizes take turns
-    #[arg(long, value_name = "NUMBER,...", value_delimiter = ',', default_value = "44")]
+    /// Octets of UDP payload of a probe; several sizes take turns [default: 44; 112 with --key]
+    #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]
     size: Vec<usize>,
     /// How long an answer is waited for
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
@@ -63,6 +65,10 @@ pub(super) struct Ping {
     /// Send from this address
     #[arg(long, value_name = "ADDRESS")]
     source: Option<IpAddr>,
+    /// Authenticate probes by the key in this file, hexadecimal or raw octets, and believe only answers
+    /// that are, too (HMAC-SHA-256, RFC 8762 4.4); the reflector needs the same key
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
     /// The reflector goes by this host's clock, being on this host: delays there and back need no offset
     #[arg(long)]
     one_clock: bool,
@@ -104,7 +110,7 @@ impl Ping {
     fn config(&self) -> Result<PingConfig> {
         let profile = rates(self.profile.as_deref(), self.rate, Some(self.length))?;
         let random = RandomState::new().build_hasher().finish() as u16;
-        Ok(PingConfig {
+        let mut config = PingConfig {
             to: self.reflector()?,
             from: self.source,
             profile,
@@ -113,7 +119,12 @@ impl Ping {
             timeout_ns: i64::try_from(self.timeout.as_nanos()).unwrap_or(i64::MAX),
             // 0 says that a session has no number.
             id: random.max(1),
-        })
+            key: self.key.as_deref().map(read_key).transpose()?,
+        };
+        if config.sizes.is_empty() {
+            config.sizes = vec![config.least_size()];
+        }
+        Ok(config)
     }
 
     fn reflector(&self) -> Result<SocketAddr> {

@@ -125,7 +125,7 @@ impl Answering {
     /// On the hop's CPUs where the hop is what answers, else outside.
     fn start(rig: &Rig, place: &Place) -> Result<Self> {
         let (station, address) = rig.reflector();
-        let config = EchoConfig { addresses: vec![address], port: PORT, sessions: None };
+        let config = EchoConfig { addresses: vec![address], port: PORT, sessions: None, key: None };
         let mut reflector = rig.world.namespace(station)?.run(|| Reflector::open(&config))??;
         let at = reflector.addresses()[0];
         let stop = Arc::new(AtomicBool::new(false));
@@ -179,6 +179,7 @@ fn probe(
         sizes: vec![octets - AROUND],
         timeout_ns: TIMEOUT_NS,
         id: SESSION,
+        key: None,
     };
     let mut samples = Vec::new();
     let send =

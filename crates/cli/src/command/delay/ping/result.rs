@@ -6,6 +6,7 @@ use onbeat_delay::stats::Distribution;
 use onbeat_probe::{PingConfig, PingReport};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, Recorder};
+use onbeat_wire::stamp::COVERED_LEN;
 
 use super::super::options::Telling;
 use super::super::outcome::{self, Origin};
@@ -244,6 +245,7 @@ fn probes(found: &PingReport) -> Counters {
         ("departures stamped by the program, not the kernel", found.stamped_late[0].into()),
         ("arrivals stamped by the program, not the kernel", found.stamped_late[1].into()),
         ("datagrams that were no answer", counts.stray.into()),
+        ("datagrams with a wrong HMAC", counts.unverified.into()),
     ] {
         table.row([Cell::from(name), number]);
     }
@@ -266,6 +268,23 @@ fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     );
     if let Some(estimate) = found.reflector {
         outcome.note(format!("the reflector's clock: {estimate}"));
+    }
+    if config.key.is_some() {
+        outcome.note(format!(
+            "probes and answers are authenticated: of each the first {COVERED_LEN} octets, and no padding"
+        ));
+    }
+    if found.counts.unverified > 0 {
+        outcome.note(format!(
+            "{} datagrams with a wrong HMAC were not believed: {} has another key or none, or somebody else answers",
+            found.counts.unverified, config.to
+        ));
+    } else if config.key.is_some() && found.counts.answered == 0 && found.unreachable == 0 {
+        outcome.note(format!(
+            "no probe was answered: nor does a reflector with another key; the table of onbeat delay echo at {} \
+             says whether their HMAC was wrong there",
+            config.to
+        ));
     }
     if found.unreachable > 0 {
         outcome.note(format!(

@@ -1,0 +1,94 @@
+//! Keys of authenticated sessions, in files.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use onbeat_delay::probe::Key;
+
+use crate::{Error, Result};
+
+/// Octets of a key file at most: of one that is longer, somebody gave the wrong name.
+const LONGEST: u64 = 4096;
+/// Who is not the owner and not of the group may read, or write.
+const EVERYBODY: u32 = 0o006;
+
+/// Why a file has no key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoKey {
+    /// The file is not there, or not for us.
+    #[error(
+        "{0}; make one: (umask 077; openssl rand -hex 32 > FILE), and take it to the other end"
+    )]
+    Unreadable(#[from] io::Error),
+    /// A key that everybody may have is none.
+    #[error(
+        "everybody on this host may read or write it (mode {0:04o}): chmod o-rw it, and make a new key if \
+         somebody may have read this one"
+    )]
+    Everybodys(u32),
+    /// No octets.
+    #[error("it holds no key: give it one, openssl rand -hex 32")]
+    Empty,
+    /// Hexadecimal digits whose last octet is a half.
+    #[error("it holds {0} hexadecimal digits: an octet has two, so one is missing or too much")]
+    HalfAnOctet(usize),
+    /// A file of something else.
+    #[error("it has more than {LONGEST} octets: that is no key")]
+    TooLong,
+}
+
+/// Reads the key of a file. Hexadecimal digits, with white space anywhere, are the octets that they say;
+/// of whatever else a file holds each octet is the key's, also a line's end.
+///
+/// # Errors
+/// [`Error::Key`].
+pub fn read_key(path: &Path) -> Result<Key> {
+    read(path).map_err(|source| Error::Key { path: path.to_owned(), source })
+}
+
+fn read(path: &Path) -> std::result::Result<Key, NoKey> {
+    let file = File::open(path)?;
+    // Of the file that is read, whatever the name means by now.
+    let mode = file.metadata()?.mode() & 0o7777;
+    if mode & EVERYBODY != 0 {
+        return Err(NoKey::Everybodys(mode));
+    }
+    let mut octets = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut octets)?;
+    if octets.len() as u64 > LONGEST {
+        return Err(NoKey::TooLong);
+    }
+    Key::new(&key_octets(octets)?).ok_or(NoKey::Empty)
+}
+
+fn key_octets(octets: Vec<u8>) -> std::result::Result<Vec<u8>, NoKey> {
+    let digit = |octet: &u8| char::from(*octet).to_digit(16).map(|digit| digit as u8);
+    let there = || octets.iter().filter(|octet| !octet.is_ascii_whitespace());
+    let Some(digits) = there().map(digit).collect::<Option<Vec<u8>>>() else {
+        return Ok(octets);
+    };
+    if digits.len() % 2 != 0 {
+        return Err(NoKey::HalfAnOctet(digits.len()));
+    }
+    Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_or_raw() {
+        let octets = |text: &[u8]| key_octets(text.to_vec()).unwrap();
+        assert_eq!(octets(b"00ffA5\n"), [0x00, 0xff, 0xa5]);
+        assert_eq!(octets(b" 0 0 f\tf\r\nA5"), [0x00, 0xff, 0xa5]);
+        assert_eq!(octets(b"a secret\n"), b"a secret\n", "each octet counts");
+        assert_eq!(octets(&[0, 0xff, b'\n']), [0, 0xff, b'\n']);
+        assert_eq!(octets(b"0x00ff"), b"0x00ff", "that is no digit");
+        assert!(octets(b" \n").is_empty() && octets(b"").is_empty());
+        assert!(matches!(key_octets(b"00f\n".to_vec()), Err(NoKey::HalfAnOctet(3))));
+    }
+}
