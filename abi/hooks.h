@@ -47,10 +47,11 @@ enum hooks_after {
 /* A packet, as it is told when it is gone. */
 struct hooks_packet {
 	__u64 begin_ns;		      /* CLOCK_MONOTONIC, at the first point */
+	__u64 device_ns;	      /* the NIC's stamp by its own clock; 0 without */
 	__u32 after_ns[HOOKS_POINTS]; /* since the begin; up to 4.29 s; or enum hooks_after */
 	__u32 task;		      /* that ran where it was received */
 	char comm[16];		      /* its name */
-	__u32 depth;  /* packets before it that had come by the same CPU, and were there */
+	__u32 depth;  /* packets before it that had come by the same CPU; or enum hooks_after */
 	__u32 length; /* octets, without the Ethernet header */
 	__u32 reason; /* why it was dropped, enum skb_drop_reason */
 	__u16 cpu;    /* that received it */

@@ -370,6 +370,40 @@ fn hooks_agree_with_captures_of_the_same_packets() {
     }
 }
 
+/// Less is attached for the whole alone, and as much is told: what leaves, is read, answered, dropped.
+#[test]
+fn the_whole_is_told_of_all_fates() {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 3)]) {
+        return;
+    }
+    let router = Router::new();
+    let bind = || UdpSocket::bind("10.9.1.1:0");
+    let reader = router.handle.namespace().run(bind).unwrap().unwrap();
+    reader.set_read_timeout(Some(BOUND)).unwrap();
+    let there = reader.local_addr().unwrap();
+    let found = hooked(&router, &["--whole", "--", "udp"], || {
+        for number in 0..100_u32 {
+            router.pass(&number.to_be_bytes());
+            router.writer.send_to(&number.to_be_bytes(), there).unwrap();
+            let (_, from) = reader.recv_from(&mut [0; 16]).unwrap();
+            reader.send_to(b"answer", from).unwrap();
+        }
+        drop(reader);
+        router.writer.send_to(b"nobody", there).unwrap();
+    });
+    for (what, number) in [
+        ("forwarded", 100),
+        ("read by a process", 100),
+        ("of these answered by it", 100),
+        ("dropped: no socket", 1),
+    ] {
+        assert_eq!(packets(&found, what), number, "{what}: {found:#}");
+    }
+    let names: Vec<&String> = found["figures"].as_object().unwrap().keys().collect();
+    assert!(!names.iter().any(|name| name.contains("stages")), "{names:?}");
+    assert!(names.iter().any(|name| name.contains("took longest")), "{names:?}");
+}
+
 #[test]
 fn hooks_see_who_reads_and_who_drops() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 3)]) {

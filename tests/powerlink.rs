@@ -377,6 +377,49 @@ fn a_node_is_configured_over_the_bus() {
     assert!(code.is_some(), "{found:#}");
 }
 
+/// A node with a store is configured once: when the power was off, it begins with what it kept.
+#[test]
+fn a_node_keeps_its_configuration() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let kept = Temporary::new("kept.dcf", "");
+    std::fs::remove_file(&kept.0).unwrap();
+    let text = NETWORK.replace("id = 1\n", &format!("id = 1\nstore = {:?}\n", kept.name()));
+    assert_ne!(text, NETWORK);
+    let (file, pair) = (Temporary::new("keeps.toml", &text), Pair::new());
+    let mut configured = (0, 0);
+    for times in 0..2 {
+        let mut taps = [pair.frames_of_managing(), pair.frames_of_controlled()];
+        let (controlled, managing) = (pair.controlled(&file), pair.managing(&file));
+        let seen = Configuration::watch(&mut taps);
+        let (code, found) = end(managing);
+        assert_eq!(code, Some(0), "{found:#}");
+        let (_, found) = end(controlled);
+        let notes = found["notes"].to_string();
+        let resets = seen.commands.iter().filter(|command| **command == NmtCommandId::RESET_NODE);
+        if times == 0 {
+            assert_eq!(seen.answers.iter().find(|abort| **abort != 0), None, "nothing is refused");
+            assert!(resets.count() >= 2, "for all, and for the defaults: {:?}", seen.commands);
+            configured = (seen.number(0x1020, 1), seen.number(0x1020, 2));
+            assert!(notes.contains("2 times written or removed"), "{notes}");
+        } else {
+            assert!(seen.written.is_empty(), "{:04x?}", seen.written);
+            assert_eq!(seen.told.first(), Some(&configured));
+            assert!(notes.contains("0 times written or removed"), "{notes}");
+        }
+        assert!(std::fs::metadata(&kept.0).unwrap().len() > 1000);
+    }
+    // What is none of its own it does not begin with.
+    std::fs::write(&kept.0, "something else").unwrap();
+    let mut command = Command::new(program());
+    command.args(["powerlink", "cn", file.name(), "--node", "1", "--quiet"]);
+    let output = pair.cn.namespace().start_in(&mut command).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains(kept.name()) && error.contains("remove the file"), "{error}");
+}
+
 /// A node whose objects come from its device description, polled in every second cycle.
 #[test]
 fn a_described_node_has_its_slot() {

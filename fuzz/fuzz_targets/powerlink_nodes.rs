@@ -32,6 +32,7 @@ fn network() -> Network {
         async_slot_ns: 100_000,
         pre_operational_1_us: 1000,
         soc_tolerance_ns: 500_000,
+        soc_jitter_ns: 0,
         threshold: 15,
         multiplexed_cycles: 2,
         prescaler: 2,

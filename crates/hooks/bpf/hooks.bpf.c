@@ -3,9 +3,12 @@
  * Follows every packet that comes by an interface through this host, at the kernel's own
  * tracepoints:
  *
- *   netif_rx -- softirq_entry -- netif_receive_skb -- fib_table_lookup ------ net_dev_queue ...
- *                                              \--- sk_data_ready -- read --/
- *                                    ... net_dev_queue -- net_dev_start_xmit -- net_dev_xmit
+ *   netif_rx ---------------- softirq_entry -- netif_receive_skb -- fib_table_lookup -------- ...
+ *   napi_gro_receive_entry --/                               \--- sk_data_ready -- read --/
+ *                               ... net_dev_queue -- net_dev_start_xmit -- net_dev_xmit
+ *
+ * Where only the whole is asked for, it ends at net_dev_start_xmit, and what only parts of it need
+ * is not attached: softirq_entry, the routes, net_dev_queue, net_dev_xmit and consume_skb.
  */
 #include "filter.h"
 #include "state.h"
@@ -15,10 +18,26 @@
  * host. They leave by any where the index is 0. */
 const volatile __u32 in_device, out_device, netns;
 
+/* Only the whole time of a packet is asked for, not its stages. */
+const volatile bool whole;
+
 static __always_inline bool is(const struct net_device *device, __u32 index)
 {
 	/* The same number is another interface's elsewhere. */
 	return (!index || (__u32)device->ifindex == index) && device->nd_net.net->ns.inum == netns;
+}
+
+/* Stamps of the device that packets come by are looked for. */
+const volatile bool device_stamps;
+
+/* When the NIC received it, by the NIC's clock; 0 where it did not say. */
+static __always_inline __u64 device_stamp(const struct sk_buff *skb)
+{
+	const struct skb_shared_info *shared = (const void *)(skb->head + skb->end);
+
+	if (BPF_CORE_READ(shared, tx_flags) & SKBTX_HW_TSTAMP_NETDEV)
+		return 0;
+	return BPF_CORE_READ(shared, hwtstamps.hwtstamp);
 }
 
 /* Begins with a buffer that has come by a CPU. */
@@ -33,7 +52,10 @@ static __always_inline struct packet *begin(struct cpu *cpu, const struct sk_buf
 	p->fate = HOOKS_FORWARDED;
 	p->cpu = bpf_get_smp_processor_id();
 	p->length = skb->len;
-	p->depth = cpu->seen.begun - cpu->seen.ended - cpu->seen.ended_here;
+	p->device = device_stamps ? device_stamp(skb) : 0;
+	/* Without consume_skb some are gone and not known to be. */
+	p->depth = whole ? HOOKS_ABSENT
+			 : cpu->seen.begun - cpu->seen.ended - cpu->seen.ended_here;
 	cpu->seen.begun++;
 	return p;
 }
@@ -65,22 +87,37 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
 	return 0;
 }
 
-SEC("tp_btf/netif_rx")
-int BPF_PROG(on_netif_rx, struct sk_buff *skb)
+/* A driver hands a packet over. */
+static __always_inline void arrive(struct sk_buff *skb)
 {
 	struct packet *p;
 	struct cpu *cpu;
 	__u64 now;
 
 	if (!is(skb->dev, in_device))
-		return 0;
+		return;
 	cpu = this_cpu();
 	if (!cpu || !wanted(skb))
-		return 0;
+		return;
 	now = bpf_ktime_get_ns();
 	p = begin(cpu, skb, now);
 	if (p)
 		p->at[HOOKS_ARRIVED] = now;
+}
+
+/* Into a CPU's queue. */
+SEC("tp_btf/netif_rx")
+int BPF_PROG(on_netif_rx, struct sk_buff *skb)
+{
+	arrive(skb);
+	return 0;
+}
+
+/* In its poll: GRO may keep the packet back, and RPS put it into another CPU's queue. */
+SEC("tp_btf/napi_gro_receive_entry")
+int BPF_PROG(on_napi_gro_receive_entry, struct sk_buff *skb)
+{
+	arrive(skb);
 	return 0;
 }
 
@@ -112,14 +149,15 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	}
 	if (!p && !wanted(skb))
 		return 0;
-	now = bpf_ktime_get_ns();
+	/* Of the whole this is no part: that it was here is all. */
+	now = whole && p ? p->at[HOOKS_ARRIVED] : bpf_ktime_get_ns();
 	if (!p)
 		p = begin(cpu, skb, now);
 	if (!p)
 		return 0;
 	p->at[HOOKS_RECEIVED] = now;
 	/* In a thread there is none, and the last one was before. */
-	if (p->at[HOOKS_ARRIVED])
+	if (p->at[HOOKS_ARRIVED] && !whole)
 		p->at[HOOKS_SOFTIRQ] =
 		    cpu->softirq_ns > p->at[HOOKS_ARRIVED] ? cpu->softirq_ns : p->at[HOOKS_ARRIVED];
 	task = bpf_get_current_task_btf();
@@ -268,14 +306,15 @@ int BPF_PROG(on_consume_skb, struct sk_buff *skb)
 }
 
 /* The answer to a packet begins where that one was, in a buffer of its own. */
-static __always_inline void answer(struct cpu *cpu, struct sk_buff *skb, const struct packet *asked,
-				   __u8 fate, __u64 now)
+static __always_inline struct packet *answer(struct cpu *cpu, struct sk_buff *skb,
+					     const struct packet *asked, __u8 fate)
 {
+	__u64 now = bpf_ktime_get_ns();
 	struct packet *p = claim(cpu, (__u64)skb, now);
 	__u32 place;
 
 	if (!p)
-		return;
+		return NULL;
 	place = p->place;
 	*p = *asked;
 	p->skb = (__u64)skb;
@@ -286,52 +325,67 @@ static __always_inline void answer(struct cpu *cpu, struct sk_buff *skb, const s
 	/* It ends by itself. */
 	p->cpu = bpf_get_smp_processor_id();
 	cpu->seen.begun++;
+	return p;
 }
 
 /* What a socket of this host sends: perhaps an answer to what came. */
-static __always_inline void sent_by(struct cpu *cpu, struct sk_buff *skb, struct sock *sk)
+static __always_inline struct packet *sent_by(struct cpu *cpu, struct sk_buff *skb,
+					      struct sock *sk)
 {
 	struct packet *asked;
 
 	if (BPF_CORE_READ_BITFIELD(sk, sk_kern_sock)) {
 		asked = at_hand(cpu);
 		if (!asked)
-			return;
+			return NULL;
 		cpu->current = 0;
 		/* Its own end comes later: an error is told of what is dropped. */
 		asked->fate = HOOKS_ANSWERED_BY_KERNEL;
-		answer(cpu, skb, asked, HOOKS_ANSWERED_BY_KERNEL, bpf_ktime_get_ns());
-		return;
+		return answer(cpu, skb, asked, HOOKS_ANSWERED_BY_KERNEL);
 	}
 	asked = bpf_task_storage_get(&reads, bpf_get_current_task_btf(), 0, 0);
 	if (!asked || asked->sk != (__u64)sk)
-		return;
+		return NULL;
 	asked->sk = 0;
-	answer(cpu, skb, asked, HOOKS_ANSWERED, bpf_ktime_get_ns());
+	return answer(cpu, skb, asked, HOOKS_ANSWERED);
 }
 
-SEC("tp_btf/net_dev_queue")
-int BPF_PROG(on_net_dev_queue, struct sk_buff *skb)
+/* A packet has left. */
+static __always_inline void leave(struct cpu *cpu, struct packet *p, __u64 now)
 {
-	struct cpu *cpu = this_cpu();
-	struct packet *p;
-	struct sock *sk;
+	tell_in_batch(cpu, p, now);
+	end(p);
+	release(p);
+}
 
-	if (!cpu || !is(skb->dev, out_device))
-		return 0;
-	sk = skb->sk;
-	p = find((__u64)skb);
+/* The stack gives a packet to a device that sends it. */
+static __always_inline struct packet *depart(struct cpu *cpu, struct sk_buff *skb)
+{
+	struct packet *p = find((__u64)skb);
+	struct sock *sk = skb->sk;
+
 	if (p && (__u32)skb->skb_iif == in_device) {
 		if (!p->at[HOOKS_QUEUED])
 			p->at[HOOKS_QUEUED] = bpf_ktime_get_ns();
 		p->fate = HOOKS_FORWARDED;
 		if (cpu->current == (__u64)skb)
 			cpu->current = 0;
-	} else if (sk) {
-		/* Or the compiler looks into it before it is known to be there. */
-		barrier_var(sk);
-		sent_by(cpu, skb, sk);
+		return p;
 	}
+	if (!sk)
+		return NULL;
+	/* Or the compiler looks into it before it is known to be there. */
+	barrier_var(sk);
+	return sent_by(cpu, skb, sk);
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(on_net_dev_queue, struct sk_buff *skb)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu && is(skb->dev, out_device))
+		depart(cpu, skb);
 	return 0;
 }
 
@@ -343,6 +397,12 @@ int BPF_PROG(on_net_dev_start_xmit, struct sk_buff *skb, struct net_device *devi
 
 	if (!cpu || !is(device, out_device))
 		return 0;
+	if (whole) {
+		p = depart(cpu, skb);
+		if (p)
+			leave(cpu, p, p->at[HOOKS_QUEUED]);
+		return 0;
+	}
 	p = find((__u64)skb);
 	if (!p || !p->at[HOOKS_QUEUED])
 		return 0;
@@ -378,9 +438,7 @@ int BPF_PROG(on_net_dev_xmit, struct sk_buff *skb, int code)
 	}
 	now = bpf_ktime_get_ns();
 	p->at[HOOKS_SENT] = now;
-	tell_in_batch(cpu, p, now);
-	end(p);
-	release(p);
+	leave(cpu, p, now);
 	return 0;
 }
 

@@ -37,7 +37,18 @@ struct sk_buff {
 	int skb_iif;
 	unsigned int len;
 	__be16 protocol;
-	unsigned char *data;
+	unsigned char *head, *data;
+	/* From the head on, what buffers share. */
+	unsigned int end;
+};
+
+struct skb_shared_hwtstamps {
+	__s64 hwtstamp;
+};
+
+struct skb_shared_info {
+	__u8 tx_flags;
+	struct skb_shared_hwtstamps hwtstamps;
 };
 
 struct task_struct {
@@ -55,6 +66,9 @@ struct task_struct {
 #define SOCK_DGRAM  2
 #define IPPROTO_UDP 17
 #define MSG_PEEK    2
+
+/* include/linux/skbuff.h: in place of the stamp there is where the driver keeps it. */
+#define SKBTX_HW_TSTAMP_NETDEV (1 << 5)
 
 /* kernel/softirq.c */
 #define NET_RX_SOFTIRQ 3

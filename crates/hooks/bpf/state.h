@@ -35,6 +35,8 @@ struct packet {
 	/* The socket that it was given to, and its number there. */
 	__u64 sk;
 	__u64 number;
+	/* The NIC's stamp. */
+	__u64 device;
 	__u64 at[HOOKS_POINTS];
 	__u32 task;
 	__u32 depth;
@@ -229,6 +231,7 @@ static __always_inline void describe(struct hooks_packet *out, const struct pack
 	int i;
 
 	out->begin_ns = begin;
+	out->device_ns = p->device;
 #pragma unroll
 	for (i = 0; i < HOOKS_POINTS; i++) {
 		__u64 after = p->at[i] - begin;

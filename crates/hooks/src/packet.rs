@@ -2,11 +2,14 @@
 
 use onbeat_netdev::Plain;
 
+use crate::Detail;
 use crate::abi::{hooks_after, hooks_context, hooks_fate, hooks_packet, hooks_point};
 
 /// Stages, in order: each ends where the next begins, so that they add up to the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
+    /// In the NIC and its rings, from its stamp until its driver hands the packet over.
+    Device,
     /// In a CPU's queue, until the softirq begins that finds it.
     Softirq,
     /// In that softirq or thread, behind other packets.
@@ -28,7 +31,8 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
+        Self::Device,
         Self::Softirq,
         Self::Behind,
         Self::Protocol,
@@ -43,6 +47,7 @@ impl Stage {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Device => "in the NIC",
             Self::Softirq => "until the softirq",
             Self::Behind => "behind others in it",
             Self::Protocol => "protocol",
@@ -99,11 +104,16 @@ impl Context {
 /// A packet that is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet {
-    /// When it was first seen, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// When it was first seen, in nanoseconds of `CLOCK_MONOTONIC`; when the NIC stamped it, from
+    /// [`Packet::begin_in_device`] on.
     pub begin_ns: u64,
+    /// When the NIC stamped it, in nanoseconds of its own clock; `None` where it did not, or was not
+    /// asked for.
+    pub device_ns: Option<u64>,
     /// What it took from its first to its last point, in nanoseconds; at most 4.29 s.
     pub total_ns: u32,
-    /// What of that each stage took, as in [`Stage::ALL`]; `None` where it did not pass there.
+    /// What of that each stage took, as in [`Stage::ALL`]; `None` where it did not pass there, and for
+    /// all where only the whole was asked for.
     pub stages_ns: [Option<u32>; Stage::ALL.len()],
     /// What became of it.
     pub fate: Fate,
@@ -113,8 +123,9 @@ pub struct Packet {
     pub task: u32,
     /// That task's name, up to 15 octets and a zero.
     pub comm: [u8; 16],
-    /// Packets before it that had come by the same CPU and were still there.
-    pub depth: u32,
+    /// Packets before it that had come by the same CPU and were still there; `None` where only the
+    /// whole was asked for.
+    pub depth: Option<u32>,
     /// Octets, without the Ethernet header.
     pub length: u32,
     /// The CPU that received it.
@@ -131,14 +142,30 @@ impl Packet {
         String::from_utf8_lossy(&self.comm[..end]).into_owned()
     }
 
+    /// Begins with it when the NIC stamped it, in nanoseconds of `CLOCK_MONOTONIC`, where that was not
+    /// after it was first seen, but for what the clocks' conversion may be off by; else it stays as it
+    /// is, and `false` is said.
+    pub fn begin_in_device(&mut self, stamped_ns: u64, error_ns: u64) -> bool {
+        if stamped_ns > self.begin_ns + error_ns {
+            return false;
+        }
+        let stage_ns = u32::try_from(self.begin_ns.saturating_sub(stamped_ns)).unwrap_or(u32::MAX);
+        self.begin_ns -= u64::from(stage_ns);
+        self.total_ns = self.total_ns.saturating_add(stage_ns);
+        if self.depth.is_some() {
+            self.stages_ns[Stage::Device as usize] = Some(stage_ns);
+        }
+        true
+    }
+
     /// Those that were told together.
-    pub(crate) fn several(octets: &[u8]) -> impl Iterator<Item = Self> + '_ {
+    pub(crate) fn several(octets: &[u8], detail: Detail) -> impl Iterator<Item = Self> + '_ {
         let told = octets.chunks(size_of::<hooks_packet>()).filter_map(hooks_packet::from_octets);
-        told.filter_map(|told| Self::of(&told))
+        told.filter_map(move |told| Self::of(&told, detail))
     }
 
     /// `None` where it is of another version.
-    pub(crate) fn of(told: &hooks_packet) -> Option<Self> {
+    pub(crate) fn of(told: &hooks_packet, detail: Detail) -> Option<Self> {
         let read = told.after_ns[hooks_point::HOOKS_READ.0 as usize] != ABSENT;
         let mut stages_ns = [None; Stage::ALL.len()];
         let mut last_ns = 0;
@@ -152,6 +179,10 @@ impl Packet {
             if let Some(stage) = ending_at(point as u32, read) {
                 stages_ns[stage as usize] = Some(stage_ns);
             }
+        }
+        if detail == Detail::Whole {
+            // What was noted on the way are not all of them.
+            stages_ns = [None; Stage::ALL.len()];
         }
         if told.after_ns[hooks_point::HOOKS_ARRIVED.0 as usize] == ABSENT {
             // It begins with the stack, behind which there is no stage.
@@ -173,13 +204,14 @@ impl Packet {
         };
         Some(Self {
             begin_ns: told.begin_ns,
+            device_ns: (told.device_ns != 0).then_some(told.device_ns),
             total_ns: last_ns,
             stages_ns,
             fate,
             context,
             task: told.task,
             comm: told.comm.map(|octet| octet as u8),
-            depth: told.depth,
+            depth: (told.depth != ABSENT).then_some(told.depth),
             length: told.length,
             cpu: told.cpu,
             last_cpu: told.last_cpu,
@@ -220,7 +252,7 @@ mod tests {
     #[test]
     fn stages_add_up_to_the_whole() {
         let told = told([0, 5, 20, 50, ABSENT, 90, 91, 300], 0);
-        let packet = Packet::of(&told).unwrap();
+        let packet = Packet::of(&told, Detail::Stages).unwrap();
         let sum: u32 = packet.stages_ns.iter().flatten().sum();
         assert_eq!((packet.total_ns, sum), (300, 300));
         assert_eq!(packet.stages_ns[Stage::Behind as usize], Some(15));
@@ -228,13 +260,13 @@ mod tests {
         assert_eq!(packet.stages_ns[Stage::Process as usize], None);
         assert_eq!((packet.fate, packet.context), (Fate::Forwarded, Context::Ksoftirqd));
         assert_eq!(packet.task_name(), "ksoftirqd/1");
-        assert_eq!((packet.depth, packet.length, packet.cpu), (3, 178, 1));
+        assert_eq!((packet.depth, packet.length, packet.cpu), (Some(3), 178, 1));
     }
 
     #[test]
     fn what_a_process_answered_was_at_the_process() {
         let told = told([ABSENT, ABSENT, 0, 30, 700, 900, 910, 1000], 1);
-        let packet = Packet::of(&told).unwrap();
+        let packet = Packet::of(&told, Detail::Stages).unwrap();
         assert_eq!(packet.stages_ns[Stage::Softirq as usize], None);
         assert_eq!(packet.stages_ns[Stage::Behind as usize], None);
         assert_eq!(packet.stages_ns[Stage::Socket as usize], Some(670));
@@ -243,18 +275,46 @@ mod tests {
     }
 
     #[test]
+    fn the_whole_has_no_stages() {
+        let told = hooks_packet {
+            depth: ABSENT,
+            ..told([0, ABSENT, 50, ABSENT, ABSENT, 90, ABSENT, ABSENT], 0)
+        };
+        let packet = Packet::of(&told, Detail::Whole).unwrap();
+        assert_eq!((packet.total_ns, packet.depth), (90, None));
+        assert_eq!(packet.stages_ns, [None; Stage::ALL.len()]);
+    }
+
+    #[test]
+    fn a_stamp_of_the_nic_is_where_it_begins() {
+        let told = told([0, 5, 20, 50, ABSENT, 90, 91, 300], 0);
+        let seen = Packet::of(&told, Detail::Stages).unwrap();
+        let mut packet = seen;
+        assert!(packet.begin_in_device(400, 10));
+        assert_eq!((packet.begin_ns, packet.total_ns), (400, 900));
+        assert_eq!(packet.stages_ns[Stage::Device as usize], Some(600));
+        assert_eq!(packet.stages_ns.iter().flatten().sum::<u32>(), packet.total_ns);
+        let mut packet = seen;
+        assert!(packet.begin_in_device(1010, 10), "within the error");
+        assert_eq!(packet.stages_ns[Stage::Device as usize], Some(0));
+        let mut packet = seen;
+        assert!(!packet.begin_in_device(1011, 10));
+        assert_eq!(packet, seen);
+    }
+
+    #[test]
     fn clocks_of_cpus_that_overlap_make_nothing_negative() {
         let told = told([0, 5, 3, 50, ABSENT, 40, 60, 61], 0);
-        let packet = Packet::of(&told).unwrap();
+        let packet = Packet::of(&told, Detail::Stages).unwrap();
         assert_eq!(packet.stages_ns.iter().flatten().sum::<u32>(), packet.total_ns);
         assert_eq!(packet.stages_ns[Stage::Forward as usize], Some(0));
     }
 
     #[test]
     fn what_is_not_of_this_version_is_no_packet() {
-        assert_eq!(Packet::of(&told([0; 8], 9)), None);
+        assert_eq!(Packet::of(&told([0; 8], 9), Detail::Stages), None);
         let two = [told([0; 8], 0), told([0; 8], 4)].map(|told| told.octets().to_vec()).concat();
-        assert_eq!(Packet::several(&two).count(), 2);
-        assert_eq!(Packet::several(&two[1..]).count(), 1, "the second is cut off");
+        assert_eq!(Packet::several(&two, Detail::Stages).count(), 2);
+        assert_eq!(Packet::several(&two[1..], Detail::Stages).count(), 1, "the second is cut off");
     }
 }

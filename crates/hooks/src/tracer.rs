@@ -29,9 +29,10 @@ use skeleton::types::{bss, rodata};
 /// Octets of the buffer for packets that are gone: 190,000 of them.
 const BUFFER: u32 = 16 << 20;
 
-const REQUIRED: [(&str, &str); 11] = [
+const REQUIRED: [(&str, &str); 12] = [
     ("softirq_entry", "a kernel with CONFIG_TRACEPOINTS"),
     ("netif_rx", "a kernel with CONFIG_NET"),
+    ("napi_gro_receive_entry", "a kernel with CONFIG_NET"),
     ("netif_receive_skb", "a kernel with CONFIG_NET"),
     ("net_dev_queue", "a kernel with CONFIG_NET"),
     ("net_dev_start_xmit", "a kernel with CONFIG_NET"),
@@ -46,6 +47,16 @@ const REQUIRED: [(&str, &str); 11] = [
 /// Tracepoints that not every kernel has; without them a stage is part of the one behind it.
 const OPTIONAL: [(&str, &str); 2] =
     [("on_fib_table_lookup", "fib_table_lookup"), ("on_fib6_table_lookup", "fib6_table_lookup")];
+
+/// Programs that only stages, and how many packets are under way, need.
+const OF_STAGES: [&str; 6] = [
+    "on_softirq_entry",
+    "on_fib_table_lookup",
+    "on_fib6_table_lookup",
+    "on_net_dev_queue",
+    "on_net_dev_xmit",
+    "on_consume_skb",
+];
 
 /// A device, by its index and the inode number of its network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +92,20 @@ pub struct Hop {
     pub departures: Option<Device>,
     /// Which of them.
     pub filter: Filter,
+    /// What is told of each.
+    pub detail: Detail,
+    /// Whether stamps of the NIC that packets come by are told.
+    pub device_stamps: bool,
+}
+
+/// What is told of a packet. The less, the less it costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Detail {
+    /// All stages, to where the driver that sends it is done with it.
+    #[default]
+    Stages,
+    /// Its whole time only, to where that driver begins.
+    Whole,
 }
 
 /// Follows every packet of a hop from its start until it is dropped.
@@ -92,6 +117,7 @@ pub struct Tracer {
     told: RingBuffer<'static>,
     /// The callback of the buffer lives as long as the buffer; who polls lends it a place to put things.
     seen: Rc<Cell<Vec<Packet>>>,
+    detail: Detail,
 }
 
 impl fmt::Debug for Tracer {
@@ -130,9 +156,10 @@ impl Tracer {
         set_constants(&mut open, hop);
         for mut program in open.progs_mut() {
             let optional = OPTIONAL.iter().find(|(name, _)| program.name() == *name);
-            if optional.is_some_and(|(_, point)| points.arguments(point).is_none()) {
-                program.set_autoload(false);
-            }
+            let is_there = optional.is_none_or(|(_, point)| points.arguments(point).is_some());
+            let unasked =
+                OF_STAGES.iter().any(|name| program.name() == *name) && hop.detail == Detail::Whole;
+            program.set_autoload(is_there && !unasked);
         }
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
         for mut map in open.maps_mut() {
@@ -145,8 +172,9 @@ impl Tracer {
         }
         let object = open.load().map_err(failed("load the programs of the hooks"))?;
         let seen = Rc::new(Cell::new(Vec::new()));
-        let told = ring(&object, &seen).map_err(failed("open the buffer of the hooks"))?;
-        let mut tracer = Self { object, links: Vec::new(), told, seen };
+        let told =
+            ring(&object, hop.detail, &seen).map_err(failed("open the buffer of the hooks"))?;
+        let mut tracer = Self { object, links: Vec::new(), told, seen, detail: hop.detail };
         tracer.attach()?;
         Ok(tracer)
     }
@@ -159,11 +187,15 @@ impl Tracer {
             })?;
             self.links.push(link);
         }
-        self.keep(true)
+        self.follow(true)
     }
 
-    /// Has the programs, where they are attached, follow packets or leave them alone.
-    fn keep(&self, kept: bool) -> Result<()> {
+    /// Has the programs, where they are attached, follow packets, as they do from the start, or leave
+    /// them alone: then they cost what any program costs at these places, and nothing is told.
+    ///
+    /// # Errors
+    /// Where the kernel does not let us write.
+    pub fn follow(&self, kept: bool) -> Result<()> {
         object::set_variables(&self.object, &[(offset_of!(bss, kept), kept)])
             .map_err(|source| kernel("tell the hooks to begin or to end", source))
     }
@@ -183,7 +215,7 @@ impl Tracer {
     /// Where the kernel does not let us read.
     pub fn stop(&mut self) -> Result<Vec<Packet>> {
         // Where the kernel does not let us, they end with the links, one after another.
-        let _ = self.keep(false);
+        let _ = self.follow(false);
         self.links.clear();
         let mut packets = self.take()?;
         // What waited to be told together with others.
@@ -191,7 +223,7 @@ impl Tracer {
         for cpu in 0..map.max_entries() {
             let cpu = self.cpu(&map, cpu)?;
             let waiting = cpu.batch.iter().take(cpu.waiting as usize);
-            packets.extend(waiting.filter_map(Packet::of));
+            packets.extend(waiting.filter_map(|told| Packet::of(told, self.detail)));
         }
         Ok(packets)
     }
@@ -235,6 +267,7 @@ impl Tracer {
 /// The buffer of packets that are gone.
 fn ring(
     object: &Object,
+    detail: Detail,
     seen: &Rc<Cell<Vec<Packet>>>,
 ) -> std::result::Result<RingBuffer<'static>, libbpf_rs::Error> {
     let into = Rc::clone(seen);
@@ -242,7 +275,7 @@ fn ring(
     let mut builder = RingBufferBuilder::new();
     builder.add(&map, move |octets| {
         let mut packets = into.take();
-        packets.extend(Packet::several(octets));
+        packets.extend(Packet::several(octets, detail));
         into.set(packets);
         0
     })?;
@@ -257,6 +290,8 @@ fn set_constants(open: &mut OpenObject, hop: &Hop) {
             (offset_of!(rodata, in_device), &hop.arrivals.index.to_ne_bytes()),
             (offset_of!(rodata, out_device), &departures.to_ne_bytes()),
             (offset_of!(rodata, netns), &hop.arrivals.netns.to_ne_bytes()),
+            (offset_of!(rodata, whole), &[u8::from(hop.detail == Detail::Whole)]),
+            (offset_of!(rodata, device_stamps), &[hop.device_stamps.into()]),
             (offset_of!(rodata, filter), hop.filter.encode().octets()),
         ],
     );

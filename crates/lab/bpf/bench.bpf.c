@@ -76,16 +76,60 @@ int source(struct xdp_md *ctx)
 	return bpf_redirect(state.interface, 0);
 }
 
-/* On the listener: counts what arrives. */
+/* What `replay` sends, and by which interface. */
+struct replayed {
+	__u32 interface;
+	__u8 headers[42];
+	__u16 unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct replayed);
+} replayed SEC(".maps");
+
+/* As `source`, with the same headers for all frames. */
 SEC("xdp")
-int sink(struct xdp_md *ctx)
+int replay(struct xdp_md *ctx)
+{
+	__u32 zero = 0;
+	struct replayed *r = bpf_map_lookup_elem(&replayed, &zero);
+	void *data = (void *)(long)ctx->data;
+
+	if (!r || data + sizeof(r->headers) > (void *)(long)ctx->data_end)
+		return XDP_ABORTED;
+	__builtin_memcpy(data, r->headers, sizeof(r->headers));
+	return bpf_redirect(r->interface, 0);
+}
+
+static __always_inline void receive(void)
 {
 	__u32 zero = 0;
 	__u64 *count = bpf_map_lookup_elem(&received, &zero);
 
 	if (count)
 		(*count)++;
+}
+
+/* On the listener: counts what arrives. */
+SEC("xdp")
+int sink(struct xdp_md *ctx)
+{
+	receive();
 	return XDP_DROP;
+}
+
+/*
+ * The same behind a stack: packets end as they do where a NIC has sent them, used up and not
+ * dropped. A redirect to nowhere frees them so.
+ */
+SEC("xdp")
+int nic(struct xdp_md *ctx)
+{
+	receive();
+	return XDP_REDIRECT;
 }
 
 /* On node A's port to the talker, with one path. */

@@ -27,6 +27,7 @@ mod sender;
 mod simulation;
 mod start;
 mod station;
+mod store;
 mod virtual_ethernet;
 
 pub use backend::{Backend, open};

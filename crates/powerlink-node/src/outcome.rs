@@ -69,6 +69,9 @@ impl<S: Station> Runner<S> {
             outcome.figure("virtual Ethernet", table);
         }
         outcome.conditions.mode = Some(self.backend().to_owned());
+        if let Some(store) = self.store() {
+            outcome.note(store.words());
+        }
         if self.answers_automatically() {
             let backend = self.backend();
             outcome.note(format!(

@@ -10,6 +10,7 @@ use onbeat_wire::powerlink::MessageType;
 
 use crate::launcher::Launcher;
 use crate::responder::Responder;
+use crate::store::Store;
 use crate::virtual_ethernet::VirtualEthernet;
 use crate::{Bus, Passed, Station};
 
@@ -46,6 +47,7 @@ pub struct Runner<S: Station> {
     responder: Option<Responder>,
     launcher: Option<Launcher>,
     others: Option<VirtualEthernet>,
+    store: Option<Store>,
     station: S,
     /// What was sent since the bus was last told of it.
     sent: Vec<(u64, Vec<u8>)>,
@@ -70,6 +72,7 @@ impl<S: Station> Runner<S> {
             responder: None,
             launcher: None,
             others: None,
+            store: None,
             station,
             sent: Vec::with_capacity(8),
             bus: Bus::new(),
@@ -117,6 +120,15 @@ impl<S: Station> Runner<S> {
     /// The host takes part in the IP network of the bus.
     pub(crate) fn attach(&mut self, others: VirtualEthernet) {
         self.others = Some(others);
+    }
+
+    /// Somebody keeps the node's parameters.
+    pub(crate) fn remember(&mut self, store: Store) {
+        self.store = Some(store);
+    }
+
+    pub(crate) fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
     }
 
     pub(crate) fn virtual_ethernet(&self) -> Option<&VirtualEthernet> {
@@ -201,6 +213,10 @@ impl<S: Station> Runner<S> {
             if self.others.as_mut().is_some_and(|others| others.serve(&mut self.station)) {
                 self.after(None, &mut process)?;
             }
+            if let Some(done) = self.store.as_mut().and_then(Store::done) {
+                self.station.handle_stored(self.port.now().0, done);
+                self.after(None, &mut process)?;
+            }
             // Of other frames there is nothing to do: those that did not leave the port counts.
             while let Some(news) = unless_down(self.port.confirmation())?.flatten() {
                 let launched = self.launcher.as_ref().and_then(|launcher| launcher.launched(&news));
@@ -235,6 +251,9 @@ impl<S: Station> Runner<S> {
             }
         }
         self.follow()?;
+        if let (Some(store), Some(keep)) = (&mut self.store, self.station.poll_store()) {
+            store.keep(keep);
+        }
         if let Some((at_ns, frame)) = frame {
             self.seen(at_ns, &frame)?;
             if let Some(others) = &mut self.others {

@@ -1,12 +1,15 @@
 //! From a file to a node on a port.
 
+use std::path::PathBuf;
+
 use onbeat_netdev::Namespace;
-use onbeat_powerlink::cn::ControlledNode;
+use onbeat_powerlink::cn::{ControlledNode, NotKept};
 use onbeat_powerlink::mn::ManagingNode;
 use onbeat_powerlink::network::NetworkError;
 use onbeat_wire::powerlink::NodeId;
 
 use crate::backend::{Wanted, open_with};
+use crate::store::Store;
 use crate::virtual_ethernet::{ETHER_TYPES, Quiet, VirtualEthernet};
 use crate::{Backend, File, Runner, Sender, Station};
 
@@ -34,6 +37,30 @@ pub enum StartError {
     /// The network.
     #[error(transparent)]
     Network(#[from] NetworkError),
+    /// The file for its parameters.
+    #[error(
+        "store {path:?} cannot be used: {source}; name a file in a folder that is there and that this \
+         process may write to"
+    )]
+    Store {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// What is in that file.
+    #[error(
+        "store {path:?} is not of node {node}: {why}; remove the file, so that the node begins with \
+         its defaults"
+    )]
+    Kept {
+        /// The file.
+        path: PathBuf,
+        /// The node.
+        node: NodeId,
+        /// Why not.
+        why: NotKept,
+    },
     /// The interface of the virtual Ethernet.
     #[error("virtual Ethernet: {0}")]
     VirtualEthernet(#[from] onbeat_netdev::Error),
@@ -82,18 +109,45 @@ impl File {
     ///
     /// # Errors
     /// The interface or its back end is not to be had, or cannot answer polls by itself; the network
-    /// has no such node.
+    /// has no such node; its parameters cannot be read, or are not its own.
     pub fn controlled(
         &self,
         node: NodeId,
         place: &Place<'_>,
     ) -> Result<Runner<ControlledNode>, StartError> {
         let port = place.open()?;
-        let controlled = self.network.controlled(node, port.mac_address())?;
-        place.attach(match place.sender {
+        let mut controlled = self.network.controlled(node, port.mac_address())?;
+        let store = self.remember(node, &mut controlled)?;
+        let mut runner = match place.sender {
             Sender::Process => Runner::new(port, controlled)?,
             Sender::Automatic => Runner::answering(port, controlled)?,
-        })
+        };
+        if let Some(store) = store {
+            runner.remember(store);
+        }
+        place.attach(runner)
+    }
+
+    /// Gives a node what it kept, and what keeps its parameters from now on, where the file says so.
+    fn remember(
+        &self,
+        node: NodeId,
+        controlled: &mut ControlledNode,
+    ) -> Result<Option<Store>, StartError> {
+        let nodes = self.network.nodes.iter().zip(&self.nodes);
+        let mut of_node = nodes.filter(|(station, _)| station.node == node);
+        let Some(path) = of_node.next().and_then(|(_, host)| host.store.as_ref()) else {
+            return Ok(None);
+        };
+        let opened = Store::open(path);
+        let (store, kept) =
+            opened.map_err(|source| StartError::Store { path: path.clone(), source })?;
+        controlled.set_store(kept.as_deref()).map_err(|why| StartError::Kept {
+            path: path.clone(),
+            node,
+            why,
+        })?;
+        Ok(Some(store))
     }
 
     /// The managing node of the network, ready to run.

@@ -57,6 +57,14 @@ pub trait Station: Node + Send {
         self.handle_frame(now_ns, frame);
     }
 
+    /// What is to be done about the node's parameters, once for each time.
+    fn poll_store(&mut self) -> Option<cn::Keep<'_>> {
+        None
+    }
+
+    /// What was to be done about its parameters is done, or could not be.
+    fn handle_stored(&mut self, _now_ns: u64, _done: bool) {}
+
     /// Has the port send SoC; false: a node of this kind sends none.
     fn launch_cycles(&mut self) -> bool {
         false
@@ -121,8 +129,9 @@ impl Station for ControlledNode {
     }
 
     fn is_kept(event: &cn::Event) -> bool {
-        use cn::Event::{InvalidFormat, State, Unmapped};
+        use cn::Event::{InvalidFormat, NotStored, Restored, State, Stored, Unmapped};
         matches!(event, State { .. } | Unmapped { .. } | InvalidFormat)
+            || matches!(event, Stored | Restored | NotStored)
     }
 
     fn words(event: &cn::Event) -> String {
@@ -132,6 +141,9 @@ impl Station for ControlledNode {
                 format!("mapping {mapping:04X} cannot be used, {why}")
             }
             cn::Event::InvalidFormat => "a poll could not be read".into(),
+            cn::Event::Stored => "parameters are kept".into(),
+            cn::Event::Restored => "parameters are to be the defaults".into(),
+            cn::Event::NotStored => "parameters could not be kept".into(),
             _ => String::new(),
         }
     }
@@ -146,6 +158,14 @@ impl Station for ControlledNode {
 
     fn handle_answered_frame(&mut self, now_ns: u64, frame: &[u8]) {
         ControlledNode::handle_answered_frame(self, now_ns, frame);
+    }
+
+    fn poll_store(&mut self) -> Option<cn::Keep<'_>> {
+        ControlledNode::poll_store(self)
+    }
+
+    fn handle_stored(&mut self, now_ns: u64, done: bool) {
+        ControlledNode::handle_stored(self, now_ns, done);
     }
 
     fn has_room(&self) -> bool {

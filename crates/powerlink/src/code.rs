@@ -5,6 +5,8 @@
 pub const PDO_SHORT: u16 = 0x8210;
 /// E_PDO_MAP_VERS: a payload of another version of the mapping.
 pub const PDO_VERSION: u16 = 0x8211;
+/// E_DLL_JITTER_TH: SoC came too far from where the ones before them say.
+pub const JITTER: u16 = 0x8235;
 /// E_DLL_LATE_PRES_TH: responses to polls came too late.
 pub const LATE_PRES: u16 = 0x8236;
 /// E_DLL_INVALID_FORMAT: a frame that cannot be read.
@@ -28,6 +30,8 @@ pub const PRE_OPERATIONAL_2: u16 = 0x8430;
 pub const READY_TO_OPERATE: u16 = 0x8440;
 /// E_NMT_WRONG_STATE: another state than commanded.
 pub const WRONG_STATE: u16 = 0x8480;
+/// E_NMT_NO_STATUS_RES: requests for a status were not answered.
+pub const NO_STATUS: u16 = 0xf002;
 
 /// The type of an entry: it happened, by the communication profile, and is of the history.
 pub(crate) const OCCURRED: u16 = 0x3002;

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use onbeat_powerlink::od::{Abort, ObjectId, id};
-use onbeat_powerlink::sdo::{Client, Done, Objects, Outgoing, Request, Server};
+use onbeat_powerlink::sdo::{Client, Done, Objects, Outgoing, Request, Server, Written};
 use onbeat_wire::powerlink::NodeId;
 use proptest::prelude::*;
 
 const TIMEOUT_NS: u64 = 15_000_000_000;
 const CLIENT: NodeId = NodeId::MN;
+/// An object whose new value takes effect later.
+const LATER: u16 = 0x1010;
 /// A frame's way, and a poll until it is invited.
 const DELAY_NS: u64 = 1_000_000;
 
@@ -24,13 +26,13 @@ impl Objects for Shelf {
         self.values.get(&id).cloned().ok_or(Abort::NO_OBJECT)
     }
 
-    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
+    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<Written, Abort> {
         if id.index == 0x1011 {
             return Err(Abort::NO_OBJECT);
         }
         self.writes.push((id, value.to_vec()));
         self.values.insert(id, value.to_vec());
-        Ok(())
+        Ok(if id.index == LATER { Written::Later } else { Written::Done })
     }
 }
 
@@ -112,6 +114,15 @@ impl Pair {
     }
 }
 
+impl Pair {
+    /// Runs until no frame is under way.
+    fn settle(&mut self) {
+        while !self.under_way.is_empty() {
+            self.run(1, |_| 1);
+        }
+    }
+}
+
 fn value(len: usize) -> Vec<u8> {
     (0..len).map(|n| (n % 251) as u8).collect()
 }
@@ -140,6 +151,28 @@ fn an_abort_has_its_code_and_ends_only_its_request() {
     let results: Vec<_> = pair.done.iter().map(|done| done.result.clone()).collect();
     assert_eq!(results, [Err(Abort::NO_OBJECT), Err(Abort::NO_OBJECT), Ok(vec![])]);
     assert_eq!(pair.shelf.writes, [(id(0x1006, 0), vec![1, 2, 3, 4])]);
+}
+
+/// A command that takes its time is acknowledged at once and answered when it is done; others of the
+/// connection need not wait for it.
+#[test]
+fn an_answer_may_come_later() {
+    for answer in [Ok(()), Err(Abort::HARDWARE)] {
+        let mut pair = Pair::new();
+        pair.request(Request::Write(id(LATER, 1), b"save".to_vec()));
+        pair.settle();
+        assert_eq!((pair.done.len(), pair.shelf.writes.len()), (0, 1));
+        let mut out = VecDeque::new();
+        pair.server.finish(pair.now_ns, answer, &mut out);
+        let frames = out.into_iter().map(|(_, frame)| frame).collect();
+        pair.transmit(false, frames, &mut |_| 1);
+        pair.settle();
+        assert_eq!(pair.done.len(), 1, "{answer:?}");
+        assert_eq!(pair.done[0].result, answer.map(|()| vec![]));
+        let mut again = VecDeque::new();
+        pair.server.finish(pair.now_ns, answer, &mut again);
+        assert!(again.is_empty(), "answered once");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ mod soak;
 
 pub use bus::{Bus, Conditions, Station};
 pub use checker::{Checker, Violation};
-pub use network::{Machine, Network, NetworkConfig, Record, What};
+pub use network::{Machine, Memory, Network, NetworkConfig, Record, What};
 pub use onbeat_powerlink::Node;
 pub use random::Random;
 pub use soak::{Outcome, Progress, Soak};

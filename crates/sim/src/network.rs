@@ -1,7 +1,7 @@
 //! A POWERLINK network: a managing node, and controlled nodes each with an octet of input and one of
 //! output.
 
-use onbeat_powerlink::cn::{self, ControlledNode};
+use onbeat_powerlink::cn::{self, ControlledNode, Keep};
 use onbeat_powerlink::mn::{self, ManagingNode, Step};
 use onbeat_powerlink::network::{self, Signal, managing_input, managing_output};
 use onbeat_powerlink::nmt::State;
@@ -57,11 +57,39 @@ pub struct Record {
     pub what: What,
 }
 
+/// Where a controlled node's parameters outlive its power.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// What it keeps.
+    pub kept: Option<Vec<u8>>,
+    /// It cannot be written.
+    pub fails: bool,
+    /// How often it was written, or cleared.
+    pub writes: u32,
+}
+
+impl Memory {
+    /// Does what the node wants of it; whether it could, where it wants something.
+    fn serve(&mut self, node: &mut ControlledNode) -> Option<bool> {
+        let kept = match node.poll_store()? {
+            Keep::Parameters(octets) => Some(octets.to_vec()),
+            Keep::Nothing => None,
+        };
+        if !self.fails {
+            self.kept = kept;
+            self.writes += 1;
+        }
+        Some(!self.fails)
+    }
+}
+
 /// A managing or a controlled node, and what happened to it, beyond what every cycle has.
 pub struct Machine {
     kind: Kind,
     /// What happened.
     pub records: Vec<Record>,
+    /// Of a controlled node that has one.
+    pub memory: Option<Memory>,
 }
 
 // There are few of them, and they are where they are used.
@@ -73,7 +101,7 @@ enum Kind {
 
 impl Machine {
     fn new(kind: Kind) -> Self {
-        Machine { kind, records: Vec::new() }
+        Machine { kind, records: Vec::new(), memory: None }
     }
 
     fn record(&mut self, time_ns: u64) {
@@ -81,15 +109,25 @@ impl Machine {
         match &mut self.kind {
             Kind::Managing(node) => {
                 while let Some(event) = node.poll_event() {
-                    use mn::Event::{Cycle, Exchanged, LostPres, Received};
-                    if !matches!(event, Cycle | Exchanged | LostPres(_) | Received(_)) {
+                    use mn::Event::{Cycle, Exchanged, LostPres, LostStatus, Received};
+                    if !matches!(event, Cycle | Exchanged | Received(_))
+                        && !matches!(event, LostPres(_) | LostStatus(_))
+                    {
                         records.push(Record { time_ns, what: What::Managing(event) });
                     }
                 }
             }
             Kind::Controlled(node) => {
+                if let Some(done) = self.memory.as_mut().and_then(|memory| memory.serve(node)) {
+                    node.handle_stored(time_ns, done);
+                }
                 while let Some(event) = node.poll_event() {
-                    if matches!(event, cn::Event::State { .. } | cn::Event::Unmapped { .. }) {
+                    use cn::Event::{NodeStates, Nodes, State, Time, Unmapped};
+                    use cn::Event::{NotStored, Restored, Stored};
+                    if matches!(event, State { .. } | Unmapped { .. })
+                        || matches!(event, Stored | Restored | NotStored)
+                        || matches!(event, Nodes(..) | NodeStates | Time(_))
+                    {
                         records.push(Record { time_ns, what: What::Controlled(event) });
                     }
                 }
@@ -244,11 +282,26 @@ impl Network {
     pub fn power(&mut self, node: NodeId, on: bool) {
         let now_ns = self.bus.now_ns();
         let mut controlled = self.described.controlled(node, mac(node)).expect(FITS);
+        let machine = &mut self.bus.stations[usize::from(node.0)].node;
+        if let Some(memory) = &machine.memory {
+            controlled.set_store(memory.kept.as_deref()).expect(FITS);
+        }
         if on {
             controlled.start(now_ns);
         }
-        self.bus.stations[usize::from(node.0)].node.kind = Kind::Controlled(controlled);
+        machine.kind = Kind::Controlled(controlled);
         self.checker.forget(node);
+    }
+
+    /// Gives a controlled node a memory for its parameters, and restarts it.
+    pub fn remember(&mut self, node: NodeId, memory: Memory) {
+        self.bus.stations[usize::from(node.0)].node.memory = Some(memory);
+        self.power(node, true);
+    }
+
+    /// The memory of a controlled node that has one.
+    pub fn memory(&mut self, node: NodeId) -> Option<&mut Memory> {
+        self.bus.stations[usize::from(node.0)].node.memory.as_mut()
     }
 
     /// Restarts the managing node: it is off and on again, as one that was never on.
@@ -342,6 +395,7 @@ fn described(config: NetworkConfig) -> network::Network {
         // All of them are configured by then.
         pre_operational_1_us: 500_000 + 20_000 * u32::from(config.nodes),
         soc_tolerance_ns: config.cycle_us * 500,
+        soc_jitter_ns: 0,
         threshold: THRESHOLD,
         multiplexed_cycles: config.multiplexed_cycles,
         prescaler: 2,

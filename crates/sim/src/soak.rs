@@ -4,7 +4,7 @@ use onbeat_powerlink::mn::Event;
 use onbeat_wire::powerlink::NodeId;
 
 use crate::network::What;
-use crate::{Network, NetworkConfig, Random, Violation};
+use crate::{Memory, Network, NetworkConfig, Random, Violation};
 
 /// What a run is like.
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +60,10 @@ impl Soak {
     pub fn run(self, mut tell: impl FnMut(&Progress)) -> Outcome {
         let mut random = Random::new(self.network.seed ^ 0x5041);
         let mut network = Network::new(self.network);
+        // Every third node keeps its configuration when its power is off.
+        for node in (1..=self.network.nodes).filter(|node| node % 3 == 0).map(NodeId) {
+            network.remember(node, Memory::default());
+        }
         let cycle_ns = u64::from(self.network.cycle_us) * 1000;
         let mut progress = Progress::default();
         while network.checker.cycles() < self.cycles {

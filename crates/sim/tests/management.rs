@@ -1,6 +1,7 @@
 //! What a managing node has to do with its nodes beyond booting them: commands and requests, errors,
 //! access to objects, and what it waits for the application with.
 
+use onbeat_powerlink::cn;
 use onbeat_powerlink::code;
 use onbeat_powerlink::mn::{Event, Failure, Step};
 use onbeat_powerlink::nmt::{MnEvent, State};
@@ -9,7 +10,8 @@ use onbeat_powerlink::od::{Abort, ObjectId, id};
 use onbeat_powerlink::sdo::Request;
 use onbeat_sim::{Conditions, Network, NetworkConfig, What};
 use onbeat_wire::powerlink::{
-    Body, ErrorEntry, Message, NmtCommandId, NodeId, NodeSet, RequestedService, Service,
+    Body, ErrorEntry, Message, NetTime, NmtCommandId, NmtState, NodeId, NodeSet, RequestedService,
+    Service,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -152,11 +154,116 @@ fn nodes_ask_for_commands() {
     assert!(asked.contains(&(RequestedService::NMT_REQUEST_INVITE, ONE)), "by its priority");
     assert!(asked.contains(&(RequestedService::IDENT_REQUEST, NodeId(2))), "{asked:?}");
     assert!(asked.contains(&(RequestedService::STATUS_REQUEST, NodeId(3))), "{asked:?}");
-    for (target, command) in [(NodeId(77), NmtCommandId::STOP_NODE), (ONE, NmtCommandId(0x99))] {
+    let node = network.controlled(ONE);
+    node.request_with(NodeId(3), NmtCommandId::NET_HOST_NAME_SET, b"press-3");
+    node.request_with(NodeId::BROADCAST, NmtCommandId::FLUSH_ARP_ENTRY, &[2]);
+    let list: NodeSet = [NodeId(2), NodeId(3)].into_iter().collect();
+    node.request_with(NodeId::BROADCAST, NmtCommandId::ENTER_PRE_OPERATIONAL_2_EX, &list.0);
+    let sent = commands(&mut network, 20 * CYCLE_NS);
+    let all = NodeId::BROADCAST;
+    let expected = [
+        (NodeId(3), NmtCommandId::NET_HOST_NAME_SET, *b"pres"),
+        (all, NmtCommandId::FLUSH_ARP_ENTRY, [2, 0, 0, 0]),
+        (all, NmtCommandId::ENTER_PRE_OPERATIONAL_2_EX, [0b1100, 0, 0, 0]),
+    ];
+    assert_eq!(sent[..3], expected);
+    operational(&mut network);
+    // A list that is cut off by far is none.
+    for (target, command) in [
+        (NodeId(77), NmtCommandId::STOP_NODE),
+        (NodeId(77), NmtCommandId::NET_HOST_NAME_SET),
+        (ONE, NmtCommandId(0x99)),
+    ] {
         network.controlled(ONE).request(target, command);
         let sent = commands(&mut network, 20 * CYCLE_NS);
         assert_eq!(sent, [(ONE, NmtCommandId::INVALID_SERVICE, [0; 4])], "{target} {command}");
     }
+}
+
+/// What nodes are told of the network because one of them asked for it.
+#[test]
+fn a_node_has_the_network_published() {
+    let mut network = network(3);
+    network.controlled(NodeId(2)).report(0x3001, 7, 0);
+    network.managing().command(NodeId(3), NmtCommandId::STOP_NODE);
+    network.run_for(50 * CYCLE_NS);
+    let services = [
+        NmtCommandId::PUBLISH_ACTIVE_NODES,
+        NmtCommandId::PUBLISH_EMERGENCY_NEW,
+        NmtCommandId::PUBLISH_EMERGENCY_NEW,
+        NmtCommandId::PUBLISH_NODE_STATES,
+        NmtCommandId::PUBLISH_TIME,
+    ];
+    for service in services {
+        assert!(network.controlled(ONE).request(NodeId::BROADCAST, service));
+    }
+    let sent_s = 1_800_000_000 + network.bus.now_ns() / SECOND_NS;
+    let sent = found(&mut network, 50 * CYCLE_NS, |message| match message.body {
+        Body::Asnd(Service::NmtCommand(command)) => {
+            Some((message.destination, command.command, command.data.to_vec()))
+        }
+        _ => None,
+    });
+    let published = |place: usize| (sent[place].0, sent[place].1, &sent[place].2[..]);
+    let list = |nodes: u8| [&[nodes][..], &[0; 39]].concat();
+    let all = NodeId::BROADCAST;
+    assert_eq!(published(0), (all, services[0], &list(0b1110)[..]));
+    assert_eq!(published(1), (all, services[1], &list(0b0100)[..]));
+    assert_eq!(published(2), (all, services[2], &list(0)[..]), "told once");
+    let (stopped, running) = (NmtState::STOPPED.0, NmtState::OPERATIONAL.0);
+    let mut states = vec![0; 240];
+    states[..3].copy_from_slice(&[running, running, stopped]);
+    states[239] = running;
+    assert_eq!(published(3), (all, services[3], &states[..]));
+    assert_eq!(sent.len(), 5);
+
+    let records = network.bus.stations[2].node.records.drain(..);
+    let told: Vec<cn::Event> = records
+        .filter_map(|record| match record.what {
+            What::Controlled(cn::Event::State { .. }) | What::Managing(_) => None,
+            What::Controlled(event) => Some(event),
+        })
+        .collect();
+    let nodes = |nodes: &[u8]| nodes.iter().copied().map(NodeId).collect::<NodeSet>();
+    let [active, new, none, cn::Event::NodeStates, cn::Event::Time(time)] = told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!(active, cn::Event::Nodes(services[0], nodes(&[1, 2, 3])));
+    assert_eq!(new, cn::Event::Nodes(services[1], nodes(&[2])));
+    assert_eq!(none, cn::Event::Nodes(services[2], nodes(&[])));
+    let node = network.controlled(NodeId(2));
+    assert_eq!(node.node_states().get(NodeId(3)), Some(NmtState::STOPPED));
+    assert_eq!(node.node_states().get(NodeId::MN), Some(NmtState::OPERATIONAL));
+    let time_s = u64::from(time.net_time().unwrap().seconds);
+    assert!((sent_s..=sent_s + 1).contains(&time_s), "{time}, asked for at {sent_s} s");
+}
+
+/// A node without a cycle has the time from NMTPublishTime, and states in its objects where it has
+/// some for them.
+#[test]
+fn what_is_published_is_taken() {
+    let mut network = new(1, false);
+    let node = network.controlled(ONE);
+    let command = |id: u8, data: &[u8]| {
+        let mut frame = vec![1, 0x11, 0x1e, 0, 0, 4, 2, 9, 9, 9, 9, 9, 0x88, 0xab];
+        frame.extend([6, 255, 240, 4, id, 0]);
+        frame.extend(data);
+        frame
+    };
+    // 2026-11-22 08:00:00.250.
+    node.handle_frame(0, &command(0xb0, &[0xfa, 0x74, 0xb7, 0x01, 0x32, 0x3d]));
+    let told = NetTime { seconds: 1_795_334_400, nanoseconds: 250_000_000 };
+    assert_eq!(node.net_time(), told);
+    // Behind the end of NetTime, or cut off: nothing changes.
+    node.handle_frame(0, &command(0xb0, &[0, 0, 0, 0, 0xff, 0xff]));
+    node.handle_frame(0, &command(0xb0, &[1, 2, 3, 4, 5]));
+    node.handle_frame(0, &command(0x96, &[0x1d; 239]));
+    node.handle_frame(0, &command(0x94, &[0xff; 31]));
+    assert_eq!(node.net_time(), told);
+    assert!(node.node_states().iter().all(|(_, state)| state == NmtState::OFF));
+    let others = std::iter::from_fn(|| node.poll_event())
+        .filter(|event| !matches!(event, cn::Event::State { .. }));
+    assert_eq!(others.count(), 2, "two times, of which one cannot be held");
 }
 
 #[test]

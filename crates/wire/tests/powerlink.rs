@@ -4,8 +4,9 @@
 use std::collections::BTreeSet;
 
 use onbeat_wire::powerlink::{
-    Body, Command, ErrorEntry, IdentResponse, Links, Message, MessageError, NetTime, NmtRequest,
-    Preq, Pres, Sdo, Segmentation, SendRequest, Service, Soa, Soc, StatusResponse,
+    Body, Command, ErrorEntry, IdentResponse, Links, Message, MessageError, NetTime, NmtCommand,
+    NmtCommandId, NmtRequest, Preq, Pres, Sdo, Segmentation, SendRequest, Service, Soa, Soc,
+    StatusResponse,
 };
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -183,6 +184,20 @@ impl Fields {
         }
     }
 
+    fn nmt_command(self, command: &NmtCommand<'_>) -> Self {
+        let fields = self.int("command", command.command.0);
+        match (command.command, command.data) {
+            (NmtCommandId::PUBLISH_TIME, _) => {
+                let time = command.time_of_day().expect("a time of six octets").to_octets();
+                fields.text("time", time.map(|octet| format!("{octet:02x}")).concat())
+            }
+            (NmtCommandId::RESET_NODE, [low, high, ..]) => {
+                fields.int("reason", u16::from_le_bytes([*low, *high]))
+            }
+            _ => fields,
+        }
+    }
+
     fn command(self, command: &Command<'_>) -> Self {
         let (segmentation, data_size) = match command.segmentation {
             Segmentation::Expedited => (0, None),
@@ -226,9 +241,7 @@ fn observe(message: &Message<'_>) -> (&'static str, Table) {
         Body::Asnd(Service::IdentResponse(ident)) => ("ident", fields.ident(ident)),
         Body::Asnd(Service::StatusResponse(status)) => ("status", fields.status(status)),
         Body::Asnd(Service::NmtRequest(request)) => ("nmt_request", fields.nmt_request(request)),
-        Body::Asnd(Service::NmtCommand(command)) => {
-            ("nmt_command", fields.int("command", command.command.0))
-        }
+        Body::Asnd(Service::NmtCommand(command)) => ("nmt_command", fields.nmt_command(command)),
         Body::Asnd(Service::Sdo(sdo)) => ("sdo", fields.sdo(sdo)),
         Body::Asnd(Service::Other { .. }) => ("other", fields),
         Body::Amni => ("amni", fields),

@@ -24,6 +24,9 @@ const _: () = {
     assert!(size_of::<source_state>() == 40);
 };
 
+/// Octets that `replay` writes: headers of Ethernet, IPv4 and UDP.
+pub(super) const REPLAYED: usize = 42;
+
 /// The programs, loaded.
 #[derive(Debug)]
 pub(super) struct Programs {
@@ -144,9 +147,25 @@ impl Programs {
         Ok(values.iter().map(|octets| number(octets)).sum())
     }
 
-    /// Sends `frames` frames with these octets, `batch` at a time, on the calling thread's CPU and
-    /// in its namespace; how many nanoseconds a frame took.
-    pub(super) fn send(&mut self, octets: &[u8], frames: u32, batch: u32) -> Result<f64> {
+    /// Makes `replay` send frames with these headers by `interface`.
+    pub(super) fn replay(&mut self, interface: &Interface, headers: &[u8; REPLAYED]) -> Result<()> {
+        let mut octets = interface.index.to_ne_bytes().to_vec();
+        octets.extend(headers);
+        octets.extend([0; 2]);
+        self.map("replayed")
+            .update(&0_u32.to_ne_bytes(), &octets, MapFlags::ANY)
+            .map_err(failed("set up what is replayed"))
+    }
+
+    /// Has `program`, a source of the bench, send `frames` frames with these octets, `batch` at a time,
+    /// on the calling thread's CPU and in its namespace; how many nanoseconds a frame took.
+    pub(super) fn send(
+        &mut self,
+        program: &str,
+        octets: &[u8],
+        frames: u32,
+        batch: u32,
+    ) -> Result<f64> {
         let mut options = sys::bpf_test_run_opts {
             sz: size_of::<sys::bpf_test_run_opts>() as sys::size_t,
             data_in: octets.as_ptr().cast(),
@@ -156,7 +175,7 @@ impl Programs {
             batch_size: batch,
             ..Default::default()
         };
-        let program = self.program("source");
+        let program = self.program(program);
         // SAFETY: the program's descriptor is open; the frame and the options outlive the call.
         let code =
             unsafe { sys::bpf_prog_test_run_opts(program.as_fd().as_raw_fd(), &raw mut options) };

@@ -47,7 +47,7 @@ impl Sender {
     fn send(&mut self, programs: &mut Programs, frames: u32) -> Result<f64> {
         match self {
             Sender::Socket(talker) => talker.send(frames),
-            Sender::Kernel { octets, batch } => programs.send(octets, frames, *batch),
+            Sender::Kernel { octets, batch } => programs.send("source", octets, frames, *batch),
         }
     }
 

@@ -5,7 +5,7 @@ mod object;
 mod xdd;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use onbeat_config::{ConfigError, Faults, LoadError, Source, Table, Value, file, realtime, text};
 use onbeat_powerlink::network::Network;
@@ -57,6 +57,8 @@ pub struct Host {
 pub struct NodeHost {
     /// Where it runs.
     pub host: Host,
+    /// The file that keeps its parameters, where it has one.
+    pub store: Option<PathBuf>,
     /// Who answers its polls; `None`: as is usual with its back end.
     pub response: Option<Sender>,
     /// Of each of its inputs.
@@ -98,7 +100,7 @@ impl File {
             table.fault("the network has no node", "add [[node]] with id = 1");
         }
         let mut descriptions = Descriptions::beside(Path::new(name));
-        let (mut nodes, mut ids) = (Vec::new(), BTreeMap::new());
+        let (mut nodes, mut ids): (Vec<NodeHost>, _) = (Vec::new(), BTreeMap::new());
         for item in &items {
             let Some((station, host)) = node::read(item, &network, &mut descriptions) else {
                 continue;
@@ -107,6 +109,11 @@ impl File {
                 let help = "give each node an id of its own, from 1 to 239";
                 item.fault(format!("there are two nodes with id {}", station.node), help);
                 continue;
+            }
+            let same = |other: &&NodeHost| host.store.is_some() && other.store == host.store;
+            if let Some(path) = nodes.iter().find(same).and_then(|other| other.store.as_ref()) {
+                let what = format!("two nodes keep their parameters in {}", path.display());
+                item.fault(what, "give each node a store of its own");
             }
             network.nodes.push(station);
             nodes.push(host);
@@ -137,6 +144,7 @@ fn network(root: &mut Table<'_>) -> Network {
         async_slot_ns: ASYNC_SLOT_US * 1000,
         pre_operational_1_us: PRE_OPERATIONAL_1_MS * 1000,
         soc_tolerance_ns: 0,
+        soc_jitter_ns: 0,
         threshold: THRESHOLD,
         multiplexed_cycles: 0,
         prescaler: PRESCALER,
@@ -156,6 +164,8 @@ fn network(root: &mut Table<'_>) -> Network {
         // Half a cycle, unless the file says else.
         let tolerance_us = tolerance_us.unwrap_or(network.cycle_us.min(2_000_000) / 2);
         network.soc_tolerance_ns = tolerance_us * 1000;
+        let jitter_us = number("soc-jitter-us", 0..=1_000_000);
+        network.soc_jitter_ns = jitter_us.unwrap_or(0) * 1000;
         network.threshold = number("loss-threshold", 0..=1_000_000).unwrap_or(THRESHOLD);
         let prescaler = table.take("prescaler").and_then(|value| value.number(0..=1000));
         network.prescaler = prescaler.unwrap_or(PRESCALER);

@@ -33,6 +33,7 @@ pub(super) fn read(
     let name = table.take("name").and_then(|value| name(&value));
     let name = name.unwrap_or_else(|| format!("node-{}", node.unwrap_or(NodeId::NONE)));
     let host = host(&mut table);
+    let store = table.take("store").and_then(|value| descriptions.store(&value));
     let response = table.take("response").and_then(|value| response(&value, host.backend));
     let mandatory = table.take("mandatory").and_then(|value| value.flag()).unwrap_or(false);
     let multiplexed = table.take("multiplexed").and_then(|value| slot(&value, network));
@@ -70,7 +71,10 @@ pub(super) fn read(
         described: described.cloned(),
         parameters,
     };
-    Some((station, NodeHost { host, response, inputs: input_patterns, outputs: output_patterns }))
+    Some((
+        station,
+        NodeHost { host, store, response, inputs: input_patterns, outputs: output_patterns },
+    ))
 }
 
 /// Who answers polls.

@@ -7,6 +7,7 @@ const WHOLE: &str = r#"
 [network]
 cycle-us = 1000
 async-slot-us = 200
+soc-jitter-us = 20
 loss-threshold = 40
 multiplexed-cycles = 4
 prescaler = 10
@@ -27,6 +28,7 @@ name = "drive"
 interface = "eth2"
 backend = "xdp"
 response = "automatic"
+store = "kept/drive.dcf"
 mandatory = true
 pres-timeout-us = 100
 multiplexed = 2
@@ -51,6 +53,7 @@ fn a_file_with_everything() {
     let file = File::parse(WHOLE, "bus.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((file.network.cycle_us, file.network.async_slot_ns), (1000, 200_000));
     assert_eq!((file.network.threshold, file.network.soc_tolerance_ns), (40, 500_000));
+    assert_eq!(file.network.soc_jitter_ns, 20_000);
     let managing = Host {
         interface: Some("eth1".into()),
         backend: Backend::Xsk,
@@ -71,6 +74,7 @@ fn a_file_with_everything() {
     assert_eq!(file.nodes[0].inputs, [Pattern::Copy]);
     assert_eq!(file.nodes[0].outputs, [Pattern::Counter]);
     assert_eq!(file.nodes[0].response, Some(Sender::Automatic));
+    assert_eq!(file.nodes[0].store.as_deref(), Some(Path::new("kept/drive.dcf")));
     assert_eq!((file.nodes[1].response, file.soc), (None, Some(Sender::Process)));
     assert_eq!((other.node, other.pres_timeout_ns), (NodeId(2), 250_000), "a quarter of a cycle");
     assert_eq!(other.identity.host_name, b"node-2");
@@ -132,6 +136,16 @@ fn faults_name_place_value_and_way_out() {
             "[[node]]\nid = 1\npres-timeout-us = 2000\n",
             "node[0].pres-timeout-us: 2000 is out of range",
             "from 1 to 1000",
+        ),
+        (
+            "[[node]]\nid = 1\nstore = \"kept/\"\n",
+            "node[0].store: \"kept/\" is no name of a file",
+            "such as \"drive.dcf\"",
+        ),
+        (
+            "[[node]]\nid = 1\nstore = \"a.dcf\"\n[[node]]\nid = 2\nstore = \"a.dcf\"\n",
+            "node[1]: two nodes keep their parameters in a.dcf",
+            "a store of its own",
         ),
         (
             "[[node]]\nid = 1\nmultiplexed = 1\n",

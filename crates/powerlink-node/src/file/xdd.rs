@@ -61,6 +61,18 @@ impl Descriptions {
 }
 
 impl Descriptions {
+    /// The file that a value names for a node's parameters, which need not be there yet.
+    pub(super) fn store(&self, value: &Value<'_>) -> Option<PathBuf> {
+        let name = value.text()?;
+        let path = self.folder.join(name);
+        if name.ends_with('/') || path.file_name().is_none() {
+            let help = "name a file, such as \"drive.dcf\", from the folder of this file on";
+            value.fault(format!("{name:?} is no name of a file"), help);
+            return None;
+        }
+        Some(path)
+    }
+
     /// The entries of the concise DCF that a value names, but for what follows from the network.
     pub(super) fn concise(&self, value: &Value<'_>) -> Option<Vec<(ObjectId, Vec<u8>)>> {
         let path = self.folder.join(value.text()?);

@@ -9,15 +9,20 @@
 mod answer;
 mod automatic;
 mod errors;
+mod jitter;
+mod published;
 mod receive;
 mod request;
 mod signalling;
+mod store;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use onbeat_wire::MacAddress;
-use onbeat_wire::powerlink::{NetTime, NodeId, PdoVersion, Priority};
+use onbeat_wire::powerlink::{
+    NetTime, NmtCommandId, NodeId, NodeSet, NodeStates, PdoVersion, Priority, TimeOfDay,
+};
 
 use crate::asynchronous::Queue;
 use crate::code;
@@ -26,10 +31,12 @@ use crate::frame::Outbox;
 use crate::nmt::{self, State};
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction, check_write};
-use crate::sdo::{Objects, Outgoing, Server};
+use crate::sdo::{Objects, Outgoing, Server, Written};
 use automatic::Automatic;
 pub use automatic::{POLL_KEY_LEN, PollKey, Response};
 use signalling::{Entries, Signalling};
+use store::Store;
+pub use store::{Keep, NotKept};
 
 /// What a node needs to be one.
 #[derive(Debug, Clone)]
@@ -87,6 +94,18 @@ pub enum Event {
     InvalidFormat,
     /// The node's IP address is to be looked up anew, by whoever keeps a table of them.
     FlushArp(NodeId),
+    /// The managing node told which nodes are in the way that the service is about.
+    Nodes(NmtCommandId, NodeSet),
+    /// It told every node's state, which [`ControlledNode::node_states`] has.
+    NodeStates,
+    /// It told date and time.
+    Time(TimeOfDay),
+    /// The node's parameters are kept: with them it begins from its next reset on.
+    Stored,
+    /// The node's defaults are what it begins with from its next reset on.
+    Restored,
+    /// The node's parameters could not be kept, or not be forgotten.
+    NotStored,
 }
 
 /// What responses to requests of the asynchronous phase say. A response is there before its request
@@ -136,16 +155,22 @@ pub struct ControlledNode {
     payload: Vec<u8>,
     rpdos: Vec<Rpdo>,
     multiplex: Multiplex,
+    /// When the last SoC came, where the next one is to come a cycle later.
+    soc_ns: Option<u64>,
     signalling: Signalling,
     told: Told,
     /// Errors that there are in the device.
     device_errors: [u8; 6],
     sdo: Server,
+    /// Where somebody keeps its parameters.
+    store: Option<Store>,
     pub(crate) queue: Queue,
     automatic: Automatic,
     pub(crate) out: Outbox,
     events: VecDeque<Event>,
     time: NetTime,
+    /// As the managing node told them last.
+    node_states: NodeStates,
 }
 
 impl ControlledNode {
@@ -172,14 +197,17 @@ impl ControlledNode {
             payload: Vec::new(),
             rpdos: Vec::new(),
             multiplex: Multiplex::new(false),
+            soc_ns: None,
             signalling: Signalling::new(),
             told: Told::new(State::Off, &Signalling::new(), [0; 8]),
             device_errors: [0; 6],
+            store: None,
             queue: Queue::default(),
             automatic: Automatic::default(),
             out: Outbox::default(),
             events: VecDeque::new(),
             time: NetTime::default(),
+            node_states: NodeStates::OFF,
         })
     }
 
@@ -196,7 +224,7 @@ impl ControlledNode {
         self.state
     }
 
-    /// The time of day, as the managing node told it with the last SoC.
+    /// The time of day, as the managing node told it last: with a SoC, or by NMTPublishTime.
     pub fn net_time(&self) -> NetTime {
         self.time
     }
@@ -323,6 +351,7 @@ impl ControlledNode {
         if !self.state.is_cyclic() {
             self.cycle = Cycle::NonCyclic;
             self.enabled = false;
+            self.soc_ns = None;
             if self.state != State::NotActive {
                 self.timer_ns = None;
             }
@@ -392,6 +421,9 @@ impl ControlledNode {
         if losses != Losses::default() {
             self.events.push_back(Event::Lost(losses));
         }
+        if losses.soc {
+            self.soc_ns = None;
+        }
         if losses.soc && event != CycleEvent::SocTimeout {
             self.expect_soc(now_ns);
         }
@@ -428,6 +460,7 @@ impl ControlledNode {
 struct Access<'a> {
     od: &'a mut Dictionary,
     events: &'a mut VecDeque<Event>,
+    store: Option<&'a mut Store>,
 }
 
 impl Objects for Access<'_> {
@@ -435,14 +468,19 @@ impl Objects for Access<'_> {
         self.od.read(id).map(<[u8]>::to_vec)
     }
 
-    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
+    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<Written, Abort> {
+        if let Some(store) = &mut self.store {
+            if let Some(written) = store.write(self.od, id, value)? {
+                return Ok(written);
+            }
+        }
         check_write(self.od, id, value)?;
         errors::check_write(id, value)?;
         request::check_write(id, value)?;
         self.od.write(id, value)?;
         errors::written(self.od, id);
         self.events.push_back(Event::Written(id));
-        Ok(())
+        Ok(Written::Done)
     }
 }
 

@@ -59,6 +59,7 @@ impl ControlledNode {
         if self.state.is_cyclic() {
             self.multiplex.soc(soc.multiplexed_cycle_completed, self.is_in_cycle());
             self.cycle_event(now_ns, CycleEvent::Soc);
+            self.soc_jitter(now_ns);
             self.expect_soc(now_ns);
             self.tpdo.transmit(&self.od, &mut self.payload);
             self.events.push_back(Event::Cycle);
@@ -154,9 +155,10 @@ impl ControlledNode {
         if !self.state.answers() {
             return;
         }
-        let ControlledNode { od, events, sdo: server, .. } = self;
+        let ControlledNode { od, events, sdo: server, store, .. } = self;
         let mut frames = VecDeque::new();
-        server.receive(now_ns, peer, sdo, &mut Access { od, events }, &mut frames);
+        let mut access = Access { od, events, store: store.as_mut() };
+        server.receive(now_ns, peer, sdo, &mut access, &mut frames);
         for frame in frames {
             self.queue_sdo(peer, &frame);
         }

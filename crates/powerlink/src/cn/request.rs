@@ -12,12 +12,23 @@ use crate::od::{Abort, ObjectId, profile};
 /// Octets of a host name.
 const HOST_NAME: usize = 32;
 
+/// What a request says at most, in octets: no command says more.
+const REQUEST: usize = 240;
+
 impl ControlledNode {
     /// Asks the managing node to command a node, or to identify it or to get its status
     /// ([`NmtCommandId::IDENT_REQUEST`], [`NmtCommandId::STATUS_REQUEST`]), as soon as the node is
-    /// invited to; whether there was room for it.
+    /// invited to; whether there was room for it. What is published is for all nodes, whichever the
+    /// target.
     pub fn request(&mut self, target: NodeId, command: NmtCommandId) -> bool {
-        let request = NmtRequest { command, target, data: &[0; 40] };
+        self.request_with(target, command, &[])
+    }
+
+    /// The same for a command that says something: a host name, a node, a list of nodes. Of `data`
+    /// 240 octets count.
+    pub fn request_with(&mut self, target: NodeId, command: NmtCommandId, data: &[u8]) -> bool {
+        let data = data.get(..REQUEST).unwrap_or(data);
+        let request = NmtRequest { command, target, data };
         let frame: Vec<u8> = self.asnd(NodeId::MN, Service::NmtRequest(request));
         self.queue.push(Priority::NMT_REQUEST, frame)
     }
@@ -34,7 +45,7 @@ impl ControlledNode {
             (NmtCommandId::FLUSH_ARP_ENTRY, [node, ..]) => {
                 self.events.push_back(Event::FlushArp(NodeId(*node)));
             }
-            _ => {}
+            _ => self.published(command),
         }
     }
 

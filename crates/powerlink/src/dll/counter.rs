@@ -25,14 +25,21 @@ impl Counter {
     }
 
     /// The managing node's losses of PRes of a node: 0x1C07, 0x1C08 and 0x1C09.
-    pub const fn loss_of_pres(NodeId(node): NodeId) -> Self {
-        let (cumulative, count) = (id(0x1c07, node), id(0x1c08, node));
-        Counter { cumulative, count, threshold: id(0x1c09, node) }
+    pub const fn loss_of_pres(node: NodeId) -> Self {
+        Counter::of_node(profile::LOSS_OF_PRES, node)
     }
 
     /// The managing node's late PRes of a node: 0x1C04, 0x1C05 and 0x1C06.
-    pub const fn late_pres(NodeId(node): NodeId) -> Self {
-        let [cumulative, count, threshold] = profile::LATE_PRES;
+    pub const fn late_pres(node: NodeId) -> Self {
+        Counter::of_node(profile::LATE_PRES, node)
+    }
+
+    /// The managing node's losses of StatusResponse of a node: 0x1C15, 0x1C16 and 0x1C17.
+    pub const fn loss_of_status(node: NodeId) -> Self {
+        Counter::of_node(profile::LOSS_OF_STATUS, node)
+    }
+
+    const fn of_node([cumulative, count, threshold]: [u16; 3], NodeId(node): NodeId) -> Self {
         Counter {
             cumulative: id(cumulative, node),
             count: id(count, node),

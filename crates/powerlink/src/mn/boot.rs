@@ -19,6 +19,7 @@ const START_ALL: Order = Order::plain(NodeId::BROADCAST, NmtCommandId::START_NOD
 impl ManagingNode {
     /// Looks at all nodes and at the network, once for each asynchronous phase.
     pub(super) fn boot(&mut self, now_ns: u64) {
+        self.status_over(now_ns);
         for place in 0..self.stations.len() {
             self.boot_station(now_ns, place);
         }
@@ -128,7 +129,11 @@ impl ManagingNode {
                 let enable = NmtCommandId::ENABLE_READY_TO_OPERATE;
                 self.commands.push_back(Order::plain(station.node, enable));
             }
-            Step::Stopped => station.polled = false,
+            Step::Stopped => {
+                // Nobody polls it any more: what it says of its state it says when it is asked.
+                station.polled = false;
+                station.status_due = true;
+            }
             _ => {}
         }
         self.events.push_back(Event::Node(self.stations[place].node, step));

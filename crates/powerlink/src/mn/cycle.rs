@@ -143,7 +143,7 @@ impl ManagingNode {
         }
     }
 
-    fn net_time(&self, now_ns: u64) -> NetTime {
+    pub(super) fn net_time(&self, now_ns: u64) -> NetTime {
         let (start, then_ns) = self.clock;
         let ns = u64::from(start.nanoseconds) + (now_ns - then_ns);
         // 32 bits of seconds begin anew in 2106.

@@ -2,12 +2,12 @@
 
 use alloc::vec::Vec;
 
-use crate::od::{ObjectId, id};
+use crate::od::{ObjectId, id, profile};
 
 /// Puts parameters back to their defaults; a node need not have it.
-pub(super) const RESTORE: ObjectId = id(0x1011, 1);
+pub(super) const RESTORE: ObjectId = id(profile::RESTORE, 1);
 /// Keeps parameters; a node need not have it.
-pub(super) const STORE: ObjectId = id(0x1010, 1);
+pub(super) const STORE: ObjectId = id(profile::STORE, 1);
 
 /// The entries: a number of them, then index, sub-index, length and value of each. What is cut off
 /// at the end is left out.

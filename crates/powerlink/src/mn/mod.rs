@@ -73,6 +73,8 @@ pub enum Failure {
     NotConfigured,
     /// It did not answer polls (0x1C09).
     LossOfPres,
+    /// It did not answer requests for its status (0x1C17).
+    LossOfStatus,
     /// Its responses to polls came too late (0x1C06).
     LatePres,
     /// It sent what cannot be read.
@@ -94,6 +96,7 @@ impl Failure {
             },
             Failure::Configuration(..) | Failure::NotConfigured => code::CONFIGURATION,
             Failure::LossOfPres => code::LOSS_OF_PRES,
+            Failure::LossOfStatus => code::NO_STATUS,
             Failure::LatePres => code::LATE_PRES,
             Failure::InvalidFormat => code::INVALID_FORMAT,
             Failure::State => code::WRONG_STATE,
@@ -130,6 +133,8 @@ pub enum Event {
     NotLaunched,
     /// A node did not answer its poll in time.
     LostPres(NodeId),
+    /// A node did not answer a request for its status before the next phase began.
+    LostStatus(NodeId),
     /// A node answered its poll when the time for it had passed.
     LatePres(NodeId),
     /// A mandatory node was not identified in time (0x1F89/2); it is waited for.
@@ -191,6 +196,8 @@ pub struct ManagingNode {
     /// Asynchronous phases to pass before the nodes are reset.
     quiet_phases: u32,
     stations: Vec<Station>,
+    /// The place of the station that was asked for its status, and did not answer yet.
+    status_asked: Option<usize>,
     commands: VecDeque<Order>,
     turn: schedule::Turn,
     launching: Launching,
@@ -244,6 +251,7 @@ impl ManagingNode {
             clock: (NetTime::default(), 0),
             quiet_phases: 0,
             stations,
+            status_asked: None,
             commands: VecDeque::new(),
             turn: schedule::Turn::default(),
             launching: Launching::default(),
@@ -358,6 +366,7 @@ impl ManagingNode {
                     self.stations[place].step = Step::Identify;
                 }
                 self.cycle_failed = false;
+                self.status_asked = None;
                 self.commands.clear();
                 self.cancel_launch();
                 // Who listens hears that a managing node is there before it is told anything.

@@ -1,25 +1,27 @@
-//! Commands of a managing node to others (EPSG DS 301, 7.3.1).
+//! Commands of a managing node to others (EPSG DS 301, 7.3.1 to 7.3.4).
 
-use onbeat_wire::powerlink::{NmtCommand, NmtCommandId, NmtState, NodeId, NodeSet};
+use alloc::vec::Vec;
+
+use onbeat_wire::powerlink::{
+    NmtCommand, NmtCommandId, NmtState, NodeId, NodeSet, NodeStates, TimeOfDay,
+};
 
 use super::station::Station;
 use super::{ManagingNode, Step};
 
-/// Octets behind the header of a command: a frame as long as the shortest of Ethernet.
-const DATA: usize = 40;
-
 /// A command on its way out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Order {
     /// Whom it is for.
     pub(super) node: NodeId,
     pub(super) command: NmtCommandId,
-    pub(super) data: [u8; DATA],
+    /// What it says, without the padding of a frame.
+    pub(super) data: Vec<u8>,
 }
 
 impl Order {
     pub(super) const fn plain(node: NodeId, command: NmtCommandId) -> Self {
-        Order { node, command, data: [0; DATA] }
+        Order { node, command, data: Vec::new() }
     }
 
     /// A reset of a node, with the error that is its reason.
@@ -29,9 +31,7 @@ impl Order {
     }
 
     fn with(node: NodeId, command: NmtCommandId, data: &[u8]) -> Self {
-        let mut order = Order::plain(node, command);
-        order.data.iter_mut().zip(data).for_each(|(to, from)| *to = *from);
-        order
+        Order { node, command, data: data.to_vec() }
     }
 
     /// What the order means for a node.
@@ -68,26 +68,64 @@ impl ManagingNode {
         self.commands.push_back(Order::with(all, flush, &[node.0]));
     }
 
-    /// Tells all nodes which of them are in a state, are configured to be there, or are there; whether
-    /// the service is one of these.
+    /// Tells all nodes something of the network: lists of nodes that are configured to be there, are
+    /// there, are in a state or have new errors; the state of each; date and time. It says what is
+    /// when it is sent. Whether the service is one of these.
     pub fn publish(&mut self, service: NmtCommandId) -> bool {
-        let is_known = |station: &Station| !matches!(station.step, Step::Identify | Step::Reset);
-        let in_state = |state: NmtState| self.listed(|station| station.state == state);
-        let nodes = match service {
-            NmtCommandId::PUBLISH_CONFIGURED_NODES => self.listed(|_| true),
-            NmtCommandId::PUBLISH_ACTIVE_NODES => self.listed(is_known),
-            NmtCommandId::PUBLISH_PRE_OPERATIONAL_1 => in_state(NmtState::PRE_OPERATIONAL_1),
-            NmtCommandId::PUBLISH_PRE_OPERATIONAL_2 => in_state(NmtState::PRE_OPERATIONAL_2),
-            NmtCommandId::PUBLISH_READY_TO_OPERATE => in_state(NmtState::READY_TO_OPERATE),
-            NmtCommandId::PUBLISH_OPERATIONAL => in_state(NmtState::OPERATIONAL),
-            NmtCommandId::PUBLISH_STOPPED => in_state(NmtState::STOPPED),
-            _ => return false,
-        };
-        self.commands.push_back(Order::with(NodeId::BROADCAST, service, &nodes.0));
-        true
+        let publishes = service.publishes();
+        if publishes {
+            self.commands.push_back(Order::plain(NodeId::BROADCAST, service));
+        }
+        publishes
     }
 
-    fn listed(&self, which: impl Fn(&Station) -> bool) -> NodeSet {
-        self.stations.iter().filter(|station| which(station)).map(|station| station.node).collect()
+    /// What an order says that is about to leave.
+    pub(super) fn complete(&mut self, now_ns: u64, order: &mut Order) {
+        let state = match order.command {
+            NmtCommandId::PUBLISH_PRE_OPERATIONAL_1 => NmtState::PRE_OPERATIONAL_1,
+            NmtCommandId::PUBLISH_PRE_OPERATIONAL_2 => NmtState::PRE_OPERATIONAL_2,
+            NmtCommandId::PUBLISH_READY_TO_OPERATE => NmtState::READY_TO_OPERATE,
+            NmtCommandId::PUBLISH_OPERATIONAL => NmtState::OPERATIONAL,
+            NmtCommandId::PUBLISH_STOPPED => NmtState::STOPPED,
+            NmtCommandId::PUBLISH_CONFIGURED_NODES => {
+                order.data = self.listed(|_| true);
+                return;
+            }
+            NmtCommandId::PUBLISH_ACTIVE_NODES => {
+                order.data = self.listed(is_known);
+                return;
+            }
+            NmtCommandId::PUBLISH_EMERGENCY_NEW => {
+                order.data = self.listed(|station| station.emergency_new);
+                self.stations.iter_mut().for_each(|station| station.emergency_new = false);
+                return;
+            }
+            NmtCommandId::PUBLISH_NODE_STATES => {
+                let mut states = NodeStates::OFF;
+                for station in self.stations.iter().filter(|station| is_known(station)) {
+                    states.set(station.node, station.state);
+                }
+                states.set(NodeId::MN, self.state.code());
+                order.data = states.0.to_vec();
+                return;
+            }
+            NmtCommandId::PUBLISH_TIME => {
+                order.data = TimeOfDay::from(self.net_time(now_ns)).to_octets().to_vec();
+                return;
+            }
+            _ => return,
+        };
+        order.data = self.listed(|station| station.state == state);
     }
+
+    fn listed(&self, which: impl Fn(&Station) -> bool) -> Vec<u8> {
+        let listed = self.stations.iter().filter(|station| which(station));
+        let nodes: NodeSet = listed.map(|station| station.node).collect();
+        nodes.0.to_vec()
+    }
+}
+
+/// Whether a node was heard of since it was last reset.
+fn is_known(station: &Station) -> bool {
+    !matches!(station.step, Step::Identify | Step::Reset)
 }

@@ -2,7 +2,7 @@
 
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{
-    Body, IdentResponse, Message, NmtCommandId, NmtRequest, NodeId, Pres, Sdo, Service,
+    Body, IdentResponse, Message, NmtCommand, NmtCommandId, NmtRequest, NodeId, Pres, Sdo, Service,
     StatusResponse,
 };
 
@@ -126,6 +126,9 @@ impl ManagingNode {
     }
 
     fn status(&mut self, now_ns: u64, place: usize, status: &StatusResponse<'_>) {
+        if self.status_asked.take_if(|asked| *asked == place).is_some() {
+            Counter::loss_of_status(self.stations[place].node).good(&mut self.od);
+        }
         let station = &mut self.stations[place];
         station.request = status.request;
         station.status_due = false;
@@ -138,11 +141,26 @@ impl ManagingNode {
             let news = station.acknowledged != status.exception_new;
             station.acknowledged = status.exception_new;
             if news {
+                station.emergency_new = true;
                 let (node, entries) = (station.node, status.entries.iter());
                 self.events.extend(entries.map(|entry| Event::Reported(node, entry)));
             }
         }
         self.told_state(now_ns, place, status.state);
+    }
+
+    /// The phase in which a node was to tell its status is over.
+    pub(super) fn status_over(&mut self, now_ns: u64) {
+        let Some(place) = self.status_asked.take() else { return };
+        let Station { node, step, .. } = self.stations[place];
+        if matches!(step, Step::Identify | Step::Reset) {
+            // Meanwhile it was reset, and may have been before it could answer.
+            return;
+        }
+        self.events.push_back(Event::LostStatus(node));
+        if Counter::loss_of_status(node).error(&mut self.od) {
+            self.fail(now_ns, place, Failure::LossOfStatus);
+        }
     }
 
     fn sdo(&mut self, now_ns: u64, place: usize, sdo: &Sdo<'_>) {
@@ -163,12 +181,28 @@ impl ManagingNode {
             return;
         }
         let (command, target) = (request.command, request.target);
+        if self.request_for_all(command, request.data) {
+            return;
+        }
         let asked = self.stations.iter_mut().find(|station| station.node == target);
         match (command, asked) {
             (NmtCommandId::IDENT_REQUEST, Some(station)) => station.ident_due = true,
             (NmtCommandId::STATUS_REQUEST, Some(station)) => station.status_due = true,
             (command, Some(_)) if command.extended().is_some() => self.command(target, command),
+            (NmtCommandId::NET_HOST_NAME_SET, Some(_)) => self.set_host_name(target, request.data),
             _ => self.command(self.stations[place].node, NmtCommandId::INVALID_SERVICE),
+        }
+    }
+
+    /// Whether a request is for one of the services that are for all nodes.
+    fn request_for_all(&mut self, command: NmtCommandId, data: &[u8]) -> bool {
+        if let (NmtCommandId::FLUSH_ARP_ENTRY, [node, ..]) = (command, data) {
+            self.flush_arp(NodeId(*node));
+            return true;
+        }
+        match (command.plain(), NmtCommand { command, data }.nodes()) {
+            (Some(plain), Ok(nodes)) => self.command_nodes(&nodes, plain),
+            _ => self.publish(command),
         }
     }
 

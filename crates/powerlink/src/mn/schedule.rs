@@ -43,7 +43,8 @@ impl ManagingNode {
             }
             return (self.soa(RequestedService::NO_SERVICE, NodeId::NONE), None);
         }
-        if let Some(order) = self.commands.pop_front() {
+        if let Some(mut order) = self.commands.pop_front() {
+            self.complete(now_ns, &mut order);
             self.commanded(now_ns, &order);
             let command = NmtCommand { command: order.command, data: &order.data };
             let soa = self.soa(RequestedService::NMT_REQUEST_INVITE, NodeId::MN);
@@ -54,7 +55,9 @@ impl ManagingNode {
             if let Some(found) = self.schedule_kind(turn) {
                 self.turn.kind = (turn + 1) % KINDS.len();
                 if KINDS[turn] == Kind::Status {
-                    self.begin_limit(now_ns, self.turn.place[turn]);
+                    let place = self.turn.place[turn];
+                    self.begin_limit(now_ns, place);
+                    self.status_asked = Some(place);
                 }
                 return found;
             }

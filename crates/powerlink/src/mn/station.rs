@@ -182,6 +182,8 @@ pub(super) struct Station {
     pub(super) signalling: Signalling,
     /// EA: its EN as of its last status.
     pub(super) acknowledged: bool,
+    /// It told errors since the last time that this was published.
+    pub(super) emergency_new: bool,
     /// It is to be asked for its status.
     pub(super) status_due: bool,
     pub(super) polled: bool,
@@ -215,6 +217,7 @@ impl Station {
             request: SendRequest::NONE,
             signalling: Signalling::Raise,
             acknowledged: false,
+            emergency_new: false,
             status_due: false,
             polled: false,
             may_be_late: false,
@@ -231,6 +234,8 @@ impl Station {
 
     /// Forgets what the node was, as after a reset.
     pub(super) fn forget(&mut self) {
+        // Commands that did not leave are not for what it will be.
+        self.frames.retain(|frame| frame.sdo().command.is_none());
         self.sdo.close(&mut self.frames);
         self.polled = false;
         self.may_be_late = false;

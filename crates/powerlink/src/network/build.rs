@@ -106,8 +106,9 @@ impl Network {
             (number(profile::EXPECTED_TIME), time.into()),
             (number(profile::PRES_TIMEOUT_NS), station.pres_timeout_ns.into()),
             (number(profile::PREQ_LIMIT_OF), limit(&station.outputs) as u64),
-            (number(0x1c09), self.threshold.into()),
+            (number(profile::LOSS_OF_PRES[2]), self.threshold.into()),
             (number(profile::LATE_PRES[2]), self.threshold.into()),
+            (number(profile::LOSS_OF_STATUS[2]), self.threshold.into()),
             (number(profile::MULTIPLEXED_ASSIGNMENT), station.multiplexed.into()),
         ];
         let identities = profile::EXPECTED_IDENTITY.map(number).into_iter();
@@ -148,6 +149,10 @@ impl Network {
             number(profile::PRES_LIMIT, 2, limit(&station.inputs) as u64),
             number(profile::PRESCALER, 2, self.prescaler.into()),
         ]);
+        if self.soc_jitter_ns != 0 {
+            entries.push(number(profile::SOC_JITTER_RANGE_NS, 4, self.soc_jitter_ns.into()));
+            entries.push(number(id(profile::SOC_JITTER, 3), 4, self.threshold.into()));
+        }
         if self.multiplexed_cycles != 0 {
             let slot = id(profile::MULTIPLEXED_ASSIGNMENT, station.node.0);
             entries.push(number(profile::MULTIPLEXED_CYCLES, 1, self.multiplexed_cycles.into()));
@@ -223,7 +228,10 @@ fn is_own(object: ObjectId) -> bool {
         profile::HOST_NAME,
     ];
     OWN.contains(&object)
-        || matches!(object.index, 0x1003 | 0x1008 | 0x1018 | 0x1030 | 0x1c0b..=0x1c0d | 0x1e40)
+        || matches!(
+            object.index,
+            0x1003 | 0x1008 | 0x1010 | 0x1011 | 0x1018 | 0x1030 | 0x1c0b..=0x1c0e | 0x1e40
+        )
 }
 
 /// Whether the value of an object follows from the description of a network, so that nothing else may
@@ -231,7 +239,14 @@ fn is_own(object: ObjectId) -> bool {
 pub fn follows_from_network(object: ObjectId) -> bool {
     let by_index = matches!(
         object.index,
-        0x1006 | 0x1020 | 0x1400..=0x18ff | 0x1a00..=0x1aff | 0x1c0b..=0x1c0d | 0x1c14 | 0x1f9b
+        0x1006
+            | 0x1020
+            | 0x1400..=0x18ff
+            | 0x1a00..=0x1aff
+            | 0x1c0b..=0x1c0e
+            | 0x1c13
+            | 0x1c14
+            | 0x1f9b
     );
     let timing =
         [profile::PREQ_LIMIT, profile::PRES_LIMIT, profile::MULTIPLEXED_CYCLES, profile::PRESCALER];

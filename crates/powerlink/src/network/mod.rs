@@ -38,6 +38,9 @@ pub struct Network {
     pub pre_operational_1_us: u32,
     /// How late a SoC may be for a controlled node, in nanoseconds.
     pub soc_tolerance_ns: u32,
+    /// How far from a cycle behind the one before a SoC may come for a controlled node, in nanoseconds;
+    /// 0: it is not looked at.
+    pub soc_jitter_ns: u32,
     /// Of all error counters: they go up by 8 with each loss and down by 1 with each good cycle.
     pub threshold: u32,
     /// Cycles of a multiplexed cycle, in each of which nodes may have a slot; 0 where every node is

@@ -42,6 +42,7 @@ pub(super) fn network() -> Network {
         async_slot_ns: 100_000,
         pre_operational_1_us: 500_000,
         soc_tolerance_ns: 500_000,
+        soc_jitter_ns: 0,
         threshold: 15,
         multiplexed_cycles: 0,
         prescaler: 2,

@@ -35,6 +35,7 @@ aborts! {
     NOT_MAPPABLE = 0x0604_0041 "object cannot be mapped to a PDO";
     PDO_TOO_LONG = 0x0604_0042 "mapped objects are longer than a PDO";
     INCOMPATIBLE = 0x0604_0043 "parameters do not go together";
+    HARDWARE = 0x0606_0000 "hardware failed";
     TYPE = 0x0607_0010 "length does not match the object's type";
     TOO_LONG = 0x0607_0012 "value is too long for the object";
     TOO_SHORT = 0x0607_0013 "value is too short for the object";
@@ -43,6 +44,7 @@ aborts! {
     TOO_GREAT = 0x0609_0031 "value is too great";
     TOO_SMALL = 0x0609_0032 "value is too small";
     GENERAL = 0x0800_0000 "access failed";
+    NOT_STORED = 0x0800_0020 "value cannot be transferred or stored";
     LOCAL = 0x0800_0021 "application does not allow it";
     STATE = 0x0800_0022 "state of the device does not allow it";
 }

@@ -180,6 +180,26 @@ impl Dictionary {
         Ok(())
     }
 
+    /// Whether a value fits an object.
+    ///
+    /// # Errors
+    /// It does not, or there is no such object.
+    pub fn check(&self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
+        check(self.object(id)?, value)
+    }
+
+    /// Gives an object another value to begin with, from the next reset on that restores it.
+    ///
+    /// # Errors
+    /// There is no such object, or the value does not fit its type and range.
+    pub fn set_power_on(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort> {
+        self.check(id, value)?;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.object.default = value.to_vec();
+        }
+        Ok(())
+    }
+
     /// An unsigned number; 0 where there is no such object or none of at most 8 octets.
     pub fn number(&self, id: ObjectId) -> u64 {
         let value = self.get(id).unwrap_or_default();

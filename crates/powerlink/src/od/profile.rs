@@ -16,6 +16,10 @@ pub const ERROR_HISTORY: u16 = 0x1003;
 pub const HISTORY_ENTRIES: u8 = 8;
 /// 0x1006: length of a cycle, in microseconds.
 pub const CYCLE_LENGTH_US: ObjectId = id(0x1006, 0);
+/// 0x1010: keeps parameters; sub-index 1 all of them.
+pub const STORE: u16 = 0x1010;
+/// 0x1011: puts parameters back to their defaults; sub-index 1 all of them.
+pub const RESTORE: u16 = 0x1011;
 /// 0x1018/1: vendor.
 pub const VENDOR_ID: ObjectId = id(0x1018, 1);
 /// 0x1018/2: product.
@@ -46,6 +50,10 @@ pub const LOSS_OF_SOC: u16 = 0x1c0b;
 pub const LOSS_OF_SOA: u16 = 0x1c0c;
 /// 0x1C0D: losses of PReq.
 pub const LOSS_OF_PREQ: u16 = 0x1c0d;
+/// 0x1C0E: SoC that came too far from where the ones before them say.
+pub const SOC_JITTER: u16 = 0x1c0e;
+/// 0x1C13: how far that may be, in nanoseconds.
+pub const SOC_JITTER_RANGE_NS: ObjectId = id(0x1c13, 0);
 /// 0x1C14: how late a SoC may be, in nanoseconds.
 pub const SOC_TOLERANCE_NS: ObjectId = id(0x1c14, 0);
 /// 0x1E40/2: IP address.
@@ -87,6 +95,10 @@ pub const CYCLE_EXCEEDED: u16 = 0x1c02;
 pub const CONCISE_DCF: u16 = 0x1f22;
 /// 0x1C04, 0x1C05 and 0x1C06: responses to polls that came too late, by node.
 pub const LATE_PRES: [u16; 3] = [0x1c04, 0x1c05, 0x1c06];
+/// 0x1C07, 0x1C08 and 0x1C09: polls that were not answered, by node.
+pub const LOSS_OF_PRES: [u16; 3] = [0x1c07, 0x1c08, 0x1c09];
+/// 0x1C15, 0x1C16 and 0x1C17: requests for a status that were not answered, by node.
+pub const LOSS_OF_STATUS: [u16; 3] = [0x1c15, 0x1c16, 0x1c17];
 /// 0x1F26: expected date of the configuration, by node.
 pub const EXPECTED_DATE: u16 = 0x1f26;
 /// 0x1F27: expected time of the configuration, by node.
@@ -170,6 +182,8 @@ pub mod assignment {
 pub const MAX_MAPPED: u8 = 64;
 /// Default threshold of error counters.
 const THRESHOLD: u64 = 15;
+/// Default range of SoC jitter, in nanoseconds: that of hardware.
+const SOC_JITTER_NS: u64 = 2_000;
 /// Payload octets of PReq and PRes, where nobody says else.
 const PAYLOAD_LIMIT: u64 = 36;
 
@@ -241,12 +255,16 @@ pub fn controlled_node(identity: &Identity, rpdos: u8) -> Result<Dictionary, Add
     }
     pdo(&mut od, TPDO, TPDO_MAPPING)?;
 
-    for index in [LOSS_OF_SOC, LOSS_OF_SOA, LOSS_OF_PREQ] {
+    // Jitter that software sees is its own for the most part: unless somebody gives it a threshold, it
+    // leads nowhere.
+    let counters = [LOSS_OF_SOC, LOSS_OF_SOA, LOSS_OF_PREQ].map(|index| (index, THRESHOLD));
+    for (index, threshold) in counters.into_iter().chain([(SOC_JITTER, 0)]) {
         record(&mut od, index, 3, Constant)?;
         od.add(id(index, 1), number(4, ReadWrite, 0))?;
         od.add(id(index, 2), number(4, ReadOnly, 0))?;
-        od.add(id(index, 3), number(4, ReadWrite, THRESHOLD))?;
+        od.add(id(index, 3), number(4, ReadWrite, threshold))?;
     }
+    od.add(SOC_JITTER_RANGE_NS, number(4, ReadWrite, SOC_JITTER_NS))?;
     od.add(SOC_TOLERANCE_NS, number(4, ReadWrite, 100_000))?;
 
     record(&mut od, 0x1e40, 5, Constant)?;
@@ -329,11 +347,10 @@ pub fn managing_node(
         od.add(id(PREQ_LIMIT_OF, sub), limit)?;
         od.add(id(NODE_STATE, sub), number(1, ReadOnly, 0x1c))?;
         od.add(id(PRES_TIMEOUT_NS, sub), number(4, ReadWrite, 25_000))?;
-        let [late, count, threshold] = LATE_PRES;
-        let late = [(late, 0), (count, 0), (threshold, THRESHOLD)];
-        let lost = [(0x1c07, 0), (0x1c08, 0), (0x1c09, THRESHOLD)];
-        for (index, value) in late.into_iter().chain(lost) {
-            od.add(id(index, sub), number(4, ReadWrite, value))?;
+        for [cumulative, count, threshold] in [LATE_PRES, LOSS_OF_PRES, LOSS_OF_STATUS] {
+            for (index, value) in [(cumulative, 0), (count, 0), (threshold, THRESHOLD)] {
+                od.add(id(index, sub), number(4, ReadWrite, value))?;
+            }
         }
         for (parameters, mapping) in [(RPDO, RPDO_MAPPING), (TPDO, TPDO_MAPPING)] {
             pdo(&mut od, parameters + channel, mapping + channel)?;

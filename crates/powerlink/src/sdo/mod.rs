@@ -9,4 +9,4 @@ mod server;
 pub use client::{Client, Done, Request};
 pub use pdu::{MAX_SEGMENT, MAX_TRANSFER, Outgoing, Pdu};
 pub use sequence::Endpoint;
-pub use server::{Objects, Server};
+pub use server::{Objects, Server, Written};

@@ -13,6 +13,15 @@ use crate::od::{Abort, ObjectId, id};
 /// Peers with a connection at the same time.
 const CONNECTIONS: usize = 8;
 
+/// What became of a value that a peer wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// The object has it.
+    Done,
+    /// [`Server::finish`] will say: something else has to be done first, which takes its time.
+    Later,
+}
+
 /// What a peer's command does to objects.
 pub trait Objects {
     /// The value of an object.
@@ -25,13 +34,15 @@ pub trait Objects {
     ///
     /// # Errors
     /// It cannot be written, or not with this value.
-    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<(), Abort>;
+    fn write(&mut self, id: ObjectId, value: &[u8]) -> Result<Written, Abort>;
 }
 
 #[derive(Debug)]
 struct Peer {
     endpoint: Endpoint,
     transfer: Option<Assembly>,
+    /// The command that is answered later, and its transaction.
+    later: Option<(u8, CommandId)>,
 }
 
 /// Connections with peers.
@@ -65,17 +76,33 @@ impl Server {
             return;
         }
         let timeout_ns = self.timeout_ns;
-        let peer = self
-            .peers
-            .entry(from)
-            .or_insert_with(|| Peer { endpoint: Endpoint::new(timeout_ns), transfer: None });
+        let new = || Peer { endpoint: Endpoint::new(timeout_ns), transfer: None, later: None };
+        let peer = self.peers.entry(from).or_insert_with(new);
         match peer.endpoint.receive(now_ns, sdo, out) {
             Received::Command(command) => peer.command(now_ns, &command, objects, out),
-            Received::Opened => peer.transfer = None,
+            Received::Opened => (peer.transfer, peer.later) = (None, None),
             Received::Nothing | Received::Closed => {}
         }
         if peer.endpoint.is_closed() {
             self.peers.remove(&from);
+        }
+    }
+
+    /// What was to be done first for a command that is answered later is done, or could not be. Who gave
+    /// its connection up meanwhile is not answered.
+    pub fn finish(
+        &mut self,
+        now_ns: u64,
+        answer: Result<(), Abort>,
+        out: &mut VecDeque<(NodeId, Outgoing)>,
+    ) {
+        let mut frames = VecDeque::new();
+        for (node, peer) in &mut self.peers {
+            if let Some((transaction, id)) = peer.later.take() {
+                let answer = answer.map(|()| Vec::new());
+                peer.answer(now_ns, transaction, id, answer, &mut frames);
+                out.extend(frames.drain(..).map(|frame| (*node, frame)));
+            }
         }
     }
 
@@ -102,15 +129,33 @@ impl Peer {
             return;
         }
         if command.abort {
-            self.transfer = None;
+            (self.transfer, self.later) = (None, None);
             return self.endpoint.acknowledge(out);
         }
+        let (transaction, id) = (command.transaction, command.command);
         let answer = match assemble(&mut self.transfer, command) {
             Assembled::More => return self.endpoint.acknowledge(out),
-            Assembled::Whole(payload) => run(command.command, &payload, objects),
+            Assembled::Whole(payload) => run(id, &payload, objects),
             Assembled::Refused(abort) => Err(abort),
         };
-        let (transaction, id) = (command.transaction, command.command);
+        match answer {
+            Ok(None) => {
+                self.later = Some((transaction, id));
+                self.endpoint.acknowledge(out);
+            }
+            Ok(Some(payload)) => self.answer(now_ns, transaction, id, Ok(payload), out),
+            Err(abort) => self.answer(now_ns, transaction, id, Err(abort), out),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        now_ns: u64,
+        transaction: u8,
+        id: CommandId,
+        answer: Result<Vec<u8>, Abort>,
+        out: &mut VecDeque<Outgoing>,
+    ) {
         let responses = match answer {
             Ok(payload) => Pdu::segments(transaction, true, id, &payload),
             Err(abort) => Vec::from([Pdu::aborted(transaction, true, id, abort)]),
@@ -123,13 +168,20 @@ impl Peer {
     }
 }
 
-/// Does a command; returns the payload of its response.
-fn run(command: CommandId, payload: &[u8], objects: &mut impl Objects) -> Result<Vec<u8>, Abort> {
+/// Does a command; returns the payload of its response, unless that comes later.
+fn run(
+    command: CommandId,
+    payload: &[u8],
+    objects: &mut impl Objects,
+) -> Result<Option<Vec<u8>>, Abort> {
     let [low, high, sub, _, value @ ..] = payload else { return Err(Abort::UNKNOWN_COMMAND) };
     let object = id(u16::from_le_bytes([*low, *high]), *sub);
     match command {
-        CommandId::WRITE_BY_INDEX => objects.write(object, value).map(|()| Vec::new()),
-        CommandId::READ_BY_INDEX => objects.read(object),
+        CommandId::WRITE_BY_INDEX => Ok(match objects.write(object, value)? {
+            Written::Done => Some(Vec::new()),
+            Written::Later => None,
+        }),
+        CommandId::READ_BY_INDEX => objects.read(object).map(Some),
         _ => Err(Abort::UNKNOWN_COMMAND),
     }
 }

@@ -12,6 +12,7 @@ mod nmt;
 mod node;
 mod octets;
 mod poll;
+mod publish;
 mod sdo;
 mod signal;
 mod soa;
@@ -23,6 +24,7 @@ pub use message::{Body, Message, MessageError, MessageType, Service};
 pub use nmt::{NmtCommand, NmtCommandId, NmtRequest, NmtState};
 pub use node::{NodeId, NodeSet, multicast};
 pub use poll::{MAX_PAYLOAD, PdoVersion, Preq, Pres};
+pub use publish::{NodeStates, TimeOfDay};
 pub use sdo::{
     Command, CommandId, Connection, MAX_SEQUENCE, Sdo, Segmentation, Sequence, SequenceCount,
 };

@@ -147,6 +147,8 @@ commands! {
     PUBLISH_STOPPED = 0x95 "PublishStopped";
     /// The state of every node.
     PUBLISH_NODE_STATES = 0x96 "PublishNodeStates";
+    /// Nodes with errors that are new.
+    PUBLISH_EMERGENCY_NEW = 0xa0 "PublishEmergencyNew";
     /// Date and time.
     PUBLISH_TIME = 0xb0 "PublishTime";
     /// Asks a managing node to identify a node (a request only).
@@ -194,7 +196,7 @@ impl<'a> NmtCommand<'a> {
         emit(COMMAND, buffer, self.command, 0, self.data)
     }
 
-    /// The nodes of an extended command.
+    /// The nodes of an extended command, or of one that publishes a list of them.
     ///
     /// # Errors
     /// The list is cut off.
@@ -220,9 +222,13 @@ impl<'a> NmtCommand<'a> {
 
 impl fmt::Display for NmtCommand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NMTCommand {}", self.command)?;
-        match (self.command.plain(), self.nodes()) {
-            (Some(_), Ok(nodes)) => write!(f, " {nodes:?}"),
+        let command = self.command;
+        write!(f, "NMTCommand {command}")?;
+        match (self.nodes(), self.time_of_day()) {
+            (Ok(nodes), _) if command.plain().is_some() || command.publishes_nodes() => {
+                write!(f, " {nodes:?}")
+            }
+            (_, Ok(time)) if command == NmtCommandId::PUBLISH_TIME => write!(f, " {time}"),
             _ => Ok(()),
         }
     }

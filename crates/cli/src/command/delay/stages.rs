@@ -61,6 +61,14 @@ impl Group {
         }
         let mut stages = self.stages.figure();
         stages.series.retain(|series| series.count > 0);
+        if !stages.series.is_empty() {
+            self.fill_stages(outcome, stages);
+        }
+        let name = format!("{}: those that took longest", self.name);
+        outcome.figure(name, self.stories());
+    }
+
+    fn fill_stages(&self, outcome: &mut Outcome, stages: Distribution) {
         let parts: f64 = stages.series.iter().map(sum_ns).sum();
         let ratio = parts / self.total_ns.max(1) as f64;
         outcome.check(Check::max(
@@ -71,7 +79,6 @@ impl Group {
         ));
         outcome.figure(format!("{}: stages", self.name), self.table(&stages));
         outcome.figure(format!("{}: distribution of stages", self.name), stages);
-        outcome.figure(format!("{}: those that took longest", self.name), self.stories());
     }
 
     fn table(&self, stages: &Distribution) -> Counters {
@@ -93,37 +100,36 @@ impl Group {
     }
 
     fn stories(&self) -> Counters {
-        let mut table = Counters::new([
-            ("at", "s"),
-            ("took", "ns"),
-            ("longest in", ""),
-            ("of that", "ns"),
-            ("received in", ""),
-            ("task there", ""),
-            ("CPUs", ""),
-            ("packets before it", ""),
-            ("size", "octets"),
-        ]);
+        // Of some the whole is told alone.
+        let staged = self.longest.iter().any(|packet| packet.depth.is_some());
+        let mut columns = vec![("at", "s"), ("took", "ns")];
+        if staged {
+            columns.extend([("longest in", ""), ("of that", "ns"), ("packets before it", "")]);
+        }
+        columns.extend([("received in", ""), ("task there", ""), ("CPUs", ""), ("size", "octets")]);
+        let mut table = Counters::new(columns);
         for packet in &self.longest {
-            let stages = Stage::ALL.iter().zip(packet.stages_ns);
-            let longest = stages.filter_map(|(stage, ns)| Some((ns?, stage))).max_by_key(|s| s.0);
-            let (stage_ns, stage) =
-                longest.map_or((0, ""), |(stage_ns, stage)| (stage_ns, stage.name()));
             let since_ns = packet.begin_ns.saturating_sub(self.first_ns.unwrap_or_default());
-            table.row([
-                Cell::from(since_ns as f64 / 1e9),
-                u64::from(packet.total_ns).into(),
-                stage.into(),
-                u64::from(stage_ns).into(),
-                packet.context.name().into(),
+            let mut row =
+                vec![Cell::from(since_ns as f64 / 1e9), u64::from(packet.total_ns).into()];
+            if staged {
+                let stages = Stage::ALL.iter().zip(packet.stages_ns);
+                let longest =
+                    stages.filter_map(|(stage, ns)| Some((ns?, stage))).max_by_key(|s| s.0);
+                let (stage_ns, stage) = longest.map_or((0, ""), |(ns, stage)| (ns, stage.name()));
+                let before = u64::from(packet.depth.unwrap_or_default());
+                row.extend([Cell::from(stage), u64::from(stage_ns).into(), before.into()]);
+            }
+            row.extend([
+                Cell::from(packet.context.name()),
                 format!("{} [{}]", packet.task_name(), packet.task).into(),
                 match packet.cpu == packet.last_cpu {
                     true => packet.cpu.to_string().into(),
                     false => format!("{}, {}", packet.cpu, packet.last_cpu).into(),
                 },
-                u64::from(packet.depth).into(),
                 u64::from(packet.length).into(),
             ]);
+            table.row(row);
         }
         table
     }

@@ -38,13 +38,18 @@ fn rows_are_measured_together_and_alone_idle_and_loaded() {
     let outcome = run(&options, &mut silent()).unwrap();
     assert!(outcome.ok(), "{:#?}\n{:#?}", outcome.checks, outcome.figures.get("frames"));
     assert_eq!(outcome.checks.len(), 3 * 5);
+    let mut sums = [0; 3];
     for load in Load::ALL {
         for cycle in ["1 ms", "250 µs"] {
             let delays = counts(&outcome, &format!("response delay, {cycle}, {load}"));
             let names: Vec<&str> = delays.iter().map(|(name, _)| name.as_str()).collect();
             assert_eq!(names, ["limit", "packet", "packet-spin"]);
-            // An instant may pass without a request; what was asked was answered.
-            assert!(delays.iter().all(|(_, count)| (1..=40).contains(count)), "{delays:?}");
+            // An instant may pass without a request, as may a whole round of a back end that has no CPU;
+            // what was asked was answered.
+            assert!(delays.iter().all(|(_, count)| *count <= 40), "{delays:?}");
+            for (sum, (_, count)) in sums.iter_mut().zip(&delays) {
+                *sum += count;
+            }
             let late = counts(&outcome, &format!("lateness of requests, {cycle}, {load}"));
             assert_eq!(late[0].0, "clock_nanosleep alone");
             let ratio =
@@ -52,6 +57,7 @@ fn rows_are_measured_together_and_alone_idle_and_loaded() {
             assert!(matches!(outcome.figures.get(&ratio), Some(Figure::Ratio(_))), "{ratio}");
         }
     }
+    assert!(sums.iter().all(|sum| *sum > 0), "{sums:?}");
     let json = serde_json::to_string(&outcome).unwrap();
     let back: Outcome = serde_json::from_str(&json).unwrap();
     assert_eq!((back.checks, back.figures.len()), (outcome.checks, outcome.figures.len()));

@@ -1,7 +1,9 @@
 //! From what was found to checks and figures.
 
+use onbeat_hooks::Detail;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
 
+use super::hooks::Round;
 use super::{Options, hooks, matching};
 
 /// Matches that must be right, as a share of those that are told to be certain or in order.
@@ -53,28 +55,37 @@ pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matchin
     );
 }
 
-pub(super) fn hooks(outcome: &mut Outcome, options: &Options, found: &hooks::Found) {
-    outcome.check(Check::eq("packets that the hooks told", found.told, found.passed, ""));
-    outcome.figure(
-        "packets through a router with the hooks",
-        Ratio::of_runs(
-            "packets/s",
-            &found
-                .rounds
-                .iter()
-                .map(|(with, without)| (1e9 / with, 1e9 / without))
-                .collect::<Vec<_>>(),
-            "without them",
-        ),
-    );
-    let added: Vec<f64> = found.rounds.iter().map(|(with, without)| with - without).collect();
-    outcome.figure("what the hooks add to a packet", Measurement::of_runs("ns", &added));
-    outcome.figure("time of the hooks' programs, while it is counted", found.programs.table());
+pub(super) fn hooks(outcome: &mut Outcome, options: &Options, found: &[hooks::Found], cpu: usize) {
+    found.iter().for_each(|found| case(outcome, found));
     outcome.note(format!(
-        "hooks: {} rounds of {} ms on CPU {}; packets of 192 octets by a packet socket, routed, and dropped \
-         behind the router in XDP: no other host's packets are in it",
+        "hooks: {} rounds of {} ms on CPU {cpu}; packets of 192 octets, made in the kernel 64 at a time or by \
+         a packet socket one by one, routed, and dropped behind the router in XDP: no other host's packets \
+         are in it",
         options.rounds,
         options.slice.as_millis(),
-        found.cpu
     ));
+}
+
+fn case(outcome: &mut Outcome, found: &hooks::Found) {
+    let detail = match found.detail {
+        Detail::Stages => "stages",
+        Detail::Whole => "whole time",
+    };
+    let case = format!("packets {}, {detail}", found.arrivals.name());
+    let runs = |of: fn(&Round) -> f64| found.rounds.iter().map(of).collect::<Vec<_>>();
+    outcome.check(Check::eq(format!("{case}: told"), found.told, found.passed, ""));
+    let pairs = found.rounds.iter().map(|round| (1e9 / round.with, 1e9 / round.without));
+    outcome.figure(
+        format!("{case}: through a router with the hooks"),
+        Ratio::of_runs("packets/s", &pairs.collect::<Vec<_>>(), "without them"),
+    );
+    outcome.figure(
+        format!("{case}: what the hooks add to a packet"),
+        Measurement::of_runs("ns", &runs(|round| round.with - round.without)),
+    );
+    outcome.figure(
+        format!("{case}: of that, calls of programs that do nothing"),
+        Measurement::of_runs("ns", &runs(|round| round.called - round.without)),
+    );
+    outcome.figure(format!("{case}: time of programs while it is counted"), found.programs.table());
 }

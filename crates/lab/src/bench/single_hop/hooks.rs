@@ -1,26 +1,44 @@
-//! What the hooks cost: the same packets through a router with and without them, in turns, on one CPU.
+//! What the hooks cost: the same packets through a router with and without them, in turns, on one CPU;
+//! beside it the limit, the same programs while they follow nothing.
 
 use std::time::Duration;
 
-use onbeat_hooks::{Hop, Tracer};
+use onbeat_hooks::{Detail, Hop, Tracer};
 use onbeat_irq::statistics::Statistics;
 use onbeat_report::Progress;
 
 use super::super::counted::Counted;
 use super::super::cpu::Cpus;
 use super::Options;
-use super::router::Router;
+use super::router::{Arrivals, Router};
 use crate::Result;
 
+/// What is compared.
+pub(super) const CASES: [(Arrivals, Detail); 4] = [
+    (Arrivals::Polled, Detail::Stages),
+    (Arrivals::Polled, Detail::Whole),
+    (Arrivals::Queued, Detail::Stages),
+    (Arrivals::Queued, Detail::Whole),
+];
+
+/// Nanoseconds of a packet in a round.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Round {
+    pub(super) without: f64,
+    /// With the programs, which follow nothing.
+    pub(super) called: f64,
+    pub(super) with: f64,
+}
+
 pub(super) struct Found {
-    /// Nanoseconds of a packet with the hooks, and without.
-    pub(super) rounds: Vec<(f64, f64)>,
+    pub(super) arrivals: Arrivals,
+    pub(super) detail: Detail,
+    pub(super) rounds: Vec<Round>,
     /// Packets that came out while they were followed, and those that were told.
     pub(super) passed: u64,
     pub(super) told: u64,
     /// The programs, while they were counted.
     pub(super) programs: Counted,
-    pub(super) cpu: usize,
 }
 
 /// What is measured.
@@ -32,34 +50,59 @@ struct Bed {
     told: u64,
 }
 
-pub(super) fn measure(options: &Options, cpus: &Cpus, progress: &mut Progress) -> Result<Found> {
-    let router = Router::new()?;
-    let hop = router.hop()?;
-    let mut bed = Bed { router, hop, slice: options.slice, passed: 0, told: 0 };
+pub(super) fn measure(
+    options: &Options,
+    cpus: &Cpus,
+    progress: &mut Progress,
+) -> Result<Vec<Found>> {
     let _pinned = cpus.pin()?;
-    bed.without()?;
-    let mut rounds = Vec::new();
-    for round in 0..options.rounds {
-        progress.update(|| format!("hooks, round {} of {}", round + 1, options.rounds));
-        // Neither is always the first.
-        rounds.push(if round % 2 == 0 {
-            let without = bed.without()?;
-            (bed.with()?, without)
-        } else {
-            (bed.with()?, bed.without()?)
-        });
-    }
-    let programs = bed.programs()?;
-    Ok(Found { rounds, passed: bed.passed, told: bed.told, programs, cpu: cpus.measured })
+    CASES
+        .into_iter()
+        .map(|(arrivals, detail)| {
+            let router = Router::new(arrivals)?;
+            let hop = router.hop(detail)?;
+            let mut bed = Bed { router, hop, slice: options.slice, passed: 0, told: 0 };
+            bed.without()?;
+            let mut rounds = Vec::new();
+            for round in 0..options.rounds {
+                progress.update(|| {
+                    let of = format!("round {} of {}", round + 1, options.rounds);
+                    format!("hooks, packets {}, {of}", arrivals.name())
+                });
+                rounds.push(bed.round(round)?);
+            }
+            let programs = bed.programs()?;
+            let Bed { passed, told, .. } = bed;
+            Ok(Found { arrivals, detail, rounds, passed, told, programs })
+        })
+        .collect()
 }
 
 impl Bed {
-    /// Nanoseconds of a packet without the hooks.
+    /// All three, of which none is always the first.
+    fn round(&mut self, number: u32) -> Result<Round> {
+        let mut round = Round::default();
+        for turn in 0..3 {
+            match (number + turn) % 3 {
+                0 => round.without = self.without()?,
+                1 => round.called = self.called()?,
+                _ => round.with = self.with()?,
+            }
+        }
+        Ok(round)
+    }
+
     fn without(&mut self) -> Result<f64> {
         Ok(self.router.pass(self.slice)?.1)
     }
 
-    /// Nanoseconds of a packet with the hooks, which tell of each.
+    fn called(&mut self) -> Result<f64> {
+        let tracer = Tracer::start(&self.hop)?;
+        tracer.follow(false)?;
+        self.without()
+    }
+
+    /// With the hooks, which tell of each packet.
     fn with(&mut self) -> Result<f64> {
         let mut tracer = Tracer::start(&self.hop)?;
         // In pieces, between which they are taken: nothing is lost, and taking is not measured.

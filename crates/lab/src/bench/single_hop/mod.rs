@@ -84,7 +84,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     }
     if let Some(found) = &hooked {
         outcome.conditions.driver = Some("veth".into());
-        figures::hooks(&mut outcome, options, found);
+        figures::hooks(&mut outcome, options, found, cpus.measured);
     }
     Ok(outcome)
 }

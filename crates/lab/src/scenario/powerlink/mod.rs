@@ -138,6 +138,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         // Time for all of them to be configured in.
         pre_operational_1_us: 1_500_000,
         soc_tolerance_ns: cycle_us * 500,
+        soc_jitter_ns: 0,
         threshold: THRESHOLD,
         multiplexed_cycles: 0,
         prescaler: 2,
@@ -145,6 +146,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         nodes: (1..=nodes).map(station).collect(),
     };
     let host = NodeHost {
+        store: None,
         host: Host::default(),
         response: None,
         inputs: vec![Pattern::Copy, Pattern::Toggle],

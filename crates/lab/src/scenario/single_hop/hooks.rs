@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use onbeat_delay::matching::Verdict;
 use onbeat_delay::probe::Sample;
-use onbeat_hooks::{Device, Fate, Filter, Hop as Followed, Packet, Stage, Tracer};
+use onbeat_hooks::{Detail, Device, Fate, Filter, Hop as Followed, Packet, Stage, Tracer};
 use onbeat_wire::stamp::PORT;
 
 use super::method::{Each, Found, Measuring, Method};
@@ -37,7 +37,13 @@ impl Method for Hooks {
         let filter = format!("udp and dst host {} and dst port {PORT}", rig.reflector().1);
         let filter =
             Filter::parse([filter.as_str()]).map_err(|error| Error::Invalid(error.to_string()))?;
-        let followed = Followed { arrivals: find("eth0")?, departures: Some(find(out)?), filter };
+        let followed = Followed {
+            arrivals: find("eth0")?,
+            departures: Some(find(out)?),
+            filter,
+            detail: Detail::Stages,
+            device_stamps: false,
+        };
         Ok(Some(Box::new(Following::start(followed, rig.hop == Hop::Reflector)?)))
     }
 }
@@ -103,7 +109,7 @@ impl Measuring for Following {
                 Fate::Forwarded | Fate::Answered | Fate::AnsweredByKernel => {
                     let (time_ns, delay_ns) = (packet.begin_ns as i64, packet.total_ns.into());
                     found.delays.record(time_ns, delay_ns, Verdict::Certain);
-                    found.each.push(Each { time_ns, delay_ns, depth: Some(packet.depth) });
+                    found.each.push(Each { time_ns, delay_ns, depth: packet.depth });
                     let driver = Stage::ALL.iter().position(|stage| *stage == Stage::Driver);
                     let driver = driver.and_then(|at| packet.stages_ns[at]);
                     driver_ns += u64::from(driver.unwrap_or(0));

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
-use onbeat_netdev::{Ethtool, Handle};
+use onbeat_netdev::Handle;
 use onbeat_realtime::CpuSet;
 
 use crate::{Error, Result, Topology, World, cpus};
@@ -91,23 +91,6 @@ impl Rig {
             ("hop", "eth2", LOAD, 2),
             ("receiver", "eth0", behind, 3),
         ];
-        if hop != Hop::Relay {
-            // Where its end polls, as XDP needs it to, a veth's packets wait for another CPU (RPS) before the
-            // stack begins with them, which the hooks see of a queue's packets alone.
-            for (station, interfaces) in [
-                ("sender", &["eth0", "eth1"][..]),
-                ("hop", &["eth0", "eth1", "eth2"]),
-                ("receiver", &["eth0"]),
-            ] {
-                let there = world.handle(station)?;
-                let ethtool = Ethtool::in_namespace(there.namespace())?;
-                for interface in interfaces {
-                    if there.link(interface).is_ok() {
-                        ethtool.set_features(interface, &[("gro", false)])?;
-                    }
-                }
-            }
-        }
         for (station, interface, net, host) in addresses {
             world.handle(station)?.add_address(interface, address(net, host), 24)?;
         }

@@ -1,0 +1,226 @@
+//! A controlled node's parameters in a file (0x1010, 0x1011).
+//!
+//! A disk takes its time, and a node's thread has none: another thread writes. What is read back is either
+//! the file as it was or the new one whole, wherever power fails.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread::{self, JoinHandle};
+
+use onbeat_powerlink::cn::Keep;
+
+/// What the thread is to do: to write these octets, or to have none.
+type Order = Option<Vec<u8>>;
+
+/// A file for parameters, and the thread that writes it.
+#[derive(Debug)]
+pub(crate) struct Store {
+    path: PathBuf,
+    orders: Option<Sender<Order>>,
+    results: Receiver<io::Result<()>>,
+    thread: Option<JoinHandle<()>>,
+    written: u64,
+    failed: Option<io::Error>,
+}
+
+impl Store {
+    /// The store in a file, and what is in it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or its folder is not there.
+    pub(crate) fn open(path: &Path) -> io::Result<(Self, Option<Vec<u8>>)> {
+        let kept = match fs::read(path) {
+            Ok(octets) => Some(octets),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                // Told now, not when the first configuration is lost.
+                fs::metadata(folder(path))?;
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let (orders, to_do) = mpsc::channel::<Order>();
+        let (done, results) = mpsc::channel();
+        let file = path.to_owned();
+        let work = move || {
+            while let Ok(order) = to_do.recv() {
+                let result = match order {
+                    Some(octets) => replace(&file, &octets),
+                    None => remove(&file),
+                };
+                if done.send(result).is_err() {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("powerlink-store".into()).spawn(work)?;
+        let path = path.to_owned();
+        let (orders, thread) = (Some(orders), Some(thread));
+        Ok((Store { path, orders, results, thread, written: 0, failed: None }, kept))
+    }
+
+    /// Has the thread do what the node wants.
+    pub(crate) fn keep(&mut self, keep: Keep<'_>) {
+        let order = match keep {
+            Keep::Parameters(octets) => Some(octets.to_vec()),
+            Keep::Nothing => None,
+        };
+        if let Some(orders) = &self.orders {
+            // A thread that is gone is told by `done`.
+            let _ = orders.send(order);
+        }
+    }
+
+    /// Whether what was to be done is done (true) or could not be (false); `None` while it lasts.
+    pub(crate) fn done(&mut self) -> Option<bool> {
+        let result = match self.results.try_recv() {
+            Ok(result) => result,
+            Err(TryRecvError::Empty) => return None,
+            Err(TryRecvError::Disconnected) => Err(io::Error::other("nobody writes it any more")),
+        };
+        let done = result.is_ok();
+        self.written += u64::from(done);
+        if let Err(error) = result {
+            self.failed = Some(error);
+        }
+        Some(done)
+    }
+
+    /// What came of it, for people.
+    pub(crate) fn words(&self) -> String {
+        let (path, written) = (self.path.display(), self.written);
+        let words = format!("parameters are kept in {path}: {written} times written or removed");
+        match &self.failed {
+            None => words,
+            Some(error) => format!("{words}, but at last it failed: {error}"),
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // What was ordered is written before the process ends.
+        self.orders = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Puts a file in the place of the one before, both whole at any time.
+fn replace(path: &Path, octets: &[u8]) -> io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let new = path.with_file_name(name);
+    let written = write_to_disk(&new, octets).and_then(|()| fs::rename(&new, path));
+    if written.is_err() {
+        // What is there of it is of no use.
+        let _ = fs::remove_file(&new);
+    }
+    written.and_then(|()| File::open(folder(path))?.sync_all())
+}
+
+fn write_to_disk(path: &Path, octets: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(octets)?;
+    file.sync_all()
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Ok(()) => File::open(folder(path))?.sync_all(),
+        error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder that goes with the test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir();
+            let path = path.join(format!("onbeat-store-{}-{name}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            Folder(path)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(&self.0).unwrap();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// What became of the next order.
+    fn wait(store: &mut Store) -> bool {
+        let result = store.results.recv().unwrap();
+        // As the runner has it, without waiting.
+        let (again, results) = mpsc::channel();
+        again.send(result).unwrap();
+        let results = std::mem::replace(&mut store.results, results);
+        let done = store.done();
+        store.results = results;
+        done.unwrap()
+    }
+
+    #[test]
+    fn a_file_is_replaced_and_removed() {
+        let folder = Folder::new("replaced");
+        let path = folder.0.join("drive.dcf");
+        let (mut store, kept) = Store::open(&path).unwrap();
+        assert_eq!((kept, store.done()), (None, None));
+        store.keep(Keep::Nothing);
+        assert!(wait(&mut store), "there is nothing to remove");
+        for octets in [&b"one"[..], b"another one"] {
+            store.keep(Keep::Parameters(octets));
+            assert!(wait(&mut store));
+            assert_eq!(Store::open(&path).unwrap().1.as_deref(), Some(octets));
+            assert_eq!(folder.names(), ["drive.dcf"]);
+        }
+        assert!(
+            store.words().ends_with("drive.dcf: 3 times written or removed"),
+            "{}",
+            store.words()
+        );
+        store.keep(Keep::Nothing);
+        drop(store);
+        assert_eq!(folder.names(), [""; 0], "what was ordered is done before the end");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_and_leaves_the_file_as_it_was() {
+        let folder = Folder::new("fails");
+        let missing = Store::open(&folder.0.join("none").join("drive.dcf")).unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        let path = folder.0.join("drive.dcf");
+        fs::write(&path, "before").unwrap();
+        // Where the new file would be is a folder.
+        fs::create_dir(folder.0.join("drive.dcf.new")).unwrap();
+        let (mut store, kept) = Store::open(&path).unwrap();
+        assert_eq!(kept.as_deref(), Some(&b"before"[..]));
+        store.keep(Keep::Parameters(b"after"));
+        assert!(!wait(&mut store));
+        assert_eq!(fs::read(&path).unwrap(), b"before");
+        assert!(
+            store.words().contains("0 times written or removed, but at last it failed: "),
+            "{}",
+            store.words()
+        );
+        assert!(Store::open(&folder.0).is_err(), "a folder is no store");
+    }
+}

@@ -1,0 +1,271 @@
+//! Nodes that keep their parameters (0x1010, 0x1011), and what a managing node makes of it.
+
+use onbeat_powerlink::cn::{self, NotKept};
+use onbeat_powerlink::mn::{concise_dcf, dcf_entries};
+use onbeat_powerlink::nmt::State;
+use onbeat_powerlink::od::{Abort, ObjectId, id, profile};
+use onbeat_powerlink::sdo::Request;
+use onbeat_sim::{Conditions, Memory, Network, NetworkConfig, What};
+use onbeat_wire::powerlink::{Body, Message, NmtCommandId, NodeId, Service};
+
+const SECOND_NS: u64 = 1_000_000_000;
+const CYCLE_NS: u64 = 1_000_000;
+const ONE: NodeId = NodeId(1);
+const SAVE: ObjectId = id(profile::STORE, 1);
+const LOAD: ObjectId = id(profile::RESTORE, 1);
+const TOLERANCE: ObjectId = profile::SOC_TOLERANCE_NS;
+
+/// Two nodes, of which the first has a memory; they were just turned on.
+fn new(memory: Memory) -> Network {
+    let mut network = Network::new(NetworkConfig {
+        nodes: 2,
+        cycle_us: 1000,
+        mandatory: false,
+        multiplexed_cycles: 0,
+        conditions: Conditions::CLEAN,
+        seed: 11,
+    });
+    network.remember(ONE, memory);
+    network
+}
+
+/// Runs until all are in OPERATIONAL; commands to node 1 on the way, and how many commands of SDO.
+fn boot(network: &mut Network) -> (Vec<NmtCommandId>, usize) {
+    let (mut commands, mut writes) = (Vec::new(), 0);
+    let end_ns = network.bus.now_ns() + 60 * SECOND_NS;
+    while !network.is_operational() {
+        assert!(network.bus.now_ns() < end_ns, "{commands:?}, {writes} commands of SDO");
+        network.run_watched(CYCLE_NS, |_, frame| {
+            let message = Message::parse(&frame[14..]).unwrap();
+            match message.body {
+                Body::Asnd(_) if message.destination != ONE => {}
+                Body::Asnd(Service::NmtCommand(command)) => commands.push(command.command),
+                Body::Asnd(Service::Sdo(sdo)) => writes += usize::from(sdo.command.is_some()),
+                _ => {}
+            }
+        });
+    }
+    assert_eq!(network.checker.violations(), []);
+    (commands, writes)
+}
+
+/// The application's request to node 1, done.
+fn access(network: &mut Network, request: Request) -> Result<Vec<u8>, Abort> {
+    let now_ns = network.bus.now_ns();
+    network.managing().request(now_ns, ONE, request).unwrap();
+    for _ in 0..100 {
+        network.run_for(CYCLE_NS);
+        if let Some((_, done)) = network.managing().poll_done() {
+            return done.result;
+        }
+    }
+    panic!("it is not done in 100 cycles");
+}
+
+fn write(network: &mut Network, object: ObjectId, value: &[u8]) -> Result<Vec<u8>, Abort> {
+    access(network, Request::Write(object, value.to_vec()))
+}
+
+fn tolerance(network: &mut Network) -> u64 {
+    network.controlled(ONE).objects().number(TOLERANCE)
+}
+
+/// What it keeps of an object.
+fn kept(network: &mut Network, object: ObjectId) -> Option<Vec<u8>> {
+    let octets = network.memory(ONE)?.kept.clone()?;
+    let found = dcf_entries(&octets).find(|(of, _)| *of == object)?.1.to_vec();
+    Some(found)
+}
+
+const BOOT: [NmtCommandId; 4] = [
+    NmtCommandId::RESET_NODE,
+    NmtCommandId::RESET_CONFIGURATION,
+    NmtCommandId::ENABLE_READY_TO_OPERATE,
+    NmtCommandId::START_NODE,
+];
+
+#[test]
+fn defaults_are_restored_by_a_reset_and_the_download_is_stored() {
+    let mut network = new(Memory::default());
+    let (commands, writes) = boot(&mut network);
+    assert_eq!(commands, BOOT, "once reset for its defaults, once for its configuration");
+    let without = {
+        let mut network = new(Memory::default());
+        network.bus.stations[1].node.memory = None;
+        network.power(ONE, true);
+        let (commands, writes) = boot(&mut network);
+        assert_eq!(commands, BOOT[1..]);
+        writes
+    };
+    assert_eq!(writes, without, "each object was written once");
+    // Nothing to forget, and then the configuration.
+    assert_eq!(network.memory(ONE).unwrap().writes, 2);
+    let date = id(profile::EXPECTED_DATE, 1);
+    let date = network.managing().objects().get(date).unwrap().to_vec();
+    assert_eq!(kept(&mut network, profile::CONFIGURATION_DATE), Some(date));
+    // It stays so.
+    network.run_for(20 * SECOND_NS);
+    assert!(network.is_operational());
+    assert_eq!(network.memory(ONE).unwrap().writes, 2);
+}
+
+#[test]
+fn what_a_node_keeps_is_not_written_to_it_again() {
+    let mut network = new(Memory::default());
+    boot(&mut network);
+    for again in 0..3 {
+        if again == 2 {
+            network.restart_managing();
+        }
+        network.power(ONE, false);
+        network.run_for(SECOND_NS);
+        network.power(ONE, true);
+        assert_eq!(boot(&mut network), (BOOT[2..].to_vec(), 0), "{again}");
+    }
+    assert_eq!(network.memory(ONE).unwrap().writes, 2);
+    network.set_input(ONE, 77);
+    network.run_for(10 * CYCLE_NS);
+    assert_eq!(network.input(ONE), 77, "by the mapping that it kept");
+}
+
+/// The managing node of another configuration: the old one is forgotten before the new one comes.
+#[test]
+fn another_configuration_takes_the_place_of_the_one_kept() {
+    let mut network = new(Memory::default());
+    boot(&mut network);
+    write(&mut network, id(0x1020, 2), &[1, 0, 0, 0]).unwrap();
+    write(&mut network, TOLERANCE, &[1, 2, 3, 4]).unwrap();
+    write(&mut network, SAVE, b"save").unwrap();
+    network.power(ONE, false);
+    network.run_for(SECOND_NS);
+    network.power(ONE, true);
+    assert_eq!(boot(&mut network).0, BOOT);
+    assert_eq!(tolerance(&mut network), 500_000, "as the network has it");
+    assert_eq!(network.memory(ONE).unwrap().writes, 2 + 1 + 2);
+    network.power(ONE, false);
+    network.run_for(SECOND_NS);
+    network.power(ONE, true);
+    assert_eq!(boot(&mut network), (BOOT[2..].to_vec(), 0));
+}
+
+#[test]
+fn stored_values_are_there_after_a_reset_and_restored_ones_are_defaults() {
+    let mut network = new(Memory::default());
+    boot(&mut network);
+    let default =
+        network.controlled(NodeId(2)).objects().object(TOLERANCE).unwrap().default.clone();
+    let reset = |network: &mut Network| {
+        network.managing().command(ONE, NmtCommandId::RESET_COMMUNICATION);
+        let left = network.run_until(SECOND_NS, |network| network.state(1) != State::Operational);
+        assert!(left);
+    };
+    write(&mut network, TOLERANCE, &[1, 0, 8, 0]).unwrap();
+    assert_eq!(write(&mut network, SAVE, b"save"), Ok(vec![]));
+    write(&mut network, TOLERANCE, &[2, 0, 8, 0]).unwrap();
+    reset(&mut network);
+    assert_eq!(tolerance(&mut network), 0x8_0001, "as it was when it was stored");
+    boot(&mut network);
+    assert_eq!(write(&mut network, LOAD, b"load"), Ok(vec![]));
+    assert_eq!(tolerance(&mut network), 0x8_0001, "not before the reset");
+    assert_eq!(network.memory(ONE).unwrap().kept, None);
+    reset(&mut network);
+    assert_eq!(tolerance(&mut network).to_le_bytes()[..4], default);
+    let records = network.bus.stations[1].node.records.iter();
+    let stores = records.filter(|record| {
+        matches!(record.what, What::Controlled(cn::Event::Stored | cn::Event::Restored))
+    });
+    assert!(stores.count() >= 4);
+}
+
+#[test]
+fn only_the_signature_stores() {
+    let mut network = new(Memory::default());
+    boot(&mut network);
+    let before = network.memory(ONE).unwrap().clone();
+    for (object, value, abort) in [
+        (SAVE, &b"load"[..], Abort::NOT_STORED),
+        (LOAD, b"save", Abort::NOT_STORED),
+        (SAVE, b"evas", Abort::NOT_STORED),
+        (SAVE, b"sav", Abort::TOO_SHORT),
+        (LOAD, b"load!", Abort::TOO_LONG),
+        (id(profile::STORE, 2), b"save", Abort::NO_SUB_INDEX),
+        (id(profile::STORE, 0), b"\x01", Abort::READ_ONLY),
+    ] {
+        assert_eq!(write(&mut network, object, value), Err(abort), "{object} {value:?}");
+    }
+    assert_eq!(*network.memory(ONE).unwrap(), before);
+    for object in [SAVE, LOAD] {
+        let read = access(&mut network, Request::Read(object));
+        assert_eq!(read, Ok(vec![1, 0, 0, 0]), "it does so on command");
+    }
+}
+
+/// A memory that fails is told to who wants it; the network boots all the same.
+#[test]
+fn what_cannot_be_kept_is_told() {
+    let mut network = new(Memory { fails: true, ..Memory::default() });
+    assert_eq!(boot(&mut network).0, BOOT[1..]);
+    assert_eq!(write(&mut network, SAVE, b"save"), Err(Abort::HARDWARE));
+    assert_eq!(network.memory(ONE).unwrap().writes, 0);
+    let records = network.bus.stations[1].node.records.drain(..);
+    let told = records.filter(|record| record.what == What::Controlled(cn::Event::NotStored));
+    assert_eq!(told.count(), 3, "load and save at the boot, and this one");
+    network.memory(ONE).unwrap().fails = false;
+    assert_eq!(write(&mut network, SAVE, b"save"), Ok(vec![]));
+}
+
+/// Whoever keeps the parameters takes its time, and another command does not get in between.
+#[test]
+fn the_answer_waits_until_it_is_done() {
+    let mut network = new(Memory::default());
+    boot(&mut network);
+    // Nobody serves the node from now on but this test.
+    network.bus.stations[1].node.memory = None;
+    let now_ns = network.bus.now_ns();
+    for value in [b"save", b"load"] {
+        let object = if value == b"save" { SAVE } else { LOAD };
+        network.managing().request(now_ns, ONE, Request::Write(object, value.to_vec())).unwrap();
+    }
+    network.run_for(100 * CYCLE_NS);
+    assert_eq!(network.managing().poll_done(), None);
+    let now_ns = network.bus.now_ns();
+    let node = network.controlled(ONE);
+    let Some(cn::Keep::Parameters(octets)) = node.poll_store() else { panic!("nothing to keep") };
+    assert!(dcf_entries(octets).count() > 100);
+    assert_eq!(node.poll_store(), None, "told once");
+    node.handle_stored(now_ns, true);
+    node.handle_stored(now_ns, true);
+    network.run_for(50 * CYCLE_NS);
+    let (_, done) = network.managing().poll_done().expect("the answer");
+    assert_eq!(done.result, Ok(vec![]));
+    assert_eq!(network.controlled(ONE).poll_store(), Some(cn::Keep::Nothing), "the next one");
+}
+
+#[test]
+fn what_is_not_of_the_node_is_refused_whole() {
+    let mut network = new(Memory::default());
+    boot(&mut network);
+    let octets = network.memory(ONE).unwrap().kept.clone().unwrap();
+    let entries: Vec<_> = dcf_entries(&octets).collect();
+    let refused = |octets: &[u8]| {
+        let mut network = new(Memory::default());
+        network.bus.stations[1].node.memory = None;
+        network.power(ONE, false);
+        let before = network.controlled(ONE).objects().clone();
+        let refused = network.controlled(ONE).set_store(Some(octets));
+        assert_eq!(*network.controlled(ONE).objects(), before);
+        refused.unwrap_err()
+    };
+    assert_eq!(refused(&octets[..octets.len() - 1]), NotKept::Octets);
+    assert_eq!(refused(&[&octets[..], &[0]].concat()), NotKept::Octets);
+    assert_eq!(refused(&[]), NotKept::Octets);
+    let with = |object, value: &[u8]| concise_dcf(entries.iter().copied().chain([(object, value)]));
+    for object in [id(0x7777, 0), id(profile::LOSS_OF_SOC, 1), profile::NMT_STATE, id(0x6000, 1)] {
+        assert_eq!(refused(&with(object, &[0; 4])), NotKept::Object(object));
+    }
+    let short = refused(&with(TOLERANCE, &[1]));
+    assert_eq!(
+        short.to_string(),
+        "object 1C14/00 does not take its value, 0x06070013: the value is too short for the object"
+    );
+}
