@@ -1,29 +1,49 @@
-//! Captures: whatever a file holds, reading ends, and every packet has a key or a reason.
+//! Captures: whatever a file holds, reading ends, every packet has a key or a reason, and interfaces are
+//! the same by number and by name.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use onbeat_delay::capture::{Reader, decompress};
+use onbeat_delay::capture::{Packet, Reader, decompress};
 use onbeat_delay::key::Recognition;
-use onbeat_delay::pairing::{InterfaceId, Sides};
+use onbeat_delay::pairing::{InterfaceId, Side, Sides};
 
 fuzz_target!(|octets: &[u8]| {
     let Ok(input) = decompress(octets) else { return };
     let Ok(mut reader) = Reader::new(input) else { return };
-    let recognitions = [
-        Recognition::default(),
-        Recognition { nat: true, reply: true, octets: 40 },
-    ];
-    let sides = Sides::Interfaces {
-        arrivals: InterfaceId::Number(0),
-        departures: InterfaceId::Name("eth0".into()),
-    };
+    let recognitions = [Recognition::default(), Recognition { nat: true, reply: true, octets: 40 }];
     // A few octets may stand for very many, compressed.
     for _ in 0..1000 {
         let Ok(Some(packet)) = reader.next_packet() else { break };
         assert!(packet.octets.len() <= packet.wire_len as usize);
-        let _ = sides.side(&packet);
+        sides(&packet);
         for recognition in &recognitions {
             let _ = recognition.key(&packet);
         }
     }
+    for number in 0..4 {
+        let _ = reader.interface_name(number);
+    }
 });
+
+fn sides(packet: &Packet<'_>) {
+    let own = InterfaceId::Number(packet.interface);
+    let other = InterfaceId::Number(packet.interface.wrapping_add(1));
+    let side = |arrivals: &InterfaceId, departures: &InterfaceId| {
+        let (arrivals, departures) = (arrivals.clone(), departures.clone());
+        Sides::Interfaces { arrivals, departures }.side(packet)
+    };
+    assert_eq!(side(&own, &other), Some(Side::Arrivals));
+    assert_eq!(side(&other, &own), Some(Side::Departures));
+    assert_eq!(side(&own, &own), None, "both sides, and so neither");
+    let Some(name) = packet.interface_name else { return };
+    assert!(name.len() <= 3 * 1024, "an octet that is no UTF-8 becomes three");
+    let named = InterfaceId::Name(name.to_owned());
+    assert_eq!(side(&named, &other), Some(Side::Arrivals));
+    assert_eq!(side(&other, &named), Some(Side::Departures));
+    assert_eq!(side(&named, &InterfaceId::Name(format!("{name} "))), Some(Side::Arrivals));
+    // As an option is read: a name that is a number is one.
+    if let Ok(read) = name.parse::<InterfaceId>() {
+        let number = name.parse::<u32>().ok();
+        assert_eq!(read == named, number.is_none());
+    }
+}

@@ -34,8 +34,7 @@ pub(super) struct Before {
 /// [`HardwareStamps`], in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamps {
-    #[serde(default)]
-    tx_type: i32,
+    tx: bool,
     rx_filter: i32,
 }
 
@@ -44,14 +43,14 @@ impl Stamps {
     fn read(home: &Handle, interface: &str) -> Option<Self> {
         let stamps =
             Ethtool::in_namespace(home.namespace()).ok()?.hardware_stamps(interface).ok()?;
-        Some(Self { tx_type: stamps.tx_type, rx_filter: stamps.rx_filter })
+        Some(Self { tx: stamps.tx, rx_filter: stamps.rx_filter })
     }
 
     fn restore(self, home: &Handle, interface: &str) -> Result<()> {
         if Self::read(home, interface) == Some(self) {
             return Ok(());
         }
-        let stamps = HardwareStamps { tx_type: self.tx_type, rx_filter: self.rx_filter };
+        let stamps = HardwareStamps { tx: self.tx, rx_filter: self.rx_filter };
         Ethtool::in_namespace(home.namespace())?.set_hardware_stamps(interface, stamps)?;
         Ok(())
     }

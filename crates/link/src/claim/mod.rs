@@ -132,7 +132,7 @@ impl Claim {
         let ethtool = Ethtool::in_namespace(&self.namespace)?;
         let can = ethtool.timestamping(&self.interface)?;
         let rx_filter = if can.rx_all { HardwareStamps::ALL } else { HardwareStamps::NONE };
-        let stamps = HardwareStamps { tx_type: can.tx_hardware.into(), rx_filter };
+        let stamps = HardwareStamps { tx: can.tx_hardware, rx_filter };
         if stamps == HardwareStamps::default() {
             return Err(Error::Netdev(onbeat_netdev::Error::Unsupported {
                 what: format!("to stamp every frame of interface {:?} by hardware", self.interface),

@@ -538,7 +538,7 @@ fn set_up(
             | libc::SOF_TIMESTAMPING_OPT_ID
             | libc::SOF_TIMESTAMPING_OPT_TSONLY;
     }
-    if hardware.transmits() || hardware.rx_filter != HardwareStamps::NONE {
+    if hardware.tx || hardware.rx_filter != HardwareStamps::NONE {
         stamps |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
         if options.confirm {
             stamps |= libc::SOF_TIMESTAMPING_TX_HARDWARE;

@@ -79,7 +79,7 @@ impl Offers {
                 "the driver gives no transmit time stamps".into(),
                 "take a NIC for which ethtool -T shows software-transmit",
             ),
-            Feature::TransmitStamp if !self.stamps.transmits() => software("the driver"),
+            Feature::TransmitStamp if !self.stamps.tx => software("the driver"),
             Feature::ReceiveStamp if self.stamps.rx_filter != HardwareStamps::ALL => {
                 software("the stack")
             }

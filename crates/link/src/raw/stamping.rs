@@ -66,7 +66,7 @@ impl Place {
 /// What the journal keeps: [`HardwareStamps`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Before {
-    tx_type: i32,
+    tx: bool,
     rx_filter: i32,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn put_back(nic: &impl Nic, place: &Place) -> Result<bool> {
 }
 
 fn give_back(nic: &impl Nic, before: Before) -> Result<()> {
-    let before = HardwareStamps { tx_type: before.tx_type, rx_filter: before.rx_filter };
+    let before = HardwareStamps { tx: before.tx, rx_filter: before.rx_filter };
     if nic.stamps()? != before {
         nic.set_stamps(before)?;
     }
@@ -114,7 +114,7 @@ impl<N: Nic> Stamping<N> {
             return Ok(Some(Self { nic, interface, held: None }));
         }
         let mut journal = place.lock()?;
-        let before = Before { tx_type: now.tx_type, rx_filter: now.rx_filter };
+        let before = Before { tx: now.tx, rx_filter: now.rx_filter };
         let pid = std::process::id();
         if let Err(error) = journal.write(&Entry { pid, home: place.namespace, before }) {
             // It is empty, or cut off: of one who had changed nothing.
@@ -147,10 +147,10 @@ mod tests {
     use std::cell::Cell;
     use std::fs;
 
-    const OFF: HardwareStamps = HardwareStamps { tx_type: 0, rx_filter: 0 };
-    /// As ptp4l has it: one-step synchronisation, and PTP's frames alone.
-    const PTP: HardwareStamps = HardwareStamps { tx_type: 2, rx_filter: 12 };
-    const ALL: HardwareStamps = HardwareStamps { tx_type: 2, rx_filter: 1 };
+    const OFF: HardwareStamps = HardwareStamps { tx: false, rx_filter: 0 };
+    /// As ptp4l has it: PTP's frames alone.
+    const PTP: HardwareStamps = HardwareStamps { tx: true, rx_filter: 12 };
+    const ALL: HardwareStamps = HardwareStamps { tx: true, rx_filter: 1 };
 
     /// A NIC that is no NIC.
     #[derive(Debug)]

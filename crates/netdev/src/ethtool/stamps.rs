@@ -7,9 +7,9 @@ use crate::Result;
 /// Which frames a NIC stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HardwareStamps {
-    /// Those sent for which the sender asked, and how: a number of `enum hwtstamp_tx_types`, of which 0
-    /// is none.
-    pub tx_type: i32,
+    /// Those sent for which the sender asked; how (by PTP's one-step synchronisation, say) is left as it
+    /// is where they are already.
+    pub tx: bool,
     /// Those received: a number of `enum hwtstamp_rx_filters`.
     pub rx_filter: i32,
 }
@@ -19,12 +19,6 @@ impl HardwareStamps {
     pub const NONE: i32 = 0;
     /// Every received frame.
     pub const ALL: i32 = HWTSTAMP_FILTER_ALL as i32;
-
-    /// Whether frames are stamped that are sent.
-    #[must_use]
-    pub fn transmits(&self) -> bool {
-        self.tx_type != 0
-    }
 }
 
 impl Ethtool {
@@ -36,7 +30,7 @@ impl Ethtool {
         let mut config = StampConfig::default();
         let operation = "read the hardware time stamping";
         self.call_by(libc::SIOCGHWTSTAMP, interface, operation, &mut config)?;
-        Ok(HardwareStamps { tx_type: config.tx_type, rx_filter: config.rx_filter })
+        Ok(HardwareStamps { tx: config.tx_type != 0, rx_filter: config.rx_filter })
     }
 
     /// Has the NIC stamp these frames, for whoever uses the interface; what it then does, which may
@@ -49,11 +43,34 @@ impl Ethtool {
         interface: &str,
         stamps: HardwareStamps,
     ) -> Result<HardwareStamps> {
+        let mut now = StampConfig::default();
+        // Some old drivers can be told and not asked: then it is as if none were stamped.
+        let operation = "read the hardware time stamping";
+        let _ = self.call_by(libc::SIOCGHWTSTAMP, interface, operation, &mut now);
         let mut config = StampConfig::default();
-        config.tx_type = stamps.tx_type;
+        config.tx_type = tx_type(stamps.tx, now.tx_type);
         config.rx_filter = stamps.rx_filter;
         let operation = "set the hardware time stamping";
         self.call_by(libc::SIOCSHWTSTAMP, interface, operation, &mut config)?;
-        Ok(HardwareStamps { tx_type: config.tx_type, rx_filter: config.rx_filter })
+        Ok(HardwareStamps { tx: config.tx_type != 0, rx_filter: config.rx_filter })
+    }
+}
+
+/// A number of `enum hwtstamp_tx_types` that stamps or does not, and is not another one needlessly: more
+/// than one stamps.
+fn tx_type(wanted: bool, now: i32) -> i32 {
+    if wanted && now != 0 { now } else { wanted.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_frames_are_stamped_that_are_sent_is_left_as_it_is() {
+        // HWTSTAMP_TX_OFF, HWTSTAMP_TX_ON, HWTSTAMP_TX_ONESTEP_SYNC.
+        for (wanted, now, then) in [(true, 0, 1), (true, 1, 1), (true, 2, 2), (false, 2, 0)] {
+            assert_eq!(tx_type(wanted, now), then, "{wanted} {now}");
+        }
     }
 }
