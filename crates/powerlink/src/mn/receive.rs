@@ -41,6 +41,8 @@ impl ManagingNode {
             (Body::Soc(_) | Body::Soa(_) | Body::Preq(_) | Body::Amni, _) => {
                 self.other_managing_node(now_ns, mac);
             }
+            // There is no network yet, or none of its own.
+            _ if !self.state.answers() => {}
             (Body::Pres(pres), Some(place)) => self.pres(now_ns, place, &pres),
             (Body::Asnd(service), _)
                 if destination == NodeId::MN || destination == NodeId::BROADCAST =>
