@@ -160,6 +160,8 @@ impl ManagingNode {
             return;
         }
         self.events.push_back(Event::LostStatus(node));
+        // A reduced cycle is short: a node that nobody let run for a moment would be given up in it.
+        self.stations[place].status_after_ns = now_ns + self.cycle_ns;
         if Counter::loss_of_status(node).error(&mut self.od) {
             self.fail(now_ns, place, Failure::LossOfStatus);
         }
