@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | packet sockets | [`PacketReceiver`]: a ring of copies | [`PacketSender`]: batches, around the qdisc |
 //! | | [`Tap`]: a ring of copies of what comes and leaves, with when, for those who only look | |
+//! | | [`NicStamps`]: has the NIC stamp what comes | |
 //! | AF_XDP | [`XskReceiver`]: one queue of an interface | [`XskSender`] |
 //!
 //! Over AF_XDP all interfaces of a plane share one [`Umem`]: a frame that came in by one of them is
@@ -23,6 +24,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 pub use clock::Clock;
 pub use packet::{Frames, PacketReceiver, PacketSender};
+pub use stamping::NicStamps;
 pub use tap::{Tap, TapClock, TapOptions, Tapped, Wanted};
 pub use umem::{Frame, Pool, Umem};
 pub use xsk::{Closed, XskReceiver, XskSender, XskSocket};

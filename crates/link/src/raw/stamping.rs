@@ -12,8 +12,70 @@ use serde::{Deserialize, Serialize};
 use crate::journal::{Entry, Journal};
 use crate::{Error, Result};
 
+/// A NIC that stamps every frame that comes, until this is dropped: then it stamps as before.
+///
+/// One at a time has a NIC stamp, and [`Tap`](super::Tap) is one of them. After `kill -9` the next one on
+/// the interface puts back first what was before.
+#[derive(Debug)]
+pub struct NicStamps {
+    _stamping: Stamping<LiveNic>,
+    clock: Option<u32>,
+}
+
+impl NicStamps {
+    /// Has the NIC of an interface of `namespace` stamp; `directory` keeps the journals
+    /// ([`Tap::DIRECTORY`](super::Tap::DIRECTORY)).
+    ///
+    /// # Errors
+    /// [`onbeat_netdev::Error::Unsupported`] of a NIC that cannot stamp every frame, or does for another
+    /// process; CAP_NET_ADMIN is missing, or the right to write the journal.
+    pub fn begin(namespace: &Namespace, interface: &str, directory: &Path) -> Result<Self> {
+        let refuse = |what: String, remedy: &str| {
+            let remedy = remedy.to_owned();
+            Error::Netdev(onbeat_netdev::Error::Unsupported { what, remedy })
+        };
+        let cannot = || {
+            refuse(
+                format!("to stamp by hardware every frame that comes to interface {interface:?}"),
+                "take a NIC for which ethtool -T shows hardware-receive and the receive filter \"all\"",
+            )
+        };
+        let nic = LiveNic::open(namespace, interface)?;
+        let can = nic.ethtool.timestamping(interface)?;
+        if !(can.rx_hardware && can.rx_all) {
+            return Err(cannot());
+        }
+        match Stamping::begin(nic, &Place::of(directory, namespace, interface)) {
+            Ok(Some(stamping)) => Ok(Self { _stamping: stamping, clock: can.phc }),
+            Ok(None) => Err(cannot()),
+            Err(Error::Claimed { by, .. }) => Err(refuse(
+                format!(
+                    "that the NIC of interface {interface:?}, which stamps for {by}, stamps for two"
+                ),
+                "wait for that one, or let the kernel stamp",
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts back what a process left that was killed; whether there was anything. Nothing of one that
+    /// lives.
+    ///
+    /// # Errors
+    /// The journal cannot be read, or the driver refuses.
+    pub fn put_back(namespace: &Namespace, interface: &str, directory: &Path) -> Result<bool> {
+        put_back(&LiveNic::open(namespace, interface)?, &Place::of(directory, namespace, interface))
+    }
+
+    /// The NIC's clock, by which it stamps: the number N of /dev/ptpN, where the kernel knows it.
+    #[must_use]
+    pub fn clock(&self) -> Option<u32> {
+        self.clock
+    }
+}
+
 /// How a NIC is told which frames to stamp.
-pub(super) trait Nic {
+trait Nic {
     fn stamps(&self) -> Result<HardwareStamps>;
     /// What it then does, which may be more.
     fn set_stamps(&self, stamps: HardwareStamps) -> Result<HardwareStamps>;
@@ -21,9 +83,16 @@ pub(super) trait Nic {
 
 /// That of an interface.
 #[derive(Debug)]
-pub(super) struct LiveNic {
-    pub(super) ethtool: Ethtool,
-    pub(super) interface: String,
+struct LiveNic {
+    ethtool: Ethtool,
+    interface: String,
+}
+
+impl LiveNic {
+    fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
+        let ethtool = Ethtool::in_namespace(namespace)?;
+        Ok(Self { ethtool, interface: interface.to_owned() })
+    }
 }
 
 impl Nic for LiveNic {
@@ -38,7 +107,7 @@ impl Nic for LiveNic {
 
 /// Where the journal of an interface is.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+struct Place {
     directory: PathBuf,
     interface: String,
     namespace: u64,
@@ -46,7 +115,7 @@ pub(super) struct Place {
 
 impl Place {
     /// Each namespace has its own, since names are told apart within one.
-    pub(super) fn of(directory: &Path, namespace: &Namespace, interface: &str) -> Self {
+    fn of(directory: &Path, namespace: &Namespace, interface: &str) -> Self {
         let inode = namespace.inode();
         let directory = directory.join(inode.to_string());
         Self { directory, interface: interface.to_owned(), namespace: inode }
@@ -71,7 +140,7 @@ struct Before {
 }
 
 /// Puts back what a process left that was killed; whether there was anything. Of one that lives, nothing.
-pub(super) fn put_back(nic: &impl Nic, place: &Place) -> Result<bool> {
+fn put_back(nic: &impl Nic, place: &Place) -> Result<bool> {
     if !place.is_there() {
         return Ok(false);
     }
@@ -97,7 +166,7 @@ fn give_back(nic: &impl Nic, before: Before) -> Result<()> {
 
 /// Has a NIC stamp every frame that comes until it is dropped.
 #[derive(Debug)]
-pub(super) struct Stamping<N: Nic> {
+struct Stamping<N: Nic> {
     nic: N,
     interface: String,
     /// `None` where the NIC did so before, and once it is put back.
@@ -106,7 +175,7 @@ pub(super) struct Stamping<N: Nic> {
 
 impl<N: Nic> Stamping<N> {
     /// `None`: the NIC was told and stamps other frames; it is as before.
-    pub(super) fn begin(nic: N, place: &Place) -> Result<Option<Self>> {
+    fn begin(nic: N, place: &Place) -> Result<Option<Self>> {
         let interface = place.interface.clone();
         put_back(&nic, place)?;
         let now = nic.stamps()?;

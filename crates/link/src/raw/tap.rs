@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use libc::{SOL_PACKET, SOL_SOCKET, TP_STATUS_TS_RAW_HARDWARE, sockaddr_ll, tpacket2_hdr};
-use onbeat_netdev::{Ethtool, Handle, Namespace};
+use onbeat_netdev::{Handle, Namespace};
 
 use super::extent::{Extent, TAG};
-use super::stamping::{self, LiveNic, Place, Stamping};
+use super::stamping::NicStamps;
 use super::{BATCH, Clock, HEADERS};
 use crate::error::failed;
 use crate::packet::{Places, Socket, Woken, sleep};
@@ -103,7 +103,7 @@ pub struct Tap {
     /// Times that the time of day was set.
     steps: u64,
     /// A NIC that stamps for this, which it does until this is dropped.
-    _stamping: Option<Stamping<LiveNic>>,
+    _stamps: Option<NicStamps>,
 }
 
 impl Tap {
@@ -123,16 +123,13 @@ impl Tap {
         directory: &Path,
     ) -> Result<Self> {
         let link = Handle::in_namespace(namespace)?.link(interface)?;
-        let place = Place::of(directory, namespace, interface);
-        let nic =
-            LiveNic { ethtool: Ethtool::in_namespace(namespace)?, interface: interface.to_owned() };
-        if let Err(error) = stamping::put_back(&nic, &place) {
+        if let Err(error) = NicStamps::put_back(namespace, interface, directory) {
             tracing::warn!("{interface}: its NIC goes on stamping every frame: {error}");
         }
-        let (clock, stamping, reason) = match options.stamps {
+        let (clock, stamps, reason) = match options.stamps {
             Wanted::Kernel => (TapClock::Monotonic, None, None),
-            wanted => match stamp_by_nic(nic, &place, options.outgoing) {
-                Ok((clock, stamping)) => (clock, Some(stamping), None),
+            wanted => match begin(namespace, interface, options, directory) {
+                Ok(stamps) => (TapClock::Nic(stamps.clock()), Some(stamps), None),
                 Err(error) if wanted == Wanted::Nic => return Err(error),
                 Err(error) => (TapClock::Monotonic, None, Some(error.to_string())),
             },
@@ -169,7 +166,7 @@ impl Tap {
             reason,
             realtime_ahead_ns: Clock::read().realtime_ahead_ns(),
             steps: 0,
-            _stamping: stamping,
+            _stamps: stamps,
         })
     }
 
@@ -279,45 +276,22 @@ impl AsFd for Tap {
     }
 }
 
-/// Has the NIC stamp every frame that comes.
-fn stamp_by_nic(
-    nic: LiveNic,
-    place: &Place,
-    outgoing: bool,
-) -> Result<(TapClock, Stamping<LiveNic>)> {
-    let interface = nic.interface.clone();
-    let refuse = |what: String, remedy: &str| {
-        let remedy = remedy.to_owned();
-        Error::Netdev(onbeat_netdev::Error::Unsupported { what, remedy })
-    };
-    if outgoing {
-        return Err(refuse(
-            format!("to have the NIC stamp what others send by interface {interface:?}"),
-            "the kernel stamps both directions, or a mirror port gives both to one NIC as frames that come",
-        ));
+/// Has the NIC stamp what this tap is to see.
+fn begin(
+    namespace: &Namespace,
+    interface: &str,
+    options: TapOptions,
+    directory: &Path,
+) -> Result<NicStamps> {
+    if options.outgoing {
+        return Err(Error::Netdev(onbeat_netdev::Error::Unsupported {
+            what: format!("to have the NIC stamp what others send by interface {interface:?}"),
+            remedy: "the kernel stamps both directions, or a mirror port gives both to one NIC as frames \
+                     that come"
+                .into(),
+        }));
     }
-    let can = nic.ethtool.timestamping(&interface)?;
-    let cannot = || {
-        refuse(
-            format!("to stamp by hardware every frame that comes to interface {interface:?}"),
-            "take a NIC for which ethtool -T shows hardware-receive and the receive filter \"all\"",
-        )
-    };
-    if !(can.rx_hardware && can.rx_all) {
-        return Err(cannot());
-    }
-    let stamping = match Stamping::begin(nic, place) {
-        Err(Error::Claimed { by, .. }) => {
-            return Err(refuse(
-                format!(
-                    "that the NIC of interface {interface:?}, which stamps for {by}, stamps for two"
-                ),
-                "wait for that one, or let the kernel stamp",
-            ));
-        }
-        stamping => stamping?.ok_or_else(cannot)?,
-    };
-    Ok((TapClock::Nic(can.phc), stamping))
+    NicStamps::begin(namespace, interface, directory)
 }
 
 #[cfg(test)]
