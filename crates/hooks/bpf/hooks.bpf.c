@@ -54,8 +54,7 @@ static __always_inline struct packet *begin(struct cpu *cpu, const struct sk_buf
 	p->length = skb->len;
 	p->device = device_stamps ? device_stamp(skb) : 0;
 	/* Without consume_skb some are gone and not known to be. */
-	p->depth = whole ? HOOKS_ABSENT
-			 : cpu->seen.begun - cpu->seen.ended - cpu->seen.ended_here;
+	p->depth = whole ? HOOKS_ABSENT : cpu->seen.begun - cpu->seen.ended - cpu->seen.ended_here;
 	cpu->seen.begun++;
 	return p;
 }
@@ -329,8 +328,7 @@ static __always_inline struct packet *answer(struct cpu *cpu, struct sk_buff *sk
 }
 
 /* What a socket of this host sends: perhaps an answer to what came. */
-static __always_inline struct packet *sent_by(struct cpu *cpu, struct sk_buff *skb,
-					      struct sock *sk)
+static __always_inline struct packet *sent_by(struct cpu *cpu, struct sk_buff *skb, struct sock *sk)
 {
 	struct packet *asked;
 
