@@ -3,24 +3,22 @@
 //! ```text
 //!  captures of a real network, as files and live:   talker eth0 --- eth0 onbeat powerlink sniff
 //!  nodes of the program:                            onbeat powerlink mn --- cn onbeat powerlink cn
-//!  hosts on a bus, watched:          plk0 onbeat powerlink mn --- hub --- cn onbeat powerlink cn plk0
 //! ```
 
 mod common;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use common::json::{can_validate, validate};
+use common::powerlink::{NETWORK, Pair, Temporary, end, row};
 use common::{program, run, wait_for};
 use onbeat_delay::capture::Reader;
 use onbeat_lab::traffic::{PacketSocket, Receiver};
 use onbeat_netdev::testing::{Feature, require_all};
-use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
-use onbeat_wire::powerlink::{
-    Body, CommandId, Message, NmtCommandId, NmtState, NodeId, RequestedService, Sdo, Service,
-};
+use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_wire::powerlink::{Body, CommandId, Message, NmtCommandId, NmtState, Sdo, Service};
 use serde_json::Value;
 
 /// A capture of a network of the reference stack.
@@ -37,13 +35,6 @@ fn result(arguments: &[&str]) -> (i32, Value) {
         validate(&ran.out);
     }
     (ran.code, found)
-}
-
-/// A row of a table, by what its first cell is.
-fn row<'a>(result: &'a Value, figure: &str, first: &str) -> &'a Vec<Value> {
-    let rows = result["figures"][figure]["rows"].as_array().expect("a table");
-    let found = rows.iter().find(|row| row[0] == first);
-    found.and_then(Value::as_array).unwrap_or_else(|| panic!("{first} in {rows:?}"))
 }
 
 /// The numbers are tshark's (vectors/powerlink/observed.toml).
@@ -142,102 +133,6 @@ fn a_live_bus_is_told() {
     assert!(frames("SoA", "2,179") && frames("PRes", "134"), "{summary:#?}");
     let code = sniff.wait().unwrap().code();
     assert_eq!(code, Some(0), "{summary:#?}");
-}
-
-/// A cycle and time-outs that a busy machine keeps.
-const NETWORK: &str = r#"
-[network]
-cycle-us = 20000
-async-slot-us = 2000
-loss-threshold = 1000
-
-[managing]
-interface = "mn"
-
-[[node]]
-id = 1
-interface = "cn"
-pres-timeout-us = 15000
-input = [{ name = "back", type = "u16", simulate = "copy" }]
-output = [{ name = "there", type = "u16", simulate = "counter" }]
-"#;
-
-/// Sends Ctrl-C, and takes what the program said.
-fn end(child: Child) -> (Option<i32>, Value) {
-    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    if can_validate() {
-        validate(std::str::from_utf8(&output.stdout).unwrap());
-    }
-    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
-}
-
-/// A managing node's namespace and a controlled node's, with a cable between them.
-struct Pair {
-    mn: Handle,
-    cn: Handle,
-}
-
-impl Pair {
-    fn new() -> Self {
-        let [mn, cn] =
-            [(); 2].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
-        let far = VethEnd::new("cn").namespace(cn.namespace());
-        mn.create_veth(&VethEnd::new("mn"), &far).unwrap();
-        for (handle, name) in [(&mn, "mn"), (&cn, "cn")] {
-            handle.set_ipv6(name, false).unwrap();
-            handle.set_up(name).unwrap();
-        }
-        mn.wait_carrier("mn", common::BOUND).unwrap();
-        Pair { mn, cn }
-    }
-
-    /// What the controlled node sends: the managing node's interface receives it.
-    fn frames_of_controlled(&self) -> Receiver {
-        Receiver::new(PacketSocket::receiver(self.mn.namespace(), "mn").unwrap())
-    }
-
-    /// What the managing node sends.
-    fn frames_of_managing(&self) -> Receiver {
-        Receiver::new(PacketSocket::receiver(self.cn.namespace(), "cn").unwrap())
-    }
-
-    fn controlled(&self, file: &Temporary) -> Child {
-        start(&self.cn, &["powerlink", "cn", file.name(), "--node", "1", "--json", "--quiet"])
-    }
-
-    fn managing(&self, file: &Temporary) -> Child {
-        start(&self.mn, &["powerlink", "mn", file.name(), "--json", "--quiet"])
-    }
-}
-
-fn start(handle: &Handle, arguments: &[&str]) -> Child {
-    let mut command = Command::new(program());
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
-    handle.namespace().start_in(&mut command).spawn().unwrap()
-}
-
-/// A file that goes with the test.
-struct Temporary(std::path::PathBuf);
-
-impl Temporary {
-    fn new(name: &str, text: &str) -> Self {
-        let name = format!("onbeat-powerlink-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, text).unwrap();
-        Temporary(path)
-    }
-
-    fn name(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 /// By two processes, which know nothing of each other but the file.
@@ -466,176 +361,4 @@ fn a_file_is_checked_before_anything_is_opened() {
     assert!(ran.err.contains("there is no node 3, but there are 1, 2, 10"), "{}", ran.err);
     let ran = run(&["powerlink", "cn", &file, "--node", "1"]);
     assert!(ran.err.contains("node 1 has no interface"), "{}", ran.err);
-}
-
-/// A bus whose nodes are hosts of an IP network, too.
-const HOSTS: &str = r#"
-[network]
-cycle-us = 5000
-async-slot-us = 2000
-loss-threshold = 1000
-
-[managing]
-interface = "mn"
-virtual-ethernet = "plk0"
-
-[[node]]
-id = 1
-interface = "cn"
-virtual-ethernet = "plk0"
-pres-timeout-us = 3000
-input = [{ type = "u16", simulate = "copy" }]
-output = [{ type = "u16", simulate = "counter" }]
-"#;
-
-const IPV4: [u8; 2] = [8, 0];
-const EPL: [u8; 2] = [0x88, 0xab];
-
-const INVITES: [RequestedService; 2] =
-    [RequestedService::NMT_REQUEST_INVITE, RequestedService::UNSPECIFIED_INVITE];
-
-/// An echo request, and what a socket for them gets: the network stack of the other end answers.
-fn ping(socket: &std::os::fd::OwnedFd, to: std::net::Ipv4Addr, number: u16, octets: usize) {
-    use nix::sys::socket::{MsgFlags, SockaddrIn, sendto};
-    use std::os::fd::AsRawFd;
-    let mut request = vec![8, 0, 0, 0, 0x0b, 0xff];
-    request.extend(number.to_be_bytes());
-    request.resize(octets, 0x5a);
-    let words = request
-        .chunks(2)
-        .map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
-    let sum = words.sum::<u32>();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
-    request[2..4].copy_from_slice(&checksum.to_be_bytes());
-    let [a, b, c, d] = to.octets();
-    let address = SockaddrIn::new(a, b, c, d, 0);
-    let sent = sendto(socket.as_raw_fd(), &request, &address, MsgFlags::empty());
-    assert_eq!(sent, Ok(octets), "to {to}");
-}
-
-/// Numbers of the echo replies that came.
-fn replies(socket: &std::os::fd::OwnedFd, octets: usize) -> Vec<u16> {
-    use nix::sys::socket::{MsgFlags, recv};
-    use std::os::fd::AsRawFd;
-    let (mut buffer, mut found) = ([0; 2048], Vec::new());
-    while let Ok(len) = recv(socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
-        let reply = &buffer[20..len];
-        if reply[0] == 0 && reply[4..6] == [0x0b, 0xff] {
-            assert_eq!(reply.len(), octets);
-            found.push(u16::from_be_bytes([reply[6], reply[7]]));
-        }
-    }
-    found
-}
-
-/// Each end pings the other while process data go on; and nothing is on the bus but at its turn.
-#[test]
-fn hosts_reach_each_other_across_a_bus() {
-    use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
-    if !require_all(&[Feature::Root, Feature::Veth]) {
-        return;
-    }
-    if let Err(error) = onbeat_netdev::Tap::create(&Namespace::with_loopback().unwrap(), "plk0") {
-        return eprintln!("SKIP: {error}");
-    }
-    let file = std::env::temp_dir().join(format!("onbeat-hosts-{}.toml", std::process::id()));
-    std::fs::write(&file, HOSTS).unwrap();
-    let name = file.to_str().unwrap();
-    let [mn, hub, cn] =
-        [(); 3].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
-    hub.create_bridge(&Bridge::new("br0").multicast_snooping(false)).unwrap();
-    hub.set_ipv6("br0", false).unwrap();
-    hub.set_up("br0").unwrap();
-    for (handle, name, port) in [(&mn, "mn", "p0"), (&cn, "cn", "p1")] {
-        let far = VethEnd::new(name).queues(1, 1).namespace(handle.namespace());
-        hub.create_veth(&VethEnd::new(port).queues(1, 1), &far).unwrap();
-        hub.set_master(port, Some("br0")).unwrap();
-        for (handle, name) in [(&hub, port), (handle, name)] {
-            handle.set_ipv6(name, false).unwrap();
-            handle.set_up(name).unwrap();
-        }
-        handle.wait_carrier(name, common::BOUND).unwrap();
-    }
-    // All that is on the bus, both ways, in order.
-    let mut tap = Receiver::new(PacketSocket::tap(hub.namespace(), "p0").unwrap());
-    let start = |handle: &Handle, arguments: &[&str]| {
-        let mut command = Command::new(program());
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
-        handle.namespace().start_in(&mut command).spawn().unwrap()
-    };
-    let controlled = start(&cn, &["powerlink", "cn", name, "--node", "1", "--json", "--quiet"]);
-    let managing = start(&mn, &["powerlink", "mn", name, "--json", "--quiet"]);
-
-    // Who may speak: each frame takes one of its node's invitations. A node that has no CPU speaks late, when another may have been invited since, but never without having been.
-    let (mut operational, mut invitations, mut others, mut uninvited) = (0, [0_u32; 2], 0, 0);
-    let addresses =
-        [(&mn, "mn"), (&cn, "cn")].map(|(handle, name)| handle.link(name).unwrap().mac.unwrap());
-    let mut look = |tap: &mut Receiver| {
-        let mut see = |frame: &[u8]| {
-            let message = (frame[12..14] == EPL).then(|| Message::parse(&frame[14..]).unwrap());
-            match message.map(|message| message.body) {
-                Some(Body::Pres(pres)) => {
-                    operational += u32::from(pres.state == NmtState::OPERATIONAL);
-                }
-                Some(Body::Soa(soa)) if INVITES.contains(&soa.service) => {
-                    let node = [NodeId::MN, NodeId(1)].iter().position(|node| *node == soa.target);
-                    invitations[node.expect("a node of the bus")] += 1;
-                }
-                None | Some(Body::Asnd(Service::Sdo(_) | Service::NmtCommand(_))) => {
-                    others += u32::from(frame[12..14] == IPV4);
-                    let from = addresses.iter().position(|mac| mac.0 == frame[6..12]);
-                    match from.map(|node| &mut invitations[node]) {
-                        Some(left @ 1..) => *left -= 1,
-                        _ => uninvited += 1,
-                    }
-                }
-                Some(_) => {}
-            }
-        };
-        tap.receive(|frame| see(frame.octets)).expect("frames");
-        operational
-    };
-    wait_for("ten responses in OPERATIONAL", || look(&mut tap) >= 10);
-
-    let icmp = |handle: &Handle| {
-        let open =
-            || socket(AddressFamily::Inet, SockType::Raw, SockFlag::empty(), SockProtocol::Icmp);
-        handle.namespace().run(open).unwrap().unwrap()
-    };
-    // The longest that fits the interface: 1500 octets less the IP header.
-    for (octets, pings) in [(64, 20), (1480, 5)] {
-        for (from, to) in [(&mn, 1), (&cn, 240)] {
-            let socket = icmp(from);
-            let mut answered = Vec::new();
-            for number in 0..pings {
-                ping(&socket, std::net::Ipv4Addr::new(192, 168, 100, to), number, octets);
-                wait_for("an echo", || {
-                    look(&mut tap);
-                    answered.extend(replies(&socket, octets));
-                    answered.contains(&number)
-                });
-            }
-            // Nobody answers twice: the stack sees frames of the bus by the virtual interface alone.
-            assert_eq!(answered, (0..pings).collect::<Vec<_>>(), "{octets} octets to {to}");
-        }
-    }
-    let seen = look(&mut tap);
-    wait_for("ten more responses in OPERATIONAL", || look(&mut tap) >= seen + 10);
-    let (code, found) = end(managing);
-    let (_, controlled) = end(controlled);
-    std::fs::remove_file(&file).unwrap();
-    assert_eq!(code, Some(0), "{found:#}");
-    assert!(others >= 2 * 2 * 25, "{others} packets on the bus");
-    assert_eq!(uninvited, 0, "of {others} packets");
-    // Who asks has something to say: an invitation that nobody takes is one that was under way at the
-    // end, or that came when its node had no CPU.
-    assert!(invitations.iter().sum::<u32>() <= others / 10, "{invitations:?} of {others} packets");
-    for (result, address) in [(&found, "192.168.100.240"), (&controlled, "192.168.100.1")] {
-        let row = row(result, "virtual Ethernet", "plk0");
-        assert_eq!(row[1], address);
-        assert!(row[2].as_u64().unwrap() >= 50, "{row:?}");
-    }
-    assert!(mn.link("plk0").is_err(), "the interface goes with the node");
-    assert!(mn.link("mn").unwrap().arp, "the bus's own is as it was");
 }

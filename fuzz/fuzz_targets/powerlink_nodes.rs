@@ -1,16 +1,18 @@
 //! A managing and a controlled node on a bus on which anybody says anything at any time: what they
 //! send can be read, is in their own name, and no deadline stays in the past.
 //!
-//! The input is a list of events: a kind, a time that passes, and for a frame its octets.
+//! The input is a list of events: a kind, a time that passes, and for a frame its octets. Further bits of
+//! the kind are what the two applications do, and whether the node's parameters can be kept.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use onbeat_powerlink::Node;
+use onbeat_powerlink::cn::Keep;
 use onbeat_powerlink::network::{Network, Signal, Station};
-use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
+use onbeat_powerlink::od::profile::{self, CONTROLLED_NODE_FEATURES, Identity};
 use onbeat_powerlink::od::{DataType, id};
 use onbeat_wire::MacAddress;
-use onbeat_wire::powerlink::{Message, NetTime, NodeId};
+use onbeat_wire::powerlink::{Message, NetTime, NmtCommandId, NodeId};
 
 const MN: MacAddress = MacAddress([2, 0, 0, 0, 0, 240]);
 const CN: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
@@ -37,6 +39,7 @@ fn network() -> Network {
         multiplexed_cycles: 2,
         prescaler: 2,
         start_all: false,
+        basic_ethernet: false,
         nodes: vec![Station {
             node: NodeId(1),
             mandatory: true,
@@ -77,6 +80,7 @@ fuzz_target!(|octets: &[u8]| {
     let mut managing = network.managing(MN).expect("the network can be");
     let mut controlled = network.controlled(NodeId(1), CN).expect("the node can be");
     let mut now_ns = 0;
+    controlled.set_store(None).expect("the node has no store of its own");
     managing.start(now_ns, NetTime::default());
     controlled.start(now_ns);
     let (mut rest, mut wire) = (octets, Vec::new());
@@ -86,6 +90,21 @@ fuzz_target!(|octets: &[u8]| {
         now_ns += 4_000 + u64::from(*time) * u64::from(*time) * 62;
         run(&mut managing, now_ns);
         run(&mut controlled, now_ns);
+        if kind & 4 != 0 {
+            managing.publish(NmtCommandId(*time));
+        }
+        if kind & 8 != 0 {
+            let data = rest.get(..usize::from(*time)).unwrap_or_default();
+            controlled.request_with(NodeId(*time), NmtCommandId(*kind ^ *time), data);
+        }
+        if kind & 16 != 0 {
+            let startup = u32::from(*time) << 8 | u32::from(*kind);
+            managing.set_object(profile::STARTUP, &startup.to_le_bytes()).expect("it takes all bits");
+            managing.allow();
+        }
+        if kind & 0xe0 == 0xe0 {
+            managing.reset(now_ns);
+        }
         let frame = match kind % 4 {
             // Time passes.
             0 => None,
@@ -107,6 +126,18 @@ fuzz_target!(|octets: &[u8]| {
         if let Some(frame) = frame {
             managing.handle_frame(now_ns, &frame);
             controlled.handle_frame(now_ns, &frame);
+        }
+        let keeps = match controlled.poll_store() {
+            Some(Keep::Parameters(octets)) => {
+                let mut other = network.controlled(NodeId(1), CN).expect("the node can be");
+                other.set_store(Some(octets)).expect("what a node keeps it begins with");
+                true
+            }
+            Some(Keep::Nothing) => true,
+            None => false,
+        };
+        if keeps || kind & 32 != 0 {
+            controlled.handle_stored(now_ns, kind & 64 == 0);
         }
         sent(&mut managing, NodeId::MN, MN, &mut wire);
         sent(&mut controlled, NodeId(1), CN, &mut wire);

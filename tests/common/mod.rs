@@ -10,6 +10,7 @@ pub(crate) mod delay;
 mod frames;
 pub(crate) mod json;
 mod network;
+pub(crate) mod powerlink;
 mod ran;
 mod stream;
 

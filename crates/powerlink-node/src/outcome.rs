@@ -1,13 +1,12 @@
 //! What a node did, as a result.
 
-use onbeat_powerlink::nmt::State;
 use onbeat_report::{Cell, Check, Counters, Outcome};
 
 use crate::{Runner, Simulation, Station};
 
 impl<S: Station> Runner<S> {
     /// Adds what the node did to a result: the bus as it saw it, what happened to it, its values, what
-    /// its port counted. That it ends in OPERATIONAL is a check.
+    /// its port counted. That it ends in the state that it is to get to is a check.
     ///
     /// # Errors
     /// The port does not tell what it counted.
@@ -16,8 +15,9 @@ impl<S: Station> Runner<S> {
         simulation: &Simulation,
         outcome: &mut Outcome,
     ) -> onbeat_link::Result<()> {
-        let operational = u64::from(self.station().state() == State::Operational);
-        outcome.check(Check::eq("in OPERATIONAL at the end", operational, 1_u64, ""));
+        let goal = self.station().goal();
+        let there = u64::from(self.station().state() == goal);
+        outcome.check(Check::eq(format!("in {goal} at the end"), there, 1_u64, ""));
         self.bus().figures(outcome);
         if let Some((first_ns, _)) = self.events().next() {
             let mut table = Counters::new([("at", "s"), ("what", "")]);

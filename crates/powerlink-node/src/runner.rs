@@ -251,8 +251,10 @@ impl<S: Station> Runner<S> {
             }
         }
         self.follow()?;
-        if let (Some(store), Some(keep)) = (&mut self.store, self.station.poll_store()) {
-            store.keep(keep);
+        if let Some(store) = &mut self.store {
+            if let Some(keep) = self.station.poll_store() {
+                store.keep(keep);
+            }
         }
         if let Some((at_ns, frame)) = frame {
             self.seen(at_ns, &frame)?;

@@ -26,6 +26,11 @@ pub trait Station: Node + Send {
     /// Its state.
     fn state(&self) -> State;
 
+    /// The state that it is to get to.
+    fn goal(&self) -> State {
+        State::Operational
+    }
+
     /// Turns it on.
     fn start(&mut self, now_ns: u64);
 
@@ -198,6 +203,14 @@ impl Station for ManagingNode {
 
     fn state(&self) -> State {
         ManagingNode::state(self)
+    }
+
+    fn goal(&self) -> State {
+        let startup = self.objects().number(profile::STARTUP);
+        match startup & u64::from(profile::startup::BASIC_ETHERNET) {
+            0 => State::Operational,
+            _ => State::BasicEthernet,
+        }
     }
 
     fn start(&mut self, now_ns: u64) {

@@ -113,7 +113,7 @@ impl ManagingNode {
     }
 
     /// Sends a frame of another protocol in an asynchronous phase that the node gives itself; without FCS,
-    /// from the node's address.
+    /// from the node's address. In BASIC_ETHERNET it is sent at once: there is no cycle to wait for.
     ///
     /// # Errors
     /// It is too long, or there is no room for it.
@@ -121,6 +121,10 @@ impl ManagingNode {
         let frame = checked(&self.od, frame)?;
         if matches!(self.state, State::Off | State::NotActive) {
             return Err(NotSent::State(self.state));
+        }
+        if self.state == State::BasicEthernet {
+            self.out.push(frame);
+            return Ok(());
         }
         let sent = room(&self.others) && self.others.push(Priority::GENERIC, frame);
         if sent { Ok(()) } else { Err(NotSent::Full) }

@@ -400,6 +400,7 @@ fn described(config: NetworkConfig) -> network::Network {
         multiplexed_cycles: config.multiplexed_cycles,
         prescaler: 2,
         start_all: false,
+        basic_ethernet: false,
         nodes: (1..=config.nodes).map(station).collect(),
     }
 }

@@ -10,8 +10,7 @@ use onbeat_powerlink::od::{Abort, ObjectId, id};
 use onbeat_powerlink::sdo::Request;
 use onbeat_sim::{Conditions, Network, NetworkConfig, What};
 use onbeat_wire::powerlink::{
-    Body, ErrorEntry, Message, NetTime, NmtCommandId, NmtState, NodeId, NodeSet, RequestedService,
-    Service,
+    Body, ErrorEntry, Message, NmtCommandId, NmtState, NodeId, NodeSet, RequestedService, Service,
 };
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -236,34 +235,6 @@ fn a_node_has_the_network_published() {
     assert_eq!(node.node_states().get(NodeId::MN), Some(NmtState::OPERATIONAL));
     let time_s = u64::from(time.net_time().unwrap().seconds);
     assert!((sent_s..=sent_s + 1).contains(&time_s), "{time}, asked for at {sent_s} s");
-}
-
-/// A node without a cycle has the time from NMTPublishTime, and states in its objects where it has
-/// some for them.
-#[test]
-fn what_is_published_is_taken() {
-    let mut network = new(1, false);
-    let node = network.controlled(ONE);
-    let command = |id: u8, data: &[u8]| {
-        let mut frame = vec![1, 0x11, 0x1e, 0, 0, 4, 2, 9, 9, 9, 9, 9, 0x88, 0xab];
-        frame.extend([6, 255, 240, 4, id, 0]);
-        frame.extend(data);
-        frame
-    };
-    // 2026-11-22 08:00:00.250.
-    node.handle_frame(0, &command(0xb0, &[0xfa, 0x74, 0xb7, 0x01, 0x32, 0x3d]));
-    let told = NetTime { seconds: 1_795_334_400, nanoseconds: 250_000_000 };
-    assert_eq!(node.net_time(), told);
-    // Behind the end of NetTime, or cut off: nothing changes.
-    node.handle_frame(0, &command(0xb0, &[0, 0, 0, 0, 0xff, 0xff]));
-    node.handle_frame(0, &command(0xb0, &[1, 2, 3, 4, 5]));
-    node.handle_frame(0, &command(0x96, &[0x1d; 239]));
-    node.handle_frame(0, &command(0x94, &[0xff; 31]));
-    assert_eq!(node.net_time(), told);
-    assert!(node.node_states().iter().all(|(_, state)| state == NmtState::OFF));
-    let others = std::iter::from_fn(|| node.poll_event())
-        .filter(|event| !matches!(event, cn::Event::State { .. }));
-    assert_eq!(others.count(), 2, "two times, of which one cannot be held");
 }
 
 #[test]

@@ -105,3 +105,31 @@ fn without_a_threshold_it_is_asked_for_ever() {
     assert!(all > 100, "{all}");
     assert_eq!(network.managing().step(ONE), Some(Step::Stopped));
 }
+
+/// A node that nobody lets run for a moment while it is configured is not given up for it: in a reduced
+/// cycle, which is a tenth of a cycle here, it is asked once in a cycle.
+#[test]
+fn a_short_silence_in_the_reduced_cycle_is_a_few_losses() {
+    let mut network = Network::new(NetworkConfig {
+        nodes: 1,
+        cycle_us: 1000,
+        mandatory: true,
+        multiplexed_cycles: 0,
+        conditions: Conditions::CLEAN,
+        seed: 5,
+    });
+    while network.managing().step(ONE) != Some(Step::Configure) {
+        assert!(network.bus.now_ns() < 10 * SECOND_NS);
+        network.run_for(CYCLE_NS / 10);
+    }
+    assert_eq!(network.state(0), State::PreOperational1);
+    network.connect(ONE, false);
+    network.run_for(3 * CYCLE_NS);
+    network.connect(ONE, true);
+    let (lost, _) = counted(&mut network);
+    assert!((2..=4).contains(&lost), "{lost}");
+    assert!(network.run_until(20 * SECOND_NS, Network::is_operational));
+    let records = network.bus.stations[0].node.records.drain(..);
+    let failed = records.filter(|record| matches!(record.what, What::Managing(Event::Failed(..))));
+    assert_eq!(failed.count(), 0);
+}

@@ -1,7 +1,7 @@
 //! Nodes that keep their parameters (0x1010, 0x1011), and what a managing node makes of it.
 
 use onbeat_powerlink::cn::{self, NotKept};
-use onbeat_powerlink::mn::{concise_dcf, dcf_entries};
+use onbeat_powerlink::mn::{Event, Failure, concise_dcf, dcf_entries};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::{Abort, ObjectId, id, profile};
 use onbeat_powerlink::sdo::Request;
@@ -268,4 +268,31 @@ fn what_is_not_of_the_node_is_refused_whole() {
         short.to_string(),
         "object 1C14/00 does not take its value, 0x06070013: the value is too short for the object"
     );
+}
+
+/// A node that never says the date that is expected is restored once, and then only configured anew.
+#[test]
+fn defaults_are_not_restored_again_and_again() {
+    let mut network = new(Memory::default());
+    let (mut loads, mut saves) = (0, 0);
+    for _ in 0..20_000 {
+        network.run_watched(CYCLE_NS / 2, |_, frame| {
+            let message = Message::parse(&frame[14..]).unwrap();
+            if let Body::Asnd(Service::Sdo(sdo)) = message.body {
+                let to_it = message.destination == ONE;
+                let command = sdo.command.filter(|command| to_it && !command.response);
+                let ends = |with| command.is_some_and(|command| command.payload.ends_with(with));
+                loads += u32::from(ends(b"load"));
+                saves += u32::from(ends(b"save"));
+            }
+        });
+        network.controlled(ONE).set_object(profile::CONFIGURATION_DATE, &[9, 9, 0, 0]).unwrap();
+    }
+    assert_eq!(loads, 1);
+    assert!(saves >= 2, "{saves}");
+    let records = network.bus.stations[0].node.records.drain(..);
+    let not_configured = What::Managing(Event::Failed(ONE, Failure::NotConfigured));
+    let failed = records.filter(|record| record.what == not_configured).count();
+    assert!(failed >= 2, "it is told each time: {failed}");
+    assert_eq!(network.state(2), State::Operational, "the other one has its configuration");
 }

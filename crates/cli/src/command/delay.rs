@@ -16,6 +16,7 @@ mod samples;
 mod scope;
 mod sink;
 mod stages;
+mod stamped;
 mod taken;
 
 use crate::exit::Result;

@@ -90,6 +90,8 @@ impl File {
         let managing = table.take("managing").and_then(|value| {
             let mut table = value.table()?;
             let host = host(&mut table);
+            let basic = table.take("basic-ethernet").and_then(|value| value.flag());
+            network.basic_ethernet = basic.unwrap_or(false);
             let soc = table.take("soc").and_then(|value| soc(&value, host.backend));
             table.finish();
             Some((host, soc))
@@ -149,6 +151,7 @@ fn network(root: &mut Table<'_>) -> Network {
         multiplexed_cycles: 0,
         prescaler: PRESCALER,
         start_all: false,
+        basic_ethernet: false,
         nodes: Vec::new(),
     };
     let table = root.require("network", "{ cycle-us = 10000 }").and_then(|value| value.table());

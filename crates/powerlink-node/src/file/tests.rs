@@ -17,6 +17,7 @@ start = "all"
 interface = "eth1"
 backend = "xsk"
 soc = "process"
+basic-ethernet = true
 virtual-ethernet = "plk0"
 
 [realtime]
@@ -53,7 +54,7 @@ fn a_file_with_everything() {
     let file = File::parse(WHOLE, "bus.toml").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((file.network.cycle_us, file.network.async_slot_ns), (1000, 200_000));
     assert_eq!((file.network.threshold, file.network.soc_tolerance_ns), (40, 500_000));
-    assert_eq!(file.network.soc_jitter_ns, 20_000);
+    assert_eq!((file.network.soc_jitter_ns, file.network.basic_ethernet), (20_000, true));
     let managing = Host {
         interface: Some("eth1".into()),
         backend: Backend::Xsk,

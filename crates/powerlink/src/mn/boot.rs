@@ -61,6 +61,11 @@ impl ManagingNode {
         self.od.number(profile::STARTUP) as u32
     }
 
+    /// Whether a bit of 0x1F80 is set.
+    pub(super) fn starts_up(&self, bit: u32) -> bool {
+        self.startup() & bit != 0
+    }
+
     /// Whether the node may go to its next state: where a bit of 0x1F80 says so, the application
     /// lets it.
     fn may(&self, bit: u32) -> bool {

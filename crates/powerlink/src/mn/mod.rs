@@ -25,6 +25,7 @@ use crate::asynchronous::Queue;
 use crate::code;
 use crate::frame::Outbox;
 use crate::nmt::{MnEvent, State, next_mn};
+use crate::od::profile::startup;
 use crate::od::{Abort, Dictionary, ObjectId, id, profile};
 use crate::pdo::{Channel, Direction};
 use crate::sdo::Done;
@@ -155,6 +156,8 @@ enum Phase {
     Off,
     /// For another managing node to be heard, until the timer.
     Listen,
+    /// For nothing: the network is one of plain Ethernet.
+    BasicEthernet,
     /// For the end of an asynchronous phase of the reduced cycle.
     Reduced {
         /// Who may send in it.
@@ -203,7 +206,7 @@ pub struct ManagingNode {
     launching: Launching,
     /// Frames of other protocols.
     pub(crate) others: Queue,
-    out: Outbox,
+    pub(crate) out: Outbox,
     /// Memory for the payload of a poll.
     payload: Vec<u8>,
     events: VecDeque<Event>,
@@ -299,6 +302,12 @@ impl ManagingNode {
         self.od.set(id, value)
     }
 
+    /// Has the node begin anew: it listens for another managing node, and all its nodes boot again. Out
+    /// of BASIC_ETHERNET nothing else leads.
+    pub fn reset(&mut self, now_ns: u64) {
+        self.nmt(now_ns, MnEvent::Reset);
+    }
+
     /// Lets the node go to its next state, where 0x1F80 has it wait for the application.
     pub fn allow(&mut self) {
         self.allowed = true;
@@ -322,7 +331,7 @@ impl ManagingNode {
 
     /// When to call [`handle_deadline`](Self::handle_deadline), at the latest.
     pub fn next_deadline_ns(&self) -> Option<u64> {
-        (self.phase != Phase::Off).then_some(self.timer_ns)
+        (!matches!(self.phase, Phase::Off | Phase::BasicEthernet)).then_some(self.timer_ns)
     }
 
     /// The time has come.
@@ -331,8 +340,11 @@ impl ManagingNode {
             return;
         }
         match self.phase {
-            Phase::Off => {}
-            Phase::Listen => self.nmt(now_ns, MnEvent::Alone),
+            Phase::Off | Phase::BasicEthernet => {}
+            Phase::Listen if !self.starts_up(startup::BASIC_ETHERNET) => {
+                self.nmt(now_ns, MnEvent::Alone);
+            }
+            Phase::Listen => self.nmt(now_ns, MnEvent::AloneInBasicEthernet),
             Phase::Reduced { .. } => self.reduced_cycle(now_ns),
             Phase::Poll { station } => {
                 self.pres_lost(now_ns, station);
@@ -357,18 +369,13 @@ impl ManagingNode {
         debug_assert!(written.is_ok(), "every dictionary of a managing node has its state");
         match to {
             State::NotActive => {
+                self.begin_anew();
                 self.phase = Phase::Listen;
                 self.timer_ns = now_ns + self.microseconds(profile::WAIT_NOT_ACTIVE_US);
             }
+            State::BasicEthernet => self.phase = Phase::BasicEthernet,
             State::PreOperational1 => {
-                for place in 0..self.stations.len() {
-                    self.forget(place);
-                    self.stations[place].step = Step::Identify;
-                }
-                self.cycle_failed = false;
-                self.status_asked = None;
-                self.commands.clear();
-                self.cancel_launch();
+                self.begin_anew();
                 // Who listens hears that a managing node is there before it is told anything.
                 self.quiet_phases = 10;
                 self.reduced_cycle(now_ns);
@@ -381,6 +388,18 @@ impl ManagingNode {
             }
             _ => {}
         }
+    }
+
+    /// Forgets what its nodes were.
+    fn begin_anew(&mut self) {
+        for place in 0..self.stations.len() {
+            self.forget(place);
+            self.stations[place].step = Step::Identify;
+        }
+        self.cycle_failed = false;
+        self.status_asked = None;
+        self.commands.clear();
+        self.cancel_launch();
     }
 
     fn microseconds(&self, object: ObjectId) -> u64 {

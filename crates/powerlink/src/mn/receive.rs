@@ -41,6 +41,8 @@ impl ManagingNode {
             (Body::Soc(_) | Body::Soa(_) | Body::Preq(_) | Body::Amni, _) => {
                 self.other_managing_node(now_ns, mac);
             }
+            // There is no network yet, or none of its own.
+            _ if !self.state.answers() => {}
             (Body::Pres(pres), Some(place)) => self.pres(now_ns, place, &pres),
             (Body::Asnd(service), _)
                 if destination == NodeId::MN || destination == NodeId::BROADCAST =>
@@ -158,6 +160,8 @@ impl ManagingNode {
             return;
         }
         self.events.push_back(Event::LostStatus(node));
+        // A reduced cycle is short: a node that nobody let run for a moment would be given up in it.
+        self.stations[place].status_after_ns = now_ns + self.cycle_ns;
         if Counter::loss_of_status(node).error(&mut self.od) {
             self.fail(now_ns, place, Failure::LossOfStatus);
         }

@@ -52,7 +52,7 @@ impl ManagingNode {
         }
         for n in 0..KINDS.len() {
             let turn = (self.turn.kind + n) % KINDS.len();
-            if let Some(found) = self.schedule_kind(turn) {
+            if let Some(found) = self.schedule_kind(now_ns, turn) {
                 self.turn.kind = (turn + 1) % KINDS.len();
                 if KINDS[turn] == Kind::Status {
                     let place = self.turn.place[turn];
@@ -65,12 +65,12 @@ impl ManagingNode {
         (self.soa(RequestedService::NO_SERVICE, NodeId::NONE), None)
     }
 
-    fn schedule_kind(&mut self, turn: usize) -> Option<(Soa, Option<Vec<u8>>)> {
+    fn schedule_kind(&mut self, now_ns: u64, turn: usize) -> Option<(Soa, Option<Vec<u8>>)> {
         let count = self.stations.len();
         // One place more, for what is of no station.
         for n in 1..=count + 1 {
             let place = (self.turn.place[turn] + n) % (count + 1);
-            if let Some(found) = self.schedule_place(KINDS[turn], place) {
+            if let Some(found) = self.schedule_place(now_ns, KINDS[turn], place) {
                 self.turn.place[turn] = place;
                 return Some(found);
             }
@@ -78,7 +78,12 @@ impl ManagingNode {
         None
     }
 
-    fn schedule_place(&mut self, kind: Kind, place: usize) -> Option<(Soa, Option<Vec<u8>>)> {
+    fn schedule_place(
+        &mut self,
+        now_ns: u64,
+        kind: Kind,
+        place: usize,
+    ) -> Option<(Soa, Option<Vec<u8>>)> {
         let Some(station) = self.stations.get_mut(place) else {
             return self.schedule_further(kind);
         };
@@ -102,7 +107,8 @@ impl ManagingNode {
                 Some((self.soa(service, node), None))
             }
             Kind::Status => {
-                let (due, exception_acknowledge) = (station.needs_status(), station.acknowledged);
+                let due = station.needs_status() && station.status_after_ns <= now_ns;
+                let exception_acknowledge = station.acknowledged;
                 let exception_reset = station.signalling == Signalling::Raise;
                 let soa = self.soa(RequestedService::STATUS_REQUEST, node);
                 due.then_some((Soa { exception_reset, exception_acknowledge, ..soa }, None))

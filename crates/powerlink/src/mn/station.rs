@@ -186,6 +186,8 @@ pub(super) struct Station {
     pub(super) emergency_new: bool,
     /// It is to be asked for its status.
     pub(super) status_due: bool,
+    /// It is not asked for its status before this, since it did not answer.
+    pub(super) status_after_ns: u64,
     pub(super) polled: bool,
     /// Its last poll was not answered in time: its response may still come.
     pub(super) may_be_late: bool,
@@ -219,6 +221,7 @@ impl Station {
             acknowledged: false,
             emergency_new: false,
             status_due: false,
+            status_after_ns: 0,
             polled: false,
             may_be_late: false,
             ident_due: false,

@@ -51,8 +51,10 @@ impl Network {
         set(&mut od, NodeId::MN, profile::MULTIPLEXED_CYCLES, cycles)?;
         set(&mut od, NodeId::MN, profile::PRESCALER, self.prescaler.into())?;
         let startup = od.number(profile::STARTUP);
-        let all = if self.start_all { startup::START_ALL } else { 0 };
-        set(&mut od, NodeId::MN, profile::STARTUP, startup | u64::from(all))?;
+        let bits =
+            [(self.start_all, startup::START_ALL), (self.basic_ethernet, startup::BASIC_ETHERNET)];
+        let bits = bits.into_iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit);
+        set(&mut od, NodeId::MN, profile::STARTUP, startup | u64::from(bits))?;
         let exceeded = id(profile::CYCLE_EXCEEDED, 3);
         set(&mut od, NodeId::MN, exceeded, self.threshold.into())?;
         for (channel, station) in (0..).zip(&self.nodes) {

@@ -50,6 +50,9 @@ pub struct Network {
     pub prescaler: u16,
     /// The nodes are started at once; else each once it is ready (0x1F80, bit 1).
     pub start_all: bool,
+    /// The managing node stays in BASIC_ETHERNET where no other one is heard (0x1F80, bit 13): nobody
+    /// manages the network.
+    pub basic_ethernet: bool,
     /// The controlled nodes.
     pub nodes: Vec<Station>,
 }

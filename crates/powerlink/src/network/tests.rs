@@ -47,6 +47,7 @@ pub(super) fn network() -> Network {
         multiplexed_cycles: 0,
         prescaler: 2,
         start_all: false,
+        basic_ethernet: false,
         nodes: Vec::from([station]),
     }
 }

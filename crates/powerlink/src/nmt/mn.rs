@@ -9,6 +9,10 @@ pub enum MnEvent {
     Start,
     /// No other managing node was heard (0x1F89/1).
     Alone,
+    /// The same, and the network is to stay without a managing node (0x1F80, bit 13).
+    AloneInBasicEthernet,
+    /// The application has the node begin anew.
+    Reset,
     /// All mandatory nodes are identified and configured, and it took long enough (0x1F89/3).
     Configured,
     /// All mandatory nodes are in READY_TO_OPERATE.
@@ -23,10 +27,20 @@ pub enum MnEvent {
 
 /// The state that an event leads to, where it changes the state.
 pub const fn next(state: State, event: MnEvent) -> Option<State> {
-    use State::{NotActive, Off, Operational, PreOperational1, PreOperational2, ReadyToOperate};
+    use State::{
+        BasicEthernet, NotActive, Off, Operational, PreOperational1, PreOperational2,
+        ReadyToOperate,
+    };
     Some(match (state, event) {
-        (Off, MnEvent::Start) => NotActive,             // NMT_MT1
+        (Off, MnEvent::Start) => NotActive, // NMT_MT1
+        // NMT_GT4 to NMT_GT8, and through the states that pass by themselves.
+        (
+            BasicEthernet | NotActive | PreOperational1 | PreOperational2 | ReadyToOperate
+            | Operational,
+            MnEvent::Reset,
+        ) => NotActive,
         (NotActive, MnEvent::Alone) => PreOperational1, // NMT_MT2
+        (NotActive, MnEvent::AloneInBasicEthernet) => BasicEthernet, // NMT_MT7
         (PreOperational1, MnEvent::Configured) => PreOperational2, // NMT_MT3
         (PreOperational2, MnEvent::Ready) => ReadyToOperate, // NMT_MT4
         (ReadyToOperate, MnEvent::Communicating) => Operational, // NMT_MT5
@@ -37,4 +51,41 @@ pub const fn next(state: State, event: MnEvent) -> Option<State> {
         ) => PreOperational1,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use State::*;
+
+    /// Every state against every event: which change it, and that no other does.
+    #[test]
+    fn what_each_event_changes() {
+        let states = [
+            Off,
+            NotActive,
+            BasicEthernet,
+            PreOperational1,
+            PreOperational2,
+            ReadyToOperate,
+            Operational,
+        ];
+        let table: [(MnEvent, &[State], State); 9] = [
+            (MnEvent::Start, &[Off], NotActive),
+            (MnEvent::Alone, &[NotActive], PreOperational1),
+            (MnEvent::AloneInBasicEthernet, &[NotActive], BasicEthernet),
+            (MnEvent::Reset, &states[1..], NotActive),
+            (MnEvent::Configured, &[PreOperational1], PreOperational2),
+            (MnEvent::Ready, &[PreOperational2], ReadyToOperate),
+            (MnEvent::Communicating, &[ReadyToOperate], Operational),
+            (MnEvent::Lost, &states[4..], PreOperational1),
+            (MnEvent::CycleExceeded, &states[4..], PreOperational1),
+        ];
+        for (event, from, to) in table {
+            for state in states {
+                let expected = from.contains(&state).then_some(to);
+                assert_eq!(next(state, event), expected, "{state} {event:?}");
+            }
+        }
+    }
 }

@@ -162,6 +162,8 @@ pub mod startup {
     pub const CHECK_CONFIGURATION: u32 = 1 << 11;
     /// Without a mandatory node the network goes on.
     pub const NO_RETURN: u32 = 1 << 12;
+    /// The managing node stays in BASIC_ETHERNET, where no other one is heard.
+    pub const BASIC_ETHERNET: u32 = 1 << 13;
 }
 
 /// Bits of 0x1F81.

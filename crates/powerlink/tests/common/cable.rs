@@ -28,6 +28,7 @@ pub(crate) fn network() -> Network {
         multiplexed_cycles: 0,
         prescaler: 2,
         start_all: false,
+        basic_ethernet: false,
         nodes: vec![Station {
             node: NODE,
             mandatory: true,

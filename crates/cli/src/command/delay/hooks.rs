@@ -13,6 +13,7 @@ use super::options::Show;
 use super::outcome::{self, Origin};
 use super::sink::Sink;
 use super::stages::{Cost, Fates, Group};
+use super::stamped::Stamped;
 use crate::args::duration;
 use crate::exit::{Failure, Result};
 
@@ -26,6 +27,7 @@ use crate::exit::{Failure, Result};
 Examples:
   onbeat delay hooks eth0 --out eth1 --for 10s
   onbeat delay hooks eth0 --whole --for 1h --parquet night.parquet
+  onbeat delay hooks eth0 --device-stamps --for 10s
   onbeat delay hooks eth0 --count 100000 --html delay.html -- udp and dst port 862
 
 Exit code: 0 it is done, 2 it could not run (it needs root, and Linux 6.3 with BTF).")]
@@ -46,6 +48,9 @@ pub(super) struct Hooks {
     /// about half of what they cost
     #[arg(long)]
     whole: bool,
+    /// Begin with a packet when the NIC received it, by the stamps that it is told to give every packet
+    #[arg(long)]
+    device_stamps: bool,
     #[command(flatten)]
     show: Show,
     /// Only these packets: ip, ip6, arp, udp, tcp, icmp, icmp6, ether proto N, ip proto N,
@@ -66,6 +71,7 @@ struct Seen {
     read: Group,
     fates: Fates,
     sink: Sink,
+    device: Option<Stamped>,
 }
 
 impl Hooks {
@@ -76,7 +82,9 @@ impl Hooks {
         let arrivals = Device::find(&self.arrivals)?;
         let departures = self.departures.as_deref().map(Device::find).transpose()?;
         let detail = if self.whole { Detail::Whole } else { Detail::Stages };
-        let hop = Hop { arrivals, departures, filter, detail };
+        let device_stamps = self.device_stamps;
+        let hop = Hop { arrivals, departures, filter, detail, device_stamps };
+        let device = if device_stamps { Some(Stamped::begin(&self.arrivals)?) } else { None };
 
         let run = Run::begin("delay-hooks");
         let mut seen = Seen {
@@ -84,6 +92,7 @@ impl Hooks {
             read: Group::new("packets that a process read"),
             fates: Fates::default(),
             sink: Sink::new(&self.show.files)?,
+            device,
         };
         let (counts, cost) = self.follow(&hop, &mut seen)?;
         seen.sink.finish()?;
@@ -93,6 +102,9 @@ impl Hooks {
         outcome::fill(&mut outcome, &seen.sink, Origin::Arrival, &telling);
         for group in [&seen.left, &seen.read] {
             group.fill(&mut outcome);
+        }
+        if let Some(device) = &seen.device {
+            device.fill(&mut outcome);
         }
         outcome.check(Check::eq("packets that were not told", counts.untold, 0_u64, ""));
         cost.fill(&mut outcome);
@@ -116,7 +128,7 @@ impl Hooks {
             cost.watch(&tracer, now_ns)?;
             let until = end_ns.map_or(now_ns + LOOK_NS, |end_ns| end_ns.min(now_ns + LOOK_NS));
             let interrupted = interrupt::pause_until(until, || ()).is_err();
-            pending.extend(tracer.take()?);
+            seen.take(tracer.take()?, &mut pending)?;
             let now_ns = clock::now_ns();
             seen.until(now_ns.saturating_sub(ORDER_NS), &mut pending);
             let found = seen.fates.found() + pending.len() as u64;
@@ -127,7 +139,7 @@ impl Hooks {
             }
         }
         cost.end(&tracer)?;
-        pending.extend(tracer.stop()?);
+        seen.take(tracer.stop()?, &mut pending)?;
         seen.until(u64::MAX, &mut pending);
         progress.clear();
         Ok((tracer.counts()?, cost))
@@ -159,8 +171,9 @@ impl Hooks {
             );
         }
         notes.push(format!(
-            "a packet's time begins where the driver of {} hands it over, or where the stack begins with \
+            "a packet's time begins {}where the driver of {} hands it over, or where the stack begins with \
              it{}",
+            if self.device_stamps { "where the NIC stamped it; else " } else { "" },
             self.arrivals,
             if self.whole { ", and ends where a driver begins to send it" } else { "" }
         ));
@@ -169,6 +182,15 @@ impl Hooks {
 }
 
 impl Seen {
+    /// Packets that are gone, and when they began.
+    fn take(&mut self, mut packets: Vec<Packet>, pending: &mut Vec<Packet>) -> Result<()> {
+        if let Some(device) = &mut self.device {
+            device.begin_in(&mut packets)?;
+        }
+        pending.extend(packets);
+        Ok(())
+    }
+
     /// Takes in the packets that came before a moment, in order.
     fn until(&mut self, moment_ns: u64, pending: &mut Vec<Packet>) {
         pending.sort_unstable_by_key(|packet| packet.begin_ns);

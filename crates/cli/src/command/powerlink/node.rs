@@ -9,6 +9,7 @@ use onbeat_powerlink_node::{Backend, File, Host, Place, Runner, Sender, Simulati
 use onbeat_report::{Progress, Run};
 use onbeat_wire::powerlink::NodeId;
 
+use crate::command::shown::Shown;
 use crate::exit::{Answer, Failure, Result};
 use crate::output;
 
@@ -23,7 +24,8 @@ Examples:
   onbeat powerlink mn bus.toml
   onbeat powerlink mn bus.toml --interface eth1 --seconds 10 --json
 
-Exit code: 0 it was in OPERATIONAL at its end, 1 it was not, 2 it could not run.")]
+Exit code: 0 it was in OPERATIONAL at its end (with basic-ethernet in BASIC_ETHERNET), 1 it was not, 2 it could
+not run.")]
 pub(super) struct Managing {
     /// Who sends SoC: automatic (the back end, at a launch time or by a timer of the kernel; txtime and
     /// module can) or process; without it, as the file has it, else automatic where the back end can
@@ -72,15 +74,8 @@ struct Options {
     /// Run for so long; without it, until Ctrl-C
     #[arg(long, value_name = "NUMBER")]
     seconds: Option<f64>,
-    /// Print the result as JSON (docs/result.md)
-    #[arg(long)]
-    json: bool,
-    /// Write a page with plots, too
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// No line of progress
-    #[arg(short, long)]
-    quiet: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 fn sender(name: &str) -> std::result::Result<Sender, String> {
@@ -151,7 +146,7 @@ impl Options {
             output::print(&format!("{}: can be used\n", self.file.display()))?;
             return Ok(Answer::Good);
         }
-        output::check_report(self.html.as_deref())?;
+        self.shown.check()?;
         if self.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e9)) {
             return Err(Failure::new("--seconds: give a time above 0, such as 10"));
         }
@@ -164,7 +159,7 @@ impl Options {
         let backend = self.backend.unwrap_or(host.backend);
         let mut runner = make(backend, &Namespace::current()?, interface)?;
         let run = Run::begin(name);
-        let mut progress = Progress::new(self.quiet);
+        let mut progress = Progress::new(self.shown.quiet);
         let _signals = Guard::install();
         let end_ns = self.seconds.map_or(u64::MAX, |seconds| now_ns() + (seconds * 1e9) as u64);
         {
@@ -183,8 +178,7 @@ impl Options {
         progress.clear();
         let mut outcome = run.finish();
         runner.tell(&simulation, &mut outcome)?;
-        output::write_report(self.html.as_deref(), &outcome)?;
-        output::print_outcome(outcome, self.json, false)
+        self.shown.show(outcome)
     }
 }
 

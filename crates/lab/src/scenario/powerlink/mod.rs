@@ -143,6 +143,7 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         multiplexed_cycles: 0,
         prescaler: 2,
         start_all: false,
+        basic_ethernet: false,
         nodes: (1..=nodes).map(station).collect(),
     };
     let host = NodeHost {

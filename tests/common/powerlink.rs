@@ -1,0 +1,113 @@
+//! Nodes of the program on a cable, and what they tell at their end.
+
+use std::process::{Child, Command, Stdio};
+
+use onbeat_lab::traffic::{PacketSocket, Receiver};
+use onbeat_netdev::{Handle, Namespace, VethEnd};
+use serde_json::Value;
+
+use super::json::{can_validate, validate};
+use super::program;
+
+/// A row of a table, by what its first cell is.
+pub(crate) fn row<'a>(result: &'a Value, figure: &str, first: &str) -> &'a Vec<Value> {
+    let rows = result["figures"][figure]["rows"].as_array().expect("a table");
+    let found = rows.iter().find(|row| row[0] == first);
+    found.and_then(Value::as_array).unwrap_or_else(|| panic!("{first} in {rows:?}"))
+}
+
+/// A cycle and time-outs that a busy machine keeps.
+pub(crate) const NETWORK: &str = r#"
+[network]
+cycle-us = 20000
+async-slot-us = 2000
+loss-threshold = 1000
+
+[managing]
+interface = "mn"
+
+[[node]]
+id = 1
+interface = "cn"
+pres-timeout-us = 15000
+input = [{ name = "back", type = "u16", simulate = "copy" }]
+output = [{ name = "there", type = "u16", simulate = "counter" }]
+"#;
+
+/// Sends Ctrl-C, and takes what the program said.
+pub(crate) fn end(child: Child) -> (Option<i32>, Value) {
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    if can_validate() {
+        validate(std::str::from_utf8(&output.stdout).unwrap());
+    }
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// A managing node's namespace and a controlled node's, with a cable between them.
+pub(crate) struct Pair {
+    pub(crate) mn: Handle,
+    pub(crate) cn: Handle,
+}
+
+impl Pair {
+    pub(crate) fn new() -> Self {
+        let [mn, cn] =
+            [(); 2].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
+        let far = VethEnd::new("cn").namespace(cn.namespace());
+        mn.create_veth(&VethEnd::new("mn"), &far).unwrap();
+        for (handle, name) in [(&mn, "mn"), (&cn, "cn")] {
+            handle.set_ipv6(name, false).unwrap();
+            handle.set_up(name).unwrap();
+        }
+        mn.wait_carrier("mn", super::BOUND).unwrap();
+        Pair { mn, cn }
+    }
+
+    /// What the controlled node sends: the managing node's interface receives it.
+    pub(crate) fn frames_of_controlled(&self) -> Receiver {
+        Receiver::new(PacketSocket::receiver(self.mn.namespace(), "mn").unwrap())
+    }
+
+    /// What the managing node sends.
+    pub(crate) fn frames_of_managing(&self) -> Receiver {
+        Receiver::new(PacketSocket::receiver(self.cn.namespace(), "cn").unwrap())
+    }
+
+    pub(crate) fn controlled(&self, file: &Temporary) -> Child {
+        start(&self.cn, &["powerlink", "cn", file.name(), "--node", "1", "--json", "--quiet"])
+    }
+
+    pub(crate) fn managing(&self, file: &Temporary) -> Child {
+        start(&self.mn, &["powerlink", "mn", file.name(), "--json", "--quiet"])
+    }
+}
+
+pub(crate) fn start(handle: &Handle, arguments: &[&str]) -> Child {
+    let mut command = Command::new(program());
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+    handle.namespace().start_in(&mut command).spawn().unwrap()
+}
+
+/// A file that goes with the test.
+pub(crate) struct Temporary(pub(crate) std::path::PathBuf);
+
+impl Temporary {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
+        let name = format!("onbeat-powerlink-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        Temporary(path)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
