@@ -76,3 +76,29 @@ fn every_method_measures_the_same_packets() {
         assert!(page.contains(figure), "{figure}");
     }
 }
+
+/// XDP takes packets where the hooks see nothing: the others measure them, and it is said why not the hooks.
+#[test]
+fn a_relay_is_measured_without_hooks() {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 3)]) {
+        return;
+    }
+    let options = ["--load", "idle", "--cpus", "1", "--for", "200ms"];
+    let compare = || result(&[&["delay", "compare", "frer"][..], &options].concat());
+    let mut told = compare();
+    for _ in 0..TURNS {
+        if told.0 == 0 {
+            break;
+        }
+        told = compare();
+    }
+    let (code, found) = told;
+    assert_eq!(code, 0, "{found:#}");
+    let agreement = rows(&found, "FRER relay: agreement", &["1", "idle"]);
+    let methods: Vec<&Value> = agreement.iter().map(|row| &row[2]).collect();
+    assert_eq!(methods, ["mirror", "probe, one way"]);
+    let measured = rows(&found, "FRER relay: as measured", &["1", "idle"]);
+    let packets: Vec<f64> = measured.iter().map(|row| row[3].as_f64().unwrap()).collect();
+    assert_eq!(packets, [200.0; 3], "each method has each packet");
+    assert!(found["notes"].to_string().contains("they tell nothing of it"), "{found:#}");
+}

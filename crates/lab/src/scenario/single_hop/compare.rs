@@ -134,10 +134,17 @@ fn fill(outcome: &mut Outcome, null: &[Cell], cells: &[Cell], matrix: &Matrix) {
     ));
     outcome.note(format!(
         "agreement: medians, each from .. to what it may be with {:.0} % confidence. Mirror and probe: less the \
-         mean of the path without a hop, and off by the spread of that. Hooks: a packet left while the driver was \
-         at work, which they see the end of, so that they may be too long by it. Methods agree where these overlap",
+         mean of the path without a hop, and off by the spread of that; what is not more than that is withheld (–). \
+         Hooks: a packet left while the driver was at work, which they see the end of, so that they may be too \
+         long by it. Methods agree where these overlap",
         CONFIDENCE * 100.0
     ));
+    if matrix.hops.contains(&Hop::Relay) {
+        outcome.note(
+            "FRER relay: XDP takes packets in the driver, before the hooks' first tracepoint: they tell nothing \
+             of it",
+        );
+    }
     outcome.note(
         "the path without a hop is measured idle; under load it takes as long where it is on other CPUs than the \
          load, and longer where not: then mirror and probe are above the hooks by that",

@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use onbeat_delay::capture::{LinkType, Packet};
 use onbeat_delay::key::Recognition;
@@ -21,8 +22,9 @@ use crate::clock::realtime_offset;
 use crate::traffic::{PacketSocket, Received, Receiver};
 use crate::{Error, Result};
 
-/// Between two looks at whether it is to stop, in nanoseconds.
-const LOOK_NS: u64 = 10_000_000;
+/// Between two looks at what was captured. Who waits for a packet instead is woken by whom it passes: from
+/// another CPU that takes longer than a hop, and would be in the packet's time.
+const LOOK: Duration = Duration::from_millis(5);
 /// The time of day is not set while this holds, in nanoseconds beyond what it was measured to.
 const SLACK_NS: u64 = 1_000;
 
@@ -155,7 +157,9 @@ fn capture(
     loop {
         // Asked before the socket is emptied: what came before the stop is taken.
         let last = stop.load(Ordering::Acquire);
-        receiver.wait(if last { 0 } else { LOOK_NS })?;
+        if !last {
+            thread::sleep(LOOK);
+        }
         while receiver.receive(|frame| take(&mut taken, &frame, hop, at_sender))? > 0 {}
         taken.drops += receiver.socket().take_drops()?;
         if last {
