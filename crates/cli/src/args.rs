@@ -43,7 +43,7 @@ pub(crate) fn backend(name: &str) -> std::result::Result<Backend, String> {
     })
 }
 
-/// A time with its unit: `5ms`, `250us`.
+/// A time with its unit: `5ms`, `250us`, `1h`.
 pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
     let (number, unit) =
         text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
@@ -53,7 +53,9 @@ pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
         "us" => Duration::from_micros(1),
         "ms" => Duration::from_millis(1),
         "s" => Duration::from_secs(1),
-        _ => return Err("a whole number of us, ms or s: 250us".into()),
+        "min" => Duration::from_secs(60),
+        "h" => Duration::from_secs(3600),
+        _ => return Err("a whole number of us, ms, s, min or h: 250us".into()),
     };
     Ok(unit * number)
 }
@@ -67,6 +69,19 @@ mod tests {
     #[test]
     fn definitions_do_not_contradict_each_other() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_time_has_a_unit() {
+        for (text, seconds) in [("250us", 250e-6), ("5ms", 5e-3), ("7s", 7.0), ("2min", 120.0)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+        }
+        // The longest there is is no overflow.
+        let longest = duration("4294967295h").unwrap();
+        assert_eq!(longest.as_secs(), u64::from(u32::MAX) * 3600);
+        for text in ["", "5", "s", "1.5s", "-1s", "5m", "1d", "4294967296s"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -104,7 +104,7 @@ mod tests {
         for line in [
             "--periods 5",
             "--periods ms",
-            "--periods 5h",
+            "--periods 5d",
             "--periods 99999999999us",
             "--load cpu",
             "--cpus 0,1,2",
