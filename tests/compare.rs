@@ -19,6 +19,20 @@ fn rows<'a>(found: &'a Value, figure: &str, begin: &[&str]) -> Vec<&'a Vec<Value
     rows.filter(|row| begin.iter().zip(*row).all(|(cell, found)| found == cell)).collect()
 }
 
+/// Hops by all methods. Beside other work of the machine it is that which decides what a method sees: then
+/// once more.
+fn compared(hops: &str, options: &[&str]) -> (i32, Value) {
+    let compare = || result(&[&["delay", "compare", hops][..], options].concat());
+    let mut told = compare();
+    for _ in 0..TURNS {
+        if told.0 == 0 {
+            break;
+        }
+        told = compare();
+    }
+    told
+}
+
 /// Whether methods agree is the machine's; that each measures every packet is not, nor what a table says
 /// of intervals that it shows.
 #[test]
@@ -29,16 +43,7 @@ fn every_method_measures_the_same_packets() {
     let directory = Directory::new("compare");
     let html = directory.path("compare.html");
     let options = ["--load", "idle,2000", "--cpus", "1", "--for", "200ms", "--html", &html];
-    let compare = || result(&[&["delay", "compare", "router,reflector"][..], &options].concat());
-    let mut told = compare();
-    // Beside other work of the machine it is that which decides what a method sees.
-    for _ in 0..TURNS {
-        if told.0 == 0 {
-            break;
-        }
-        told = compare();
-    }
-    let (code, found) = told;
+    let (code, found) = compared("router,reflector", &options);
     assert_eq!((code, &found["name"]), (0, &"delay-compare".into()), "{found:#}");
     let null = rows(&found, "the path without a hop: what is taken off", &[]);
     let methods: Vec<&Value> = null.iter().map(|row| &row[0]).collect();
@@ -83,16 +88,7 @@ fn a_relay_is_measured_without_hooks() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 3)]) {
         return;
     }
-    let options = ["--load", "idle", "--cpus", "1", "--for", "200ms"];
-    let compare = || result(&[&["delay", "compare", "frer"][..], &options].concat());
-    let mut told = compare();
-    for _ in 0..TURNS {
-        if told.0 == 0 {
-            break;
-        }
-        told = compare();
-    }
-    let (code, found) = told;
+    let (code, found) = compared("frer", &["--load", "idle", "--cpus", "1", "--for", "200ms"]);
     assert_eq!(code, 0, "{found:#}");
     let agreement = rows(&found, "FRER relay: agreement", &["1", "idle"]);
     let methods: Vec<&Value> = agreement.iter().map(|row| &row[2]).collect();
