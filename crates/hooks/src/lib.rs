@@ -9,18 +9,18 @@
 //!   whole, and what the host was at meanwhile.
 //! - [`Filter`]: which packets are looked at.
 //!
-//! - [`NicClock`]: the clock of NICs that stamp what they receive, beside the kernel's.
+//! - [`FollowedClock`]: the clock of NICs that stamp what they receive, beside the kernel's.
 //!
 //! What a wire takes is not seen, nor what a NIC does that stamps nothing: [`Stage`] says where a packet's
 //! time begins.
 
 mod abi;
 mod filter;
-mod nic_clock;
+mod followed_clock;
 mod packet;
 mod tracer;
 
 pub use filter::{Filter, FilterError};
-pub use nic_clock::NicClock;
+pub use followed_clock::FollowedClock;
 pub use packet::{Context, Fate, Packet, Stage};
 pub use tracer::{Counts, Detail, Device, Hop, Tracer};

@@ -9,7 +9,7 @@ use std::env;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use onbeat_hooks::{Detail, Device, Fate, Filter, Hop, NicClock, Stage, Tracer};
+use onbeat_hooks::{Detail, Device, Fate, Filter, FollowedClock, Hop, Stage, Tracer};
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::testing::{Feature, RawSocket, require_all};
 use onbeat_netdev::{Ethtool, Handle, Namespace};
@@ -53,7 +53,7 @@ fn a_packet_begins_where_the_nic_stamps_it() {
         .set_hardware_stamps(far, stamps(HardwareStamps::ALL))
         .or_else(|_| ethtool.set_hardware_stamps(far, stamps(PTP_EVENTS)))
         .unwrap();
-    let mut clock = NicClock::open(ethtool.timestamping(far).unwrap().phc.unwrap()).unwrap();
+    let mut clock = FollowedClock::open(ethtool.timestamping(far).unwrap().phc.unwrap()).unwrap();
     let hop = Hop {
         arrivals: Device::find(far).unwrap(),
         departures: None,

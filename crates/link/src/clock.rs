@@ -1,11 +1,9 @@
 //! Reading clocks.
 
-use std::fs::File;
 use std::io;
 use std::mem::zeroed;
-use std::os::fd::AsRawFd;
 
-use onbeat_netdev::{Ethtool, Namespace};
+use onbeat_netdev::{Ethtool, Namespace, NicClock};
 
 use crate::packet::check;
 use crate::{Clock, Time};
@@ -22,30 +20,18 @@ pub(crate) fn realtime() -> u64 {
     read(libc::CLOCK_REALTIME).unwrap_or_default()
 }
 
-/// The NIC's clock, /dev/ptpN.
-#[derive(Debug)]
-pub(crate) struct NicClock(File);
+/// The NIC's clock of an interface, or why there is none.
+pub(crate) fn of_nic(namespace: &Namespace, interface: &str) -> Result<NicClock, String> {
+    let stamping = Ethtool::in_namespace(namespace)
+        .and_then(|ethtool| ethtool.timestamping(interface))
+        .map_err(|error| error.to_string())?;
+    of_number(stamping.phc)
+}
 
-impl NicClock {
-    /// The clock of an interface, or why there is none.
-    pub(crate) fn of(namespace: &Namespace, interface: &str) -> Result<Self, String> {
-        let stamping = Ethtool::in_namespace(namespace)
-            .and_then(|ethtool| ethtool.timestamping(interface))
-            .map_err(|error| error.to_string())?;
-        Self::with(stamping.phc)
-    }
-
-    /// The clock of that number.
-    pub(crate) fn with(number: Option<u32>) -> Result<Self, String> {
-        let n = number.ok_or("the NIC has no clock that the kernel shows")?;
-        let file = File::open(format!("/dev/ptp{n}"));
-        file.map(Self).map_err(|error| format!("/dev/ptp{n}: {error}"))
-    }
-
-    pub(crate) fn read(&self) -> io::Result<u64> {
-        // FD_TO_CLOCKID of the kernel's documentation of dynamic clocks.
-        read((!self.0.as_raw_fd() << 3) | 3)
-    }
+/// The NIC's clock of that number, or why there is none.
+pub(crate) fn of_number(number: Option<u32>) -> Result<NicClock, String> {
+    let n = number.ok_or("the NIC has no clock that the kernel shows")?;
+    NicClock::open(n).map_err(|error| format!("/dev/ptp{n}: {error}"))
 }
 
 fn read(clock: libc::clockid_t) -> io::Result<u64> {

@@ -34,6 +34,7 @@ mod monitor;
 mod mounts;
 mod namespace;
 mod netlink;
+mod nic_clock;
 mod rtnl;
 mod tap;
 
@@ -52,4 +53,5 @@ pub use link::{Bridge, Handle, Link, Statistics, VethEnd, XdpAttachment, XdpMode
 pub use monitor::{LinkEvent, Monitor};
 pub use mounts::PrivateMounts;
 pub use namespace::Namespace;
+pub use nic_clock::NicClock;
 pub use tap::Tap;

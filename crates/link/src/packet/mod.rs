@@ -14,7 +14,7 @@ use std::os::fd::BorrowedFd;
 
 use libc::{SOL_PACKET, SOL_SOCKET};
 use onbeat_netdev::ethtool::HardwareStamps;
-use onbeat_netdev::{Handle, Namespace};
+use onbeat_netdev::{Handle, Namespace, NicClock};
 use onbeat_wire::MacAddress;
 
 use self::control::News;
@@ -23,7 +23,7 @@ pub use self::options::PacketOptions;
 pub(crate) use self::places::Places;
 use self::ring::Ring;
 pub(crate) use self::socket::{Socket, Woken, check, sleep};
-use crate::clock::{self, NicClock};
+use crate::clock;
 use crate::error::failed;
 use crate::response::Responses;
 use crate::schedule::Schedule;

@@ -1,10 +1,10 @@
 //! What an interface offers a packet port.
 
 use onbeat_netdev::ethtool::HardwareStamps;
-use onbeat_netdev::{Ethtool, Namespace};
+use onbeat_netdev::{Ethtool, Namespace, NicClock};
 
 use super::PacketOptions;
-use crate::clock::NicClock;
+use crate::clock;
 use crate::txtime::Txtime;
 use crate::{Capability, Clock, Feature};
 
@@ -33,7 +33,7 @@ impl Offers {
             .map_err(|error| error.to_string());
         let nic_clock = match &stamping {
             Err(error) => Err(error.clone()),
-            Ok(stamping) => NicClock::with(stamping.phc),
+            Ok(stamping) => clock::of_number(stamping.phc),
         };
         Self {
             confirm: options.confirm,

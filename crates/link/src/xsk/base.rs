@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::OpenMapMut;
-use onbeat_netdev::{Handle, Namespace, XdpMode};
+use onbeat_netdev::{Handle, Namespace, NicClock, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
 use super::bound::CHUNK;
@@ -15,7 +15,7 @@ use super::offers::Offers;
 use super::program::Program;
 use super::socket::{Chunks, ROOM, SendFailure, XskSocket};
 use super::{XdpOptions, stamp};
-use crate::clock::{self, NicClock};
+use crate::clock;
 use crate::error::failed;
 use crate::packet::{Socket, Woken, sleep};
 use crate::schedule::Schedule;

@@ -1,9 +1,9 @@
 //! What an interface offers to ports over AF_XDP.
 
-use onbeat_netdev::Namespace;
+use onbeat_netdev::{Namespace, NicClock};
 
 use super::XdpOptions;
-use crate::clock::NicClock;
+use crate::clock;
 use crate::{Capability, Clock, Feature};
 
 pub(super) struct Offers {
@@ -14,7 +14,7 @@ pub(super) struct Offers {
 
 impl Offers {
     pub(super) fn of(namespace: &Namespace, interface: &str, options: &XdpOptions) -> Self {
-        let nic_clock = NicClock::of(namespace, interface);
+        let nic_clock = clock::of_nic(namespace, interface);
         Self { confirm: options.confirm, clock: options.clock, nic_clock }
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use onbeat_hooks::{NicClock, Packet};
+use onbeat_hooks::{FollowedClock, Packet};
 use onbeat_lab::clock;
 use onbeat_link::raw::{NicStamps, Tap};
 use onbeat_netdev::Namespace;
@@ -16,7 +16,7 @@ const LOOK_NS: u64 = 100_000_000;
 /// A NIC that stamps every packet, until this is dropped.
 pub(super) struct Stamped {
     stamps: NicStamps,
-    clock: NicClock,
+    clock: FollowedClock,
     next_ns: u64,
     begun: u64,
     without: u64,
@@ -35,7 +35,7 @@ impl Stamped {
                 "the NIC of {interface} stamps by a clock that the kernel does not show"
             ))
         })?;
-        let clock = NicClock::open(number)?;
+        let clock = FollowedClock::open(number)?;
         let next_ns = clock::now_ns() + LOOK_NS;
         Ok(Self { stamps, clock, next_ns, begun: 0, without: 0, contrary: 0, error_ns: 0 })
     }
