@@ -88,11 +88,8 @@ fn icmp(handle: &Handle) -> std::os::fd::OwnedFd {
 /// reaches that never heard of POWERLINK, and there is nothing of POWERLINK on the cable.
 #[test]
 fn a_host_in_basic_ethernet_is_reached_by_any_other() {
-    if !require_all(&[Feature::Root, Feature::Veth]) {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Tap]) {
         return;
-    }
-    if let Err(error) = onbeat_netdev::Tap::create(&Namespace::with_loopback().unwrap(), "plk0") {
-        return eprintln!("SKIP: {error}");
     }
     let keys = "[managing]\nbasic-ethernet = true\nvirtual-ethernet = \"plk0\"\n";
     let text = NETWORK.replace("[managing]\n", keys);
@@ -129,11 +126,8 @@ fn a_host_in_basic_ethernet_is_reached_by_any_other() {
 /// Each end pings the other while process data go on; and nothing is on the bus but at its turn.
 #[test]
 fn hosts_reach_each_other_across_a_bus() {
-    if !require_all(&[Feature::Root, Feature::Veth]) {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Tap]) {
         return;
-    }
-    if let Err(error) = onbeat_netdev::Tap::create(&Namespace::with_loopback().unwrap(), "plk0") {
-        return eprintln!("SKIP: {error}");
     }
     let file = std::env::temp_dir().join(format!("onbeat-hosts-{}.toml", std::process::id()));
     std::fs::write(&file, HOSTS).unwrap();

@@ -27,7 +27,7 @@ use nix::{
 };
 
 pub use self::raw_socket::RawSocket;
-use crate::{Bridge, Error, Handle, Namespace, Result, VethEnd, xdp};
+use crate::{Bridge, Error, Handle, Namespace, Result, Tap, VethEnd, xdp};
 
 /// What a test may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,6 +39,8 @@ pub enum Feature {
     Veth,
     /// Bridges.
     Bridge,
+    /// TAP interfaces.
+    Tap,
     /// Generic netlink tells the XDP features of devices (Linux 6.3).
     XdpFeatures,
     /// The BPF file system on /sys/fs/bpf.
@@ -57,6 +59,7 @@ impl fmt::Display for Feature {
             Feature::Root => f.write_str("root and network namespaces"),
             Feature::Veth => f.write_str("veth (CONFIG_VETH)"),
             Feature::Bridge => f.write_str("bridges (CONFIG_BRIDGE)"),
+            Feature::Tap => f.write_str("/dev/net/tun (CONFIG_TUN)"),
             Feature::XdpFeatures => f.write_str("the netdev generic netlink family (Linux 6.3)"),
             Feature::BpfFilesystem => f.write_str("a BPF file system on /sys/fs/bpf"),
             Feature::Btf => f.write_str("/sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)"),
@@ -79,6 +82,9 @@ impl Feature {
                 handle.create_veth(&VethEnd::new("a"), &VethEnd::new("b"))
             }),
             Feature::Bridge => in_new_namespace(|handle| handle.create_bridge(&Bridge::new("a"))),
+            Feature::Tap => {
+                Namespace::new().and_then(|namespace| Tap::create(&namespace, "a")).map(drop)
+            }
             Feature::XdpFeatures => in_new_namespace(|handle| match xdp::features(handle, "lo")? {
                 Some(_) => Ok(()),
                 None => Err(Error::Unsupported {
