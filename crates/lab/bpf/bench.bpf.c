@@ -7,6 +7,7 @@
 #include <linux/types.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "devmap.h"
 
 #define ETHERTYPE_VLAN 0x8100
 
@@ -39,14 +40,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } received SEC(".maps");
-
-#define DEVMAP(name_, entries)                                                                     \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_DEVMAP);                                                 \
-		__uint(max_entries, entries);                                                      \
-		__type(key, __u32);                                                                \
-		__type(value, __u32);                                                              \
-	} name_ SEC(".maps")
 
 DEVMAP(to_path, 1);
 DEVMAP(to_paths, 2);

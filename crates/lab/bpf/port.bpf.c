@@ -8,6 +8,7 @@
 #include <linux/types.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "devmap.h"
 
 #define FRAME_LEN	    60
 #define ETHERTYPE_POWERLINK 0x88ab
@@ -46,18 +47,10 @@ struct wire_state state;
 		__type(value, __u64);                                                              \
 	} name_ SEC(".maps")
 
-#define DEVMAP(name_)                                                                              \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_DEVMAP);                                                 \
-		__uint(max_entries, 1);                                                            \
-		__type(key, __u32);                                                                \
-		__type(value, __u32);                                                              \
-	} name_ SEC(".maps")
-
 STAMPS(requests);
 STAMPS(responses);
-DEVMAP(to_mn);
-DEVMAP(to_cn);
+DEVMAP(to_mn, 1);
+DEVMAP(to_cn, 1);
 
 static __always_inline int is_expected(struct xdp_md *ctx, const __u8 *expected)
 {

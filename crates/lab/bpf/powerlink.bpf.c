@@ -8,6 +8,7 @@
 #include <linux/types.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "devmap.h"
 
 #define ETHERTYPE_POWERLINK 0x88ab
 
@@ -42,16 +43,8 @@ struct {
 	__type(value, __u64);
 } events SEC(".maps");
 
-#define DEVMAP(name_)                                                                              \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_DEVMAP);                                                 \
-		__uint(max_entries, 1);                                                            \
-		__type(key, __u32);                                                                \
-		__type(value, __u32);                                                              \
-	} name_ SEC(".maps")
-
-DEVMAP(to_mn);
-DEVMAP(to_cn);
+DEVMAP(to_mn, 1);
+DEVMAP(to_cn, 1);
 
 /* Both ends write here, each on its CPU. */
 static __always_inline void note(__u64 kind, __u64 now)

@@ -8,6 +8,7 @@
 #include <linux/types.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+#include "devmap.h"
 
 #define ETHERTYPE_VLAN 0x8100
 
@@ -19,14 +20,6 @@ struct ethernet {
 
 /* Group address of the stream that leads back; written before anything is attached. */
 __u8 back[8];
-
-#define DEVMAP(name_, entries)                                                                     \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_DEVMAP);                                                 \
-		__uint(max_entries, entries);                                                      \
-		__type(key, __u32);                                                                \
-		__type(value, __u32);                                                              \
-	} name_ SEC(".maps")
 
 DEVMAP(to_paths, 2);
 DEVMAP(to_host, 1);

@@ -4,6 +4,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use onbeat_report::{Ratio, Spread, Topology};
+
 use crate::{Error, Result};
 
 /// What else the machine does.
@@ -121,6 +123,28 @@ impl Options {
     pub(super) fn wants(&self, name: &str, usually: bool) -> bool {
         if self.backends.is_empty() { usually } else { self.backends.iter().any(|b| b == name) }
     }
+}
+
+/// The network of such a bench, and what its nodes are.
+pub(super) fn topology(managing: &str, controlled: &str) -> Topology {
+    let mut network = Topology::default();
+    network.node("mn", 0, 0).host("wire", 1, 0).node("cn", 2, 0);
+    network.detail("mn", managing).detail("wire", "stamps").detail("cn", controlled);
+    network.link("mn", "wire", "", &[]).link("wire", "cn", "", &[]);
+    network
+}
+
+/// A back end's time of all cycles beside the baseline's, in nanoseconds; round by round it tells how far
+/// it can be trusted.
+pub(super) fn beside(
+    baseline: &'static str,
+    [value, limit]: [u64; 2],
+    rounds: impl Iterator<Item = (f64, f64)>,
+) -> Ratio {
+    let mut ratio = Ratio::new("ns", value, limit, baseline);
+    let ratios: Vec<f64> = rounds.map(|(value, limit)| value / limit).collect();
+    ratio.spread = Spread::of_runs(&ratios);
+    ratio
 }
 
 #[cfg(test)]

@@ -2,14 +2,13 @@
 
 use onbeat_report::{
     Cell, Check, Counters, Distribution, Measurement, Number, Outcome, Ratio, Recorder, Spread,
-    Topology,
 };
 
 use super::Found;
 use super::backend::{BASELINE, Kind, LIMIT};
 use super::case::{Case, Quantity};
 use super::plan::{LEAST_DISTANCE_NS, warm_up};
-use crate::bench::cyclic::{Load, Options};
+use crate::bench::cyclic::{Load, Options, beside, topology};
 
 /// Places in [`super::case::SHARES`].
 const P50: usize = 0;
@@ -22,7 +21,7 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
         }
     }
     outcome.figure("back ends", rows(found));
-    outcome.figure("topology", topology());
+    outcome.figure("topology", topology("asks each cycle", "answers"));
     for quantity in Quantity::ALL {
         for (period_ns, load) in conditions(found) {
             let name = format!("{}, {}, {load}", quantity.name(), cycle(period_ns));
@@ -83,14 +82,6 @@ fn rows(found: &Found) -> Counters {
     table
 }
 
-fn topology() -> Topology {
-    let mut network = Topology::default();
-    network.node("mn", 0, 0).host("wire", 1, 0).node("cn", 2, 0);
-    network.detail("mn", "asks each cycle").detail("wire", "stamps").detail("cn", "answers");
-    network.link("mn", "wire", "", &[]).link("wire", "cn", "", &[]);
-    network
-}
-
 /// Periods and loads, in their order.
 fn conditions(found: &Found) -> Vec<(u64, Load)> {
     let mut conditions: Vec<_> =
@@ -131,12 +122,8 @@ fn ratios(outcome: &mut Outcome, found: &Found) {
                 row.backend,
                 cycle(period_ns)
             );
-            let mut ratio = Ratio::new("ns", value, limit, BASELINE);
-            // Of all cycles; round by round it tells how far it can be trusted.
             let rounds = delays(row, P99_9).into_iter().zip(delays(baseline, P99_9));
-            let ratios: Vec<f64> = rounds.map(|(value, limit)| value / limit).collect();
-            ratio.spread = Spread::of_runs(&ratios);
-            outcome.figure(name, ratio);
+            outcome.figure(name, beside(BASELINE, [value, limit], rounds));
         }
     }
 }

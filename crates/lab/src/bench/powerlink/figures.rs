@@ -1,14 +1,12 @@
 //! From what was found to checks and figures.
 
 use onbeat_powerlink_node::Sender;
-use onbeat_report::{
-    Cell, Check, Counters, Distribution, Number, Outcome, Ratio, Recorder, Spread, Topology,
-};
+use onbeat_report::{Cell, Check, Counters, Distribution, Number, Outcome, Recorder, Spread};
 
 use super::Found;
 use super::backend::BASELINE;
 use super::case::{Case, Quantity};
-use crate::bench::cyclic::{Load, Options};
+use crate::bench::cyclic::{Load, Options, beside, topology};
 use crate::bench::port::figures::cycle;
 
 /// Places in [`super::case::SHARES`].
@@ -22,7 +20,7 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
         }
     }
     outcome.figure("back ends", rows(found));
-    outcome.figure("topology", topology());
+    outcome.figure("topology", topology("managing", "controlled"));
     for quantity in Quantity::ALL {
         for (period_us, load) in conditions(found) {
             let name = format!("{}, {}, {load}", quantity.name(), length(period_us));
@@ -73,14 +71,6 @@ fn rows(found: &Found) -> Counters {
     table
 }
 
-fn topology() -> Topology {
-    let mut network = Topology::default();
-    network.node("mn", 0, 0).host("wire", 1, 0).node("cn", 2, 0);
-    network.detail("mn", "managing").detail("wire", "stamps").detail("cn", "controlled");
-    network.link("mn", "wire", "", &[]).link("wire", "cn", "", &[]);
-    network
-}
-
 /// Periods and loads, in their order.
 fn conditions(found: &Found) -> Vec<(u32, Load)> {
     let mut conditions: Vec<_> =
@@ -115,15 +105,11 @@ fn ratios(outcome: &mut Outcome, found: &Found, quantity: Quantity) {
                 row.backend,
                 length(period_us)
             );
-            let mut ratio = Ratio::new("ns", value, limit, BASELINE);
-            // Of all cycles; round by round it tells how far it can be trusted.
             let tails = |case: &Case| -> Vec<f64> {
                 case.rounds[quantity as usize].iter().map(|round| round[P99_9]).collect()
             };
             let rounds = tails(row).into_iter().zip(tails(baseline));
-            let ratios: Vec<f64> = rounds.map(|(value, limit)| value / limit).collect();
-            ratio.spread = Spread::of_runs(&ratios);
-            outcome.figure(name, ratio);
+            outcome.figure(name, beside(BASELINE, [value, limit], rounds));
         }
     }
 }
