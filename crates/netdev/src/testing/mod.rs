@@ -15,6 +15,7 @@
 //! test that cannot run is a mistake of the set-up.
 
 mod raw_socket;
+mod unprivileged;
 
 use std::{env, fmt, io::Write, path::Path, thread};
 
@@ -26,7 +27,7 @@ use nix::{
     unistd::geteuid,
 };
 
-pub use self::raw_socket::RawSocket;
+pub use self::{raw_socket::RawSocket, unprivileged::Unprivileged};
 use crate::{Bridge, Error, Handle, Namespace, Result, Tap, VethEnd, xdp};
 
 /// What a test may need.

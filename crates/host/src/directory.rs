@@ -1,0 +1,309 @@
+//! Directories that only their owner can change.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
+use nix::sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, fstatat, mkdirat};
+use nix::unistd::{Uid, UnlinkatFlags, geteuid, unlinkat};
+
+use crate::error::failed;
+use crate::{Error, Result};
+
+/// The run-time directory of this program: all below it belongs to it alone.
+const RUN: &str = "/run/onbeat";
+
+/// Mode of directories that this process makes.
+const PRIVATE: Mode = Mode::S_IRWXU;
+
+/// Bits that let other users write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// An open directory that no other user can write to, on a path that no other user can redirect.
+///
+/// Each component is opened without following symbolic links. The directory belongs to the effective
+/// user and is not writable by others. Its ancestors belong to that user or root and are not writable
+/// by others, unless sticky. Files in it are reached through the descriptor, never again by path.
+///
+/// Clones share the descriptor.
+#[derive(Debug, Clone)]
+pub struct PrivateDirectory {
+    path: PathBuf,
+    fd: Arc<OwnedFd>,
+}
+
+/// How a path is walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Walk {
+    /// Makes what is missing; tightens modes below the run-time directory.
+    Create,
+    /// Stops where something is missing.
+    Open,
+    /// As `Open`, for any user: the directory may also belong to root.
+    Check,
+}
+
+impl PrivateDirectory {
+    /// Opens a directory, and makes what is missing of its path with mode 0700 whatever the umask.
+    /// Directories of this user in the run-time directory /run/onbeat get mode 0700.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where another user could redirect the path or write to the directory.
+    pub fn create(path: &Path) -> Result<Self> {
+        walk(path, Walk::Create)?.ok_or_else(|| failed(path, "open the directory")(Errno::ENOENT))
+    }
+
+    /// Opens a directory; `None` where it does not exist.
+    ///
+    /// # Errors
+    /// As [`PrivateDirectory::create`].
+    pub fn open(path: &Path) -> Result<Option<Self>> {
+        walk(path, Walk::Open)
+    }
+
+    /// Checks the rules for as much of the path as exists and this user can see, and changes
+    /// nothing. Any user can check a directory of root.
+    ///
+    /// # Errors
+    /// As [`PrivateDirectory::create`].
+    pub fn check(path: &Path) -> Result<()> {
+        match walk(path, Walk::Check) {
+            Err(Error::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                Ok(())
+            }
+            other => other.map(drop),
+        }
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of a file in it, for messages.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// A path to a file in it for system calls without a descriptor argument, such as bind: it leads
+    /// through this descriptor, and is valid while the directory is open.
+    #[must_use]
+    pub fn through_descriptor(&self, name: &str) -> PathBuf {
+        format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd()).into()
+    }
+
+    /// Status of an entry, of a symbolic link itself; `None` where there is none.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn stat(&self, name: &str) -> Result<Option<FileStat>> {
+        self.check_name(name)?;
+        match fstatat(&self.fd, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(errno) => Err(failed(&self.file(name), "read its status")(errno)),
+        }
+    }
+
+    /// Removes an entry that is not a directory, if it exists.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        self.check_name(name)?;
+        match unlinkat(&self.fd, name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => Ok(()),
+            Err(errno) => Err(failed(&self.file(name), "remove it")(errno)),
+        }
+    }
+
+    /// Sets the mode of an entry, whatever the umask.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn set_mode(&self, name: &str, mode: u32) -> Result<()> {
+        self.check_name(name)?;
+        let mode = Mode::from_bits_truncate(mode);
+        fchmodat(&self.fd, name, mode, FchmodatFlags::FollowSymlink)
+            .map_err(failed(&self.file(name), "set its mode"))
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.check_name(to)?;
+        renameat(&self.fd, from, &self.fd, to).map_err(failed(&self.file(from), "rename it"))
+    }
+
+    /// Opens a regular file of this user, never through a symbolic link, and never waits for a pipe.
+    /// `None` where it does not exist.
+    pub(crate) fn open_file(&self, name: &str, flags: OFlag) -> Result<Option<(File, FileStat)>> {
+        self.check_name(name)?;
+        let path = self.file(name);
+        let always = OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+        let file: File = match openat(&self.fd, name, flags | always, mode) {
+            Ok(fd) => fd.into(),
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(Errno::ELOOP) => {
+                return Err(Error::refused(&path, "it is a symbolic link", "remove it"));
+            }
+            // Of a directory, and of a socket or device without a driver.
+            Err(Errno::EISDIR | Errno::ENXIO) => return Err(not_a_file(&path)),
+            Err(errno) => return Err(failed(&path, "open it")(errno)),
+        };
+        let stat = fstat(&file).map_err(failed(&path, "read its status"))?;
+        if kind(&stat) != SFlag::S_IFREG {
+            return Err(not_a_file(&path));
+        }
+        if stat.st_uid != geteuid().as_raw() {
+            let why = format!("it belongs to user {}", stat.st_uid);
+            return Err(Error::refused(&path, why, "remove it"));
+        }
+        if stat.st_nlink > 1 {
+            let why = format!("it has {} names (hard links)", stat.st_nlink);
+            return Err(Error::refused(&path, why, "remove it"));
+        }
+        Ok(Some((file, stat)))
+    }
+
+    /// A name in this directory, and not a path out of it.
+    fn check_name(&self, name: &str) -> Result<()> {
+        let mut components = Path::new(name).components();
+        let normal = matches!(components.next(), Some(Component::Normal(first)) if first == name);
+        if normal && components.next().is_none() && !name.contains('\0') {
+            return Ok(());
+        }
+        Err(Error::refused(&self.file(name), "it is not a file name", "use a name without \"/\""))
+    }
+}
+
+impl AsFd for PrivateDirectory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn not_a_file(path: &Path) -> Error {
+    Error::refused(path, "it is not a regular file", "remove it")
+}
+
+fn kind(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
+}
+
+fn walk(path: &Path, how: Walk) -> Result<Option<PrivateDirectory>> {
+    let path = std::path::absolute(path).map_err(|source| Error::Io {
+        path: path.to_owned(),
+        operation: "make its path absolute",
+        source,
+    })?;
+    let mut names = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => names.push(name),
+            Component::ParentDir => {
+                return Err(Error::refused(&path, "it contains \"..\"", "write the path without"));
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    let mut there = PathBuf::from("/");
+    let mut fd = open("/", OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
+        .map_err(failed(&there, "open it"))?;
+    verify(&fd, &there, names.is_empty(), how)?;
+    for (number, name) in names.iter().enumerate() {
+        there.push(name);
+        let last = number + 1 == names.len();
+        let Some(next) = enter(&fd, name, &there, last, how)? else { return Ok(None) };
+        if how == Walk::Create && there.starts_with(RUN) {
+            tighten(&fd, &next, name, &there)?;
+        }
+        verify(&next, &there, last, how)?;
+        fd = next;
+    }
+    Ok(Some(PrivateDirectory { path, fd: Arc::new(fd) }))
+}
+
+/// Opens a directory of `parent`, which is verified, and makes it where it is missing.
+fn enter(
+    parent: &OwnedFd,
+    name: &OsStr,
+    path: &Path,
+    last: bool,
+    how: Walk,
+) -> Result<Option<OwnedFd>> {
+    // An ancestor need not be readable.
+    let access = if last { OFlag::O_RDONLY } else { OFlag::O_PATH };
+    let flags = access | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let enter = || openat(parent, name, flags, Mode::empty());
+    let opened = match enter() {
+        Err(Errno::ENOENT) if how == Walk::Create => {
+            match mkdirat(parent, name, PRIVATE) {
+                // No other user can exchange what this one made in a verified directory.
+                Ok(()) => fchmodat(parent, name, PRIVATE, FchmodatFlags::FollowSymlink)
+                    .map_err(failed(path, "set its mode"))?,
+                Err(Errno::EEXIST) => {}
+                Err(errno) => return Err(failed(path, "make the directory")(errno)),
+            }
+            enter()
+        }
+        other => other,
+    };
+    match opened {
+        Ok(fd) => Ok(Some(fd)),
+        Err(Errno::ENOENT) => Ok(None),
+        Err(Errno::ENOTDIR | Errno::ELOOP) => {
+            let stat = fstatat(parent, name, AtFlags::AT_SYMLINK_NOFOLLOW);
+            let link = stat.is_ok_and(|stat| kind(&stat) == SFlag::S_IFLNK);
+            Err(if link {
+                let remedy = "write the path that it stands for";
+                Error::refused(path, "it is a symbolic link", remedy)
+            } else {
+                Error::refused(path, "it is not a directory", "use a directory")
+            })
+        }
+        Err(errno) => Err(failed(path, "open the directory")(errno)),
+    }
+}
+
+/// Makes a directory of this user private that an earlier version left open to others.
+fn tighten(parent: &OwnedFd, fd: &OwnedFd, name: &OsStr, path: &Path) -> Result<()> {
+    let stat = fstat(fd).map_err(failed(path, "read its status"))?;
+    if stat.st_uid != geteuid().as_raw() || stat.st_mode & 0o777 == PRIVATE.bits() {
+        return Ok(());
+    }
+    fchmodat(parent, name, PRIVATE, FchmodatFlags::FollowSymlink)
+        .map_err(failed(path, "set its mode"))
+}
+
+fn verify(fd: &OwnedFd, path: &Path, last: bool, how: Walk) -> Result<()> {
+    let stat = fstat(fd).map_err(failed(path, "read its status"))?;
+    let owner = Uid::from_raw(stat.st_uid);
+    let trusted = owner == geteuid() || owner.is_root() && (!last || how == Walk::Check);
+    if !trusted {
+        let why = format!("it belongs to user {owner}");
+        let remedy = if last {
+            "use a directory of the user that runs this command"
+        } else {
+            "use a directory whose parents belong to root or to the user that runs this command"
+        };
+        return Err(Error::refused(path, why, remedy));
+    }
+    let sticky = !last && stat.st_mode & Mode::S_ISVTX.bits() != 0;
+    if stat.st_mode & WRITABLE_BY_OTHERS != 0 && !sticky {
+        let why = format!("other users can write to it (mode {:04o})", stat.st_mode & 0o7777);
+        return Err(Error::refused(
+            path,
+            why,
+            "use a directory that only its owner can write to, such as /run/onbeat",
+        ));
+    }
+    Ok(())
+}

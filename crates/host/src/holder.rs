@@ -1,0 +1,170 @@
+//! The process that holds a lock.
+
+use std::fmt;
+use std::fs;
+
+use nix::sys::stat::{FileStat, major, minor};
+use serde::{Deserialize, Serialize};
+
+/// Characters of a command line that a message shows.
+const COMMAND_LENGTH: usize = 120;
+
+/// The process that holds a lock, as far as the kernel shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Holder {
+    /// Its process id; `None` where it is in a process namespace that is not visible here.
+    pub pid: Option<u32>,
+    /// What it is: a node, a command.
+    pub what: Option<String>,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.pid, &self.what) {
+            (Some(pid), Some(what)) => write!(f, "process {pid} ({what})"),
+            (Some(pid), None) => write!(f, "process {pid}"),
+            (None, _) => f.write_str("a process in another process namespace"),
+        }
+    }
+}
+
+/// The content of a lock file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pid: u32,
+    /// Start time, which tells the process from a later one with its id.
+    start: Option<u64>,
+    boot: String,
+    what: String,
+}
+
+impl Record {
+    /// Of this process.
+    pub(crate) fn new(what: &str) -> Self {
+        let pid = std::process::id();
+        Self { pid, start: start_time(pid), boot: boot(), what: what.to_owned() }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.boot == boot() && self.start.is_some() && start_time(self.pid) == self.start
+    }
+}
+
+/// The process that holds a flock on the file, by the kernel's table of locks; by the file's content
+/// where the table does not list it.
+pub(crate) fn holder(stat: &FileStat, content: &[u8]) -> Holder {
+    let record = serde_json::from_slice::<Record>(content).ok().filter(Record::is_alive);
+    let table = fs::read_to_string("/proc/locks").unwrap_or_default();
+    let pid = flock_holder(&table, stat).or(record.as_ref().map(|record| record.pid));
+    let what = match (pid, record) {
+        (Some(pid), Some(record)) if record.pid == pid => Some(record.what),
+        (Some(pid), _) => name(pid),
+        (None, _) => None,
+    };
+    Holder { pid, what: what.map(|what| printable(&what)) }
+}
+
+/// The holder of a flock on the file by the kernel's table of locks, where it is a live process of
+/// this effective user.
+pub(crate) fn own_holder(stat: &FileStat) -> Option<Holder> {
+    let table = fs::read_to_string("/proc/locks").ok()?;
+    let pid = flock_holder(&table, stat)?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let effective: u32 = uids.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    let own = effective == nix::unistd::geteuid().as_raw();
+    own.then(|| Holder { pid: Some(pid), what: name(pid).map(|what| printable(&what)) })
+}
+
+/// Of /proc/locks: `1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF`. A line with `->` waits.
+fn flock_holder(table: &str, stat: &FileStat) -> Option<u32> {
+    let (device, inode) = (stat.st_dev, stat.st_ino);
+    let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
+    // On some file systems, such as overlayfs, stat shows another device than the table.
+    let inode = format!(":{inode}");
+    let lock = |matches: &dyn Fn(&str) -> bool| {
+        table.lines().find_map(|line| {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let held = words.get(1) == Some(&"FLOCK") && matches(words.get(5)?);
+            held.then(|| words[4].parse().ok()).flatten()
+        })
+    };
+    lock(&|of| of == file).or_else(|| lock(&|of| of.ends_with(&inode)))
+}
+
+/// The boot that this is; empty where the kernel does not say, which is the same within a boot.
+pub(crate) fn boot() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// Start time of a process in clock ticks since boot; `None` where there is none.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name before may hold anything; the fields behind it start with number 3.
+    stat.rsplit_once(") ")?.1.split(' ').nth(22 - 3)?.parse().ok()
+}
+
+fn name(pid: u32) -> Option<String> {
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
+/// The command line of this process, for the content of a lock.
+#[must_use]
+pub fn command_line() -> String {
+    let octets = fs::read("/proc/self/cmdline").unwrap_or_default();
+    let text = String::from_utf8_lossy(&octets);
+    let words: Vec<&str> = text.split_terminator('\0').collect();
+    words.join(" ")
+}
+
+/// Text for one line on a terminal.
+fn printable(text: &str) -> String {
+    let clean = |c: char| if c.is_control() { '?' } else { c };
+    let mut short: String = text.chars().take(COMMAND_LENGTH).map(clean).collect();
+    if text.chars().nth(COMMAND_LENGTH).is_some() {
+        short.push_str("...");
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_is_found_by_device_and_inode_and_waiters_are_not() {
+        let mut stat = nix::sys::stat::stat("/").unwrap();
+        (stat.st_dev, stat.st_ino) = (nix::sys::stat::makedev(0, 0x1a), 77);
+        let table = "\
+1: POSIX  ADVISORY  WRITE 10 00:1a:77 0 EOF
+2: -> FLOCK  ADVISORY  WRITE 11 00:1a:77 0 EOF
+3: FLOCK  ADVISORY  WRITE 12 00:1b:77 0 EOF
+4: FLOCK  ADVISORY  WRITE 13 00:1a:77 0 EOF
+5: FLOCK
+";
+        assert_eq!(flock_holder(table, &stat), Some(13));
+        stat.st_dev = nix::sys::stat::makedev(9, 9);
+        assert_eq!(flock_holder(table, &stat), Some(12), "the inode decides where no device fits");
+        stat.st_ino = 7;
+        assert_eq!(flock_holder(table, &stat), None);
+    }
+
+    #[test]
+    fn text_of_other_processes_does_not_reach_the_terminal_as_it_is() {
+        let holder = Holder { pid: Some(7), what: Some(printable("a\x1b[2J\nb")) };
+        assert_eq!(holder.to_string(), "process 7 (a?[2J?b)");
+        assert!(printable(&"x".repeat(1000)).len() < 130);
+    }
+
+    #[test]
+    fn a_process_is_told_from_a_later_one_with_its_id() {
+        let mut record = Record::new("test");
+        assert!(record.is_alive());
+        record.start = record.start.map(|start| start + 1);
+        assert!(!record.is_alive());
+        record = Record { boot: "another".into(), ..Record::new("test") };
+        assert!(!record.is_alive());
+    }
+}

@@ -1,0 +1,49 @@
+//! One program at a time on a network interface.
+
+use std::path::Path;
+
+use nix::unistd::geteuid;
+
+use crate::{Error, Lock, PrivateDirectory, Result};
+
+/// A lock on a network interface, by its namespace and index: the programs that open it for
+/// themselves exclude each other, whichever back end each uses.
+///
+/// A process that is not root opens raw sockets by a capability, and cannot write to the run-time
+/// directory; it takes no lock.
+#[derive(Debug)]
+pub struct InterfaceLock {
+    namespace: u64,
+    index: u32,
+    _lock: Option<Lock>,
+}
+
+impl InterfaceLock {
+    /// Where the locks are.
+    pub const DIRECTORY: &str = "/run/onbeat/interfaces";
+
+    /// Takes the lock on the interface with this index in the network namespace with this inode.
+    /// `what` describes the holder to others: a node, a command.
+    ///
+    /// # Errors
+    /// [`Error::InterfaceInUse`] with the process that has it.
+    pub fn take(namespace: u64, index: u32, interface: &str, what: &str) -> Result<Self> {
+        if !geteuid().is_root() {
+            return Ok(Self { namespace, index, _lock: None });
+        }
+        let directory = PrivateDirectory::create(Path::new(Self::DIRECTORY))?;
+        match Lock::take(&directory, &format!("{namespace}-{index}.lock"), what) {
+            Ok(lock) => Ok(Self { namespace, index, _lock: Some(lock) }),
+            Err(Error::Locked { holder, .. }) => {
+                Err(Error::InterfaceInUse { interface: interface.to_owned(), holder })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether it is the lock on this interface.
+    #[must_use]
+    pub fn is_of(&self, namespace: u64, index: u32) -> bool {
+        (self.namespace, self.index) == (namespace, index)
+    }
+}

@@ -1,0 +1,179 @@
+//! Values from before a change, in a file that any later process finds.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use nix::fcntl::OFlag;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::holder::boot;
+use crate::{Error, PrivateDirectory, Result};
+
+/// Octets of a journal at most.
+const LONGEST: u64 = 16 << 20;
+
+/// Version of the form of journals.
+const VERSION: u64 = 1;
+
+/// Content of a journal.
+pub trait Content: Serialize + DeserializeOwned {
+    /// Checks the content as if an enemy wrote it: a process with privileges acts on it.
+    ///
+    /// # Errors
+    /// What is wrong, with its value.
+    fn check(&self) -> std::result::Result<(), String>;
+}
+
+/// A journal in a private directory. The process that uses it has a [`Lock`](crate::Lock) there.
+///
+/// The file is written as a whole: after a crash it is the former one or the new one. It names the
+/// boot: settings of network interfaces, interrupts and threads, and interfaces that a program made,
+/// do not survive a boot, so that there is nothing to restore from a journal of an earlier one, and
+/// [`Journal::read`] reports none.
+#[derive(Debug)]
+pub struct Journal<T> {
+    directory: PrivateDirectory,
+    name: String,
+    remedy: String,
+    content: PhantomData<T>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Envelope<T> {
+    version: u64,
+    boot: String,
+    content: T,
+}
+
+impl<T: Content> Journal<T> {
+    /// The journal of this name; opens nothing. `remedy` is what the user does about a journal that
+    /// cannot be used: the command that discards it.
+    #[must_use]
+    pub fn new(directory: PrivateDirectory, name: &str, remedy: impl Into<String>) -> Self {
+        let (name, remedy) = (name.to_owned(), remedy.into());
+        Self { directory, name, remedy, content: PhantomData }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.directory.file(&self.name)
+    }
+
+    /// The content; `None` where there is no journal, or one of an earlier boot.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`]: it is empty, cut off, not a journal, too long, of another user, writable
+    /// by others, or its content breaks a rule of [`Content::check`].
+    pub fn read(&self) -> Result<Option<T>> {
+        let (file, stat) = match self.directory.open_file(&self.name, OFlag::O_RDONLY) {
+            Ok(Some(opened)) => opened,
+            Ok(None) => return Ok(None),
+            Err(Error::Refused { why, .. }) => return Err(self.damaged(why)),
+            Err(error) => return Err(error),
+        };
+        if stat.st_mode & 0o022 != 0 {
+            let mode = stat.st_mode & 0o7777;
+            return Err(self.damaged(format!("other users can write to it (mode {mode:04o})")));
+        }
+        let octets = read(file).map_err(|source| Error::Io {
+            path: self.path(),
+            operation: "read it",
+            source,
+        })?;
+        if octets.len() as u64 > LONGEST {
+            return Err(self.damaged(format!("it is longer than {LONGEST} octets")));
+        }
+        if octets.is_empty() {
+            return Err(self.damaged("it is empty".into()));
+        }
+        let content = parse(&octets).map_err(|why| self.damaged(why))?;
+        Ok(content)
+    }
+
+    /// Writes the content in place of what was there.
+    ///
+    /// # Errors
+    /// What the kernel refuses: the journal is as before.
+    pub fn write(&self, content: &T) -> Result<()> {
+        let new = format!("{}.new", self.name);
+        let failed = |operation| {
+            let path = self.directory.file(&new);
+            move |source| Error::Io { path, operation, source }
+        };
+        let envelope = Envelope { version: VERSION, boot: boot(), content };
+        let octets =
+            serde_json::to_vec_pretty(&envelope).map_err(|e| failed("write it")(e.into()))?;
+        // Left by a process that was killed.
+        self.directory.remove(&new)?;
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+        let gone = || failed("make it")(io::ErrorKind::NotFound.into());
+        let (mut file, _) = self.directory.open_file(&new, flags)?.ok_or_else(gone)?;
+        // On a disk the name must not lead to content that is not there yet.
+        let written = file.write_all(&octets).and_then(|()| file.sync_data());
+        if let Err(source) = written {
+            let _ = self.directory.remove(&new);
+            return Err(failed("write it")(source));
+        }
+        self.directory.rename(&new, &self.name)
+    }
+
+    /// Removes the journal: everything is restored.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn remove(&self) -> Result<()> {
+        self.directory.remove(&self.name)
+    }
+
+    /// Discards a journal that cannot be used: moves it aside, for a person to read. Returns where
+    /// it is then; `None` where the journal can be used, or there is none.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn set_aside(&self) -> Result<Option<PathBuf>> {
+        match self.read() {
+            Err(Error::Damaged { .. }) => {
+                let aside = format!("{}.damaged", self.name);
+                self.directory.rename(&self.name, &aside)?;
+                Ok(Some(self.directory.file(&aside)))
+            }
+            other => other.map(|_| None),
+        }
+    }
+
+    fn damaged(&self, why: String) -> Error {
+        Error::Damaged { path: self.path(), why, remedy: self.remedy.clone() }
+    }
+}
+
+/// One octet more than a journal may have shows that it is too long.
+fn read(file: File) -> io::Result<Vec<u8>> {
+    let mut octets = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut octets)?;
+    Ok(octets)
+}
+
+/// The content of a journal of this boot. The former version wrote the content alone, of which some
+/// named the boot.
+fn parse<T: Content>(octets: &[u8]) -> std::result::Result<Option<T>, String> {
+    let not_one = |error: serde_json::Error| format!("it is not a journal: {error}");
+    let value: Value = serde_json::from_slice(octets).map_err(not_one)?;
+    let (of, now) = (value.get("boot").and_then(Value::as_str).unwrap_or_default(), boot());
+    if !of.is_empty() && !now.is_empty() && of != now {
+        return Ok(None);
+    }
+    let content: T = match value.get("version").map(Value::as_u64) {
+        None => serde_json::from_value(value).map_err(not_one)?,
+        Some(Some(VERSION)) => {
+            serde_json::from_value::<Envelope<T>>(value).map_err(not_one)?.content
+        }
+        Some(_) => return Err("another version of onbeat wrote it".into()),
+    };
+    content.check()?;
+    Ok(Some(content))
+}

@@ -1,0 +1,30 @@
+//! Files of a privileged process that no other user can read, hold or plant.
+//!
+//! ```text
+//!  PrivateDirectory   opened without following symbolic links; owner and modes verified
+//!    ├─ Lock          one process at a time; the kernel releases it when the process exits
+//!    │    └─ InterfaceLock   a lock on a network interface, for whichever program opens it
+//!    └─ Journal       values from before a change, so that a later process can restore them
+//! ```
+//!
+//! A process takes a [`Lock`], writes a [`Journal`] before each change, and changes. After `kill -9`
+//! the next process that takes the lock reads the journal and restores.
+//!
+//! Everything in a file is checked as if an enemy wrote it, although no other user can: a journal's
+//! content type lists its own rules ([`Content::check`]).
+
+#![forbid(unsafe_code)]
+
+mod directory;
+mod error;
+mod holder;
+mod interface;
+mod journal;
+mod lock;
+
+pub use directory::PrivateDirectory;
+pub use error::{Error, Result};
+pub use holder::{Holder, command_line};
+pub use interface::InterfaceLock;
+pub use journal::{Content, Journal};
+pub use lock::Lock;

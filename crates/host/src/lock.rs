@@ -1,0 +1,111 @@
+//! A lock that the kernel releases when its process exits, however it exits.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg, OFlag};
+use nix::sys::stat::{FileStat, Mode, fchmod, fstat};
+
+use crate::error::failed;
+use crate::holder::{Record, holder, own_holder};
+use crate::{Error, PrivateDirectory, Result};
+
+/// Octets of a lock file that are read.
+const CONTENT: u64 = 4096;
+
+/// Attempts while other processes release the lock, each of which removes the file.
+const ATTEMPTS: usize = 1000;
+
+/// A lock on a name in a private directory: at most one process has it.
+///
+/// The file has mode 0600 from the moment it is made, so that no other user can open it, and thus
+/// none can hold the lock: flock requires no more than read permission. Released on drop, and by the
+/// kernel when the process exits.
+#[derive(Debug)]
+pub struct Lock {
+    directory: PrivateDirectory,
+    name: String,
+    file: Flock<File>,
+}
+
+impl Lock {
+    /// Takes the lock without waiting. `what` describes the holder to others: a node, a command.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] with the process that has it; [`Error::Refused`] where the file is not a
+    /// regular file of this user.
+    pub fn take(directory: &PrivateDirectory, name: &str, what: &str) -> Result<Self> {
+        let path = directory.file(name);
+        for _ in 0..ATTEMPTS {
+            let flags = OFlag::O_RDWR | OFlag::O_CREAT;
+            let Some((file, stat)) = directory.open_file(name, flags)? else { continue };
+            if stat.st_mode & 0o7777 != 0o600 {
+                let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+                fchmod(&file, mode).map_err(failed(&path, "set its mode"))?;
+            }
+            let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(file) => file,
+                Err((file, Errno::EWOULDBLOCK)) => {
+                    let mut content = Vec::new();
+                    // Unreadable content only makes the message shorter.
+                    let _ = file.take(CONTENT).read_to_end(&mut content);
+                    return Err(Error::Locked { path, holder: holder(&stat, &content) });
+                }
+                Err((_, errno)) => return Err(failed(&path, "lock it")(errno)),
+            };
+            // The process before may have removed the file between open and lock.
+            if !is_same(directory.stat(name)?, &stat) {
+                continue;
+            }
+            let record = serde_json::to_vec(&Record::new(what)).map_err(Into::into);
+            let written = record.and_then(|record| {
+                file.set_len(0)?;
+                file.rewind()?;
+                file.write_all(&record)
+            });
+            written.map_err(|source| Error::Io { path, operation: "write the lock", source })?;
+            return Ok(Self { directory: directory.clone(), name: name.to_owned(), file });
+        }
+        Err(failed(&path, "lock it")(Errno::EAGAIN))
+    }
+
+    /// Refuses while a live process of this user holds a flock of the former version: on a file of
+    /// that name, or on the directory itself where there is no name. Other users' locks do not
+    /// count: that file was readable for them.
+    ///
+    /// # Errors
+    /// [`Error::Locked`].
+    pub fn refuse_former(directory: &PrivateDirectory, name: Option<&str>) -> Result<()> {
+        let (path, stat) = match name {
+            Some(name) => (directory.file(name), directory.stat(name)?),
+            None => (directory.path().to_owned(), fstat(directory).ok()),
+        };
+        match stat.as_ref().and_then(own_holder) {
+            Some(holder) => Err(Error::Locked { path, holder }),
+            None => Ok(()),
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.directory.file(&self.name)
+    }
+}
+
+fn is_same(there: Option<FileStat>, locked: &FileStat) -> bool {
+    there.is_some_and(|there| (there.st_dev, there.st_ino) == (locked.st_dev, locked.st_ino))
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // While the lock is held the name is this process's own. What it locked is closed only
+        // behind that, so that a process that opened the file before sees that it was removed.
+        let own = fstat(&*self.file).ok();
+        if own.is_some_and(|own| is_same(self.directory.stat(&self.name).ok().flatten(), &own)) {
+            let _ = self.directory.remove(&self.name);
+        }
+    }
+}

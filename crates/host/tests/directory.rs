@@ -1,0 +1,105 @@
+//! Directories that other users could write to or redirect are refused.
+
+#[allow(dead_code)]
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{chown, symlink};
+use std::path::Path;
+
+use common::{Temporary, mode, set_mode};
+use onbeat_host::{Error, PrivateDirectory};
+use onbeat_netdev::testing::{Feature, Unprivileged, require};
+
+const NOBODY: u32 = 65534;
+
+#[track_caller]
+fn refused(path: &Path, why: &str) {
+    for result in [
+        PrivateDirectory::create(path).map(drop),
+        PrivateDirectory::open(path).map(drop),
+        PrivateDirectory::check(path),
+    ] {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::Refused { .. }), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
+#[test]
+fn a_directory_that_others_can_write_is_refused() {
+    let temporary = Temporary::new("writable");
+    let path = temporary.path("a");
+    fs::create_dir_all(path.join("b")).unwrap();
+    for loose in [0o775, 0o757, 0o1777] {
+        set_mode(&path, loose);
+        refused(&path, "other users can write to it");
+    }
+    refused(Path::new("/tmp"), "other users can write to it (mode 1777); use a directory that");
+    // A sticky ancestor is as /tmp: others cannot rename what is not theirs.
+    PrivateDirectory::create(&path.join("b")).unwrap();
+    set_mode(&path, 0o777);
+    refused(&path.join("b"), "other users can write to it (mode 0777)");
+    set_mode(&path, 0o755);
+    PrivateDirectory::create(&path.join("b")).unwrap();
+    assert_eq!(mode(&path), 0o755, "a directory elsewhere keeps its mode");
+}
+
+#[test]
+fn symbolic_links_are_not_followed_anywhere_on_the_path() {
+    let temporary = Temporary::new("link");
+    fs::create_dir_all(temporary.path("real/below")).unwrap();
+    symlink(temporary.path("real"), temporary.path("link")).unwrap();
+    refused(&temporary.path("link"), "it is a symbolic link");
+    refused(&temporary.path("link/below"), "it is a symbolic link");
+    refused(&temporary.path("real/../real"), "it contains \"..\"");
+    fs::write(temporary.path("file"), "").unwrap();
+    refused(&temporary.path("file"), "it is not a directory");
+}
+
+#[test]
+fn directories_of_other_users_are_refused_on_the_whole_path() {
+    if !require(Feature::Root) {
+        return;
+    }
+    let temporary = Temporary::new("owner");
+    let path = temporary.path("a/b");
+    fs::create_dir_all(&path).unwrap();
+    for of_other in [&path, &temporary.path("a")] {
+        chown(of_other, Some(NOBODY), Some(NOBODY)).unwrap();
+        refused(&path, "it belongs to user 65534");
+        chown(of_other, Some(0), Some(0)).unwrap();
+    }
+    PrivateDirectory::create(&path).unwrap();
+}
+
+/// The run-time directory of the former version had the mode that the umask left.
+#[test]
+fn the_run_time_directory_is_tightened() {
+    if !require(Feature::Root) {
+        return;
+    }
+    let run = Path::new("/run/onbeat");
+    let path = run.join(format!("directory-test-{}", std::process::id()));
+    fs::create_dir_all(&path).unwrap();
+    set_mode(&path, 0o755);
+    PrivateDirectory::open(&path).unwrap();
+    assert_eq!(mode(&path), 0o755, "opening changes nothing");
+    PrivateDirectory::create(&path).unwrap();
+    assert_eq!((mode(run), mode(&path)), (0o700, 0o700));
+    assert!(Unprivileged::hold(&path).is_none());
+    fs::remove_dir(&path).unwrap();
+}
+
+#[test]
+fn names_lead_nowhere_else() {
+    let temporary = Temporary::new("names");
+    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
+    fs::write(temporary.path("precious"), "x").unwrap();
+    for name in ["../precious", "..", ".", "", "b/c", "/etc/passwd", "precious/", "a\0b"] {
+        assert!(directory.remove(name).is_err(), "{name:?}");
+        assert!(directory.stat(name).is_err(), "{name:?}");
+        assert!(directory.set_mode(name, 0o777).is_err(), "{name:?}");
+    }
+    assert_eq!(fs::read_to_string(temporary.path("precious")).unwrap(), "x");
+}

@@ -1,0 +1,164 @@
+//! A journal is the former one or the new one; what is neither is refused with a remedy.
+
+#[allow(dead_code)]
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{chown, symlink};
+
+use common::{Temporary, mode, set_mode};
+use nix::sys::stat::{Mode, SFlag, mknod};
+use onbeat_host::{Content, Error, Journal, PrivateDirectory};
+use onbeat_netdev::testing::{Feature, require};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Mtu {
+    before: u32,
+}
+
+impl Content for Mtu {
+    fn check(&self) -> Result<(), String> {
+        if self.before >= 68 { Ok(()) } else { Err(format!("{} is not an MTU", self.before)) }
+    }
+}
+
+fn journal(temporary: &Temporary) -> Journal<Mtu> {
+    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
+    Journal::new(directory, "a.json", "discard it with: onbeat down a --forget")
+}
+
+#[test]
+fn what_was_written_is_read_until_it_is_removed() {
+    let temporary = Temporary::new("written");
+    let journal = journal(&temporary);
+    assert_eq!(journal.read().unwrap(), None);
+    for before in [1500, 9000] {
+        journal.write(&Mtu { before }).unwrap();
+        assert_eq!(journal.read().unwrap(), Some(Mtu { before }));
+        assert_eq!(mode(&journal.path()), 0o600);
+    }
+    assert_eq!(fs::read_dir(temporary.path("a")).unwrap().count(), 1, "no temporary file stays");
+    journal.remove().unwrap();
+    journal.remove().unwrap();
+    assert_eq!(journal.read().unwrap(), None);
+}
+
+/// Killed while it wrote: the temporary file is there, and the journal is the former one.
+#[test]
+fn a_crash_leaves_the_former_or_the_new_one() {
+    let temporary = Temporary::new("crash");
+    let journal = journal(&temporary);
+    journal.write(&Mtu { before: 1500 }).unwrap();
+    let whole = fs::read(journal.path()).unwrap();
+    for length in 0..=whole.len() {
+        fs::write(temporary.path("a/a.json.new"), &whole[..length]).unwrap();
+        assert_eq!(journal.read().unwrap(), Some(Mtu { before: 1500 }));
+    }
+    // What is planted in the place of the temporary file is not written through.
+    fs::remove_file(temporary.path("a/a.json.new")).unwrap();
+    fs::write(temporary.path("canary"), "precious").unwrap();
+    symlink(temporary.path("canary"), temporary.path("a/a.json.new")).unwrap();
+    journal.write(&Mtu { before: 9000 }).unwrap();
+    assert_eq!(journal.read().unwrap(), Some(Mtu { before: 9000 }));
+    assert_eq!(fs::read_to_string(temporary.path("canary")).unwrap(), "precious");
+}
+
+#[test]
+fn one_of_an_earlier_boot_restores_nothing() {
+    let temporary = Temporary::new("boot");
+    let journal = journal(&temporary);
+    for text in [
+        r#"{"version":1,"boot":"another","content":{"before":1500}}"#,
+        r#"{"pid":7,"boot":"another","before":1500}"#,
+    ] {
+        fs::write(journal.path(), text).unwrap();
+        assert_eq!(journal.read().unwrap(), None, "{text}");
+    }
+}
+
+/// The former version wrote the content alone, some with its process and the boot.
+#[test]
+fn the_former_version_is_read() {
+    let temporary = Temporary::new("former");
+    let journal = journal(&temporary);
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    for text in [
+        r#"{"before":1500}"#.to_owned(),
+        r#"{"pid":7,"before":1500}"#.to_owned(),
+        format!(r#"{{"pid":7,"boot":{:?},"before":1500}}"#, boot.trim()),
+    ] {
+        fs::write(journal.path(), &text).unwrap();
+        set_mode(&journal.path(), 0o644);
+        assert_eq!(journal.read().unwrap(), Some(Mtu { before: 1500 }), "{text}");
+    }
+}
+
+#[track_caller]
+fn damaged(journal: &Journal<Mtu>, why: &str) {
+    let error = journal.read().unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.contains(why), "{text}");
+    assert!(text.ends_with("; discard it with: onbeat down a --forget"), "{text}");
+}
+
+#[test]
+fn a_damaged_one_names_the_remedy_which_moves_it_aside() {
+    let temporary = Temporary::new("damaged");
+    let journal = journal(&temporary);
+    journal.write(&Mtu { before: 1500 }).unwrap();
+    let whole = fs::read(journal.path()).unwrap();
+    for length in 0..whole.len() {
+        fs::write(journal.path(), &whole[..length]).unwrap();
+        damaged(&journal, if length == 0 { "it is empty" } else { "it is not a journal" });
+    }
+    for (text, why) in [
+        (r#"{"version":1,"boot":"","content":{"before":7}}"#, "7 is not an MTU"),
+        (r#"{"version":2,"boot":"","content":{"before":1500}}"#, "another version of onbeat"),
+        (r#"{"version":"1","boot":"","content":{"before":1500}}"#, "another version of onbeat"),
+        (r#"{"version":1,"boot":"","content":{}}"#, "missing field"),
+        ("[]", "not a journal"),
+        (&"[".repeat(1 << 20), "not a journal"),
+        (&" ".repeat((16 << 20) + 1), "longer than 16777216 octets"),
+    ] {
+        fs::write(journal.path(), text).unwrap();
+        damaged(&journal, why);
+        let aside = journal.set_aside().unwrap().expect("it is damaged");
+        assert_eq!(fs::read_to_string(&aside).unwrap(), text);
+        assert_eq!(journal.read().unwrap(), None);
+    }
+    journal.write(&Mtu { before: 1500 }).unwrap();
+    assert_eq!(journal.set_aside().unwrap(), None, "a valid one stays");
+    assert_eq!(journal.read().unwrap(), Some(Mtu { before: 1500 }));
+}
+
+#[test]
+fn one_that_another_user_could_have_written_is_refused() {
+    let temporary = Temporary::new("planted");
+    let journal = journal(&temporary);
+    let valid = r#"{"before":1500}"#;
+    let plant = || fs::write(journal.path(), valid).unwrap();
+    plant();
+    for loose in [0o620, 0o602, 0o666] {
+        set_mode(&journal.path(), loose);
+        damaged(&journal, "other users can write to it");
+    }
+    fs::write(temporary.path("canary"), valid).unwrap();
+    fs::remove_file(journal.path()).unwrap();
+    symlink(temporary.path("canary"), journal.path()).unwrap();
+    damaged(&journal, "it is a symbolic link");
+    journal.set_aside().unwrap().unwrap();
+    assert_eq!(fs::read_to_string(temporary.path("canary")).unwrap(), valid);
+    fs::hard_link(temporary.path("canary"), journal.path()).unwrap();
+    damaged(&journal, "it has 2 names");
+    fs::remove_file(journal.path()).unwrap();
+    mknod(&journal.path(), SFlag::S_IFIFO, Mode::S_IRWXU, 0).unwrap();
+    damaged(&journal, "it is not a regular file");
+    fs::remove_file(journal.path()).unwrap();
+    if require(Feature::Root) {
+        plant();
+        chown(journal.path(), Some(65534), None).unwrap();
+        damaged(&journal, "it belongs to user 65534");
+    }
+}

@@ -1,0 +1,237 @@
+//! At most one process has a lock, and no other user can.
+
+#[allow(dead_code)]
+mod common;
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{chown, symlink};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use common::{Temporary, mode, set_mode};
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::stat::{Mode, SFlag, mknod};
+use onbeat_host::{Error, InterfaceLock, Lock, PrivateDirectory};
+use onbeat_netdev::testing::{Feature, Unprivileged, require};
+
+/// Tells a copy of this program which directory to lock.
+const LOCK_IN: &str = "ONBEAT_TEST_LOCK_IN";
+/// And how often to take and release the lock in a race.
+const RACE_IN: &str = "ONBEAT_TEST_RACE_IN";
+
+fn copy_of_this(test: &str, variable: &str, directory: &Path) -> Child {
+    Command::new(env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
+        .env(variable, directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn holder(directory: &Path) -> Child {
+    let mut child = copy_of_this("locks_where_told_to", LOCK_IN, directory);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line == "locked"));
+    child
+}
+
+/// Not a test of its own: the program of [`holder`].
+#[test]
+fn locks_where_told_to() {
+    let Some(directory) = env::var_os(LOCK_IN) else { return };
+    let directory = PrivateDirectory::create(Path::new(&directory)).unwrap();
+    let _lock = Lock::take(&directory, "a.lock", "node \"a\"").unwrap();
+    println!("\nlocked");
+    std::io::stdout().flush().unwrap();
+    let _ = std::io::stdin().lines().next();
+}
+
+#[test]
+fn one_process_has_it_and_its_name_is_told_and_kill_9_releases_it() {
+    let temporary = Temporary::new("one");
+    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
+    let mut child = holder(&temporary.path("a"));
+    let refusal = Lock::take(&directory, "a.lock", "second").unwrap_err();
+    assert!(refusal.is_busy());
+    let expected = format!("process {} (node \"a\") holds it", child.id());
+    assert!(refusal.to_string().contains(&expected), "{refusal}");
+    assert_eq!(mode(&temporary.path("a/a.lock")), 0o600);
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(temporary.path("a/a.lock").exists());
+    let lock = Lock::take(&directory, "a.lock", "third").unwrap();
+    // Of the process that was killed, nothing is told.
+    let refusal = Lock::take(&directory, "a.lock", "fourth").unwrap_err().to_string();
+    let expected = format!("process {} (third)", std::process::id());
+    assert!(refusal.contains(&expected), "{refusal}");
+    drop(lock);
+    assert!(!temporary.path("a/a.lock").exists());
+}
+
+/// The content is of a dead process; the process that has the lock wrote none.
+#[test]
+fn the_holder_is_told_by_the_kernel_and_not_by_the_file() {
+    let temporary = Temporary::new("real");
+    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
+    fs::write(temporary.path("a/a.lock"), r#"{"pid":1,"start":1,"boot":"","what":"nothing"}"#)
+        .unwrap();
+    let file = File::open(temporary.path("a/a.lock")).unwrap();
+    let held = Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap();
+    let refusal = Lock::take(&directory, "a.lock", "second").unwrap_err().to_string();
+    assert!(refusal.contains(&format!("process {} (", std::process::id())), "{refusal}");
+    assert!(!refusal.contains("nothing"), "{refusal}");
+    drop(held);
+}
+
+#[test]
+fn no_other_user_holds_it_before_or_after_its_process_is_killed() {
+    if !require(Feature::Root) {
+        return;
+    }
+    let temporary = Temporary::new("other");
+    // A directory that others can read and search.
+    fs::create_dir(temporary.path("a")).unwrap();
+    set_mode(&temporary.path("a"), 0o755);
+    let path = temporary.path("a/a.lock");
+    let mut child = holder(&temporary.path("a"));
+    assert!(Unprivileged::hold(&path).is_none());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(Unprivileged::hold(&path).is_none());
+    // The directory they can hold, which holds nothing up.
+    let _held = Unprivileged::hold(&temporary.path("a")).unwrap();
+    assert!(!Unprivileged::run("rm -f \"$0\" && ln -s /etc/passwd \"$0\"", &path));
+    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
+    Lock::take(&directory, "a.lock", "next").unwrap();
+}
+
+/// The former version's files were readable: other users' locks on them do not count.
+#[test]
+fn a_former_lock_counts_only_while_a_process_of_this_user_has_it() {
+    if !require(Feature::Root) {
+        return;
+    }
+    let temporary = Temporary::new("former");
+    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
+    set_mode(&temporary.path("a"), 0o755);
+    let path = temporary.path("a/former");
+    fs::write(&path, "1").unwrap();
+    set_mode(&path, 0o644);
+    let held = Unprivileged::hold(&path).unwrap();
+    Lock::refuse_former(&directory, Some("former")).unwrap();
+    drop(held);
+    let held_directory = Unprivileged::hold(&temporary.path("a")).unwrap();
+    Lock::refuse_former(&directory, None).unwrap();
+    drop(held_directory);
+
+    let _held = Flock::lock(File::open(&path).unwrap(), FlockArg::LockExclusive).unwrap();
+    let refusal = Lock::refuse_former(&directory, Some("former")).unwrap_err();
+    assert!(refusal.is_busy(), "{refusal}");
+    let expected = format!("process {} (", std::process::id());
+    assert!(refusal.to_string().contains(&expected), "{refusal}");
+}
+
+#[test]
+fn what_is_planted_at_its_path_is_refused_and_stays() {
+    let temporary = Temporary::new("planted");
+    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
+    let (path, canary) = (temporary.path("a/a.lock"), temporary.path("canary"));
+    fs::write(&canary, "precious").unwrap();
+    let refused = |why: &str| {
+        let error = Lock::take(&directory, "a.lock", "test").unwrap_err();
+        assert!(matches!(error, Error::Refused { .. }), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+        assert_eq!(fs::read_to_string(&canary).unwrap(), "precious");
+        let _ = fs::remove_file(&path);
+    };
+    symlink(&canary, &path).unwrap();
+    refused("it is a symbolic link; remove it");
+    symlink("nowhere", &path).unwrap();
+    refused("it is a symbolic link");
+    fs::hard_link(&canary, &path).unwrap();
+    refused("it has 2 names");
+    mknod(&path, SFlag::S_IFIFO, Mode::S_IRWXU, 0).unwrap();
+    refused("it is not a regular file");
+    fs::create_dir(&path).unwrap();
+    refused("it is not a regular file");
+    fs::remove_dir(&path).unwrap();
+    if require(Feature::Root) {
+        fs::write(&path, "").unwrap();
+        chown(&path, Some(65534), None).unwrap();
+        refused("it belongs to user 65534");
+    }
+    // Left open to others by mistake: tightened.
+    fs::write(&path, "").unwrap();
+    set_mode(&path, 0o666);
+    let _lock = Lock::take(&directory, "a.lock", "test").unwrap();
+    assert_eq!(mode(&path), 0o600);
+}
+
+/// Not a test of its own: takes and releases a lock, and leaves a mark while it has it.
+#[test]
+fn races_where_told_to() {
+    let Some(path) = env::var_os(RACE_IN) else { return };
+    race(Path::new(&path));
+}
+
+/// Each release removes the file, which others have opened meanwhile.
+fn race(path: &Path) {
+    let directory = PrivateDirectory::create(path).unwrap();
+    let mark = path.join("mark");
+    let mut taken = 0;
+    while taken < 300 {
+        match Lock::take(&directory, "a.lock", "race") {
+            Ok(_lock) => {
+                taken += 1;
+                let new = File::options().write(true).create_new(true).open(&mark);
+                new.expect("two processes have the lock");
+                fs::remove_file(&mark).unwrap();
+            }
+            Err(error) => assert!(error.is_busy(), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn of_processes_that_race_one_at_a_time_has_it() {
+    let temporary = Temporary::new("race");
+    let path = temporary.path("a");
+    let mut others: Vec<Child> =
+        (0..2).map(|_| copy_of_this("races_where_told_to", RACE_IN, &path)).collect();
+    thread::scope(|scope| {
+        (0..2).for_each(|_| _ = scope.spawn(|| race(&path)));
+    });
+    for other in &mut others {
+        assert!(other.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn an_interface_is_of_one_at_a_time() {
+    if !require(Feature::Root) {
+        return;
+    }
+    // An inode that no namespace has.
+    static NAMESPACE: AtomicU32 = AtomicU32::new(1);
+    let namespace = u64::from(NAMESPACE.fetch_add(1, Ordering::Relaxed));
+    let lock = InterfaceLock::take(namespace, 7, "eth0", "node \"a\"").unwrap();
+    assert!(lock.is_of(namespace, 7) && !lock.is_of(namespace, 8));
+    let refusal = InterfaceLock::take(namespace, 7, "eth0", "node \"b\"").unwrap_err();
+    let id = std::process::id();
+    assert_eq!(
+        refusal.to_string(),
+        format!(
+            "interface \"eth0\" cannot be opened: process {id} (node \"a\") uses it; stop it, or \
+             use another interface"
+        )
+    );
+    let _other = InterfaceLock::take(namespace, 8, "eth0", "node \"b\"").unwrap();
+    drop(lock);
+    InterfaceLock::take(namespace, 7, "eth0", "node \"b\"").unwrap();
+}

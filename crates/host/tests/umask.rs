@@ -1,0 +1,28 @@
+//! Modes do not depend on the umask, which is of the whole process: a program of its own.
+
+#[allow(dead_code)]
+mod common;
+
+use std::fs;
+
+use common::{Temporary, mode};
+use nix::sys::stat::{Mode, umask};
+use onbeat_host::{PrivateDirectory};
+
+#[test]
+fn what_is_missing_is_made_private_whatever_the_umask() {
+    let temporary = Temporary::new("made");
+    let path = temporary.path("a/b");
+    assert!(PrivateDirectory::open(&path).unwrap().is_none());
+    PrivateDirectory::check(&path).unwrap();
+    assert!(!path.exists(), "a check makes nothing");
+    for mask in [0, 0o777] {
+        let before = umask(Mode::from_bits_truncate(mask));
+        let made = PrivateDirectory::create(&path);
+        umask(before);
+        made.unwrap();
+        assert_eq!((mode(&temporary.path("a")), mode(&path)), (0o700, 0o700), "umask {mask:o}");
+        fs::remove_dir_all(temporary.path("a")).unwrap();
+    }
+}
+
