@@ -1,7 +1,6 @@
 //! What can go wrong, said with the thing, the value and the way out.
 
 use std::io;
-use std::path::PathBuf;
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -42,26 +41,9 @@ pub enum Error {
         /// Octets left, less a margin.
         room: usize,
     },
-    /// The journal of what was changed on the host.
-    #[error("journal {path}: cannot {operation}: {source}")]
-    Journal {
-        /// The file.
-        path: PathBuf,
-        /// What was being done.
-        operation: &'static str,
-        /// The cause.
-        source: io::Error,
-    },
-    /// Another process changes the host, or holds its changes.
-    #[error(
-        "{by} changes the settings of this host now ({path} is locked); wait for it, or end it"
-    )]
-    Busy {
-        /// The lock.
-        path: PathBuf,
-        /// The process.
-        by: String,
-    },
+    /// The journal of the host's settings, or its lock.
+    #[error(transparent)]
+    Host(#[from] onbeat_host::Error),
     /// A network device or namespace.
     #[error(transparent)]
     Netdev(#[from] onbeat_netdev::Error),

@@ -15,6 +15,8 @@ use onbeat_realtime::host::{
 /// Longest wait for something that comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(10);
 
+const FORGET: &str = "onbeat doctor --restore --forget";
+
 /// A directory that goes with the test.
 struct Directory(PathBuf);
 
@@ -63,7 +65,7 @@ fn a_veth_is_tuned_and_put_back() {
     let before = ethtool.features("rt0").unwrap();
     let in_namespace = || {
         Live::run(|host| {
-            let mut journal = Journal::open(&directory.0).unwrap();
+            let mut journal = Journal::open(&directory.0, FORGET).unwrap();
             let interfaces = ["rt0".to_owned()];
             let found = host.survey(&interfaces).unwrap();
             assert_eq!(found.interfaces[0].threaded.as_deref(), Some("0"), "{found:?}");
@@ -91,17 +93,18 @@ fn a_veth_is_tuned_and_put_back() {
             assert!(plan(&tuning("rt0"), &found).settings.is_empty());
 
             // One process at a time.
-            let busy = Journal::open(&directory.0).unwrap_err();
-            assert!(matches!(busy, Error::Busy { .. }), "{busy}");
+            let busy = Journal::open(&directory.0, FORGET).unwrap_err();
+            assert!(matches!(&busy, Error::Host(busy) if busy.is_busy()), "{busy}");
             assert!(busy.to_string().contains(&std::process::id().to_string()), "{busy}");
             // Another one, later.
             drop(journal);
-            let mut journal = Journal::open(&directory.0).unwrap();
+            let mut journal = Journal::open(&directory.0, FORGET).unwrap();
             assert_eq!(journal.entries().len(), report.changes.len());
             let restored = restore(host, &mut journal).unwrap();
             assert!(restored.iter().all(|one| one.outcome == PutBack::Restored), "{restored:?}");
-            let left = std::fs::read_dir(&directory.0).unwrap().count();
-            assert_eq!((journal.entries(), left), (vec![], 0));
+            assert_eq!(journal.entries(), []);
+            drop(journal);
+            assert_eq!(std::fs::read_dir(&directory.0).unwrap().count(), 0);
             let found = host.survey(&interfaces).unwrap();
             assert_eq!(found.interfaces[0].threaded.as_deref(), Some("0"));
         })
@@ -116,7 +119,7 @@ fn settings_of_an_interface_in_another_namespace_wait_for_it() {
         return;
     }
     let (handle, directory) = (veth(), Directory::new("elsewhere"));
-    let mut journal = Journal::open(&directory.0).unwrap();
+    let mut journal = Journal::open(&directory.0, FORGET).unwrap();
     let only = vec![Kind::Offloads];
     let tuning = Tuning { only, ..tuning("rt0") };
     let mut run = |namespace: &Namespace, f: &mut (dyn FnMut(&mut Live, &mut Journal) + Send)| {
@@ -176,7 +179,7 @@ fn coalescing_is_turned_down_and_put_back() {
     ethtool.set_coalescing("rt0", &before).unwrap();
     let in_namespace = || {
         Live::run(|host| {
-            let mut journal = Journal::open(&directory.0).unwrap();
+            let mut journal = Journal::open(&directory.0, FORGET).unwrap();
             let only = vec![Kind::Coalescing, Kind::EnergyEfficient, Kind::ThreadedNapi];
             let report =
                 apply(host, &mut journal, &Tuning { only, ..tuning("rt0") }, false).unwrap();
@@ -203,7 +206,7 @@ fn an_interface_that_is_not_there_is_named_before_anything_is_changed() {
     }
     let directory = Directory::new("missing");
     let error = Live::run(|host| {
-        let mut journal = Journal::open(&directory.0).unwrap();
+        let mut journal = Journal::open(&directory.0, FORGET).unwrap();
         apply(host, &mut journal, &tuning("no-such-if0"), true).unwrap_err().to_string()
     });
     assert!(error.unwrap().starts_with("interface \"no-such-if0\" not found"));

@@ -8,7 +8,7 @@ use onbeat_realtime::host::{
     Change, Entry, Governor, Host, InterfaceSurvey, Kind, Log, NapiThread, Outcome, Place, PutBack,
     Refusal, Report, Survey, Tuning, apply, plan, restore, roll_back,
 };
-use onbeat_realtime::{Error, Result};
+use onbeat_realtime::Result;
 use proptest::prelude::*;
 
 /// A host with one interface, whose NAPI threads come and go.
@@ -236,7 +236,7 @@ impl Log for Memory {
 
     fn replace(&mut self, entries: Vec<Entry>) -> Result<()> {
         if let Some(room) = self.room.get() {
-            let left = room.checked_sub(1).ok_or_else(|| Error::Journal {
+            let left = room.checked_sub(1).ok_or_else(|| onbeat_host::Error::Io {
                 path: "journal".into(),
                 operation: "write it",
                 source: std::io::Error::from_raw_os_error(28),

@@ -6,10 +6,14 @@ mod restore;
 use std::path::PathBuf;
 
 use onbeat_node::doctor::{Finding, Level, Live, Root, examine, table, worst};
+use onbeat_realtime::host::Journal;
 use serde::Serialize;
 
 use crate::exit::{Answer, Result};
 use crate::output;
+
+/// The command that discards a damaged journal.
+const DISCARD: &str = "onbeat doctor --restore --forget";
 
 /// Say what this host can do, what is set badly for real time, and how to change it
 ///
@@ -90,10 +94,14 @@ impl Where {
         self.root.as_ref().map_or(path.into(), |root| root.join(path.trim_start_matches('/')))
     }
 
+    /// Where the journal is.
+    fn journal_directory(&self) -> PathBuf {
+        self.below(Journal::DIRECTORY)
+    }
+
     /// The journal, locked.
-    fn journal(&self) -> Result<onbeat_realtime::host::Journal> {
-        use onbeat_realtime::host::Journal;
-        Ok(Journal::open(&self.below(Journal::DIRECTORY))?)
+    fn journal(&self) -> Result<Journal> {
+        Ok(Journal::open(&self.journal_directory(), DISCARD)?)
     }
 
     fn host<T: Send>(

@@ -1,9 +1,11 @@
 //! What was put back, as `onbeat doctor --restore` and `onbeat irq guard --restore` tell it.
 
-use onbeat_realtime::host::{PutBack, Restored, RestoredLine, restored_table};
+use std::path::Path;
+
+use onbeat_realtime::host::{Journal, PutBack, Restored, RestoredLine, restored_table};
 use serde::Serialize;
 
-use crate::exit::{Answer, Result};
+use crate::exit::{Answer, Result, warn};
 use crate::output;
 
 /// What `--json` prints.
@@ -11,6 +13,14 @@ use crate::output;
 struct Done {
     ok: bool,
     restored: Vec<RestoredLine>,
+}
+
+/// Moves a damaged journal aside, and reports that nothing is restored from it.
+pub(super) fn discard_damaged(directory: &Path) -> Result<()> {
+    if let Some(path) = Journal::set_aside(directory)? {
+        warn(format!("damaged journal discarded, none of its values restored: it is now {path:?}"));
+    }
+    Ok(())
 }
 
 /// Tells it; bad where something could not be put back, and is not to be forgotten.

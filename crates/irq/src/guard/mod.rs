@@ -43,6 +43,9 @@ pub use waiting::{Candidates, Places, Reader, Scan, Socket, Thread, Waiter, cand
 
 use crate::{Error, Result};
 
+/// The command that discards a damaged journal.
+const DISCARD: &str = "onbeat irq guard --restore --forget";
+
 /// Part of a CPU that looking may take: 1 in this many.
 const COST: u32 = 50;
 
@@ -72,7 +75,7 @@ pub fn run(
     Live::run(|host| {
         let start = Instant::now();
         let now_ns = || start.elapsed().as_nanos() as u64;
-        let mut journal = Journal::open(directory)?;
+        let mut journal = Journal::open(directory, DISCARD)?;
         let mut look = look::Live::open(config, now_ns())?;
         let (mut guard, events) = Guard::begin(config, host, &mut journal, &mut look)?;
         tell(&events, &[]);
@@ -122,11 +125,11 @@ pub fn preview(config: &Config) -> Result<Preview> {
 /// Puts back what a guard left that was killed.
 ///
 /// # Errors
-/// [`onbeat_realtime::Error::Busy`] while a guard runs; where the journal cannot be read or written.
+/// [`onbeat_realtime::Error::Host`] while a guard runs; where the journal cannot be read or written.
 pub fn restore(directory: &Path, forget: bool) -> Result<Vec<Restored>> {
     use onbeat_realtime::host::{self, Log};
     Live::run(|live| {
-        let mut journal = Journal::open(directory)?;
+        let mut journal = Journal::open(directory, DISCARD)?;
         let restored = host::restore(live, &mut journal)?;
         if forget {
             journal.replace(Vec::new())?;

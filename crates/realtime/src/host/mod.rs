@@ -78,7 +78,7 @@ pub trait Log {
     /// Keeps these in place of those, all or nothing.
     ///
     /// # Errors
-    /// [`crate::Error::Journal`].
+    /// [`crate::Error::Host`].
     fn replace(&mut self, entries: Vec<Entry>) -> Result<()>;
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::survey::RT_RUNTIME;
 use super::value;
 
 /// Where a value is. Values are text, as the kernel or [`Host`](super::Host) has it there.
@@ -75,6 +76,27 @@ impl Place {
         }
     }
 
+    /// Checks that it is a place that a plan names: a journal must not lead elsewhere.
+    ///
+    /// # Errors
+    /// What is wrong, with its value.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if let Some(interface) = self.interface() {
+            onbeat_netdev::check_name(interface).map_err(|error| error.to_string())?;
+        }
+        match self {
+            Place::File { path } if *path != RT_RUNTIME && !is_governor(path) => {
+                Err(format!("{path:?} is not a setting of this program"))
+            }
+            Place::ThreadPolicy { pid, name, .. } | Place::ThreadCpus { pid, name, .. }
+                if *pid < 1 || !name.starts_with("napi/") =>
+            {
+                Err(format!("thread {pid} {name:?} is not a NAPI thread"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether its values can be read and written only within the interface's network namespace.
     /// A thread is found from everywhere.
     #[must_use]
@@ -99,6 +121,14 @@ impl Place {
     }
 }
 
+/// Whether a path is that of a CPU's frequency governor.
+fn is_governor(path: &str) -> bool {
+    let cpu = path
+        .strip_prefix("/sys/devices/system/cpu/cpu")
+        .and_then(|rest| rest.strip_suffix("/cpufreq/scaling_governor"));
+    cpu.is_some_and(|cpu| !cpu.is_empty() && cpu.bytes().all(|octet| octet.is_ascii_digit()))
+}
+
 /// As a person looks it up.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,6 +148,36 @@ impl fmt::Display for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_journal_leads_to_settings_of_this_program_only() {
+        let file = |path: &str| Place::File { path: path.into() };
+        let thread = |pid, name: &str| {
+            let (interface, name) = ("eth0".into(), name.into());
+            Place::ThreadPolicy { interface, pid, name }
+        };
+        for good in [
+            file("/proc/sys/kernel/sched_rt_runtime_us"),
+            file("/sys/devices/system/cpu/cpu12/cpufreq/scaling_governor"),
+            Place::Irq { irq: 40 },
+            Place::Threaded { interface: "eth0".into() },
+            thread(7, "napi/eth0-8193"),
+        ] {
+            assert_eq!(good.check(), Ok(()));
+        }
+        for bad in [
+            file("/etc/passwd"),
+            file("/proc/sys/kernel/../../../etc/passwd"),
+            file("/sys/devices/system/cpu/cpu1/../../../cpufreq/scaling_governor"),
+            file("/sys/devices/system/cpu/cpu/cpufreq/scaling_governor"),
+            Place::Threaded { interface: "../../x".into() },
+            Place::Offloads { interface: String::new() },
+            thread(1, "systemd"),
+            thread(-1, "napi/eth0-8193"),
+        ] {
+            assert!(bad.check().is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn values_agree_by_what_they_mean() {

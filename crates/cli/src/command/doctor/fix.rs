@@ -95,8 +95,8 @@ impl Fix {
             Ok(_) => self.session(&signals, &latency),
             Err(failure) => Err(failure),
         };
-        end(at, &mut journal, &mut report.changes)?;
-        ended
+        let restored = end(at, &mut journal, &mut report.changes)?;
+        ended.map(|answer| if restored { answer } else { Answer::Bad })
     }
 
     fn hold_latency(&self, at: &Where) -> Result<Option<DmaLatency>> {
@@ -122,14 +122,14 @@ impl Fix {
     }
 }
 
-/// Puts back what the session changed.
-fn end(at: &Where, journal: &mut Journal, changes: &mut [Change]) -> Result<()> {
+/// Restores the values from before the session; whether all could be restored.
+fn end(at: &Where, journal: &mut Journal, changes: &mut [Change]) -> Result<bool> {
     at.host(|host| roll_back(host, journal, changes))??;
     for change in changes.iter().filter(|change| change.outcome == Outcome::Stuck) {
         let reason = change.reason.as_deref().unwrap_or_default();
         warn(format!("{} is not as before: {reason}; try: {UNDO}", change.setting.place));
     }
-    Ok(())
+    Ok(changes.iter().all(|change| change.outcome != Outcome::Stuck))
 }
 
 fn print(at: &Where, tuning: &Tuning, report: &Report, json: bool) -> Result {

@@ -12,7 +12,8 @@ pub(super) struct Restore {
     /// Put back what --fix changed since the host was booted
     #[arg(long, conflicts_with_all = ["fix", "interfaces"])]
     pub(super) restore: bool,
-    /// Give up what cannot be put back, such as settings of an interface that was deleted
+    /// Discard the values that cannot be restored, such as those of an interface that was deleted,
+    /// and a damaged journal
     #[arg(long, requires = "restore")]
     forget: bool,
 }
@@ -20,6 +21,9 @@ pub(super) struct Restore {
 impl Restore {
     pub(super) fn execute(self, at: &Where, json: bool) -> Result {
         let _signals = HeldSignals::begin()?;
+        if self.forget {
+            restored::discard_damaged(&at.journal_directory())?;
+        }
         let mut journal = at.journal()?;
         let restored = at.host(|host| restore(host, &mut journal))??;
         if self.forget {

@@ -42,7 +42,8 @@ pub(super) struct Guard {
     /// Put back what a guard left that was killed
     #[arg(long, conflicts_with_all = ["file", "dry_run"])]
     restore: bool,
-    /// Give up what cannot be put back, such as settings of an interface that was deleted
+    /// Discard the values that cannot be restored, such as those of an interface that was deleted,
+    /// and a damaged journal
     #[arg(long, requires = "restore")]
     forget: bool,
     /// Print JSON: what happens as one object a line, everything else as one object
@@ -67,6 +68,9 @@ impl Guard {
         let directory = journal_directory()?;
         let Some(file) = &self.file else {
             let _signals = HeldSignals::begin()?;
+            if self.forget {
+                restored::discard_damaged(&directory)?;
+            }
             let restored = guard::restore(&directory, self.forget)?;
             return restored::tell(restored, self.forget, self.json);
         };
