@@ -7,7 +7,7 @@ use std::fs;
 
 use common::{Temporary, mode};
 use nix::sys::stat::{Mode, umask};
-use onbeat_host::{PrivateDirectory};
+use onbeat_host::PrivateDirectory;
 
 #[test]
 fn what_is_missing_is_made_private_whatever_the_umask() {
@@ -25,4 +25,3 @@ fn what_is_missing_is_made_private_whatever_the_umask() {
         fs::remove_dir_all(temporary.path("a")).unwrap();
     }
 }
-

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -268,8 +268,11 @@ fn a_living_daemon_is_not_replaced_and_is_named() {
     let directory = Directory::new("living");
     let _server = Server::bind(&directory.socket()).unwrap();
     let error = Server::bind(&directory.socket()).unwrap_err();
-    let own = std::process::id().to_string();
-    assert!(matches!(&error, BindError::Running { pid, .. } if *pid == own), "{error}");
+    let own = std::process::id();
+    assert!(
+        matches!(&error, BindError::Running { holder, .. } if holder.pid == Some(own)),
+        "{error}"
+    );
     assert!(directory.socket().exists());
 }
 
@@ -286,6 +289,28 @@ fn a_dead_daemon_s_socket_is_replaced_and_other_files_are_not() {
     let error = Server::bind(&directory.socket()).unwrap_err();
     assert!(matches!(error, BindError::Occupied { .. }), "{error}");
     assert_eq!(fs::read_to_string(directory.socket()).unwrap(), "precious");
+}
+
+/// Others could exchange the socket, or plant what root then follows or deletes.
+#[test]
+fn a_path_that_others_can_redirect_is_refused() {
+    let directory = Directory::new("redirect");
+    let canary = directory.0.join("canary");
+    fs::write(&canary, "precious").unwrap();
+    let refused = |path: &Path, why: &str| {
+        let error = Server::bind(path).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+        assert_eq!(fs::read_to_string(&canary).unwrap(), "precious");
+    };
+    refused(Path::new("/tmp/onbeat-test.sock"), "other users can write to it (mode 1777); use a");
+    refused(Path::new("/"), "does not end in a file name");
+    symlink(&directory.0, directory.0.join("link")).unwrap();
+    refused(&directory.0.join("link/a.sock"), "it is a symbolic link");
+    symlink(&canary, directory.socket()).unwrap();
+    refused(&directory.socket(), "is no socket");
+    fs::remove_file(directory.socket()).unwrap();
+    symlink(&canary, directory.0.join("a.sock.node-lock")).unwrap();
+    refused(&directory.socket(), "it is a symbolic link");
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use onbeat_realtime::Result;
 use onbeat_realtime::host::{
     Change, Entry, Governor, Host, InterfaceSurvey, Kind, Log, NapiThread, Outcome, Place, PutBack,
     Refusal, Report, Survey, Tuning, apply, plan, restore, roll_back,
 };
-use onbeat_realtime::Result;
 use proptest::prelude::*;
 
 /// A host with one interface, whose NAPI threads come and go.

@@ -15,19 +15,25 @@ Examples:
   onbeat down bridge
   onbeat down /etc/onbeat/bridge.toml
 
-Exit code: 0 nothing of it is left, 2 there is no such node or something cannot be removed.")]
+  onbeat down bridge --forget
+
+Exit status: 0 nothing of it is left; 1 it is down, and a setting of an interface could not be \
+restored: it stays in the journal, for the next try; 2 error.")]
 pub(crate) struct Arguments {
     /// Name of the node, or its configuration file (which tells where it is pinned, where that is
     /// not the default)
     #[arg(value_name = "NODE|FILE")]
     node: String,
+    /// Discard the settings of interfaces that cannot be restored, and a damaged journal
+    #[arg(long)]
+    forget: bool,
 }
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
-        run::down(&self.node)?;
+        let restored = run::down(&self.node, self.forget)?;
         output::print(&format!("{} is down\n", self.node))?;
-        Ok(Answer::Good)
+        Ok(Answer::good_if(restored))
     }
 }
 

@@ -24,8 +24,9 @@ Examples:
   onbeat run /etc/onbeat/bridge.toml
   onbeat run --replace examples/relay-two-paths.toml
 
-Exit code: 0 it was told to end, or the file is good, warnings or not (--check); 2 it could not \
-run, or the file has faults.")]
+Exit status: 0 it was stopped, or the file is good, warnings or not (--check); 1 it was stopped, \
+and a setting of the host or an interface could not be restored; 2 it could not run, or the file has \
+faults.")]
 pub(crate) struct Arguments {
     /// The configuration file
     file: PathBuf,
@@ -46,6 +47,7 @@ impl Arguments {
     pub(crate) fn execute(self) -> Result {
         if self.check {
             let config = Config::load(&self.file)?;
+            run::check_control(&config.node.control)?;
             // Of interfaces only what the file says: they may be those of another machine.
             let warnings = config.check(|_| None)?;
             output::print(&summary(&config))?;
@@ -54,8 +56,8 @@ impl Arguments {
             }
             return Ok(Answer::Good);
         }
-        run::run(&self.file, run::Options { replace: self.replace, backend: self.backend })?;
-        Ok(Answer::Good)
+        let options = run::Options { replace: self.replace, backend: self.backend };
+        Ok(Answer::good_if(run::run(&self.file, options)?))
     }
 }
 

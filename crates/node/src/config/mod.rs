@@ -136,7 +136,7 @@ pub struct PortConfig {
 const INTERFACE_LENGTH: usize = 15;
 
 /// What the node's own end of a veth pair is called: the interface's name and this.
-const VETH_SUFFIX: &str = "-frer";
+pub(crate) const VETH_SUFFIX: &str = "-frer";
 
 impl PortConfig {
     /// The interface the data plane is attached to: the node's own end where it makes a pair.

@@ -57,10 +57,10 @@ pub enum ClientError {
         /// The socket.
         path: PathBuf,
     },
-    /// The socket is not for this user.
+    /// The socket, or the directory of all sockets, is not for this user.
     #[error("control socket {path:?} is not for this user; run the command as root")]
     Forbidden {
-        /// The socket.
+        /// The socket or directory.
         path: PathBuf,
     },
     /// The connection failed.
@@ -109,6 +109,11 @@ impl Client {
     /// Connects to the node of a name, to the socket of a path (a name with a `/`), or to the
     /// only node there is.
     pub fn to_node(name: Option<&str>, directory: &Path) -> Result<Client, ClientError> {
+        if fs::read_dir(directory).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+            && !name.is_some_and(|name| name.contains('/'))
+        {
+            return Err(ClientError::Forbidden { path: directory.into() });
+        }
         let nodes = discover(directory);
         let names = |nodes: Vec<(String, PathBuf)>| nodes.into_iter().map(|node| node.0).collect();
         match (name, nodes.as_slice()) {

@@ -1,18 +1,17 @@
 //! The daemon's side of the control socket: no thread, a poll loop calls [`Server::step`].
 
-use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::fcntl::{Flock, FlockArg};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
+use nix::sys::stat::SFlag;
+use onbeat_host::{Holder, Lock, PrivateDirectory, command_line};
 
 use super::{Request, Response};
 
@@ -43,9 +42,11 @@ pub enum Reply {
 pub struct Server {
     listener: UnixListener,
     path: PathBuf,
+    directory: PrivateDirectory,
+    name: String,
     clients: Vec<Connection>,
-    /// Held as long as the server lives: who has it owns the path.
-    lock: Lock,
+    /// Held as long as the server lives: the path is that of the process with the lock.
+    _lock: Lock,
 }
 
 /// Why there is no control socket.
@@ -53,13 +54,13 @@ pub struct Server {
 pub enum BindError {
     /// A daemon answers there already.
     #[error(
-        "a node runs on control socket {path:?} already (pid {pid}); stop it first, or give this one its own name or control path under [node]"
+        "a node runs on control socket {path:?} already: {holder}; stop it first, or give this one its own name or control path under [node]"
     )]
     Running {
         /// The socket.
         path: PathBuf,
-        /// The other daemon, as it wrote it down.
-        pid: String,
+        /// The other daemon.
+        holder: Holder,
     },
     /// Something else has the path.
     #[error(
@@ -69,6 +70,15 @@ pub enum BindError {
         /// The path.
         path: PathBuf,
     },
+    /// A path without a file name.
+    #[error("control path {path:?} does not end in a file name; give one, such as \"a.sock\"")]
+    Name {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Its directory, or its lock.
+    #[error("control socket: {0}")]
+    Host(#[from] onbeat_host::Error),
     /// The system refuses.
     #[error(
         "control socket {path:?} cannot be made: {source}; it takes a directory this user may write"
@@ -84,24 +94,29 @@ pub enum BindError {
 impl Server {
     /// Listens on a path, for its owner alone. A socket that a dead daemon left is replaced.
     pub fn bind(path: &Path) -> Result<Server, BindError> {
-        let failed = |source| BindError::Io { path: path.to_owned(), source };
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).map_err(failed)?;
-        }
-        let lock = match Lock::take(path).map_err(failed)? {
-            Ok(lock) => lock,
-            Err(pid) => return Err(BindError::Running { path: path.to_owned(), pid }),
+        let (directory, name) = in_directory(path)?;
+        let directory = PrivateDirectory::create(directory)?;
+        let running = |error| match error {
+            onbeat_host::Error::Locked { holder, .. } => {
+                BindError::Running { path: path.to_owned(), holder }
+            }
+            error => error.into(),
         };
-        match fs::symlink_metadata(path) {
-            Ok(found) if !found.file_type().is_socket() => {
+        // The former version locked a file that other users could open, and so hold.
+        let former = format!("{name}.lock");
+        Lock::refuse_former(&directory, Some(&former)).map_err(running)?;
+        let lock = Lock::take(&directory, &format!("{name}.node-lock"), &command_line());
+        let lock = lock.map_err(running)?;
+        directory.remove(&former)?;
+        if let Some(stat) = directory.stat(name)? {
+            if stat.st_mode & SFlag::S_IFMT.bits() != SFlag::S_IFSOCK.bits() {
                 return Err(BindError::Occupied { path: path.to_owned() });
             }
-            Ok(_) => fs::remove_file(path).map_err(failed)?,
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(failed(error)),
+            directory.remove(name)?;
         }
-        let listener = listen_privately(path).map_err(failed)?;
-        Ok(Server { listener, path: path.to_owned(), clients: Vec::new(), lock })
+        let (path, name) = (path.to_owned(), name.to_owned());
+        let listener = listen_privately(&directory, &name)?;
+        Ok(Server { listener, path, directory, name, clients: Vec::new(), _lock: lock })
     }
 
     /// Where it listens.
@@ -163,62 +178,34 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // While the lock is held the path is this server's own.
-        let _ = fs::remove_file(&self.path);
-        let _ = fs::remove_file(&self.lock.path);
+        let _ = self.directory.remove(&self.name);
     }
 }
 
-/// Nobody can connect before `listen`, so nobody does before the mode is set.
-fn listen_privately(path: &Path) -> io::Result<UnixListener> {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let fd: OwnedFd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-    bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &UnixAddr::new(path)?)?;
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    listen(&fd, Backlog::new(16)?)?;
+/// No process can connect before `listen`, so none does before the mode is set.
+fn listen_privately(directory: &PrivateDirectory, name: &str) -> Result<UnixListener, BindError> {
+    let failed = |source| BindError::Io { path: directory.file(name), source };
+    let bound = || -> io::Result<OwnedFd> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let fd: OwnedFd = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        // By its descriptor: the path may lead elsewhere by now.
+        let path = directory.through_descriptor(name);
+        bind(std::os::fd::AsRawFd::as_raw_fd(&fd), &UnixAddr::new(&path)?)?;
+        Ok(fd)
+    };
+    let fd = bound().map_err(failed)?;
+    directory.set_mode(name, 0o600)?;
+    listen(&fd, Backlog::new(16).map_err(|errno| failed(errno.into()))?)
+        .map_err(|errno| failed(errno.into()))?;
     Ok(UnixListener::from(fd))
 }
 
-/// A locked file beside the socket. The kernel lets go of the lock when the daemon dies, however
-/// it dies; the file holds its pid.
-#[derive(Debug)]
-struct Lock {
-    path: PathBuf,
-    _file: Flock<File>,
-}
-
-impl Lock {
-    /// The lock, or the pid of the daemon that has it.
-    fn take(socket: &Path) -> io::Result<Result<Lock, String>> {
-        let mut path = socket.as_os_str().to_owned();
-        path.push(".lock");
-        let path = PathBuf::from(path);
-        loop {
-            let file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(&path)?;
-            let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(file) => file,
-                Err((mut file, nix::errno::Errno::EWOULDBLOCK)) => {
-                    let mut pid = String::new();
-                    file.read_to_string(&mut pid)?;
-                    let pid = pid.trim();
-                    return Ok(Err(if pid.is_empty() { "unknown" } else { pid }.to_owned()));
-                }
-                Err((_, errno)) => return Err(errno.into()),
-            };
-            // The daemon before may have removed the file between open and lock.
-            let locked = file.metadata()?;
-            let there = fs::metadata(&path).ok();
-            if there.map(|there| (there.dev(), there.ino())) != Some((locked.dev(), locked.ino())) {
-                continue;
-            }
-            file.set_len(0)?;
-            write!(file, "{}", std::process::id())?;
-            return Ok(Ok(Lock { path, _file: file }));
-        }
+/// The directory and the name of a control socket.
+pub(crate) fn in_directory(path: &Path) -> Result<(&Path, &str), BindError> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    match (path.parent(), name) {
+        (Some(directory), Some(name)) => Ok((directory, name)),
+        _ => Err(BindError::Name { path: path.to_owned() }),
     }
 }
 

@@ -19,7 +19,7 @@ use super::journal::Journal;
 use super::port::Devices;
 use super::setup::{Layout, Setup, names};
 use super::watch::{Teller, Watcher};
-use crate::config::{Backend, Config, PortConfig, StreamSet, Warnings};
+use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
 use crate::control::{Link, What};
 
 /// Longest between two looks for recovery functions whose time ran out.
@@ -58,18 +58,24 @@ impl Node {
         if let Some(backend) = options.backend {
             config.set_backend(backend);
         }
-        let (pin, control) = (config.node.pin.clone(), config.node.control.clone());
-        let fresh = !pin.exists() && Journal::open(&control)?.changes.is_empty();
-        let started = Self::bring_up(file, config, options);
+        let node = config.node.clone();
+        let journal = Journal::open(&node.control, &file.to_string_lossy())?;
+        let fresh = !node.pin.exists() && journal.is_empty();
+        let started = Self::bring_up(file, config, options, journal);
         if started.is_err() && fresh {
-            take_away(&pin, &control).unwrap_or_else(|error| tracing::warn!("{error}"));
+            let removed = Removal::of(&node, &file.to_string_lossy()).remove();
+            removed.map(drop).unwrap_or_else(|error| tracing::warn!("{error}"));
         }
         started
     }
 
-    fn bring_up(file: &Path, config: Config, options: Options) -> Result<Self> {
-        let devices = Devices::open()?;
-        let mut journal = Journal::open(&config.node.control)?;
+    fn bring_up(
+        file: &Path,
+        config: Config,
+        options: Options,
+        mut journal: Journal,
+    ) -> Result<Self> {
+        let mut devices = Devices::open(&config.node.name)?;
         for port in &config.ports {
             devices.prepare(port, &mut journal)?;
         }
@@ -146,10 +152,10 @@ impl Node {
             others.remove(&port.interface);
             others.remove(&port.attached_interface());
         }
-        for interface in &others {
-            self.journal.restore(&self.devices.handle, &self.devices.ethtool, interface);
-        }
-        if others.is_empty() { Ok(()) } else { self.journal.save() }
+        let failures = self.journal.restore(&mut self.devices, &others)?;
+        failures.iter().for_each(|failure| tracing::warn!("{failure}"));
+        self.devices.release_others(&self.setup.ports);
+        Ok(())
     }
 
     /// Reads the file anew and makes it so; frames of streams that stay are not disturbed.
@@ -300,11 +306,12 @@ impl Node {
         self.setup.ports.iter().position(|port| port.attached_interface() == interface)
     }
 
-    /// Takes everything away: programs, tables, what was made and set on interfaces.
-    pub(super) fn remove(self) -> Result<()> {
-        let (pin, control) = (self.setup.node.pin.clone(), self.setup.node.control.clone());
+    /// Removes programs and tables, and undoes what was made and set on interfaces. Whether
+    /// everything could be undone.
+    pub(super) fn remove(self) -> Result<bool> {
+        let removal = Removal::of(&self.setup.node, &self.file.to_string_lossy());
         drop(self);
-        take_away(&pin, &control)
+        removal.remove()
     }
 }
 
@@ -335,11 +342,42 @@ fn open(config: &Config) -> Result<Engine> {
     })
 }
 
-/// Removes what is pinned, and gives back what was changed on interfaces, of whichever daemon.
-pub(super) fn take_away(pin: &Path, control: &Path) -> Result<()> {
-    Plane::remove(pin)?;
-    let devices = Devices::open()?;
-    Journal::open(control)?.restore_all(&devices.handle, &devices.ethtool)
+/// The removal of a node, whichever daemon made it.
+#[derive(Debug)]
+pub(super) struct Removal {
+    pub(super) name: String,
+    pub(super) pin: PathBuf,
+    pub(super) control: PathBuf,
+    /// The argument of `onbeat down` for the node.
+    pub(super) argument: String,
+    /// Discard the settings that cannot be restored.
+    pub(super) forget: bool,
+}
+
+impl Removal {
+    fn of(node: &NodeConfig, argument: &str) -> Self {
+        let (name, pin, control) = (node.name.clone(), node.pin.clone(), node.control.clone());
+        Self { name, pin, control, argument: argument.to_owned(), forget: false }
+    }
+
+    /// Removes what is pinned, and undoes what was changed on interfaces. Whether everything could
+    /// be undone, or was to be discarded.
+    pub(super) fn remove(&self) -> Result<bool> {
+        Plane::remove(&self.pin)?;
+        let mut journal = Journal::open(&self.control, &self.argument)?;
+        let failures = journal.restore_all(&mut Devices::open(&self.name)?)?;
+        failures.iter().for_each(|failure| tracing::warn!("{failure}"));
+        if self.forget {
+            journal.discard()?;
+        } else if !failures.is_empty() {
+            let argument = &self.argument;
+            tracing::warn!(
+                "settings not restored stay in the journal; try again with: onbeat down {argument}, \
+                 or discard them with: onbeat down {argument} --forget"
+            );
+        }
+        Ok(failures.is_empty() || self.forget)
+    }
 }
 
 /// Checks what only shows on the interfaces, and logs the traps that the configuration steps into.

@@ -31,6 +31,30 @@ pub enum Error {
         /// What is wrong with its interface.
         source: onbeat_netdev::Error,
     },
+    /// Another process has a port's interface.
+    #[error("port {port:?}: {source}")]
+    InUse {
+        /// The port.
+        port: String,
+        /// The process.
+        source: onbeat_host::Error,
+    },
+    /// The journal, or the directory of the control socket.
+    #[error(transparent)]
+    Host(#[from] onbeat_host::Error),
+    /// An XDP program that receives frames before packet sockets do.
+    #[error(
+        "port {port:?}: interface {interface:?} cannot be opened: XDP program {program} receives its \
+         frames first; take down its owner (onbeat down NODE), or: ip link set dev {interface} xdp off"
+    )]
+    Programmed {
+        /// The port.
+        port: String,
+        /// Its interface.
+        interface: String,
+        /// The kernel's id of the program.
+        program: u32,
+    },
     /// Network devices in general.
     #[error(transparent)]
     Device(#[from] onbeat_netdev::Error),
@@ -108,14 +132,6 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         source: nix::errno::Errno,
-    },
-    /// What was changed on interfaces cannot be written down, or read.
-    #[error("{path}: {source}; without this journal a node's changes cannot be undone", path = .path.display())]
-    Journal {
-        /// The journal.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
     },
     /// An operating system call.
     #[error("cannot {what}: {source}")]

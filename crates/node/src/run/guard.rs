@@ -15,10 +15,13 @@ pub(super) fn start(config: Config) -> Result<Background> {
     Background::start(config, journal_directory()?, tell)
 }
 
-/// Puts everything back.
-pub(super) fn end(guard: Background) {
+/// Restores everything; whether all of it could be.
+pub(super) fn end(guard: Background) -> bool {
     match guard.end() {
-        Err(error) => tracing::error!("the guard has ended: {error}"),
+        Err(error) => {
+            tracing::error!("the guard has ended: {error}");
+            false
+        }
         Ok(restored) => {
             for one in restored.iter().filter(|one| one.outcome == PutBack::Failed) {
                 let reason = one.reason.as_deref().unwrap_or_default();
@@ -27,6 +30,7 @@ pub(super) fn end(guard: Background) {
                     one.entry.place
                 );
             }
+            restored.iter().all(|one| one.outcome != PutBack::Failed)
         }
     }
 }

@@ -30,10 +30,11 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use onbeat_host::PrivateDirectory;
 use onbeat_netdev::Monitor;
 
 use crate::config::{Backend, Config, How};
-use crate::control::{Reply, Request, Response, Server};
+use crate::control::{Reply, Request, Response, Server, in_directory};
 use crate::notify::Notifier;
 use assembly::Node;
 pub use down::down;
@@ -62,7 +63,9 @@ enum End {
 ///
 /// # Errors
 /// Before the node runs: what keeps it from running. After that it only ends as told.
-pub fn run(file: &Path, options: Options) -> Result<()> {
+///
+/// Whether everything that was to be undone could be: what could not is logged.
+pub fn run(file: &Path, options: Options) -> Result<bool> {
     let config = Config::load(file)?;
     if !nix::unistd::geteuid().is_root() {
         return Err(Error::Permission);
@@ -84,7 +87,7 @@ pub fn run(file: &Path, options: Options) -> Result<()> {
 
     let end = serve(&mut node, &mut server, &signals, &mut monitor, &notifier)?;
     say(notifier.stopping());
-    guard.into_iter().for_each(guard::end);
+    let restored = guard.is_none_or(guard::end);
     server.flush(Duration::from_secs(1));
     match end {
         End::Leave => {
@@ -92,9 +95,9 @@ pub fn run(file: &Path, options: Options) -> Result<()> {
                 let name = &node.setup.node.name;
                 tracing::info!("the data plane goes on; onbeat down {name} ends it");
             }
-            Ok(())
+            Ok(restored)
         }
-        End::Remove => node.remove(),
+        End::Remove => Ok(node.remove()? && restored),
     }
 }
 
@@ -122,6 +125,14 @@ fn signals() -> Result<SignalFd> {
         SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
     };
     open().map_err(|errno: Errno| Error::System { what: "take signals", source: errno.into() })
+}
+
+/// Checks where a node keeps its control socket, lock and journal, as far as it exists.
+///
+/// # Errors
+/// Other users could write there, or redirect the path.
+pub fn check_control(control: &Path) -> Result<()> {
+    Ok(PrivateDirectory::check(in_directory(control)?.0)?)
 }
 
 /// What is due when, besides events.

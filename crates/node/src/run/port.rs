@@ -1,6 +1,7 @@
 //! Interfaces made ready for the data plane.
 
 use onbeat_frer_xdp::{Mode, PortSpec, Running};
+use onbeat_host::InterfaceLock;
 use onbeat_netdev::xdp::{self, XdpFeatures};
 use onbeat_netdev::{Ethtool, Handle, Link, VethEnd, XdpAttachment, XdpMode};
 
@@ -10,32 +11,63 @@ use super::mode::Ability;
 use crate::config::{PortConfig, Promiscuous};
 use crate::control;
 
-/// The tools that work on interfaces.
+/// The offload that takes VLAN tags off received frames, by the kernel's name.
+pub(super) const RX_VLAN: &str = "rx-vlan-hw-parse";
+
+/// The tools that work on interfaces, and the interfaces that this node has for itself.
 #[derive(Debug)]
 pub(super) struct Devices {
     pub(super) handle: Handle,
     pub(super) ethtool: Ethtool,
+    /// As other processes see the node.
+    node: String,
+    locks: Vec<InterfaceLock>,
 }
 
 impl Devices {
-    pub(super) fn open() -> Result<Self> {
-        Ok(Self { handle: Handle::open()?, ethtool: Ethtool::open()? })
+    /// For the node of this name.
+    pub(super) fn open(node: &str) -> Result<Self> {
+        let (handle, ethtool) = (Handle::open()?, Ethtool::open()?);
+        Ok(Self { handle, ethtool, node: format!("node {node:?}"), locks: Vec::new() })
     }
 
-    /// Makes and sets what the configuration says of a port's interface, writing down what was.
-    pub(super) fn prepare(&self, port: &PortConfig, journal: &mut Journal) -> Result<Link> {
+    fn namespace(&self) -> u64 {
+        self.handle.namespace().inode()
+    }
+
+    /// Locks an interface for this node, which may have it already.
+    pub(super) fn lock(&mut self, link: &Link) -> onbeat_host::Result<()> {
+        let namespace = self.namespace();
+        if !self.locks.iter().any(|lock| lock.is_of(namespace, link.index)) {
+            let lock = InterfaceLock::take(namespace, link.index, &link.name, &self.node)?;
+            self.locks.push(lock);
+        }
+        Ok(())
+    }
+
+    /// Releases all interfaces but those of these ports.
+    pub(super) fn release_others(&mut self, ports: &[PortConfig]) {
+        let index = |port: &PortConfig| self.handle.index(&port.attached_interface()).ok();
+        let indices: Vec<u32> = ports.iter().filter_map(index).collect();
+        let namespace = self.namespace();
+        self.locks.retain(|lock| indices.iter().any(|index| lock.is_of(namespace, *index)));
+    }
+
+    /// Makes and sets what the configuration says of a port's interface, and writes to the journal
+    /// what was there before.
+    pub(super) fn prepare(&mut self, port: &PortConfig, journal: &mut Journal) -> Result<Link> {
         let of_port = |source| Error::Port { port: port.name.clone(), source };
         if port.create.is_some() {
             self.create(port, journal)?;
         }
         let name = port.attached_interface();
         let link = self.handle.link(&name).map_err(of_port)?;
+        self.lock(&link).map_err(|source| Error::InUse { port: port.name.clone(), source })?;
+        let namespace = self.namespace();
         if let Some(mtu) = port.mtu.filter(|mtu| *mtu != link.mtu) {
             for end in ends(port) {
-                let before = self.handle.link(&end).map_err(of_port)?.mtu;
                 if port.create.is_none() {
-                    journal.changes.mtu.entry(end.clone()).or_insert(before);
-                    journal.save()?;
+                    journal.changing_mtu(namespace, &link)?;
                 }
                 self.handle.set_mtu(&end, mtu).map_err(of_port)?;
             }
@@ -47,13 +79,12 @@ impl Devices {
             Promiscuous::No => false,
         };
         if wanted && !link.promiscuous {
-            journal.changes.promiscuous.push(name.clone());
-            journal.save()?;
+            journal.changing_promiscuous(namespace, &link)?;
             self.handle.set_promiscuous(&name, true).map_err(of_port)?;
         }
         // A NIC that takes VLAN tags off hides them from programs in the driver.
-        if self.ethtool.feature(&name, "rx-vlan-offload").unwrap_or(false) && filters {
-            self.set_feature(journal, &name, "rx-vlan-offload", false);
+        if self.ethtool.feature(&name, RX_VLAN).unwrap_or(false) && filters {
+            self.turn_off(journal, &link, RX_VLAN)?;
         }
         self.handle.set_up(&name).map_err(of_port)?;
         self.handle.link(&name).map_err(of_port)
@@ -66,11 +97,12 @@ impl Devices {
         match self.handle.link(theirs) {
             Ok(_) => {}
             Err(error) if error.is_not_found() => {
-                journal.changes.created.push(theirs.to_string());
-                journal.save()?;
+                journal.creating(theirs)?;
                 self.handle
                     .create_veth(&VethEnd::new(theirs), &VethEnd::new(&ours))
                     .map_err(of_port)?;
+                let made = self.handle.link(theirs).map_err(of_port)?;
+                journal.created(self.namespace(), &made)?;
             }
             Err(error) => return Err(of_port(error)),
         }
@@ -94,19 +126,15 @@ impl Devices {
         Ok(())
     }
 
-    fn set_feature(&self, journal: &mut Journal, interface: &str, name: &str, on: bool) {
-        match self.ethtool.set_features(interface, &[(name, on)]) {
-            Ok(change) => {
-                let before = journal.changes.features.entry(interface.to_string()).or_default();
-                for (name, on) in change.undo() {
-                    before.entry(name.to_string()).or_insert(on);
-                }
-                if let Err(error) = journal.save() {
-                    tracing::warn!("{error}");
-                }
-            }
-            Err(error) => tracing::warn!("{interface}: {name} stays: {error}"),
+    fn turn_off(&self, journal: &mut Journal, link: &Link, feature: &str) -> Result<()> {
+        let before = self.ethtool.features(&link.name)?;
+        let before = before.iter().filter(|known| known.name == feature);
+        let before = before.map(|known| (known.name.as_str(), known.requested));
+        journal.changing_features(self.namespace(), link, before)?;
+        if let Err(error) = self.ethtool.set_features(&link.name, &[(feature, false)]) {
+            tracing::warn!("{}: {feature} stays: {error}", link.name);
         }
+        Ok(())
     }
 
     /// The MTU of a port's interface, where it is there.

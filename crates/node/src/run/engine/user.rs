@@ -105,6 +105,11 @@ impl UserPlane {
     /// Opens a port's interface by packet sockets, in place of the one before.
     pub(in super::super) fn attach_packet(&mut self, name: &str, link: &Link) -> Result<()> {
         let place = self.place(name)?;
+        let ours = |opened: &Opened| opened.index == link.index && opened.by != By::Packet;
+        if let Some(program) = link.xdp_program().filter(|_| !self.ports.values().any(ours)) {
+            let (port, interface) = (name.to_owned(), link.name.clone());
+            return Err(Error::Programmed { port, interface, program: program.program_id });
+        }
         if link.master.is_some() {
             return Err(Error::Enslaved { port: name.to_owned(), interface: link.name.clone() });
         }
