@@ -136,6 +136,14 @@ impl PrivateDirectory {
             .map_err(failed(&self.file(name), "set its mode"))
     }
 
+    /// Makes an empty file with mode 0600 where there is none, for a mount.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where there is something else than a regular file of this user.
+    pub fn make_file(&self, name: &str) -> Result<()> {
+        self.open_file(name, OFlag::O_RDONLY | OFlag::O_CREAT).map(drop)
+    }
+
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.check_name(to)?;
         renameat(&self.fd, from, &self.fd, to).map_err(failed(&self.file(from), "rename it"))

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use onbeat_host::Holder;
 use onbeat_wire::MacAddress;
 
 use crate::{Feature, Slot};
@@ -94,8 +95,11 @@ pub enum Error {
         /// The interface.
         interface: String,
         /// The process.
-        by: String,
+        by: Holder,
     },
+    /// A journal, its directory, or the lock on an interface.
+    #[error(transparent)]
+    Host(#[from] onbeat_host::Error),
     /// Claiming would take something away that could not be given back.
     #[error("interface {interface:?} cannot be claimed: {why}; {remedy}")]
     InUse {
@@ -106,7 +110,18 @@ pub enum Error {
         /// What to do.
         remedy: String,
     },
-    /// The journal of a claim or a tap, or the file that holds a claim's namespace.
+    /// An XDP program receives the frames first.
+    #[error(
+        "interface {interface:?} cannot be opened: XDP program {program} receives its frames first; \
+         take down its owner (onbeat down NODE), or: ip link set dev {interface} xdp off"
+    )]
+    Programmed {
+        /// The interface.
+        interface: String,
+        /// The kernel's id of the program.
+        program: u32,
+    },
+    /// The file that holds a claim's namespace.
     #[error("{path}: cannot {operation}: {source}")]
     Claim {
         /// The file.

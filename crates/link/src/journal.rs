@@ -1,101 +1,86 @@
-//! The journal of what is taken or changed: what an interface was like, so that any later process
-//! can give it back. Its lock says whether the process that wrote it lives: the kernel takes the lock away
-//! with the process, however that ends.
+//! The journal of an interface that is claimed, or whose NIC is set to stamp: its settings from
+//! before, so that any later process can restore them.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::marker::PhantomData;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
+use onbeat_host::{Content, Journal as File, Lock, PrivateDirectory, command_line};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// What the journal says.
+/// Content of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry<B> {
-    /// The process that wrote it.
-    pub(crate) pid: u32,
     /// The inode of the namespace that the interface comes from.
     pub(crate) home: u64,
     /// The interface as it was there.
     pub(crate) before: B,
 }
 
+/// Each value goes to an interface by a request that the kernel checks; none is a path or a name that
+/// is followed.
+impl<B: Serialize + DeserializeOwned> Content for Entry<B> {
+    fn check(&self) -> std::result::Result<(), String> {
+        Ok(())
+    }
+}
+
 /// A journal, locked.
 #[derive(Debug)]
 pub(crate) struct Journal<B> {
-    path: PathBuf,
-    file: Flock<File>,
-    before: PhantomData<B>,
+    directory: PrivateDirectory,
+    file: File<Entry<B>>,
+    _lock: Lock,
 }
 
 impl<B: Serialize + DeserializeOwned> Journal<B> {
     /// Where it is.
     pub(crate) fn path(directory: &Path, interface: &str) -> PathBuf {
-        directory.join(format!("{interface}.json"))
+        directory.join(name(interface))
     }
 
-    /// Opens and locks the journal of an interface.
+    /// Opens and locks the journal of an interface, whose name is checked.
     pub(crate) fn lock(directory: &Path, interface: &str) -> Result<Self> {
-        let path = Self::path(directory, interface);
-        let failed = |operation| failed(&path, operation);
-        fs::create_dir_all(directory).map_err(failed("make its directory"))?;
-        loop {
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(false);
-            let file = options.open(&path).map_err(failed("open the journal"))?;
-            let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(file) => file,
-                Err((mut file, Errno::EWOULDBLOCK)) => {
-                    let by = read::<B>(&mut file)
-                        .map_or("another process".into(), |entry| format!("process {}", entry.pid));
-                    return Err(Error::Claimed { interface: interface.to_owned(), by });
-                }
-                Err((_, errno)) => return Err(failed("lock the journal")(errno.into())),
-            };
-            // Whoever had the lock before may have removed the file that it is a lock of.
-            let locked = file.metadata().map_err(failed("look at the journal"))?.ino();
-            if fs::metadata(&path).is_ok_and(|there| there.ino() == locked) {
-                return Ok(Self { path, file, before: PhantomData });
+        let directory = PrivateDirectory::create(directory)?;
+        let name = name(interface);
+        let claimed = |error| match error {
+            onbeat_host::Error::Locked { holder, .. } => {
+                Error::Claimed { interface: interface.to_owned(), by: holder }
             }
-        }
+            error => error.into(),
+        };
+        Lock::refuse_former(&directory, Some(&name)).map_err(claimed)?;
+        let lock = Lock::take(&directory, &format!("{interface}.lock"), &command_line());
+        let lock = lock.map_err(claimed)?;
+        let remedy = format!(
+            "restore the settings of {interface:?} by hand, and remove the file: none of its values \
+             is restored"
+        );
+        let file = File::new(directory.clone(), &name, remedy);
+        Ok(Self { directory, file, _lock: lock })
     }
 
-    /// What an earlier process left undone. A journal cut off while it was written is of a process
-    /// that had changed nothing yet.
-    pub(crate) fn left(&mut self) -> Option<Entry<B>> {
-        read(&mut self.file)
+    /// The directory.
+    pub(crate) fn directory(&self) -> &PrivateDirectory {
+        &self.directory
     }
 
-    pub(crate) fn write(&mut self, entry: &Entry<B>) -> Result<()> {
-        let file = &mut *self.file;
-        let result = serde_json::to_vec_pretty(entry).map_err(io::Error::from).and_then(|text| {
-            file.set_len(0)?;
-            file.rewind()?;
-            file.write_all(&text)
-        });
-        result.map_err(failed(&self.path, "write the journal"))
+    /// The settings that an earlier process left changed.
+    pub(crate) fn left(&self) -> Result<Option<Entry<B>>> {
+        Ok(self.file.read()?)
     }
 
-    /// Forgets it: all is given back.
+    pub(crate) fn write(&self, entry: &Entry<B>) -> Result<()> {
+        Ok(self.file.write(entry)?)
+    }
+
+    /// Removes it: everything is restored.
     pub(crate) fn remove(self) -> Result<()> {
-        fs::remove_file(&self.path).map_err(failed(&self.path, "remove the journal"))
+        Ok(self.file.remove()?)
     }
 }
 
-fn read<B: DeserializeOwned>(file: &mut File) -> Option<Entry<B>> {
-    let mut text = Vec::new();
-    file.rewind().ok()?;
-    file.read_to_end(&mut text).ok()?;
-    serde_json::from_slice(&text).ok()
-}
-
-pub(crate) fn failed(path: &Path, operation: &'static str) -> impl Fn(io::Error) -> Error + use<> {
-    let path = path.to_owned();
-    move |source| Error::Claim { path: path.clone(), operation, source }
+fn name(interface: &str) -> String {
+    format!("{interface}.json")
 }

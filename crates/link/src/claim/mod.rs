@@ -3,18 +3,19 @@
 mod before;
 mod proc;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statfs::{FsType, statfs};
+use onbeat_host::PrivateDirectory;
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, Namespace, check_name};
 
 use self::before::Before;
-use crate::journal::{Entry, Journal, failed};
+use crate::journal::{Entry, Journal};
 use crate::{Error, Result};
 
 /// An interface that belongs to this process alone.
@@ -47,7 +48,6 @@ struct Held {
     home: Handle,
     before: Before,
     journal: Journal<Before>,
-    mount: PathBuf,
 }
 
 /// File system type of a namespace's file (linux/magic.h).
@@ -65,17 +65,15 @@ impl Claim {
     /// interface is as it was.
     pub fn take(home: &Namespace, interface: &str, directory: &Path) -> Result<Self> {
         check_name(interface)?;
-        let mut journal = Journal::lock(directory, interface)?;
-        let mount = mount_of(directory, interface);
+        let journal = Journal::lock(directory, interface)?;
         let home = Handle::in_namespace(home)?;
-        if let Some(entry) = journal.left() {
-            give_back(&home, interface, &entry, &mount)?;
+        if let Some(entry) = journal.left()? {
+            give_back(&home, interface, &entry, journal.directory())?;
         }
         let claim = Before::read(&home, interface)
             .and_then(|before| Ok((before, Namespace::new()?)))
             .and_then(|(before, namespace)| {
-                let (pid, inode) = (std::process::id(), home.namespace().inode());
-                let entry = Entry { pid, home: inode, before };
+                let entry = Entry { home: home.namespace().inode(), before };
                 journal.write(&entry)?;
                 Ok((entry.before, namespace))
             });
@@ -87,7 +85,7 @@ impl Claim {
             }
         };
         // From here on dropping gives back.
-        let held = Held { home, before, journal, mount };
+        let held = Held { home, before, journal };
         let claim = Self { interface: interface.to_owned(), namespace, held: Some(held) };
         claim.isolate()?;
         Ok(claim)
@@ -99,11 +97,11 @@ impl Claim {
     /// [`Error::Claimed`] by a living process; where the kernel refuses.
     pub fn recover(home: &Namespace, interface: &str, directory: &Path) -> Result<bool> {
         check_name(interface)?;
-        let mut journal = Journal::lock(directory, interface)?;
-        let left = journal.left();
+        let journal = Journal::lock(directory, interface)?;
+        let left = journal.left()?;
         if let Some(entry) = &left {
             let home = Handle::in_namespace(home)?;
-            give_back(&home, interface, entry, &mount_of(directory, interface))?;
+            give_back(&home, interface, entry, journal.directory())?;
         }
         journal.remove()?;
         Ok(left.is_some())
@@ -151,9 +149,9 @@ impl Claim {
     }
 
     fn isolate(&self) -> Result<()> {
-        let Some(Held { home, mount, .. }) = &self.held else { return Ok(()) };
+        let Some(Held { home, journal, .. }) = &self.held else { return Ok(()) };
         let name = &self.interface;
-        hold(&self.namespace, mount)?;
+        hold(&self.namespace, journal.directory(), name)?;
         // Before the interface comes: it takes these for its own when it arrives.
         self.namespace.run(|| {
             for scope in ["all", "default"] {
@@ -174,9 +172,9 @@ impl Claim {
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(Held { home, before, journal, mount }) = self.held.take() else { return Ok(()) };
-        let entry = Entry { pid: 0, home: home.namespace().inode(), before };
-        give_back(&home, &self.interface, &entry, &mount)?;
+        let Some(Held { home, before, journal }) = self.held.take() else { return Ok(()) };
+        let entry = Entry { home: home.namespace().inode(), before };
+        give_back(&home, &self.interface, &entry, journal.directory())?;
         journal.remove()
     }
 }
@@ -189,20 +187,27 @@ impl Drop for Claim {
     }
 }
 
-fn mount_of(directory: &Path, interface: &str) -> PathBuf {
-    directory.join(format!("{interface}.net"))
+/// The name of the file that holds the namespace of a claim.
+fn mount_name(interface: &str) -> String {
+    format!("{interface}.net")
 }
 
 /// Keeps a namespace alive by a mount, as `ip netns` does.
-fn hold(namespace: &Namespace, path: &Path) -> Result<()> {
-    File::create(path).map_err(failed(path, "make the file that holds the namespace"))?;
+fn hold(namespace: &Namespace, directory: &PrivateDirectory, interface: &str) -> Result<()> {
+    let name = mount_name(interface);
+    directory.make_file(&name)?;
     let (none, source) = (None::<&str>, namespace.path());
-    mount(Some(&source), path, none, MsFlags::MS_BIND, none)
-        .map_err(|errno| failed(path, "mount the namespace")(errno.into()))
+    mount(Some(&source), &directory.through_descriptor(&name), none, MsFlags::MS_BIND, none)
+        .map_err(|errno| failed(&directory.file(&name), "mount the namespace")(errno.into()))
 }
 
 /// Gives an interface back from wherever a claim got to.
-fn give_back(home: &Handle, interface: &str, entry: &Entry<Before>, mount: &Path) -> Result<()> {
+fn give_back(
+    home: &Handle,
+    interface: &str,
+    entry: &Entry<Before>,
+    directory: &PrivateDirectory,
+) -> Result<()> {
     let inode = home.namespace().inode();
     if inode != entry.home {
         return Err(Error::InUse {
@@ -211,10 +216,12 @@ fn give_back(home: &Handle, interface: &str, entry: &Entry<Before>, mount: &Path
             remedy: "give it back from there".into(),
         });
     }
+    let name = mount_name(interface);
+    let mount = directory.through_descriptor(&name);
     // A path that is no namespace: the claim ended before the mount, or the mount was undone.
-    let is_namespace = statfs(mount).is_ok_and(|fs| fs.filesystem_type() == NSFS_MAGIC);
+    let is_namespace = statfs(&mount).is_ok_and(|fs| fs.filesystem_type() == NSFS_MAGIC);
     if is_namespace {
-        let inside = Handle::in_namespace(&Namespace::from_path(mount)?)?;
+        let inside = Handle::in_namespace(&Namespace::from_path(&mount)?)?;
         match inside.link(interface) {
             Ok(_) => {
                 inside.set_down(interface)?;
@@ -229,14 +236,17 @@ fn give_back(home: &Handle, interface: &str, entry: &Entry<Before>, mount: &Path
         Err(Error::Netdev(error)) if error.is_not_found() => {}
         result => result?,
     }
-    match umount2(mount, MntFlags::MNT_DETACH) {
+    match umount2(&mount, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW) {
         Ok(()) | Err(Errno::EINVAL | Errno::ENOENT) => {}
-        Err(errno) => return Err(failed(mount, "unmount the namespace")(errno.into())),
-    }
-    match fs::remove_file(mount) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(failed(mount, "remove the file that held the namespace")(error))
+        Err(errno) => {
+            let path = directory.file(&name);
+            return Err(failed(&path, "unmount the namespace")(errno.into()));
         }
-        _ => Ok(()),
     }
+    Ok(directory.remove(&name)?)
+}
+
+fn failed(path: &Path, operation: &'static str) -> impl Fn(io::Error) -> Error + use<> {
+    let path = path.to_owned();
+    move |source| Error::Claim { path: path.clone(), operation, source }
 }

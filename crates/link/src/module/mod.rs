@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::os::fd::AsFd;
 
+use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_wire::MacAddress;
 
@@ -18,6 +19,7 @@ use self::{
     message::Request,
     netlink::{Failure, Netlink},
 };
+use crate::exclusive::lock;
 use crate::packet::{MAX_MULTICAST, Source};
 use crate::response::Responses;
 use crate::slot::{MIN_FRAME, Slots, next_port};
@@ -62,6 +64,7 @@ pub struct ModulePort {
     control: Netlink,
     // Closed last: the module detaches when it is.
     owner: Netlink,
+    _lock: InterfaceLock,
 }
 
 impl fmt::Debug for ModulePort {
@@ -106,6 +109,7 @@ impl ModulePort {
             return Err(Error::Option { what, value: types, allowed: "at most 64" });
         }
         let link = Handle::in_namespace(namespace)?.link(interface)?;
+        let lock = lock(namespace, &link)?;
         let (mut owner, control) = namespace
             .run(|| Ok((Netlink::open()?, Netlink::open()?)))?
             .map_err(refused(interface, "open a netlink socket"))
@@ -136,6 +140,7 @@ impl ModulePort {
             receiver,
             control,
             owner,
+            _lock: lock,
         };
         let mut switch = None;
         port.ask(|attributes| switch = attributes.u32(abi::A_SWITCH_IFINDEX))?;

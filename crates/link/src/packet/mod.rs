@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use libc::{SOL_PACKET, SOL_SOCKET};
+use onbeat_host::InterfaceLock;
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Handle, Namespace, NicClock};
 use onbeat_wire::MacAddress;
@@ -25,6 +26,7 @@ use self::ring::Ring;
 pub(crate) use self::socket::{Socket, Woken, check, sleep};
 use crate::clock;
 use crate::error::failed;
+use crate::exclusive::{lock, refuse_program};
 use crate::response::Responses;
 use crate::schedule::Schedule;
 use crate::sent::Sent;
@@ -88,6 +90,8 @@ pub struct PacketPort {
     // Unmapped before the socket is closed.
     ring: Ring,
     socket: Socket,
+    /// Of the port itself; that of [`crate::ModulePort`] has its own.
+    _lock: Option<InterfaceLock>,
 }
 
 impl fmt::Debug for PacketPort {
@@ -170,6 +174,9 @@ impl PacketPort {
             why: "it has no Ethernet address".into(),
             remedy: "take an Ethernet interface".into(),
         })?;
+        refuse_program(&link)?;
+        let own = source == Source::Interface;
+        let lock = own.then(|| lock(namespace, &link)).transpose()?;
         let max_frame = MIN_FRAME + link.mtu as usize;
         let offers = Offers::of(namespace, interface, &options, txtime);
         let socket = namespace
@@ -201,6 +208,7 @@ impl PacketPort {
             txtime,
             ring,
             socket,
+            _lock: lock,
         };
         // Before the socket receives: nothing else gets into the ring.
         port.attach_filter()?;

@@ -144,11 +144,11 @@ fn put_back(nic: &impl Nic, place: &Place) -> Result<bool> {
     if !place.is_there() {
         return Ok(false);
     }
-    let mut journal = match place.lock() {
+    let journal = match place.lock() {
         Err(Error::Claimed { .. }) => return Ok(false),
         journal => journal?,
     };
-    let left = journal.left();
+    let left = journal.left()?;
     if let Some(entry) = &left {
         give_back(nic, entry.before)?;
     }
@@ -182,14 +182,9 @@ impl<N: Nic> Stamping<N> {
         if now.rx_filter == HardwareStamps::ALL && !place.is_there() {
             return Ok(Some(Self { nic, interface, held: None }));
         }
-        let mut journal = place.lock()?;
+        let journal = place.lock()?;
         let before = Before { tx: now.tx, rx_filter: now.rx_filter };
-        let pid = std::process::id();
-        if let Err(error) = journal.write(&Entry { pid, home: place.namespace, before }) {
-            // It is empty, or cut off: of one who had changed nothing.
-            let _ = journal.remove();
-            return Err(error);
-        }
+        journal.write(&Entry { home: place.namespace, before })?;
         let stamping = Self { nic, interface, held: Some((before, journal)) };
         let all = HardwareStamps { rx_filter: HardwareStamps::ALL, ..now };
         // From here on dropping gives back.
@@ -306,7 +301,7 @@ mod tests {
         assert!(directory.is_empty() && !put_back(&&nic, &directory.place()).unwrap());
     }
 
-    /// Between the journal and the NIC, and with the journal half written.
+    /// Between the journal and the NIC.
     #[test]
     fn killed_before_anything_was_changed() {
         let (directory, nic) = (Directory::new("before"), Fake::new(PTP));
@@ -315,10 +310,31 @@ mod tests {
         let sets = nic.sets.get();
         assert!(put_back(&&nic, &directory.place()).unwrap());
         assert_eq!((nic.now.get(), nic.sets.get()), (PTP, sets), "nothing to be set");
-        fs::write(directory.0.join("7/eth0.json"), "{\"pid\": 1, \"ho").unwrap();
+        assert!(directory.is_empty());
+    }
+
+    /// The journal is written as a whole: one that is cut off says nothing of the NIC.
+    #[test]
+    fn a_damaged_journal_changes_nothing_until_it_is_removed() {
+        let (directory, nic) = (Directory::new("damaged"), Fake::new(PTP));
+        kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
+        for text in ["", "{\"pid\": 1, \"ho"] {
+            fs::write(directory.0.join("7/eth0.json"), text).unwrap();
+            for error in [
+                put_back(&&nic, &directory.place()).unwrap_err(),
+                Stamping::begin(&nic, &directory.place()).unwrap_err(),
+            ] {
+                let error = error.to_string();
+                assert!(
+                    error.contains("eth0.json") && error.contains("remove the file"),
+                    "{error}"
+                );
+            }
+        }
+        assert_eq!(nic.now.get(), ALL);
+        fs::remove_file(directory.0.join("7/eth0.json")).unwrap();
         assert!(!put_back(&&nic, &directory.place()).unwrap());
         assert!(directory.is_empty());
-        assert_eq!(nic.now.get(), PTP);
     }
 
     #[test]

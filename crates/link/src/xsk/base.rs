@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::OpenMapMut;
+use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Namespace, NicClock, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
@@ -17,6 +18,7 @@ use super::socket::{Chunks, ROOM, SendFailure, XskSocket};
 use super::{XdpOptions, stamp};
 use crate::clock;
 use crate::error::failed;
+use crate::exclusive::lock;
 use crate::packet::{Socket, Woken, sleep};
 use crate::schedule::Schedule;
 use crate::sent::Sent;
@@ -99,6 +101,7 @@ pub(crate) struct Base {
     // Off the interface before the socket is closed.
     pub(crate) program: Program,
     socket: XskSocket,
+    _lock: InterfaceLock,
 }
 
 impl Base {
@@ -128,6 +131,7 @@ impl Base {
         if let Some((why, remedy)) = obstacle(namespace, &link) {
             return Err(refuse(why, remedy));
         }
+        let lock = lock(namespace, &link)?;
         let mac = link.mac.unwrap_or_default();
         let mut program =
             Program::load(interface, kind.object, &options.ether_types, mac, kind.size)?;
@@ -172,6 +176,7 @@ impl Base {
             program,
             socket,
             options,
+            _lock: lock,
         })
     }
 
