@@ -75,14 +75,23 @@ impl PinDirectory {
     /// As [`PinDirectory::open`]; nothing was created then.
     pub(crate) fn create(path: &Path) -> Result<Self> {
         let directory = walk(path, true)?.expect("it was created");
-        if let Some(foreign) = directory.content()?.foreign.into_iter().next() {
-            return Err(Error::ForeignPin { path: path.to_path_buf(), foreign });
-        }
+        directory.require_own()?;
         for part in [LINKS, TABLES] {
             let made = create_directory(&directory.fd, part.as_ref());
             made.map_err(|errno| directory.failed("create directory", part, errno))?;
         }
         Ok(directory)
+    }
+
+    /// Refuses a directory that holds anything that is not of a node.
+    ///
+    /// # Errors
+    /// The first such entry.
+    pub fn require_own(&self) -> Result<()> {
+        match self.content()?.foreign.into_iter().next() {
+            Some(foreign) => Err(Error::ForeignPin { path: self.path.clone(), foreign }),
+            None => Ok(()),
+        }
     }
 
     /// Whether a node left something in it.

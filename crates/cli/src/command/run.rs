@@ -48,6 +48,7 @@ impl Arguments {
             let config = Config::load(&self.file)?;
             // Of interfaces only what the file says: they may be those of another machine.
             let warnings = config.check(|_| None)?;
+            run::check(&config)?;
             output::print(&summary(&config))?;
             if warnings.count() > 0 {
                 exit::warn(warnings);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_frer::spec::Stream;
 use onbeat_frer_user::Poll;
-use onbeat_frer_xdp::{Options as PlaneOptions, Plane};
+use onbeat_frer_xdp::{Options as PlaneOptions, PinDirectory, Plane};
 use onbeat_netdev::LinkEvent;
 use onbeat_realtime::Profile;
 
@@ -59,7 +59,11 @@ impl Node {
             config.set_backend(backend);
         }
         let (pin, control) = (config.node.pin.clone(), config.node.control.clone());
-        let fresh = !pin.exists() && Journal::open(&control)?.changes.is_empty();
+        let directory = PinDirectory::open(&pin)?;
+        if let (Some(directory), false) = (&directory, config.node.backend.is_user_space()) {
+            directory.require_own()?;
+        }
+        let fresh = !is_pinned(directory.as_ref())? && Journal::open(&control)?.changes.is_empty();
         let started = Self::bring_up(file, config, options);
         if started.is_err() && fresh {
             take_away(&pin, &control).unwrap_or_else(|error| tracing::warn!("{error}"));
@@ -74,7 +78,7 @@ impl Node {
             devices.prepare(port, &mut journal)?;
         }
         check(&devices, &config)?;
-        let first = !config.node.pin.exists();
+        let first = !is_pinned(PinDirectory::open(&config.node.pin)?.as_ref())?;
         let plane = open(&config)?;
         let layout = Layout::new(&config.node, &config.ports, &config.streams);
         let mut events = Events::new(config.node.events.keep);
@@ -329,7 +333,7 @@ fn open(config: &Config) -> Result<Engine> {
         })?)),
         Backend::Packet | Backend::Xsk => {
             // Of an earlier daemon, which would forward each frame once more.
-            Plane::remove(&config.pin)?;
+            remove_pins(&config.pin)?;
             Engine::User(Box::new(UserPlane::start(config, ports)?))
         }
     })
@@ -337,9 +341,22 @@ fn open(config: &Config) -> Result<Engine> {
 
 /// Removes what is pinned, and gives back what was changed on interfaces, of whichever daemon.
 pub(super) fn take_away(pin: &Path, control: &Path) -> Result<()> {
-    Plane::remove(pin)?;
+    remove_pins(pin)?;
     let devices = Devices::open()?;
     Journal::open(control)?.restore_all(&devices.handle, &devices.ethtool)
+}
+
+/// Whether a node left its data plane in its pin directory.
+pub(super) fn is_pinned(directory: Option<&PinDirectory>) -> Result<bool> {
+    Ok(directory.map(PinDirectory::is_of_node).transpose()?.unwrap_or(false))
+}
+
+/// Removes what a node pinned, and reports what else is in its directory.
+fn remove_pins(pin: &Path) -> Result<()> {
+    for foreign in Plane::remove(pin)? {
+        tracing::warn!("{foreign:?} is not of a node, and stays");
+    }
+    Ok(())
 }
 
 /// Checks what only shows on the interfaces, and logs the traps that the configuration steps into.

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use onbeat_frer_xdp::{BPF_MOUNT, PinDirectory};
+
 use super::assembly;
 use super::error::{Error, Result};
 use super::journal::Journal;
@@ -24,7 +26,7 @@ pub fn down(node: &str) -> Result<()> {
             return Err(Error::NoNode { node: node.to_string() });
         }
         let control = Path::new(DIRECTORY).join(format!("{node}.sock"));
-        (node.to_string(), control, Path::new("/sys/fs/bpf/onbeat").join(node))
+        (node.to_string(), control, Path::new(BPF_MOUNT).join("onbeat").join(node))
     };
     if let Ok(mut client) = Client::connect(&control) {
         // The daemon answers, then removes; its pid file lock tells when it is done.
@@ -33,7 +35,8 @@ pub fn down(node: &str) -> Result<()> {
             return wait_gone(&control);
         }
     }
-    let known = pin.exists() || !Journal::open(&control)?.changes.is_empty();
+    let pinned = assembly::is_pinned(PinDirectory::open(&pin)?.as_ref())?;
+    let known = pinned || !Journal::open(&control)?.changes.is_empty();
     if !known {
         let message =
             format!("nothing of node {name:?} at {} or {}", pin.display(), control.display());
