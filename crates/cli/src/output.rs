@@ -1,10 +1,9 @@
 //! Standard output, which may be a terminal, a file that is full, or a pipe that nobody reads.
 
-use std::fs;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
-use onbeat_report::{Figure, Outcome, html, text};
+use onbeat_report::{Figure, Outcome, file, html, text};
 
 use crate::exit::{Answer, Failure, Result};
 
@@ -64,7 +63,7 @@ pub(crate) fn check_report(path: Option<&Path>) -> Result<()> {
 /// Writes the page of a result, where one is asked for.
 pub(crate) fn write_report(path: Option<&Path>, outcome: &Outcome) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
-    fs::write(path, html::render(outcome)).map_err(|error| {
+    file::write(path, html::render(outcome)).map_err(|error| {
         Failure::new(format!("--html: {} cannot be written: {error}", path.display()))
     })
 }

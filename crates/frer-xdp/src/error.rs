@@ -8,12 +8,34 @@ use std::path::PathBuf;
 pub enum Error {
     /// The pin directory is not in a BPF file system.
     #[error(
-        "{path}: no BPF file system there, so state cannot outlive the daemon; \
-         mount one: mount -t bpf bpf /sys/fs/bpf", path = .path.display()
+        "pin directory {path:?}: no BPF file system there, so state cannot outlive the daemon; set pin \
+         under [node] to a directory in one, or mount one: mount -t bpf bpf /sys/fs/bpf"
     )]
     NoBpfFilesystem {
         /// The pin directory.
         path: PathBuf,
+    },
+    /// A path that cannot be a pin directory.
+    #[error(
+        "pin directory {path:?} {reason}; set pin under [node] to a directory of its own in a BPF \
+         file system, such as /sys/fs/bpf/onbeat/NAME"
+    )]
+    PinPath {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The pin directory holds what no node puts there.
+    #[error(
+        "pin directory {path:?} holds {foreign:?}, which is not of a node; set pin under [node] to a \
+         directory of its own"
+    )]
+    ForeignPin {
+        /// The pin directory.
+        path: PathBuf,
+        /// What it holds.
+        foreign: PathBuf,
     },
     /// The kernel refused a program or a table.
     #[error("cannot {what}: {source}")]

@@ -9,6 +9,7 @@ pub mod compile;
 mod error;
 mod link;
 mod mapped;
+mod pin;
 mod plane;
 mod programs;
 mod slots;
@@ -17,5 +18,6 @@ mod table;
 
 pub use error::{Error, Result};
 pub use link::Mode;
+pub use pin::{BPF_MOUNT, PinDirectory, check_path as check_pin_path, uses_mount_of_init};
 pub use plane::{Changes, Memory, Options, Plane, PortSpec, Running};
 pub use steering::Steering;

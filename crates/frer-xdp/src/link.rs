@@ -145,6 +145,15 @@ impl Link {
     }
 }
 
+/// What /proc shows of the object pinned at `path`: its kind and type, unlike the kernel's other ways
+/// for an object of any kind. Empty where it cannot be opened.
+pub(crate) fn pinned_object(path: &Path) -> String {
+    let shown = |object: Link| {
+        std::fs::read_to_string(format!("/proc/self/fdinfo/{}", object.0.as_raw_fd()))
+    };
+    Link::open(path).ok().and_then(|object| shown(object).ok()).unwrap_or_default()
+}
+
 /// Name of a loaded program; its id where the name may not be read.
 pub(crate) fn program_name(id: u32) -> String {
     libbpf_rs::Program::fd_from_id(id)

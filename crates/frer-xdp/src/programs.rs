@@ -1,9 +1,9 @@
 //! Loading: one instance of the programs per port, all on the same tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use libbpf_rs::{
     MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramInput, ProgramMut,
@@ -15,6 +15,7 @@ use onbeat_netdev::Plain;
 use crate::abi::constants as c;
 use crate::abi::frer_request;
 use crate::error::{Context, Error, Result};
+use crate::pin::PinDirectory;
 
 static FRER: &[u8] = onbeat_netdev::bpf_object!("frer.bpf.o");
 static STEER: &[u8] = onbeat_netdev::bpf_object!("steer.bpf.o");
@@ -70,40 +71,49 @@ fn entries(map: &str, purpose: Purpose, streams: u32) -> u32 {
     }
 }
 
+/// Whether a map of an object is a table of the node, and not the object's own.
+fn is_table(name: &str) -> bool {
+    !name.contains('.') && name != SOCKETS
+}
+
+/// Names of all tables, which are those of their pins.
+pub(crate) fn table_names() -> Result<BTreeSet<String>> {
+    let object = open(FRER)?;
+    let names = object.maps().map(|map| map.name().to_string_lossy().into_owned());
+    Ok(names.filter(|name| is_table(name)).collect())
+}
+
 /// The tables of a node by name, shared by all instances.
 #[derive(Debug)]
 pub(crate) struct Maps {
     purpose: Purpose,
     streams: u32,
-    directory: Option<PathBuf>,
+    directory: Option<Arc<PinDirectory>>,
     maps: BTreeMap<String, MapHandle>,
 }
 
 impl Maps {
     /// Tables pinned in `directory`, or ones that will be; `None`: tables that die with us.
-    pub(crate) fn open(directory: Option<&Path>, purpose: Purpose, streams: u32) -> Result<Self> {
+    pub(crate) fn open(
+        directory: Option<Arc<PinDirectory>>,
+        purpose: Purpose,
+        streams: u32,
+    ) -> Result<Self> {
         let mut maps = BTreeMap::new();
-        if let Some(directory) = directory {
-            let files = std::fs::read_dir(directory).map_err(|source| Error::Pin {
-                what: "read directory",
-                path: directory.to_path_buf(),
-                source,
-            })?;
-            for file in files.flatten() {
-                let name = file.file_name().to_string_lossy().into_owned();
-                let map = MapHandle::from_pinned_path(file.path())
-                    .context(|| format!("open table {}", file.path().display()))?;
+        if let Some(directory) = &directory {
+            for name in directory.tables()? {
+                let map = MapHandle::from_pinned_path(directory.table(&name))
+                    .context(|| format!("open table {name} in {}", directory.path().display()))?;
                 maps.insert(name, map);
             }
         }
-        let (streams, directory) = (streams.max(1), directory.map(Path::to_path_buf));
-        Ok(Self { purpose, streams, directory, maps })
+        Ok(Self { purpose, streams: streams.max(1), directory, maps })
     }
 
     /// Gives an object's map its place: the table that is there, or the size of a new one.
     fn prepare(&self, map: &mut OpenMapMut<'_>) -> Result<()> {
         let name = map.name().to_string_lossy().into_owned();
-        if name.contains('.') || name == SOCKETS {
+        if !is_table(&name) {
             return Ok(()); // the object's own
         }
         match self.maps.get(&name) {
@@ -122,20 +132,22 @@ impl Maps {
     }
 
     pub(crate) fn incompatible(&self) -> Error {
-        Error::Incompatible { path: self.directory.clone().unwrap_or_default() }
+        let path = self.directory.as_ref().map(|directory| directory.path().to_path_buf());
+        Error::Incompatible { path: path.unwrap_or_default() }
     }
 
     /// Takes what an object made into the node's tables.
     fn adopt(&mut self, object: &Object) -> Result<()> {
         for map in object.maps() {
             let name = map.name().to_string_lossy().into_owned();
-            if name.contains('.') || name == SOCKETS || self.maps.contains_key(&name) {
+            if !is_table(&name) || self.maps.contains_key(&name) {
                 continue;
             }
             let mut handle = MapHandle::try_from(&map).context(|| format!("hold table {name}"))?;
             if let Some(directory) = &self.directory {
-                let path = directory.join(&name);
-                handle.pin(&path).context(|| format!("pin table {}", path.display()))?;
+                handle
+                    .pin(directory.table(&name))
+                    .context(|| format!("pin table {name} in {}", directory.path().display()))?;
             }
             self.maps.insert(name, handle);
         }

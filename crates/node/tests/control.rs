@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollTimeout, poll};
 use onbeat_node::control::{
-    BindError, Client, ClientError, NodeStatus, Reply, Request, Response, Server, StreamStatus,
-    WAIT, discover,
+    BindError, Client, ClientError, FOLLOWERS, NodeStatus, Reply, Request, Response, Server,
+    StreamStatus, WAIT, discover,
 };
 
 /// A directory that goes with the test.
@@ -232,6 +232,58 @@ fn more_clients_than_there_are_places_wait_their_turn() {
             }
         });
     });
+}
+
+#[test]
+fn followers_beyond_the_limit_are_refused_and_commands_pass() {
+    let directory = Directory::new("followers");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    let follow = Request::Events { since: None, wait: true };
+    // 8 more than there is room for, each with an open connection.
+    let followers: Vec<UnixStream> = (0..FOLLOWERS + 8)
+        .map(|_| {
+            let mut stream = UnixStream::connect(directory.socket()).unwrap();
+            serde_json::to_writer(&mut stream, &follow).unwrap();
+            stream.write_all(b"\n").unwrap();
+            server.step(Instant::now(), handle);
+            stream.set_nonblocking(true).unwrap();
+            stream
+        })
+        .collect();
+    let refused = |stream: &UnixStream| {
+        let mut answer = [0; 512];
+        let length = (&*stream).read(&mut answer).unwrap_or(0);
+        String::from_utf8_lossy(&answer[..length]).contains("32 clients follow the events")
+    };
+    let refusals: Vec<bool> = followers.iter().map(refused).collect();
+    assert_eq!(refusals.iter().filter(|refused| **refused).count(), 8);
+    assert!(refusals[FOLLOWERS..].iter().all(|refused| *refused), "the last ones: {refusals:?}");
+
+    let _silent: Vec<UnixStream> = serve_while(&mut server, || {
+        let silent = (0..200).map(|_| UnixStream::connect(directory.socket()).unwrap()).collect();
+        for _ in 0..3 {
+            let mut client = Client::connect(&directory.socket()).unwrap();
+            client.request(&Request::Ping).unwrap();
+        }
+        silent
+    });
+    // An event reaches every follower that has a slot, and it keeps it to wait for the next one.
+    for round in 0..2 {
+        server.step(Instant::now(), |_| Reply::Now(nothing()));
+        for mut stream in &followers[..FOLLOWERS] {
+            let mut answer = [0; 512];
+            let length = stream.read(&mut answer).expect("an event");
+            assert!(answer[..length].ends_with(b"\n"), "round {round}");
+            serde_json::to_writer(&mut stream, &follow).unwrap();
+            stream.write_all(b"\n").unwrap();
+        }
+        server.step(Instant::now(), handle);
+        assert!(!followers[..FOLLOWERS].iter().any(refused), "round {round}");
+    }
+    // A slot is free once its follower has gone.
+    drop(followers);
+    server.step(Instant::now(), handle);
+    waiting(&mut server, &directory);
 }
 
 #[test]

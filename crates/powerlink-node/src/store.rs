@@ -126,7 +126,12 @@ fn replace(path: &Path, octets: &[u8]) -> io::Result<()> {
 }
 
 fn write_to_disk(path: &Path, octets: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
+    // One that a crash left. What another process puts there in the meantime is not opened.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::create_new(path)?;
     file.write_all(octets)?;
     file.sync_all()
 }

@@ -50,6 +50,7 @@ impl Arguments {
             run::check_control(&config.node.control)?;
             // Of interfaces only what the file says: they may be those of another machine.
             let warnings = config.check(|_| None)?;
+            run::check(&config)?;
             output::print(&summary(&config))?;
             if warnings.count() > 0 {
                 exit::warn(warnings);

@@ -10,6 +10,7 @@ use super::groups::egress_port;
 use super::{Plane, Port, PortSpec, Running};
 use crate::error::{Context, Error, Result};
 use crate::link::{self, Link, Mode};
+use crate::pin::PinDirectory;
 use crate::programs::Instance;
 
 impl Plane {
@@ -92,12 +93,7 @@ impl Plane {
 
     /// Slots and names of ports whose links are pinned.
     fn pinned_links(&self) -> Vec<(u8, String)> {
-        let Some(directory) = &self.directory else { return Vec::new() };
-        pinned_links(directory)
-    }
-
-    fn link_path(&self, slot: u8, name: &str) -> Option<PathBuf> {
-        Some(self.directory.as_ref()?.join("links").join(format!("{slot}-{name}")))
+        self.directory.as_ref().map(|directory| directory.links()).unwrap_or_default()
     }
 
     fn attach_link(
@@ -107,11 +103,12 @@ impl Plane {
         programs: &Instance,
         replace: bool,
     ) -> Result<Link> {
-        let path = self.link_path(slot, &spec.name);
+        let directory = self.directory.clone();
         let ingress = programs.ingress();
         // The pin, where there is one, still holds the link.
         self.ports.remove(&spec.name);
         let mut ours = None;
+        let path = directory.as_ref().map(|directory| directory.link(slot, &spec.name));
         if let Some(link) = path.as_deref().and_then(|path| Link::open(path).ok()) {
             let info = link.info().context(|| "ask for a link".to_string())?;
             let runs = |running: &&Running| running.program == info.program;
@@ -131,8 +128,8 @@ impl Plane {
                 _ => {}
             }
         }
-        if let Some(path) = &path {
-            unpin(path)?;
+        if let Some(directory) = &directory {
+            directory.remove_link(slot, &spec.name)?;
         }
         for &Running { program: id, .. } in spec.running.iter().filter(|r| ours != Some(r.program))
         {
@@ -164,7 +161,7 @@ impl Plane {
             }
         })?;
         if let Some(path) = &path {
-            link.pin(path).context(|| format!("pin link {}", path.display()))?;
+            link.pin(path).context(|| format!("pin the link of port {:?}", spec.name))?;
         }
         Ok(link)
     }
@@ -178,8 +175,8 @@ impl Plane {
         let pinned = self.pinned_links().into_iter().find(|(_, pinned)| pinned == name);
         let attached = self.ports.remove(name).map(|port| port.slot);
         let Some(slot) = attached.or(pinned.map(|(slot, _)| slot)) else { return Ok(()) };
-        if let Some(path) = self.link_path(slot, name) {
-            take_off(&path)?;
+        if let Some(directory) = &self.directory {
+            directory.detach_link(slot, name)?;
         }
         self.splits.forget_port(slot);
         self.groups.forget_port(slot);
@@ -206,63 +203,12 @@ impl Plane {
         self.pinned_links().into_iter().map(|(_, name)| name).collect()
     }
 
-    /// Removes a node's programs and tables, of whichever process: what its directory holds.
+    /// Removes a node's programs and tables from a pin directory, and the directory where nothing else
+    /// is in it. Returns what else is in it.
     ///
     /// # Errors
-    /// What cannot be removed.
-    pub fn remove(directory: &Path) -> Result<()> {
-        for (slot, name) in pinned_links(directory) {
-            take_off(&directory.join("links").join(format!("{slot}-{name}")))?;
-        }
-        match std::fs::remove_dir_all(directory) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::Pin { what: "remove", path: directory.to_path_buf(), source })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-fn pinned_links(directory: &Path) -> Vec<(u8, String)> {
-    let Ok(files) = std::fs::read_dir(directory.join("links")) else { return Vec::new() };
-    files
-        .flatten()
-        .filter_map(|file| {
-            let name = file.file_name().into_string().ok()?;
-            let (slot, name) = name.split_once('-')?;
-            Some((slot.parse().ok()?, name.to_string()))
-        })
-        .collect()
-}
-
-/// Takes a program off its interface and removes the link's pin. Without the former the kernel does
-/// it some time after the latter, and who starts a node meanwhile finds a program that runs.
-fn take_off(path: &Path) -> Result<()> {
-    if let Ok(link) = Link::open(path) {
-        link.detach().context(|| format!("detach link {}", path.display()))?;
-    }
-    unpin(path)
-}
-
-fn unpin(path: &Path) -> Result<()> {
-    match std::fs::remove_file(path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::Pin { what: "remove", path: path.to_path_buf(), source })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Pins need a BPF file system; elsewhere the kernel's answer would not say so.
-pub(super) fn require_bpf_filesystem(directory: &Path) -> Result<()> {
-    let kind = nix::sys::statfs::statfs(directory).map_err(|errno| Error::Pin {
-        what: "look at",
-        path: directory.to_path_buf(),
-        source: errno.into(),
-    })?;
-    if kind.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC {
-        Ok(())
-    } else {
-        Err(Error::NoBpfFilesystem { path: directory.to_path_buf() })
+    /// The path does not lead to a pin directory; what cannot be removed.
+    pub fn remove(directory: &Path) -> Result<Vec<PathBuf>> {
+        PinDirectory::open(directory)?.map_or(Ok(Vec::new()), PinDirectory::remove)
     }
 }

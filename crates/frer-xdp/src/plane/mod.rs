@@ -22,6 +22,7 @@ mod wanted;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapHandle};
@@ -32,9 +33,10 @@ use onbeat_netdev::Plain;
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{Key, State};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::link::{Link, Mode};
 use crate::mapped::Mapped;
+use crate::pin::PinDirectory;
 use crate::programs::{Control, Instance, Maps, Purpose};
 use crate::slots::Slots;
 use crate::table::Table;
@@ -209,7 +211,7 @@ pub struct Changes {
 /// A node's data plane in XDP.
 #[derive(Debug)]
 pub struct Plane {
-    directory: Option<PathBuf>,
+    directory: Option<Arc<PinDirectory>>,
     test_clock: bool,
     /// How much the programs' clock moves at a time.
     tick_ns: u64,
@@ -255,19 +257,9 @@ impl Plane {
     }
 
     fn open_for(options: &Options, purpose: Purpose) -> Result<Self> {
-        let tables_directory = options.directory.as_ref().map(|d| d.join("tables"));
-        if let Some(directory) = &options.directory {
-            for part in ["tables", "links"] {
-                let path = directory.join(part);
-                std::fs::create_dir_all(&path).map_err(|source| Error::Pin {
-                    what: "make directory",
-                    path: path.clone(),
-                    source,
-                })?;
-            }
-            attach::require_bpf_filesystem(directory)?;
-        }
-        let mut maps = Maps::open(tables_directory.as_deref(), purpose, options.max_streams)?;
+        let directory = options.directory.as_deref().map(PinDirectory::create);
+        let directory = directory.transpose()?.map(Arc::new);
+        let mut maps = Maps::open(directory.clone(), purpose, options.max_streams)?;
         maps.create()?;
         let control = Control::load(&mut maps, options.test_clock)?;
         let tables = Tables::open(&maps)?;
@@ -280,12 +272,13 @@ impl Plane {
             return Err(maps.incompatible());
         }
 
-        Self::take_over(options, maps, tables, control, &node, fresh)
+        Self::take_over(options, directory, maps, tables, control, &node, fresh)
     }
 
     /// A plane with what there is in its tables.
     fn take_over(
         options: &Options,
+        directory: Option<Arc<PinDirectory>>,
         maps: Maps,
         tables: Tables,
         control: Control,
@@ -313,7 +306,7 @@ impl Plane {
         let shapes = Shapes::new(node, read.entries.keys().map(Key::kind));
         let now = grace.now();
         Ok(Self {
-            directory: options.directory.clone(),
+            directory,
             test_clock: options.test_clock,
             tick_ns: if options.test_clock { 0 } else { tick_ns() },
             maps,

@@ -1,12 +1,13 @@
 //! What stays over reloads and restarts of the daemon, what ends, and what is refused.
 
+mod pin;
 mod private_bpffs;
 mod refused;
 mod reload;
 
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{Algorithm, MAX_EGRESS, Recovery, Stream, VlanAction};
-use onbeat_frer_xdp::{Error, Options, Plane};
+use onbeat_frer_xdp::Options;
 
 use crate::harness::{
     Node, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member, stream, talker,
@@ -141,18 +142,6 @@ fn a_removed_stream_is_gone_and_comes_back_at_begin() {
             assert_eq!(node.ingress(0).verdict(&frame(10, None)), XDP_REDIRECT);
         }
     });
-}
-
-#[test]
-fn a_directory_that_is_not_in_a_bpf_file_system_is_refused() {
-    if !can_run() {
-        return;
-    }
-    let directory = std::env::temp_dir().join(format!("onbeat-no-bpffs-{}", std::process::id()));
-    let options = Options { directory: Some(directory.clone()), max_streams: 1, test_clock: true };
-    let error = Plane::open(&options).expect_err("no BPF file system");
-    let _ = std::fs::remove_dir_all(&directory);
-    assert!(matches!(error, Error::NoBpfFilesystem { .. }), "{error}");
 }
 
 /// As many streams as there is room for, each found by its own frame; and all of them changed at

@@ -23,7 +23,6 @@ mod storm;
 mod two_paths;
 mod unmatched;
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -251,7 +250,7 @@ pub fn run(name: &str, options: &Options) -> Result<Outcome> {
     (scenario.play)(&mut stage)?;
     let outcome = stage.finish();
     if let Some(path) = &options.html {
-        fs::write(path, html::render(&outcome))
+        onbeat_report::file::write(path, html::render(&outcome))
             .map_err(|error| Error::io(format!("write {}", path.display()), error))?;
     }
     Ok(outcome)

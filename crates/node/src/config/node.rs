@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat_frer::spec::{MAX_PORTS, PortId};
 use onbeat_frer_user::Poll;
+use onbeat_frer_xdp::check_pin_path;
 use onbeat_realtime::Profile;
 
 use super::reader::Value;
@@ -55,7 +56,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
         }
         config.events = table.take("events").map(|value| events::read(&value)).unwrap_or_default();
         control = table.take("control").and_then(|value| path(&value, SOCKET_PATH_LENGTH));
-        pin = table.take("pin").and_then(|value| path(&value, 4095));
+        pin = table.take("pin").and_then(|value| read_pin(&value));
         table.finish();
     }
     config.control = control.unwrap_or_else(|| format!("/run/onbeat/{}.sock", config.name).into());
@@ -76,6 +77,21 @@ fn path(value: &Value<'_>, longest: usize) -> Option<PathBuf> {
         return Some(text.into());
     }
     None
+}
+
+/// A pin directory, judged by its path alone: that of another machine, perhaps.
+fn read_pin(value: &Value<'_>) -> Option<PathBuf> {
+    let pin = path(value, 4095)?;
+    match check_pin_path(&pin) {
+        Ok(()) => Some(pin),
+        Err(reason) => {
+            value.fault(
+                format!("{pin:?} {reason}"),
+                "name a directory of its own in a BPF file system, such as /sys/fs/bpf/onbeat/NAME",
+            );
+            None
+        }
+    }
 }
 
 /// A name of a node, port or stream.

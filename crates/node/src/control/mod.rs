@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use client::{Client, ClientError, DIRECTORY, discover};
 pub use event::{Cause, Event, Function, What};
 pub(crate) use server::in_directory;
-pub use server::{BindError, Reply, Server, WAIT};
+pub use server::{BindError, FOLLOWERS, Reply, Server, WAIT};
 pub use status::{
     EgressStatus, GenerationStatus, Link, MemberStatus, MemoryStatus, NodeStatus, PortMode,
     PortStatus, RecoveryStatus, StreamStatus,

@@ -18,8 +18,15 @@ use super::{Request, Response};
 /// Octets of a request at most, its line end included: streams with the longest masks fit.
 const REQUEST_LENGTH: usize = 1 << 20;
 
-/// Clients served at once; more wait in the kernel's queue.
-const CLIENTS: usize = 32;
+/// Clients that may wait for events at once.
+pub const FOLLOWERS: usize = 32;
+
+/// Other clients served at once; more wait in the kernel's queue. One of these replaces the client
+/// that has been idle for longest, if that is [`REPLACEABLE`] at least.
+const COMMANDS: usize = 32;
+
+/// How long a client may be idle while others wait for its slot.
+const REPLACEABLE: Duration = Duration::from_millis(250);
 
 /// How long a client may neither ask nor take its answer.
 const IDLE: Duration = Duration::from_secs(30);
@@ -45,6 +52,8 @@ pub struct Server {
     directory: PrivateDirectory,
     name: String,
     clients: Vec<Connection>,
+    /// Where all slots are in use: when one may be free.
+    room_at: Option<Instant>,
     /// Held as long as the server lives: the path is that of the process with the lock.
     _lock: Lock,
 }
@@ -116,7 +125,8 @@ impl Server {
         }
         let (path, name) = (path.to_owned(), name.to_owned());
         let listener = listen_privately(&directory, &name)?;
-        Ok(Server { listener, path, directory, name, clients: Vec::new(), _lock: lock })
+        let (clients, room_at) = (Vec::new(), None);
+        Ok(Server { listener, path, directory, name, clients, room_at, _lock: lock })
     }
 
     /// Where it listens.
@@ -126,8 +136,7 @@ impl Server {
 
     /// What to poll for before the next [`Server::step`].
     pub fn fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
-        let room = self.clients.len() < CLIENTS;
-        let listener = room.then(|| (self.listener.as_fd(), PollFlags::POLLIN));
+        let listener = self.room_at.is_none().then(|| (self.listener.as_fd(), PollFlags::POLLIN));
         listener
             .into_iter()
             .chain(self.clients.iter().map(|client| (client.stream.as_fd(), client.interest())))
@@ -136,13 +145,14 @@ impl Server {
     /// When to call [`Server::step`] although nothing is ready: a client is to be given up, or has
     /// waited long enough.
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.clients.iter().map(Connection::deadline).min()
+        self.clients.iter().map(Connection::deadline).chain(self.room_at).min()
     }
 
     /// Accepts, reads, answers and writes whatever is ready, and never blocks. To be called as well
     /// when something has happened that a client may wait for.
     pub fn step(&mut self, now: Instant, mut handle: impl FnMut(&Request) -> Reply) {
-        while self.clients.len() < CLIENTS {
+        self.room_at = None;
+        while self.make_room(now) {
             match self.listener.accept() {
                 Ok((stream, _)) => self.clients.extend(Connection::new(stream, now)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -150,7 +160,26 @@ impl Server {
                 Err(_) => break,
             }
         }
-        self.clients.retain_mut(|client| client.step(now, &mut handle));
+        let mut followers = self.clients.iter().filter(|client| client.follows).count();
+        self.clients.retain_mut(|client| client.step(now, &mut followers, &mut handle));
+    }
+
+    /// Whether there is a slot for one more client; notes when there will be.
+    fn make_room(&mut self, now: Instant) -> bool {
+        let commands = || self.clients.iter().enumerate().filter(|(_, client)| !client.follows);
+        if commands().count() < COMMANDS {
+            return true;
+        }
+        let Some((oldest, client)) = commands().min_by_key(|(_, client)| client.active) else {
+            return true;
+        };
+        let replaceable = client.active + REPLACEABLE;
+        if replaceable > now {
+            self.room_at = Some(replaceable);
+            return false;
+        }
+        self.clients.remove(oldest);
+        true
     }
 
     /// Writes the answers that are still due, for a daemon about to end.
@@ -218,6 +247,8 @@ struct Connection {
     searched: usize,
     /// What the client waits for, and its answer should that not happen.
     waiting: Option<(Request, Response)>,
+    /// Its last request was one that waits: it keeps its slot from one event to the next.
+    follows: bool,
     /// The answer, and how much of it is written.
     output: Vec<u8>,
     written: usize,
@@ -235,6 +266,7 @@ impl Connection {
             input: Vec::new(),
             searched: 0,
             waiting: None,
+            follows: false,
             output: Vec::new(),
             written: 0,
             active: now,
@@ -255,8 +287,26 @@ impl Connection {
         if self.owes() { PollFlags::POLLOUT } else { PollFlags::POLLIN }
     }
 
-    /// Whether the client stays.
-    fn step(&mut self, now: Instant, handle: &mut impl FnMut(&Request) -> Reply) -> bool {
+    /// Whether the client stays. Counts it in or out of `followers`.
+    fn step(
+        &mut self,
+        now: Instant,
+        followers: &mut usize,
+        handle: &mut impl FnMut(&Request) -> Reply,
+    ) -> bool {
+        let stays = self.serve(now, followers, handle);
+        if !stays && self.follows {
+            *followers -= 1;
+        }
+        stays
+    }
+
+    fn serve(
+        &mut self,
+        now: Instant,
+        followers: &mut usize,
+        handle: &mut impl FnMut(&Request) -> Reply,
+    ) -> bool {
         loop {
             if !self.write(now) {
                 return false;
@@ -277,7 +327,7 @@ impl Connection {
                     }
                 }
             } else if let Some(line) = self.line() {
-                self.answer(now, &line, handle);
+                self.answer(now, &line, followers, handle);
             } else if self.ending {
                 return false;
             } else if !self.read(now) {
@@ -305,7 +355,13 @@ impl Connection {
         Some(self.input.drain(..=end).collect())
     }
 
-    fn answer(&mut self, now: Instant, line: &[u8], handle: &mut impl FnMut(&Request) -> Reply) {
+    fn answer(
+        &mut self,
+        now: Instant,
+        line: &[u8],
+        followers: &mut usize,
+        handle: &mut impl FnMut(&Request) -> Reply,
+    ) {
         let request = match serde_json::from_slice(line) {
             Ok(request) => request,
             Err(error) => {
@@ -314,6 +370,18 @@ impl Connection {
                 return self.reply(&Response::Error { message });
             }
         };
+        let follows = matches!(request, Request::Events { wait: true, .. });
+        if follows && !self.follows && *followers >= FOLLOWERS {
+            let message = format!(
+                "{FOLLOWERS} clients follow the events of this node already; end one of them, or \
+                 read the events without waiting"
+            );
+            return self.reply(&Response::Error { message });
+        }
+        if follows != self.follows {
+            *followers = if follows { *followers + 1 } else { *followers - 1 };
+            self.follows = follows;
+        }
         match handle(&request) {
             Reply::Now(response) => self.reply(&response),
             Reply::Later(otherwise) => {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_frer::spec::Stream;
 use onbeat_frer_user::Poll;
-use onbeat_frer_xdp::{Options as PlaneOptions, Plane};
+use onbeat_frer_xdp::{Options as PlaneOptions, PinDirectory, Plane};
 use onbeat_netdev::LinkEvent;
 use onbeat_realtime::Profile;
 
@@ -59,8 +59,12 @@ impl Node {
             config.set_backend(backend);
         }
         let node = config.node.clone();
+        let directory = PinDirectory::open(&node.pin)?;
+        if let (Some(directory), false) = (&directory, node.backend.is_user_space()) {
+            directory.require_own()?;
+        }
         let journal = Journal::open(&node.control, &file.to_string_lossy())?;
-        let fresh = !node.pin.exists() && journal.is_empty();
+        let fresh = !is_pinned(directory.as_ref())? && journal.is_empty();
         let started = Self::bring_up(file, config, options, journal);
         if started.is_err() && fresh {
             let removed = Removal::of(&node, &file.to_string_lossy()).remove();
@@ -80,7 +84,7 @@ impl Node {
             devices.prepare(port, &mut journal)?;
         }
         check(&devices, &config)?;
-        let first = !config.node.pin.exists();
+        let first = !is_pinned(PinDirectory::open(&config.node.pin)?.as_ref())?;
         let plane = open(&config)?;
         let layout = Layout::new(&config.node, &config.ports, &config.streams);
         let mut events = Events::new(config.node.events.keep);
@@ -336,7 +340,7 @@ fn open(config: &Config) -> Result<Engine> {
         })?)),
         Backend::Packet | Backend::Xsk => {
             // Of an earlier daemon, which would forward each frame once more.
-            Plane::remove(&config.pin)?;
+            remove_pins(&config.pin)?;
             Engine::User(Box::new(UserPlane::start(config, ports)?))
         }
     })
@@ -363,7 +367,7 @@ impl Removal {
     /// Removes what is pinned, and undoes what was changed on interfaces. Whether everything could
     /// be undone, or was to be discarded.
     pub(super) fn remove(&self) -> Result<bool> {
-        Plane::remove(&self.pin)?;
+        remove_pins(&self.pin)?;
         let mut journal = Journal::open(&self.control, &self.argument)?;
         let failures = journal.restore_all(&mut Devices::open(&self.name)?)?;
         failures.iter().for_each(|failure| tracing::warn!("{failure}"));
@@ -378,6 +382,19 @@ impl Removal {
         }
         Ok(failures.is_empty() || self.forget)
     }
+}
+
+/// Whether a node left its data plane in its pin directory.
+pub(super) fn is_pinned(directory: Option<&PinDirectory>) -> Result<bool> {
+    Ok(directory.map(PinDirectory::is_of_node).transpose()?.unwrap_or(false))
+}
+
+/// Removes what a node pinned, and reports what else is in its directory.
+fn remove_pins(pin: &Path) -> Result<()> {
+    for foreign in Plane::remove(pin)? {
+        tracing::warn!("{foreign:?} is not of a node, and stays");
+    }
+    Ok(())
 }
 
 /// Checks what only shows on the interfaces, and logs the traps that the configuration steps into.

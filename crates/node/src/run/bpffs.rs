@@ -4,24 +4,29 @@ use std::path::Path;
 
 use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
+use onbeat_frer_xdp::{BPF_MOUNT, uses_mount_of_init};
 
 use super::error::{Error, Result};
-
-/// Where distributions mount it.
-const USUAL: &str = "/sys/fs/bpf";
 
 /// Mounts a BPF file system at its usual place, where `pin` needs one there and none is: systemd
 /// does that at boot, containers and rescue systems do not.
 pub(super) fn require(pin: &Path) -> Result<()> {
-    let usual = Path::new(USUAL);
+    let usual = Path::new(BPF_MOUNT);
     if !pin.starts_with(usual) {
-        return Ok(()); // the data plane says what is wrong with another place
+        return Ok(()); // the data plane refuses a wrong path
     }
     let mounted = statfs(usual).is_ok_and(|kind| kind.filesystem_type() == BPF_FS_MAGIC);
     if mounted {
         return Ok(());
     }
-    tracing::info!("mounting a BPF file system at {USUAL}");
+    if uses_mount_of_init() {
+        tracing::info!(
+            "no BPF file system is mounted at {BPF_MOUNT} in this mount namespace: pinning in that of \
+             process 1"
+        );
+        return Ok(());
+    }
+    tracing::info!("mounting a BPF file system at {BPF_MOUNT}");
     mount(Some("bpf"), usual, Some("bpf"), MsFlags::empty(), None::<&str>)
         .map_err(|source| Error::Mount { path: usual.to_path_buf(), source })
 }

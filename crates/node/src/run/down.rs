@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use onbeat_frer_xdp::{BPF_MOUNT, PinDirectory};
 use onbeat_host::PrivateDirectory;
 
-use super::assembly::Removal;
+use super::assembly::{Removal, is_pinned};
 use super::error::{Error, Result};
 use super::journal::Journal;
 use crate::config::{Config, is_name};
@@ -32,12 +33,14 @@ pub fn down(node: &str, forget: bool) -> Result<bool> {
             return Err(Error::NoNode { node: node.to_string() });
         }
         let control = Path::new(DIRECTORY).join(format!("{node}.sock"));
-        (node.to_string(), control, Path::new("/sys/fs/bpf/onbeat").join(node))
+        (node.to_string(), control, Path::new(BPF_MOUNT).join("onbeat").join(node))
     };
-    // Before anything in it is trusted, the socket included.
+    // Both before anything is removed, and before anything in the latter is trusted, the socket
+    // included.
+    let pinned = is_pinned(PinDirectory::open(&pin)?.as_ref())?;
     let directory = PrivateDirectory::open(in_directory(&control)?.0)?;
     let stopped = directory.is_some() && stop(&control);
-    let mut known = stopped || pin.exists();
+    let mut known = stopped || pinned;
     if directory.is_some() {
         known |= forget && Journal::discard_damaged(&control, node)?;
         // A damaged one says that there was such a node.

@@ -30,6 +30,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use onbeat_frer_xdp::PinDirectory;
 use onbeat_host::PrivateDirectory;
 use onbeat_netdev::Monitor;
 
@@ -47,6 +48,23 @@ pub struct Options {
     pub replace: bool,
     /// The data plane, whatever the file says.
     pub backend: Option<Backend>,
+}
+
+/// Checks what a file says of this machine, beside its text: that its pin directory, where it exists,
+/// is one that a node may use.
+///
+/// # Errors
+/// The pin directory cannot be used.
+pub fn check(config: &Config) -> Result<()> {
+    match PinDirectory::open(&config.node.pin) {
+        // Not to be seen without privileges.
+        Err(onbeat_frer_xdp::Error::Pin { source, .. })
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            Ok(())
+        }
+        opened => Ok(opened.map(drop)?),
+    }
 }
 
 /// Why the loop ended.

@@ -57,7 +57,8 @@ impl Record {
     pub(super) fn execute(self) -> Result {
         check_interval(self.interval)?;
         let (tracer, ticks) = start(self.sample)?;
-        let file = File::create(&self.output).map_err(|error| self.cannot_write(&error))?;
+        let file =
+            onbeat_report::file::create(&self.output).map_err(|error| self.cannot_write(&error))?;
         let _guard = interrupt::Guard::install();
         let recorded = self.record(tracer, ticks, file);
         if recorded.is_err() && fs::metadata(&self.output).is_ok_and(|file| file.len() == 0) {

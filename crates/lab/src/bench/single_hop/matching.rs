@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -82,7 +83,7 @@ impl Captures {
     fn write(directory: &Path, traffic: &Traffic) -> Result<Self> {
         let directory = directory.join(format!("onbeat-bench-{}", std::process::id()));
         let failed = |error| Error::io(format!("write captures to {}", directory.display()), error);
-        fs::create_dir(&directory).map_err(failed)?;
+        fs::DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
         let mut captures = Self {
             arrivals: directory.join("arrivals.pcap"),
             departures: directory.join("departures.pcap"),
@@ -150,7 +151,9 @@ impl Captures {
 impl Drop for Captures {
     fn drop(&mut self) {
         // What is left is in the directory for temporary files.
-        let _ = fs::remove_dir_all(&self.directory);
+        let _ = fs::remove_file(&self.arrivals);
+        let _ = fs::remove_file(&self.departures);
+        let _ = fs::remove_dir(&self.directory);
     }
 }
 

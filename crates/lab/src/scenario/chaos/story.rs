@@ -1,9 +1,10 @@
 //! What happened, for who looks into a violation.
 
 use std::fmt::Write;
-use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+
+use onbeat_report::file;
 
 use super::check::Violation;
 use super::pcapng;
@@ -48,16 +49,15 @@ pub(super) fn keep(under: &Path, seed: u64, trial: &Trial) -> Result<PathBuf> {
         let path = path.display().to_string();
         move |error| Error::io(format!("write {path}"), error)
     };
-    fs::create_dir_all(&directory).map_err(failed(&directory))?;
     let path = directory.join("all.pcapng");
-    let file = File::create(&path).map_err(failed(&path))?;
+    let file = file::create_with_directories(&path).map_err(failed(&path))?;
     let name = |point: super::tap::Point| {
         let node = &trial.plan.nodes[point.node];
         format!("{}:{}", node.name, node.ports[point.port].name)
     };
     pcapng::write(&mut BufWriter::new(file), &trial.captured, name).map_err(failed(&path))?;
     let path = directory.join("story.txt");
-    fs::write(&path, story(trial)).map_err(failed(&path))?;
+    file::write(&path, story(trial)).map_err(failed(&path))?;
     Ok(directory)
 }
 

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use onbeat_report::file;
+
 use super::{Column, Value};
 use crate::exit::{Failure, Result};
 
@@ -18,7 +20,7 @@ impl Csv {
     /// Creates the file, with a line of headings.
     pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
         let failed = |error| cannot_write(path, &error);
-        let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+        let mut file = BufWriter::new(file::create(path).map_err(failed)?);
         let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
         writeln!(file, "{}", names.join(",")).map_err(failed)?;
         Ok(Self { path: path.into(), file, failed: None })

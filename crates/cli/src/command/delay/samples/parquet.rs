@@ -8,6 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use onbeat_report::file;
 use parquet::basic::{ConvertedType, Encoding, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::Result as Written;
@@ -51,7 +52,7 @@ impl Parquet {
     }
 
     fn with_groups_of(group: usize, path: &Path, columns: &[Column]) -> Result<Self> {
-        let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
+        let file = file::create(path).map_err(|error| cannot_write(path, &error))?;
         let failed = |error: parquet::errors::ParquetError| cannot_write(path, &error);
         let writer = SerializedFileWriter::new(
             file,

@@ -1,0 +1,429 @@
+//! A node's directory in a BPF file system.
+//!
+//! Its path comes from a configuration file, and root creates and removes what is in it. So nothing
+//! is done by path: the directory is opened component by component, without following a symbolic
+//! link, and held; it must be in a BPF file system, below the root of the mount, and only the caller
+//! and root may write to it. Nothing is removed recursively: only links and tables by names that a
+//! node gives, then directories that are empty.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, OFlag, openat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
+use nix::sys::statfs::{BPF_FS_MAGIC, fstatfs};
+use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+use onbeat_frer::spec::MAX_PORTS;
+
+use crate::error::{Error, Result};
+use crate::link::{Link, pinned_object};
+use crate::programs::table_names;
+
+/// Where a BPF file system is mounted by convention.
+pub const BPF_MOUNT: &str = "/sys/fs/bpf";
+
+/// Subdirectory of pinned links: one for each port, named `SLOT-PORT`.
+const LINKS: &str = "links";
+
+/// Subdirectory of pinned tables, by their names.
+const TABLES: &str = "tables";
+
+/// An open pin directory.
+#[derive(Debug)]
+pub struct PinDirectory {
+    path: PathBuf,
+    fd: OwnedFd,
+    /// The directory that it is in.
+    parent: OwnedFd,
+}
+
+/// Why a path cannot be a pin directory, as far as the path alone shows.
+///
+/// # Errors
+/// The reason, to follow the path in a message.
+pub fn check_path(path: &Path) -> std::result::Result<(), &'static str> {
+    if !path.is_absolute() {
+        return Err("is not an absolute path");
+    }
+    let normal = |part| matches!(part, Component::RootDir | Component::Normal(_));
+    if !path.components().all(normal) {
+        return Err("contains \"..\"");
+    }
+    if Path::new(BPF_MOUNT).starts_with(path) {
+        return Err("is not below the root of a BPF file system");
+    }
+    Ok(())
+}
+
+impl PinDirectory {
+    /// Opens a pin directory; `None` where it does not exist.
+    ///
+    /// # Errors
+    /// The path does not lead to a directory below the root of a BPF file system that only this user
+    /// and root may write to.
+    pub fn open(path: &Path) -> Result<Option<Self>> {
+        walk(path, false)
+    }
+
+    /// As [`PinDirectory::open`], and creates the directory where it does not exist. One that holds
+    /// anything that is not of a node is refused.
+    ///
+    /// # Errors
+    /// As [`PinDirectory::open`]; nothing was created then.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let directory = walk(path, true)?.expect("it was created");
+        directory.require_own()?;
+        for part in [LINKS, TABLES] {
+            let made = create_directory(&directory.fd, part.as_ref());
+            made.map_err(|errno| directory.failed("create directory", part, errno))?;
+        }
+        Ok(directory)
+    }
+
+    /// Refuses a directory that holds anything that is not of a node.
+    ///
+    /// # Errors
+    /// The first such entry.
+    pub fn require_own(&self) -> Result<()> {
+        match self.content()?.foreign.into_iter().next() {
+            Some(foreign) => Err(Error::ForeignPin { path: self.path.clone(), foreign }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a node left something in it.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn is_of_node(&self) -> Result<bool> {
+        Ok(!self.content()?.parts.is_empty())
+    }
+
+    /// Whether its file system is mounted in the mount namespace of process 1, so that it outlives
+    /// the mount namespace of this process; `None` where that cannot be read.
+    #[must_use]
+    pub fn is_lasting(&self) -> Option<bool> {
+        let device = fstat(&self.fd).ok()?.st_dev;
+        let device = format!("{}:{}", libc::major(device), libc::minor(device));
+        let mounts = std::fs::read_to_string("/proc/1/mountinfo").ok()?;
+        Some(mounts.lines().any(|line| line.split(' ').nth(2) == Some(&device)))
+    }
+
+    /// Its path, as configured.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Path by which the kernel finds the pin of a link, whatever becomes of the configured path.
+    pub(crate) fn link(&self, slot: u8, port: &str) -> PathBuf {
+        self.at(LINKS).join(format!("{slot}-{port}"))
+    }
+
+    /// As [`PinDirectory::link`], of a table.
+    pub(crate) fn table(&self, name: &str) -> PathBuf {
+        self.at(TABLES).join(name)
+    }
+
+    fn at(&self, part: &str) -> PathBuf {
+        format!("/proc/self/fd/{}/{part}", self.fd.as_raw_fd()).into()
+    }
+
+    /// Slots and names of ports whose links are pinned.
+    pub(crate) fn links(&self) -> Vec<(u8, String)> {
+        self.content().map(|content| content.links).unwrap_or_default()
+    }
+
+    /// Names of pinned tables.
+    pub(crate) fn tables(&self) -> Result<Vec<String>> {
+        Ok(self.content()?.tables)
+    }
+
+    /// Removes the pin of a link, if there is one.
+    pub(crate) fn remove_link(&self, slot: u8, port: &str) -> Result<()> {
+        self.unlink(LINKS, &format!("{slot}-{port}"))
+    }
+
+    fn unlink(&self, part: &str, name: &str) -> Result<()> {
+        let failed = |errno| self.failed("remove", &format!("{part}/{name}"), errno);
+        let directory = open_directory(&self.fd, part.as_ref()).map_err(failed)?;
+        match unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => Ok(()),
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+
+    /// Detaches and removes what a node pinned here, and the directory where nothing else is in it.
+    /// Returns what else is in it.
+    pub(crate) fn remove(self) -> Result<Vec<PathBuf>> {
+        let content = self.content()?;
+        if content.parts.is_empty() {
+            return Ok(Vec::new());
+        }
+        for (slot, port) in &content.links {
+            self.detach_link(*slot, port)?;
+        }
+        for table in &content.tables {
+            self.unlink(TABLES, table)?;
+        }
+        for part in content.parts {
+            remove_empty(&self.fd, part.as_ref())
+                .map_err(|errno| self.failed("remove", part, errno))?;
+        }
+        if let Some(name) = self.path.file_name() {
+            remove_empty(&self.parent, name.as_ref())
+                .map_err(|errno| self.failed("remove", "", errno))?;
+        }
+        Ok(content.foreign)
+    }
+
+    /// Detaches a program from its interface and removes the link's pin. Without the former the
+    /// kernel detaches some time after the latter, and a node that starts meanwhile finds a program.
+    pub(crate) fn detach_link(&self, slot: u8, port: &str) -> Result<()> {
+        if let Ok(link) = Link::open(&self.link(slot, port)) {
+            link.detach().map_err(|source| Error::Kernel {
+                what: format!("detach link {}/{LINKS}/{slot}-{port}", self.path.display()),
+                source,
+            })?;
+        }
+        self.remove_link(slot, port)
+    }
+
+    fn content(&self) -> Result<Content> {
+        let mut content = Content::default();
+        let tables = table_names()?;
+        for name in self.names("")? {
+            let part = [LINKS, TABLES].into_iter().find(|part| name == *part);
+            match part.filter(|part| self.kind("", part) == Some(SFlag::S_IFDIR)) {
+                Some(part) => self.read_part(part, &tables, &mut content)?,
+                None => content.foreign.push(self.path.join(name)),
+            }
+        }
+        Ok(content)
+    }
+
+    fn read_part(
+        &self,
+        part: &'static str,
+        tables: &BTreeSet<String>,
+        content: &mut Content,
+    ) -> Result<()> {
+        content.parts.push(part);
+        for name in self.names(part)? {
+            let pinned = self.kind(part, &name) == Some(SFlag::S_IFREG);
+            let object =
+                if pinned { pinned_object(&self.at(part).join(&name)) } else { String::new() };
+            let is = |line: &str| object.lines().any(|shown| shown.starts_with(line));
+            match link_name(&name) {
+                Some(link) if part == LINKS && is("link_type:\txdp") => content.links.push(link),
+                _ if part == TABLES && tables.contains(&name) && is("map_type:") => {
+                    content.tables.push(name);
+                }
+                _ => content.foreign.push(self.path.join(part).join(name)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Names in the directory, or in a part of it.
+    fn names(&self, part: &str) -> Result<Vec<String>> {
+        let failed =
+            |source| Error::Pin { what: "read directory", path: self.path.join(part), source };
+        let entries = std::fs::read_dir(self.at(part)).map_err(failed)?;
+        entries
+            .map(|entry| Ok(entry.map_err(failed)?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    /// The type of an entry, a symbolic link not followed.
+    fn kind(&self, part: &str, name: &str) -> Option<SFlag> {
+        let path = Path::new(part).join(name);
+        fstatat(&self.fd, &path, AtFlags::AT_SYMLINK_NOFOLLOW).ok().map(|stat| file_type(&stat))
+    }
+
+    fn failed(&self, what: &'static str, part: &str, errno: Errno) -> Error {
+        Error::Pin { what, path: self.path.join(part), source: errno.into() }
+    }
+}
+
+/// What is in a pin directory.
+#[derive(Debug, Default)]
+struct Content {
+    /// Its subdirectories that a node creates.
+    parts: Vec<&'static str>,
+    links: Vec<(u8, String)>,
+    tables: Vec<String>,
+    /// Everything else.
+    foreign: Vec<PathBuf>,
+}
+
+/// Slot and port of a pinned link.
+fn link_name(name: &str) -> Option<(u8, String)> {
+    let (slot, port) = name.split_once('-')?;
+    let number: u8 = slot.parse().ok().filter(|&number| usize::from(number) < MAX_PORTS)?;
+    (number.to_string() == slot && !port.is_empty()).then(|| (number, port.to_string()))
+}
+
+fn file_type(stat: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
+}
+
+fn is_bpf(directory: impl AsFd) -> nix::Result<bool> {
+    Ok(fstatfs(directory)?.filesystem_type() == BPF_FS_MAGIC)
+}
+
+fn open_directory(parent: impl AsFd, name: &Path) -> nix::Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    openat(parent, name, flags, Mode::empty())
+}
+
+/// Creates a directory for this user alone, unless it exists.
+fn create_directory(parent: impl AsFd, name: &Path) -> nix::Result<()> {
+    match mkdirat(parent, name, Mode::S_IRWXU) {
+        Err(Errno::EEXIST) => Ok(()),
+        made => made,
+    }
+}
+
+/// Removes a directory if it is there and empty.
+fn remove_empty(parent: impl AsFd, name: &Path) -> nix::Result<()> {
+    match unlinkat(parent, name, UnlinkatFlags::RemoveDir) {
+        Err(Errno::ENOENT | Errno::ENOTEMPTY | Errno::EEXIST) => Ok(()),
+        removed => removed,
+    }
+}
+
+/// Opens the directory that the components of paths start from, and returns the components.
+///
+/// `ip netns exec` gives its command a /sys of its own without a BPF file system. One mounted there
+/// would vanish with the command, and with it the data plane that is to outlive the daemon. The
+/// mount of process 1 is used instead where it shows the same root directory: then no container is
+/// left by that, and `onbeat down` finds the pins from anywhere.
+fn start(path: &Path) -> nix::Result<(OwnedFd, &Path)> {
+    let root = || File::open("/").map(OwnedFd::from).map_err(|error| errno(&error));
+    if let Ok(below) = path.strip_prefix(BPF_MOUNT) {
+        let here = File::open(BPF_MOUNT).ok();
+        if !here.is_some_and(|here| is_bpf(here).unwrap_or(false)) {
+            if let Some(shared) = bpf_of_init() {
+                return Ok((shared, below));
+            }
+        }
+    }
+    Ok((root()?, path.strip_prefix("/").unwrap_or(path)))
+}
+
+/// The BPF file system of process 1, where it has this root directory.
+fn bpf_of_init() -> Option<OwnedFd> {
+    let place = |path: &str| nix::sys::stat::stat(path).ok().map(|stat| (stat.st_dev, stat.st_ino));
+    if place("/")? != place("/proc/1/root/")? {
+        return None;
+    }
+    let shared = OwnedFd::from(File::open(format!("/proc/1/root{BPF_MOUNT}")).ok()?);
+    is_bpf(&shared).unwrap_or(false).then_some(shared)
+}
+
+/// Whether pins under [`BPF_MOUNT`] go to the BPF file system of process 1, as none is mounted here.
+#[must_use]
+pub fn uses_mount_of_init() -> bool {
+    start(&Path::new(BPF_MOUNT).join("-")).is_ok_and(|(_, rest)| rest == Path::new("-"))
+}
+
+fn errno(error: &std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}
+
+/// Opens a pin directory, or creates it with those above it that are missing in the BPF file system.
+fn walk(path: &Path, create: bool) -> Result<Option<PinDirectory>> {
+    let refused = |reason: String| Error::PinPath { path: path.to_path_buf(), reason };
+    check_path(path).map_err(|reason| refused(reason.to_string()))?;
+    let failed = |what| {
+        move |errno: Errno| match errno {
+            Errno::ENOTDIR | Errno::ELOOP => Error::PinPath {
+                path: path.to_path_buf(),
+                reason: "leads through a symbolic link or a file".to_string(),
+            },
+            errno => Error::Pin { what, path: path.to_path_buf(), source: errno.into() },
+        }
+    };
+    let (mut directory, rest) = start(path).map_err(failed("open"))?;
+    let mut parent = None;
+    for component in rest.components() {
+        let name: &Path = component.as_ref();
+        let next = match open_directory(&directory, name) {
+            Err(Errno::ENOENT) if create => {
+                check_directory(path, directory.as_fd(), parent.is_some())?;
+                create_directory(&directory, name).map_err(failed("create"))?;
+                open_directory(&directory, name)
+            }
+            Err(Errno::ENOENT) => return Ok(None),
+            next => next,
+        };
+        let next = next.map_err(failed("open"))?;
+        let device = |fd: &OwnedFd| fstat(fd).map(|stat| stat.st_dev).map_err(failed("read"));
+        // Of a mount's root, the parent is in another file system, and of no use here.
+        let below = device(&directory)? == device(&next)?;
+        if below && is_bpf(&next).map_err(failed("read"))? {
+            check_directory(path, next.as_fd(), true)?;
+        }
+        let above = std::mem::replace(&mut directory, next);
+        parent = below.then_some(above);
+    }
+    check_directory(path, directory.as_fd(), parent.is_some())?;
+    match parent {
+        Some(parent) => Ok(Some(PinDirectory { path: path.to_path_buf(), fd: directory, parent })),
+        None => Err(refused("is the root of a mount".to_string())),
+    }
+}
+
+/// Whether directories may be created, and objects pinned, in an open directory on the way to `path`.
+/// The root of a BPF file system may be one that all users write to, with the sticky bit.
+fn check_directory(path: &Path, directory: BorrowedFd<'_>, below_root: bool) -> Result<()> {
+    let path = path.to_path_buf();
+    let read = |errno: Errno| Error::Pin { what: "read", path: path.clone(), source: errno.into() };
+    if !is_bpf(directory).map_err(read)? {
+        return Err(Error::NoBpfFilesystem { path });
+    }
+    let stat = fstat(directory).map_err(read)?;
+    let mode = Mode::from_bits_truncate(stat.st_mode);
+    let shared = mode.intersects(Mode::S_IWGRP | Mode::S_IWOTH);
+    let own = stat.st_uid == 0 || stat.st_uid == geteuid().as_raw();
+    if own && (!shared || !below_root && mode.contains(Mode::S_ISVTX)) {
+        return Ok(());
+    }
+    let (uid, mode) = (stat.st_uid, mode.bits());
+    let reason = format!(
+        "leads through a directory that other users may write to (uid {uid}, mode {mode:04o})"
+    );
+    Err(Error::PinPath { path, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_cannot_be_a_pin_directory() {
+        for path in
+            ["", "onbeat/a", "/", "/sys", "/sys/fs", "/sys/fs/bpf", "/sys/fs/bpf/", "/sys/fs/./bpf"]
+        {
+            assert!(check_path(Path::new(path)).is_err(), "{path}");
+        }
+        for path in ["/sys/fs/bpf/..", "/sys/fs/bpf/../x", "/sys/fs/bpf/onbeat/../../a", "/a/.."] {
+            assert!(check_path(Path::new(path)).is_err(), "{path}");
+        }
+        for path in ["/sys/fs/bpf/a", "/sys/fs/bpf//onbeat/a/", "/run/bpf/a", "/a"] {
+            assert!(check_path(Path::new(path)).is_ok(), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_of_links() {
+        assert_eq!(link_name("0-path1"), Some((0, "path1".to_string())));
+        assert_eq!(link_name("12-a-b"), Some((12, "a-b".to_string())));
+        for name in ["", "0", "0-", "00-a", "+1-a", "-a", "256-a", "x-a", "99-a"] {
+            assert_eq!(link_name(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Output files, which root often writes to directories that other users may write to.
+//!
+//! There another user can plant a symbolic link, a hard link or a file of his own under the name of an
+//! expected output. The kernel's fs.protected_symlinks and fs.protected_regular refuse that in sticky
+//! directories, where the administrator has switched them on. This does, always and everywhere: a path
+//! is followed component by component, and
+//!
+//! - a symbolic link is followed only if it belongs to this user or to root;
+//! - an existing file is overwritten only if it belongs to this user or to root, or to the owner of a
+//!   directory that nobody else may write to; and, unless only this user and root may write to its
+//!   directory, only if it is a regular file with one name.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path};
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat, readlinkat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat};
+use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
+use nix::unistd::{ftruncate, geteuid};
+
+/// Links followed for one path at most, as in the kernel.
+const LINKS: usize = 40;
+
+/// Creates a file, or empties the one that exists.
+///
+/// # Errors
+/// The file cannot be written; another user may have planted it, or a link that leads to it.
+pub fn create(path: &Path) -> io::Result<File> {
+    Walk::new(path)?.open(false)
+}
+
+/// As [`create`], with the directories that are missing on the way.
+///
+/// # Errors
+/// As [`create`]; a directory cannot be made.
+pub fn create_with_directories(path: &Path) -> io::Result<File> {
+    Walk::new(path)?.open(true)
+}
+
+/// Writes a whole file.
+///
+/// # Errors
+/// As [`create`].
+pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> {
+    create(path)?.write_all(contents.as_ref())
+}
+
+/// A path that is followed.
+struct Walk {
+    directory: OwnedFd,
+    /// Components not yet followed.
+    rest: VecDeque<OsString>,
+    links: usize,
+}
+
+impl Walk {
+    fn new(path: &Path) -> io::Result<Self> {
+        let directory = File::open(".")?.into();
+        let mut walk = Self { directory, rest: VecDeque::new(), links: 0 };
+        walk.prepend(path)?;
+        // What ends so can only be a directory, though its components do not show it.
+        let slash = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        if slash || walk.rest.back().is_none_or(|last| last == "..") {
+            return Err(ErrorKind::IsADirectory.into());
+        }
+        Ok(walk)
+    }
+
+    fn prepend(&mut self, path: &Path) -> io::Result<()> {
+        for component in path.components().rev() {
+            match component {
+                Component::Normal(name) => self.rest.push_front(name.to_owned()),
+                Component::ParentDir => self.rest.push_front("..".into()),
+                Component::CurDir => {}
+                Component::RootDir | Component::Prefix(_) => {
+                    self.directory = File::open("/")?.into();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open(mut self, create_directories: bool) -> io::Result<File> {
+        while let Some(name) = self.rest.pop_front() {
+            // Links there are the kernel's own, and lead where no path does: /dev/stdout.
+            if fstatfs(&self.directory)?.filesystem_type() == PROC_SUPER_MAGIC {
+                let rest: std::path::PathBuf = [name].into_iter().chain(self.rest).collect();
+                let flags = OFlag::O_WRONLY | OFlag::O_TRUNC | OFlag::O_CLOEXEC;
+                return Ok(openat(&self.directory, &rest, flags, Mode::empty())?.into());
+            }
+            if self.rest.is_empty() {
+                match self.open_last(&name)? {
+                    Some(file) => return Ok(file),
+                    None => continue,
+                }
+            }
+            let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            let next = match openat(&self.directory, name.as_os_str(), flags, Mode::empty()) {
+                Err(Errno::ENOENT) if create_directories => {
+                    let mode = Mode::S_IRWXU | Mode::from_bits_truncate(0o055);
+                    match mkdirat(&self.directory, name.as_os_str(), mode) {
+                        Ok(()) | Err(Errno::EEXIST) => {}
+                        Err(errno) => return Err(errno.into()),
+                    }
+                    openat(&self.directory, name.as_os_str(), flags, Mode::empty())?
+                }
+                next => next?,
+            };
+            if is(&fstat(&next)?, SFlag::S_IFLNK) {
+                self.follow(&next)?;
+            } else {
+                self.directory = next;
+            }
+        }
+        Err(ErrorKind::IsADirectory.into())
+    }
+
+    /// Opens the file that the path ends with; `None` where that is a link, which is followed then.
+    fn open_last(&mut self, name: &OsStr) -> io::Result<Option<File>> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = match openat(&self.directory, name, flags, Mode::from_bits_truncate(0o666)) {
+            Err(Errno::ELOOP) => {
+                let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+                let link = openat(&self.directory, name, flags, Mode::empty())?;
+                if is(&fstat(&link)?, SFlag::S_IFLNK) {
+                    self.follow(&link)?;
+                    return Ok(None);
+                }
+                return Err(Errno::ELOOP.into());
+            }
+            file => file?,
+        };
+        let (above, found) = (fstat(&self.directory)?, fstat(&file)?);
+        let shared = above.st_mode & 0o022 != 0;
+        let regular = is(&found, SFlag::S_IFREG);
+        let trusted = is_own(&found) || !shared && found.st_uid == above.st_uid;
+        let plain = regular && found.st_nlink == 1 || !shared && is_own(&above);
+        if !trusted || !plain {
+            let uid = found.st_uid;
+            let reason = format!(
+                "it exists, and belongs to another user or has other names (uid {uid}); remove it, or \
+                 name a file in a directory of your own"
+            );
+            return Err(io::Error::new(ErrorKind::PermissionDenied, reason));
+        }
+        if regular {
+            ftruncate(&file, 0)?;
+        }
+        Ok(Some(file.into()))
+    }
+
+    fn follow(&mut self, link: &OwnedFd) -> io::Result<()> {
+        let found = fstat(link)?;
+        self.links += 1;
+        if self.links > LINKS {
+            return Err(Errno::ELOOP.into());
+        }
+        let target = readlinkat(link.as_fd(), "")?;
+        if !is_own(&found) {
+            let uid = found.st_uid;
+            let reason = format!(
+                "a symbolic link to {target:?} on the way belongs to another user (uid {uid}); name the \
+                 file that is meant"
+            );
+            return Err(io::Error::new(ErrorKind::PermissionDenied, reason));
+        }
+        self.prepend(Path::new(&target))
+    }
+}
+
+fn is(found: &FileStat, kind: SFlag) -> bool {
+    SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == kind
+}
+
+/// Whether it belongs to this user or to root.
+fn is_own(found: &FileStat) -> bool {
+    found.st_uid == 0 || found.st_uid == geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A directory that all users may write to, and that goes with the test.
+    struct Shared(PathBuf);
+
+    impl Shared {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir();
+            let path = path.join(format!("onbeat-output-{}-{name}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+            Self(path)
+        }
+
+        fn file(&self, name: &str) -> PathBuf {
+            self.0.join(name)
+        }
+    }
+
+    impl Drop for Shared {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn files_are_created_and_overwritten() {
+        let directory = Shared::new("plain");
+        let file = directory.file("new");
+        for text in ["a long text", "short"] {
+            write(&file, text).unwrap();
+            assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        }
+        symlink("new", directory.file("own-link")).unwrap();
+        write(&directory.file("own-link"), "by a link").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "by a link");
+        write(&directory.file("./x/../new"), "").unwrap_err();
+        let below = directory.file("a/b/c");
+        assert_eq!(create(&below).unwrap_err().kind(), ErrorKind::NotFound);
+        create_with_directories(&below).unwrap().write_all(b"deep").unwrap();
+        assert_eq!(fs::read_to_string(&below).unwrap(), "deep");
+        for directory in [&directory.0, Path::new(""), Path::new("/"), &directory.file("new/")] {
+            assert!(create(directory).is_err(), "{directory:?}");
+        }
+        symlink("loop", directory.file("loop")).unwrap();
+        assert!(create(&directory.file("loop")).is_err());
+        for device in ["/dev/null", "/proc/self/fd/2"] {
+            create(Path::new(device)).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_another_user_planted_is_not_written_to() {
+        if !geteuid().is_root() {
+            eprintln!("not root: nothing of another user can be made");
+            return;
+        }
+        const OTHER: u32 = 65534;
+        let directory = Shared::new("planted");
+        let canary = directory.file("canary");
+        fs::create_dir(directory.file("own")).unwrap();
+        fs::write(&canary, "as it was").unwrap();
+
+        symlink(&canary, directory.file("link")).unwrap();
+        symlink(&directory.0, directory.file("way")).unwrap();
+        symlink(directory.file("new"), directory.file("dangling")).unwrap();
+        for link in ["link", "way", "dangling"] {
+            lchown(directory.file(link), Some(OTHER), None).unwrap();
+        }
+        fs::hard_link(&canary, directory.file("hard")).unwrap();
+        fs::write(directory.file("file"), "his").unwrap();
+        chown(directory.file("file"), Some(OTHER), None).unwrap();
+        symlink("../link", directory.file("own/to-link")).unwrap();
+
+        for planted in ["link", "way/canary", "way/new", "dangling", "hard", "file", "own/to-link"]
+        {
+            let path = directory.file(planted);
+            for open in [create, create_with_directories] {
+                let error = open(&path).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{planted}: {error}");
+            }
+        }
+        assert_eq!(fs::read_to_string(&canary).unwrap(), "as it was");
+        assert_eq!(fs::read_to_string(directory.file("file")).unwrap(), "his");
+        assert!(!directory.file("new").exists());
+    }
+}
