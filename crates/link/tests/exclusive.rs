@@ -4,7 +4,6 @@
 //!   near: "p0" --------- far: "f0"
 //! ```
 
-#[allow(dead_code)]
 mod common;
 
 use common::Cable;
