@@ -122,7 +122,7 @@ fn it_guards_until_it_is_told_to_end_and_gives_all_back() {
         wait_for("normal priority", || hosts.priority() == Some(0));
         assert!(hosts.journal().exists());
         let second = hosts.irq(&[&file]);
-        let busy = format!("process {} changes the settings", guard.0.id());
+        let busy = format!("process {} (", guard.0.id());
         assert!(second.code == 2 && second.err.contains(&busy), "{second:?}");
         guard.signal(signal);
         let code = guard.0.wait().unwrap().code();

@@ -48,7 +48,7 @@ pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
     assert!(wait_until(BOUND, condition).expect("no signal"), "not within {BOUND:?}: {what}");
 }
 
-fn command(arguments: &[&str]) -> Command {
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     for name in ["RUST_LOG", "NO_COLOR", "JOURNAL_STREAM", "NOTIFY_SOCKET", "COLUMNS"] {
         command.env_remove(name);

@@ -145,6 +145,10 @@ fn closing(roff: &mut Roff, command: &Command) {
             ("/etc/onbeat/NAME.toml", "The configuration that the service onbeat@NAME runs."),
             ("/run/onbeat/NAME.sock", "The control socket of a running node."),
             (
+                "/run/onbeat/interfaces",
+                "Locks on interfaces: one program at a time opens one for itself.",
+            ),
+            (
                 "/sys/fs/bpf/onbeat/NAME",
                 "The programs and tables of a node. They outlive the program that made them.",
             ),

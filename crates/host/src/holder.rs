@@ -12,7 +12,8 @@ const COMMAND_LENGTH: usize = 120;
 /// The process that holds a lock, as far as the kernel shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Holder {
-    /// Its process id; `None` where it is in a process namespace that is not visible here.
+    /// Its process id; `None` where the kernel shows none here: of a process in another process
+    /// namespace.
     pub pid: Option<u32>,
     /// What it is: a node, a command.
     pub what: Option<String>,
@@ -23,7 +24,7 @@ impl fmt::Display for Holder {
         match (self.pid, &self.what) {
             (Some(pid), Some(what)) => write!(f, "process {pid} ({what})"),
             (Some(pid), None) => write!(f, "process {pid}"),
-            (None, _) => f.write_str("a process in another process namespace"),
+            (None, _) => f.write_str("another process"),
         }
     }
 }
@@ -80,16 +81,11 @@ pub(crate) fn own_holder(stat: &FileStat) -> Option<Holder> {
 fn flock_holder(table: &str, stat: &FileStat) -> Option<u32> {
     let (device, inode) = (stat.st_dev, stat.st_ino);
     let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
-    // On some file systems, such as overlayfs, stat shows another device than the table.
-    let inode = format!(":{inode}");
-    let lock = |matches: &dyn Fn(&str) -> bool| {
-        table.lines().find_map(|line| {
-            let words: Vec<&str> = line.split_ascii_whitespace().collect();
-            let held = words.get(1) == Some(&"FLOCK") && matches(words.get(5)?);
-            held.then(|| words[4].parse().ok()).flatten()
-        })
-    };
-    lock(&|of| of == file).or_else(|| lock(&|of| of.ends_with(&inode)))
+    table.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let held = words.get(1) == Some(&"FLOCK") && words.get(5) == Some(&file.as_str());
+        held.then(|| words[4].parse().ok()).flatten()
+    })
 }
 
 /// The boot that this is; empty where the kernel does not say, which is the same within a boot.
@@ -145,9 +141,8 @@ mod tests {
 5: FLOCK
 ";
         assert_eq!(flock_holder(table, &stat), Some(13));
+        // Each tmpfs numbers its inodes from 1.
         stat.st_dev = nix::sys::stat::makedev(9, 9);
-        assert_eq!(flock_holder(table, &stat), Some(12), "the inode decides where no device fits");
-        stat.st_ino = 7;
         assert_eq!(flock_holder(table, &stat), None);
     }
 

@@ -14,6 +14,9 @@ pub enum Error {
     /// A device or namespace.
     #[error(transparent)]
     Net(#[from] onbeat_netdev::Error),
+    /// A directory that other users could write to.
+    #[error(transparent)]
+    Host(#[from] onbeat_host::Error),
     /// A real-time port.
     #[error(transparent)]
     Port(#[from] onbeat_link::Error),

@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
@@ -126,12 +127,12 @@ fn replace(path: &Path, octets: &[u8]) -> io::Result<()> {
 }
 
 fn write_to_disk(path: &Path, octets: &[u8]) -> io::Result<()> {
-    // One that a crash left. What another process puts there in the meantime is not opened.
+    // One that a crash left. A link that another process plants in the meantime is not followed.
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = File::create_new(path)?;
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(octets)?;
     file.sync_all()
 }
@@ -205,6 +206,21 @@ mod tests {
         store.keep(Keep::Nothing);
         drop(store);
         assert_eq!(folder.names(), [""; 0], "what was ordered is done before the end");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_the_new_file_is_not_followed() {
+        let folder = Folder::new("link");
+        let (path, canary) = (folder.0.join("drive.dcf"), folder.0.join("canary"));
+        fs::write(&canary, "precious").unwrap();
+        let (mut store, _) = Store::open(&path).unwrap();
+        for link in [&path, &folder.0.join("drive.dcf.new")] {
+            std::os::unix::fs::symlink(&canary, link).unwrap();
+            store.keep(Keep::Parameters(b"parameters"));
+            assert!(wait(&mut store));
+            assert_eq!(fs::read(&canary).unwrap(), b"precious");
+            assert_eq!(fs::read(&path).unwrap(), b"parameters");
+        }
     }
 
     #[test]

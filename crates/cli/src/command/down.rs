@@ -17,7 +17,7 @@ Examples:
 
   onbeat down bridge --forget
 
-Exit status: 0 nothing of it is left; 1 it is down, and a setting of an interface could not be \
+Exit code: 0 nothing of it is left; 1 it is down, and a setting of an interface could not be \
 restored: it stays in the journal, for the next try; 2 error.")]
 pub(crate) struct Arguments {
     /// Name of the node, or its configuration file (which tells where it is pinned, where that is

@@ -24,7 +24,7 @@ Examples:
   onbeat run /etc/onbeat/bridge.toml
   onbeat run --replace examples/relay-two-paths.toml
 
-Exit status: 0 it was stopped, or the file is good, warnings or not (--check); 1 it was stopped, \
+Exit code: 0 it was stopped, or the file is good, warnings or not (--check); 1 it was stopped, \
 and a setting of the host or an interface could not be restored; 2 it could not run, or the file has \
 faults.")]
 pub(crate) struct Arguments {

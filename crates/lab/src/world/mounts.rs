@@ -1,9 +1,9 @@
 //! A private view of the file system, for control sockets and pinned programs.
 
-use std::fs;
 use std::path::Path;
 
 use nix::mount::{MsFlags, mount};
+use onbeat_host::PrivateDirectory;
 use onbeat_netdev::PrivateMounts;
 
 use crate::{Error, Result};
@@ -28,22 +28,24 @@ impl Mounts {
     /// Where the caller lacks CAP_SYS_ADMIN, or the kernel lacks tmpfs or BPF.
     pub fn enter() -> Result<Self> {
         let mounts = Self { _private: PrivateMounts::enter()? };
-        fresh("tmpfs", Path::new("/run"))?;
-        fresh("bpf", Path::new("/sys/fs/bpf"))?;
-        fs::create_dir_all(DIRECTORY)
-            .map_err(|error| Error::io(format!("make {DIRECTORY}"), error))?;
+        // As a host has it: other users write nothing there.
+        fresh("tmpfs", Path::new("/run"), Some("mode=0755"))?;
+        fresh("bpf", Path::new("/sys/fs/bpf"), None)?;
+        PrivateDirectory::create(Path::new(DIRECTORY))?;
         Ok(mounts)
     }
 }
 
-fn fresh(kind: &str, target: &Path) -> Result<()> {
-    mount(Some(kind), target, Some(kind), MsFlags::empty(), None::<&str>)
+fn fresh(kind: &str, target: &Path, options: Option<&str>) -> Result<()> {
+    mount(Some(kind), target, Some(kind), MsFlags::empty(), options)
         .map_err(|errno| Error::io(format!("mount a {kind} on {}", target.display()), errno))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
     use onbeat_netdev::testing::{Feature, require};
 
     #[test]

@@ -174,9 +174,9 @@ impl PacketPort {
             why: "it has no Ethernet address".into(),
             remedy: "take an Ethernet interface".into(),
         })?;
-        refuse_program(&link)?;
         let own = source == Source::Interface;
         let lock = own.then(|| lock(namespace, &link)).transpose()?;
+        refuse_program(&link)?;
         let max_frame = MIN_FRAME + link.mtu as usize;
         let offers = Offers::of(namespace, interface, &options, txtime);
         let socket = namespace

@@ -128,10 +128,10 @@ impl Base {
         }
         let handle = Handle::in_namespace(namespace)?;
         let link = handle.link(interface)?;
+        let lock = lock(namespace, &link)?;
         if let Some((why, remedy)) = obstacle(namespace, &link) {
             return Err(refuse(why, remedy));
         }
-        let lock = lock(namespace, &link)?;
         let mac = link.mac.unwrap_or_default();
         let mut program =
             Program::load(interface, kind.object, &options.ether_types, mac, kind.size)?;

@@ -1,0 +1,69 @@
+//! An interface has one port, whichever its back end; observers come beside it.
+//!
+//! ```text
+//!   near: "p0" --------- far: "f0"
+//! ```
+
+mod common;
+
+use common::Cable;
+use onbeat_host::InterfaceLock;
+use onbeat_link::raw::{Tap, TapOptions};
+use onbeat_link::testing::ETHER_TYPE;
+use onbeat_link::{PacketOptions, PacketPort, Port, Result, XdpOptions, XdpPort, XskPort};
+use onbeat_netdev::Namespace;
+use onbeat_netdev::testing::{Feature, require_all};
+
+type Open = fn(&Namespace) -> Result<Box<dyn Port>>;
+
+const BACKENDS: [(&str, Open); 3] = [
+    ("packet", |namespace| {
+        let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..Default::default() };
+        Ok(Box::new(PacketPort::open(namespace, "p0", options)?))
+    }),
+    ("xsk", |namespace| {
+        let options = XdpOptions { ether_types: vec![ETHER_TYPE], ..Default::default() };
+        Ok(Box::new(XskPort::open(namespace, "p0", options)?))
+    }),
+    ("xdp", |namespace| {
+        let options = XdpOptions { ether_types: vec![ETHER_TYPE], ..Default::default() };
+        Ok(Box::new(XdpPort::open(namespace, "p0", options)?))
+    }),
+];
+
+#[test]
+fn a_second_port_is_refused_and_the_holder_is_named() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let namespace = cable.near.namespace();
+    for (first, open) in BACKENDS {
+        let port = open(namespace).unwrap();
+        for (second, open) in BACKENDS {
+            let error = open(namespace).err().unwrap_or_else(|| panic!("{second} beside {first}"));
+            let named = format!("process {} (", std::process::id());
+            assert!(error.to_string().contains(&named), "{second} beside {first}: {error}");
+        }
+        let nowhere = std::env::temp_dir().join("onbeat-no-such-directory");
+        Tap::open(namespace, "p0", TapOptions::default(), &nowhere).unwrap();
+        drop(port);
+        open(namespace).unwrap();
+    }
+}
+
+/// As a node has it that runs on the interface.
+#[test]
+fn an_interface_of_a_node_is_refused() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let namespace = cable.near.namespace();
+    let index = cable.near.index("p0").unwrap();
+    let _lock = InterfaceLock::take(namespace.inode(), index, "p0", "node \"a\"").unwrap();
+    for (name, open) in BACKENDS {
+        let error = open(namespace).err().unwrap_or_else(|| panic!("{name}")).to_string();
+        assert!(error.contains("(node \"a\") uses it; stop it"), "{name}: {error}");
+    }
+}
