@@ -30,10 +30,10 @@ fn traffic(random: &mut Random) -> Traffic {
     }
 }
 
-fn judge(delays: &str) -> Ran {
+fn judge(delays: &str, longest_us: i64) -> Ran {
     let matcher = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/soak/matcher.py");
     let mut python = Command::new("python3");
-    python.args([matcher, "in.pcap", "out.pcap", delays]).current_dir(DIRECTORY);
+    python.args([matcher, "in.pcap", "out.pcap", delays, &longest_us.to_string()]).current_dir(DIRECTORY);
     python.output().expect("python3").into()
 }
 
@@ -45,11 +45,12 @@ pub(crate) fn soak(runs: &mut Runs) {
         let traffic = traffic(&mut random);
         traffic.write(create("in.pcap"), create("out.pcap")).unwrap();
         let (arrivals, departures, csv) = (path("in.pcap"), path("out.pcap"), path("delays.csv"));
-        let longest = format!("{}us", traffic.longest_ns() / 1000 + 1);
+        let longest_us = traffic.longest_ns() / 1000 + 1;
+        let longest = format!("{longest_us}us");
         let matched = ["delay", "match", &arrivals, &departures, "--csv", &csv, "--quiet"];
         let ran = run(&[&matched[..], &["--longest", &longest, "--json"]].concat());
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{traffic:?}");
-        let judged = judge("delays.csv");
+        let judged = judge("delays.csv", longest_us);
         assert_eq!(judged.code, 0, "{traffic:?}: {}", judged.err);
         runs.count("packets", PACKETS);
         runs.count("delays compared", judged.out.trim().parse().expect("a number"));
@@ -65,6 +66,6 @@ pub(crate) fn soak(runs: &mut Runs) {
         };
         let line = text.lines().find(|line| change(line).is_some()).expect("a certain match");
         fs::write(path("wrong.csv"), text.replacen(line, &change(line).unwrap(), 1)).unwrap();
-        assert_ne!(judge("wrong.csv").code, 0, "control");
+        assert_ne!(judge("wrong.csv", longest_us).code, 0, "control");
     }
 }

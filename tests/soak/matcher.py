@@ -1,9 +1,10 @@
 """Checks the delays of `onbeat delay match --csv` against a matcher of its own.
 
-Usage: matcher.py ARRIVALS DEPARTURES DELAYS.csv
+Usage: matcher.py ARRIVALS DEPARTURES DELAYS.csv LONGEST_US
 
 tshark reads the captures. A packet is known by its IP identification, destination and payload; the
-routed hop changes neither. Packets that share these with another arrival are left out.
+routed hop changes neither. Packets that share these with another arrival are left out, and so are lost ones
+that could have departed after the capture's end.
 """
 
 import collections
@@ -29,17 +30,19 @@ def packets(path):
         sys.exit(f"tshark cannot read {path}")
 
 
-def main(arrivals, departures, delays):
+def main(arrivals, departures, delays, longest_us):
     arrived = list(packets(arrivals))
     number = collections.Counter(key for _, key in arrived)
-    departed = {}
+    departed, end = {}, 0
     for time, key in packets(departures):
         # A duplicate departs later.
         departed.setdefault(key, time)
+        end = max(end, time)
+    end = min(end, arrived[-1][0])
     expected = {
         time: str(departed[key] - time) if key in departed else ""
         for time, key in arrived
-        if number[key] == 1
+        if number[key] == 1 and (key in departed or time + int(longest_us) * 1000 < end)
     }
     with open(delays, newline="") as file:
         found = {int(row["arrival_ns"]): row["delay_ns"] for row in csv.DictReader(file)}
