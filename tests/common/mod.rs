@@ -11,6 +11,7 @@ mod frames;
 pub(crate) mod json;
 mod network;
 pub(crate) mod powerlink;
+pub(crate) mod process;
 mod ran;
 mod stranger;
 mod stream;

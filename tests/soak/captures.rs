@@ -33,7 +33,9 @@ fn traffic(random: &mut Random) -> Traffic {
 fn judge(delays: &str, longest_us: i64) -> Ran {
     let matcher = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/soak/matcher.py");
     let mut python = Command::new("python3");
-    python.args([matcher, "in.pcap", "out.pcap", delays, &longest_us.to_string()]).current_dir(DIRECTORY);
+    python
+        .args([matcher, "in.pcap", "out.pcap", delays, &longest_us.to_string()])
+        .current_dir(DIRECTORY);
     python.output().expect("python3").into()
 }
 

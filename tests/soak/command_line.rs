@@ -18,8 +18,8 @@ use onbeat_lab::random::Random;
 use onbeat_lab::world::Mounts;
 use onbeat_netdev::Namespace;
 
+use crate::common::process::Process;
 use crate::common::{program, run};
-use crate::process::Process;
 use crate::runs::{Runs, one_of};
 
 const NOBODY: u32 = 65534;

@@ -17,8 +17,8 @@ use onbeat_lab::World;
 use onbeat_lab::random::Random;
 use onbeat_netdev::Namespace;
 
+use crate::common::process::Process;
 use crate::common::{Flow, PORTS, eliminate, replicate, start, two_paths};
-use crate::process::Process;
 use crate::runs::{Runs, one_of};
 
 const SOCKET: &str = "/run/onbeat/a.sock";

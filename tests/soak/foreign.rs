@@ -17,11 +17,11 @@ use onbeat_lab::World;
 use onbeat_lab::random::Random;
 use onbeat_netdev::{Handle, XdpMode};
 
+use crate::common::process::{Process, random_part};
 use crate::common::{
     BOUND, Hold, PORTS, Stranger, left_behind, one_node, program, replicate, run_in, wait_for,
     xdp_program,
 };
-use crate::process::{Process, random_part};
 use crate::runs::{Runs, one_of};
 
 const INTERFACES: [&str; 3] = ["host", "path1", "path2"];

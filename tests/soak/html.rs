@@ -11,8 +11,8 @@ use onbeat_lab::random::Random;
 use onbeat_lab::world::Mounts;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 
+use crate::common::process::Process;
 use crate::common::{Ran, program, run, run_in};
-use crate::process::Process;
 use crate::runs::{Runs, one_of};
 
 const DIRECTORY: &str = "/run/onbeat/lab";

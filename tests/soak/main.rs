@@ -11,7 +11,6 @@ mod foreign;
 mod full_disk;
 mod html;
 mod memory;
-mod process;
 mod runs;
 mod takeover;
 

@@ -18,10 +18,10 @@ use onbeat_lab::random::Random;
 use onbeat_netdev::Ethtool;
 use onbeat_node::config::Backend;
 
+use crate::common::process::{Process, random_part};
 use crate::common::{
     Flow, PORTS, eliminate, left_behind, program, replicate, run, run_in, two_paths, wait_for,
 };
-use crate::process::{Process, random_part};
 use crate::runs::{Runs, one_of};
 
 const GROUP: &str = "01:00:5e:00:00:01";

@@ -1,4 +1,4 @@
-//! Processes of the program under test that a soak may kill or time out.
+//! Processes that a test may kill or time out.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,9 +10,9 @@ use onbeat_lab::random::Random;
 use onbeat_lab::world::die_with_parent;
 use onbeat_netdev::Namespace;
 
-use crate::common::{BOUND, program};
+use super::{BOUND, program};
 
-/// A process. It is killed on drop, and with the soak.
+/// A process. It is killed on drop, and with the test.
 pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
