@@ -4,10 +4,13 @@ CARGO ?= scripts/cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ONBEAT := $(TARGET)/release/onbeat
 
-# What `make demo` runs, what `make bench` measures, and for how long each decoder is fuzzed.
+# What `make demo` runs, what `make bench` measures, and for how long each decoder is fuzzed and each
+# soak runs.
 DEMO ?= lab run link-failure --html out/link-failure.html
 BENCH ?= frer --json
 FUZZ_SECONDS ?= 60
+SOAK_SECONDS ?= 60
+SOAK_SEED ?= 1
 
 # Where `make install` puts things; DESTDIR goes before each, as packagers expect.
 PREFIX ?= /usr/local
@@ -21,8 +24,8 @@ export ONBEAT_REQUIRE_ALL := 1
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help demo build test lint fmt bench doc man fuzz kmod test-vm test-lockdep install setup setup-test \
-	setup-vm clean
+.PHONY: help demo build test lint fmt bench doc man fuzz soak kmod test-vm test-lockdep test-peers install \
+	setup setup-test setup-vm clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,6 +47,9 @@ test-vm: setup-vm ## Run what needs other kernels in qemu; KERNELS and SUITES sa
 test-lockdep: setup-vm ## Run the kernel module under lockdep in user-mode Linux (long)
 	CARGO="$(CARGO)" tests/vm/lockdep/run
 
+test-peers: setup-test ## Run interoperation with other FRER implementations; XDPFRER and DNT are their programs (root)
+	XDPFRER="$(XDPFRER)" DNT="$(DNT)" $(CARGO) test --locked --package onbeat --bench peers
+
 lint: setup-test ## Check formatting, mistakes and licences
 	CARGO="$(CARGO)" scripts/lint.sh
 
@@ -61,6 +67,9 @@ man: build ## Make docs/onbeat.1 from the program's own help
 
 fuzz: ## Fuzz each decoder for FUZZ_SECONDS (needs cargo-fuzz and a nightly toolchain)
 	fuzz/run $(FUZZ_SECONDS)
+
+soak: setup-test ## Run the soaks; SOAK selects, SOAK_SECONDS is the time of each (root; long)
+	CARGO="$(CARGO)" SOAK="$(SOAK)" SOAK_SECONDS="$(SOAK_SECONDS)" SOAK_SEED="$(SOAK_SEED)" tests/soak/run
 
 kmod: ## Build the kernel module for the running kernel, or for that of KDIR
 	$(MAKE) -C kmod selftest

@@ -11,7 +11,9 @@ mod frames;
 pub(crate) mod json;
 mod network;
 pub(crate) mod powerlink;
+pub(crate) mod process;
 mod ran;
+mod stranger;
 mod stream;
 
 use std::fs;
@@ -27,6 +29,7 @@ use onbeat_node::control::{NodeStatus, PortStatus, StreamStatus};
 pub(crate) use frames::{Capture, FrameText, Injector};
 pub(crate) use network::{PORTS, eliminate, eliminate_to, one_node, replicate, start, two_paths};
 pub(crate) use ran::Ran;
+pub(crate) use stranger::{Hold, Stranger, xdp_program};
 pub(crate) use stream::{Flow, sink};
 
 /// Longest wait for what comes at once unless it never comes.
@@ -96,9 +99,8 @@ pub(crate) fn log(node: &str) -> String {
     fs::read_to_string(format!("/run/onbeat/lab/{node}.log")).unwrap_or_default()
 }
 
-/// Nothing of a node is left: no pin, no journal, no control socket.
-#[track_caller]
-pub(crate) fn assert_gone(node: &str) {
+/// Pins, journals and control sockets of a node.
+pub(crate) fn left_behind(node: &str) -> Vec<PathBuf> {
     let files = |directory: &str| {
         let files = fs::read_dir(directory).into_iter().flatten().flatten();
         files.map(|file| file.path()).collect::<Vec<_>>()
@@ -110,5 +112,12 @@ pub(crate) fn assert_gone(node: &str) {
         name.split('.').next() == Some(node)
     };
     left.retain(of_node);
+    left
+}
+
+/// Nothing of a node is left.
+#[track_caller]
+pub(crate) fn assert_gone(node: &str) {
+    let left = left_behind(node);
     assert!(left.is_empty(), "left behind: {left:?}");
 }

@@ -2,7 +2,13 @@
 
 mod common;
 
-use common::{Directory, Ran, run};
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{Directory, Ran, onbeat, run};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use onbeat_netdev::testing::{Feature, require_all};
 
 #[test]
@@ -47,4 +53,37 @@ fn a_result_and_its_exit_code_agree() {
     assert_eq!(code, i32::from(result["ok"] != true), "{out}");
     let report = std::fs::read_to_string(html).expect("the report");
     assert!(report.starts_with("<!doctype html>") && report.contains("link-failure"));
+}
+
+/// Captures of 41 GB are being written: that stops, and they are removed.
+#[test]
+fn a_bench_that_is_interrupted_exits_and_removes_its_captures() {
+    const BOUND: Duration = Duration::from_secs(20);
+    let directory = Directory::new("bench");
+    let captures = directory.file("captures");
+    fs::create_dir_all(&captures).expect("a directory");
+    let mut bench = onbeat();
+    bench.args(["bench", "delay", "--only", "matching", "--packets", "100000000"]);
+    bench.arg("--directory").arg(&captures);
+    let mut bench = bench.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let files = || fs::read_dir(&captures).expect("a directory").count();
+    let end = Instant::now() + BOUND;
+    while files() == 0 {
+        assert!(Instant::now() < end, "no captures within {BOUND:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill(Pid::from_raw(bench.id() as i32), Signal::SIGINT).expect("it runs");
+    let end = Instant::now() + BOUND;
+    let status = loop {
+        match bench.try_wait().expect("its status") {
+            Some(status) => break status,
+            None if Instant::now() >= end => {
+                bench.kill().expect("it runs");
+                bench.wait().expect("its status");
+                panic!("it goes on after Ctrl-C");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    assert_eq!((status.code(), files()), (Some(2), 0));
 }

@@ -20,7 +20,7 @@ pub mod fault;
 pub mod interrupt;
 pub mod load;
 mod programs;
-mod random;
+pub mod random;
 mod rounds;
 pub mod scenario;
 pub mod shell;

@@ -256,7 +256,7 @@ fn describe(status: ExitStatus) -> String {
 }
 
 /// The kernel kills the child when the thread that started it ends, however it does.
-pub(crate) fn die_with_parent(command: &mut Command) {
+pub fn die_with_parent(command: &mut Command) {
     let parent = getpid();
     // SAFETY: between fork and exec the closure makes two system calls and nothing else.
     unsafe {

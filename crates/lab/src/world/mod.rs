@@ -13,8 +13,7 @@ use onbeat_netdev::{Handle, Namespace};
 use onbeat_node::config::Backend;
 use onbeat_node::control::NodeStatus;
 
-pub use daemon::Daemon;
-pub(crate) use daemon::die_with_parent;
+pub use daemon::{Daemon, die_with_parent};
 pub use mounts::Mounts;
 
 use crate::fault::Wire;

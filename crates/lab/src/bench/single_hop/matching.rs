@@ -1,7 +1,7 @@
 //! A pair of captures whose truth is known, read plainly and matched, on one CPU.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -91,8 +91,9 @@ impl Captures {
             octets: 0,
             truth: Truth::default(),
         };
-        let create =
-            |path: &Path| File::create(path).map(|file| BufWriter::with_capacity(1 << 20, file));
+        let create = |path: &Path| {
+            File::create(path).map(|file| BufWriter::with_capacity(1 << 20, Interruptible(file)))
+        };
         let write = || {
             let truth =
                 traffic.write(create(&captures.arrivals)?, create(&captures.departures)?)?;
@@ -100,7 +101,9 @@ impl Captures {
             let [arrivals, departures] = lengths;
             Ok((truth, arrivals?.len() + departures?.len()))
         };
-        (captures.truth, captures.octets) = write().map_err(failed)?;
+        let written = write();
+        interrupt::check()?;
+        (captures.truth, captures.octets) = written.map_err(failed)?;
         Ok(captures)
     }
 
@@ -125,8 +128,13 @@ impl Captures {
     fn read_packets(&self) -> Result<()> {
         for file in self.open()? {
             let mut reader = Reader::new(file).map_err(unreadable)?;
-            while reader.next_packet().map_err(unreadable)?.is_some() {}
-            interrupt::check()?;
+            let mut packets = 0_u64;
+            while reader.next_packet().map_err(unreadable)?.is_some() {
+                packets += 1;
+                if packets % BATCH == 0 {
+                    interrupt::check()?;
+                }
+            }
         }
         Ok(())
     }
@@ -154,6 +162,20 @@ impl Drop for Captures {
         let _ = fs::remove_file(&self.arrivals);
         let _ = fs::remove_file(&self.departures);
         let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+/// A file that is not written to after Ctrl-C.
+struct Interruptible(File);
+
+impl Write for Interruptible {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        interrupt::check().map_err(io::Error::other)?;
+        self.0.write(octets)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

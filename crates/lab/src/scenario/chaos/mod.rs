@@ -47,7 +47,7 @@ const TOLD: usize = 10;
 
 /// The first network of seed 1.
 pub(super) fn network() -> Topology {
-    let plan = Plan::draw(seeds(1).next());
+    let plan = Plan::draw(seeds(1).draw());
     let configured = trial::as_planned(&plan);
     act::topology(&plan, &configured)
 }
@@ -69,7 +69,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     let mut seeds = seeds(stage.options.seed);
     let mut sum = Sum::default();
     while now_ns() < end_ns {
-        let plan = Plan::draw(seeds.next());
+        let plan = Plan::draw(seeds.draw());
         let configured = trial::as_planned(&plan);
         let steps = schedule::draw(&plan);
         let trial = trial::run(stage, plan, &configured, steps, end_ns)?;
@@ -88,7 +88,7 @@ pub fn without_elimination(options: &Options) -> Result<Outcome> {
     const LIFE_MS: u64 = 3000;
     let _signals = Guard::install();
     let mut stage = Stage::new("chaos", options);
-    let plan = Plan { life_ms: LIFE_MS, ..Plan::draw(seeds(options.seed).next()) };
+    let plan = Plan { life_ms: LIFE_MS, ..Plan::draw(seeds(options.seed).draw()) };
     let mut configured = trial::as_planned(&plan);
     for (number, stream) in plan.streams.iter().enumerate() {
         if let Some(function) = &mut configured[plan.edge(stream.east)][number] {

@@ -180,7 +180,7 @@ impl Drawing<'_> {
 
     fn impair(&mut self, link: usize, now: u64, until: u64) {
         self.links[link] = until;
-        let seed = self.random.next();
+        let seed = self.random.draw();
         let clean = Impairment { seed, ..Impairment::default() };
         let share = 0.02 + self.random.below(500) as f64 / 1000.0;
         let impairment = match self.random.below(8) {

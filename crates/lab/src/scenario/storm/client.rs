@@ -139,7 +139,7 @@ impl Bursts {
 
     /// A number in (0, 1].
     fn uniform(&mut self) -> f64 {
-        ((self.random.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+        ((self.random.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
     fn due(&mut self, elapsed_ns: u64) -> u64 {

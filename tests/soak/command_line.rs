@@ -1,0 +1,303 @@
+//! Random and mutated command lines of every command, as an unprivileged user in an empty network
+//! namespace: the program neither panics nor is killed by a signal, it exits, at the latest on
+//! Ctrl-C, and changes nothing outside of its directory.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use nix::mount::{MsFlags, mount};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
+use onbeat_lab::random::Random;
+use onbeat_lab::world::Mounts;
+use onbeat_netdev::Namespace;
+
+use crate::common::process::Process;
+use crate::common::{program, run};
+use crate::runs::{Runs, one_of};
+
+const NOBODY: u32 = 65534;
+const HOME: &str = "/run/onbeat/lab/home";
+const PROGRAM: &str = "/run/onbeat/lab/onbeat";
+const OUTPUT: &str = "/run/onbeat/lab/output";
+/// Directories that any user may write to; fresh ones in the mounts of the soak.
+const WRITABLE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+/// A command may run for this time, and is interrupted then.
+const TIME: Duration = Duration::from_millis(500);
+/// The bound for the exit on Ctrl-C.
+const EXIT: Duration = Duration::from_secs(20);
+/// Address space of the program: memory that one argument or file allocates is bounded.
+const MEMORY: u64 = 2 << 30;
+
+/// A command with its words, options and examples, as the manual page has them.
+#[derive(Debug, Default)]
+struct Usage {
+    command: Vec<OsString>,
+    options: Vec<OsString>,
+    examples: Vec<Vec<OsString>>,
+}
+
+fn words(text: &str) -> Vec<OsString> {
+    text.split_whitespace().map(|word| word.trim_matches(['"', '\'']).into()).collect()
+}
+
+fn usages() -> Vec<Usage> {
+    let page = run(&["man"]).out;
+    let page = page.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "").replace("\\fI", "");
+    let mut usages = Vec::new();
+    for line in page.lines() {
+        if let Some(command) = line.strip_prefix(".SS \"onbeat ") {
+            let command = words(command.trim_end_matches('"'));
+            usages.push(Usage { command, ..Usage::default() });
+        }
+        let Some(usage) = usages.last_mut() else { continue };
+        if line.starts_with('-') {
+            let options = line.split([',', ' ']).filter(|word| word.starts_with('-'));
+            usage.options.extend(options.map(OsString::from));
+        } else if let Some(example) = line.trim().strip_prefix("onbeat ") {
+            usage.examples.push(words(example.split(['|', '>']).next().unwrap_or_default()));
+        }
+    }
+    assert!(usages.len() > 25, "{usages:?}");
+    assert!(usages.iter().map(|usage| usage.options.len()).sum::<usize>() > 150, "{usages:?}");
+    usages
+}
+
+/// Values that are hostile, or valid, for some option.
+fn value(random: &mut Random) -> OsString {
+    let texts = [
+        "",
+        "-",
+        "--",
+        "0",
+        "1",
+        "-1",
+        "1.5",
+        "NaN",
+        "1e309",
+        "18446744073709551616",
+        "4096",
+        "1ms",
+        "10ms",
+        "-1s",
+        "99999999999999h",
+        "1us",
+        "10,20",
+        ",",
+        "1-0",
+        "0-65536",
+        "127.0.0.1",
+        "::1",
+        "127.0.0.1:9",
+        "[::1]:0",
+        "lo",
+        "nothing",
+        "a b",
+        "ü€𝄞",
+        "\u{1b}[31m",
+        "%s%n",
+        "{}",
+        "\"'<&>",
+        "100 for 10ms",
+        "1..1e9 for 1ms quadratic",
+        "17±1us",
+        "02:00:00:00:00:01",
+        "best",
+        "xdp",
+        "bash",
+        "true",
+        "node.toml",
+        "bus.toml",
+        "in.pcap",
+        "out.pcap",
+        "broken.pcap",
+        "garbage",
+        "empty",
+        "directory",
+        "missing/file",
+        "/dev/null",
+        "/dev/full",
+        "/dev/zero",
+        "/proc/self/mem",
+        "/proc/self/environ",
+        "new.html",
+    ];
+    match random.below(20) {
+        0 => {
+            OsString::from_vec((0..random.below(40)).map(|_| 1 + random.below(255) as u8).collect())
+        }
+        1 => "9".repeat(random.below(100_000) as usize).into(),
+        _ => (*one_of(random, &texts)).into(),
+    }
+}
+
+fn arguments(random: &mut Random, usages: &[Usage]) -> Vec<OsString> {
+    let usage = one_of(random, usages);
+    let mut arguments = if usage.examples.is_empty() || random.chance(0.5) {
+        let mut arguments = usage.command.clone();
+        for _ in 0..random.below(4) {
+            if !usage.options.is_empty() {
+                arguments.push(one_of(random, &usage.options).clone());
+            }
+            arguments.push(value(random));
+        }
+        arguments
+    } else {
+        one_of(random, &usage.examples).clone()
+    };
+    for _ in 0..random.below(4) {
+        let at = random.below(arguments.len() as u64 + 1) as usize;
+        match random.below(6) {
+            0 => arguments.insert(at, value(random)),
+            1 if at < arguments.len() => drop(arguments.remove(at)),
+            2 if at < arguments.len() => arguments[at] = value(random),
+            3 if at < arguments.len() => arguments.push(arguments[at].clone()),
+            4 if !usage.options.is_empty() => {
+                let mut option = one_of(random, &usage.options).clone();
+                option.push("=");
+                option.push(value(random));
+                arguments.insert(at, option);
+            }
+            5 if at < arguments.len() => {
+                let mut octets = arguments[at].as_bytes().to_vec();
+                if !octets.is_empty() {
+                    let place = random.below(octets.len() as u64) as usize;
+                    octets[place] = 1 + random.below(255) as u8;
+                }
+                arguments[at] = OsString::from_vec(octets);
+            }
+            _ => {}
+        }
+    }
+    // An argument has no NUL and at most 128 KiB.
+    arguments
+}
+
+/// What is found in directories that the program has no business in.
+fn outside() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut add = |directory: &Path| {
+        found.extend(
+            fs::read_dir(directory).into_iter().flatten().flatten().map(|file| file.path()),
+        );
+    };
+    WRITABLE.iter().for_each(|directory| add(Path::new(directory)));
+    add(Path::new("/run"));
+    add(Path::new("/run/onbeat"));
+    found.sort();
+    found
+}
+
+/// The directory of the user: a few files to name.
+struct Home(Vec<(&'static str, Vec<u8>)>);
+
+impl Home {
+    fn read(examples: &Path) -> Home {
+        let read = |name: &str| fs::read(examples.join(name)).expect("an example");
+        let capture = read("../crates/delay/tests/data/nanoseconds.pcap");
+        Home(vec![
+            ("node.toml", read("talker-end-system.toml")),
+            ("bus.toml", read("powerlink/drives.toml")),
+            ("broken.pcap", capture[..capture.len() * 2 / 3].to_vec()),
+            ("in.pcap", capture.clone()),
+            ("out.pcap", capture),
+            ("garbage", b"\0\xff[[[node]\n\x1b".to_vec()),
+            ("empty", Vec::new()),
+        ])
+    }
+
+    /// Makes it as it was.
+    fn write(&self) {
+        let _ = fs::remove_dir_all(HOME);
+        let directory = Path::new(HOME).join("directory");
+        fs::create_dir_all(&directory).unwrap();
+        for path in [Path::new(HOME), &directory] {
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        for (name, octets) in &self.0 {
+            let path = Path::new(HOME).join(name);
+            fs::write(&path, octets).unwrap();
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
+}
+
+/// Runs a program as the user. Why it broke the rules, if it did.
+fn judge(program: &str, arguments: &[OsString]) -> Result<(), String> {
+    let before = outside();
+    let mut command = Command::new(program);
+    let output = File::create(OUTPUT).unwrap();
+    command.env_clear().env("HOME", HOME).current_dir(HOME).args(arguments);
+    command.stdout(output.try_clone().unwrap()).stderr(output);
+    command.uid(NOBODY).gid(NOBODY);
+    // SAFETY: between fork and exec the closure makes one system call.
+    unsafe {
+        command.pre_exec(|| Ok(setrlimit(Resource::RLIMIT_AS, MEMORY, MEMORY)?));
+    }
+    let mut process = Process::spawn(command);
+    let mut status = process.wait(TIME);
+    if status.is_none() {
+        process.signal(Signal::SIGINT);
+        status = process.wait(EXIT);
+    }
+    let output = String::from_utf8_lossy(&fs::read(OUTPUT).unwrap()).into_owned();
+    let tail: String =
+        output.chars().rev().take(600).collect::<Vec<_>>().into_iter().rev().collect();
+    let Some(status) = status else { return Err(format!("does not exit on Ctrl-C: {tail}")) };
+    // Interrupted before it had a handler, it is ended by the signal.
+    let interrupted = std::os::unix::process::ExitStatusExt::signal(&status) == Some(2);
+    if output.contains("panicked at") {
+        return Err(format!("panic: {tail}"));
+    }
+    if !interrupted && !status.code().is_some_and(|code| code <= 2) {
+        return Err(format!("{status}: {tail}"));
+    }
+    let after = outside();
+    if after != before {
+        return Err(format!("changed: {before:?} -> {after:?}"));
+    }
+    Ok(())
+}
+
+/// What breaks a rule is found to.
+fn control() {
+    let shell = |script: &str| judge("/bin/sh", &["-c".into(), script.into()]);
+    assert_eq!(shell("exit 2"), Ok(()));
+    for script in ["exit 101", "kill -ABRT $$", "echo thread panicked at x", "echo > /tmp/control"]
+    {
+        assert!(shell(script).is_err(), "control: {script}");
+    }
+    fs::remove_file("/tmp/control").unwrap();
+}
+
+pub(crate) fn soak(runs: &mut Runs) {
+    let _mounts = Mounts::enter().expect("mounts of its own");
+    // The user need not be able to reach the checkout.
+    fs::write(PROGRAM, b"").unwrap();
+    mount(Some(program()), PROGRAM, None::<&str>, MsFlags::MS_BIND, None::<&str>).expect("a mount");
+    fs::set_permissions("/run/onbeat/lab", Permissions::from_mode(0o755)).unwrap();
+    Namespace::new().and_then(|empty| empty.enter_thread()).expect("a network namespace");
+    let usages = usages();
+    let home = Home::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"));
+    for directory in WRITABLE {
+        let kind = Some("tmpfs");
+        mount(kind, directory, kind, MsFlags::empty(), Some("mode=1777")).expect("a tmpfs");
+    }
+    home.write();
+    control();
+    while let Some(mut random) = runs.next() {
+        if random.chance(0.02) {
+            home.write();
+        }
+        let arguments = arguments(&mut random, &usages);
+        if let Err(why) = judge(PROGRAM, &arguments) {
+            panic!("onbeat {arguments:?}\n{why}");
+        }
+    }
+}

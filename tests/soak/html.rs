@@ -1,0 +1,234 @@
+//! Names full of markup, quotes, control characters and UTF-8 in reports: of interfaces in captures,
+//! of processes and devices. page.py judges each page. Names of streams and nodes that could not
+//! stand in one are refused.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use onbeat_lab::random::Random;
+use onbeat_lab::world::Mounts;
+use onbeat_netdev::{Handle, Namespace, VethEnd};
+
+use crate::common::process::Process;
+use crate::common::{Ran, program, run, run_in};
+use crate::runs::{Runs, one_of};
+
+const DIRECTORY: &str = "/run/onbeat/lab";
+
+/// A name at random, without NUL.
+fn name(random: &mut Random) -> String {
+    let parts = [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "</title>",
+        "</style>",
+        "</svg>",
+        "\"",
+        "'",
+        "\" onload=\"x",
+        "' style='x",
+        "&",
+        "&lt;",
+        "&#60;",
+        "<!--",
+        "-->",
+        "]]>",
+        "<![CDATA[",
+        "javascript:",
+        "ü",
+        "€",
+        "𝄞",
+        "\u{202e}",
+        "\u{feff}",
+        "\u{fffe}",
+        "\u{7f}",
+        "\u{85}",
+        "\u{1b}[31m",
+        "\t",
+        "\n",
+        "\r",
+        "\\",
+        "`",
+        "${x}",
+        "a",
+        "<",
+        ">",
+        "=",
+        "/",
+    ];
+    (0..=random.below(5)).map(|_| *one_of(random, &parts)).collect()
+}
+
+fn judge(page: &str, shown: Option<&str>) -> Ran {
+    let judge = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/soak/page.py");
+    let mut python = Command::new("python3");
+    python.args([judge, page]).args(shown);
+    python.output().expect("python3").into()
+}
+
+#[track_caller]
+fn assert_closed(page: &str, shown: Option<&str>, name: &str) {
+    let judged = judge(page, shown);
+    assert_eq!(judged.code, 0, "{name:?}: {}", judged.err);
+}
+
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let padded = body.len().div_ceil(4) * 4;
+    let len = (padded as u32 + 12).to_le_bytes();
+    let mut octets = [&kind.to_le_bytes()[..], &len, body].concat();
+    octets.resize(8 + padded, 0);
+    octets.extend(len);
+    octets
+}
+
+/// A pcapng file of two interfaces: one packet in, the same packet out.
+fn pcapng(names: [&str; 2]) -> Vec<u8> {
+    let mut file = block(
+        0x0a0d_0d0a,
+        &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat(),
+    );
+    for name in names {
+        // Ethernet, no snap length; if_name, in whole words; the end of the options.
+        let mut body = vec![1, 0, 0, 0, 0, 0, 0, 0, 2, 0];
+        body.extend((name.len() as u16).to_le_bytes());
+        body.extend(name.as_bytes());
+        body.resize(body.len().div_ceil(4) * 4, 0);
+        body.extend([0; 4]);
+        file.extend(block(1, &body));
+    }
+    for (interface, time) in [(0_u32, 1000_u32), (1, 1010)] {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 0xb5];
+        frame.resize(60, 7);
+        let fields = [interface, 0, time, 60, 60].map(u32::to_le_bytes).concat();
+        file.extend(block(6, &[fields, frame].concat()));
+    }
+    file
+}
+
+fn capture(random: &mut Random) {
+    let (name, page) = (name(random), format!("{DIRECTORY}/capture.html"));
+    let other = format!("{name}2");
+    let file = format!("{DIRECTORY}/{}.pcapng", name.replace('/', "|").replace('\0', ""));
+    fs::write(&file, pcapng([&name, &other])).unwrap();
+    // Two packets are too few for a verdict: the page is judged whatever it is.
+    let sides = if name.contains(',') { "0,1".into() } else { format!("{name},{other}") };
+    let sides = if random.chance(0.5) { "0,1".into() } else { sides };
+    let ran = run(&["delay", "mirror", &file, "--interface", &sides, "--html", &page, "--quiet"]);
+    if ran.code < 2 {
+        assert_closed(&page, None, &name);
+    }
+    let _ = fs::remove_file(&page);
+    fs::remove_file(file).unwrap();
+}
+
+/// Processes and devices with such names, as the kernel tells them to the ledger.
+fn ledger(random: &mut Random, handle: &Handle) {
+    let fits = |name: String, device: bool| {
+        let name: String =
+            name.chars().filter(|c| !(*c == '/' || device && (*c == ':' || *c <= ' '))).collect();
+        let end = (0..=15).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+        name.get(..end).unwrap_or(&name).to_owned()
+    };
+    let process = fits(name(random), false);
+    let device = fits(name(random), true);
+    if process.is_empty()
+        || device.is_empty()
+        || process.starts_with('.')
+        || device.starts_with('.')
+    {
+        return;
+    }
+    let (recording, page) = (format!("{DIRECTORY}/names.irq"), format!("{DIRECTORY}/names.html"));
+    let link = format!("{DIRECTORY}/names/{process}");
+    let _ = fs::remove_dir_all(format!("{DIRECTORY}/names"));
+    fs::create_dir(format!("{DIRECTORY}/names")).unwrap();
+    symlink(program(), &link).unwrap();
+    // The kernel refuses a few names; then the device has an ordinary one.
+    let named = handle.create_veth(&VethEnd::new(&device), &VethEnd::new("peer")).is_ok();
+    if !named {
+        handle.create_veth(&VethEnd::new("plain"), &VethEnd::new("peer")).unwrap();
+    }
+    let device = if named { &device } else { "plain" };
+    handle.set_up(device).unwrap();
+    handle.set_up("peer").unwrap();
+    let mut load = Command::new(&link);
+    load.args(["load", "net", "127.0.0.1:9", "--rate", "20000", "--for", "10s"]);
+    handle.namespace().start_in(&mut load);
+    let load = Process::spawn(load);
+    let ran = run_in(handle.namespace(), &["irq", "record", "-o", &recording, "--for", "300ms"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    drop(load);
+    handle.delete("peer").unwrap();
+    let ran = run(&["irq", "report", &recording, "--html", &page]);
+    assert!(ran.code < 2, "{ran:?}");
+    // The kernel keeps 15 octets.
+    assert_closed(&page, Some(process.trim()), &process);
+}
+
+/// Names of streams and nodes that could not stand in a page are refused.
+fn refused(random: &mut Random) {
+    let hostile = format!("{}\0", name(random));
+    let name = if random.chance(0.5) { &hostile } else { hostile.trim_end_matches('\0') };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.chars().all(plain) {
+        return;
+    }
+    let quoted = toml_string(name);
+    let port = "[[port]]\nname = \"in\"\ninterface = \"lo\"\n";
+    for text in [
+        format!("[node]\nname = {quoted}\n{port}"),
+        format!("{port}[[stream]]\nname = {quoted}\nmember = []\negress = []\n"),
+        port.replace("\"in\"", &quoted),
+    ] {
+        let file = format!("{DIRECTORY}/names.toml");
+        fs::write(&file, &text).unwrap();
+        let ran = run(&["run", "--check", &file]);
+        assert_eq!(ran.code, 2, "{text:?}: {ran:?}");
+        let raw = |c: char| c.is_control() && c != '\n';
+        assert!(!ran.err.chars().any(raw), "control characters for the terminal: {:?}", ran.err);
+    }
+}
+
+fn toml_string(text: &str) -> String {
+    let escaped: String = text.chars().map(|c| format!("\\U{:08X}", u32::from(c))).collect();
+    format!("\"{escaped}\"")
+}
+
+/// A page that is open is found to be.
+fn control() {
+    let page = format!("{DIRECTORY}/control.html");
+    let judged = |body: &str| {
+        fs::write(&page, format!("<!DOCTYPE html><html><body>{body}</body></html>")).unwrap();
+        judge(&page, Some("text")).code
+    };
+    assert_eq!(judged("<p>text</p>"), 0);
+    for body in [
+        "text<script>1</script>",
+        "<p onclick=x>text</p>",
+        "text<img src=x>",
+        "<p>text",
+        "text</p>",
+        "<style>@import 'x';</style>text",
+        "<p \"x\">text</p>",
+        "txt",
+        "<svg href='//x'></svg>text",
+    ] {
+        assert_ne!(judged(body), 0, "control: {body}");
+    }
+}
+
+pub(crate) fn soak(runs: &mut Runs) {
+    let _mounts = Mounts::enter().expect("mounts of its own");
+    let handle = Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap();
+    assert!(Path::new(DIRECTORY).is_dir());
+    control();
+    while let Some(mut random) = runs.next() {
+        for _ in 0..5 {
+            capture(&mut random);
+            refused(&mut random);
+        }
+        ledger(&mut random, &handle);
+    }
+}

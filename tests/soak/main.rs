@@ -1,0 +1,52 @@
+//! Soaks: properties that must hold for any number of random runs. `tests/soak/run` runs them;
+//! `soak` alone lists them.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod captures;
+mod command_line;
+mod control;
+mod foreign;
+mod full_disk;
+mod html;
+mod memory;
+mod runs;
+mod takeover;
+
+use std::process::ExitCode;
+
+use runs::Runs;
+
+/// The exit status of a soak that cannot run on this machine.
+const SKIPPED: u8 = 77;
+
+const SOAKS: [(&str, fn(&mut Runs)); 8] = [
+    ("takeover", takeover::soak),
+    ("foreign", foreign::soak),
+    ("command-line", command_line::soak),
+    ("control", control::soak),
+    ("full-disk", full_disk::soak),
+    ("html", html::soak),
+    ("captures", captures::soak),
+    ("memory", memory::soak),
+];
+
+fn main() -> ExitCode {
+    let Some(name) = std::env::args().nth(1) else {
+        SOAKS.iter().for_each(|(name, _)| println!("{name}"));
+        return ExitCode::SUCCESS;
+    };
+    let Some((name, soak)) = SOAKS.iter().find(|(known, _)| *known == name) else {
+        eprintln!("soak: no soak {name:?}");
+        return ExitCode::from(2);
+    };
+    if !common::can_run() {
+        return ExitCode::from(SKIPPED);
+    }
+    let mut runs = Runs::from_env(name);
+    // A failure is a panic: the drop of `runs` prints how to repeat it.
+    soak(&mut runs);
+    println!("{}", runs.finished());
+    ExitCode::SUCCESS
+}
