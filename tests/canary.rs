@@ -60,7 +60,8 @@ impl Drop for Canary {
 /// A world with its own /run (tmpfs) and BPF file system, and a canary on each kind of file system.
 fn world(test: &str) -> (World, [Canary; 3]) {
     let world = World::build(&one_node(PORTS)).expect("the network");
-    let temporary = std::env::temp_dir().join(format!("onbeat-canary-{}-{test}", std::process::id()));
+    let temporary =
+        std::env::temp_dir().join(format!("onbeat-canary-{}-{test}", std::process::id()));
     let canaries = [
         Canary::plant(temporary, true),
         Canary::plant("/run/canary".into(), true),
