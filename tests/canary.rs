@@ -58,9 +58,10 @@ impl Drop for Canary {
 }
 
 /// A world with its own /run (tmpfs) and BPF file system, and a canary on each kind of file system.
-fn world() -> (World, [Canary; 3]) {
+fn world(test: &str) -> (World, [Canary; 3]) {
     let world = World::build(&one_node(PORTS)).expect("the network");
-    let temporary = std::env::temp_dir().join(format!("onbeat-canary-{}", std::process::id()));
+    let temporary =
+        std::env::temp_dir().join(format!("onbeat-canary-{}-{test}", std::process::id()));
     let canaries = [
         Canary::plant(temporary, true),
         Canary::plant("/run/canary".into(), true),
@@ -83,7 +84,7 @@ fn a_pin_directory_of_others_is_refused_by_every_command() {
     if !can_run() {
         return;
     }
-    let (world, canaries) = world();
+    let (world, canaries) = world("pin");
     let namespace = world.namespace("a").expect("the node's namespace");
     let ordinary =
         ["", "own", "own/deep", "empty", "file", "link/deep", "own/../own", "new", "own/new"];
@@ -124,7 +125,7 @@ fn outputs_are_not_written_where_another_user_leads_them() {
     if !can_run() {
         return;
     }
-    let (world, canaries) = world();
+    let (world, canaries) = world("outputs");
     let capture =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../delay/tests/data/nanoseconds.pcap");
     let capture = capture.to_str().expect("text");

@@ -15,10 +15,11 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
-use common::{can_run, input, show, start, stream, wait_for};
+use common::{can_run, input, program, show, start, stream, wait_for};
 use onbeat_lab::world::Ends;
 use onbeat_lab::{Topology, World};
 use onbeat_netdev::{Ethtool, Namespace};
+use onbeat_node::control::PortMode;
 
 const TALKER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const LISTENER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
@@ -123,12 +124,9 @@ impl Programs {
     }
 }
 
-#[test]
-fn programs_at_both_ends_notice_no_cut_path() {
-    if !can_run() {
-        return;
-    }
-    let mut world = start(&network());
+/// Gives the programs' interfaces of both nodes their addresses.
+#[track_caller]
+fn give_addresses(world: &World) {
     for (node, address) in [("talker", TALKER), ("listener", LISTENER)] {
         let handle = world.handle(node).unwrap();
         handle.add_address("tsn0", address.into(), 24).unwrap();
@@ -137,6 +135,62 @@ fn programs_at_both_ends_notice_no_cut_path() {
         let offload = ethtool.feature("tsn0", "tx-checksum-ip-generic").unwrap();
         assert!(!offload, "nobody behind tsn0 of {node} would make checksums");
     }
+}
+
+/// A node runs before the far ends of its paths are up, and its streams pass once they are.
+fn in_order(first: &str, second: &str) {
+    let mut world = World::build(&network()).unwrap();
+    for path in ["eth0", "eth1"] {
+        world.handle(second).unwrap().set_down(path).unwrap();
+    }
+    world.start(first, program()).unwrap_or_else(|error| panic!("{error}"));
+    let down = onbeat_node::control::Link::Down;
+    for path in ["path1", "path2"] {
+        assert_eq!(common::port(&show(first), path).link, down);
+    }
+    let events = common::run(&["show", first, "--events"]);
+    assert!(events.out.contains("port \"path1\": waiting for carrier on eth0"), "{events:?}");
+    let shown = common::run(&["show", first]);
+    assert!(shown.out.contains("port path2: waiting for carrier on eth1"), "{shown:?}");
+
+    world.start(second, program()).unwrap_or_else(|error| panic!("{error}"));
+    let ready = |node: &str| {
+        let up = onbeat_node::control::Link::Up;
+        show(node).ports.iter().all(|port| port.link == up && port.frames_lost.is_none())
+    };
+    wait_for("both nodes see both paths", || ready("talker") && ready("listener"));
+    give_addresses(&world);
+    for stream in [AXIS, CAMERA] {
+        Programs::start(&world, stream).talk(2);
+    }
+    for node in ["talker", "listener"] {
+        assert_eq!(common::port(&show(node), "app").mode, PortMode::Native);
+        world.daemon(node).unwrap().interrupt().unwrap();
+        common::assert_gone(node);
+    }
+}
+
+#[test]
+fn the_talker_may_start_first() {
+    if can_run() {
+        in_order("talker", "listener");
+    }
+}
+
+#[test]
+fn the_listener_may_start_first() {
+    if can_run() {
+        in_order("listener", "talker");
+    }
+}
+
+#[test]
+fn programs_at_both_ends_notice_no_cut_path() {
+    if !can_run() {
+        return;
+    }
+    let mut world = start(&network());
+    give_addresses(&world);
 
     let mut programs = [AXIS, CAMERA].map(|stream| Programs::start(&world, stream));
     let mut talk = |paths| programs.iter_mut().for_each(|programs| programs.talk(paths));

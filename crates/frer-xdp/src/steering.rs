@@ -40,6 +40,12 @@ impl Steering {
         self.0.detach(port)
     }
 
+    /// As [`Plane::runs`].
+    #[must_use]
+    pub fn runs(&self, port: &str) -> bool {
+        self.0.runs(port)
+    }
+
     /// Has frames of streams that come in by a receive queue of a port go to this socket.
     ///
     /// # Errors

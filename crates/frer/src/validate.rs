@@ -20,6 +20,14 @@ use crate::spec::{
 const MSDU_LENGTHS: core::ops::RangeInclusive<usize> = 2..=1984;
 
 impl Stream {
+    /// Index of the first egress port whose replica differs from that of the first one.
+    #[must_use]
+    pub fn unlike_replica(&self) -> Option<usize> {
+        let first = self.egress.first()?;
+        let unlike = |egress: &Egress| (egress.tag, egress.rewrite) != (first.tag, first.rewrite);
+        self.egress.iter().position(unlike)
+    }
+
     /// Checks everything that concerns this stream alone.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //!
 //! - [`Namespace`]: a network namespace that lives as long as a descriptor of it.
 //! - [`Handle`]: makes, changes and shows the devices of a namespace; [`Link`] is what it shows.
+//! - [`VethPeer`]: the other end of a veth pair, in another namespace, too.
 //! - [`Tap`]: an interface whose other end is this process.
 //! - [`PrivateMounts`]: mounts that only one thread sees.
 //! - [`Monitor`]: hears of devices that come, change and go.
@@ -35,6 +36,7 @@ mod mounts;
 mod namespace;
 mod netlink;
 mod nic_clock;
+mod peer;
 mod rtnl;
 mod tap;
 
@@ -54,4 +56,5 @@ pub use monitor::{LinkEvent, Monitor};
 pub use mounts::PrivateMounts;
 pub use namespace::Namespace;
 pub use nic_clock::NicClock;
+pub use peer::VethPeer;
 pub use tap::Tap;

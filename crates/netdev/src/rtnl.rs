@@ -34,6 +34,13 @@ impl Rtnl {
         self.0.dump(kind, body)
     }
 
+    /// The answer to a query for one entry.
+    pub(crate) fn get(&self, query: &RouteNetlinkMessage) -> Result<RouteNetlinkMessage, Failure> {
+        let replies = self.0.request(query.message_type(), 0, &bytes(query))?;
+        let reply = replies.last().ok_or_else(|| Failure::Malformed("no answer".into()))?;
+        parse(reply)
+    }
+
     /// The one link that `query` names.
     pub(crate) fn link(&self, query: LinkMessage) -> Result<LinkMessage, Failure> {
         let message = RouteNetlinkMessage::GetLink(query);

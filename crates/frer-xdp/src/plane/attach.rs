@@ -43,8 +43,10 @@ impl Plane {
         link: Option<Link>,
     ) -> Result<()> {
         self.tables.egress_ports.set(&slot.into(), &egress_port(spec.ifindex, None))?;
-        let port =
-            Port { slot, ifindex: spec.ifindex, mode: spec.mode, up: true, programs, _link: link };
+        let info = link.as_ref().map(Link::info).transpose();
+        let program = info.context(|| "read a link".to_string())?.map(|info| info.program);
+        let (ifindex, mode) = (spec.ifindex, spec.mode);
+        let port = Port { slot, ifindex, mode, program, up: true, programs, link };
         self.ports.insert(spec.name.clone(), port);
         self.rewrite_groups(slot)
     }
@@ -105,8 +107,10 @@ impl Plane {
     ) -> Result<Link> {
         let directory = self.directory.clone();
         let ingress = programs.ingress();
-        // The pin, where there is one, still holds the link.
-        self.ports.remove(&spec.name);
+        // Where nothing is pinned, the port itself holds the link.
+        if directory.is_none() {
+            self.ports.remove(&spec.name);
+        }
         let mut ours = None;
         let path = directory.as_ref().map(|directory| directory.link(slot, &spec.name));
         if let Some(link) = path.as_deref().and_then(|path| Link::open(path).ok()) {
@@ -183,6 +187,14 @@ impl Plane {
         Ok(())
     }
 
+    /// Whether a port's program runs where it was attached: no other process detached or replaced it.
+    #[must_use]
+    pub fn runs(&self, name: &str) -> bool {
+        let Some(port) = self.ports.get(name) else { return false };
+        let info = port.link.as_ref().and_then(|link| link.info().ok());
+        info.is_some_and(|info| info.ifindex == port.ifindex && Some(info.program) == port.program)
+    }
+
     /// Whether there is such a port.
     pub(crate) fn is_attached(&self, name: &str) -> bool {
         self.ports.contains_key(name)
@@ -191,6 +203,12 @@ impl Plane {
     /// Of a port whose frames are steered: sockets by receive queue.
     pub(crate) fn sockets(&self, name: &str) -> Result<libbpf_rs::MapHandle> {
         self.ports[name].programs.sockets()
+    }
+
+    /// Whether pins outlive this process's mount namespace; `None` where that cannot be read.
+    #[must_use]
+    pub fn pins_last(&self) -> Option<bool> {
+        self.directory.as_ref()?.is_lasting()
     }
 
     /// Ports that are attached.

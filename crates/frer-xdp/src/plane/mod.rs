@@ -92,12 +92,14 @@ struct Port {
     slot: u8,
     ifindex: u32,
     mode: Mode,
+    /// The program that was attached.
+    program: Option<u32>,
     /// Its interface is turned on.
     up: bool,
     programs: Instance,
     /// Holds the programs on the interface as long as no pin does; `None` in tests, where they are
     /// only called.
-    _link: Option<Link>,
+    link: Option<Link>,
 }
 
 /// What of a stream is in the tables.

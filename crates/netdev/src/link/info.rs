@@ -41,6 +41,8 @@ pub struct Link {
     pub master: Option<u32>,
     /// Index of the device behind this one; of a veth, the other end, by its own namespace.
     pub peer: Option<u32>,
+    /// Id of the namespace of `peer` in that of this device; `None`: the same.
+    pub peer_namespace: Option<i32>,
     /// Transmit queues.
     pub tx_queues: u32,
     /// Receive queues.
@@ -102,6 +104,7 @@ impl From<LinkMessage> for Link {
             qdisc: None,
             master: None,
             peer: None,
+            peer_namespace: None,
             tx_queues: 0,
             rx_queues: 0,
             carrier_changes: 0,
@@ -132,6 +135,7 @@ impl Link {
             LinkAttribute::Qdisc(qdisc) => self.qdisc = Some(qdisc),
             LinkAttribute::Controller(index) => self.master = Some(index),
             LinkAttribute::Link(index) => self.peer = Some(index),
+            LinkAttribute::LinkNetNsId(id) => self.peer_namespace = Some(id),
             LinkAttribute::NumTxQueues(number) => self.tx_queues = number,
             LinkAttribute::NumRxQueues(number) => self.rx_queues = number,
             LinkAttribute::CarrierChanges(number) => self.carrier_changes = number,

@@ -19,9 +19,7 @@ pub(super) fn replicas(
 ) {
     let mut told = HashSet::new();
     for (block, stream) in streams {
-        let differs = stream.egress.iter().position(|egress| {
-            (egress.tag, egress.rewrite) != (stream.egress[0].tag, stream.egress[0].rewrite)
-        });
+        let differs = stream.unlike_replica();
         let generic = stream.members.iter().find_map(|member| {
             let port = ports.get(usize::from(member.port.0))?;
             (port.mode == Mode::Generic).then_some(&port.name)

@@ -77,7 +77,7 @@ impl StreamSet {
     }
 
     /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Stream> {
+    pub fn iter(&self) -> impl Iterator<Item = &Stream> + Clone {
         self.streams.values()
     }
 

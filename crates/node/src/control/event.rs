@@ -89,6 +89,31 @@ pub enum What {
         /// The interface.
         interface: String,
     },
+    /// At the start, a port's interface has no carrier.
+    PortWaiting {
+        /// The interface.
+        interface: String,
+    },
+    /// Another process detached or replaced a port's program, or it cannot be attached again.
+    ProgramDetached {
+        /// The interface.
+        interface: String,
+        /// Why it cannot be attached again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+        /// Seconds until the next attempt.
+        retry_s: u64,
+    },
+    /// It is attached again.
+    ProgramAttached {
+        /// The interface.
+        interface: String,
+    },
+    /// The other end of a port's interface leaves checksums unfinished, or no longer does.
+    UnfinishedChecksums {
+        /// What is wrong, and the remedy; none: nothing any more.
+        why: Option<String>,
+    },
     /// A port that was to find its mode by itself is not in native mode, or is again.
     PortMode {
         /// How it runs now.
@@ -141,14 +166,19 @@ impl What {
             Self::LatentError { .. }
             | Self::PathLoss { .. }
             | Self::RogueFlood { .. }
-            | Self::PortAway { .. } => true,
-            Self::PortMode { why, .. } | Self::FramesLost { why } => why.is_some(),
+            | Self::PortAway { .. }
+            | Self::PortWaiting { .. }
+            | Self::ProgramDetached { .. } => true,
+            Self::PortMode { why, .. }
+            | Self::FramesLost { why }
+            | Self::UnfinishedChecksums { why } => why.is_some(),
             Self::Started
             | Self::Reset { .. }
             | Self::LatentErrorEnded
             | Self::PathBack { .. }
             | Self::RogueFloodEnded { .. }
             | Self::PortBack { .. }
+            | Self::ProgramAttached { .. }
             | Self::Streams { .. } => false,
         }
     }
@@ -198,6 +228,24 @@ impl fmt::Display for What {
                 write!(f, "interface {interface} is {what}")
             }
             Self::PortBack { interface } => write!(f, "interface {interface} is back"),
+            Self::PortWaiting { interface } => write!(f, "waiting for carrier on {interface}"),
+            Self::ProgramDetached { interface, why, retry_s } => {
+                match why {
+                    Some(why) => write!(f, "XDP program cannot be attached to {interface}: {why}")?,
+                    None => {
+                        write!(f, "XDP program was detached from {interface} by another process")?
+                    }
+                }
+                match retry_s {
+                    0 => f.write_str("; attaching it again"),
+                    _ => write!(f, "; next attempt to attach it in {retry_s} s"),
+                }
+            }
+            Self::ProgramAttached { interface } => {
+                write!(f, "XDP program is attached to {interface} again")
+            }
+            Self::UnfinishedChecksums { why: Some(why) } => f.write_str(why),
+            Self::UnfinishedChecksums { why: None } => f.write_str("checksums are finished"),
             Self::PortMode { mode, why } => {
                 write!(f, "XDP in {mode} mode")?;
                 why.iter().try_for_each(|why| write!(f, ": {why}"))

@@ -112,6 +112,9 @@ pub struct PortStatus {
     /// Where frames that come in are lost: why, and the way out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames_lost: Option<String>,
+    /// Where checksums of frames that come in are, or may be, unfinished: why, and the remedy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished_checksums: Option<String>,
     /// Whether frames can go through.
     pub link: Link,
     /// 9.3.1: packets of any stream that came in.

@@ -63,6 +63,13 @@ pub fn node_table(status: &NodeStatus) -> String {
         if let Some(why) = &port.frames_lost {
             let _ = writeln!(text, "\nport {}: frames are lost: {why}", port.name);
         }
+        if let Some(why) = &port.unfinished_checksums {
+            let _ = writeln!(text, "\nport {}: {why}", port.name);
+        }
+        if port.link == Link::Down {
+            let (name, interface) = (&port.name, &port.interface);
+            let _ = writeln!(text, "\nport {name}: waiting for carrier on {interface}");
+        }
     }
     if status.streams.is_empty() {
         return text;

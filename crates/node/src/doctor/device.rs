@@ -2,7 +2,7 @@
 
 use onbeat_link::Backends;
 use onbeat_netdev::ethtool::Coalescing;
-use onbeat_netdev::{Ethtool, Handle, XdpMode, xdp};
+use onbeat_netdev::{Ethtool, Handle, VethPeer, XdpMode, xdp};
 
 /// An interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Device {
     pub running: bool,
     /// It is one end of a veth pair.
     pub veth: bool,
+    /// The other end of the pair.
+    pub peer: Option<VethPeer>,
     /// Whether its driver runs XDP programs and redirects from them; `None` before Linux 6.3.
     pub native_xdp: Option<bool>,
     /// Whether frames can be redirected to it now (ndo_xdp_xmit); `None` before Linux 6.3.
@@ -71,6 +73,7 @@ fn live(interface: &str) -> onbeat_netdev::Result<Device> {
         max_mtu: link.max_mtu,
         running: link.up && link.carrier,
         veth: link.kind.as_deref() == Some("veth"),
+        peer: VethPeer::of(&handle, &link)?,
         native_xdp: features.map(|features| features.basic && features.redirect),
         redirect_target: features.map(|features| features.ndo_xmit),
         programs: link.xdp.iter().map(program).collect(),

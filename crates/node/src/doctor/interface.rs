@@ -1,6 +1,7 @@
 //! Whether an interface can be a port.
 
 use onbeat_link::{Backend, Backends, Purpose};
+use onbeat_netdev::VethPeer;
 use onbeat_realtime::host::Kind;
 
 use super::device::Device;
@@ -53,6 +54,7 @@ pub(super) fn examine(root: &Root<'_>, interface: &str) -> Vec<Finding> {
             findings.extend(coalescing(&device, interface));
             findings.extend(energy_efficient(&device, interface));
             findings.extend(device.backends.iter().flat_map(backends));
+            findings.extend(device.peer.as_ref().map(checksums));
             if device.veth {
                 findings.push(segmentation(&device, interface));
             }
@@ -222,6 +224,28 @@ fn energy_efficient(device: &Device, interface: &str) -> Option<Finding> {
             .remedy(format!("ethtool --set-eee {interface} eee off"))
             .fix(Kind::EnergyEfficient),
     )
+}
+
+/// XDP forwards frames as they are: a checksum that is left to the device stays unfinished.
+fn checksums(peer: &VethPeer) -> Finding {
+    let what = "the other end finishes checksums of TCP and UDP";
+    match (peer.checksum_offload, peer.finish_checksums()) {
+        (Some(false), _) => Finding::ok("peer-checksums", what, "yes"),
+        (Some(true), Some(command)) => Finding::new(
+            "peer-checksums",
+            Level::Warn,
+            what,
+            "no: its connections fail behind a port of a node",
+        )
+        .remedy(command),
+        _ => Finding::new(
+            "peer-checksums",
+            Level::Info,
+            what,
+            format!("unknown: the namespace of its interface {} was not found", peer.index),
+        )
+        .remedy("in that namespace: ethtool -K PEER tx off"),
+    }
 }
 
 fn segmentation(device: &Device, interface: &str) -> Finding {

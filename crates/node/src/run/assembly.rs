@@ -18,6 +18,7 @@ use super::events::{About, Events};
 use super::journal::Journal;
 use super::port::Devices;
 use super::setup::{Layout, Setup, names};
+use super::upkeep::Upkeep;
 use super::watch::{Teller, Watcher};
 use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
 use crate::control::{Link, What};
@@ -46,6 +47,7 @@ pub(super) struct Node {
     pub(super) not_native: BTreeMap<String, String>,
     /// By port whose frames are lost: why, and the way out.
     pub(super) frames_lost: BTreeMap<String, String>,
+    pub(super) upkeep: Upkeep,
     /// The data plane asked for when the node was started, whatever the file says.
     asked: Option<Backend>,
     journal: Journal,
@@ -99,6 +101,7 @@ impl Node {
             presence: BTreeMap::new(),
             not_native: BTreeMap::new(),
             frames_lost: BTreeMap::new(),
+            upkeep: Upkeep::new(Instant::now()),
             setup: Setup::from(config),
             plane,
             devices,
@@ -114,6 +117,8 @@ impl Node {
         node.apply(&layout.ports, &streams)?;
         node.watch_all(&StreamSet::default());
         node.drop_ports_of_others()?;
+        node.tell_disappointed(&layout)?;
+        node.read_peers();
         Ok(node)
     }
 
@@ -139,7 +144,15 @@ impl Node {
         self.presence.retain(|name, _| ports.iter().any(|port| port.name == *name));
         for port in ports {
             let link = self.devices.presence(port);
-            self.presence.entry(port.name.clone()).or_insert(link);
+            if self.presence.contains_key(&port.name) {
+                continue;
+            }
+            self.presence.insert(port.name.clone(), link);
+            if link == Link::Down {
+                let about = About { port: Some(&port.name), ..About::default() };
+                let interface = port.attached_interface();
+                self.events.tell(&about, What::PortWaiting { interface });
+            }
         }
     }
 
@@ -209,7 +222,10 @@ impl Node {
             return needs_restart("control", &old.control.display(), &now.control.display());
         }
         let fresh: Vec<usize> = (0..new.ports.len())
-            .filter(|&index| !self.setup.ports.contains(&new.ports[index]))
+            .filter(|&index| {
+                let port = &new.ports[index];
+                !self.setup.ports.contains(port) || !self.plane.runs(&port.name)
+            })
             .collect();
         for &index in &fresh {
             self.devices.prepare(&new.ports[index], &mut self.journal)?;
@@ -223,6 +239,7 @@ impl Node {
         self.apply(&new.ports, &new.streams)?;
         let before = std::mem::replace(&mut self.setup, Setup::from(new));
         self.watch_all(&before.streams);
+        self.read_peers();
         self.drop_ports_of_others()
     }
 
@@ -302,7 +319,15 @@ impl Node {
         let layout = self.setup.layout();
         self.devices.prepare(&layout.ports[index], &mut self.journal)?;
         self.attach(&layout, index, false, true)?;
-        self.tell_disappointed(&layout)
+        self.tell_disappointed(&layout)?;
+        self.read_peers();
+        Ok(())
+    }
+
+    /// Names of ports whose interfaces have no carrier.
+    pub(super) fn without_carrier(&self) -> Vec<&str> {
+        let ports = self.setup.ports.iter().map(|port| port.name.as_str());
+        ports.filter(|name| self.presence.get(*name) == Some(&Link::Down)).collect()
     }
 
     /// Number of the port with this interface.

@@ -21,7 +21,7 @@ impl Node {
         for _ in 0..layout.ports.len() {
             let mut changed = false;
             for index in 0..layout.ports.len() {
-                if self.disappointment(layout, index)?.is_some() {
+                if self.disappointment(layout, index, layout.needs_native(index))?.is_some() {
                     self.plane.detach(&layout.ports[index].name)?;
                     self.attach(layout, index, false, false)?;
                     changed = true;
@@ -37,8 +37,12 @@ impl Node {
     /// Where streams are there already, tells what [`Node::settle`] would change.
     pub(super) fn tell_disappointed(&mut self, layout: &Layout) -> Result<()> {
         for index in 0..layout.ports.len() {
-            let why = self.disappointment(layout, index)?;
-            let why = why.map(|why| format!("{why}; {}", mode::start_again(&layout.node)));
+            let why = self.disappointment(layout, index, false)?;
+            // A port that stays native has what it needs once its peers take frames.
+            let why = why.map(|why| match layout.needs_native(index) {
+                true => why,
+                false => format!("{why}; {}", mode::start_again(&layout.node)),
+            });
             let port = &layout.ports[index].name;
             if self.frames_lost.get(port) == why.as_ref() {
                 continue;
@@ -54,7 +58,12 @@ impl Node {
     }
 
     /// Why a port that runs natively loses frames: it hoped for what did not come true.
-    fn disappointment(&self, layout: &Layout, index: usize) -> Result<Option<String>> {
+    fn disappointment(
+        &self,
+        layout: &Layout,
+        index: usize,
+        needs_native: bool,
+    ) -> Result<Option<String>> {
         let port = &layout.ports[index];
         if !self.plane.is_in_kernel() {
             return Ok(None);
@@ -62,7 +71,7 @@ impl Node {
         let native = |ability: &Ability| ability.running == Some(XdpMode::Native);
         let Some(ability) = self.ability(port)?.filter(native) else { return Ok(None) };
         let egress = self.egress(layout, index)?;
-        Ok(mode::choose(&layout.node, port, &ability, &egress, false).1)
+        Ok(mode::choose(port, &ability, &egress, false, needs_native).1)
     }
 
     /// The ports that frames received by port number `index` leave by, and what they can do; one
@@ -108,7 +117,7 @@ impl Node {
             return plane.attach_packet(&port.name, &link);
         }
         let (node, ability) = (&layout.node, self.devices.ability(&link.name)?);
-        let (wanted, mut why) = mode::choose(node, port, &ability, &[], false);
+        let (wanted, mut why) = mode::choose(port, &ability, &[], false, false);
         match plane.attach_xsk(&port::spec(port, &link, wanted), replace) {
             // Before 6.3 a driver's ability shows only when it is asked to do it.
             Err(Error::Plane(onbeat_frer_xdp::Error::Attach { source, .. }))
@@ -138,7 +147,9 @@ impl Node {
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
         let ability = self.devices.ability(&link.name)?;
         let egress = self.egress(layout, index)?;
-        let (chosen, mut why) = mode::choose(node, port, &ability, &egress, hope);
+        let needs_native = layout.needs_native(index);
+        let (chosen, why) = mode::choose(port, &ability, &egress, hope, needs_native);
+        let mut why = why.map(|why| format!("{why}; {}", mode::start_again(node)));
         // Where the mode was left open a program keeps the one that it has: frames go on over a
         // start of the daemon, which another mode would interrupt.
         let Engine::Xdp(plane) = &mut self.plane else { return Ok(()) };

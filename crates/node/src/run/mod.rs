@@ -20,6 +20,7 @@ mod mode;
 mod port;
 mod setup;
 mod status;
+mod upkeep;
 mod watch;
 
 use std::os::fd::AsFd;
@@ -99,9 +100,18 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
     let guard = config.node.guard.clone().map(guard::start).transpose().map_err(Error::Guard)?;
     let mut node = Node::start(file, config, options)?;
     let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
-    let ready = format!("{} streams on {}", node.setup.streams.len(), port_list(&node));
+    let ready = running(&node);
     tracing::info!("node {:?} runs: {ready}", node.setup.node.name);
     say(notifier.ready(&ready));
+    let lasts = node.plane.pins_last() != Some(false);
+    if !lasts {
+        tracing::warn!(
+            "{} is in a BPF file system of this mount namespace alone: the data plane ends with the \
+             last process in it; to keep it, run the node in the machine's mount namespace (nsenter \
+             --net=/run/netns/NAME instead of ip netns exec)",
+            node.setup.node.pin.display()
+        );
+    }
 
     let end = serve(&mut node, &mut server, &signals, &mut monitor, &notifier)?;
     say(notifier.stopping());
@@ -109,9 +119,15 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
     server.flush(Duration::from_secs(1));
     match end {
         End::Leave => {
-            if node.plane.is_in_kernel() {
-                let name = &node.setup.node.name;
-                tracing::info!("the data plane goes on; onbeat down {name} ends it");
+            let name = &node.setup.node.name;
+            match (node.plane.is_in_kernel(), lasts) {
+                (false, _) => {}
+                (true, true) => {
+                    tracing::info!("the data plane goes on; onbeat down {name} ends it");
+                }
+                (true, false) => tracing::warn!(
+                    "the data plane ends now, unless another process is in this mount namespace"
+                ),
             }
             Ok(restored)
         }
@@ -119,10 +135,16 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
     }
 }
 
-fn port_list(node: &Node) -> String {
+/// What runs, in one line.
+fn running(node: &Node) -> String {
     let ports: Vec<_> =
         node.plane.ports().iter().map(|(name, _, mode)| format!("{name} ({mode})")).collect();
-    ports.join(", ")
+    let mut line = format!("{} streams on {}", node.setup.streams.len(), ports.join(", "));
+    let waiting = node.without_carrier();
+    if !waiting.is_empty() {
+        line += &format!("; waiting for carrier: {}", waiting.join(", "));
+    }
+    line
 }
 
 fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
@@ -171,6 +193,7 @@ fn serve(
         sweep: node.sweep.map(|interval| now + interval),
         watchdog: notifier.watchdog().map(|interval| now + interval),
     };
+    let mut shown = running(node);
     loop {
         wait(node, server, signals, monitor, &timers)?;
         let mut reload = false;
@@ -188,6 +211,11 @@ fn serve(
         }
         while let Some(event) = monitor.next_event()? {
             node.device_event(&event);
+        }
+        let now_running = running(node);
+        if now_running != shown {
+            say(notifier.status(&now_running));
+            shown = now_running;
         }
         housekeeping(node, &mut timers, notifier);
         if let Some(end) = serve_clients(node, server) {
@@ -228,6 +256,7 @@ fn wait(
         .into_iter()
         .chain(timers.sweep)
         .chain(timers.watchdog)
+        .chain(node.next_upkeep())
         .chain(server.next_deadline())
         .min();
     let timeout = due.map_or(PollTimeout::NONE, |due| {
@@ -254,12 +283,13 @@ fn housekeeping(node: &mut Node, timers: &mut Timers, notifier: &Notifier) {
         say(notifier.alive());
         timers.watchdog = notifier.watchdog().map(|interval| now + interval);
     }
+    node.upkeep(now);
     node.look().unwrap_or_else(|error| tracing::error!("streams cannot be read: {error}"));
 }
 
 fn do_reload(node: &mut Node) -> std::result::Result<String, String> {
     match node.reload() {
-        Ok(()) => Ok(format!("{} streams on {}", node.setup.streams.len(), port_list(node))),
+        Ok(()) => Ok(running(node)),
         Err(error) => {
             tracing::error!("not reloaded, the node goes on as it was: {error}");
             Err(error.to_string())
@@ -274,10 +304,13 @@ fn answer(node: &mut Node, request: &Request, end: &mut Option<End>) -> Reply {
         Request::Ping => {
             Response::Pong { node: node.setup.node.name.clone(), pid: std::process::id() }
         }
-        Request::Show => match status::read(node) {
-            Ok(status) => Response::Status { status: Box::new(status) },
-            Err(error) => failed(error),
-        },
+        Request::Show => {
+            node.refresh_peers();
+            match status::read(node) {
+                Ok(status) => Response::Status { status: Box::new(status) },
+                Err(error) => failed(error),
+            }
+        }
         Request::Events { since, wait } => {
             let (events, missed) = node.events.since(since.as_ref());
             let nothing = events.is_empty() && missed == 0;

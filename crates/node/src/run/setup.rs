@@ -68,16 +68,27 @@ pub(super) struct Layout {
     pub(super) ports: Vec<PortConfig>,
     /// By port that receives: the set of those that its streams leave by.
     egress: Vec<u64>,
+    /// The set of ports that receive a stream whose replicas are not alike: generic mode cannot make
+    /// these.
+    unlike: u64,
 }
 
 impl Layout {
     pub(super) fn new<'a>(
         node: &NodeConfig,
         ports: &[PortConfig],
-        streams: impl IntoIterator<Item = &'a Stream>,
+        streams: impl IntoIterator<Item = &'a Stream> + Clone,
     ) -> Self {
-        let egress = connections(ports.len(), streams);
-        Self { node: node.name.clone(), ports: ports.to_vec(), egress }
+        let egress = connections(ports.len(), streams.clone());
+        let unlike = streams.into_iter().filter(|stream| stream.unlike_replica().is_some());
+        let unlike = unlike.flat_map(|stream| &stream.members);
+        let unlike = unlike.fold(0, |set, member| set | 1 << member.port.0);
+        Self { node: node.name.clone(), ports: ports.to_vec(), egress, unlike }
+    }
+
+    /// Whether port number `index` cannot do its work in generic mode.
+    pub(super) fn needs_native(&self, index: usize) -> bool {
+        self.unlike & 1 << index != 0
     }
 
     /// Ports that frames received by port number `index` leave by.

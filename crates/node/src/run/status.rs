@@ -135,6 +135,7 @@ fn of_port(
         mode,
         not_native: not_native.cloned(),
         frames_lost: frames_lost.cloned(),
+        unfinished_checksums: node.upkeep.unfinished_checksums(&config.name).map(str::to_owned),
         link: Link::of(link.as_ref()),
         input_packets: sums.input_packets,
         output_packets: sums.output_packets,

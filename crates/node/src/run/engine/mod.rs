@@ -72,6 +72,23 @@ impl Engine {
         }
     }
 
+    /// Whether a port's program, where it has one, runs where it was attached.
+    pub(super) fn runs(&self, name: &str) -> bool {
+        match self {
+            Self::Xdp(plane) => plane.runs(name),
+            Self::User(plane) => plane.runs(name),
+        }
+    }
+
+    /// Whether pins outlive this process's mount namespace; `None` where nothing is pinned, or that
+    /// cannot be read.
+    pub(super) fn pins_last(&self) -> Option<bool> {
+        match self {
+            Self::Xdp(plane) => plane.pins_last(),
+            Self::User(_) => None,
+        }
+    }
+
     /// Ports that an earlier daemon or configuration attached, those of now among them.
     pub(super) fn known_ports(&self) -> Vec<String> {
         match self {

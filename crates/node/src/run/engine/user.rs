@@ -151,7 +151,25 @@ impl UserPlane {
             }
         };
         let by = By::Xsk(spec.mode, port.copies().unwrap_or(Copies::Made));
-        self.open(&spec.name, Opened { place, index: spec.ifindex, by }, port)
+        self.open(&spec.name, Opened { place, index: spec.ifindex, by }, port)?;
+        self.steer()
+    }
+
+    /// Steers all streams by the ports that there are now.
+    fn steer(&mut self) -> Result<()> {
+        let (ports, streams) = (self.names(), self.streams.values().cloned().collect::<Vec<_>>());
+        if let Some(xsk) = &mut self.xsk {
+            xsk.steering.apply(&ports, &streams)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a port's program, where it has one, runs where it was attached.
+    pub(super) fn runs(&self, name: &str) -> bool {
+        match (self.ports.get(name), &self.xsk) {
+            (Some(Opened { by: By::Xsk(..), .. }), Some(xsk)) => xsk.steering.runs(name),
+            (opened, _) => opened.is_some(),
+        }
     }
 
     fn open(&mut self, name: &str, opened: Opened, port: Port) -> Result<()> {
@@ -273,10 +291,7 @@ impl UserPlane {
             .unzip();
         // All of it was there.
         let _ = self.change_some(&new, &before.into_iter().flatten().collect::<Vec<_>>())?;
-        let (ports, before) = (self.names(), self.streams.values().cloned().collect::<Vec<_>>());
-        if let Some(xsk) = &mut self.xsk {
-            xsk.steering.apply(&ports, &before)?;
-        }
+        self.steer()?;
         Err(self.refused(names, refusal))
     }
 

@@ -1,0 +1,275 @@
+//! What happens to ports without a link event, and so is polled: programs that other processes
+//! detach, and peers that cannot take frames or leave checksums unfinished.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use onbeat_netdev::VethPeer;
+
+use super::assembly::Node;
+use super::engine::Engine;
+use super::error::Result;
+use super::events::About;
+use crate::config::Backend;
+use crate::control::What;
+
+/// How often peers are read while something is wrong with one, and how long a reading is good for.
+const PEERS: Duration = Duration::from_secs(2);
+
+/// First delay before a program that was detached more than once is attached again; each further time
+/// doubles it.
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(64);
+
+/// A program that ran for so long is attached again at once.
+const QUIET: Duration = Duration::from_secs(120);
+
+/// What is known of ports by polling.
+#[derive(Debug)]
+pub(super) struct Upkeep {
+    programs_at: Instant,
+    peers_at: Instant,
+    detached: BTreeMap<String, Detached>,
+    /// By port: what is wrong with checksums of frames that come in.
+    checksums: BTreeMap<String, Checksums>,
+}
+
+/// A port whose program another process detached, at least once.
+#[derive(Debug)]
+struct Detached {
+    /// When to attach it next; `None`: it runs.
+    retry_at: Option<Instant>,
+    attached_at: Instant,
+    delay: Duration,
+    /// Why it could not be attached.
+    why: Option<String>,
+}
+
+/// A peer whose checksums are, or may be, unfinished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Checksums {
+    known: bool,
+    why: String,
+}
+
+impl Upkeep {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            programs_at: now,
+            peers_at: now,
+            detached: BTreeMap::new(),
+            checksums: BTreeMap::new(),
+        }
+    }
+
+    /// What is wrong with checksums of frames that come in at a port, and the remedy.
+    pub(super) fn unfinished_checksums(&self, port: &str) -> Option<&str> {
+        self.checksums.get(port).map(|checksums| checksums.why.as_str())
+    }
+}
+
+impl Detached {
+    fn new(now: Instant) -> Self {
+        Self { retry_at: None, attached_at: now, delay: Duration::ZERO, why: None }
+    }
+
+    /// Notes that the program was detached, or could not be attached; how long until the next attempt.
+    fn fail(&mut self, now: Instant) -> Duration {
+        let quiet = self.retry_at.is_none() && now.duration_since(self.attached_at) >= QUIET;
+        let delay = if quiet { Duration::ZERO } else { self.delay };
+        self.delay = (2 * delay).clamp(FIRST_DELAY, LONGEST_DELAY);
+        self.retry_at = Some(now + delay);
+        delay
+    }
+}
+
+impl Node {
+    /// When [`Node::upkeep`] is due.
+    pub(super) fn next_upkeep(&self) -> Option<Instant> {
+        let peers = !self.frames_lost.is_empty() || !self.upkeep.checksums.is_empty();
+        let peers = peers.then_some(self.upkeep.peers_at);
+        self.has_programs().then_some(self.upkeep.programs_at).into_iter().chain(peers).min()
+    }
+
+    /// Polls what is due.
+    pub(super) fn upkeep(&mut self, now: Instant) {
+        if self.has_programs() && self.upkeep.programs_at <= now {
+            self.upkeep.programs_at = now + self.setup.node.events.interval;
+            self.attach_detached(now);
+        }
+        if self.next_upkeep().is_some() && self.upkeep.peers_at <= now {
+            self.read_peers();
+        }
+    }
+
+    fn has_programs(&self) -> bool {
+        match &self.plane {
+            Engine::Xdp(_) => true,
+            Engine::User(_) => self.setup.ports.iter().any(|port| port.backend == Backend::Xsk),
+        }
+    }
+
+    /// Reads what peers can take and leave unfinished, unless that was just done.
+    pub(super) fn refresh_peers(&mut self) {
+        if self.upkeep.peers_at <= Instant::now() {
+            self.read_peers();
+        }
+    }
+
+    /// Reads what peers can take and leave unfinished.
+    pub(super) fn read_peers(&mut self) {
+        self.upkeep.peers_at = Instant::now() + PEERS;
+        if !self.frames_lost.is_empty() {
+            let layout = self.setup.layout();
+            self.tell_disappointed(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
+        }
+        self.read_checksums();
+    }
+
+    /// Ports by which frames come that no other node has forwarded yet.
+    fn entrances(&self) -> BTreeSet<usize> {
+        let streams = self.setup.streams.iter().filter(|stream| stream.recover.is_none());
+        streams.flat_map(|stream| &stream.members).map(|member| member.port.0.into()).collect()
+    }
+
+    fn read_checksums(&mut self) {
+        let mut found = BTreeMap::new();
+        for index in self.entrances() {
+            let port = &self.setup.ports[index];
+            let interface = port.attached_interface();
+            let peer = self.devices.handle.link(&interface);
+            let peer = peer.and_then(|link| VethPeer::of(&self.devices.handle, &link));
+            // Without its interface a port has other problems, which are reported as such.
+            let Ok(Some(peer)) = peer else { continue };
+            if let Some(checksums) = unfinished(&interface, &peer) {
+                found.insert(port.name.clone(), checksums);
+            }
+        }
+        let before = std::mem::replace(&mut self.upkeep.checksums, found);
+        let known = |all: &BTreeMap<String, Checksums>, port: &str| {
+            all.get(port).filter(|checksums| checksums.known).map(|checksums| checksums.why.clone())
+        };
+        for port in &self.setup.ports {
+            let why = known(&self.upkeep.checksums, &port.name);
+            if why != known(&before, &port.name) {
+                let about = About { port: Some(&port.name), ..About::default() };
+                self.events.tell(&about, What::UnfinishedChecksums { why });
+            }
+            let unknown = self.upkeep.checksums.get(&port.name).filter(|now| !now.known);
+            if let Some(unknown) = unknown.filter(|now| before.get(&port.name) != Some(*now)) {
+                tracing::info!("port {:?}: {}", port.name, unknown.why);
+            }
+        }
+    }
+
+    /// Attaches programs that another process detached.
+    fn attach_detached(&mut self, now: Instant) {
+        for index in 0..self.setup.ports.len() {
+            let name = self.setup.ports[index].name.clone();
+            if !self.plane.runs(&name) && self.is_there(index) {
+                let detached =
+                    self.upkeep.detached.entry(name.clone()).or_insert_with(|| Detached::new(now));
+                if detached.retry_at.is_none() {
+                    let retry_s = detached.fail(now).as_secs();
+                    self.tell_detached(index, None, retry_s);
+                }
+                if self.upkeep.detached[&name].retry_at.is_some_and(|retry_at| retry_at <= now) {
+                    self.attach_again(index, now);
+                }
+            }
+            // Whether by this or by a reload.
+            if self.plane.runs(&name) {
+                self.note_running(index, now);
+            }
+        }
+    }
+
+    fn note_running(&mut self, index: usize, now: Instant) {
+        let port = &self.setup.ports[index];
+        let Some(detached) = self.upkeep.detached.get_mut(&port.name) else { return };
+        if detached.retry_at.is_some() {
+            (detached.retry_at, detached.attached_at, detached.why) = (None, now, None);
+            let about = About { port: Some(&port.name), ..About::default() };
+            let interface = port.attached_interface();
+            self.events.tell(&about, What::ProgramAttached { interface });
+        }
+    }
+
+    /// Whether a port's interface is the one that its program was attached to.
+    fn is_there(&self, index: usize) -> bool {
+        let port = &self.setup.ports[index];
+        let attached = self.plane.ports().into_iter().find(|(name, ..)| *name == port.name);
+        let link = self.devices.handle.link(&port.attached_interface());
+        link.is_ok_and(|link| attached.is_none_or(|(_, ifindex, _)| ifindex == link.index))
+    }
+
+    fn attach_again(&mut self, index: usize, now: Instant) {
+        let Err(error) = self.attach_port(index) else { return };
+        let name = &self.setup.ports[index].name;
+        let Some(detached) = self.upkeep.detached.get_mut(name) else { return };
+        let why = error.to_string();
+        let retry_s = detached.fail(now).as_secs();
+        // Once, and not at every attempt.
+        if detached.why.replace(why.clone()).as_ref() != Some(&why) {
+            self.tell_detached(index, Some(why), retry_s);
+        }
+    }
+
+    fn tell_detached(&mut self, index: usize, why: Option<String>, retry_s: u64) {
+        let port = &self.setup.ports[index];
+        let about = About { port: Some(&port.name), ..About::default() };
+        let interface = port.attached_interface();
+        self.events.tell(&about, What::ProgramDetached { interface, why, retry_s });
+    }
+
+    fn attach_port(&mut self, index: usize) -> Result<()> {
+        let layout = self.setup.layout();
+        self.attach(&layout, index, false, true)?;
+        self.tell_disappointed(&layout)
+    }
+}
+
+/// What is wrong with the checksums of a peer, if anything is.
+fn unfinished(interface: &str, peer: &VethPeer) -> Option<Checksums> {
+    let leaves = "leaves checksums of TCP and UDP to the device, and frames of streams are forwarded \
+                  with unfinished ones";
+    let of = |known, why| Some(Checksums { known, why });
+    match (peer.checksum_offload, peer.finish_checksums()) {
+        (Some(false), _) => None,
+        (Some(true), Some(command)) => {
+            of(true, format!("the other end of {interface} {leaves}; run: {command}"))
+        }
+        _ => of(
+            false,
+            format!(
+                "it is unknown whether the other end of {interface} (interface {} of a namespace \
+                 that was not found) {leaves}; make sure in its namespace: ethtool -K PEER tx off",
+                peer.index
+            ),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_time_at_once_and_then_ever_later_until_it_stays() {
+        let mut now = Instant::now();
+        let mut detached = Detached::new(now);
+        let mut delays = Vec::new();
+        for _ in 0..9 {
+            let delay = detached.fail(now);
+            delays.push(delay.as_secs());
+            now += delay;
+            (detached.retry_at, detached.attached_at) = (None, now);
+        }
+        assert_eq!(delays, [0, 1, 2, 4, 8, 16, 32, 64, 64]);
+        now += QUIET;
+        assert_eq!(detached.fail(now).as_secs(), 0, "it ran for long");
+        assert_eq!(detached.fail(now).as_secs(), 1, "it could not be attached");
+        now += QUIET;
+        assert_eq!(detached.fail(now).as_secs(), 2, "and still cannot");
+    }
+}
