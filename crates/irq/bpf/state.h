@@ -68,6 +68,9 @@ struct cpu {
 	/* The next delivery but so many, less one, is that of a merged packet: of so many more. */
 	__u32 merged_in;
 	__u32 merged_of;
+	/* Packets that an XDP program dropped, which do not arrive; and whether others did not. */
+	__u32 by_xdp;
+	bool unannounced;
 	/* Of the last poll of a device: packets that GRO has kept, and their part of its time. */
 	__u32 held;
 	__u64 held_ns;
