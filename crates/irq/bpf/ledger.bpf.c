@@ -262,8 +262,8 @@ int BPF_PROG(on_tcp_probe, struct sock *sk)
 }
 
 /*
- * Whether an XDP program in the driver dropped a packet that the driver had as a socket buffer (veth):
- * it is freed before the protocols set skb_iif.
+ * Whether an XDP program in the driver dropped a packet that the driver had as a socket buffer
+ * (veth): it is freed before the protocols set skb_iif.
  */
 static __always_inline bool dropped_by_xdp(const struct sk_buff *skb)
 {
@@ -340,15 +340,15 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 }
 
 /*
- * The first wake-up after a packet for a socket that nobody has read from is that of who waits,
- * unless an interrupt came between that is not traced (a timer's). So this is a hint, which the
- * next wake-up may correct, and which does not outweigh a reader.
+ * The first wake-up after a packet for a socket without a reader is that of the waiting process,
+ * unless an interrupt came between that is not traced (a timer's). So the owner is inferred: the
+ * next wake-up may correct it, and a reader is never replaced.
  */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *task)
 {
 	struct cpu *cpu = receiving();
-	struct irq_owner owner;
+	struct irq_found owner = {.inferred = 1}, *known;
 	__u64 cookie;
 
 	if (!cpu || !cpu->waking)
@@ -357,7 +357,10 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	cpu->waking = 0;
 	if (task->flags & PF_KTHREAD)
 		return 0;
-	owner = owner_of(task);
+	known = bpf_map_lookup_elem(&found, &cookie);
+	if (known && !known->inferred)
+		return 0;
+	owner.owner = owner_of(task);
 	bpf_map_update_elem(&found, &cookie, &owner, BPF_ANY);
 	return 0;
 }

@@ -133,12 +133,12 @@ struct {
 	__type(value, struct reader);
 } owners SEC(".maps");
 
-/* By cookie: whose a socket turned out to be after packets had come for it. */
+/* By cookie: the owner of a socket that packets had come for before it was known. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, __u64);
-	__type(value, struct irq_owner);
+	__type(value, struct irq_found);
 } found SEC(".maps");
 
 /* The loader gives it its size where it wants to see events. */
