@@ -9,8 +9,10 @@
 #include <linux/types.h>
 
 enum guard_size {
-	/* Processes that can have a budget at a time, and one more: each by a number from 1 on. */
+	/* One more than the numbers of limits, which are those from 1 on. */
 	GUARD_SLOTS = 256,
+	/* Processes that can have a number at a time, of their own or one that they share. */
+	GUARD_PROCESSES = 65536,
 };
 
 /* The thread that last read from a socket. */

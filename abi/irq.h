@@ -49,6 +49,12 @@ struct irq_owner {
 	__u32 start_ticks; /* since boot, as in /proc/PID/stat */
 } __attribute__((aligned(8)));
 
+/* The owner of a socket. */
+struct irq_found {
+	struct irq_owner owner;
+	__u64 inferred; /* not 0: it did not read, but a packet for the socket woke it */
+};
+
 struct irq_amount {
 	__u64 ns;
 	__u64 packets;

@@ -18,11 +18,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use common::json::{can_validate, validate};
-use common::{Ran, program, run};
+use common::{Flow, PORTS, Ran, eliminate, program, replicate, run, two_paths};
 use harness::{World, possible};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use onbeat_irq::charge::{Cause, Class, Device};
+use onbeat_irq::recording;
+use onbeat_netdev::Handle;
 use serde_json::Value;
 
 /// A program that is told to end, and killed where the test fails before.
@@ -85,10 +88,10 @@ impl Drop for Temporary {
 /// Flows of two tests at a time would be one process's: this one's.
 static FLOWING: Mutex<()> = Mutex::new(());
 
-/// The row of this process.
+/// The row of what this process is certain to have caused.
 fn ours(table: &Value) -> Option<&Value> {
     let rows = table["processes"].as_array().expect("rows");
-    rows.iter().find(|row| row["pid"] == std::process::id())
+    rows.iter().find(|row| row["pid"] == std::process::id() && row["estimate"] == false)
 }
 
 #[test]
@@ -249,6 +252,42 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
     assert!(ran.err.contains("--partial"), "{}", ran.err);
     let ran = run(&["irq", "report", file.path(), "--partial"]);
     assert!(ran.code == 0 && ran.out.contains("was cut off"), "{}{}", ran.out, ran.err);
+}
+
+/// A FRER node's programs take all frames of a stream from the port where they come in: a's from its host,
+/// b's from both paths.
+#[test]
+fn frames_of_a_data_plane_are_of_class_xdp() {
+    const FRAMES: u64 = 5000;
+    const GROUP: &str = "01:00:5e:00:00:01";
+    if !possible() || !common::can_run() {
+        return;
+    }
+    let file = Temporary::new("frer.irq");
+    let a = format!("{PORTS}{}", replicate("axis", GROUP, 100));
+    let b = format!("{PORTS}{}", eliminate("axis", GROUP, 100));
+    let world = common::start(&two_paths(&a, &b));
+    let record = Running::start(&["irq", "record", "-o", file.path(), "--", "cat"]);
+    common::wait_for("the recording begins", || fs::metadata(&file.0).is_ok_and(|f| f.len() > 0));
+    let hosts = ("talker", "listener");
+    let flow = Flow::start(&world, hosts, 1, (GROUP, 100), 20_000, Some(FRAMES));
+    common::wait_for("all frames arrive", || flow.sink.complete_below(1) >= FRAMES);
+    assert_eq!(flow.finish_whole(), FRAMES);
+    let ran = record.end();
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+
+    let file = BufReader::new(fs::File::open(&file.0).expect("a recording"));
+    let reader = recording::Reader::open(file).expect("a recording");
+    let total = recording::Summary::of(reader, false).expect("a whole recording").total();
+    for (node, port) in [("a", "host"), ("b", "path1"), ("b", "path2")] {
+        let namespace = world.namespace(node).expect("a node");
+        let index = Handle::in_namespace(namespace).and_then(|handle| handle.index(port));
+        let device = Device { netns: namespace.inode() as u32, index: index.expect("a port") };
+        let packets =
+            |class| total.caused.get(&Cause::Unowned(class)).map_or(0, |amount| amount.packets);
+        let found = (packets(Class::Xdp(device)), packets(Class::Unattributed(device)));
+        assert_eq!(found, (FRAMES, 0), "{node}:{port}: {:?}", total.caused);
+    }
 }
 
 fn suffered(row: &impl Fn(&str) -> Value) -> f64 {

@@ -13,8 +13,12 @@
 
 struct bpf_prog;
 
+struct bpf_xdp_link;
+
+/* A program is attached by netlink, or by a link: the other pointer is then NULL. */
 struct bpf_xdp_entity {
 	struct bpf_prog *prog;
+	struct bpf_xdp_link *link;
 };
 
 struct net_device {
@@ -117,6 +121,7 @@ struct bpf_iter__task_file {
 #define PF_KTHREAD 0x00200000
 /* include/linux/netdevice.h */
 #define IFF_BRIDGE_PORT (1 << 9)
+#define XDP_MODE_SKB	0
 #define XDP_MODE_DRV	1
 
 /* kernel/softirq.c */

@@ -95,13 +95,11 @@ static __always_inline void name_device(struct irq_key *key, const struct net_de
 	key->netns = device->nd_net.net->ns.inum;
 }
 
-static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 packets)
+static __always_inline void deliver_key(struct cpu *cpu, struct irq_key *key, __u32 packets)
 {
 	__u64 now;
 
 	cpu->last_sk = 0;
-	key->device = cpu->device;
-	key->netns = cpu->netns;
 	if (!alone(cpu, key)) {
 		cpu->mixed = MIXED_POLLS;
 	} else if (!cpu->mixed) {
@@ -112,6 +110,14 @@ static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 
 	now = time_of(cpu);
 	tell(now, IRQ_DELIVER, key, packets);
 	poll_deliver(cpu, key, packets, point(cpu, now));
+}
+
+/* As deliver_key(), of a packet of the device from which the last one arrived. */
+static __always_inline void deliver(struct cpu *cpu, struct irq_key *key, __u32 packets)
+{
+	key->device = cpu->device;
+	key->netns = cpu->netns;
+	deliver_key(cpu, key, packets);
 }
 
 /*
@@ -128,6 +134,13 @@ static __always_inline void catch_up(struct cpu *cpu)
 	task = bpf_get_current_task_btf();
 	if (thread_kind(task) == THREAD_NAPI)
 		thread_in(cpu, time_of(cpu), task->se.sum_exec_runtime);
+}
+
+static __always_inline bool has_xdp(const struct net_device *device, int mode)
+{
+	const struct bpf_xdp_entity *attached = &device->xdp_state[mode];
+
+	return attached->prog || attached->link;
 }
 
 SEC("tp_btf/napi_poll")
@@ -148,7 +161,7 @@ int BPF_PROG(on_napi_poll, struct napi_struct *napi, int work, int budget)
 	device = napi->dev;
 	if (device) {
 		name_device(&key, device);
-		xdp = device->xdp_state[XDP_MODE_DRV].prog;
+		xdp = has_xdp(device, XDP_MODE_DRV) || has_xdp(device, XDP_MODE_SKB);
 		key.a = xdp;
 	}
 	key.b = full;
@@ -248,6 +261,15 @@ int BPF_PROG(on_tcp_probe, struct sock *sk)
 	return 0;
 }
 
+/*
+ * Whether an XDP program in the driver dropped a packet that the driver had as a socket buffer
+ * (veth): it is freed before the protocols set skb_iif.
+ */
+static __always_inline bool dropped_by_xdp(const struct sk_buff *skb)
+{
+	return !skb->skb_iif && skb->dev && has_xdp(skb->dev, XDP_MODE_DRV);
+}
+
 SEC("tp_btf/kfree_skb")
 int on_kfree_skb(__u64 *ctx)
 {
@@ -257,6 +279,12 @@ int on_kfree_skb(__u64 *ctx)
 
 	if (!cpu)
 		return 0;
+	if (dropped_by_xdp((struct sk_buff *)ctx[0])) {
+		/* The device is the one polled. */
+		key.kind = IRQ_XDP;
+		deliver_key(cpu, &key, 1);
+		return 0;
+	}
 	if (drops_name_socket)
 		sk = (struct sock *)ctx[3];
 	if (sk) {
@@ -312,15 +340,15 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 }
 
 /*
- * The first wake-up after a packet for a socket that nobody has read from is that of who waits,
- * unless an interrupt came between that is not traced (a timer's). So this is a hint, which the
- * next wake-up may correct, and which does not outweigh a reader.
+ * The first wake-up after a packet for a socket without a reader is that of the waiting process,
+ * unless an interrupt came between that is not traced (a timer's). So the owner is inferred: the
+ * next wake-up may correct it, and a reader is never replaced.
  */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *task)
 {
 	struct cpu *cpu = receiving();
-	struct irq_owner owner;
+	struct irq_found owner = {.inferred = 1}, *known;
 	__u64 cookie;
 
 	if (!cpu || !cpu->waking)
@@ -329,7 +357,10 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	cpu->waking = 0;
 	if (task->flags & PF_KTHREAD)
 		return 0;
-	owner = owner_of(task);
+	known = bpf_map_lookup_elem(&found, &cookie);
+	if (known && !known->inferred)
+		return 0;
+	owner.owner = owner_of(task);
 	bpf_map_update_elem(&found, &cookie, &owner, BPF_ANY);
 	return 0;
 }

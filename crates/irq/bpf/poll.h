@@ -119,6 +119,16 @@ __noinline int alone(struct cpu *cpu, const struct irq_key *key)
 	return cpu->over || !cpu->entries || (cpu->entries == 1 && same(&cpu->entry[0].key, key));
 }
 
+static __always_inline void forget_arrivals(struct cpu *cpu)
+{
+	cpu->arrived = 0;
+	cpu->merged = 0;
+	cpu->outstanding = 0;
+	cpu->merged_in = 0;
+	cpu->by_xdp = 0;
+	cpu->unannounced = false;
+}
+
 /* A packet comes up from the driver, merged of so many. */
 static __always_inline void arrive(struct cpu *cpu, __u32 packets)
 {
@@ -138,9 +148,16 @@ static __always_inline void count(struct cpu *cpu, struct entry *e, __u32 packet
 	e->packets += packets;
 	if (!packets)
 		return;
+	if (e->key.kind == IRQ_XDP) {
+		cpu->by_xdp += packets;
+		return;
+	}
 	if (!cpu->outstanding) {
-		/* One of those that a merged packet was cut into again, which are counted already.
+		/*
+		 * One of those that a merged packet was cut into again, which are counted already;
+		 * or XDP gave it to a socket.
 		 */
+		cpu->unannounced = true;
 		e->merged -= e->merged < packets ? e->merged : packets;
 		return;
 	}
@@ -215,12 +232,22 @@ static __always_inline void name_devices(struct cpu *cpu, const struct irq_key *
 	}
 }
 
+/* Packets that did not come up from a device with an XDP program are the program's. */
+static __always_inline void count_taken(struct cpu *cpu, struct irq_key *device, __u32 packets)
+{
+	__u32 at;
+
+	device->kind = IRQ_XDP;
+	at = find_entry(cpu, device) % IRQ_MAX_CAUSES;
+	cpu->entry[at].packets += packets;
+}
+
 /*
  * Takes what was held back for packets of a device, and holds back the part of those that GRO has
- * kept now; whether that is all there is.
+ * kept now; whether that is all there is. *left are those that neither came up nor were kept.
  */
 static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, bool xdp, bool full,
-				 __u32 work)
+				 __u32 work, __u32 *left)
 {
 	__u32 arrived = cpu->arrived + cpu->merged, taken = work, i;
 
@@ -240,10 +267,10 @@ static __always_inline bool hold(struct cpu *cpu, const struct irq_key *device, 
 		for (i = 0; i < IRQ_MAX_CAUSES && i < cpu->entries; i++)
 			cpu->entry[i].merged = 0;
 	}
-	cpu->arrived = 0;
-	cpu->merged = 0;
-	cpu->outstanding = 0;
-	cpu->merged_in = 0;
+	/* Of a full poll GRO may keep some: these cannot be distinguished. */
+	if (xdp && !full && !cpu->skipped && !cpu->unannounced && arrived + cpu->by_xdp < taken)
+		*left = taken - arrived - cpu->by_xdp;
+	forget_arrivals(cpu);
 	if (!full || xdp || cpu->skipped || cpu->held || arrived >= taken)
 		return false;
 	cpu->held = taken - arrived;
@@ -272,6 +299,7 @@ static __always_inline void release(struct cpu *cpu)
 static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bool xdp, bool full,
 				     __u32 work, __u64 ns)
 {
+	__u32 left = 0;
 	bool all_kept;
 
 	if (cpu->over)
@@ -284,7 +312,9 @@ static __always_inline void poll_end(struct cpu *cpu, struct irq_key *device, bo
 	cpu->device = 0;
 	cpu->netns = 0;
 	name_devices(cpu, device);
-	all_kept = hold(cpu, device, xdp, full, work);
+	all_kept = hold(cpu, device, xdp, full, work, &left);
+	if (left && cpu->entries)
+		count_taken(cpu, device, left);
 	if (cpu->entries < 2 && cpu->mixed)
 		cpu->mixed--;
 	if (!cpu->entries && !all_kept) {
@@ -311,10 +341,7 @@ static __always_inline void poll_reset(struct cpu *cpu)
 	cpu->over = false;
 	cpu->delivered = false;
 	cpu->freed = 0;
-	cpu->arrived = 0;
-	cpu->merged = 0;
-	cpu->outstanding = 0;
-	cpu->merged_in = 0;
+	forget_arrivals(cpu);
 	cpu->held = 0;
 	cpu->held_ns = 0;
 	cpu->waking = 0;

@@ -68,6 +68,9 @@ struct cpu {
 	/* The next delivery but so many, less one, is that of a merged packet: of so many more. */
 	__u32 merged_in;
 	__u32 merged_of;
+	/* Packets that an XDP program dropped, which do not arrive; and whether others did not. */
+	__u32 by_xdp;
+	bool unannounced;
 	/* Of the last poll of a device: packets that GRO has kept, and their part of its time. */
 	__u32 held;
 	__u64 held_ns;
@@ -130,12 +133,12 @@ struct {
 	__type(value, struct reader);
 } owners SEC(".maps");
 
-/* By cookie: whose a socket turned out to be after packets had come for it. */
+/* By cookie: the owner of a socket that packets had come for before it was known. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, __u64);
-	__type(value, struct irq_owner);
+	__type(value, struct irq_found);
 } found SEC(".maps");
 
 /* The loader gives it its size where it wants to see events. */

@@ -44,10 +44,17 @@ struct {
 /* The number of each process that has a budget. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, GUARD_SLOTS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, GUARD_PROCESSES);
 	__type(key, __u32);
 	__type(value, __u32);
 } numbers SEC(".maps");
+
+/*
+ * The number of all processes that have none there, while there is no room for one that has a
+ * budget; 0: there is. Written by the loader.
+ */
+__u32 number_of_others;
 
 static __always_inline bool is_elsewhere(const struct sock *sk)
 {
@@ -75,8 +82,12 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
  */
 static __always_inline void number(struct sock *sk, __u32 pid)
 {
-	__u32 none = 0, *slot = bpf_map_lookup_elem(&numbers, &pid), *known;
+	__u32 none = 0, others = *(volatile __u32 *)&number_of_others;
+	__u32 *slot = bpf_map_lookup_elem(&numbers, &pid), *known;
 	__u64 cookie;
+
+	if (!slot && others)
+		slot = &others;
 
 	known = bpf_sk_storage_get(&slots, sk, NULL, 0);
 	if (!known && slot)

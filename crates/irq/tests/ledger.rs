@@ -181,7 +181,7 @@ fn sockets_are_their_readers_as_soon_as_there_is_one() {
         (70, POLL_END),
         (70, RX_IN_VICTIM),
     ]);
-    accounts.resolve(|cookie| (cookie == 5).then_some(SERVER));
+    accounts.resolve(|cookie| (cookie == 5).then_some(SERVER.into()));
     assert_eq!(caused(&accounts, TO_SERVER).1, 2);
     assert_eq!(caused(&accounts, to_socket(5)), (0, 0));
     assert_eq!(caused(&accounts, to_socket(6)).1, 1);

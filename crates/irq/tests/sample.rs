@@ -87,7 +87,7 @@ fn what_sockets_had_goes_to_their_reader_and_errors_do_not_shrink() {
         apart.take(&accounts([(socket(1), a, 1), (socket(2), b, 2)]));
         resolved.take(&accounts([(process(1), a + b, 3)]));
     }
-    apart.resolve(|_| Some(reader));
+    apart.resolve(|_| Some(reader.into()));
     let (apart, resolved) = (apart.causes[&process(1)], resolved.causes[&process(1)]);
     assert!(apart.ns_squares >= resolved.ns_squares);
     assert_eq!(apart.ns_products, resolved.ns_products);

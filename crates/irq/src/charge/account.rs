@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Cause, Process, Runner};
+use super::{Cause, Owner, Process, Runner};
 
 /// Time and packets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Amount {
         (self.packets != 0).then(|| self.ns as f64 / self.packets as f64)
     }
 
-    fn add(&mut self, other: Amount) {
+    pub(crate) fn add(&mut self, other: Amount) {
         self.ns += other.ns;
         self.packets += other.packets;
     }
@@ -84,7 +84,7 @@ impl Accounts {
 
     /// What the kernel's account of a process's system time is off by, in nanoseconds: what it
     /// caused less what it suffered. Added to its time it is the paper's compensation, exact
-    /// instead of in ticks.
+    /// instead of in ticks. What it is only inferred to have caused does not count.
     #[must_use]
     pub fn compensation_ns(&self, process: Process) -> i64 {
         let is_its =
@@ -128,15 +128,15 @@ impl Accounts {
         }
     }
 
-    /// Moves what was charged to sockets to processes, once it is known who reads them.
-    pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Process>) {
+    /// Moves what was charged to sockets to their owners, once these are known.
+    pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Owner>) {
         let sockets: Vec<Cause> =
             self.caused.keys().filter(|c| matches!(c, Cause::Socket { .. })).copied().collect();
         for cause in sockets {
             let Cause::Socket { cookie, device } = cause else { continue };
-            let Some(process) = owner(cookie) else { continue };
+            let Some(owner) = owner(cookie) else { continue };
             let amount = self.caused.remove(&cause).unwrap_or_default();
-            self.caused.entry(Cause::Process { process, device }).or_default().add(amount);
+            self.caused.entry(owner.cause(device)).or_default().add(amount);
         }
     }
 

@@ -14,6 +14,35 @@ pub struct Process {
     pub start_ticks: u32,
 }
 
+/// The process that a socket belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// The process.
+    pub process: Process,
+    /// No process was seen to read from the socket: this one was the next to be woken on the CPU that
+    /// delivered a packet to it.
+    pub inferred: bool,
+}
+
+impl Owner {
+    /// What packets are for that came in for the socket by `device`.
+    #[must_use]
+    pub fn cause(self, device: Device) -> Cause {
+        let Self { process, inferred } = self;
+        match inferred {
+            true => Cause::Inferred { process, device },
+            false => Cause::Process { process, device },
+        }
+    }
+}
+
+/// A process that reads the socket.
+impl From<Process> for Owner {
+    fn from(process: Process) -> Self {
+        Self { process, inferred: false }
+    }
+}
+
 /// A network device.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -46,6 +75,14 @@ pub enum Cause {
         /// Where they came in.
         device: Device,
     },
+    /// Packets for a socket without a reader, whose owner is inferred ([`Owner::inferred`]): an
+    /// estimate, which no budget is held against.
+    Inferred {
+        /// The process that a packet woke.
+        process: Process,
+        /// Where they came in.
+        device: Device,
+    },
     /// Packets for a socket that nobody has read from yet.
     Socket {
         /// The kernel's number of the socket (SO_COOKIE).
@@ -61,7 +98,9 @@ impl Cause {
     /// The same, of packets that came in by `device`, where none was known.
     pub(super) fn from(mut self, device: Device) -> Self {
         let known = match &mut self {
-            Cause::Process { device, .. } | Cause::Socket { device, .. } => device,
+            Cause::Process { device, .. }
+            | Cause::Inferred { device, .. }
+            | Cause::Socket { device, .. } => device,
             Cause::Unowned(class) => match class {
                 Class::Forwarded { from, .. } | Class::Bridged { from, .. } => from,
                 Class::Xdp(device)

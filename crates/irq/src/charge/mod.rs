@@ -17,7 +17,7 @@ pub mod sample;
 pub mod tick;
 
 pub use account::{Accounts, Amount};
-pub use cause::{Cause, Class, Device, Process, Runner, Softirq};
+pub use cause::{Cause, Class, Device, Owner, Process, Runner, Softirq};
 pub use event::{Event, What};
 pub use ledger::Ledger;
 pub use poll::{MAX_CAUSES, Polled};

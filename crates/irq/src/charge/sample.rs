@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Accounts, Amount, Cause, Class, Process};
+use super::{Accounts, Amount, Cause, Class, Owner};
 
 /// What the windows of a CPU came to, as far as errors need it. Those of several times add up.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -108,12 +108,10 @@ impl Sample {
 
     /// As [`Accounts::resolve`]. In which windows two sockets of a process had packets is not known any
     /// more: it is taken to have been the same ones, which makes the error larger rather than smaller.
-    pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Process>) {
+    pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Owner>) {
         for (cause, moments) in std::mem::take(&mut self.causes) {
             let known = match cause {
-                Cause::Socket { cookie, device } => {
-                    owner(cookie).map(|process| Cause::Process { process, device })
-                }
+                Cause::Socket { cookie, device } => owner(cookie).map(|owner| owner.cause(device)),
                 _ => None,
             };
             self.causes.entry(known.unwrap_or(cause)).or_default().join(&moments);

@@ -1,29 +1,34 @@
 //! Budgets: what processes cause is held against what they may, and what exceeds it is dropped early.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::config::{Config, Rule};
+use super::config::{Config, Facts, Rule};
+use super::event::Event;
 use super::limiter::{Count, Limiter};
+use super::numbers::Numbers;
 use super::waiting::{Scan, Waiter};
 use super::walk::Walk;
 use crate::charge::{Accounts, Amount, Cause, Process};
+use crate::names::Octets;
 use crate::policy::{Budget, Limit, Meter};
-use crate::{Description, Result, Tracer};
+use crate::{Description, Meter as Ledger, Result, Tracer};
 
 /// How a process stands to its budget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
     /// The process.
     pub process: Process,
-    /// Its name.
+    /// Its name, escaped.
     pub command: String,
     /// What it may cause.
     pub budget: Budget,
+    /// Whether it has the budget together with other processes, since there were too many for one each.
+    pub shared: bool,
     /// Bottom-half time that it caused in the last interval, in nanoseconds for each second.
     pub caused_ns_per_s: u64,
-    /// What it receives at most, for now.
+    /// What it receives at most, for now; with the others where they share.
     pub limit: Limit,
-    /// Its packets that were dropped early since it has a budget.
+    /// Packets that were dropped early by that limit since it has a budget.
     pub dropped: u64,
 }
 
@@ -37,39 +42,55 @@ const RULES_NS: u64 = 1_000_000_000;
 pub(super) struct Budgets {
     rules: Vec<Rule>,
     netns: u32,
-    tracer: Tracer,
+    ledger: Ledger,
     limiter: Limiter,
+    numbers: Numbers,
+    meters: BTreeMap<u32, Metered>,
     held: BTreeMap<Process, Held>,
-    free: BTreeSet<u32>,
     without: BTreeSet<Process>,
-    last: Accounts,
+    /// Processes that the kernel's table has no room for.
+    unnumbered: BTreeSet<Process>,
+    /// Whether the last interval is in the ledger as a whole.
+    complete: bool,
+    events: Vec<Event>,
     last_ns: u64,
     rules_ns: u64,
 }
 
+/// What has a limit: a process, or those that share a number.
+#[derive(Debug)]
+struct Metered {
+    meter: Meter,
+    last: Count,
+}
+
 #[derive(Debug)]
 struct Held {
-    number: u32,
-    rule: usize,
-    meter: Meter,
-    before: Count,
-    last: Count,
     usage: Usage,
+    /// Packets dropped by its number before it had that.
+    dropped_before: u64,
 }
 
 impl Budgets {
     pub(super) fn new(config: &Config, netns: u32, walk: &Walk, now_ns: u64) -> Result<Self> {
         let limiter = Limiter::new(&walk.numbers_of_sockets(), config.drop_at)?;
-        let tracer = Tracer::start()?;
+        let tracer = match config.ledger_rows {
+            Some(rows) => Tracer::start_with_rows(rows)?,
+            None => Tracer::start()?,
+        };
+        let ledger = Ledger::new(tracer);
         Ok(Self {
+            numbers: Numbers::new(config.budgets.len(), Limiter::SLOTS),
             rules: config.budgets.clone(),
             netns,
-            tracer,
+            ledger,
             limiter,
+            meters: BTreeMap::new(),
             held: BTreeMap::new(),
-            free: (1..Limiter::SLOTS).collect(),
             without: BTreeSet::new(),
-            last: Accounts::default(),
+            unnumbered: BTreeSet::new(),
+            complete: true,
+            events: Vec::new(),
             last_ns: now_ns,
             rules_ns: now_ns,
         })
@@ -85,36 +106,54 @@ impl Budgets {
         self.held.values().map(|held| held.usage.clone()).collect()
     }
 
+    /// What happened since the last call.
+    pub(super) fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
     /// Takes what there is now; sets limits once an interval is over.
     pub(super) fn step(&mut self, walk: &Walk, scan: &Scan, now_ns: u64) -> Result<()> {
         self.take_processes(walk, scan, now_ns)?;
-        let interval_ns = now_ns.saturating_sub(self.last_ns);
-        if interval_ns < INTERVAL_NS {
+        if now_ns.saturating_sub(self.last_ns) < INTERVAL_NS {
             return Ok(());
         }
         self.last_ns = now_ns;
-        let now = self.accounts()?;
-        let since = now.since(&self.last);
-        self.last = now;
+        let mut interval = self.ledger.look()?;
+        interval.resolve(|cookie| self.ledger.tracer().owner(cookie));
+        let (interval_ns, unrecorded_ns) = (interval.length_ns(), interval.unrecorded_ns);
+        if self.complete && unrecorded_ns > 0 {
+            self.events.push(Event::LedgerFull { unrecorded_ns });
+        }
+        self.complete = unrecorded_ns == 0;
+
+        let by_process = caused(&interval.total(), self.netns);
+        let mut by_number: HashMap<u32, Amount> = HashMap::new();
         for (process, held) in &mut self.held {
-            let caused = caused(&since, *process, self.netns);
-            let count = self.limiter.count(held.number)?;
-            let dropped = count.dropped - held.last.dropped;
-            held.last = count;
-            held.usage.limit = held.meter.observe(interval_ns, caused, dropped);
-            held.usage.dropped = count.dropped - held.before.dropped;
+            let caused = by_process.get(process).copied().unwrap_or_default();
             held.usage.caused_ns_per_s =
-                (u128::from(caused.ns) * 1_000_000_000 / u128::from(interval_ns)) as u64;
-            self.limiter.limit(held.number, held.usage.limit)?;
+                (u128::from(caused.ns) * 1_000_000_000 / u128::from(interval_ns.max(1))) as u64;
+            if let Some(assigned) = self.numbers.get(*process) {
+                by_number.entry(assigned.number).or_default().add(caused);
+            }
+        }
+        let mut limits: HashMap<u32, (Limit, u64)> = HashMap::new();
+        for (number, metered) in &mut self.meters {
+            let caused = by_number.get(number).copied().unwrap_or_default();
+            let count = self.limiter.count(*number)?;
+            let dropped = count.dropped - metered.last.dropped;
+            metered.last = count;
+            let limit = metered.meter.observe(interval_ns, caused, dropped, self.complete);
+            self.limiter.limit(*number, limit)?;
+            limits.insert(*number, (limit, count.dropped));
+        }
+        for (process, held) in &mut self.held {
+            let assigned = self.numbers.get(*process);
+            if let Some(&(limit, dropped)) = assigned.and_then(|one| limits.get(&one.number)) {
+                held.usage.limit = limit;
+                held.usage.dropped = dropped - held.dropped_before;
+            }
         }
         Ok(())
-    }
-
-    fn accounts(&self) -> Result<Accounts> {
-        let mut total = Accounts::default();
-        self.tracer.accounts()?.iter().for_each(|cpu| total.add(cpu));
-        total.resolve(|cookie| self.tracer.owner(cookie));
-        Ok(total)
     }
 
     /// Gives new processes numbers, and takes back those of processes that have ended or have other
@@ -126,95 +165,126 @@ impl Budgets {
             self.without.clear();
         }
         let receivers: BTreeSet<u32> = scan.sockets.iter().map(|socket| socket.pid).collect();
-        let alive: BTreeSet<Process> = scan
+        let alive: BTreeMap<Process, &Octets> = scan
             .threads
             .iter()
-            .map(|thread| thread.waiter)
-            .filter(|Waiter { process, tid }| process.pid == *tid && receivers.contains(tid))
-            .map(|waiter| waiter.process)
+            .filter(|thread| {
+                let Waiter { process, tid } = thread.waiter;
+                process.pid == tid && receivers.contains(&tid)
+            })
+            .map(|thread| (thread.waiter.process, &thread.name))
             .collect();
-        self.without.retain(|process| alive.contains(process));
+        self.without.retain(|process| alive.contains_key(process));
         let gone: Vec<Process> =
-            self.held.keys().filter(|process| !alive.contains(process)).copied().collect();
+            self.numbers.processes().filter(|process| !alive.contains_key(process)).collect();
         for process in gone {
             self.release(walk, process)?;
         }
-        for process in alive {
-            let known = self.held.get(&process).map(|held| held.rule);
+        for (process, name) in alive {
+            let known = self.numbers.get(process);
             if (known.is_some() || self.without.contains(&process)) && !anew {
                 continue;
             }
-            let Some(description) = Description::of(process) else { continue };
-            let rule = self.rules.iter().position(|rule| rule.fits(&description));
-            if rule == known && known.is_some() {
-                continue;
-            }
-            if known.is_some() {
+            // Its thread has its name, also where /proc does not tell of it.
+            let described = Description::of(process);
+            let command = described.as_ref().map_or(name, |about| &about.command);
+            let cgroup = described.as_ref().and_then(|about| about.cgroup.as_ref());
+            let rule = Rule::of(&self.rules, Facts { command: Some(command), cgroup });
+            if let Some(known) = known {
+                let stays = rule == Some(known.rule) && !self.numbers.could_be_its_own(known);
+                if stays && !self.unnumbered.contains(&process) {
+                    continue;
+                }
                 self.release(walk, process)?;
             }
             match rule {
-                Some(rule) => self.hold(walk, process, description, rule)?,
+                Some(rule) => self.hold(walk, process, command, rule)?,
                 None => drop(self.without.insert(process)),
             }
         }
-        Ok(())
+        let others = if self.unnumbered.is_empty() { 0 } else { self.strictest() };
+        walk.number_others(others)
     }
 
-    fn hold(
-        &mut self,
-        walk: &Walk,
-        process: Process,
-        description: Description,
-        rule: usize,
-    ) -> Result<()> {
-        let Some(number) = self.free.pop_first() else {
-            if self.without.insert(process) {
-                tracing::warn!(
-                    "process {} ({}) has no budget: {} others have one already",
-                    process.pid,
-                    description.command,
-                    self.held.len()
-                );
-            }
-            return Ok(());
-        };
-        let before = self.limiter.count(number)?;
-        walk.number(process.pid, Some(number))?;
+    /// The number that processes of the strictest rule share.
+    fn strictest(&self) -> u32 {
+        let strictest = (0..self.rules.len()).min_by_key(|at| self.rules[*at].budget.ns_per_s);
+        self.numbers.number_of_rule(strictest.unwrap_or_default())
+    }
+
+    fn hold(&mut self, walk: &Walk, process: Process, command: &Octets, rule: usize) -> Result<()> {
+        let had_room = !self.numbers.is_full();
+        let number = self.numbers.assign(process, rule).number;
+        if had_room && self.numbers.is_full() {
+            self.events.push(Event::LimitsFull { processes: self.held.len() as u64 + 1 });
+        }
+        if !walk.number(process.pid, number)? {
+            self.unnumbered.insert(process);
+        }
         let budget = self.rules[rule].budget;
+        let count = self.limiter.count(number)?;
+        let metered = || Metered { meter: Meter::new(budget), last: count };
+        self.meters.entry(number).or_insert_with(metered);
         let usage = Usage {
             process,
-            command: description.command,
+            command: command.to_string(),
             budget,
+            shared: self.numbers.is_shared(number),
             caused_ns_per_s: 0,
             limit: Limit::None,
             dropped: 0,
         };
-        let meter = Meter::new(budget);
-        self.held.insert(process, Held { number, rule, meter, before, last: before, usage });
+        self.held.insert(process, Held { usage, dropped_before: count.dropped });
         Ok(())
     }
 
     fn release(&mut self, walk: &Walk, process: Process) -> Result<()> {
-        if let Some(held) = self.held.remove(&process) {
-            self.limiter.limit(held.number, Limit::None)?;
-            walk.number(process.pid, None)?;
-            self.free.insert(held.number);
+        self.held.remove(&process);
+        self.unnumbered.remove(&process);
+        let Some(assigned) = self.numbers.release(process) else { return Ok(()) };
+        // What is shared keeps its limit, whoever comes and goes.
+        if !self.numbers.is_shared(assigned.number) {
+            self.meters.remove(&assigned.number);
+            self.limiter.limit(assigned.number, Limit::None)?;
         }
-        Ok(())
+        walk.forget_number(process.pid)
     }
 }
 
-/// What a process caused by packets of a namespace's devices.
-fn caused(accounts: &Accounts, process: Process, netns: u32) -> Amount {
-    let mut sum = Amount::default();
+/// What processes caused by packets of a namespace's devices, as far as that is certain: no budget is held
+/// against an estimate.
+fn caused(accounts: &Accounts, netns: u32) -> HashMap<Process, Amount> {
+    let mut sums: HashMap<Process, Amount> = HashMap::new();
     for (cause, amount) in &accounts.caused {
         match cause {
-            Cause::Process { process: of, device } if *of == process && device.netns == netns => {
-                sum.ns += amount.ns;
-                sum.packets += amount.packets;
+            Cause::Process { process, device } if device.netns == netns => {
+                sums.entry(*process).or_default().add(*amount);
             }
             _ => {}
         }
     }
-    sum
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::{Device, Owner};
+
+    #[test]
+    fn no_budget_is_held_against_an_estimate() {
+        let (reader, woken) =
+            (Process { pid: 1, start_ticks: 1 }, Process { pid: 2, start_ticks: 2 });
+        let device = Device { netns: 7, index: 2 };
+        let amount = Amount { ns: 100, packets: 1 };
+        let socket = |cookie| (Cause::Socket { cookie, device }, amount);
+        let mut accounts =
+            Accounts { caused: [socket(1), socket(2)].into(), ..Accounts::default() };
+        accounts.resolve(|cookie| match cookie {
+            1 => Some(reader.into()),
+            _ => Some(Owner { process: woken, inferred: true }),
+        });
+        assert_eq!(caused(&accounts, 7), [(reader, amount)].into());
+        assert_eq!(caused(&accounts, 8), HashMap::new());
+    }
 }

@@ -36,6 +36,16 @@ pub enum Event {
         /// The interface.
         interface: String,
     },
+    /// No process can have a limit of its own any more: further ones share one for each budget.
+    LimitsFull {
+        /// Processes that have a budget.
+        processes: u64,
+    },
+    /// The ledger had no room for some of the time: what each budget affords is a limit until it has.
+    LedgerFull {
+        /// That time, in nanoseconds.
+        unrecorded_ns: u64,
+    },
     /// Something could not be set; it is told once.
     Refused {
         /// The interface.
@@ -84,6 +94,17 @@ impl fmt::Display for Event {
                 }
             }
             Event::Vanished { interface } => write!(f, "{interface}: vanished"),
+            Event::LimitsFull { processes } => write!(
+                f,
+                "budgets: {processes} processes have one; further processes share a limit for each \
+                 budget"
+            ),
+            Event::LedgerFull { unrecorded_ns } => write!(
+                f,
+                "budgets: the ledger had no room for {:.3} ms of softirq time; each budget is a limit \
+                 until it has",
+                *unrecorded_ns as f64 / 1e6
+            ),
             Event::Refused { interface, reason } => write!(f, "{interface}: {reason}"),
         }
     }
@@ -97,10 +118,11 @@ impl Serialize for Usage {
             Limit::None => None,
             Limit::PacketsPerSecond(packets) => Some(packets),
         };
-        let mut usage = serializer.serialize_struct("Usage", 6)?;
+        let mut usage = serializer.serialize_struct("Usage", 7)?;
         usage.serialize_field("pid", &self.process.pid)?;
         usage.serialize_field("command", &self.command)?;
         usage.serialize_field("budget_ns_per_s", &self.budget.ns_per_s)?;
+        usage.serialize_field("shared", &self.shared)?;
         usage.serialize_field("caused_ns_per_s", &self.caused_ns_per_s)?;
         usage.serialize_field("limit_packets_per_s", &limit)?;
         usage.serialize_field("dropped_packets", &self.dropped)?;
@@ -121,9 +143,11 @@ impl fmt::Display for Usage {
             percent(self.budget.ns_per_s)
         )?;
         if let Limit::PacketsPerSecond(packets) = self.limit {
-            write!(f, ", limited to {packets} packets/s")?;
+            let unit = if packets == 1 { "packet" } else { "packets" };
+            write!(f, ", limited to {packets} {unit}/s")?;
         }
-        write!(f, ", {} dropped", self.dropped)
+        write!(f, ", {} dropped", self.dropped)?;
+        f.write_str(if self.shared { ", with other processes" } else { "" })
     }
 }
 
@@ -153,6 +177,15 @@ mod tests {
                 "eth0: normal -> real-time 50, loop (7, thread 8) waits, above the ceiling",
             ),
             (follows(None), "eth0: normal -> real-time 50, nobody waits at more"),
+            (
+                Event::LimitsFull { processes: 254 },
+                "budgets: 254 processes have one; further processes share a limit for each budget",
+            ),
+            (
+                Event::LedgerFull { unrecorded_ns: 1_234_567 },
+                "budgets: the ledger had no room for 1.235 ms of softirq time; each budget is a limit \
+                 until it has",
+            ),
         ] {
             assert_eq!(event.to_string(), text);
         }
@@ -167,6 +200,7 @@ mod tests {
             process: Process { pid: 7, start_ticks: 1 },
             command: "iperf3".into(),
             budget: Budget { ns_per_s: 100_000_000 },
+            shared: false,
             caused_ns_per_s: 231_000_000,
             limit: Limit::PacketsPerSecond(4000),
             dropped: 12,
@@ -176,6 +210,12 @@ mod tests {
         assert_eq!(usage.to_string(), text);
         let json = serde_json::to_value(&usage).unwrap();
         assert_eq!(json["limit_packets_per_s"], 4000);
+        let one = Usage { limit: Limit::PacketsPerSecond(1), shared: true, ..usage.clone() };
+        let text = one.to_string();
+        assert!(
+            text.ends_with("limited to 1 packet/s, 12 dropped, with other processes"),
+            "{text}"
+        );
         let free = Usage { limit: Limit::None, ..usage };
         assert!(serde_json::to_value(&free).unwrap()["limit_packets_per_s"].is_null());
     }

@@ -86,6 +86,7 @@ impl<'a> Guard<'a> {
         let mut events = self.come_and_go()?;
         let indices: Vec<u32> = self.devices.values().map(|device| device.index).collect();
         let candidates = self.look.candidates(&indices, now_ns)?;
+        events.extend(self.look.events());
         self.note(&candidates);
         for change in self.policy.changes(now_ns) {
             events.extend(self.decided(&change, &candidates));

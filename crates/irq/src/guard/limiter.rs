@@ -136,7 +136,6 @@ impl Limiter {
     pub(super) fn limit(&mut self, number: u32, limit: Limit) -> Result<()> {
         let ns_per_packet = match limit {
             Limit::None => 0,
-            // None at all is one in a second: what it costs must be seen to fall.
             Limit::PacketsPerSecond(packets) => 1_000_000_000 / packets.clamp(1, 1_000_000_000),
         };
         let slot = &mut self.limits[number as usize];

@@ -9,6 +9,7 @@ use onbeat_netdev::{Handle, Link};
 
 use super::budgets::{Budgets, Usage};
 use super::config::Config;
+use super::event::Event;
 use super::waiting::{Candidates, Places, Scan, candidates};
 use super::walk::Walk;
 use crate::Result;
@@ -29,6 +30,11 @@ pub trait Look {
 
     /// How the processes stand that have a budget.
     fn usage(&self) -> Vec<Usage>;
+
+    /// What happened to budgets since the last call.
+    fn events(&mut self) -> Vec<Event> {
+        Vec::new()
+    }
 }
 
 /// This host, and the interfaces of the calling thread's network namespace.
@@ -72,6 +78,10 @@ impl Look for Live {
 
     fn usage(&self) -> Vec<Usage> {
         self.budgets.as_ref().map(Budgets::usage).unwrap_or_default()
+    }
+
+    fn events(&mut self) -> Vec<Event> {
+        self.budgets.as_mut().map(Budgets::events).unwrap_or_default()
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use crate::charge::Process;
+use crate::names::Octets;
 use crate::policy::Rank;
 
 /// A thread that waits for packets.
@@ -47,7 +48,7 @@ pub struct Thread {
     /// Its scheduling.
     pub rank: Rank,
     /// Its name, at most 15 octets.
-    pub name: String,
+    pub name: Octets,
 }
 
 /// The sockets of one network namespace or of all, and all threads.
@@ -73,7 +74,7 @@ pub struct Places {
 pub struct Candidates {
     /// By the index of a device.
     pub waiting: BTreeMap<(u32, Waiter), Rank>,
-    /// Names of these threads.
+    /// Names of these threads, escaped.
     pub names: BTreeMap<Waiter, String>,
 }
 
@@ -117,7 +118,7 @@ pub fn candidates(scan: &Scan, places: &Places) -> Candidates {
         let Some(thread) = reading.or_else(|| highest.get(&socket.pid)) else { continue };
         for device in places.devices(socket) {
             candidates.waiting.insert((device, thread.waiter), thread.rank);
-            candidates.names.entry(thread.waiter).or_insert_with(|| thread.name.clone());
+            candidates.names.entry(thread.waiter).or_insert_with(|| thread.name.to_string());
         }
     }
     candidates
@@ -135,7 +136,7 @@ mod tests {
     }
 
     fn thread(pid: u32, tid: u32, rank: Rank) -> Thread {
-        Thread { waiter: waiter(pid, tid), rank, name: format!("t{tid}") }
+        Thread { waiter: waiter(pid, tid), rank, name: format!("t{tid}").as_str().into() }
     }
 
     fn socket(pid: u32, address: &str) -> Socket {

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::mem::offset_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use libbpf_rs::ErrorKind as Kind;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
@@ -14,14 +15,15 @@ use super::waiting::{Reader, Scan, Socket, Thread, Waiter};
 use crate::abi::{guard_socket, guard_thread};
 use crate::charge::Process;
 use crate::error::{Error, Result};
-use crate::object::{map, set_constants};
+use crate::names::Octets;
+use crate::object::{map, set_constants, variables};
 use crate::policy::Rank;
 
 static WAITERS: &[u8] = onbeat_netdev::bpf_object!("waiters.bpf.o");
 
 onbeat_netdev::bpf_skeleton!(skeleton, "waiters.skel.rs");
 
-use skeleton::types::rodata;
+use skeleton::types::{bss, rodata};
 
 /// Walks the sockets of a network namespace and all threads, whenever it is asked to.
 ///
@@ -80,15 +82,34 @@ impl Walk {
         })
     }
 
-    /// Gives a process the number by which its sockets are limited, or takes it away.
-    pub(super) fn number(&self, pid: u32, number: Option<u32>) -> Result<()> {
+    /// Gives a process the number by which its sockets are limited; whether there is room for it.
+    pub(super) fn number(&self, pid: u32, number: u32) -> Result<bool> {
         let numbers = map(&self.object, "numbers");
-        let key = pid.to_ne_bytes();
-        match number {
-            Some(number) => numbers.update(&key, &number.to_ne_bytes(), MapFlags::ANY),
-            None => numbers.delete(&key),
+        match numbers.update(&pid.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY) {
+            Ok(()) => Ok(true),
+            Err(full) if matches!(full.kind(), Kind::TooBig | Kind::OutOfMemory) => Ok(false),
+            Err(source) => Err(Error::kernel(format!("number process {pid}"), source)),
         }
-        .map_err(|source| Error::kernel(format!("number process {pid}"), source))
+    }
+
+    /// Takes the number of a process away, where it has one.
+    pub(super) fn forget_number(&self, pid: u32) -> Result<()> {
+        match map(&self.object, "numbers").delete(&pid.to_ne_bytes()) {
+            Err(source) if source.kind() != Kind::NotFound => {
+                Err(Error::kernel(format!("take the number of process {pid}"), source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets the number of all processes that have none; 0: none.
+    pub(super) fn number_others(&self, number: u32) -> Result<()> {
+        let variables = variables(&self.object);
+        let mut all = vec![0; variables.value_size() as usize];
+        all[offset_of!(bss, number_of_others)..][..4].copy_from_slice(&number.to_ne_bytes());
+        variables
+            .update(&0u32.to_ne_bytes(), &all, MapFlags::ANY)
+            .map_err(|source| Error::kernel("number all other processes", source))
     }
 
     /// The tables of the numbers that sockets have.
@@ -146,10 +167,13 @@ fn address(entry: &guard_socket) -> IpAddr {
 fn thread(entry: &guard_thread) -> Thread {
     let process = Process { pid: entry.pid, start_ticks: entry.start_ticks };
     let length = entry.name.iter().position(|octet| *octet == 0).unwrap_or(entry.name.len());
+    // SAFETY: it takes nothing.
+    let is_this = entry.tid as i32 == unsafe { libc::gettid() };
     Thread {
         waiter: Waiter { process, tid: entry.tid },
-        rank: rank(entry),
-        name: String::from_utf8_lossy(&entry.name[..length]).into_owned(),
+        // What this thread has while it scans is not the priority at which it waits for packets.
+        rank: if is_this { Rank::Normal { nice: 0 } } else { rank(entry) },
+        name: Octets::from(&entry.name[..length]),
     }
 }
 

@@ -3,18 +3,18 @@
 use std::fs;
 use std::path::Path;
 
-use super::Stat;
+use super::{Octets, Stat};
 use crate::charge::Process;
 
 /// A process as a person knows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Description {
     /// Its name: at most 15 octets, and not always that of its program.
-    pub command: String,
+    pub command: Octets,
     /// Its control group, from the root of the hierarchy: `/system.slice/ssh.service`.
-    pub cgroup: Option<String>,
+    pub cgroup: Option<Octets>,
     /// The container it is in, by the id or name that the container's manager uses.
-    pub container: Option<String>,
+    pub container: Option<Octets>,
 }
 
 impl Description {
@@ -29,34 +29,41 @@ impl Description {
 
     fn below(proc: &Path, process: Process) -> Option<Self> {
         let directory = proc.join(process.pid.to_string());
+        let cgroups = fs::read(directory.join("cgroup")).unwrap_or_default();
+        // Later: the group was that of this process if it is there still.
         let Stat { command, .. } = Stat::below(proc, process)?;
-        let cgroups = fs::read_to_string(directory.join("cgroup")).unwrap_or_default();
-        let cgroup = cgroup(&cgroups).map(str::to_owned);
-        let container = cgroup.as_deref().and_then(container).map(str::to_owned);
-        Some(Self { command, cgroup, container })
+        let cgroup = cgroup(&cgroups);
+        let container = cgroup.and_then(container).map(Octets::from);
+        Some(Self { command, cgroup: cgroup.map(Octets::from), container })
     }
 }
 
 /// Of /proc/PID/cgroup: the group of the unified hierarchy, or else of systemd's or the first.
-fn cgroup(text: &str) -> Option<&str> {
-    let groups = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    let of = |hierarchy: &str| groups().find(|(name, _)| *name == hierarchy);
-    // On a host of both versions the unified one may have nobody but the root.
-    let found = of("").filter(|(_, path)| *path != "/").or_else(|| of("name=systemd"));
+fn cgroup(text: &[u8]) -> Option<&[u8]> {
+    let groups = || text.split(|octet| *octet == b'\n').filter_map(group);
+    let of = |hierarchy: &[u8]| groups().find(|(name, _)| *name == hierarchy);
+    // On a host of both versions the unified one may have no process but at its root.
+    let found = of(b"").filter(|(_, path)| *path != b"/").or_else(|| of(b"name=systemd"));
     found.or_else(|| groups().next()).map(|(_, path)| path)
+}
+
+/// The hierarchy's name and the path of a line.
+fn group(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut fields = line.splitn(3, |octet| *octet == b':').skip(1);
+    Some((fields.next()?, fields.next()?))
 }
 
 /// The container that a control group is of. Docker, Podman, containerd and CRI-O name it by 64
 /// hexadecimal digits, LXC by its name.
-fn container(cgroup: &str) -> Option<&str> {
+fn container(cgroup: &[u8]) -> Option<&[u8]> {
     const ID: usize = 64;
-    let is_id = |word: &&str| word.len() == ID && word.bytes().all(|b| b.is_ascii_hexdigit());
-    cgroup.split(['/', '-', '.', ':']).rfind(is_id).or_else(|| {
-        let mut parts = cgroup.split('/');
-        parts.find_map(|part| part.strip_prefix("lxc.payload.")).or_else(|| {
-            let (_, rest) = cgroup.split_once("/lxc/")?;
-            rest.split('/').next()
-        })
+    const PAYLOAD: &[u8] = b"lxc.payload.";
+    let is_id = |word: &&[u8]| word.len() == ID && word.iter().all(u8::is_ascii_hexdigit);
+    let mut words = cgroup.rsplit(|octet| b"/-.:".contains(octet));
+    words.find(is_id).or_else(|| {
+        let parts = || cgroup.split(|octet| *octet == b'/');
+        let named = parts().find_map(|part| part.strip_prefix(PAYLOAD));
+        named.or_else(|| parts().skip_while(|part| *part != b"lxc").nth(1))
     })
 }
 
@@ -66,8 +73,8 @@ mod tests {
 
     #[test]
     fn this_process_is_found_and_its_successor_is_not() {
-        let text = fs::read_to_string("/proc/self/stat").unwrap();
-        let Stat { command, start_ticks, .. } = Stat::parse(&text).unwrap();
+        let octets = fs::read("/proc/self/stat").unwrap();
+        let Stat { command, start_ticks, .. } = Stat::parse(&octets).unwrap();
         let process = Process { pid: std::process::id(), start_ticks };
         assert_eq!(Description::of(process).unwrap().command, command);
         let successor = Process { start_ticks: start_ticks + 1, ..process };
@@ -85,7 +92,7 @@ mod tests {
             ("", None),
             ("broken\n", None),
         ] {
-            assert_eq!(cgroup(text), group, "{text}");
+            assert_eq!(cgroup(text.as_bytes()), group.map(str::as_bytes), "{text}");
         }
     }
 
@@ -101,7 +108,7 @@ mod tests {
             format!("/system.slice/containerd.service/kubepods-pod1.slice:cri-containerd:{id}"),
             format!("/docker/{}/docker/{id}", "0a".repeat(32)),
         ] {
-            assert_eq!(container(&path), Some(id.as_str()), "{path}");
+            assert_eq!(container(path.as_bytes()), Some(id.as_bytes()), "{path}");
         }
         for (path, name) in [
             ("/lxc/web/init.scope", Some("web")),
@@ -109,7 +116,7 @@ mod tests {
             ("/user.slice/user-0.slice/session-1.scope", None),
             ("/", None),
         ] {
-            assert_eq!(container(path), name, "{path}");
+            assert_eq!(container(path.as_bytes()), name.map(str::as_bytes), "{path}");
         }
     }
 }

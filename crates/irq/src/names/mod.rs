@@ -2,12 +2,14 @@
 
 mod describe;
 mod devices;
+mod octets;
 mod processes;
 mod reasons;
 mod stat;
 
 pub use describe::Description;
 pub use devices::Devices;
+pub use octets::Octets;
 pub use processes::{Known, Processes};
 pub use reasons::Reasons;
 pub use stat::{Stat, process, processes};

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::Path;
 
+use super::Octets;
 use crate::charge::Process;
 
 /// Fields of /proc/PID/stat (proc_pid_stat(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
     /// Its name.
-    pub command: String,
+    pub command: Octets,
     /// What it does: R runs or could, S and I sleep, T has stopped, and others.
     pub state: char,
     /// Time in user mode, in clock ticks (`sysconf(_SC_CLK_TCK)`), of all its threads.
@@ -53,18 +54,20 @@ impl Stat {
     }
 
     fn read(proc: &Path, number: u32) -> Option<Self> {
-        Self::parse(&fs::read_to_string(proc.join(number.to_string()).join("stat")).ok()?)
+        Self::parse(&fs::read(proc.join(number.to_string()).join("stat")).ok()?)
     }
 
-    /// The name is in parentheses, and may hold some.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (before, after) = text.rsplit_once(')')?;
-        let (_, command) = before.split_once('(')?;
-        let fields: Vec<&str> = after.split_whitespace().collect();
+    /// The name is in parentheses, and may hold some, and any octet but NUL.
+    pub(super) fn parse(octets: &[u8]) -> Option<Self> {
+        let closed = octets.iter().rposition(|octet| *octet == b')')?;
+        let (before, after) = octets.split_at(closed);
+        let opened = before.iter().position(|octet| *octet == b'(')?;
+        let command = &before[opened + 1..];
+        let fields: Vec<&str> = std::str::from_utf8(&after[1..]).ok()?.split_whitespace().collect();
         // The first after the name is field 3.
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Self {
-            command: command.to_owned(),
+            command: command.into(),
             state: fields.first()?.chars().next()?,
             user_ticks: field(14)?,
             system_ticks: field(15)?,
@@ -102,9 +105,10 @@ mod tests {
     fn names_may_hold_anything() {
         let before = "S 1 1 1 0 -1 4194560 1 2 3 4 55 66 7 8 20 0 1 0 4294967297";
         let fields = format!("{before} 99{} 42 1", " 0".repeat(16));
-        for name in ["cat", "a b", "((", ") S 1 (x", "\u{e9}"] {
-            let stat = Stat::parse(&format!("17 ({name}) {fields}\n")).unwrap();
-            assert_eq!(stat.command, name);
+        for name in [&b"cat"[..], b"a b", b"((", b") S 1 (x", b"\xc3\xa9", b"\xff\n)", b""] {
+            let text = [b"17 (", name, b") ", fields.as_bytes(), b"\n"].concat();
+            let stat = Stat::parse(&text).unwrap();
+            assert_eq!(stat.command.as_slice(), name);
             assert_eq!((stat.user_ticks, stat.system_ticks), (55, 66));
             assert_eq!((stat.state, stat.realtime_priority), ('S', 42));
             // What is above 32 bits is cut off, as in the ledger.
@@ -117,7 +121,7 @@ mod tests {
             "17 (cat) S 1",
             "17 (cat) S 1 1 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 x",
         ] {
-            assert_eq!(Stat::parse(broken), None, "{broken}");
+            assert_eq!(Stat::parse(broken.as_bytes()), None, "{broken}");
         }
     }
 

@@ -24,6 +24,9 @@ pub enum Limit {
 
 /// Part of a new measurement in the smoothed cost of a packet: 1 in 4.
 const SMOOTHING: f64 = 0.25;
+/// What a packet is taken to cost while that is not known, in nanoseconds: several times what it does on a
+/// slow machine.
+const ASSUMED_NS_PER_PACKET: f64 = 10_000.0;
 /// A limit is given up when what is offered would cost less than this part of the budget,
 const RELEASE: f64 = 0.9;
 /// in as many intervals one after the other.
@@ -47,7 +50,16 @@ impl Meter {
 
     /// Takes an interval of `interval_ns`: what the process caused, and how many of its packets were
     /// dropped early. What those cost is not the process's: they were dropped to save it.
-    pub fn observe(&mut self, interval_ns: u64, caused: Amount, dropped: u64) -> Limit {
+    ///
+    /// `complete` is false where the ledger had no room for some of the time, which may be the process's:
+    /// it is limited to what its budget affords then.
+    pub fn observe(
+        &mut self,
+        interval_ns: u64,
+        caused: Amount,
+        dropped: u64,
+        complete: bool,
+    ) -> Limit {
         if interval_ns == 0 {
             return self.limit;
         }
@@ -57,20 +69,28 @@ impl Meter {
                 None => now,
             });
         }
-        let Some(ns_per_packet) = self.ns_per_packet.filter(|cost| *cost > 0.0) else {
-            return self.limit;
+        let known = self.ns_per_packet.filter(|cost| *cost > 0.0);
+        let ns_per_packet = match known {
+            Some(ns_per_packet) => ns_per_packet,
+            // A limit that was set without a cost goes as any other does.
+            None if !complete || self.limit != Limit::None => ASSUMED_NS_PER_PACKET,
+            None => return self.limit,
         };
         let seconds = interval_ns as f64 / 1e9;
         let budget = self.budget.ns_per_s as f64;
-        let affordable = (budget / ns_per_packet) as u64;
+        // One packet a second, so that its cost is seen to fall.
+        let affordable = ((budget / ns_per_packet) as u64).max(1);
         let passed = caused.ns as f64 / seconds;
         let offered = passed + dropped as f64 * ns_per_packet / seconds;
 
         match self.limit {
-            Limit::None if passed > budget => self.limit = Limit::PacketsPerSecond(affordable),
+            Limit::None if passed > budget || !complete => {
+                self.limit = Limit::PacketsPerSecond(affordable);
+            }
             Limit::None => {}
             Limit::PacketsPerSecond(_) => {
-                self.calm = if offered < RELEASE * budget { self.calm + 1 } else { 0 };
+                let calm = complete && offered < RELEASE * budget;
+                self.calm = if calm { self.calm + 1 } else { 0 };
                 self.limit = Limit::PacketsPerSecond(affordable);
                 if self.calm == RELEASE_INTERVALS {
                     (self.limit, self.calm) = (Limit::None, 0);
@@ -95,7 +115,7 @@ mod tests {
                 Limit::PacketsPerSecond(limit) => offered.min(limit),
             };
             let caused = Amount { ns: passed * ns_per_packet, packets: passed };
-            meter.observe(SECOND, caused, offered - passed)
+            meter.observe(SECOND, caused, offered - passed, true)
         };
         (0..count).map(once).collect()
     }
@@ -129,14 +149,47 @@ mod tests {
     }
 
     #[test]
+    fn time_that_no_account_has_makes_each_budget_a_limit() {
+        let budget = Budget { ns_per_s: SECOND / 10 };
+        // At the cost that is known, and at an assumed one.
+        for (before, affordable) in
+            [(Amount { ns: 90_000_000, packets: 90_000 }, 100_000), (Amount::default(), 10_000)]
+        {
+            let mut meter = Meter::new(budget);
+            assert_eq!(meter.observe(SECOND, before, 0, true), Limit::None);
+            let limited = Limit::PacketsPerSecond(affordable);
+            let quiet = Amount::default();
+            for (complete, expected) in [
+                (false, limited),
+                (true, limited),
+                (true, limited),
+                // Again, before it was released.
+                (false, limited),
+                (true, limited),
+                (true, limited),
+                (true, Limit::None),
+            ] {
+                assert_eq!(meter.observe(SECOND, quiet, 0, complete), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_budget_of_less_than_a_packet_admits_one_a_second() {
+        let mut meter = Meter::new(Budget { ns_per_s: 10 });
+        let limit = intervals(&mut meter, 500, 1000, 1);
+        assert_eq!(limit, [Limit::PacketsPerSecond(1)]);
+    }
+
+    #[test]
     fn silence_says_nothing_of_costs() {
         let mut meter = Meter::new(Budget { ns_per_s: 1 });
-        assert_eq!(meter.observe(SECOND, Amount::default(), 0), Limit::None);
-        assert_eq!(meter.observe(0, Amount { ns: 100, packets: 1 }, 0), Limit::None);
+        assert_eq!(meter.observe(SECOND, Amount::default(), 0, true), Limit::None);
+        assert_eq!(meter.observe(0, Amount { ns: 100, packets: 1 }, 0, true), Limit::None);
         // All of it was dropped early: the limit stays.
         let mut meter = Meter::new(Budget { ns_per_s: SECOND / 10 });
         intervals(&mut meter, 500_000, 1000, 1);
-        let limit = meter.observe(SECOND, Amount::default(), 400_000);
+        let limit = meter.observe(SECOND, Amount::default(), 400_000, true);
         assert_eq!(limit, Limit::PacketsPerSecond(100_000));
     }
 }

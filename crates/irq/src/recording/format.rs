@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::charge::sample::{Estimate, Moments, Sample};
 use crate::charge::{Accounts, Amount, Cause, Device, Process, Runner};
+use crate::names::Octets;
 use crate::tracer::{Interval, OwnCost, Tick};
 
 /// What the first line calls the file.
@@ -24,12 +25,15 @@ pub enum Line {
     Begin(Begin),
     /// What something is called; before it is first mentioned, and again where that changes.
     Named(Named),
-    /// Whose a socket turned out to be.
+    /// The owner of a socket, as far as it is known by now.
     Owner {
         /// The socket's cookie.
         cookie: u64,
-        /// Its reader.
+        /// Its reader, or the process that is taken for it.
         process: Process,
+        /// Whether it is an estimate: a packet woke the process, which was not seen to read.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        estimate: bool,
     },
     /// A stretch of time.
     Interval(IntervalLine),
@@ -84,11 +88,11 @@ pub enum Named {
         /// Which.
         process: Process,
         /// Its name.
-        command: String,
+        command: Octets,
         /// Its control group.
-        cgroup: Option<String>,
+        cgroup: Option<Octets>,
         /// The container it is in.
-        container: Option<String>,
+        container: Option<Octets>,
     },
     /// A device.
     Device {

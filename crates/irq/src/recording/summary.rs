@@ -6,7 +6,7 @@ use std::io::BufRead;
 use super::{Begin, End, Error, IntervalLine, Line, Named, Reader, Result, Times};
 use crate::charge::sample::{Estimate, Sample};
 use crate::charge::tick::{Balance, Compensation, GAMMA, PerTick};
-use crate::charge::{Accounts, Cause, Device, Process};
+use crate::charge::{Accounts, Cause, Device, Owner, Process};
 use crate::names::{Description, Known, Reasons};
 use crate::tracer::OwnCost;
 use crate::view;
@@ -35,7 +35,7 @@ pub struct Summary {
     pub per_tick: Option<u32>,
     /// Stretches of time.
     pub intervals: u64,
-    owners: HashMap<u64, Process>,
+    owners: HashMap<u64, Owner>,
     processes: HashMap<Process, Description>,
     devices: HashMap<Device, String>,
     reasons: Reasons,
@@ -79,7 +79,9 @@ impl Summary {
             match line {
                 Ok(Line::Begin(_)) => unreachable!("the reader takes it for an error"),
                 Ok(Line::Named(named)) => summary.named(named),
-                Ok(Line::Owner { cookie, process }) => drop(summary.owners.insert(cookie, process)),
+                Ok(Line::Owner { cookie, process, estimate }) => {
+                    summary.owner(cookie, Owner { process, inferred: estimate });
+                }
                 Ok(Line::Interval(interval)) => {
                     times.see(&interval);
                     ticks.see(&interval);
@@ -131,10 +133,18 @@ impl Summary {
     pub fn resolve(&self, cause: Cause) -> Cause {
         match cause {
             Cause::Socket { cookie, device } => match self.owners.get(&cookie) {
-                Some(&process) => Cause::Process { process, device },
+                Some(owner) => owner.cause(device),
                 None => cause,
             },
             _ => cause,
+        }
+    }
+
+    /// A reader is not replaced by an estimate.
+    fn owner(&mut self, cookie: u64, owner: Owner) {
+        let known = self.owners.entry(cookie).or_insert(owner);
+        if known.inferred || !owner.inferred {
+            *known = owner;
         }
     }
 

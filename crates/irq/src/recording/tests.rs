@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::charge::sample::Sample;
-use crate::charge::{Accounts, Amount, Cause, Class, Device, Process, Runner};
+use crate::charge::{Accounts, Amount, Cause, Class, Device, Owner, Process, Runner};
 use crate::names::{Description, Known};
 use crate::tracer::{Interval, OwnCost, Tick};
-use crate::view::Names;
+use crate::view::{Names, Table};
 
 const ETH0: Device = Device { netns: 1, index: 2 };
 const SERVER: Process = Process { pid: 10, start_ticks: 1 };
@@ -16,7 +16,7 @@ struct Fixed;
 
 impl Names for Fixed {
     fn process(&mut self, process: Process) -> Known {
-        let command = format!("p{}", process.pid);
+        let command = format!("p{}", process.pid).as_str().into();
         let description = Description { command, ..Description::default() };
         Known { description: Some(description), ended: false }
     }
@@ -87,7 +87,7 @@ fn recording() -> Vec<u8> {
         writer.interval(&interval, besides, &mut Fixed, times, |_| None).unwrap();
     }
     let end = End { to_ns: 400 * MS, ..End::default() };
-    writer.end(end, |cookie| (cookie == 99).then_some(SERVER)).unwrap()
+    writer.end(end, |cookie| (cookie == 99).then_some(SERVER.into())).unwrap()
 }
 
 fn open(octets: &[u8]) -> Result<Reader<&[u8]>> {
@@ -109,9 +109,33 @@ fn what_is_written_is_read() {
     assert_eq!(to_server, Amount { ns: 240 * MS, packets: 240 });
     assert_eq!((found.length_ns, found.intervals), (400 * MS, 4));
     assert_eq!(found.own, OwnCost { programs_ns: 20, process_ns: 28 });
-    assert_eq!(found.process(VICTIM).description.unwrap().command, "p20");
+    assert_eq!(found.process(VICTIM).description.unwrap().command, "p20".into());
     assert_eq!((found.device(ETH0), found.reason(3)), ("eth2".into(), "why 3".into()));
     assert!(found.end.is_some() && found.cpus.len() == 1);
+}
+
+/// Until a process reads, the owner is an estimate, of which nothing is charged to it for sure.
+#[test]
+fn an_inferred_owner_is_recorded_as_an_estimate_until_a_process_reads() {
+    let estimate = Owner { process: VICTIM, inferred: true };
+    for (in_the_end, certain, estimated) in
+        [(estimate, None, Some(60 * MS)), (SERVER.into(), Some(60 * MS), None)]
+    {
+        let mut writer = Writer::begin(Vec::new(), begin()).unwrap();
+        let (besides, none) = (Besides::default(), |_| None);
+        let interval = interval(0, false);
+        writer.interval(&interval, besides, &mut Fixed, none, |_| Some(estimate)).unwrap();
+        let octets = writer.end(End::default(), |_| Some(in_the_end)).unwrap();
+        let text = String::from_utf8(octets.clone()).unwrap();
+        assert!(text.contains("\"estimate\":true"), "{text}");
+        let mut found = summary(&octets, false).unwrap();
+        let total = found.total();
+        let ns = |cause| total.caused.get(&cause).map(|amount| amount.ns);
+        assert_eq!(ns(Cause::Process { process: SERVER, device: ETH0 }), certain);
+        assert_eq!(ns(Cause::Inferred { process: VICTIM, device: ETH0 }), estimated);
+        let marked = |table: &Table| table.processes.iter().any(|row| row.estimate);
+        assert_eq!(marked(&Table::of(&total, 1, &mut found)), estimated.is_some());
+    }
 }
 
 #[test]

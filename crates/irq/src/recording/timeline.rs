@@ -16,7 +16,7 @@ pub struct Timelines {
     pub all: Timeline,
     /// Of it, what these processes caused, the most first.
     pub caused: Vec<(Process, Timeline)>,
-    /// Of it, what no process caused.
+    /// Of it, what no process caused, as far as that is certain.
     pub unowned: Timeline,
     /// Of it, what these processes suffered, the most first.
     pub suffered: Vec<(Process, Timeline)>,
@@ -95,7 +95,9 @@ impl Lines {
                             put(line, ns);
                         }
                     }
-                    Cause::Socket { .. } | Cause::Unowned(_) => put(&mut self.unowned, ns),
+                    Cause::Inferred { .. } | Cause::Socket { .. } | Cause::Unowned(_) => {
+                        put(&mut self.unowned, ns);
+                    }
                 }
             }
             for &(runner, ns) in &cpu.suffered {

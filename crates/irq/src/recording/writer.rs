@@ -7,7 +7,7 @@ use std::io::Write;
 use super::{
     Begin, End, FORMAT, IntervalLine, Line, Named, Result, Times, VERSION, VERSION_SAMPLED,
 };
-use crate::charge::{Cause, Class, Device, Process, Runner};
+use crate::charge::{Cause, Class, Device, Owner, Process, Runner};
 use crate::names::Description;
 use crate::tracer::{Interval, OwnCost, Tick};
 use crate::view::Names;
@@ -28,7 +28,7 @@ pub struct Writer<W> {
     processes: HashMap<Process, Option<Description>>,
     devices: HashMap<Device, String>,
     reasons: HashMap<u32, String>,
-    /// Sockets whose readers were not known when they were mentioned.
+    /// Sockets whose readers were not known when they were mentioned; an estimate was written of some.
     unread: BTreeSet<u64>,
 }
 
@@ -53,8 +53,8 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes what was added to the ledger. `times` says of a process what the kernel says, and `owner`
-    /// whose a socket turned out to be.
+    /// Writes what was added to the ledger. `times` are the kernel's of a process, `owner` is the owner
+    /// of a socket.
     ///
     /// # Errors
     /// Those of writing.
@@ -64,16 +64,18 @@ impl<W: Write> Writer<W> {
         besides: Besides,
         names: &mut impl Names,
         times: impl Fn(Process) -> Option<Times>,
-        owner: impl Fn(u64) -> Option<Process>,
+        owner: impl Fn(u64) -> Option<Owner>,
     ) -> Result<()> {
         let mut line = IntervalLine::from(interval);
         let mentioned = Mentioned::by(&line);
-        self.name(&mentioned, names)?;
-        for cookie in mentioned.sockets {
-            match owner(cookie) {
-                Some(process) => self.line(&Line::Owner { cookie, process })?,
-                None if self.unread.len() < UNREAD => drop(self.unread.insert(cookie)),
-                None => {}
+        let owners: Vec<Option<Owner>> = mentioned.sockets.iter().map(|one| owner(*one)).collect();
+        self.name(&mentioned, &owners, names)?;
+        for (cookie, owner) in mentioned.sockets.iter().zip(owners) {
+            let estimate = owner.is_none_or(|owner| owner.inferred);
+            // A reader may be known in the end.
+            let first = !estimate || self.unread.len() < UNREAD && self.unread.insert(*cookie);
+            if let Some(owner) = owner.filter(|_| first) {
+                self.owner(*cookie, owner)?;
             }
         }
         line.times = mentioned.processes.into_iter().filter_map(times).collect();
@@ -81,19 +83,23 @@ impl<W: Write> Writer<W> {
         self.line(&Line::Interval(line))
     }
 
-    /// Writes whose sockets are that were mentioned before it was known, and the last line.
+    /// Writes the owners of sockets that were mentioned before these were known, and the last line.
     ///
     /// # Errors
     /// Those of writing.
-    pub fn end(mut self, end: End, owner: impl Fn(u64) -> Option<Process>) -> Result<W> {
+    pub fn end(mut self, end: End, owner: impl Fn(u64) -> Option<Owner>) -> Result<W> {
         for cookie in std::mem::take(&mut self.unread) {
-            if let Some(process) = owner(cookie) {
-                self.line(&Line::Owner { cookie, process })?;
+            if let Some(owner) = owner(cookie) {
+                self.owner(cookie, owner)?;
             }
         }
         self.line(&Line::End(end))?;
         self.into.flush()?;
         Ok(self.into)
+    }
+
+    fn owner(&mut self, cookie: u64, Owner { process, inferred }: Owner) -> Result<()> {
+        self.line(&Line::Owner { cookie, process, estimate: inferred })
     }
 
     fn line(&mut self, line: &Line) -> Result<()> {
@@ -102,9 +108,17 @@ impl<W: Write> Writer<W> {
     }
 
     /// Names what is mentioned, where its name was not written in the interval before.
-    fn name(&mut self, mentioned: &Mentioned, names: &mut impl Names) -> Result<()> {
+    fn name(
+        &mut self,
+        mentioned: &Mentioned,
+        owners: &[Option<Owner>],
+        names: &mut impl Names,
+    ) -> Result<()> {
+        let mut processes = mentioned.processes.clone();
+        processes.extend(owners.iter().flatten().map(|owner| owner.process));
+        once(&mut processes);
         let describe = |process| names.process(process).description;
-        for (process, description) in news(&mut self.processes, &mentioned.processes, describe) {
+        for (process, description) in news(&mut self.processes, &processes, describe) {
             if let Some(Description { command, cgroup, container }) = description {
                 let named = Named::Process { process, command, cgroup, container };
                 self.line(&Line::Named(named))?;
@@ -164,7 +178,7 @@ impl Mentioned {
 
     fn cause(&mut self, cause: Cause) {
         match cause {
-            Cause::Process { process, device } => {
+            Cause::Process { process, device } | Cause::Inferred { process, device } => {
                 self.processes.push(process);
                 self.devices.push(device);
             }

@@ -7,7 +7,7 @@ use super::table::Row;
 use super::{ON_CONSUME_SKB, ON_NET_DEV_START_XMIT, Tracer, decode};
 use crate::abi::irq_totals;
 use crate::charge::sample::{Estimate, Sample};
-use crate::charge::{Accounts, Amount, Cause, Class, Process};
+use crate::charge::{Accounts, Amount, Cause, Class, Owner};
 use crate::error::Result;
 
 /// Looks at a [`Tracer`] again and again.
@@ -66,8 +66,8 @@ impl Interval {
         self.cpus.iter().zip(samples).map(|(cpu, sample)| Estimate::of(cpu, sample)).collect()
     }
 
-    /// Moves what was charged to sockets to processes, once it is known who reads them.
-    pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Process>) {
+    /// Moves what was charged to sockets to their owners, once these are known.
+    pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Owner>) {
         self.cpus.iter_mut().for_each(|cpu| cpu.resolve(&owner));
         self.samples.iter_mut().for_each(|sample| sample.resolve(&owner));
     }
@@ -113,7 +113,7 @@ impl Meter {
         let window = self.gather()?;
         self.pending.samples.resize_with(window.len(), Sample::default);
         for (mut accounts, sample) in window.into_iter().zip(&mut self.pending.samples) {
-            accounts.resolve(|cookie| self.tracer.owner(cookie));
+            accounts.resolve(|cookie| self.tracer.reader(cookie));
             sample.take(&accounts);
         }
         Ok(())
@@ -217,7 +217,7 @@ fn ended(cpu: &Accounts) -> u64 {
                 | Class::Dropped { .. }
                 | Class::KernelSocket(_)
         ),
-        Cause::Process { .. } | Cause::Socket { .. } => true,
+        Cause::Process { .. } | Cause::Inferred { .. } | Cause::Socket { .. } => true,
     };
     cpu.caused.iter().filter(|(cause, _)| is_end(cause)).map(|(_, amount)| amount.packets).sum()
 }

@@ -17,8 +17,8 @@ use nix::libc;
 use onbeat_netdev::Plain;
 
 use self::links::Links;
-use crate::abi::{irq_amount, irq_owner, irq_totals};
-use crate::charge::{Accounts, Amount, Process};
+use crate::abi::{irq_amount, irq_found, irq_owner, irq_totals};
+use crate::charge::{Accounts, Amount, Owner, Process};
 use crate::error::{Error, Result};
 use crate::object;
 use crate::statistics::Runs;
@@ -101,7 +101,16 @@ impl Tracer {
     /// [`Error::NoTypes`], [`Error::NoTracepoint`], [`Error::PreemptRt`]; [`Error::Kernel`] without
     /// the right to load programs.
     pub fn start() -> Result<Self> {
-        let mut tracer = Self::load(Tells::Nothing)?;
+        Self::start_with_rows(row_count()?)
+    }
+
+    /// As [`Tracer::start`], with a table of this many rows: time that finds no room in it is in
+    /// [`Losses::unrecorded_ns`] only.
+    ///
+    /// # Errors
+    /// As [`Tracer::start`].
+    pub fn start_with_rows(rows: u32) -> Result<Self> {
+        let mut tracer = Self::load(Tells::Nothing, rows)?;
         tracer.attach()?;
         Ok(tracer)
     }
@@ -113,7 +122,7 @@ impl Tracer {
     /// # Errors
     /// As [`Tracer::start`].
     pub fn start_sampled() -> Result<Self> {
-        let mut tracer = Self::load(Tells::Nothing)?;
+        let mut tracer = Self::load(Tells::Nothing, row_count()?)?;
         tracer.sampled = true;
         tracer.attach()?;
         Ok(tracer)
@@ -125,7 +134,7 @@ impl Tracer {
     /// # Errors
     /// As [`Tracer::start`]; [`Error::Kernel`] where the kernel has no software events of perf.
     pub fn start_with_ticks() -> Result<(Self, Ticks)> {
-        let mut tracer = Self::load(Tells::Ticks)?;
+        let mut tracer = Self::load(Tells::Ticks, row_count()?)?;
         tracer.attach()?;
         let program = tracer.object.progs_mut().find(|program| program.name() == ON_TICK);
         let ticks = Ticks::start(&program.expect("the object holds it"), &tracer.map("ticks"))?;
@@ -137,13 +146,13 @@ impl Tracer {
     /// # Errors
     /// As [`Tracer::start`].
     pub fn record() -> Result<(Self, Events)> {
-        let mut tracer = Self::load(Tells::Events)?;
+        let mut tracer = Self::load(Tells::Events, row_count()?)?;
         let events = Events::new(&tracer.map("events"))?;
         tracer.attach()?;
         Ok((tracer, events))
     }
 
-    fn load(tells: Tells) -> Result<Self> {
+    fn load(tells: Tells, rows: u32) -> Result<Self> {
         let points = points::Points::find()?;
         let mut open = ObjectBuilder::default()
             .open_memory(LEDGER)
@@ -159,7 +168,6 @@ impl Tracer {
                 program.set_autoload(tells == Tells::Ticks);
             }
         }
-        let rows = row_count()?;
         for mut map in open.maps_mut() {
             let size = match (tells, map.name().to_str()) {
                 (_, Some("rows")) => rows,
@@ -292,13 +300,20 @@ impl Tracer {
         })
     }
 
-    /// The process that a socket was found to be of: by who read from it first, or else by whom a
-    /// packet woke. With this [`Accounts::resolve`] charges what came before.
+    /// The owner of a socket: the process that first read from it, or else, inferred, the one that a packet
+    /// woke. With this [`Accounts::resolve`] charges what came before.
     #[must_use]
-    pub fn owner(&self, cookie: u64) -> Option<Process> {
+    pub fn owner(&self, cookie: u64) -> Option<Owner> {
         let octets = self.map("found").lookup(&cookie.to_ne_bytes(), MapFlags::ANY).ok()??;
-        let irq_owner { pid, start_ticks } = irq_owner::from_octets(&octets)?;
-        Some(Process { pid, start_ticks })
+        let irq_found { owner: irq_owner { pid, start_ticks }, inferred } =
+            irq_found::from_octets(&octets)?;
+        Some(Owner { process: Process { pid, start_ticks }, inferred: inferred != 0 })
+    }
+
+    /// As [`Tracer::owner`], where it was seen to read.
+    #[must_use]
+    pub fn reader(&self, cookie: u64) -> Option<Owner> {
+        self.owner(cookie).filter(|owner| !owner.inferred)
     }
 
     /// Goes on after [`Tracer::stop`], with the same accounts.

@@ -6,7 +6,7 @@ use super::error::sum;
 use super::{Direction, Names, Part, ProcessRow, RanOn, Sampled, Table, UnownedRow};
 use crate::charge::sample::{Estimate, Sample, StandardError};
 use crate::charge::{Accounts, Amount, Cause, Class, Device, Process, Runner, Softirq};
-use crate::names::Known;
+use crate::names::{Known, Octets};
 
 impl Table {
     /// Accounts of a time of this length as a table, in the order of what was caused.
@@ -20,13 +20,15 @@ impl Table {
     #[must_use]
     pub fn of_estimate(estimate: &Estimate, length_ns: u64, names: &mut impl Names) -> Self {
         let accounts = &estimate.accounts;
-        let mut processes: BTreeMap<Process, ProcessRow> = BTreeMap::new();
+        // Of each process what is certain, and what is an estimate.
+        let mut processes: BTreeMap<(Process, bool), ProcessRow> = BTreeMap::new();
         let mut unowned = Vec::new();
         for (cause, amount) in &accounts.caused {
             let error = estimate.error(cause).filter(|_| estimate.is_sampled());
             match cause {
-                Cause::Process { process, device } => {
-                    let row = processes.entry(*process).or_default();
+                Cause::Process { process, device } | Cause::Inferred { process, device } => {
+                    let estimate = matches!(cause, Cause::Inferred { .. });
+                    let row = processes.entry((*process, estimate)).or_default();
                     row.add(Part::of(names.device(*device), *amount, error));
                 }
                 Cause::Socket { device, .. } => {
@@ -42,7 +44,7 @@ impl Table {
         for (runner, ns) in &accounts.suffered {
             match runner {
                 Runner::Process(process) => {
-                    processes.entry(*process).or_default().suffered_ns += ns;
+                    processes.entry((*process, false)).or_default().suffered_ns += ns;
                     ran_on.processes_ns += ns;
                 }
                 Runner::Idle => ran_on.idle_ns += ns,
@@ -50,7 +52,9 @@ impl Table {
                 Runner::NapiThread => ran_on.napi_threads_ns += ns,
             }
         }
-        let name = |(process, row): (Process, ProcessRow)| row.of(process, names.process(process));
+        let name = |((process, estimate), row): ((Process, bool), ProcessRow)| {
+            ProcessRow { estimate, ..row }.of(process, names.process(process))
+        };
         let mut table = Self {
             length_ns,
             measured_ns: accounts.measured_ns,
@@ -81,7 +85,10 @@ impl ProcessRow {
     fn of(self, process: Process, known: Known) -> Self {
         let Known { description, ended } = known;
         let (command, cgroup, container) = match description {
-            Some(about) => (Some(about.command), about.cgroup, about.container),
+            Some(about) => {
+                let text = |name: Octets| name.to_string();
+                (Some(text(about.command)), about.cgroup.map(text), about.container.map(text))
+            }
             None => (None, None, None),
         };
         let Process { pid, start_ticks } = process;

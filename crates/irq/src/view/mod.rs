@@ -66,9 +66,12 @@ pub struct ProcessRow {
     pub pid: u32,
     /// When it started, in clock ticks since boot.
     pub start_ticks: u32,
-    /// Its name; none where it ended before anybody looked.
+    /// Whether this row is an estimate: packets for sockets without a reader, whose owner was inferred
+    /// from a wake-up. What is certain of the same process is a row of its own.
+    pub estimate: bool,
+    /// Its name, with octets escaped that are not text; none where it ended before anybody looked.
     pub command: Option<String>,
-    /// Its control group.
+    /// Its control group, escaped likewise.
     pub cgroup: Option<String>,
     /// The container it is in.
     pub container: Option<String>,

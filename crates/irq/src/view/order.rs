@@ -58,7 +58,7 @@ impl Table {
     /// process numbers.
     pub fn sort(&mut self, order: Order) {
         let rows = &mut self.processes;
-        rows.sort_by_key(|row| (row.pid, row.start_ticks));
+        rows.sort_by_key(|row| (row.pid, row.start_ticks, row.estimate));
         match order {
             Order::Caused => rows.sort_by_key(|row| Reverse((row.caused_ns, row.suffered_ns))),
             Order::Suffered => rows.sort_by_key(|row| Reverse((row.suffered_ns, row.caused_ns))),

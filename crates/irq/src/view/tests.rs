@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::charge::sample::{Estimate, Sample};
-use crate::charge::{Accounts, Amount, Cause, Class, Runner, Softirq};
+use crate::charge::{Accounts, Amount, Cause, Class, Owner, Runner, Softirq};
 use crate::names::Description;
 
 const HERE: u32 = 1;
@@ -96,6 +96,23 @@ fn who_caused_and_who_suffered_is_one_row() {
     assert_eq!((gone.command.as_deref(), gone.ended), (None, true));
     assert_eq!((table.imbalance_ns, table.hardirq_ns), (0, 77));
     assert_eq!((table.ran_on.processes_ns, table.ran_on.idle_ns), (1555, 500));
+}
+
+#[test]
+fn what_is_inferred_is_a_row_of_its_own() {
+    let mut accounts = accounts();
+    let device = device(HERE, 1);
+    accounts.resolve(|cookie| (cookie == 7).then_some(Owner { process: SERVER, inferred: true }));
+    let table = Table::of(&accounts, 10_000, &mut Fixed);
+    let rows: Vec<_> = table.processes.iter().filter(|row| row.pid == SERVER.pid).collect();
+    let [certain, estimate] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!((certain.estimate, certain.caused_ns, certain.suffered_ns), (false, 800, 55));
+    assert_eq!((estimate.estimate, estimate.caused_ns, estimate.suffered_ns), (true, 10, 0));
+    assert_eq!(serde_json::to_value(estimate).unwrap()["estimate"], true);
+    assert_eq!(accounts.compensation_ns(SERVER), 800 - 55);
+    assert!(accounts.caused.contains_key(&Cause::Inferred { process: SERVER, device }));
+    let all: u64 = table.processes.iter().map(|row| row.caused_ns).sum();
+    assert_eq!(all + table.unowned.iter().map(|row| row.ns).sum::<u64>(), table.measured_ns);
 }
 
 #[test]

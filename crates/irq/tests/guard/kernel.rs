@@ -21,7 +21,7 @@ use crate::running::Running;
 
 /// One at a time: they are threads of one process, which has the sockets of all of them open, as have the
 /// processes that it forks.
-fn turn() -> Option<MutexGuard<'static, ()>> {
+pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
     static TURN: Mutex<()> = Mutex::new(());
     let features = [Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 8)];
     require_all(&features).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
@@ -33,13 +33,13 @@ fn napi_thread(world: &World) -> Option<u32> {
     instances.iter().find_map(|instance| instance.pid)
 }
 
-fn has(world: &World, wanted: u32) -> bool {
+pub(crate) fn has(world: &World, wanted: u32) -> bool {
     napi_thread(world)
         .and_then(Stat::of_number)
         .is_some_and(|stat| stat.realtime_priority == wanted)
 }
 
-fn set_fifo(pid: u32, priority: i32) {
+pub(crate) fn set_fifo(pid: u32, priority: i32) {
     let parameters = libc::sched_param { sched_priority: priority };
     let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
     // SAFETY: `parameters` lives across the call.
@@ -157,25 +157,26 @@ fn a_device_that_vanishes_leaves_nothing() {
     guard.end();
 }
 
+/// So many sockets of this process, at the receiver; `None` where there may not be that many.
+pub(crate) fn many_sockets(world: &World, count: usize) -> Option<Vec<UdpSocket>> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let files = 2 * count as u64;
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    if soft < files && hard >= files {
+        setrlimit(Resource::RLIMIT_NOFILE, files, hard).unwrap();
+    }
+    let room = getrlimit(Resource::RLIMIT_NOFILE).unwrap().0 >= files;
+    let open = || (0..count).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect();
+    onbeat_netdev::testing::require_that(room, "20,000 open files (ulimit -n)")
+        .then(|| world.receiver.namespace().run(open).unwrap())
+}
+
 /// 10,000 sockets of a process.
 #[test]
 fn many_sockets_are_one_waiter() {
     let Some(_turn) = turn() else { return };
-    const SOCKETS: u64 = 10_000;
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    if soft < 2 * SOCKETS && hard >= 2 * SOCKETS {
-        setrlimit(Resource::RLIMIT_NOFILE, 2 * SOCKETS, hard).unwrap();
-    }
-    let room = getrlimit(Resource::RLIMIT_NOFILE).unwrap().0 >= 2 * SOCKETS;
-    if !onbeat_netdev::testing::require_that(room, "20,000 open files (ulimit -n)") {
-        return;
-    }
     let world = World::with_napi();
-    let open = || -> Vec<UdpSocket> {
-        (0..SOCKETS).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect()
-    };
-    let sockets = world.receiver.namespace().run(open).unwrap();
+    let Some(sockets) = many_sockets(&world, 10_000) else { return };
     let reader = Reader::of(&sockets[0]);
     set_fifo(reader.process.pid, 33);
     let guard = Running::start(&world, |_| ());

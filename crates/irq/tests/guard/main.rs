@@ -5,6 +5,7 @@ mod fake;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../kernel/harness.rs"]
 mod harness;
+mod hostile;
 mod kernel;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../kernel/reader.rs"]

@@ -89,6 +89,6 @@ fn a_socket_that_nobody_reads_keeps_its_own_account() {
     assert_eq!(sockets.len(), 1, "{sockets:?}");
     assert_eq!(sockets[0].1.packets, u64::from(SENT));
     // Told by /proc/net or the like, later.
-    accounts.resolve(|_| Some(this_process()));
+    accounts.resolve(|_| Some(this_process().into()));
     assert_eq!(caused(&accounts, this_process(), device).packets, u64::from(SENT));
 }

@@ -8,3 +8,4 @@ mod owners;
 mod reader;
 mod sample;
 mod unowned;
+mod xdp;

@@ -1,6 +1,7 @@
 //! Whose packets they are, whoever reads them, for how long, and where.
 
 use onbeat_irq::Tracer;
+use onbeat_irq::charge::Cause;
 
 use crate::harness::{World, caused, possible, this_process, total};
 use crate::reader::Reader;
@@ -120,6 +121,35 @@ fn packets_dropped_for_want_of_room_are_the_owners() {
     world.rest();
     tracer.stop();
     assert_eq!(caused(&total(&tracer), this_process(), world.device()).packets, 101);
+}
+
+/// It waits for packets and never reads any: that it owns the socket is inferred from its wake-up.
+#[test]
+fn a_process_that_only_wakes_up_is_an_estimate() {
+    if !possible() {
+        return;
+    }
+    let world = World::new(true);
+    let flow = world.flow();
+    let mut tracer = Tracer::start().unwrap();
+    let mut child = Reader::of(&flow.reader);
+    child.wait();
+    flow.send(10, 100);
+    child.finish();
+    world.rest();
+    let (process, device) = (child.process, world.device());
+    let accounts = total(&tracer);
+    let inferred = accounts.caused.get(&Cause::Inferred { process, device });
+    assert_eq!(inferred.map(|amount| amount.packets), Some(10), "{:?}", accounts.caused);
+    assert_eq!(caused(&accounts, process, device).packets, 0);
+    assert_eq!(accounts.compensation_ns(process), -(accounts.suffered_ns(process) as i64));
+    // The first to read is the owner, of what came before, too; no wake-up changes that.
+    flow.read(10);
+    flow.pass(10, 100);
+    tracer.stop();
+    let accounts = total(&tracer);
+    assert_eq!(caused(&accounts, this_process(), device).packets, 20);
+    assert!(!accounts.caused.contains_key(&Cause::Inferred { process, device }));
 }
 
 /// The accounts are there after the device is not.

@@ -1,16 +1,18 @@
 //! A process that reads a socket.
 
+use std::ffi::CStr;
+use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
 use onbeat_irq::charge::Process;
 
-use crate::harness::process;
+use crate::harness::{BOUND, process};
 
 /// A child that reads what it is told to from a socket that it has inherited. It is killed when
 /// this is dropped.
@@ -22,14 +24,36 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn of(socket: &impl AsRawFd) -> Self {
+        Self::named(socket, None)
+    }
+
+    /// With a name of its own.
+    pub(crate) fn named(socket: &impl AsRawFd, name: Option<&CStr>) -> Self {
         let (control, theirs) = UnixStream::pair().unwrap();
         control.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         // SAFETY: the child makes system calls only, and ends without running anything of ours.
         match unsafe { fork() }.unwrap() {
-            ForkResult::Child => serve(socket.as_raw_fd(), theirs.as_raw_fd()),
+            ForkResult::Child => {
+                if let Some(name) = name {
+                    // SAFETY: a string that outlives the call.
+                    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+                }
+                serve(socket.as_raw_fd(), theirs.as_raw_fd())
+            }
             ForkResult::Parent { child } => {
                 Self { pid: child, control, process: process(child.as_raw() as u32) }
             }
+        }
+    }
+
+    /// Makes it wait for a packet, which it does not read, and returns once it waits.
+    pub(crate) fn wait(&mut self) {
+        self.begin(0);
+        let channel = format!("/proc/{}/wchan", self.pid);
+        let deadline = Instant::now() + BOUND;
+        while !fs::read_to_string(&channel).unwrap().contains("poll") {
+            assert!(Instant::now() < deadline, "it does not wait");
+            std::thread::yield_now();
         }
     }
 
@@ -69,6 +93,10 @@ fn serve(socket: RawFd, control: RawFd) -> ! {
                 libc::_exit(0);
             }
             let mut left = u32::from_ne_bytes(units) as usize;
+            let mut poll = libc::pollfd { fd: socket, events: libc::POLLIN, revents: 0 };
+            if left == 0 && libc::poll(&raw mut poll, 1, -1) != 1 {
+                libc::_exit(1);
+            }
             while left > 0 {
                 let most =
                     if kind == libc::SOCK_STREAM { left.min(room.len()) } else { room.len() };

@@ -16,6 +16,13 @@ const LONGEST_MS: u32 = 3_600_000;
 /// All of 1024 CPUs.
 const MOST_US_PER_SECOND: u32 = 1_024_000_000;
 
+/// Budgets at most: each has a limit that processes share when there are very many.
+const MOST_BUDGETS: usize = 64;
+
+const COMMAND_HELP: &str = "use at most 15 octets, as /proc/PID/comm has them; \\xNN is an octet";
+
+const CGROUP_HELP: &str = "write it like \"/system.slice\", as /proc/PID/cgroup has it";
+
 const DROP_AT_HELP: &str = "write \"tc\", or \"xdp\" to drop in the driver where it can";
 
 const NAMESPACES_HELP: &str =
@@ -67,7 +74,14 @@ pub(super) fn read(value: &Value<'_>) -> Option<Config> {
     let drop_at = table.take("drop-at");
     let drop_at = drop_at.and_then(|value| parse_text::<DropAt>(&value, DROP_AT_HELP));
     config.drop_at = drop_at.unwrap_or_default();
-    config.budgets = table.items("budget").iter().filter_map(rule).collect();
+    let budgets = table.items("budget");
+    if let Some(beyond) = budgets.get(MOST_BUDGETS) {
+        beyond.fault(
+            format!("there are more than {MOST_BUDGETS} budgets"),
+            "one of them holds for each process that it fits",
+        );
+    }
+    config.budgets = budgets.iter().filter_map(rule).collect();
     table.finish();
     Some(config)
 }
@@ -94,8 +108,18 @@ fn names(value: &Value<'_>) -> Option<Vec<String>> {
 
 fn rule(value: &Value<'_>) -> Option<Rule> {
     let mut table = value.table()?;
-    let mut text = |key| table.take(key).and_then(|value| value.text()).map(str::to_owned);
-    let (command, cgroup) = (text("command"), text("cgroup"));
+    let mut text = |key, is_valid: fn(&str) -> bool, what: &str, help: &str| {
+        let value = table.take(key)?;
+        let text = value.text()?;
+        if !is_valid(text) {
+            value.fault(format!("{text:?} {what}"), help);
+        }
+        Some(text.to_owned())
+    };
+    let command =
+        text("command", Rule::is_command, "fits no process: it is too long", COMMAND_HELP);
+    let is_path = |path: &str| path.starts_with('/');
+    let cgroup = text("cgroup", is_path, "fits no process: it is not absolute", CGROUP_HELP);
     let us = table.require("us-per-second", "100000");
     let us = us.and_then(|value| value.number(1..=MOST_US_PER_SECOND));
     table.finish();

@@ -1,6 +1,6 @@
 //! `onbeat irq top`
 
-mod cells;
+pub(super) mod cells;
 mod screen;
 mod text;
 
@@ -128,7 +128,7 @@ impl Top {
             if look.last {
                 return Ok(());
             }
-            let picture = Picture::of(look);
+            let picture = Picture::of(look, &watch);
             let text = if self.json {
                 serde_json::to_string(&picture.printed(shown, &mut watch.names))? + "\n"
             } else {
@@ -146,7 +146,8 @@ impl Top {
 }
 
 impl Picture {
-    fn of(look: Look) -> Self {
+    fn of(mut look: Look, watch: &Watch) -> Self {
+        look.interval.resolve(|cookie| watch.meter.tracer().owner(cookie));
         Self {
             time: onbeat_report::rfc3339(SystemTime::now()),
             length_ns: look.interval.length_ns(),

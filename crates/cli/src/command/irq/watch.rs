@@ -71,7 +71,8 @@ impl Watch {
         }
         let mut interval = self.meter.look()?;
         self.names.refresh();
-        interval.resolve(|cookie| self.meter.tracer().owner(cookie));
+        // Of other sockets the owner is an estimate, which may be better when it is shown.
+        interval.resolve(|cookie| self.meter.tracer().reader(cookie));
         let own = self.own.cost(interval.length_ns())?;
         Ok(Look { interval, own, last: !on })
     }

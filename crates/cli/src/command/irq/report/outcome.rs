@@ -2,11 +2,12 @@
 
 use onbeat_irq::charge::{Accounts, Process};
 use onbeat_irq::recording::{Correction, Summary, Timelines};
-use onbeat_irq::view::{Names, Table};
+use onbeat_irq::view::{Names, ProcessRow, Table};
 use onbeat_report::figure::Figures;
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, TimeSeries};
 
 use super::rows::Rows;
+use crate::command::irq::top::cells::windows;
 
 /// Rows of a table at most; who has less than all of these hardly matters.
 const ROWS: usize = 100;
@@ -111,8 +112,9 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     match (summary.begin.tick_ns, summary.per_tick) {
         (Some(tick_ns), Some(interrupts)) => notes.push(format!(
             "by ticks: the algorithm of Zhang and West (RTSS 2006) with a tick of {} ms, in which at \
-             the end {interrupts} packets had room",
-            tick_ns / 1_000_000
+             the end there was room for {interrupts} packet{}",
+            tick_ns / 1_000_000,
+            if interrupts == 1 { "" } else { "s" }
         )),
         (None, _) if summary.begin.sample_one_in.is_some() => {
             notes.push("by ticks: not in a sampled recording, since it counts each packet".into());
@@ -127,12 +129,19 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
     if let Some(sample) = table.sample {
         let all_ns = sample.looked_at_ns + sample.skipped_ns;
         notes.push(format!(
-            "packets were looked at in {:.1} % of the time of all polls, in {} windows at random: what \
+            "packets were looked at in {:.1} % of the time of all polls, in {} at random: what \
              was caused is estimated from these, with one standard error (docs/irq.md); what was \
              suffered, and the time of each CPU, is measured",
             percent_of(sample.looked_at_ns, all_ns),
-            sample.windows
+            windows(sample.windows)
         ));
+    }
+    if table.processes.iter().any(|row| row.estimate) {
+        notes.push(
+            "owner \"estimate\": no process was seen to read from the socket; this one was the next to wake \
+             up on the CPU that delivered a packet to it. Corrected times leave it out"
+                .into(),
+        );
     }
     let rows = table.processes.len();
     if rows > ROWS {
@@ -161,6 +170,7 @@ fn processes(table: &Table) -> Counters {
             ("suffered", "ns"),
             ("packets", ""),
             ("per packet", "ns"),
+            ("owner", ""),
         ],
     );
     for row in table.processes.iter().take(ROWS) {
@@ -175,11 +185,17 @@ fn processes(table: &Table) -> Counters {
                 row.suffered_ns.into(),
                 row.packets.into(),
                 per_packet(row.ns_per_packet),
+                owner(row).into(),
             ],
             row.standard_error,
         );
     }
     rows.counters
+}
+
+/// How the owner of a row's packets is known.
+fn owner(row: &ProcessRow) -> &'static str {
+    if row.estimate { "estimate" } else { "reader" }
 }
 
 fn devices(table: &Table) -> Counters {
@@ -193,6 +209,7 @@ fn devices(table: &Table) -> Counters {
             ("time", "ns"),
             ("packets", ""),
             ("per packet", "ns"),
+            ("owner", ""),
         ],
     );
     let parts =
@@ -208,6 +225,7 @@ fn devices(table: &Table) -> Counters {
                 part.ns.into(),
                 part.packets.into(),
                 per_packet(per),
+                owner(row).into(),
             ],
             part.standard_error,
         );
@@ -329,7 +347,7 @@ fn per_packet(ns: Option<f64>) -> Cell {
 
 fn command(summary: &mut Summary, process: Process) -> String {
     let known = summary.process(process).description;
-    known.map_or("(ended)".into(), |about| about.command)
+    known.map_or("(ended)".into(), |about| about.command.to_string())
 }
 
 fn label(summary: &mut Summary, process: Process) -> String {

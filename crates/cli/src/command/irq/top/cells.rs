@@ -37,9 +37,9 @@ pub(super) fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
     let mut lines = vec![[
         row.pid.to_string(),
         command(row),
-        estimate(row.caused_ns, length_ns, row.standard_error),
+        inferred(row, estimate(row.caused_ns, length_ns, row.standard_error)),
         share(row.suffered_ns, length_ns),
-        estimated_count(row.packets, row.standard_error),
+        inferred(row, estimated_count(row.packets, row.standard_error)),
         per_packet(row.ns_per_packet),
         first.unwrap_or_default(),
         group(row),
@@ -52,9 +52,9 @@ pub(super) fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
             [
                 String::new(),
                 String::new(),
-                estimate(part.ns, length_ns, part.standard_error),
+                inferred(row, estimate(part.ns, length_ns, part.standard_error)),
                 String::new(),
-                estimated_count(part.packets, part.standard_error),
+                inferred(row, estimated_count(part.packets, part.standard_error)),
                 per_packet(per),
                 format!("  {} {}", part.device, part.direction.name()),
                 String::new(),
@@ -107,15 +107,23 @@ pub(super) fn summary(table: &Table, picture: &Picture) -> String {
     if let Some(sample) = table.sample {
         let all_ns = sample.looked_at_ns + sample.skipped_ns;
         text += &format!(
-            "; packets looked at in {} of the time, in {} windows; \u{b1} is one standard error",
+            "; packets looked at in {} of the time, in {}; \u{b1} is one standard error",
             share(sample.looked_at_ns, all_ns),
-            sample.windows,
+            windows(sample.windows),
         );
+    }
+    if table.processes.iter().any(|row| row.estimate) {
+        text += "; ~ is an estimate: the owner is inferred from a wake-up";
     }
     if picture.unrecorded_ns > 0 {
         text += &format!("; no room in the table for {}", of(picture.unrecorded_ns));
     }
     text
+}
+
+/// A value of a row whose owner is inferred.
+fn inferred(row: &ProcessRow, text: String) -> String {
+    if row.estimate { format!("~{text}") } else { text }
 }
 
 fn command(row: &ProcessRow) -> String {
@@ -161,6 +169,11 @@ fn estimated_count(packets: u64, error: Option<StandardError>) -> String {
     }
 }
 
+/// `1 window`, `2 windows`.
+pub(in crate::command::irq) fn windows(count: u64) -> String {
+    if count == 1 { "1 window".into() } else { format!("{count} windows") }
+}
+
 fn count(packets: u64) -> String {
     format::integer(i64::try_from(packets).unwrap_or(i64::MAX))
 }
@@ -203,6 +216,21 @@ mod tests {
         assert_eq!(lines.len(), 3);
         assert_eq!((lines[0][1].as_str(), lines[0][6].as_str()), ("srv (ended)", "2 devices"));
         assert_eq!((lines[2][6].as_str(), lines[0][7].as_str()), ("  eth1 rx", "/a"));
+    }
+
+    #[test]
+    fn a_row_whose_owner_is_inferred_is_marked() {
+        let row = ProcessRow {
+            estimate: true,
+            caused_ns: 250,
+            packets: 2,
+            parts: vec![part("eth0", 200, 1), part("eth1", 50, 1)],
+            ..ProcessRow::default()
+        };
+        let marked: Vec<_> =
+            process(&row, 1000).iter().map(|line| (line[2].clone(), line[4].clone())).collect();
+        let expected = [("~25.0 %", "~2"), ("~20.0 %", "~1"), ("~5.0 %", "~1")];
+        assert_eq!(marked, expected.map(|(time, packets)| (time.into(), packets.into())));
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl Screen {
                 return Ok(());
             }
             if !self.held {
-                self.picture = Picture::of(look);
+                self.picture = Picture::of(look, &watch);
                 names.refresh();
                 self.draw(&mut terminal, &mut names)?;
             }

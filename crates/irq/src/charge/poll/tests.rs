@@ -1,0 +1,322 @@
+//! Tests of how a poll's time is shared.
+
+use super::*;
+use crate::charge::{Amount, Process};
+
+const ETH0: Device = Device { netns: 1, index: 2 };
+
+fn process(pid: u32) -> Cause {
+    Cause::Process { process: Process { pid, start_ticks: 0 }, device: ETH0 }
+}
+
+fn polled(work: u32, xdp: bool) -> Polled {
+    Polled { work, xdp, full: false }
+}
+
+fn amount(accounts: &Accounts, cause: Cause) -> (u64, u64) {
+    let Amount { ns, packets } = accounts.caused.get(&cause).copied().unwrap_or_default();
+    (ns, packets)
+}
+
+#[test]
+fn what_packets_have_in_common_is_shared_by_their_number() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.arrive(1);
+    poll.arrive(1);
+    poll.deliver(process(1), 1, 150, &mut accounts);
+    poll.deliver(process(2), 1, 7, &mut accounts);
+    poll.deliver(process(1), 1, 5, &mut accounts);
+    assert_eq!((accounts.owned_ns(), poll.pending_ns()), (0, 162));
+    poll.end(ETH0, polled(3, false), 3, &mut accounts);
+    poll.finish(0, &mut accounts);
+    // 153 in common: 102 and 51.
+    assert_eq!(amount(&accounts, process(1)), (107, 2));
+    assert_eq!(amount(&accounts, process(2)), (58, 1));
+    assert_eq!(poll.pending_ns(), 0);
+}
+
+#[test]
+fn packets_that_no_device_sent_up_came_by_the_one_polled() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    let Cause::Process { process: who, .. } = process(1) else { unreachable!() };
+    let nowhere = Cause::Process { process: who, device: Device::default() };
+    poll.deliver(nowhere, 1, 10, &mut accounts);
+    poll.end(ETH0, polled(1, true), 5, &mut accounts);
+    poll.finish(0, &mut accounts);
+    assert_eq!(amount(&accounts, process(1)), (15, 1));
+}
+
+#[test]
+fn what_comes_after_a_poll_is_its_packets() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.deliver(process(1), 1, 10, &mut accounts);
+    poll.end(ETH0, polled(1, false), 5, &mut accounts);
+    poll.finish(4, &mut accounts);
+    assert_eq!(amount(&accounts, process(1)), (19, 1));
+}
+
+#[test]
+fn what_comes_after_a_poll_is_its_packets_though_they_are_settled() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.deliver(process(1), 1, 10, &mut accounts);
+    poll.end(ETH0, polled(1, false), 5, &mut accounts);
+    poll.settle(&mut accounts);
+    assert_eq!((amount(&accounts, process(1)), poll.pending_ns()), ((15, 1), 0));
+    poll.finish(4, &mut accounts);
+    assert_eq!(amount(&accounts, process(1)), (19, 1));
+}
+
+#[test]
+fn polls_without_packets_have_classes() {
+    for (work, xdp, class) in [
+        (0, false, Class::EmptyPoll(ETH0)),
+        (0, true, Class::EmptyPoll(ETH0)),
+        (3, true, Class::Xdp(ETH0)),
+        (3, false, Class::Unattributed(ETH0)),
+    ] {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        // What was delivered in the poll before does not count for this one.
+        poll.deliver(process(1), 1, 1, &mut accounts);
+        poll.end(ETH0, polled(1, xdp), 1, &mut accounts);
+        poll.end(ETH0, polled(work, xdp), 10, &mut accounts);
+        poll.finish(2, &mut accounts);
+        assert_eq!(amount(&accounts, process(1)), (2, 1));
+        assert_eq!(amount(&accounts, Cause::Unowned(class)), (12, work.into()), "{class:?}");
+    }
+}
+
+#[test]
+fn packets_that_a_program_takes_are_counted_beside_those_that_it_passes() {
+    let xdp = Cause::Unowned(Class::Xdp(ETH0));
+    // Of the driver's packets, with one that arrived: those that were seen to be dropped.
+    for (work, full, dropped, expected) in [
+        (4, false, 0, 3_u32),
+        (4, false, 2, 3),
+        (4, false, 3, 3),
+        // What GRO keeps of a full poll is not distinguished from what the program took.
+        (4, true, 0, 0),
+        (4, true, 2, 2),
+        // The stack got more than the driver took.
+        (1, false, 1, 1),
+    ] {
+        let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+        // Before its device is known.
+        let drop = Cause::Unowned(Class::Xdp(Device::default()));
+        for _ in 0..dropped {
+            poll.count(drop, 1, &mut accounts);
+        }
+        poll.arrive(1);
+        poll.count(process(1), 1, &mut accounts);
+        poll.end(ETH0, Polled { work, xdp: true, full }, 120, &mut accounts);
+        poll.finish(0, &mut accounts);
+        let all = u64::from(expected) + 1;
+        assert_eq!(amount(&accounts, process(1)), (120 / all, 1), "{work}, {dropped}");
+        assert_eq!(amount(&accounts, xdp), (120 - 120 / all, expected.into()), "{work}, {dropped}");
+    }
+    // A program without a packet that passes; and one that gives a socket all of them.
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.end(ETH0, polled(5, true), 10, &mut accounts);
+    poll.deliver(process(1), 1, 3, &mut accounts);
+    poll.end(ETH0, polled(8, true), 20, &mut accounts);
+    poll.finish(0, &mut accounts);
+    assert_eq!((amount(&accounts, xdp), amount(&accounts, process(1))), ((10, 5), (23, 1)));
+}
+
+#[test]
+fn polls_that_only_give_back_buffers_complete_transmissions() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.free();
+    poll.free();
+    poll.end(ETH0, polled(0, false), 10, &mut accounts);
+    // One that brings packets gives back buffers on the way, and the next one none.
+    poll.free();
+    poll.deliver(process(1), 1, 1, &mut accounts);
+    poll.end(ETH0, polled(1, false), 4, &mut accounts);
+    poll.end(ETH0, polled(0, false), 3, &mut accounts);
+    poll.finish(0, &mut accounts);
+    let unowned = |class| amount(&accounts, Cause::Unowned(class));
+    assert_eq!(unowned(Class::TxCompletion(ETH0)), (10, 2));
+    assert_eq!(amount(&accounts, process(1)), (5, 1));
+    assert_eq!(unowned(Class::EmptyPoll(ETH0)), (3, 0));
+}
+
+#[test]
+fn polls_that_are_skipped_have_time_and_no_causes() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.deliver(process(1), 1, 10, &mut accounts);
+    poll.end(ETH0, polled(1, false), 5, &mut accounts);
+    poll.skip(true);
+    // The loop after a poll is still that poll's; then there is one whose packets nobody told.
+    poll.end(ETH0, polled(3, false), 40, &mut accounts);
+    poll.finish(2, &mut accounts);
+    assert_eq!(amount(&accounts, process(1)), (15, 1));
+    assert_eq!(amount(&accounts, Cause::Unowned(Class::Unsampled(ETH0))), (42, 3));
+    // It holds for runs to come, until it is said otherwise.
+    poll.finish(7, &mut accounts);
+    let nowhere = Class::Unsampled(Device::default());
+    assert_eq!(amount(&accounts, Cause::Unowned(nowhere)), (7, 0));
+    poll.skip(false);
+    poll.deliver(process(1), 1, 1, &mut accounts);
+    poll.end(ETH0, polled(1, false), 1, &mut accounts);
+    poll.finish(1, &mut accounts);
+    assert_eq!(amount(&accounts, process(1)), (18, 2));
+}
+
+#[test]
+fn a_run_without_a_poll_is_the_loop() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.finish(9, &mut accounts);
+    let nowhere = Cause::Unowned(Class::EmptyPoll(Device::default()));
+    assert_eq!(amount(&accounts, nowhere), (9, 0));
+}
+
+#[test]
+fn more_causes_than_fit_are_shared_out_in_parts() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    let causes = MAX_CAUSES as u32 * 2 + 3;
+    for pid in 0..causes {
+        poll.deliver(process(pid), 1, 100, &mut accounts);
+    }
+    poll.end(ETH0, polled(causes, false), 30, &mut accounts);
+    poll.finish(0, &mut accounts);
+    assert_eq!(accounts.owned_ns(), u64::from(causes) * 100 + 30);
+    for pid in 0..causes {
+        assert_eq!(amount(&accounts, process(pid)).1, 1, "packets of {pid}");
+    }
+}
+
+#[test]
+fn packets_without_a_time_share_what_there_is() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.count(process(1), 1, &mut accounts);
+    poll.count(process(1), 1, &mut accounts);
+    // From here on there are two, and the clock is looked at.
+    poll.deliver(process(2), 1, 90, &mut accounts);
+    poll.deliver(process(2), 1, 8, &mut accounts);
+    poll.end(ETH0, polled(4, false), 10, &mut accounts);
+    poll.count(process(3), 1, &mut accounts);
+    poll.end(ETH0, polled(1, false), 7, &mut accounts);
+    poll.finish(1, &mut accounts);
+    assert_eq!(amount(&accounts, process(1)), (50, 2));
+    assert_eq!(amount(&accounts, process(2)), (58, 2));
+    assert_eq!(amount(&accounts, process(3)), (8, 1));
+}
+
+#[test]
+fn a_packet_counted_before_gets_its_time_only() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.deliver(process(1), 1, 10, &mut accounts);
+    poll.deliver(process(1), 0, 20, &mut accounts);
+    poll.deliver(process(2), 0, 40, &mut accounts);
+    poll.end(ETH0, polled(1, false), 5, &mut accounts);
+    poll.finish(0, &mut accounts);
+    assert_eq!(amount(&accounts, process(1)), (35, 1));
+    assert_eq!(amount(&accounts, process(2)), (40, 0));
+}
+
+fn full(work: u32) -> Polled {
+    Polled { work, xdp: false, full: true }
+}
+
+#[test]
+fn a_merged_packet_counts_as_those_it_was_merged_of() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    // In the order in which they came up: the second one is of eight.
+    for packets in [1, 8, 1] {
+        poll.arrive(packets);
+    }
+    for pid in [1, 2, 1] {
+        poll.count(process(pid), 1, &mut accounts);
+    }
+    poll.end(ETH0, polled(10, false), 100, &mut accounts);
+    poll.finish(0, &mut accounts);
+    assert_eq!(amount(&accounts, process(1)), (20, 2));
+    assert_eq!(amount(&accounts, process(2)), (80, 1));
+}
+
+#[test]
+fn what_the_driver_got_as_one_counts_once() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.arrive(1);
+    poll.arrive(45);
+    poll.count(process(1), 1, &mut accounts);
+    poll.count(process(2), 1, &mut accounts);
+    poll.end(ETH0, polled(2, false), 100, &mut accounts);
+    poll.finish(0, &mut accounts);
+    assert_eq!((amount(&accounts, process(1)), amount(&accounts, process(2))), ((50, 1), (50, 1)));
+}
+
+#[test]
+fn a_merged_packet_that_is_cut_again_counts_as_what_it_was_cut_into() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.arrive(1);
+    poll.count(process(1), 1, &mut accounts);
+    poll.arrive(3);
+    for _ in 0..3 {
+        poll.count(process(2), 1, &mut accounts);
+    }
+    poll.end(ETH0, polled(4, false), 100, &mut accounts);
+    poll.finish(0, &mut accounts);
+    assert_eq!((amount(&accounts, process(1)), amount(&accounts, process(2))), ((25, 1), (75, 3)));
+}
+
+#[test]
+fn the_time_of_packets_that_gro_keeps_goes_to_who_gets_them() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    // 40 of 64 come up, 24 are kept,
+    for _ in 0..40 {
+        poll.arrive(1);
+        poll.count(process(1), 1, &mut accounts);
+    }
+    poll.end(ETH0, full(64), 640, &mut accounts);
+    assert_eq!((poll.held_ns(), poll.pending_ns()), (240, 640));
+    // and come up with 22 more, as one.
+    poll.arrive(46);
+    poll.count(process(2), 1, &mut accounts);
+    poll.end(ETH0, polled(22, false), 220, &mut accounts);
+    poll.finish(5, &mut accounts);
+    assert_eq!(
+        (amount(&accounts, process(1)), amount(&accounts, process(2))),
+        ((400, 40), (465, 1))
+    );
+    assert_eq!(poll.pending_ns(), 0);
+}
+
+#[test]
+fn a_poll_all_of_whose_packets_are_kept_is_theirs() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.end(ETH0, full(64), 640, &mut accounts);
+    // Another device's poll comes between.
+    let eth1 = Device { index: 3, ..ETH0 };
+    poll.end(eth1, polled(0, false), 7, &mut accounts);
+    poll.arrive(70);
+    poll.deliver(process(1), 1, 50, &mut accounts);
+    poll.end(ETH0, polled(6, false), 10, &mut accounts);
+    poll.finish(1, &mut accounts);
+    assert_eq!(amount(&accounts, process(1)), (701, 1));
+    assert_eq!(amount(&accounts, Cause::Unowned(Class::EmptyPoll(eth1))), (7, 0));
+    assert_eq!(accounts.caused.len(), 2, "{:?}", accounts.caused);
+}
+
+#[test]
+fn what_gro_lets_go_of_after_a_poll_is_charged_where_no_other_one_follows() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.arrive(1);
+    poll.count(process(1), 1, &mut accounts);
+    poll.end(ETH0, full(4), 100, &mut accounts);
+    poll.arrive(3);
+    poll.count(process(2), 1, &mut accounts);
+    poll.finish(9, &mut accounts);
+    assert_eq!((amount(&accounts, process(1)), amount(&accounts, process(2))), ((25, 1), (84, 1)));
+}
+
+#[test]
+fn what_gro_keeps_beyond_a_run_is_not_lost() {
+    let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
+    poll.end(ETH0, full(64), 640, &mut accounts);
+    poll.finish(9, &mut accounts);
+    let unowned = |class| amount(&accounts, Cause::Unowned(class));
+    assert_eq!(unowned(Class::Unattributed(ETH0)), (640, 0));
+    assert_eq!(unowned(Class::EmptyPoll(Device::default())), (9, 0));
+    assert_eq!(poll.pending_ns(), 0);
+}

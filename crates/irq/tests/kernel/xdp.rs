@@ -1,0 +1,209 @@
+//! Packets that an XDP program takes.
+
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Instant;
+
+use libbpf_rs::libbpf_sys as sys;
+use onbeat_irq::Tracer;
+use onbeat_irq::charge::{Accounts, Cause, Class, Device};
+
+use crate::harness::{BOUND, Flow, World, caused, possible, this_process, total};
+
+const PACKETS: u64 = 1000;
+
+const XDP_DROP: i32 = 1;
+const XDP_PASS: i32 = 2;
+
+/// The port whose packets the program of [`takes_port`] drops.
+const TAKEN_PORT: u16 = 4791;
+
+/// Opcode, registers (source and destination), offset, immediate.
+type Instruction = (u8, u8, i16, i32);
+
+/// A program that returns `verdict`.
+fn returns(verdict: i32) -> Vec<Instruction> {
+    vec![(0xb7, 0, 0, verdict), (0x95, 0, 0, 0)]
+}
+
+/// A program that drops IPv4 packets without options for [`TAKEN_PORT`], and passes all others.
+fn takes_port() -> Vec<Instruction> {
+    vec![
+        (0x61, 0x12, 0, 0),                             // r2 = data
+        (0x61, 0x13, 4, 0),                             // r3 = data_end
+        (0xb7, 0x00, 0, XDP_PASS),                      // r0 = XDP_PASS
+        (0xbf, 0x24, 0, 0),                             // r4 = r2
+        (0x07, 0x04, 0, 38),                            // r4 += Ethernet, IPv4, two ports
+        (0x2d, 0x34, 3, 0),                             // if r4 > r3: exit
+        (0x69, 0x22, 36, 0),                            // r2 = destination port
+        (0x55, 0x02, 1, i32::from(TAKEN_PORT.to_be())), // if r2 != the port: exit
+        (0xb7, 0x00, 0, XDP_DROP),                      // r0 = XDP_DROP
+        (0x95, 0, 0, 0),
+    ]
+}
+
+fn load(program: &[Instruction]) -> OwnedFd {
+    let code: Vec<sys::bpf_insn> = program
+        .iter()
+        .map(|&(code, registers, off, imm)| {
+            let mut instruction = sys::bpf_insn { code, off, imm, ..Default::default() };
+            instruction.set_dst_reg(registers & 0xf);
+            instruction.set_src_reg(registers >> 4);
+            instruction
+        })
+        .collect();
+    // SAFETY: instructions, name and licence outlive the call.
+    owned(unsafe {
+        sys::bpf_prog_load(
+            sys::BPF_PROG_TYPE_XDP,
+            c"test".as_ptr(),
+            c"GPL".as_ptr(),
+            code.as_ptr(),
+            code.len() as u64,
+            std::ptr::null_mut(),
+        )
+    })
+}
+
+fn owned(fd: i32) -> OwnedFd {
+    assert!(fd >= 0, "{}", std::io::Error::from_raw_os_error(-fd));
+    // SAFETY: the kernel just returned this descriptor.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// How a program is attached in native mode.
+#[derive(Debug, Clone, Copy)]
+enum Attach {
+    Link,
+    Netlink,
+}
+
+impl Attach {
+    /// Attaches to r0, until the result is dropped or the world.
+    fn to(self, world: &World, program: &OwnedFd) -> Option<OwnedFd> {
+        let index = world.receiver.index("r0").unwrap() as i32;
+        let program = program.as_raw_fd();
+        let flags = sys::XDP_FLAGS_DRV_MODE;
+        let attach = || match self {
+            Self::Link => {
+                let options = sys::bpf_link_create_opts {
+                    sz: size_of::<sys::bpf_link_create_opts>() as sys::size_t,
+                    flags,
+                    ..Default::default()
+                };
+                // SAFETY: an open descriptor, and options that outlive the call.
+                Some(owned(unsafe {
+                    sys::bpf_link_create(program, index, sys::BPF_XDP, &raw const options)
+                }))
+            }
+            Self::Netlink => {
+                // SAFETY: an open descriptor and numbers.
+                let code = unsafe { sys::bpf_xdp_attach(index, program, flags, std::ptr::null()) };
+                assert_eq!(code, 0);
+                None
+            }
+        };
+        world.receiver.namespace().run(attach).unwrap()
+    }
+}
+
+/// What the device's packets came to, once the ledger has `packets` of class xdp; what else it has
+/// of packets that no process owns is `(unattributed, dropped)`.
+fn until_taken(tracer: &Tracer, device: Device, packets: u64) -> (Accounts, u64, u64) {
+    let deadline = Instant::now() + BOUND;
+    loop {
+        let accounts = total(tracer);
+        let xdp = class(&accounts, |class| *class == Class::Xdp(device));
+        if xdp >= packets {
+            assert_eq!(xdp, packets);
+            let unattributed = class(&accounts, |class| *class == Class::Unattributed(device));
+            let dropped =
+                |class: &Class| matches!(class, Class::Dropped { device: of, .. } if *of == device);
+            let dropped = class(&accounts, dropped);
+            return (accounts, unattributed, dropped);
+        }
+        assert!(Instant::now() < deadline, "{xdp} of {packets}: {:?}", accounts.caused);
+    }
+}
+
+fn class(accounts: &Accounts, wanted: impl Fn(&Class) -> bool) -> u64 {
+    let of = accounts.caused.iter().filter(|(cause, _)| match cause {
+        Cause::Unowned(class) => wanted(class),
+        _ => false,
+    });
+    of.map(|(_, amount)| amount.packets).sum()
+}
+
+/// Packets of the sender's stack: a veth gives its program those as socket buffers, whose end the kernel
+/// reports as it does that of any other.
+#[test]
+fn dropped_packets_are_of_class_xdp_however_the_program_is_attached() {
+    if !possible() {
+        return;
+    }
+    for attach in [Attach::Link, Attach::Netlink] {
+        let world = World::with_napi();
+        let flow = world.flow();
+        flow.pass(1, 100);
+        let program = load(&returns(XDP_DROP));
+        let _link = attach.to(&world, &program);
+        let mut tracer = Tracer::start().unwrap();
+        flow.send(PACKETS as u32, 100);
+        let (_, unattributed, dropped) = until_taken(&tracer, world.device(), PACKETS);
+        assert_eq!((unattributed, dropped), (0, 0), "{attach:?}");
+        tracer.stop();
+    }
+}
+
+/// A world whose receiver has a program that takes the packets of one flow and passes all others.
+pub(crate) struct Filtered {
+    pub(crate) world: World,
+    pub(crate) passed: Flow,
+    taken: UdpSocket,
+    _program: Option<OwnedFd>,
+}
+
+impl Filtered {
+    /// Packets that the program takes in a poll.
+    const TAKEN: u64 = 20;
+
+    pub(crate) fn new() -> Self {
+        let world = World::new(true);
+        let passed = world.flow();
+        passed.pass(1, 100);
+        let bind = || UdpSocket::bind("0.0.0.0:0");
+        let taken = world.sender.namespace().run(bind).unwrap().unwrap();
+        taken.connect((passed.reader.local_addr().unwrap().ip(), TAKEN_PORT)).unwrap();
+        let _program = Attach::Link.to(&world, &load(&takes_port()));
+        Self { world, passed, taken, _program }
+    }
+
+    /// Sends both kinds in one poll.
+    pub(crate) fn pass(&self) {
+        self.world.held(|| {
+            for _ in 0..Self::TAKEN {
+                self.taken.send(&[0; 100]).unwrap();
+            }
+            self.passed.send(1, 100);
+        });
+        self.passed.read(1);
+    }
+}
+
+/// A program takes some packets and passes others, which come in the same polls: each are counted.
+#[test]
+fn a_process_does_not_pay_for_what_the_program_takes() {
+    const POLLS: u64 = 50;
+    if !possible() {
+        return;
+    }
+    let filtered = Filtered::new();
+    let world = &filtered.world;
+    let mut tracer = Tracer::start().unwrap();
+    (0..POLLS).for_each(|_| filtered.pass());
+    let (accounts, unattributed, dropped) =
+        until_taken(&tracer, world.device(), Filtered::TAKEN * POLLS);
+    assert_eq!((unattributed, dropped), (0, 0));
+    assert_eq!(caused(&accounts, this_process(), world.device()).packets, POLLS);
+    tracer.stop();
+}
