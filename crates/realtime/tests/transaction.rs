@@ -403,7 +403,7 @@ fn without_a_journal_nothing_is_changed() {
         let before = fake.state();
         log.room.set(Some(room));
         let error = apply(&mut fake, &mut log, &tuning(), true).unwrap_err().to_string();
-        assert!(error.starts_with("journal journal: cannot write it: No space left"), "{error}");
+        assert!(error.starts_with("\"journal\": cannot write it: No space left"), "{error}");
         assert_eq!((fake.state(), fake.writes), (before, writes));
     }
 }
