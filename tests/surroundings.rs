@@ -10,12 +10,12 @@ mod common;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::{
-    BOUND, Capture, FrameText, Injector, PORTS, can_run, log, one_node, port, program, replicate,
-    run, run_in, show, start, wait_for,
+    BOUND, Capture, FrameText, Injector, PORTS, Resident, can_run, log, one_node, port, program,
+    replicate, run, run_in, show, start, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_netdev::Ethtool;
@@ -111,24 +111,6 @@ fn a_program_that_another_process_detaches_is_attached_again() {
     assert!(log.contains("XDP program was detached from host by another process"), "{log}");
 }
 
-/// A process that stays in a namespace until it is dropped, as those of a container.
-struct Resident(Child);
-
-impl Resident {
-    fn start(world: &World, host: &str) -> Self {
-        let mut command = Command::new("sleep");
-        let namespace = world.namespace(host).unwrap();
-        Self(namespace.start_in(command.arg("600").stdin(Stdio::null())).spawn().unwrap())
-    }
-}
-
-impl Drop for Resident {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
@@ -214,7 +196,7 @@ fn tcp_passes_once_the_reported_command_was_run() {
         assert!(shown.out.contains(&format!("port {host}: {why}")), "{shown:?}");
         let (_, command) = why.split_once("run: ").expect("a command");
         let expected =
-            format!("nsenter --net=/proc/{}/ns/net ethtool -K eth0 tx off", resident.0.id());
+            format!("nsenter --net=/proc/{}/ns/net ethtool -K eth0 tx off", resident.id());
         assert_eq!(command, expected);
         let namespace = world.namespace("a").unwrap();
         let doctor = run_in(namespace, &["doctor", interface, "--json"]);

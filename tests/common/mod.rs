@@ -12,6 +12,7 @@ pub(crate) mod json;
 mod network;
 pub(crate) mod powerlink;
 mod ran;
+mod resident;
 mod stream;
 
 use std::fs;
@@ -27,6 +28,7 @@ use onbeat_node::control::{NodeStatus, PortStatus, StreamStatus};
 pub(crate) use frames::{Capture, FrameText, Injector};
 pub(crate) use network::{PORTS, eliminate, eliminate_to, one_node, replicate, start, two_paths};
 pub(crate) use ran::Ran;
+pub(crate) use resident::Resident;
 pub(crate) use stream::{Flow, sink};
 
 /// Longest wait for what comes at once unless it never comes.
