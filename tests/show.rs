@@ -11,8 +11,8 @@
 mod common;
 
 use common::{
-    FrameText, Injector, PORTS, can_run, input, one_node, port, replicate, run, show, start,
-    stream, wait_for,
+    FrameText, Injector, PORTS, Resident, can_run, input, one_node, port, program, replicate, run,
+    show, stream, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_node::control::{RecoveryStatus, StreamStatus};
@@ -325,7 +325,10 @@ fn every_counter_is_what_the_frames_make_it() {
     if !can_run() {
         return;
     }
-    let world = start(&one_node(&config()));
+    let mut world = World::build(&one_node(&config())).expect("the network");
+    // Else it would be unknown whether the host finishes checksums, and be shown so.
+    let _resident = Resident::start(&world, "host");
+    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     send_all(&world);
     check_json();
     check_counters();

@@ -13,6 +13,7 @@ mod network;
 pub(crate) mod powerlink;
 pub(crate) mod process;
 mod ran;
+mod resident;
 mod stranger;
 mod stream;
 
@@ -29,6 +30,7 @@ use onbeat_node::control::{NodeStatus, PortStatus, StreamStatus};
 pub(crate) use frames::{Capture, FrameText, Injector};
 pub(crate) use network::{PORTS, eliminate, eliminate_to, one_node, replicate, start, two_paths};
 pub(crate) use ran::Ran;
+pub(crate) use resident::Resident;
 pub(crate) use stranger::{Hold, Stranger, xdp_program};
 pub(crate) use stream::{Flow, sink};
 

@@ -99,7 +99,7 @@ impl PinDirectory {
     /// # Errors
     /// It cannot be read.
     pub fn is_of_node(&self) -> Result<bool> {
-        Ok(!self.content()?.parts.is_empty())
+        Ok(self.content()?.is_of_node())
     }
 
     /// Whether its file system is mounted in the mount namespace of process 1, so that it outlives
@@ -159,7 +159,7 @@ impl PinDirectory {
     /// Returns what else is in it.
     pub(crate) fn remove(self) -> Result<Vec<PathBuf>> {
         let content = self.content()?;
-        if content.parts.is_empty() {
+        if !content.is_of_node() {
             return Ok(Vec::new());
         }
         for (slot, port) in &content.links {
@@ -257,6 +257,14 @@ struct Content {
     tables: Vec<String>,
     /// Everything else.
     foreign: Vec<PathBuf>,
+}
+
+impl Content {
+    /// Whether a node left it: links or tables of it, or at least its two empty subdirectories.
+    fn is_of_node(&self) -> bool {
+        let empty = self.parts.len() == 2 && self.foreign.is_empty();
+        empty || !self.links.is_empty() || !self.tables.is_empty()
+    }
 }
 
 /// Slot and port of a pinned link.

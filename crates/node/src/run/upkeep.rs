@@ -171,7 +171,7 @@ impl Node {
                     self.upkeep.detached.entry(name.clone()).or_insert_with(|| Detached::new(now));
                 if detached.retry_at.is_none() {
                     let retry_s = detached.fail(now).as_secs();
-                    self.tell_detached(index, None, retry_s);
+                    self.report_detached(index, None, retry_s);
                 }
                 if self.upkeep.detached[&name].retry_at.is_some_and(|retry_at| retry_at <= now) {
                     self.attach_again(index, now);
@@ -211,11 +211,11 @@ impl Node {
         let retry_s = detached.fail(now).as_secs();
         // Once, and not at every attempt.
         if detached.why.replace(why.clone()).as_ref() != Some(&why) {
-            self.tell_detached(index, Some(why), retry_s);
+            self.report_detached(index, Some(why), retry_s);
         }
     }
 
-    fn tell_detached(&mut self, index: usize, why: Option<String>, retry_s: u64) {
+    fn report_detached(&mut self, index: usize, why: Option<String>, retry_s: u64) {
         let port = &self.setup.ports[index];
         let about = About { port: Some(&port.name), ..About::default() };
         let interface = port.attached_interface();

@@ -89,6 +89,7 @@ fn pins_and_directories_of_others_stay() {
         fs::create_dir_all(node("foreign/links")).expect("a directory");
         fs::rename(node("other/tables/node"), node("foreign/links/0-path1")).expect("a pin");
         fs::create_dir(node("empty")).expect("a directory");
+        fs::create_dir_all(node("half/links")).expect("a directory");
         fs::create_dir_all(node("mixed/links/0-path1")).expect("a directory");
         fs::rename(node("other/tables/groups"), node("mixed/groups")).expect("a pin");
 
@@ -100,7 +101,9 @@ fn pins_and_directories_of_others_stay() {
         let error = refused(root, root);
         assert!(matches!(error, Error::PinPath { .. }), "{error}");
         let before = listing(root);
-        assert!(Plane::remove(&node("empty")).expect("a pin directory").is_empty());
+        for pin in ["empty", "half", "foreign", "mixed"] {
+            assert!(Plane::remove(&node(pin)).expect("a pin directory").is_empty());
+        }
         assert!(Plane::remove(&node("none")).expect("no directory").is_empty());
         assert_eq!(listing(root), before);
 
@@ -114,9 +117,9 @@ fn pins_and_directories_of_others_stay() {
         );
         assert_eq!(Plane::remove(&node("node")).expect("removed"), [node("node/tables/foreign")]);
         assert_eq!(listing(&node("node")).len(), 3, "{:?}", listing(&node("node")));
-        fs::remove_file(node("node/tables/foreign")).expect("the pin");
-        assert!(Plane::remove(&node("node")).expect("removed").is_empty());
-        assert!(!node("node").exists());
+        drop(Plane::open(&options(&node("second"))).expect("a data plane"));
+        assert!(Plane::remove(&node("second")).expect("removed").is_empty());
+        assert!(!node("second").exists());
     });
 }
 

@@ -1,0 +1,29 @@
+//! Namespaces that are those of a process, as containers' are.
+
+use std::process::{Child, Command, Stdio};
+
+use onbeat_lab::World;
+
+/// A process that stays in a host's namespace until it is dropped: other processes can find the
+/// namespace by it.
+pub(crate) struct Resident(Child);
+
+impl Resident {
+    pub(crate) fn start(world: &World, host: &str) -> Self {
+        let mut command = Command::new("sleep");
+        let namespace = world.namespace(host).unwrap();
+        Self(namespace.start_in(command.arg("600").stdin(Stdio::null())).spawn().unwrap())
+    }
+
+    /// Process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Resident {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
