@@ -151,7 +151,8 @@ fn arguments(random: &mut Random, usages: &[Usage]) -> Vec<OsString> {
     } else {
         one_of(random, &usage.examples).clone()
     };
-    for _ in 0..random.below(4) {
+    // A third as they are.
+    for _ in 0..random.below(6).saturating_sub(1) {
         let at = random.below(arguments.len() as u64 + 1) as usize;
         match random.below(6) {
             0 => arguments.insert(at, value(random)),
@@ -195,21 +196,33 @@ fn outside() -> Vec<PathBuf> {
 }
 
 /// The directory of the user: a few files to name.
-struct Home(Vec<(&'static str, Vec<u8>)>);
+struct Home(Vec<(String, Vec<u8>)>);
 
 impl Home {
-    fn read(examples: &Path) -> Home {
+    fn read(examples: &Path, usages: &[Usage]) -> Home {
         let read = |name: &str| fs::read(examples.join(name)).expect("an example");
         let capture = read("../crates/delay/tests/data/nanoseconds.pcap");
-        Home(vec![
-            ("node.toml", read("talker-end-system.toml")),
-            ("bus.toml", read("powerlink/drives.toml")),
-            ("broken.pcap", capture[..capture.len() * 2 / 3].to_vec()),
-            ("in.pcap", capture.clone()),
-            ("out.pcap", capture),
-            ("garbage", b"\0\xff[[[node]\n\x1b".to_vec()),
-            ("empty", Vec::new()),
-        ])
+        let (node, bus) = (read("talker-end-system.toml"), read("powerlink/drives.toml"));
+        let mut files: Vec<(String, Vec<u8>)> = vec![
+            ("broken.pcap".into(), capture[..capture.len() * 2 / 3].to_vec()),
+            ("garbage".into(), b"\0\xff[[[node]\n\x1b".to_vec()),
+            ("empty".into(), Vec::new()),
+            ("node.toml".into(), node.clone()),
+        ];
+        // The files of the examples of the manual page.
+        let words = usages.iter().flat_map(|usage| usage.examples.iter().flatten());
+        for word in words.filter_map(|word| word.to_str()) {
+            let octets = match word.rsplit_once('.') {
+                Some((_, "pcap")) => &capture,
+                Some(("bus", "toml")) => &bus,
+                Some((_, "toml")) => &node,
+                _ => continue,
+            };
+            if !word.contains('/') {
+                files.push((word.into(), octets.clone()));
+            }
+        }
+        Home(files)
     }
 
     /// Makes it as it was.
@@ -228,8 +241,8 @@ impl Home {
     }
 }
 
-/// Runs a program as the user. Why it broke the rules, if it did.
-fn judge(program: &str, arguments: &[OsString]) -> Result<(), String> {
+/// Runs a program as the user: how it exited, or why that breaks the rules.
+fn judge(program: &str, arguments: &[OsString]) -> Result<&'static str, String> {
     let before = outside();
     let mut command = Command::new(program);
     let output = File::create(OUTPUT).unwrap();
@@ -255,20 +268,25 @@ fn judge(program: &str, arguments: &[OsString]) -> Result<(), String> {
     if output.contains("panicked at") {
         return Err(format!("panic: {tail}"));
     }
-    if !interrupted && !status.code().is_some_and(|code| code <= 2) {
-        return Err(format!("{status}: {tail}"));
-    }
+    let exit = match status.code() {
+        Some(0) => "exit 0",
+        Some(1) => "exit 1",
+        Some(2) => "exit 2",
+        None if interrupted => "interrupted",
+        _ => return Err(format!("{status}: {tail}")),
+    };
     let after = outside();
     if after != before {
         return Err(format!("changed: {before:?} -> {after:?}"));
     }
-    Ok(())
+    Ok(exit)
 }
 
 /// What breaks a rule is found to.
 fn control() {
     let shell = |script: &str| judge("/bin/sh", &["-c".into(), script.into()]);
-    assert_eq!(shell("exit 2"), Ok(()));
+    assert_eq!(shell("exit 2"), Ok("exit 2"));
+    assert_eq!(judge(PROGRAM, &["--version".into()]), Ok("exit 0"));
     for script in ["exit 101", "kill -ABRT $$", "echo thread panicked at x", "echo > /tmp/control"]
     {
         assert!(shell(script).is_err(), "control: {script}");
@@ -284,7 +302,7 @@ pub(crate) fn soak(runs: &mut Runs) {
     fs::set_permissions("/run/onbeat/lab", Permissions::from_mode(0o755)).unwrap();
     Namespace::new().and_then(|empty| empty.enter_thread()).expect("a network namespace");
     let usages = usages();
-    let home = Home::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"));
+    let home = Home::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"), &usages);
     for directory in WRITABLE {
         let kind = Some("tmpfs");
         mount(kind, directory, kind, MsFlags::empty(), Some("mode=1777")).expect("a tmpfs");
@@ -296,8 +314,9 @@ pub(crate) fn soak(runs: &mut Runs) {
             home.write();
         }
         let arguments = arguments(&mut random, &usages);
-        if let Err(why) = judge(PROGRAM, &arguments) {
-            panic!("onbeat {arguments:?}\n{why}");
+        match judge(PROGRAM, &arguments) {
+            Ok(exit) => runs.count(exit, 1),
+            Err(why) => panic!("onbeat {arguments:?}\n{why}"),
         }
     }
 }

@@ -27,7 +27,7 @@ const VLAN: u16 = 100;
 /// The bound for the answer to a command.
 const ANSWER: Duration = Duration::from_secs(20);
 /// Hostile connections that stay open at most.
-const OPEN: usize = 24;
+const OPEN: usize = 60;
 
 fn connect() -> Option<UnixStream> {
     // The queue of the socket may be full: a client of this kind gives up.

@@ -21,7 +21,9 @@ use runs::Runs;
 /// The exit status of a soak that cannot run on this machine.
 const SKIPPED: u8 = 77;
 
-const SOAKS: [(&str, fn(&mut Runs)); 8] = [
+type Soak = fn(&mut Runs);
+
+const SOAKS: [(&str, Soak); 8] = [
     ("takeover", takeover::soak),
     ("foreign", foreign::soak),
     ("command-line", command_line::soak),

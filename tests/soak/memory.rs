@@ -79,17 +79,18 @@ fn held(pid: u32) -> Held {
     Held { resident_kib, descriptors, maps, map_kib: map_octets / 1024 }
 }
 
+type Value = fn(&Held) -> u64;
+
 /// Which of the values grew from the second quarter of the samples to the last one.
 fn grown(samples: &[Held]) -> Vec<String> {
     let quarter = samples.len() / 4;
-    let values: [(&str, fn(&Held) -> u64, u64); 4] = [
+    let values: [(&str, Value, u64); 4] = [
         ("resident KiB", |held| held.resident_kib, SLACK_KIB),
         ("descriptors", |held| held.descriptors, 0),
         ("maps", |held| held.maps, 0),
         ("KiB of maps", |held| held.map_kib, 0),
     ];
-    let most =
-        |samples: &[Held], value: fn(&Held) -> u64| samples.iter().map(value).max().unwrap_or(0);
+    let most = |samples: &[Held], value: Value| samples.iter().map(value).max().unwrap_or(0);
     let compared = values.iter().map(|(name, value, slack)| {
         let second = most(&samples[quarter..2 * quarter], *value);
         (name, second, most(&samples[3 * quarter..], *value), slack)
