@@ -69,8 +69,12 @@ fn nodes_that_eliminate_nothing_are_found_out() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = captures("broken");
     let _ = fs::remove_dir_all(&directory);
-    let options =
-        Options { quiet: true, json: true, captures: directory.clone(), ..Options::new(program()) };
+    let options = Options {
+        quiet: true,
+        json: true,
+        captures: Some(directory.clone()),
+        ..Options::new(program())
+    };
     let outcome = chaos::without_elimination(&options).expect("it runs");
     assert!(!outcome.ok());
     let failed: Vec<&str> = outcome

@@ -135,6 +135,64 @@ fn a_live_bus_is_told() {
     assert_eq!(code, Some(0), "{summary:#?}");
 }
 
+/// Frames that a node receives by XDP, or transmits by AF_XDP or XDP_TX, bypass captures on its own
+/// interface: that is no lost poll. The other end of the cable shows both directions.
+fn frames_that_bypass_captures(backend: &str) {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::NativeXdp, Feature::Btf]) {
+        return;
+    }
+    let file = Temporary::new(&format!("hidden-{backend}.toml"), NETWORK);
+    let pair = Pair::new();
+    let mut tap = pair.frames_of_controlled();
+    let node = ["powerlink", "cn", file.name(), "--node", "1", "--json", "--quiet"];
+    let controlled = start(&pair.cn, &[&node[..], &["--backend", backend]].concat());
+    let managing = pair.managing(&file);
+    let mut responses = 0;
+    wait_for("ten responses", || {
+        let is_response = |octets: &[u8]| octets.get(14) == Some(&4);
+        tap.receive(|frame| responses += u32::from(is_response(frame.octets))).expect("frames");
+        responses >= 10
+    });
+    let sniff = |handle: &Handle, interface: &str| {
+        let child = start(
+            handle,
+            &["powerlink", "sniff", interface, "--seconds", "1", "--json", "--quiet"],
+        );
+        child.wait_with_output().expect("sniff")
+    };
+    let own = sniff(&pair.cn, "cn");
+    let other = sniff(&pair.mn, "mn");
+    end(managing);
+    end(controlled);
+    let text = String::from_utf8_lossy(&own.stdout);
+    if let Ok(found) = serde_json::from_str::<Value>(&text) {
+        assert_eq!(own.status.code(), Some(1), "{text}");
+        assert!(found["figures"]["hidden nodes"]["rows"][0].is_array(), "{text}");
+        let checks = found["checks"].as_array().expect("checks");
+        let polls = "polls without an answer in time";
+        assert!(checks.iter().all(|check| check["name"] != polls), "{text}");
+        assert!(found["notes"].to_string().contains("XDP program"), "{text}");
+    } else {
+        // Neither direction is seen.
+        let error = String::from_utf8_lossy(&own.stderr);
+        assert_eq!(own.status.code(), Some(2), "{error}");
+        assert!(error.contains("XDP program"), "{error}");
+    }
+    let found: Value = serde_json::from_slice(&other.stdout).expect("JSON");
+    assert!(found["figures"]["hidden nodes"].is_null(), "{found:#}");
+    assert!(row(&found, "frames", "PRes")[1].as_u64() > Some(0), "{found:#}");
+}
+
+#[test]
+fn a_node_by_xdp_is_not_judged_at_its_own_interface() {
+    frames_that_bypass_captures("xdp");
+}
+
+#[test]
+fn a_node_by_af_xdp_is_not_judged_at_its_own_interface() {
+    frames_that_bypass_captures("xsk");
+}
+
 /// By two processes, which know nothing of each other but the file.
 #[test]
 fn the_program_boots_a_network() {

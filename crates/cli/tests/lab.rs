@@ -18,10 +18,16 @@ fn scenarios_are_listed_for_people_and_programs() {
         serde_json::from_str(&run(&["lab", "list", "--json"]).out).expect("JSON");
     let scenarios = json.as_array().expect("a list");
     assert!(scenarios.len() >= 6, "{json}");
-    for (scenario, line) in scenarios.iter().zip(text.lines()) {
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2 * scenarios.len(), "{text}");
+    for (scenario, lines) in scenarios.iter().zip(lines.chunks(2)) {
+        let line = lines[0];
         let (name, summary) = (scenario["name"].as_str(), scenario["summary"].as_str());
         let (name, summary) = (name.expect("a name"), summary.expect("what it shows"));
         assert!(line.starts_with(name) && line.ends_with(summary), "{line}");
+        let options = scenario["options"].as_array().expect("options").iter();
+        let options: Vec<_> = options.map(|option| option.as_str().expect("text")).collect();
+        assert_eq!(lines[1].split_whitespace().collect::<Vec<_>>(), options);
     }
 }
 
@@ -31,6 +37,19 @@ fn a_report_that_cannot_be_written_is_told_at_once() {
         run(&["lab", "run", "link-failure", "--html", "/nowhere/at/all.html"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.starts_with("onbeat: --html: ") && err.contains("mkdir -p /nowhere/at"), "{err}");
+}
+
+/// It would be ignored, and the result would claim what was not measured.
+#[test]
+fn an_option_that_the_scenario_does_not_have_is_a_usage_error() {
+    let Ran { code, out, err } =
+        run(&["lab", "run", "link-failure", "--streams", "99", "--cycle", "5ms"]);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert_eq!(
+        err,
+        "onbeat: scenario \"link-failure\" has no option --cycle, --streams; its options: --backend, \
+         --rate, --size, --seconds\n"
+    );
 }
 
 #[test]

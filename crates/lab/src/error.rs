@@ -93,7 +93,17 @@ pub enum Error {
         /// Where it was looked for.
         path: PathBuf,
     },
-    /// An option that the scenario cannot use.
+    /// Options that the scenario does not have.
+    #[error("scenario {scenario:?} has no option {}; its options: {}", options.join(", "), known.join(", "))]
+    NoSuchOption {
+        /// The scenario.
+        scenario: &'static str,
+        /// The options that it does not have.
+        options: Vec<String>,
+        /// Its options.
+        known: Vec<String>,
+    },
+    /// A value of an option that the scenario cannot use.
     #[error("{option} {value} cannot be used here: {reason}")]
     Option {
         /// The option.

@@ -244,6 +244,45 @@ fn each_thing_set_badly_is_found() {
     }
 }
 
+/// The file is in the initial network namespace only; root cannot read it elsewhere either.
+#[test]
+fn a_jit_that_is_not_shown_is_no_matter_of_privileges() {
+    let host = Host::good("jit");
+    host.without("proc/sys/net/core/bpf_jit_enable");
+    let finding = host.finding("bpf-jit", &[]);
+    assert!(finding.value.contains("initial network namespace only"), "{finding:?}");
+    assert!(
+        finding.remedy.is_some_and(|remedy| remedy.starts_with("nsenter --net=/proc/1/ns/net"))
+    );
+    host.file("proc/sys/net/core/netdev_max_backlog", "1000");
+    let finding = host.finding("bpf-jit", &[]);
+    assert_eq!(finding.level, Level::Bad, "{finding:?}");
+    assert!(finding.remedy.is_some_and(|remedy| remedy.contains("CONFIG_BPF_JIT=y")));
+}
+
+#[test]
+fn root_without_capabilities_is_not_sent_to_root() {
+    let host = Host::good("bounded");
+    host.file("proc/self/status", "Uid:\t0\t0\t0\t0\nCapEff:\t0000000000003000");
+    let remedy = host.finding("capabilities", &[]).remedy.expect("a remedy");
+    assert!(remedy.contains("CAP_PERFMON, CAP_BPF to the bounding set"), "{remedy}");
+    host.file("proc/self/status", "Uid:\t1000\t1000\t1000\t1000\nCapEff:\t0");
+    assert_eq!(
+        host.finding("capabilities", &[]).remedy.as_deref(),
+        Some("run the command as root")
+    );
+}
+
+/// There all bits are set, and the kernel loads no BPF program.
+#[test]
+fn capabilities_of_a_user_namespace_are_not_enough() {
+    let host = Host::good("user-namespace");
+    host.file("proc/self/uid_map", "         0       1000          1");
+    assert_eq!(host.finding("capabilities", &[]).level, Level::Bad);
+    host.file("proc/self/uid_map", "         0          0 4294967295");
+    assert_eq!(host.finding("capabilities", &[]).level, Level::Ok);
+}
+
 #[test]
 fn a_missing_btf_is_bad() {
     let host = Host::good("btf");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use onbeat_powerlink::observe::{Frames, Node, Observation, Observer, Request};
 use onbeat_report::distribution::PhaseId;
-use onbeat_report::{Cell, Check, Counters, Outcome, Recorder, format};
+use onbeat_report::{Cell, Check, Counters, Distribution, Outcome, Recorder, format};
 use onbeat_wire::powerlink::{NmtCommandId, NmtState, NodeId};
 
 /// Transitions that are kept.
@@ -12,6 +12,9 @@ const KEPT: usize = 2000;
 
 /// Nodes whose answers to polls have a curve each; of more, all answers share one.
 const CURVES: usize = 16;
+
+/// The curve of nodes that have none of their own.
+const FURTHER: &str = "PRes of further nodes";
 
 /// What changed a node's state, or was meant to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,35 +158,98 @@ impl Bus {
         }
     }
 
-    /// Adds what was seen to a result, and checks what must hold on a bus without faults.
+    /// Adds what was seen to a result, and checks what must hold on a bus without faults. What hidden
+    /// nodes sent or were sent is not judged, and a bus with a hidden node is none without faults.
     pub fn tell(&self, outcome: &mut Outcome) {
-        let frames = self.frames();
-        let sum = |of: fn(&Node) -> u64| self.nodes().values().map(of).sum::<u64>();
+        let hidden: Vec<NodeId> = self.observer.hidden().collect();
+        let judged = || self.nodes().iter().filter(|(id, _)| !hidden.contains(id));
+        let sum = |of: fn(&Node) -> u64| judged().map(|(_, node)| of(node)).sum::<u64>();
+        let polled = sum(|node| node.requests(Request::Poll).asked);
         let lost = sum(|node| node.requests(Request::Poll).unanswered);
         let unasked = sum(|node| node.unasked);
         let addresses = sum(|node| node.addresses);
-        for (name, value, unit) in [
-            ("polls without an answer in time", lost, "polls"),
-            ("answers that nobody asked for, or too late", unasked, "frames"),
-            ("changes of the address behind a node id", addresses, ""),
-            ("frames that cannot be read", frames.malformed, "frames"),
+        let count = hidden.len() as u64;
+        for (is_judged, name, value, unit) in [
+            (count > 0, "nodes whose frames cannot be seen here", count, "nodes"),
+            (count == 0 || polled > 0, "polls without an answer in time", lost, "polls"),
+            (
+                !hidden.contains(&NodeId::MN),
+                "answers that nobody asked for, or too late",
+                unasked,
+                "frames",
+            ),
+            (true, "changes of the address behind a node id", addresses, ""),
+            (true, "frames that cannot be read", self.frames().malformed, "frames"),
         ] {
-            outcome.check(Check::eq(name, value, 0_u64, unit));
+            if is_judged {
+                outcome.check(Check::eq(name, value, 0_u64, unit));
+            }
         }
-        self.figures(outcome);
+        self.fill(outcome, &hidden);
+        if !hidden.is_empty() {
+            outcome.figure("hidden nodes", self.hidden_nodes(&hidden));
+            outcome.note(
+                "one direction of the bus cannot be seen at this place, so that polls and responses of the \
+                 hidden nodes are not judged: on the interface of a node that uses XDP or AF_XDP, frames \
+                 bypass captures; observe the other end of the cable, a bridge port or a mirror port",
+            );
+        }
+    }
+
+    /// Whether the observed frames show nodes whose own frames are not among them.
+    #[must_use]
+    pub fn has_hidden_nodes(&self) -> bool {
+        self.observer.hidden().next().is_some()
+    }
+
+    fn hidden_nodes(&self, hidden: &[NodeId]) -> Counters {
+        let mut table = Counters::new(["node", "polls seen", "responses seen", "finding"]);
+        for id in hidden {
+            let (polls, responses, finding) = if *id == NodeId::MN {
+                let controlled = self.nodes().iter().filter(|(id, _)| **id != NodeId::MN);
+                let responses = controlled.map(|(_, node)| node.responses).sum();
+                (self.frames().preq, responses, "responses to its polls, and no poll")
+            } else {
+                let node = self.nodes()[id];
+                let polls = node.requests(Request::Poll).asked;
+                (polls, node.responses, "polls to it, and no frame of it")
+            };
+            table.row([Cell::from(id.to_string()), polls.into(), responses.into(), finding.into()]);
+        }
+        table
     }
 
     /// Adds what was seen to a result, without a judgement.
     pub fn figures(&self, outcome: &mut Outcome) {
+        self.fill(outcome, &[]);
+    }
+
+    /// Response times; polls to hidden nodes are not lost.
+    fn answers(&self, hidden: &[NodeId]) -> Distribution {
+        let mut answers = self.answers.figure();
+        for id in hidden {
+            let Some(polls) = self.nodes().get(id).map(|node| node.requests(Request::Poll)) else {
+                continue;
+            };
+            let name = if self.polls.contains_key(id) { curve(*id) } else { FURTHER.to_owned() };
+            if let Some(series) = answers.series.iter_mut().find(|series| series.name == name) {
+                series.lost -= polls.unanswered;
+            }
+            answers.series.retain(|s| s.name != name || s.count > 0 || s.lost > 0);
+        }
+        answers
+    }
+
+    fn fill(&self, outcome: &mut Outcome, hidden: &[NodeId]) {
         outcome.figure("frames", frames(self.frames()));
-        outcome.figure("nodes", nodes(&self.observer));
+        outcome.figure("nodes", nodes(&self.observer, hidden));
         if self.nodes().values().any(|node| node.identity.is_some()) {
             outcome.figure("identities", identities(self.nodes()));
         }
         if self.cycles.count(self.interval) > 0 {
             outcome.figure("cycle", self.cycles.figure());
         }
-        let answers = self.answers.figure();
+        let answers = self.answers(hidden);
         if !answers.series.is_empty() {
             outcome.figure("response time", answers);
         }
@@ -236,6 +302,10 @@ impl Bus {
     }
 }
 
+fn curve(node: NodeId) -> String {
+    format!("PRes of node {node}")
+}
+
 /// Where answers of a node to polls are recorded.
 fn poll(
     node: NodeId,
@@ -247,11 +317,11 @@ fn poll(
         return *phase;
     }
     if polls.len() < CURVES {
-        let phase = answers.phase(&format!("PRes of node {node}"));
+        let phase = answers.phase(&curve(node));
         polls.insert(node, phase);
         return phase;
     }
-    *others.get_or_insert_with(|| answers.phase("PRes of further nodes"))
+    *others.get_or_insert_with(|| answers.phase(FURTHER))
 }
 
 fn frames(frames: &Frames) -> Counters {
@@ -272,7 +342,7 @@ fn frames(frames: &Frames) -> Counters {
 }
 
 /// One row for each node that was heard, or polled.
-fn nodes(observer: &Observer) -> Counters {
+fn nodes(observer: &Observer, hidden: &[NodeId]) -> Counters {
     let mut table = Counters::new([
         "node",
         "address",
@@ -290,15 +360,19 @@ fn nodes(observer: &Observer) -> Counters {
         let (asked, unanswered) = others.fold((0, 0), |(asked, unanswered), requests| {
             (asked + requests.asked, unanswered + requests.unanswered)
         });
+        let manager_is_hidden = hidden.contains(&NodeId::MN);
+        let judged = |count: u64, is_hidden: bool| {
+            if is_hidden { "not seen".into() } else { Cell::from(count) }
+        };
         table.row([
             Cell::from(node.to_string()),
             known.mac.map_or_else(|| "never heard".into(), |mac| mac.to_string()).into(),
             known.state.map_or_else(String::new, |state| state.to_string()).into(),
             polls.asked.into(),
-            polls.unanswered.into(),
+            judged(polls.unanswered, hidden.contains(node)),
             asked.into(),
-            unanswered.into(),
-            known.unasked.into(),
+            judged(unanswered, hidden.contains(node)),
+            judged(known.unasked, manager_is_hidden),
             slot(known, observer.multiplexed_cycles()).into(),
         ]);
     }
@@ -386,6 +460,41 @@ mod tests {
         let Figure::Counters(identities) = &outcome.figures["identities"] else { panic!() };
         assert_eq!(identities.rows.len(), 1);
         assert_eq!(bus.summary(), "2712 POWERLINK frames in 8.49 s");
+    }
+
+    /// The result of those frames of the capture that come from the managing node, or that do not.
+    fn one_direction(of_manager: bool) -> Outcome {
+        let mut bus = Bus::new();
+        for (time_ns, frame) in capture() {
+            if (frame[16] == NodeId::MN.0) == of_manager {
+                bus.observe(time_ns, &frame);
+            }
+        }
+        assert!(bus.has_hidden_nodes());
+        let mut outcome = Run::begin("test").finish();
+        bus.tell(&mut outcome);
+        outcome
+    }
+
+    fn failed(outcome: &Outcome) -> Vec<&str> {
+        outcome.checks.iter().filter(|c| !c.ok()).map(|c| c.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_capture_of_one_direction_counts_no_poll_as_lost() {
+        for (of_manager, node, seen) in [(true, "1", (134, 0)), (false, "240", (0, 134))] {
+            let outcome = one_direction(of_manager);
+            assert_eq!(failed(&outcome), ["nodes whose frames cannot be seen here"]);
+            let polls = "polls without an answer in time";
+            assert!(outcome.checks.iter().all(|c| c.name != polls), "none can be judged");
+            let Figure::Counters(hidden) = &outcome.figures["hidden nodes"] else { panic!() };
+            let expected = [Cell::from(node), Cell::from(seen.0), Cell::from(seen.1)];
+            assert_eq!(hidden.rows[0][..3], expected);
+            assert!(outcome.notes.iter().any(|note| note.contains("mirror port")));
+            if let Some(Figure::Distribution(answers)) = outcome.figures.get("response time") {
+                assert!(answers.series.iter().all(|series| series.lost == 0), "{answers:?}");
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use onbeat_lab::scenario::{self, Options, list};
+use onbeat_lab::scenario::{self, Options, Scenario, list};
 use onbeat_node::config::Backend;
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ impl Arguments {
     }
 }
 
-/// List the scenarios, and what each shows
+/// List the scenarios: what each shows, and its options
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -70,12 +70,21 @@ struct List {
 struct Listed {
     name: &'static str,
     summary: &'static str,
+    options: Vec<String>,
+}
+
+fn options_of(scenario: &Scenario) -> Vec<String> {
+    scenario.parameters.iter().map(|parameter| format!("--{}", parameter.name())).collect()
 }
 
 impl List {
     fn execute(self) -> Result {
         if self.json {
-            let listed = list().iter().map(|s| Listed { name: s.name, summary: s.summary });
+            let listed = list().iter().map(|s| Listed {
+                name: s.name,
+                summary: s.summary,
+                options: options_of(s),
+            });
             output::print_json(&listed.collect::<Vec<_>>())?;
             return Ok(Answer::Good);
         }
@@ -84,6 +93,7 @@ impl List {
         for scenario in list() {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{:<width$}  {}", scenario.name, scenario.summary);
+            let _ = writeln!(text, "{:<width$}  {}", "", options_of(scenario).join(" "));
         }
         output::print(&text)?;
         Ok(Answer::Good)
@@ -103,6 +113,9 @@ Examples:
   onbeat lab run powerlink-paths --nodes 4
   onbeat lab run chaos --minutes 10 --seed 7 --backend packet
 
+Each scenario has some of the options from --backend to --captures: `onbeat lab list` shows which. An
+option that it does not have is an error.
+
 Exit code: 0 every check holds, 1 a check failed, 2 it could not run (it needs root).")]
 #[command(mut_arg("quiet", |quiet| quiet.help("Print no picture of the network, and no progress")))]
 struct Run {
@@ -116,9 +129,9 @@ struct Run {
     backend: Option<Backend>,
     #[command(flatten)]
     shown: Shown,
-    /// What random choices start from: the same seed, the same choices
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
+    /// Start value of the random choices: the same seed, the same choices; without it, 1
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
     /// Frames per second of each stream; without it, as the scenario has it
     #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
@@ -150,21 +163,29 @@ struct Run {
     /// How much shorter than the paper's 110 s each run of "interrupt-storm" is; without it, 0.05
     #[arg(long, value_name = "NUMBER")]
     scale: Option<f64>,
-    /// Where "chaos" writes what it captured of networks in which a rule was broken
-    #[arg(long, value_name = "DIRECTORY", default_value = "onbeat-chaos")]
-    captures: PathBuf,
+    /// Where "chaos" writes the captures of networks in which a rule was broken; without it,
+    /// onbeat-chaos
+    #[arg(long, value_name = "DIRECTORY")]
+    captures: Option<PathBuf>,
 }
 
 impl Run {
     fn execute(self) -> Result {
+        let options = self.options(this_program()?);
+        // Before the report, which is a matter of the file system.
+        scenario::find(&self.name)?.check(&options)?;
         self.shown.check()?;
-        let colours = output::colours(&io::stdout());
-        let options = Options {
-            backend: self.backend,
-            html: self.shown.html,
+        let outcome = scenario::run(&self.name, &options)?;
+        output::print_outcome(outcome, self.shown.json, !self.shown.quiet)
+    }
+
+    fn options(&self, onbeat: PathBuf) -> Options {
+        Options {
+            html: self.shown.html.clone(),
             json: self.shown.json,
             quiet: self.shown.quiet,
-            colours,
+            colours: output::colours(&io::stdout()),
+            backend: self.backend,
             seed: self.seed,
             rate: self.rate,
             size: self.size,
@@ -176,11 +197,9 @@ impl Run {
             streams: self.streams,
             minutes: self.minutes,
             scale: self.scale,
-            captures: self.captures,
-            ..Options::new(this_program()?)
-        };
-        let outcome = scenario::run(&self.name, &options)?;
-        output::print_outcome(outcome, self.shown.json, !self.shown.quiet)
+            captures: self.captures.clone(),
+            ..Options::new(onbeat)
+        }
     }
 }
 
@@ -196,6 +215,11 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use onbeat_lab::scenario::Parameter;
+
     use super::*;
     use crate::command::{Command, parse};
 
@@ -216,11 +240,11 @@ mod tests {
         assert_eq!(run.name, "flapping");
         assert!(run.shown.json && run.shown.quiet);
         assert_eq!(run.shown.html.unwrap().to_str(), Some("a.html"));
-        assert_eq!((run.seed, run.rate, run.size), (7, Some(10_000), Some(256)));
+        assert_eq!((run.seed, run.rate, run.size), (Some(7), Some(10_000), Some(256)));
         assert_eq!((run.seconds, run.cuts), (Some(0.5), Some(9)));
         assert_eq!((run.probes, run.streams), (Some(50), Some(99)));
         let run = parse_run("flapping").unwrap();
-        assert_eq!((run.seed, run.rate, run.size), (1, None, None));
+        assert_eq!((run.seed, run.rate, run.size), (None, None, None));
         assert_eq!((run.seconds, run.cuts), (None, None));
         assert_eq!((run.probes, run.streams), (None, None));
     }
@@ -232,5 +256,85 @@ mod tests {
         }
         let error = parse_run("link-failur").unwrap_err().to_string();
         assert!(error.contains("link-failure"), "{error}");
+    }
+
+    /// `--backend`, `--seed`, ... belong to scenarios; the others show the result.
+    #[test]
+    fn every_option_of_a_scenario_is_one_of_the_command_line() {
+        use clap::Args;
+        let command = Run::augment_args(clap::Command::new("run"));
+        let options = command.get_arguments().filter_map(|argument| argument.get_long());
+        let options: Vec<_> = options.filter(|o| !["json", "html", "quiet"].contains(o)).collect();
+        assert_eq!(options, Parameter::ALL.map(Parameter::name));
+    }
+
+    fn check_run(line: &str) -> std::result::Result<(), String> {
+        let run = parse_run(line).map_err(|error| error.to_string())?;
+        let scenario = scenario::find(&run.name).map_err(|error| error.to_string())?;
+        scenario.check(&run.options("onbeat".into())).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_value_for_each_option_reaches_the_scenario() {
+        let value = |parameter| match parameter {
+            Parameter::Backend => "packet",
+            Parameter::Cycle => "5ms",
+            Parameter::Streams => "99",
+            _ => "1",
+        };
+        for scenario in list() {
+            for parameter in Parameter::ALL {
+                let line = format!("{} --{} {}", scenario.name, parameter.name(), value(parameter));
+                let known = scenario.parameters.contains(&parameter);
+                assert_eq!(check_run(&line).is_ok(), known, "{line}");
+            }
+        }
+    }
+
+    /// The command lines of a document: what follows `onbeat lab run` or `onbeat bench`, and the
+    /// values of DEMO and BENCH in the Makefile. Lines without a name, or with a placeholder (N), are none.
+    fn documented(text: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        let text = text.replace("\\-", "-");
+        let after = |line: &str, from: &str, to: &str, lines: &mut Vec<String>| {
+            for rest in line.split(from).skip(1) {
+                let end = rest.find(['`', '>', '|', ',', ':', ';', '(', ')']).unwrap_or(rest.len());
+                let words = rest[..end].split("  ").next().unwrap_or_default();
+                let is_placeholder =
+                    |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase());
+                let has_name = words.starts_with(|c: char| c.is_ascii_lowercase());
+                if has_name && !words.split_whitespace().any(is_placeholder) {
+                    lines.push(format!("{to} {words}"));
+                }
+            }
+        };
+        for line in text.lines() {
+            after(line, "onbeat lab run ", "lab run", &mut lines);
+            after(line, "DEMO ?= lab run ", "lab run", &mut lines);
+            after(line, "onbeat bench ", "bench", &mut lines);
+            after(line, "BENCH ?= ", "bench", &mut lines);
+        }
+        lines
+    }
+
+    #[test]
+    fn every_documented_command_line_is_one() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut files =
+            vec![root.join("README.md"), root.join("Makefile"), root.join("CHANGELOG.md")];
+        let docs = fs::read_dir(root.join("docs")).unwrap();
+        files.extend(docs.map(|entry| entry.unwrap().path()));
+        let mut checked = 0;
+        for file in files {
+            for line in documented(&fs::read_to_string(&file).unwrap()) {
+                let result = match line.strip_prefix("lab run ") {
+                    Some(run) => check_run(run),
+                    None => parse(&line).map(drop).map_err(|error| error.to_string()),
+                };
+                assert_eq!(result, Ok(()), "{}: onbeat {line}", file.display());
+                checked += 1;
+            }
+        }
+        assert!(checked > 50, "{checked} lines were found");
     }
 }

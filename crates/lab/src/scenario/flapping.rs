@@ -28,10 +28,10 @@ const CUTS: u32 = 1000;
 const LONGEST_CUT_NS: u64 = 10_000_000;
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let cuts = stage.options.cuts.unwrap_or(CUTS);
+    let cuts = stage.cuts(CUTS);
     let world = stage.open(&link_failure::network())?;
     let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
-    let mut random = Random::new(stage.options.seed);
+    let mut random = Random::new(stage.seed());
     let mut course = Course::default();
     course.begin("flapping", PhaseState::Degraded, &flows, || Ok(()))?;
     let mut done = 0;

@@ -87,7 +87,7 @@ fn cell(
     kind: &str,
     phase_ns: u64,
 ) -> Result<Vec<Flowed>> {
-    world.wire("path1")?.set(impairment(kind, stage.options.seed));
+    world.wire("path1")?.set(impairment(kind, stage.seed()));
     let flows: Vec<Flow> = two_paths::start(world, stage.rate(1000), stage.size())?;
     let what = format!("{algorithm} x {kind}");
     if kind == "cut" {

@@ -10,6 +10,7 @@ mod flow;
 mod ladder;
 mod link_failure;
 mod matrix;
+mod options;
 mod outage;
 mod phase;
 mod powerlink;
@@ -23,83 +24,17 @@ mod storm;
 mod two_paths;
 mod unmatched;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use onbeat_node::config::Backend;
 use onbeat_report::{Outcome, html};
 
 use crate::interrupt::Guard;
 use crate::{Error, Result, Topology};
+use Parameter::{
+    Backend, Captures, Cuts, Cycle, Minutes, Nodes, Probes, Rate, Scale, Seconds, Seed, Size,
+    Streams,
+};
 use stage::Stage;
 
-/// How a scenario is run. What is `None`, the scenario chooses.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The program that nodes run: `onbeat`.
-    pub onbeat_bin: PathBuf,
-    /// The data plane of the nodes.
-    pub backend: Option<Backend>,
-    /// Where to write the report.
-    pub html: Option<PathBuf>,
-    /// Standard output is for JSON: the drawing goes to standard error.
-    pub json: bool,
-    /// No drawing, no progress.
-    pub quiet: bool,
-    /// The drawing has ANSI colours.
-    pub colours: bool,
-    /// What random choices start from: the same seed, the same choices.
-    pub seed: u64,
-    /// Frames per second of each stream.
-    pub rate: Option<u64>,
-    /// Octets of a frame, Ethernet header and tags included, FCS not.
-    pub size: Option<usize>,
-    /// How long a phase lasts, in seconds.
-    pub seconds: Option<f64>,
-    /// How often a link is cut, where it is cut again and again.
-    pub cuts: Option<u32>,
-    /// Round trips that are measured of each row, under each load.
-    pub probes: Option<u64>,
-    /// Controlled nodes of a POWERLINK network.
-    pub nodes: Option<u8>,
-    /// Cycle of a POWERLINK network.
-    pub cycle: Option<Duration>,
-    /// How many streams a node has.
-    pub streams: Option<u32>,
-    /// How long networks are made and disturbed, in minutes.
-    pub minutes: Option<f64>,
-    /// How much shorter "interrupt-storm" is than the paper's experiment.
-    pub scale: Option<f64>,
-    /// Where to write what was captured where a rule was broken.
-    pub captures: PathBuf,
-}
-
-impl Options {
-    /// Everything as the scenario chooses.
-    #[must_use]
-    pub fn new(onbeat_bin: impl Into<PathBuf>) -> Self {
-        Self {
-            onbeat_bin: onbeat_bin.into(),
-            backend: None,
-            html: None,
-            json: false,
-            quiet: false,
-            colours: false,
-            seed: 1,
-            rate: None,
-            size: None,
-            seconds: None,
-            cuts: None,
-            probes: None,
-            nodes: None,
-            cycle: None,
-            streams: None,
-            minutes: None,
-            scale: None,
-            captures: "onbeat-chaos".into(),
-        }
-    }
-}
+pub use options::{Options, Parameter};
 
 /// A scenario.
 #[derive(Debug, Clone, Copy)]
@@ -108,6 +43,8 @@ pub struct Scenario {
     pub name: &'static str,
     /// What it shows, in a line.
     pub summary: &'static str,
+    /// The options that it has. A [`Stage`] reads no others, and a run reads each.
+    pub parameters: &'static [Parameter],
     network: fn() -> Topology,
     play: fn(&mut Stage<'_>) -> Result<()>,
 }
@@ -116,102 +53,119 @@ const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "link-failure",
         summary: "cut one path of a protected stream, then both: lost is what was sent without a path",
+        parameters: &[Backend, Rate, Size, Seconds],
         network: link_failure::network,
         play: link_failure::play,
     },
     Scenario {
         name: "both-links",
         summary: "cut both paths at once, again and again: every outage ends with the first path",
+        parameters: &[Backend, Rate, Size, Seconds],
         network: link_failure::network,
         play: both_links::play,
     },
     Scenario {
         name: "flapping",
         summary: "cut either path in random order, never both: nothing is lost",
+        parameters: &[Backend, Rate, Size, Cuts, Seed],
         network: link_failure::network,
         play: flapping::play,
     },
     Scenario {
         name: "ladder",
         summary: "six nodes, three streams; every link that is protected fails once",
+        parameters: &[Backend, Rate, Size, Seconds],
         network: ladder::network,
         play: ladder::play,
     },
     Scenario {
         name: "unmatched",
         summary: "ARP, IPv4, IPv6, LLDP and others pass while streams flow",
+        parameters: &[Backend, Rate, Size, Seconds],
         network: unmatched::network,
         play: unmatched::play,
     },
     Scenario {
         name: "restart",
         summary: "kill and restart the daemons under traffic: nothing is lost",
+        parameters: &[Backend, Rate, Size, Seconds],
         network: restart::network,
         play: restart::play,
     },
     Scenario {
         name: "matrix",
         summary: "{clean, cut, loss, reorder, duplicate, delay} on a path x {vector, match} recovery",
+        parameters: &[Backend, Rate, Size, Seconds, Seed],
         network: matrix::network,
         play: matrix::play,
     },
     Scenario {
         name: "rtt-idle",
         summary: "round trips by each data plane, on an idle machine",
+        parameters: &[Backend, Rate, Size, Probes],
         network: rtt::network,
         play: rtt::play_idle,
     },
     Scenario {
         name: "rtt-loaded",
         summary: "round trips by each data plane, with CPU stressors on the nodes' cores",
+        parameters: &[Backend, Rate, Size, Probes],
         network: rtt::network,
         play: rtt::play_loaded,
     },
     Scenario {
         name: "rtt-background",
         summary: "round trips by each data plane, with 10 UDP senders through the same nodes and paths",
+        parameters: &[Backend, Rate, Size, Probes],
         network: rtt::network,
         play: rtt::play_background,
     },
     Scenario {
         name: "rtt",
         summary: "the three of them in one, side by side as in figures 7, 8 and 9 of the paper",
+        parameters: &[Backend, Rate, Size, Probes],
         network: rtt::network,
         play: rtt::play_all,
     },
     Scenario {
         name: "scale",
         summary: "streams come, change and go on a node that has 65,536, while others flow: nothing is lost",
+        parameters: &[Backend, Rate, Size, Seconds, Streams],
         network: scale::network,
         play: scale::play,
     },
     Scenario {
         name: "interrupt-storm",
         summary: "a real-time task, a server and a receiver under a storm of packets: stock, and guarded",
+        parameters: &[Scale, Seed],
         network: storm::network,
         play: storm::play,
     },
     Scenario {
         name: "single-hop",
         summary: "what a packet waits in one hop, by several methods, idle, under CPU load and network load",
+        parameters: &[Rate, Size, Seconds],
         network: single_hop::network,
         play: single_hop::play,
     },
     Scenario {
         name: "powerlink",
         summary: "a POWERLINK network boots, exchanges values, and comes back after faults",
+        parameters: &[Nodes, Cycle, Seconds, Seed],
         network: powerlink::network,
         play: powerlink::play,
     },
     Scenario {
         name: "powerlink-paths",
         summary: "a POWERLINK bus as a FRER stream over two paths, either of which is cut: no cycle is lost",
+        parameters: &[Backend, Nodes, Cycle, Seconds],
         network: powerlink::paths::network,
         play: powerlink::paths::play,
     },
     Scenario {
         name: "chaos",
         summary: "random networks, streams and faults; every frame is judged by captures alone",
+        parameters: &[Backend, Minutes, Seed, Captures],
         network: chaos::network,
         play: chaos::play,
     },
@@ -231,23 +185,33 @@ pub fn list() -> &'static [Scenario] {
     SCENARIOS
 }
 
+/// The scenario of a name.
+///
+/// # Errors
+/// [`Error::Unknown`].
+pub fn find(name: &str) -> Result<&'static Scenario> {
+    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name);
+    scenario.ok_or_else(|| Error::Unknown {
+        what: "scenario",
+        name: name.into(),
+        known: SCENARIOS.iter().map(|scenario| scenario.name.into()).collect(),
+    })
+}
+
 /// Runs a scenario: draws its network, plays it, writes the report where one is wanted.
 ///
 /// While it runs, SIGINT, SIGTERM and SIGHUP end it in order.
 ///
 /// # Errors
-/// Where there is no such scenario, or it cannot be played or measured. That its checks failed is
+/// Where there is no such scenario, it does not have an option, or it cannot be played or measured. That its checks failed is
 /// no error: [`Outcome::ok`] tells.
 pub fn run(name: &str, options: &Options) -> Result<Outcome> {
-    let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name);
-    let scenario = scenario.ok_or_else(|| Error::Unknown {
-        what: "scenario",
-        name: name.into(),
-        known: SCENARIOS.iter().map(|scenario| scenario.name.into()).collect(),
-    })?;
+    let scenario = find(name)?;
+    scenario.check(options)?;
     let _signals = Guard::install();
-    let mut stage = Stage::new(scenario.name, options);
+    let mut stage = Stage::new(scenario, options);
     (scenario.play)(&mut stage)?;
+    stage.assert_all_read();
     let outcome = stage.finish();
     if let Some(path) = &options.html {
         onbeat_report::file::write(path, html::render(&outcome))
@@ -266,6 +230,28 @@ mod tests {
         assert!(
             error.starts_with("there is no scenario \"link-failur\"; there are: link-failure,")
         );
+    }
+
+    #[test]
+    fn an_option_that_a_scenario_does_not_have_is_refused() {
+        let options = Options {
+            streams: Some(99),
+            cycle: Some(std::time::Duration::from_millis(5)),
+            seconds: Some(1.0),
+            ..Options::new("no-such-program")
+        };
+        let error = run("link-failure", &options).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "scenario \"link-failure\" has no option --cycle, --streams; its options: --backend, \
+             --rate, --size, --seconds"
+        );
+        for scenario in list() {
+            let refused =
+                [Streams, Cycle, Seconds].iter().any(|p| !scenario.parameters.contains(p));
+            assert_eq!(scenario.check(&options).is_err(), refused, "{}", scenario.name);
+            assert!(scenario.check(&Options::new("onbeat")).is_ok(), "{}", scenario.name);
+        }
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
             course.begin(&what, PhaseState::Degraded, &flows, || end(world.daemon(node)?))?;
             stage.pass(&what, &flows, phase_ns)?;
             let what = format!("{node} {how} and started");
-            let program = &stage.options.onbeat_bin;
+            let program = stage.onbeat_bin();
             course.begin(&what, PhaseState::Up, &flows, || world.start(node, program))?;
             stage.pass(&what, &flows, phase_ns)?;
         }

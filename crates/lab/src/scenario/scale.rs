@@ -160,7 +160,7 @@ fn config(streams: u32, priority: u8) -> String {
 }
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let streams = stage.options.streams.unwrap_or(STREAMS);
+    let streams = stage.streams(STREAMS);
     if !(FEWEST..=STREAMS).contains(&streams) {
         return Err(Error::Option {
             option: "streams",

@@ -47,12 +47,27 @@ fn btf(root: &Root<'_>) -> Finding {
 
 fn jit(root: &Root<'_>) -> Finding {
     let what = "BPF programs are compiled (JIT)";
-    match root.number("/proc/sys/net/core/bpf_jit_enable") {
+    let path = "/proc/sys/net/core/bpf_jit_enable";
+    match root.number(path) {
         Some(0) => Finding::new("bpf-jit", Level::Bad, what, "off: every frame is interpreted")
             .remedy("sysctl -w net.core.bpf_jit_enable=1"),
         Some(_) => Finding::ok("bpf-jit", what, "on"),
-        None => Finding::new("bpf-jit", Level::Info, what, "cannot be read")
-            .remedy("run the command as root"),
+        None if root.exists(path) => {
+            Finding::new("bpf-jit", Level::Info, what, "unknown: not readable for this user")
+                .remedy("run the command as root")
+        }
+        // Of the files there, this one is always built in, and shown in the initial namespace only.
+        None if root.exists("/proc/sys/net/core/netdev_max_backlog") => {
+            Finding::new("bpf-jit", Level::Bad, what, "no: the kernel has no JIT compiler")
+                .remedy("boot a kernel built with CONFIG_BPF_JIT=y")
+        }
+        None => Finding::new(
+            "bpf-jit",
+            Level::Info,
+            what,
+            format!("unknown: {path} exists in the initial network namespace only"),
+        )
+        .remedy("nsenter --net=/proc/1/ns/net sysctl net.core.bpf_jit_enable"),
     }
 }
 
@@ -95,6 +110,13 @@ fn capabilities(root: &Root<'_>) -> Finding {
     ];
     const SYS_ADMIN: u32 = 21;
     let what = "capabilities";
+    let bad = |value: String| Finding::new("capabilities", Level::Bad, what, value);
+    // The identity map of 2^32 - 1 users is that of the initial user namespace.
+    let map = root.read("/proc/self/uid_map");
+    if map.is_some_and(|map| !map.split_whitespace().eq(["0", "0", "4294967295"])) {
+        return bad("of a user namespace, which the kernel does not accept for BPF".into())
+            .remedy("run the command in the initial user namespace");
+    }
     let status = root.read("/proc/self/status").unwrap_or_default();
     let effective = status
         .lines()
@@ -109,8 +131,18 @@ fn capabilities(root: &Root<'_>) -> Finding {
     if missing.is_empty() {
         return Finding::ok("capabilities", what, "all that it takes");
     }
-    Finding::new("capabilities", Level::Bad, what, format!("without {}", missing.join(", ")))
-        .remedy("run the command as root")
+    let is_root = status.lines().any(|line| {
+        line.strip_prefix("Uid:").is_some_and(|ids| ids.split_whitespace().nth(1) == Some("0"))
+    });
+    let missing = missing.join(", ");
+    let finding = bad(format!("without {missing}"));
+    if is_root {
+        finding.remedy(format!(
+            "root lacks them here: add {missing} to the bounding set of the container or service"
+        ))
+    } else {
+        finding.remedy("run the command as root")
+    }
 }
 
 fn preemption(root: &Root<'_>) -> Finding {

@@ -18,6 +18,11 @@ use slots::Slots;
 
 pub use seen::{Frames, Identity, Node, Observation, Request, Requests};
 
+/// Polls without a response after which a node that never sent a frame is not silent, but hidden: a
+/// managing node polls only nodes that identified themselves, and stops after fewer losses by default
+/// (0x1C0B/3).
+const HIDDEN_POLLS: u64 = 16;
+
 /// What a managing node waits for an answer to.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
@@ -58,6 +63,23 @@ impl Observer {
         self.slots.length()
     }
 
+    /// Nodes that take part, though their frames cannot be seen at this place of the bus: a managing node
+    /// whose polls are answered and not seen, and nodes that are polled on and on and never seen. So it is
+    /// where one direction is observed: on the interface of a node that transmits by AF_XDP or XDP_TX, or
+    /// receives by XDP, both of which bypass captures.
+    pub fn hidden(&self) -> impl Iterator<Item = NodeId> + '_ {
+        let heard = |node: &Node| node.mac.is_some();
+        let manager = self.nodes.get(&NodeId::MN).is_some_and(heard);
+        let controlled = || self.nodes.iter().filter(|(id, _)| **id != NodeId::MN);
+        let responds = controlled().any(|(_, node)| node.responses > 0);
+        let identified = controlled().any(|(_, node)| node.identity.is_some());
+        let no_polls = responds && self.frames.preq == 0 || identified && !manager;
+        let silent = controlled().filter(move |(_, node)| {
+            !heard(node) && node.requests(Request::Poll).unanswered >= HIDDEN_POLLS
+        });
+        silent.map(|(id, _)| *id).chain(no_polls.then_some(NodeId::MN))
+    }
+
     /// A frame was on the bus, from its destination address on; `tell` gets what it means. Times are
     /// nanoseconds of any clock.
     pub fn observe(&mut self, time_ns: u64, frame: &[u8], mut tell: impl FnMut(Observation)) {
@@ -87,6 +109,7 @@ impl Observer {
                 self.ask(Some(Asked { node, request, at_ns: time_ns }), &mut tell);
             }
             Body::Pres(pres) => {
+                self.node(message.source).responses += 1;
                 // A managing node's own response is not asked for by a frame.
                 if message.source != NodeId::MN {
                     self.answer(message.source, &[Request::Poll], time_ns, &mut tell);

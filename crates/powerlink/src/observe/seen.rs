@@ -162,6 +162,8 @@ pub struct Node {
     pub slot: Option<u64>,
     /// By [`Request`], in the order of [`Request::ALL`].
     pub requests: [Requests; Request::ALL.len()],
+    /// Its PRes.
+    pub responses: u64,
     /// Frames it was not asked for, or too late.
     pub unasked: u64,
     /// How often its frames came from another address than the one before.

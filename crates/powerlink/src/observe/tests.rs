@@ -177,3 +177,56 @@ fn what_cannot_be_read_is_counted() {
     assert_eq!(seen(&mut observer, &frames), []);
     assert_eq!(*observer.frames(), Frames { malformed: 3, foreign: 1, ..Frames::default() });
 }
+
+fn hidden(frames: &[(u64, Vec<u8>)]) -> Vec<NodeId> {
+    let mut observer = Observer::new();
+    seen(&mut observer, frames);
+    observer.hidden().collect()
+}
+
+/// Cycles with one node, of which a place of the bus may show one direction only.
+fn exchange(cycles: u64) -> (Vec<(u64, Vec<u8>)>, Vec<(u64, Vec<u8>)>) {
+    let (mut manager, mut controlled) = (Vec::new(), Vec::new());
+    for cycle in 0..cycles {
+        let at = cycle * 1_000_000;
+        manager.push((at, soc(cycle * 1000)));
+        manager.push((at + 1, preq(CN)));
+        controlled.push((at + 2, pres(CN_MAC, NmtState::OPERATIONAL)));
+        manager.push((at + 3, soa(RequestedService::NO_SERVICE, NodeId(0))));
+    }
+    (manager, controlled)
+}
+
+#[test]
+fn a_node_that_is_polled_on_and_never_seen_is_hidden() {
+    let (manager, controlled) = exchange(16);
+    assert_eq!(hidden(&manager), [CN]);
+    // It is silent, and counted as such, where it was seen once.
+    let once = [&controlled[..1], &manager].concat();
+    assert_eq!(hidden(&once), []);
+}
+
+/// A managing node gives a silent node up after a few polls.
+#[test]
+fn a_node_that_is_polled_a_few_times_is_silent_and_not_hidden() {
+    let (manager, _) = exchange(15);
+    assert_eq!(hidden(&manager), []);
+}
+
+#[test]
+fn a_managing_node_whose_polls_are_answered_and_not_seen_is_hidden() {
+    let (manager, controlled) = exchange(1);
+    assert_eq!(hidden(&controlled), [NodeId::MN]);
+    // A port of a switch shows multicasts of the managing node, and no polls.
+    let multicasts: Vec<_> = manager.iter().filter(|(at, _)| *at != 1).cloned().collect();
+    assert_eq!(hidden(&[multicasts, controlled].concat()), [NodeId::MN]);
+}
+
+#[test]
+fn both_directions_hide_no_node() {
+    let (manager, controlled) = exchange(100);
+    let mut all = [manager, controlled].concat();
+    all.sort();
+    assert_eq!(hidden(&all), []);
+    assert_eq!(hidden(&[]), []);
+}

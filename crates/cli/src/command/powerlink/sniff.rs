@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use onbeat_lab::clock::now_ns;
 use onbeat_lab::interrupt::{self, Guard};
 use onbeat_lab::traffic::{PacketSocket, Receiver};
-use onbeat_netdev::Namespace;
+use onbeat_netdev::{Handle, Namespace};
 use onbeat_powerlink_node::Bus;
 use onbeat_report::{Progress, Run};
 use onbeat_wire::ethernet::Header;
@@ -23,7 +23,8 @@ const LOOK_NS: u64 = 50_000_000;
 /// Watch a bus: cycle and jitter, each node's response time, losses, states, who the nodes are
 ///
 /// Of a capture (pcap, pcapng, gzip, zstd), or live from an interface that sees the bus: one at a hub or
-/// at a mirror port. An interface that onbeat itself sends by shows what it receives.
+/// at a mirror port. On the interface of a node with XDP or AF_XDP, frames bypass captures: nodes whose
+/// frames cannot be seen there are named, and their polls are not judged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,7 +32,8 @@ Examples:
   onbeat powerlink sniff bus.pcap --frames | head
   onbeat powerlink sniff eth1 --seconds 10 --html bus.html
 
-Exit code: 0 no poll was lost and every frame could be read, 1 otherwise, 2 it could not run.")]
+Exit status: 0 no poll was lost and every frame could be read, 1 otherwise, and where frames of one \
+direction cannot be seen, 2 error.")]
 pub(super) struct Sniff {
     /// A capture (- for standard input), or an interface
     #[arg(value_name = "FILE|INTERFACE")]
@@ -116,6 +118,7 @@ impl Sniff {
         let run = Run::begin("powerlink-sniff");
         let mut view = View::new(self.frames);
         let mut progress = Progress::new(self.shown.quiet || self.frames);
+        let by_xdp = if is_file { None } else { xdp_program(&self.source) };
         let notes = if is_file {
             read(&self.source, &mut view, &mut progress)?
         } else {
@@ -128,15 +131,16 @@ impl Sniff {
         if view.bus.frames().messages() == 0 {
             let source = self.source.display();
             return Err(Failure::new(format!(
-                "{source}: there is no POWERLINK frame (EtherType 0x88ab) among {}; is it the right \
-                 port of the bus?",
-                view.bus.frames().foreign
+                "{source}: there is no POWERLINK frame (EtherType 0x88ab) among {}; {}",
+                view.bus.frames().foreign,
+                by_xdp.unwrap_or_else(|| "is it the right port of the bus?".into()),
             )));
         }
         let mut outcome = run.finish();
         view.bus.tell(&mut outcome);
         outcome.note(view.bus.summary());
-        notes.into_iter().for_each(|note| outcome.note(note));
+        let by_xdp = by_xdp.filter(|_| view.bus.has_hidden_nodes());
+        notes.into_iter().chain(by_xdp).for_each(|note| outcome.note(note));
         self.shown.show(outcome)
     }
 }
@@ -164,6 +168,19 @@ fn read(path: &Path, view: &mut View, progress: &mut Progress) -> Result<Vec<Str
         notes.push("the capture ends within a packet: it was cut off, or goes on".to_owned());
     }
     Ok(notes)
+}
+
+/// Why captures on an interface may miss frames: an XDP program on it.
+fn xdp_program(name: &Path) -> Option<String> {
+    let name = name.to_string_lossy();
+    let handle = Handle::in_namespace(&Namespace::current().ok()?).ok()?;
+    let program = handle.link(&name).ok()?.xdp_program()?;
+    Some(format!(
+        "{name} has an XDP program (id {}, {}): frames that it takes or transmits, and frames \
+         transmitted by AF_XDP, bypass captures on {name}; observe the other end of the cable, a bridge \
+         port or a mirror port",
+        program.program_id, program.mode
+    ))
 }
 
 /// Listens to an interface; what is to be said of it.

@@ -27,6 +27,7 @@ mod tick;
 mod trial;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome};
 
@@ -57,7 +58,7 @@ fn seeds(seed: u64) -> Random {
 }
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let minutes = stage.options.minutes.unwrap_or(DEFAULT_MINUTES);
+    let minutes = stage.minutes(DEFAULT_MINUTES);
     if !(0.05..=LONGEST_MINUTES).contains(&minutes) {
         return Err(Error::Option {
             option: "minutes",
@@ -66,8 +67,8 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
         });
     }
     let end_ns = now_ns() + (minutes * 60.0 * SECOND as f64) as u64;
-    let mut seeds = seeds(stage.options.seed);
-    let mut sum = Sum::default();
+    let mut seeds = seeds(stage.seed());
+    let mut sum = Sum::of(stage);
     while now_ns() < end_ns {
         let plan = Plan::draw(seeds.draw());
         let configured = trial::as_planned(&plan);
@@ -87,15 +88,15 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
 pub fn without_elimination(options: &Options) -> Result<Outcome> {
     const LIFE_MS: u64 = 3000;
     let _signals = Guard::install();
-    let mut stage = Stage::new("chaos", options);
-    let plan = Plan { life_ms: LIFE_MS, ..Plan::draw(seeds(options.seed).draw()) };
+    let mut stage = Stage::new(super::find("chaos")?, options);
+    let plan = Plan { life_ms: LIFE_MS, ..Plan::draw(seeds(stage.seed()).draw()) };
     let mut configured = trial::as_planned(&plan);
     for (number, stream) in plan.streams.iter().enumerate() {
         if let Some(function) = &mut configured[plan.edge(stream.east)][number] {
             function.recover = None;
         }
     }
-    let mut sum = Sum::default();
+    let mut sum = Sum::of(&stage);
     let trial = trial::run(&mut stage, plan, &configured, Vec::new(), u64::MAX)?;
     sum.add(&mut stage, &trial)?;
     sum.report(&mut stage);
@@ -113,9 +114,14 @@ struct Sum {
     frames: u64,
     rows: Vec<Vec<Cell>>,
     told: usize,
+    captures: PathBuf,
 }
 
 impl Sum {
+    fn of(stage: &Stage<'_>) -> Self {
+        Self { captures: stage.captures(), ..Self::default() }
+    }
+
     fn add(&mut self, stage: &mut Stage<'_>, trial: &Trial) -> Result<()> {
         let (plan, verdict) = (&trial.plan, &trial.verdict);
         self.networks += 1;
@@ -150,7 +156,7 @@ impl Sum {
         if verdict.violations.is_empty() {
             return Ok(());
         }
-        let directory = story::keep(&stage.options.captures, stage.options.seed, trial)?;
+        let directory = story::keep(&self.captures, stage.seed(), trial)?;
         stage.note(format!("network {:#x}: captures in {}", plan.seed, directory.display()));
         for violation in verdict.violations.iter().take(TOLD.saturating_sub(self.told)) {
             stage.note(story::violation(trial, violation));

@@ -55,7 +55,7 @@ pub(super) fn run(
     steps: Vec<Step>,
     end_ns: u64,
 ) -> Result<Trial> {
-    let program: PathBuf = stage.options.onbeat_bin.clone();
+    let program: PathBuf = stage.onbeat_bin().to_owned();
     let mut world = stage.open(&topology(&plan, configured))?;
     let (taps, ticks) = (Taps::start()?, tick::Watch::start()?);
     let rates: Rates =

@@ -80,14 +80,14 @@ pub(super) fn network() -> Topology {
 }
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let nodes = stage.options.nodes.unwrap_or(8);
+    let nodes = stage.nodes(8);
     if !(1..=239).contains(&nodes) {
         let reason = "a network has 1 to 239 controlled nodes".to_owned();
         return Err(Error::Option { option: "nodes", value: nodes.to_string(), reason });
     }
     let least_us = if nodes > REAL { 34 * u32::from(nodes) } else { 1000 };
     let usual_us = if nodes > REAL { least_us.next_multiple_of(1000) } else { CYCLE_US };
-    let cycle_us = match stage.options.cycle {
+    let cycle_us = match stage.cycle() {
         None => usual_us,
         Some(cycle) => u32::try_from(cycle.as_micros()).unwrap_or(u32::MAX),
     };

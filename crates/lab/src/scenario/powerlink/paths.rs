@@ -95,12 +95,12 @@ egress = [{{ port = "host", tag = "none" }}]
 }
 
 pub(in crate::scenario) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let nodes = stage.options.nodes.unwrap_or(4);
+    let nodes = stage.nodes(4);
     if !(1..=REAL).contains(&nodes) {
         let reason = format!("{REAL} nodes run on ports of this machine at most");
         return Err(Error::Option { option: "nodes", value: nodes.to_string(), reason });
     }
-    let cycle_us = match stage.options.cycle {
+    let cycle_us = match stage.cycle() {
         None => CYCLE_US,
         Some(cycle) => u32::try_from(cycle.as_micros()).unwrap_or(u32::MAX),
     };
@@ -113,8 +113,8 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>) -> Result<()> {
     stage.draw(&network);
     stage.tell_line("building the network");
     let mut world = World::build(&network)?;
-    world.set_backend(stage.options.backend);
-    world.start_all(&stage.options.onbeat_bin)?;
+    world.set_backend(stage.backend());
+    world.start_all(stage.onbeat_bin())?;
     stage.look_at_ports(&world, ["a", "b"].into_iter())?;
     let tap = Tap::start(world.namespace("hub")?, "p0")?;
     let mut file = file(nodes, cycle_us);

@@ -155,7 +155,7 @@ fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Resul
 /// It boots, and runs, while one frame of a hundred is lost on the managing node's cable.
 fn losses(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Result<()> {
     stage.tell_line("one frame of a hundred is lost");
-    let impairment = Impairment { loss: LOSS, seed: stage.options.seed, ..Impairment::default() };
+    let impairment = Impairment { loss: LOSS, seed: stage.seed(), ..Impairment::default() };
     let world = World::build(&topology(count, Some(impairment)))?;
     let mut bus = Bus::start(&world, file)?;
     let (up, _) = bus.settle()?;

@@ -32,7 +32,7 @@ pub(super) fn play(stage: &mut Stage<'_>, nodes: u8, cycle_us: u32) -> Result<()
         mandatory: false,
         multiplexed_cycles: 0,
         conditions: Conditions::CLEAN,
-        seed: stage.options.seed,
+        seed: stage.seed(),
     };
     let mut watched = Watched { network: Network::new(config), seen: Seen::default() };
     let mut times = figures::times();

@@ -90,7 +90,7 @@ pub(super) fn play_all(stage: &mut Stage<'_>) -> Result<()> {
 
 fn play(stage: &mut Stage<'_>, loads: &[Load]) -> Result<()> {
     const MOST: u64 = 1_000_000;
-    let probes = stage.options.probes.unwrap_or(10_000);
+    let probes = stage.probes(10_000);
     if !(1..=MOST).contains(&probes) {
         let reason = format!("use 1 to {MOST}");
         return Err(Error::Option { option: "probes", value: probes.to_string(), reason });

@@ -24,7 +24,7 @@ pub(super) struct Rig {
 impl Rig {
     /// Builds what is measured under these loads.
     pub(super) fn build(stage: &mut Stage<'_>, loads: &[Load], place: &Place) -> Result<Self> {
-        let only = stage.options.backend;
+        let only = stage.backend();
         let wanted = |row: &&Row| row.runs_on(only) && loads.iter().any(|load| row.is_for(*load));
         let rows: Vec<Row> = ROWS.iter().filter(wanted).copied().collect();
         let mut network = Topology::default();
@@ -65,7 +65,7 @@ impl Rig {
             Plane::Redirect => self.links.extend(programs::redirect(&self.world, row)?),
             Plane::Frer { napi, .. } => {
                 for node in ["a", "b"] {
-                    self.world.start(&row.station(node), &stage.options.onbeat_bin)?;
+                    self.world.start(&row.station(node), stage.onbeat_bin())?;
                 }
                 if let Napi::Threaded { realtime } = napi {
                     for (node, cpu) in [("a", place.a), ("b", place.b)] {

@@ -42,7 +42,7 @@ pub(super) fn network() -> Topology {
 }
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let octets = matrix::octets(stage.options.size)?;
+    let octets = matrix::octets(stage.chosen_size())?;
     let length = Length { rate: stage.rate(RATE), for_ns: stage.phase_ns(CELL_S)?, octets };
     stage.draw(&network());
     let matrix = Matrix {
@@ -53,7 +53,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     };
     let takes = rounds::in_words(matrix.takes_ns());
     stage.progress.line(&format!("this takes about {takes}"));
-    let found = matrix.measure(&stage.options.onbeat_bin, &mut |line| stage.tell_line(line))?;
+    let found = matrix.measure(stage.onbeat_bin(), &mut |line| stage.tell_line(line))?;
     figures::fill(stage, &found, length);
     Ok(())
 }

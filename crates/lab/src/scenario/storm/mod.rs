@@ -76,7 +76,7 @@ struct Row {
 }
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let scale = stage.options.scale.unwrap_or(SCALE);
+    let scale = stage.scale(SCALE);
     if !(0.005..=1.0).contains(&scale) {
         let reason = "use 0.005 (runs of half a second) to 1 (the paper's 110 s)".into();
         return Err(Error::Option { option: "scale", value: scale.to_string(), reason });
@@ -145,7 +145,7 @@ fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) ->
     let mut row = Row { rate, busy: Default::default(), bursts: Default::default() };
     let (period_ns, work_ns) = (plan.period_ns, plan.work_ns);
     let mean = ((BURST * plan.scale) as u64).max(2);
-    let bursts = Pattern::Bursts { rate, mean, top: plan.top, seed: stage.options.seed + number };
+    let bursts = Pattern::Bursts { rate, mean, top: plan.top, seed: stage.seed() + number };
     let constant = Pattern::Constant { rate };
     for (at, side) in Side::BOTH.into_iter().enumerate() {
         let kinds = [
