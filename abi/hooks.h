@@ -63,7 +63,9 @@ struct hooks_packet {
 
 /* What user space reads of a CPU. */
 struct hooks_cpu {
-	__u64 begun;	  /* packets that came by it */
+	__u64 arrived;	  /* of the device at its driver, followed or not */
+	__u64 received;	  /* of the device at the stack, likewise */
+	__u64 begun;	  /* packets that came by it and are followed */
 	__u64 ended;	  /* of them, packets that are gone, as another CPU saw it */
 	__u64 ended_here; /* and as it saw itself */
 	__u64 crowded;	  /* packets that found no room in the table */

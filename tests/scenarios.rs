@@ -15,7 +15,7 @@
 
 mod common;
 
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use common::json::{can_validate, validate};
@@ -50,28 +50,12 @@ fn wait_for_quiet() {
 fn is_starved(ran: &Ran) -> bool {
     match ran.code {
         1 => serde_json::from_str::<Value>(&ran.out).is_ok_and(|result| {
-            let busy = result["conditions"]["steal_percent"].as_f64().unwrap_or(0.0);
-            let checks = result["checks"].as_array();
-            let mut failed = checks.into_iter().flatten().filter(|check| check["ok"] == false);
-            // Nothing else may have failed.
-            let unseen = failed
-                .all(|check| check["name"].as_str().is_some_and(|name| name.starts_with(UNSEEN)));
-            busy >= STOLEN_PERCENT || unseen
+            result["conditions"]["steal_percent"].as_f64().unwrap_or(0.0) >= STOLEN_PERCENT
         }),
         2 => ["did not get the CPU time", "had no room for"].iter().any(|w| ran.err.contains(w)),
         _ => false,
     }
 }
-
-/// Held by all scenarios at once, or by single-hop alone: beside others it is they that decide what a method
-/// sees.
-static ALONE: RwLock<()> = RwLock::new(());
-
-/// What single-hop says of packets that a method did not see. There are kernels of virtual machines that
-/// call no BPF program at a tracepoint in the time of certain tasks: ftrace had packets there that no
-/// program was shown and that no counter of missed runs has. So the hooks do not see what a softirq
-/// received in those tasks' time.
-const UNSEEN: &str = "neither measured nor lost";
 
 /// Runs a scenario whose checks must hold, these among them, and returns its result.
 fn holds(name: &str, options: &[&str], checks: &[&str]) -> Option<Value> {
@@ -79,9 +63,6 @@ fn holds(name: &str, options: &[&str], checks: &[&str]) -> Option<Value> {
         return None;
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let alone = name == "single-hop";
-    let _alone = alone.then(|| ALONE.write().unwrap_or_else(PoisonError::into_inner));
-    let _together = (!alone).then(|| ALONE.read().unwrap_or_else(PoisonError::into_inner));
     let play = || run(&[&["lab", "run", name, "--json", "--quiet"], options].concat());
     let mut ran = play();
     for _ in 0..3 {
@@ -311,13 +292,15 @@ fn an_unknown_scenario_is_answered_with_those_there_are() {
     assert!(ran.err.contains("link-failure") && ran.err.contains("matrix"), "{}", ran.err);
 }
 
-/// Timing is the machine's; that every probe is accounted for, by every method, is not.
+/// Timing is the machine's; that every probe is accounted for, by every method, is not. The hooks may miss
+/// packets: there are kernels of virtual machines that run no BPF program in the time of certain tasks, though
+/// ftrace shows the packets there. The result counts them, by cause.
 #[test]
 fn single_hop() {
     let checks = [
         "negative delays",
         "left without having arrived",
-        "neither measured nor lost, by a method that tells of each",
+        "neither measured, lost nor unseen for a detected cause, by any method",
     ];
     let Some(result) = holds("single-hop", &["--seconds", "0.1"], &checks) else { return };
     for hop in ["router", "bridge", "FRER relay", "reflector"] {
@@ -326,6 +309,13 @@ fn single_hop() {
         let methods = if hop == "FRER relay" { 3 } else { 4 };
         let rows = table["rows"].as_array().map(Vec::len);
         assert_eq!(rows, Some(10 * methods), "{hop}: {result:#}");
+        let sum = |column: usize| -> u64 {
+            let hooks = table["rows"].as_array().into_iter().flatten();
+            let hooks = hooks.filter(|row| row[2] == "hooks");
+            hooks.map(|row| row[column].as_u64().expect("packets")).sum()
+        };
+        let (measured, unseen) = (sum(3), sum(5));
+        assert!(hop == "FRER relay" || measured > unseen, "{hop}: {measured}, {unseen} unseen");
     }
 }
 

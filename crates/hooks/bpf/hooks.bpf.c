@@ -14,6 +14,10 @@
 #include "state.h"
 #include <bpf/bpf_tracing.h>
 
+extern int LINUX_KERNEL_VERSION __kconfig;
+
+#define LINUX_6_18 (6 << 16 | 18 << 8)
+
 /* Where packets come in, and where they leave: interfaces of a network namespace, which is the
  * host. They leave by any where the index is 0. */
 const volatile __u32 in_device, out_device, netns;
@@ -96,7 +100,10 @@ static __always_inline void arrive(struct sk_buff *skb)
 	if (!is(skb->dev, in_device))
 		return;
 	cpu = this_cpu();
-	if (!cpu || !wanted(skb))
+	if (!cpu)
+		return;
+	cpu->seen.arrived++;
+	if (!wanted(skb))
 		return;
 	now = bpf_ktime_get_ns();
 	p = begin(cpu, skb, now);
@@ -138,6 +145,7 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	cpu = this_cpu();
 	if (!cpu)
 		return 0;
+	cpu->seen.received++;
 	cpu->current = 0;
 	p = find((__u64)skb);
 	if (p && p->at[HOOKS_RECEIVED]) {
@@ -228,10 +236,12 @@ int BPF_PROG(on_sk_data_ready, struct sock *sk)
 }
 
 /* A process has what its socket was given. */
-static __always_inline void read_by_current(struct cpu *cpu, struct packet *p)
+static __always_inline void read_by_current(struct cpu *cpu, struct packet *p, __u64 skb)
 {
 	struct packet *read;
 
+	if (!claim_end(p, skb))
+		return;
 	p->at[HOOKS_READ] = bpf_ktime_get_ns();
 	tell(cpu, p, HOOKS_DELIVERED, 0);
 	end(p);
@@ -249,7 +259,7 @@ int BPF_PROG(on_skb_copy_datagram_iovec, struct sk_buff *skb)
 	struct packet *p = cpu ? find((__u64)skb) : NULL;
 
 	if (p && p->sk)
-		read_by_current(cpu, p);
+		read_by_current(cpu, p, (__u64)skb);
 	return 0;
 }
 
@@ -264,7 +274,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 	struct cpu *cpu = this_cpu();
 	struct queue *queue;
 	struct packet *p;
-	__u64 number, expected;
+	__u64 number, expected, skb;
 
 	if (!cpu || length < 0 || flags & MSG_PEEK || !is_udp(sk))
 		return 0;
@@ -277,13 +287,17 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int length, int flags)
 	queue->next = number + 1;
 	if (number != expected)
 		return 0;
-	p = find(queue->skb[number % QUEUED]);
+	skb = queue->skb[number % QUEUED];
+	p = find(skb);
 	if (p && p->sk == (__u64)sk && p->number == number)
-		read_by_current(cpu, p);
+		read_by_current(cpu, p, skb);
 	return 0;
 }
 
-/* What a socket copies at once is told by its end, before Linux 6.18. */
+/*
+ * Before Linux 6.18 the reader of a datagram that was copied at once frees it. Since then another
+ * CPU may, in the time of any task: then sock_recv_length has the reader.
+ */
 SEC("tp_btf/consume_skb")
 int BPF_PROG(on_consume_skb, struct sk_buff *skb)
 {
@@ -293,9 +307,12 @@ int BPF_PROG(on_consume_skb, struct sk_buff *skb)
 	if (!p)
 		return 0;
 	if (p->sk) {
-		read_by_current(cpu, p);
+		if (LINUX_KERNEL_VERSION < LINUX_6_18)
+			read_by_current(cpu, p, (__u64)skb);
 		return 0;
 	}
+	if (!claim_end(p, (__u64)skb))
+		return 0;
 	if (p->fate == HOOKS_ANSWERED_BY_KERNEL)
 		end(p);
 	else
@@ -414,10 +431,13 @@ int BPF_PROG(on_net_dev_start_xmit, struct sk_buff *skb, struct net_device *devi
 /* The packet that this CPU's driver has, where the buffer is its own. */
 static __always_inline struct packet *in_hand(struct cpu *cpu, const struct sk_buff *skb)
 {
+	struct packet *p;
+
 	if (cpu->leaving != (__u64)skb)
 		return NULL;
 	cpu->leaving = 0;
-	return at_place(cpu->leaving_place);
+	p = at_place(cpu->leaving_place);
+	return p && p->skb == LEAVING ? p : NULL;
 }
 
 SEC("tp_btf/net_dev_xmit")
@@ -448,9 +468,12 @@ int BPF_PROG(on_kfree_skb, struct sk_buff *skb, void *location, __u32 reason)
 
 	if (!cpu)
 		return 0;
-	p = in_hand(cpu, skb) ?: find((__u64)skb);
-	if (!p)
-		return 0;
+	p = in_hand(cpu, skb);
+	if (!p) {
+		p = find((__u64)skb);
+		if (!p || !claim_end(p, (__u64)skb))
+			return 0;
+	}
 	tell(cpu, p, HOOKS_DROPPED, reason);
 	end(p);
 	release(p);

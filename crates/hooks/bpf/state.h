@@ -28,9 +28,12 @@ volatile bool kept;
  * done. */
 #define LEAVING 1
 
+/* A CPU reports the packet: no other CPU may, and the slot is not free yet. */
+#define ENDING 2
+
 struct packet {
-	/* The address of its buffer, whose the place is, or LEAVING. Only a CPU that has the buffer
-	 * in hand looks at the rest. */
+	/* The address of its buffer, which owns the slot, LEAVING or ENDING. Only a CPU that has
+	 * the buffer in hand reads the rest. */
 	__u64 skb;
 	/* The socket that it was given to, and its number there. */
 	__u64 sk;
@@ -215,6 +218,15 @@ static __always_inline struct packet *claim(struct cpu *cpu, __u64 skb, __u64 no
 	if (!p)
 		cpu->seen.crowded++;
 	return p;
+}
+
+/*
+ * Claims the end of a packet. Two CPUs may reach it at once: since Linux 6.18 a datagram that one
+ * CPU has read is freed by the CPU that allocated it.
+ */
+static __always_inline bool claim_end(struct packet *p, __u64 skb)
+{
+	return __sync_val_compare_and_swap(&p->skb, skb, ENDING) == skb;
 }
 
 /* Gives a place back. */

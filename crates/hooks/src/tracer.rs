@@ -129,6 +129,9 @@ impl fmt::Debug for Tracer {
 /// What was seen since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Packets of the device of arrivals, followed or not, for which a program ran. What the device counts
+    /// beyond them the kernel received without running the programs.
+    pub arrived: u64,
     /// Packets that came in and were followed. Answers are counted again.
     pub begun: u64,
     /// Packets that are gone: they left, were read, answered or dropped, or were forgotten.
@@ -243,14 +246,19 @@ impl Tracer {
     pub fn counts(&self) -> Result<Counts> {
         let map = object::map(&self.object, "cpus");
         let mut sum = Counts::default();
+        let mut received = 0;
         for cpu in 0..map.max_entries() {
             let cpu = self.cpu(&map, cpu)?;
+            sum.arrived += cpu.arrived;
+            received += cpu.received;
             sum.begun += cpu.begun;
             sum.ended += cpu.ended + cpu.ended_here;
             sum.crowded += cpu.crowded;
             sum.forgotten += cpu.forgotten;
             sum.untold += cpu.untold;
         }
+        // A program ran at either tracepoint or at both.
+        sum.arrived = sum.arrived.max(received);
         Ok(sum)
     }
 

@@ -126,6 +126,9 @@ fn fill(outcome: &mut Outcome, null: &[Cell], cells: &[Cell], matrix: &Matrix) {
         }
     }
     outcome.figure("loads", figures::loads(cells));
+    if let Some(unseen) = figures::unseen(cells) {
+        outcome.figure("packets that a method did not see, at most", unseen);
+    }
     let Length { rate, for_ns, octets } = matrix.length;
     outcome.note(format!(
         "each row: probes of {octets} octets, {rate} a second for {:.2} s, measured by all methods at the same \

@@ -21,6 +21,9 @@ pub(super) fn fill(stage: &mut Stage<'_>, cells: &[Cell], length: Length) {
     }
     stage.figure("as the paper compares it: mirror, beside the idle hop", comparison(cells));
     stage.figure("loads", loads(cells));
+    if let Some(unseen) = unseen(cells) {
+        stage.figure("packets that a method did not see, at most", unseen);
+    }
     stage.note(format!(
         "each row: probes of {} octets, {} a second for {:.2} s; the mirror's taps are at the far ends of \
          the hop's links, so that a veth pair on either side belongs to what it measures",
@@ -49,17 +52,15 @@ pub(super) fn checks(cells: &[&Cell]) -> Vec<Check> {
     let unmatched = sum(&|found| found.unmatched);
     let idle = cells.iter().filter(|cell| cell.load == Load::Idle);
     let lost: u64 = idle.flat_map(|cell| cell.found.iter().flatten()).map(|found| found.lost).sum();
-    let unseen = cells.iter().flat_map(|cell| {
-        let all =
-            |found: &super::method::Found| found.delays.delays.count() + found.lost + found.untold;
-        cell.found.iter().flatten().map(move |found| cell.sent.abs_diff(all(found)))
-    });
-    let unseen: u64 = unseen.sum();
+    let unaccounted = cells
+        .iter()
+        .flat_map(|cell| cell.found.iter().flatten().map(|found| found.unaccounted_of(cell.sent)));
+    let unaccounted: u64 = unaccounted.sum();
     [
         ("negative delays", negative),
         ("left without having arrived", unmatched),
         ("lost by an idle hop", lost),
-        ("neither measured nor lost, by a method that tells of each", unseen),
+        ("neither measured, lost nor unseen for a detected cause, by any method", unaccounted),
     ]
     .map(|(name, number)| Check::eq(name, number, 0_u64, "packets"))
     .into()
@@ -81,7 +82,7 @@ pub(super) fn delays<'a>(cells: impl Iterator<Item = &'a Cell>) -> Counters {
         ("method", ""),
         ("measured", ""),
         ("lost", ""),
-        ("not told", ""),
+        ("not seen", ""),
         ("shortest", "ns"),
         ("p50", "ns"),
         ("mean", "ns"),
@@ -100,7 +101,7 @@ pub(super) fn delays<'a>(cells: impl Iterator<Item = &'a Cell>) -> Counters {
                 method.name().into(),
                 delays.count().into(),
                 found.lost.into(),
-                found.untold.into(),
+                found.unseen_of(cell.sent).into(),
                 exact(delays.min_ns()),
                 percentile(delays, 0.5),
                 value(delays.mean_ns()),
@@ -111,6 +112,38 @@ pub(super) fn delays<'a>(cells: impl Iterator<Item = &'a Cell>) -> Counters {
         }
     }
     table
+}
+
+/// Why methods did not see packets, where they did not; `None` where all saw all.
+pub(super) fn unseen(cells: &[Cell]) -> Option<Counters> {
+    let mut table = Counters::new([
+        ("hop", ""),
+        ("CPUs", ""),
+        ("load", ""),
+        ("method", ""),
+        ("cause", ""),
+        ("packets", ""),
+    ]);
+    let mut all_seen = true;
+    for cell in cells {
+        for (method, found) in METHODS.iter().zip(&cell.found) {
+            let Some(found) = found.as_ref().filter(|found| found.unseen_of(cell.sent) > 0) else {
+                continue;
+            };
+            for (cause, packets) in found.unseen.iter().filter(|(_, packets)| *packets > 0) {
+                all_seen = false;
+                table.row([
+                    TableCell::from(cell.hop.name()),
+                    cell.cpus.into(),
+                    cell.load.name().as_str().into(),
+                    method.name().into(),
+                    (*cause).into(),
+                    (*packets).into(),
+                ]);
+            }
+        }
+    }
+    (!all_seen).then_some(table)
 }
 
 /// What the paper found: CPU load raises delay and jitter, other traffic lowers the delay at first, two

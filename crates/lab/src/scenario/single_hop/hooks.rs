@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use onbeat_delay::matching::Verdict;
 use onbeat_delay::probe::Sample;
-use onbeat_hooks::{Detail, Device, Fate, Filter, Hop as Followed, Packet, Stage, Tracer};
+use onbeat_hooks::{Counts, Detail, Device, Fate, Filter, Hop as Followed, Packet, Stage, Tracer};
+use onbeat_netdev::Handle;
 use onbeat_wire::stamp::PORT;
 
 use super::method::{Each, Found, Measuring, Method};
@@ -17,6 +18,9 @@ use crate::{Error, Result};
 
 /// Between two looks, at which packets that are gone are taken.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Where packets come to the hop.
+const ARRIVALS: &str = "eth0";
 
 /// The method.
 pub(super) struct Hooks;
@@ -38,26 +42,31 @@ impl Method for Hooks {
         let filter =
             Filter::parse([filter.as_str()]).map_err(|error| Error::Invalid(error.to_string()))?;
         let followed = Followed {
-            arrivals: find("eth0")?,
+            arrivals: find(ARRIVALS)?,
             departures: Some(find(out)?),
             filter,
             detail: Detail::Stages,
             device_stamps: false,
         };
-        Ok(Some(Box::new(Following::start(followed, rig.hop == Hop::Reflector)?)))
+        let device = namespace.run(Handle::open)??;
+        Ok(Some(Box::new(Following::start(followed, device)?)))
     }
 }
 
-/// A thread that follows packets: programs and buffer stay with who made them.
+/// A thread that follows packets: it owns the programs and their buffer.
 struct Following {
-    /// Packets are read by a process: which one it read is not always sure, and then not told.
-    by_process: bool,
+    /// The device that packets come by, and its packets when the programs had started.
+    device: Handle,
+    received_before: u64,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Vec<Packet>>>>,
+    thread: Option<JoinHandle<Result<Followings>>>,
 }
 
+/// The packets that were followed, and the programs' own counters.
+type Followings = (Vec<Packet>, Counts);
+
 impl Following {
-    fn start(followed: Followed, by_process: bool) -> Result<Self> {
+    fn start(followed: Followed, device: Handle) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&stop);
         let (ready, is_ready) = mpsc::channel();
@@ -65,17 +74,22 @@ impl Following {
             .name("lab-hooks".into())
             .spawn(move || follow(&followed, &theirs, ready))
             .map_err(|error| Error::io("start a thread for the hooks", error))?;
-        let mut following = Self { by_process, stop, thread: Some(thread) };
-        // Without a word it has ended, and says why.
+        let mut following = Self { device, received_before: 0, stop, thread: Some(thread) };
+        // A thread that exits before it is ready returns the error.
         if is_ready.recv().is_err() {
             following.end()?;
         }
+        following.received_before = following.received()?;
         Ok(following)
     }
 
-    fn end(&mut self) -> Result<Vec<Packet>> {
+    fn received(&self) -> Result<u64> {
+        Ok(self.device.statistics(ARRIVALS)?.rx_packets)
+    }
+
+    fn end(&mut self) -> Result<Followings> {
         self.stop.store(true, Ordering::Release);
-        let Some(thread) = self.thread.take() else { return Ok(Vec::new()) };
+        let Some(thread) = self.thread.take() else { return Ok(Followings::default()) };
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
@@ -86,7 +100,7 @@ impl Drop for Following {
     }
 }
 
-fn follow(followed: &Followed, stop: &AtomicBool, ready: Sender<()>) -> Result<Vec<Packet>> {
+fn follow(followed: &Followed, stop: &AtomicBool, ready: Sender<()>) -> Result<Followings> {
     let mut tracer = Tracer::start(followed)?;
     let _ = ready.send(());
     let mut packets = Vec::new();
@@ -95,15 +109,17 @@ fn follow(followed: &Followed, stop: &AtomicBool, ready: Sender<()>) -> Result<V
         packets.extend(tracer.take()?);
     }
     packets.extend(tracer.stop()?);
-    Ok(packets)
+    Ok((packets, tracer.counts()?))
 }
 
 impl Measuring for Following {
-    fn end(mut self: Box<Self>, traffic: &[Sample]) -> Result<Found> {
-        let mut packets = Following::end(&mut self)?;
+    fn end(mut self: Box<Self>, _: &[Sample]) -> Result<Found> {
+        let received = self.received()? - self.received_before;
+        let (mut packets, counts) = Following::end(&mut self)?;
         packets.sort_unstable_by_key(|packet| packet.begin_ns);
         let mut found = Found::new();
         let mut driver_ns = 0_u64;
+        let (mut read, mut answered) = (0_u64, 0_u64);
         for packet in packets {
             match packet.fate {
                 Fate::Forwarded | Fate::Answered | Fate::AnsweredByKernel => {
@@ -113,18 +129,23 @@ impl Measuring for Following {
                     let driver = Stage::ALL.iter().position(|stage| *stage == Stage::Driver);
                     let driver = driver.and_then(|at| packet.stages_ns[at]);
                     driver_ns += u64::from(driver.unwrap_or(0));
+                    answered += u64::from(packet.fate == Fate::Answered);
                 }
                 Fate::Dropped(_) => found.lose(),
-                // Its answer is told, too.
-                Fate::Delivered => {}
+                // The answer comes as a packet of its own.
+                Fate::Delivered => read += 1,
             }
         }
         // It left when the driver was somewhere in its work.
         found.too_long_ns = driver_ns as f64 / found.each.len().max(1) as f64;
-        if self.by_process {
-            let told = found.delays.delays.count() + found.lost;
-            found.untold = (traffic.len() as u64).saturating_sub(told);
-        }
+        found.unseen = vec![
+            ("the kernel ran no program when it came", received.saturating_sub(counts.arrived)),
+            ("no room in the table of packets", counts.crowded),
+            ("lost sight of", counts.forgotten),
+            ("still under way at the end", counts.begun.saturating_sub(counts.ended)),
+            ("read by a process, its answer unknown", read.saturating_sub(answered)),
+            ("no room in the buffer of reports", counts.untold),
+        ];
         Ok(found)
     }
 }

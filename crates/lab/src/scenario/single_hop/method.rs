@@ -37,8 +37,9 @@ pub(super) struct Found {
     pub(super) lost: u64,
     /// Packets that left without having arrived.
     pub(super) unmatched: u64,
-    /// Packets of which the method cannot say for sure what became of them, and says nothing.
-    pub(super) untold: u64,
+    /// Packets that the method itself detected that it did not see, at most, by cause. Only hooks can miss
+    /// packets: the kernel of some virtual machines runs no BPF program in the time of certain tasks.
+    pub(super) unseen: Vec<(&'static str, u64)>,
 }
 
 /// A delay, and what was seen beside.
@@ -60,8 +61,24 @@ impl Found {
             too_long_ns: 0.0,
             lost: 0,
             unmatched: 0,
-            untold: 0,
+            unseen: Vec::new(),
         }
+    }
+
+    /// Packets with a delay or a loss.
+    fn reported(&self) -> u64 {
+        self.delays.delays.count() + self.lost
+    }
+
+    /// Of `sent` packets, those that the method did not see, as far as it detected a cause.
+    pub(super) fn unseen_of(&self, sent: u64) -> u64 {
+        let known: u64 = self.unseen.iter().map(|(_, packets)| packets).sum();
+        sent.saturating_sub(self.reported()).min(known)
+    }
+
+    /// Of `sent` packets, those that are missing without a cause, or reported more than once.
+    pub(super) fn unaccounted_of(&self, sent: u64) -> u64 {
+        sent.abs_diff(self.reported() + self.unseen_of(sent))
     }
 
     pub(super) fn record(&mut self, time_ns: i64, delay_ns: i64, verdict: Verdict) {
@@ -132,5 +149,35 @@ impl Measuring for Probing {
             }
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(measured: i64, lost: u64, unseen: &[u64]) -> Found {
+        let mut found = Found::new();
+        (0..measured).for_each(|at| found.record(at, 1, Verdict::Certain));
+        (0..lost).for_each(|_| found.lose());
+        found.unseen = unseen.iter().map(|packets| ("a cause", *packets)).collect();
+        found
+    }
+
+    #[test]
+    fn every_packet_is_measured_lost_or_unseen_for_a_cause() {
+        for (found, unseen, unaccounted) in [
+            (found(9, 1, &[]), 0, 0),
+            (found(5, 1, &[1, 3]), 4, 0),
+            // A cause counts other packets, too.
+            (found(5, 1, &[9]), 4, 0),
+            (found(9, 1, &[9]), 0, 0),
+            (found(5, 1, &[]), 0, 4),
+            (found(5, 1, &[1]), 1, 3),
+            (found(10, 1, &[1]), 0, 1),
+        ] {
+            assert_eq!(found.unseen_of(10), unseen, "{found:?}");
+            assert_eq!(found.unaccounted_of(10), unaccounted, "{found:?}");
+        }
     }
 }
