@@ -34,6 +34,8 @@ use onbeat_frer_xdp::PinDirectory;
 use onbeat_host::PrivateDirectory;
 use onbeat_netdev::Monitor;
 
+use onbeat_report::format::count;
+
 use crate::config::{Backend, Config, How};
 use crate::control::{Reply, Request, Response, Server, in_directory};
 use crate::notify::Notifier;
@@ -99,7 +101,7 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
     let guard = config.node.guard.clone().map(guard::start).transpose().map_err(Error::Guard)?;
     let mut node = Node::start(file, config, options)?;
     let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
-    let ready = format!("{} streams on {}", node.setup.streams.len(), port_list(&node));
+    let ready = summary(&node);
     tracing::info!("node {:?} runs: {ready}", node.setup.node.name);
     say(notifier.ready(&ready));
 
@@ -257,9 +259,13 @@ fn housekeeping(node: &mut Node, timers: &mut Timers, notifier: &Notifier) {
     node.look().unwrap_or_else(|error| tracing::error!("streams cannot be read: {error}"));
 }
 
+fn summary(node: &Node) -> String {
+    format!("{} on {}", count(node.setup.streams.len() as u64, "stream"), port_list(node))
+}
+
 fn do_reload(node: &mut Node) -> std::result::Result<String, String> {
     match node.reload() {
-        Ok(()) => Ok(format!("{} streams on {}", node.setup.streams.len(), port_list(node))),
+        Ok(()) => Ok(summary(node)),
         Err(error) => {
             tracing::error!("not reloaded, the node goes on as it was: {error}");
             Err(error.to_string())
