@@ -256,18 +256,21 @@ impl Bus {
         outcome.figure("states", self.transitions());
         if self.left_out > 0 {
             outcome.note(format!(
-                "by RelativeTime {} cycles were left out, or their SoC was not seen",
-                self.left_out
+                "by RelativeTime {} left out, or without a SoC that was seen",
+                format::count(self.left_out, "cycle")
             ));
         }
         if self.untimed > 0 {
             outcome.note(format!(
-                "{} polls were answered by the port, which does not tell when",
-                self.untimed
+                "{} answered by the port, which does not report when",
+                format::count(self.untimed, "poll")
             ));
         }
         if self.forgotten > 0 {
-            outcome.note(format!("states: the first {} changes are left out", self.forgotten));
+            outcome.note(format!(
+                "states: the table leaves out the first {}",
+                format::count(self.forgotten, "change")
+            ));
         }
     }
 

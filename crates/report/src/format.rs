@@ -10,6 +10,21 @@ pub fn integer(value: i64) -> String {
     text
 }
 
+/// A number of things, in the singular or plural: `1 stream`, `0 entries`, `1,234 losses`.
+pub fn count(number: u64, noun: &str) -> String {
+    let number_text = grouped(&number.to_string());
+    if number == 1 {
+        return format!("{number_text} {noun}");
+    }
+    let before_y = noun.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
+    let plural = match before_y {
+        Some(stem) => format!("{stem}ies"),
+        None if noun.ends_with(['s', 'x']) || noun.ends_with("ch") => format!("{noun}es"),
+        None => format!("{noun}s"),
+    };
+    format!("{number_text} {plural}")
+}
+
 /// With four significant digits and thousands separators: `1,234`, `12.34`, `0.001234`.
 pub fn float(value: f64) -> String {
     if !value.is_finite() {
@@ -104,6 +119,21 @@ fn grouped(digits: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn things_are_counted_in_singular_and_plural() {
+        for (number, noun, text) in [
+            (0, "stream", "0 streams"),
+            (1, "stream", "1 stream"),
+            (1, "entry", "1 entry"),
+            (2, "entry", "2 entries"),
+            (3, "delay", "3 delays"),
+            (4, "process", "4 processes"),
+            (1234, "lost frame", "1,234 lost frames"),
+        ] {
+            assert_eq!(count(number, noun), text);
+        }
+    }
 
     #[test]
     fn integers() {

@@ -176,8 +176,8 @@ pub(crate) fn distribution_remark(figure: &Distribution) -> String {
     let clamped: u64 = figure.series.iter().map(|series| series.clamped).sum();
     let mut remark = format!("Percentiles are within {error} %; min, mean and max are exact.");
     if clamped > 0 {
-        let clamped = format::quantity(clamped.into(), "");
-        remark.push_str(&format!(" {clamped} delays were beyond the range."));
+        let clamped = format::count(clamped, "delay");
+        remark.push_str(&format!(" Beyond the range: {clamped}."));
     }
     remark
 }
@@ -185,11 +185,11 @@ pub(crate) fn distribution_remark(figure: &Distribution) -> String {
 pub(crate) fn time_series_remark(figure: &TimeSeries) -> String {
     let total: u64 = figure.series.iter().map(|series| series.total).sum();
     let lost: u64 = figure.losses.iter().map(|loss| loss.frames).sum();
-    let count = |value: u64| format::quantity(value.into(), "");
+    let values = format::count(total, "value");
     if figure.continuous {
-        return format!("{} values.", count(total));
+        return format!("{values}.");
     }
-    format!("{} values, {} frames lost.", count(total), count(lost))
+    format!("{values}, {} lost.", format::count(lost, "frame"))
 }
 
 pub(crate) fn counter_table(figure: &Counters) -> TextTable {

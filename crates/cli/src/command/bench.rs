@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::shown::Shown;
 use crate::args::duration;
-use crate::exit::Result;
+use crate::exit::{Failure, Result};
 
 /// Measure, always beside the limit in the same run
 ///
@@ -49,6 +49,16 @@ impl Arguments {
             Bench::Powerlink(powerlink) => powerlink.execute(),
         }
     }
+}
+
+/// Refuses an option of a part of the bench that is not measured: it would be ignored.
+fn refuse(option: &str, given: bool, measured: bool, part: &str) -> Result<()> {
+    if !given || measured {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "{option} is an option of {part}, which is not measured; leave it out"
+    )))
 }
 
 /// Of benches that measure for a while, with and without something in turns.

@@ -302,7 +302,9 @@ mod tests {
                 let words = rest[..end].split("  ").next().unwrap_or_default();
                 let is_placeholder =
                     |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase());
-                let has_name = words.starts_with(|c: char| c.is_ascii_lowercase());
+                // A synopsis of the man page is none either.
+                let has_name =
+                    words.starts_with(|c: char| c.is_ascii_lowercase()) && !words.contains('[');
                 if has_name && !words.split_whitespace().any(is_placeholder) {
                     lines.push(format!("{to} {words}"));
                 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use onbeat_report::format::count;
+
 use super::status::{Link, NodeStatus, RecoveryStatus, StreamStatus};
 
 /// The node, its ports and a line per stream.
@@ -51,8 +53,8 @@ pub fn node_table(status: &NodeStatus) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "\ntables {octets} octets: room for {} streams, {each} octets each",
-            grouped(memory.streams.into())
+            "\ntables {octets} octets: room for {}, {each} octets each",
+            count(memory.streams.into(), "stream")
         );
     }
     for port in &status.ports {

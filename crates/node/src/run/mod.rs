@@ -34,6 +34,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use onbeat_frer_xdp::PinDirectory;
 use onbeat_host::PrivateDirectory;
 use onbeat_netdev::Monitor;
+use onbeat_report::format::count;
 
 use crate::config::{Backend, Config, How};
 use crate::control::{Reply, Request, Response, Server, in_directory};
@@ -139,7 +140,8 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
 fn running(node: &Node) -> String {
     let ports: Vec<_> =
         node.plane.ports().iter().map(|(name, _, mode)| format!("{name} ({mode})")).collect();
-    let mut line = format!("{} streams on {}", node.setup.streams.len(), ports.join(", "));
+    let mut line =
+        format!("{} on {}", count(node.setup.streams.len() as u64, "stream"), ports.join(", "));
     let waiting = node.without_carrier();
     if !waiting.is_empty() {
         line += &format!("; waiting for carrier: {}", waiting.join(", "));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use onbeat_lab::bench::single_hop::{self, Options};
 
-use super::{Shown, Slices};
+use super::{Shown, Slices, refuse};
 use crate::exit::Result;
 
 /// Delay in a hop: how fast captures are matched and how right, and what the hooks cost a packet
@@ -39,9 +39,21 @@ pub(super) struct Delay {
 
 impl Delay {
     pub(super) fn execute(self) -> Result {
+        let options = self.options()?;
+        self.shown.run(|progress| single_hop::run(&options, progress))
+    }
+
+    fn options(&self) -> Result<Options> {
         let usual = Options::default();
         let wanted = |part| self.only.as_ref().is_none_or(|only| only == part);
-        let options = Options {
+        for (option, given, part) in [
+            ("--packets", self.packets.is_some(), "matching"),
+            ("--directory", self.directory.is_some(), "matching"),
+            ("--slice", self.slices.slice.is_some(), "hooks"),
+        ] {
+            refuse(option, given, wanted(part), part)?;
+        }
+        Ok(Options {
             packets: self.packets.unwrap_or(usual.packets),
             directory: self.directory.clone().unwrap_or(usual.directory),
             rounds: self.slices.rounds.unwrap_or(usual.rounds),
@@ -49,7 +61,31 @@ impl Delay {
             cpu: self.slices.cpu,
             matching: wanted("matching"),
             hooks: wanted("hooks"),
-        };
-        self.shown.run(|progress| single_hop::run(&options, progress))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::bench::{Arguments, Bench};
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn options_of_a_part_that_is_not_measured_are_refused() {
+        for (line, accepted) in [
+            ("--packets 5 --slice 1s", true),
+            ("--only matching --packets 5 --rounds 2", true),
+            ("--only hooks --slice 1s --rounds 2", true),
+            ("--only hooks --packets 5", false),
+            ("--only hooks --directory /tmp", false),
+            ("--only matching --slice 1s", false),
+        ] {
+            let Ok(Command::Bench(Arguments { command: Bench::Delay(delay) })) =
+                parse(&format!("bench delay {line}"))
+            else {
+                panic!("{line}")
+            };
+            assert_eq!(delay.options().is_ok(), accepted, "{line}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use onbeat_lab::bench::{self, Options, Source};
 use onbeat_node::config::Backend;
 
-use super::Shown;
+use super::{Shown, refuse};
 use crate::args::backend;
 use crate::exit::Result;
 
@@ -33,10 +33,10 @@ pub(super) struct Frer {
     #[arg(default_value = "xdp")]
     backend: Vec<Backend>,
     /// What sends the frames whose throughput is measured: a talker's packet socket, as in an end
-    /// system, or its kernel, at the least cost there is; for FRER in user space always the socket
-    #[arg(long, value_name = "SOURCE", default_value = "both")]
-    #[arg(value_parser = ["socket", "kernel", "both"])]
-    source: String,
+    /// system, or its kernel, at the least cost there is; without it, both; for FRER in user space always
+    /// the socket
+    #[arg(long, value_name = "SOURCE", value_parser = ["socket", "kernel", "both"])]
+    source: Option<String>,
     /// Numbers of streams to measure with
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     streams: Vec<u32>,
@@ -56,21 +56,52 @@ pub(super) struct Frer {
 
 impl Frer {
     pub(super) fn execute(self) -> Result {
+        let options = self.options()?;
+        self.shown.run(|progress| bench::run_frer(&options, progress))
+    }
+
+    fn options(&self) -> Result<Options> {
         let usual = Options::default();
-        let options = Options {
-            backends: self.backend,
-            sources: match self.source.as_str() {
-                "socket" => vec![Source::Socket],
-                "kernel" => vec![Source::Kernel],
+        let in_kernel = self.backend.contains(&Backend::Xdp);
+        refuse("--source", self.source.is_some(), in_kernel, "--backend xdp")?;
+        refuse("--probes", self.probes.is_some(), in_kernel, "--backend xdp")?;
+        Ok(Options {
+            backends: self.backend.clone(),
+            sources: match self.source.as_deref() {
+                Some("socket") => vec![Source::Socket],
+                Some("kernel") => vec![Source::Kernel],
                 _ => usual.sources,
             },
-            streams: if self.streams.is_empty() { usual.streams } else { self.streams },
+            streams: if self.streams.is_empty() { usual.streams } else { self.streams.clone() },
             rounds: self.rounds.unwrap_or(usual.rounds),
             frame_octets: self.size.unwrap_or(usual.frame_octets),
             probes: self.probes.unwrap_or(usual.probes),
             cpu: self.cpu,
             ..usual
-        };
-        self.shown.run(|progress| bench::run_frer(&options, progress))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::bench::{Arguments, Bench};
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn options_of_xdp_are_refused_without_it() {
+        for (line, accepted) in [
+            ("--source kernel --probes 9", true),
+            ("--backend packet,xdp --source socket --probes 9", true),
+            ("--backend packet --streams 1", true),
+            ("--backend packet --source kernel", false),
+            ("--backend packet,xsk --probes 9", false),
+        ] {
+            let Ok(Command::Bench(Arguments { command: Bench::Frer(frer) })) =
+                parse(&format!("bench frer {line}"))
+            else {
+                panic!("{line}")
+            };
+            assert_eq!(frer.options().is_ok(), accepted, "{line}");
+        }
     }
 }

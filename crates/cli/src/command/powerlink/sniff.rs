@@ -7,6 +7,7 @@ use onbeat_lab::interrupt::{self, Guard};
 use onbeat_lab::traffic::{PacketSocket, Receiver};
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_powerlink_node::Bus;
+use onbeat_report::format::count;
 use onbeat_report::{Progress, Run};
 use onbeat_wire::ethernet::Header;
 use onbeat_wire::powerlink::Message;
@@ -162,7 +163,10 @@ fn read(path: &Path, view: &mut View, progress: &mut Progress) -> Result<Vec<Str
     }
     let mut notes = Vec::new();
     if cut > 0 {
-        notes.push(format!("{cut} frames were captured in part: what they say may be cut off"));
+        notes.push(format!(
+            "captured in part: {}; their content may be cut off",
+            count(cut, "frame")
+        ));
     }
     if capture.cut_off() {
         notes.push("the capture ends within a packet: it was cut off, or goes on".to_owned());
@@ -212,7 +216,7 @@ fn listen(
         progress.update(|| format!("{name}: {}; Ctrl-C ends it", view.bus.summary()));
     }
     let missed = receiver.socket().take_drops().unwrap_or_default() + without_time;
-    let note = format!("{missed} frames were missed: this host was too slow to take them");
+    let note = format!("{} missed: this host was too slow to receive them", count(missed, "frame"));
     Ok(Vec::from_iter((missed > 0).then_some(note)))
 }
 
