@@ -21,7 +21,7 @@ export ONBEAT_REQUIRE_ALL := 1
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help demo build test lint fmt bench doc man fuzz kmod test-vm test-lockdep install setup setup-test \
+.PHONY: help demo build test lint fmt bench doc man audit fuzz kmod test-vm test-lockdep install setup setup-test \
 	setup-vm clean
 
 help: ## Print this list
@@ -59,6 +59,9 @@ doc: setup ## Build the documentation of the crates
 man: build ## Make docs/onbeat.1 from the program's own help
 	$(ONBEAT) man > docs/onbeat.1
 
+audit: ## Check the crates for security advisories (needs cargo-deny and a network)
+	CARGO="$(CARGO)" scripts/audit.sh
+
 fuzz: ## Fuzz each decoder for FUZZ_SECONDS (needs cargo-fuzz and a nightly toolchain)
 	fuzz/run $(FUZZ_SECONDS)
 
@@ -66,10 +69,11 @@ kmod: ## Build the kernel module for the running kernel, or for that of KDIR
 	$(MAKE) -C kmod selftest
 	$(MAKE) -C kmod $(if $(KDIR),KDIR=$(KDIR))
 
-# Builds nothing, so that root needs no toolchain: `make build && sudo make install`.
+# Builds nothing, so that root needs no toolchain: `make build && sudo make install`. Debug information
+# goes to a file of its own, where binutils are installed.
 install: ## Install what `make build` built under PREFIX
 	@test -x $(ONBEAT) || { echo 'install: no $(ONBEAT): run "make build" first' >&2; exit 2; }
-	$(INSTALL) -D -m 755 $(ONBEAT) $(DESTDIR)$(PREFIX)/bin/onbeat
+	scripts/install-stripped.sh $(ONBEAT) "$(DESTDIR)" $(PREFIX)
 	$(INSTALL) -D -m 644 docs/onbeat.1 $(DESTDIR)$(PREFIX)/share/man/man1/onbeat.1
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(DOCDIR)
 	sed 's,/usr/bin/onbeat,$(PREFIX)/bin/onbeat,g' packaging/onbeat@.service \
