@@ -4,9 +4,9 @@
 mod common;
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::io::Read;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -89,7 +89,8 @@ fn a_file_of_very_many_faults_is_reported_in_bounded_memory() {
     let directory = Directory::new("faults");
     let file = directory.file("many.toml");
     let keys: String = (0..100_000).map(|n| format!("k{n}=1\n")).collect();
-    for (text, expected) in [("x\n".repeat(4 << 20), ":1:2: "), (keys, "more than the first 1000")] {
+    for (text, expected) in [("x\n".repeat(4 << 20), ":1:2: "), (keys, "more than the first 1000")]
+    {
         fs::write(&file, text).unwrap();
         let error = refused(&["run", "--check", file.to_str().unwrap()]);
         assert!(error.contains(expected) && error.len() < 1 << 20, "{}", error.len());

@@ -70,7 +70,13 @@ impl Faults {
             }
             _ => return,
         };
-        self.found.borrow_mut().push(Diagnostic { severity, span, path: path.into(), message, help });
+        self.found.borrow_mut().push(Diagnostic {
+            severity,
+            span,
+            path: path.into(),
+            message,
+            help,
+        });
     }
 
     /// How many faults there are; a warning is none.

@@ -55,10 +55,11 @@ fn read(path: &Path) -> std::result::Result<Key, NoKey> {
     if mode & EVERYBODY != 0 {
         return Err(NoKey::Everybodys(mode));
     }
-    let octets = onbeat_host::file::read_stream(file, LONGEST).map_err(|error| match error.kind() {
-        io::ErrorKind::FileTooLarge => NoKey::TooLong,
-        _ => error.into(),
-    })?;
+    let octets =
+        onbeat_host::file::read_stream(file, LONGEST).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => NoKey::TooLong,
+            _ => error.into(),
+        })?;
     Key::new(&key_octets(octets)?).ok_or(NoKey::Empty)
 }
 

@@ -190,7 +190,8 @@ fn elements_with_very_many_attributes_or_namespaces_are_refused() {
     let many = |name: &str, count| -> String {
         (0..count).map(|n| format!(" {name}{n}=\"{n}\"")).collect()
     };
-    let device = |attributes: &str| DEVICE.replacen("<ObjectList", &format!("<ObjectList{attributes}"), 1);
+    let device =
+        |attributes: &str| DEVICE.replacen("<ObjectList", &format!("<ObjectList{attributes}"), 1);
     assert!(read(&device(&many("a", 50))).is_ok());
     let line = 1 + DEVICE[..DEVICE.find("<ObjectList").unwrap()].matches('\n').count() as u32;
     // What stands in front must not hide them.
@@ -200,9 +201,14 @@ fn elements_with_very_many_attributes_or_namespaces_are_refused() {
             (many("a", 300_000), "more than 64 attributes of one element"),
             (many("xmlns:a", 17), "more than 16 namespaces in scope of one element"),
         ] {
-            let text = device(&attributes).replacen("<ObjectList", &format!("{before}<ObjectList"), 1);
+            let text =
+                device(&attributes).replacen("<ObjectList", &format!("{before}<ObjectList"), 1);
             let faults = read(&text).unwrap_err();
-            assert_eq!((faults.len(), faults[0].line, &*faults[0].what), (1, line, what), "{before}");
+            assert_eq!(
+                (faults.len(), faults[0].line, &*faults[0].what),
+                (1, line, what),
+                "{before}"
+            );
             assert!(faults[0].column > before.len() as u32);
         }
     }

@@ -22,7 +22,8 @@ const WINDOW_LOG: u32 = 27;
 /// The input itself, or the content of its gzip members or zstd frames.
 ///
 /// Memory does not grow with the content: it is 32 KiB for gzip, and the window of the frame for zstd,
-/// which is refused above 128 MiB. Errors name the octet of the compressed input.
+/// which is refused above 128 MiB. Errors name an octet of the compressed input before the fault, at most
+/// 256 KiB before it.
 pub fn decompress<'a>(mut input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut start = Vec::with_capacity(4);
     input.by_ref().take(4).read_to_end(&mut start)?;
@@ -88,7 +89,7 @@ impl<R: Read> Read for Positioned<R> {
                 return error;
             }
             let (format, at) = (self.format, self.consumed.get());
-            io::Error::new(error.kind(), format!("{format} data near octet {at}: {error}"))
+            io::Error::new(error.kind(), format!("{format} data after octet {at}: {error}"))
         })
     }
 }

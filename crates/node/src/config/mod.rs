@@ -21,10 +21,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use onbeat_config::diagnostic::Source;
+pub use onbeat_config::file::LONGEST;
 use onbeat_config::file::{load as source_of, parse};
 use onbeat_config::reader::{Faults, Table};
 pub(crate) use onbeat_config::text::{is_name, name_rule};
-pub use onbeat_config::file::LONGEST;
 pub use onbeat_config::{ConfigError, LoadError, Warnings};
 use onbeat_config::{diagnostic, reader, realtime, suggest, text};
 use onbeat_frer::spec::{PortId, Stream};

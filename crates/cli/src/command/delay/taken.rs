@@ -69,7 +69,8 @@ impl Taken {
 
 /// The correction that the result of a measurement of the null path makes.
 fn of_result(name: &str) -> Result<Taken, String> {
-    let text = file::read_text(Path::new(name), RESULT).map_err(|error| format!("cannot be read: {error}"))?;
+    let text = file::read_text(Path::new(name), RESULT)
+        .map_err(|error| format!("cannot be read: {error}"))?;
     let result: Outcome = serde_json::from_str(&text)
         .map_err(|error| format!("is no result of `onbeat delay calibrate`: {error}"))?;
     if let Some(check) = result.checks.iter().find(|check| !check.ok()) {
