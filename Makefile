@@ -24,8 +24,8 @@ export ONBEAT_REQUIRE_ALL := 1
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help demo build test lint fmt bench doc man fuzz soak kmod test-vm test-lockdep test-peers install \
-	setup setup-test setup-vm clean
+.PHONY: help demo build test lint fmt bench doc man audit fuzz soak kmod test-vm test-lockdep test-peers \
+	install setup setup-test setup-vm clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -65,6 +65,9 @@ doc: setup ## Build the documentation of the crates
 man: build ## Make docs/onbeat.1 from the program's own help
 	$(ONBEAT) man > docs/onbeat.1
 
+audit: ## Check the crates for security advisories (needs cargo-deny and a network)
+	CARGO="$(CARGO)" scripts/audit.sh
+
 fuzz: ## Fuzz each decoder for FUZZ_SECONDS (needs cargo-fuzz and a nightly toolchain)
 	fuzz/run $(FUZZ_SECONDS)
 
@@ -75,10 +78,11 @@ kmod: ## Build the kernel module for the running kernel, or for that of KDIR
 	$(MAKE) -C kmod selftest
 	$(MAKE) -C kmod $(if $(KDIR),KDIR=$(KDIR))
 
-# Builds nothing, so that root needs no toolchain: `make build && sudo make install`.
+# Builds nothing, so that root needs no toolchain: `make build && sudo make install`. Debug information
+# goes to a file of its own, where binutils are installed.
 install: ## Install what `make build` built under PREFIX
 	@test -x $(ONBEAT) || { echo 'install: no $(ONBEAT): run "make build" first' >&2; exit 2; }
-	$(INSTALL) -D -m 755 $(ONBEAT) $(DESTDIR)$(PREFIX)/bin/onbeat
+	scripts/install-stripped.sh $(ONBEAT) "$(DESTDIR)" $(PREFIX)
 	$(INSTALL) -D -m 644 docs/onbeat.1 $(DESTDIR)$(PREFIX)/share/man/man1/onbeat.1
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(DOCDIR)
 	sed 's,/usr/bin/onbeat,$(PREFIX)/bin/onbeat,g' packaging/onbeat@.service \

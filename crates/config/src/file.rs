@@ -7,10 +7,17 @@ use toml::de::DeTable;
 
 use crate::diagnostic::{ConfigError, Diagnostic, Severity, Source};
 
+/// Octets of a configuration at most: 65,536 streams of 512 octets each.
+pub const LONGEST: u64 = 32 << 20;
+
+/// Octets of a text up to which every syntax error is reported, and not the first alone: a long file
+/// of another format has an error for each of its lines.
+const EVERY_ERROR: usize = 1 << 20;
+
 /// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It cannot be read.
+    /// It cannot be read, is not a regular file, or is longer than [`LONGEST`].
     #[error("configuration file {path:?} cannot be read: {source}")]
     Read {
         /// The file.
@@ -34,10 +41,10 @@ pub enum LoadError {
 /// The text of a file, and what its faults call it.
 ///
 /// # Errors
-/// It cannot be read, or is not UTF-8.
+/// It cannot be read, is longer than [`LONGEST`], or is not UTF-8.
 pub fn load(path: &Path) -> Result<(String, String), LoadError> {
     let read = |source| LoadError::Read { path: path.to_owned(), source };
-    let octets = std::fs::read(path).map_err(read)?;
+    let octets = onbeat_host::file::read(path, LONGEST).map_err(read)?;
     let text = String::from_utf8(octets).map_err(|error| LoadError::NotText {
         path: path.to_owned(),
         line: 1 + error.as_bytes()[..error.utf8_error().valid_up_to()]
@@ -53,11 +60,14 @@ pub fn load(path: &Path) -> Result<(String, String), LoadError> {
 /// # Errors
 /// It is not TOML.
 pub fn parse<'a>(text: &'a str, source: &Source) -> Result<Spanned<DeTable<'a>>, ConfigError> {
-    let (root, errors) = DeTable::parse_recoverable(text);
-    if errors.is_empty() {
-        return Ok(root);
+    let faults = |errors: &[toml::de::Error]| {
+        ConfigError::new(source.clone(), errors.iter().map(syntax_fault).collect())
+    };
+    if text.len() > EVERY_ERROR {
+        return DeTable::parse(text).map_err(|error| faults(&[error]));
     }
-    Err(ConfigError::new(source.clone(), errors.iter().map(syntax_fault).collect()))
+    let (root, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() { Ok(root) } else { Err(faults(&errors)) }
 }
 
 fn syntax_fault(error: &toml::de::Error) -> Diagnostic {

@@ -14,11 +14,16 @@ use toml::de::{DeTable, DeValue};
 use crate::diagnostic::{ConfigError, Diagnostic, Severity, Source, Warnings};
 use crate::{suggest, text};
 
+/// Faults that are kept of one file, and warnings as well: a file of another format has one for each
+/// line.
+const KEPT: usize = 1000;
+
 /// The faults found so far, and the warnings.
 #[derive(Debug, Default)]
 pub struct Faults {
     found: RefCell<Vec<Diagnostic>>,
     faults: Cell<usize>,
+    warnings: Cell<usize>,
 }
 
 impl Faults {
@@ -30,7 +35,6 @@ impl Faults {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        self.faults.set(self.faults.get() + 1);
         self.push(Severity::Error, span, path, message.into(), help.into());
     }
 
@@ -53,8 +57,26 @@ impl Faults {
         message: String,
         help: String,
     ) {
-        let diagnostic = Diagnostic { severity, span, path: path.into(), message, help };
-        self.found.borrow_mut().push(diagnostic);
+        let count = match severity {
+            Severity::Error => &self.faults,
+            Severity::Warning => &self.warnings,
+        };
+        count.set(count.get() + 1);
+        let (message, help) = match count.get() {
+            ..=KEPT => (message, help),
+            n if n == KEPT + 1 => {
+                let help = "repair these first, and check again";
+                (format!("there is more than the first {KEPT}, not reported"), help.into())
+            }
+            _ => return,
+        };
+        self.found.borrow_mut().push(Diagnostic {
+            severity,
+            span,
+            path: path.into(),
+            message,
+            help,
+        });
     }
 
     /// How many faults there are; a warning is none.

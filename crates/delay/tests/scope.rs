@@ -130,6 +130,8 @@ fn files_that_are_no_waveform() {
         let gap = error(&format!("TIME,CH1\n{}", rows(&times)));
         assert!(matches!(gap, WaveformError::Gap { line: 2, .. }), "{gap}");
     }
+    let endless = read_csv(std::io::BufReader::new(std::io::repeat(0))).unwrap_err();
+    assert!(matches!(endless, WaveformError::Line(1)), "{endless}");
     let binary = read_csv(&[0xff, 0xfe, 0, 1][..]).unwrap_err();
     assert!(matches!(binary, WaveformError::Read(_)), "{binary}");
 }

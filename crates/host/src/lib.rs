@@ -1,4 +1,5 @@
-//! Files of a privileged process that no other user can read, hold or plant.
+//! Files of a privileged process that no other user can read, hold or plant, and bounded reading of
+//! files that a user names ([`file`]).
 //!
 //! ```text
 //!  PrivateDirectory   opened without following symbolic links; owner and modes verified
@@ -17,6 +18,7 @@
 
 mod directory;
 mod error;
+pub mod file;
 mod holder;
 mod interface;
 mod journal;

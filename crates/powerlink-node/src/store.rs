@@ -12,6 +12,9 @@ use std::thread::{self, JoinHandle};
 
 use onbeat_powerlink::cn::Keep;
 
+/// Octets of a file of parameters at most.
+const LONGEST: u64 = 16 << 20;
+
 /// What the thread is to do: to write these octets, or to have none.
 type Order = Option<Vec<u8>>;
 
@@ -30,9 +33,9 @@ impl Store {
     /// The store in a file, and what is in it.
     ///
     /// # Errors
-    /// The file cannot be read, or its folder is not there.
+    /// The file cannot be read, is longer than [`LONGEST`], or its folder is not there.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Option<Vec<u8>>)> {
-        let kept = match fs::read(path) {
+        let kept = match onbeat_host::file::read(path, LONGEST) {
             Ok(octets) => Some(octets),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // Told now, not when the first configuration is lost.

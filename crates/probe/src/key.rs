@@ -1,7 +1,6 @@
 //! Keys of authenticated sessions, in files.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -50,17 +49,17 @@ pub fn read_key(path: &Path) -> Result<Key> {
 }
 
 fn read(path: &Path) -> std::result::Result<Key, NoKey> {
-    let file = File::open(path)?;
+    let file = onbeat_host::file::open_regular(path)?;
     // Of the file that is read, whatever the name means by now.
     let mode = file.metadata()?.mode() & 0o7777;
     if mode & EVERYBODY != 0 {
         return Err(NoKey::Everybodys(mode));
     }
-    let mut octets = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut octets)?;
-    if octets.len() as u64 > LONGEST {
-        return Err(NoKey::TooLong);
-    }
+    let octets =
+        onbeat_host::file::read_stream(file, LONGEST).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => NoKey::TooLong,
+            _ => error.into(),
+        })?;
     Key::new(&key_octets(octets)?).ok_or(NoKey::Empty)
 }
 

@@ -11,6 +11,7 @@
 //! types (`dataTypeIDRef`), whose objects must say their type.
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod fault;
 mod object;
 mod parameter;
@@ -44,10 +45,11 @@ const FAULTS: usize = 50;
 /// Reads the text of a file.
 ///
 /// # Errors
-/// It is no XML, no device description, or its objects cannot be: every fault, the first fifty of
-/// them.
+/// It is no XML, no device description, an element has too many attributes or namespaces, or its objects
+/// cannot be: every fault, the first fifty of them.
 pub fn read(text: &str) -> Result<Description, Vec<Fault>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    bounds::check(text).map_err(|fault| vec![fault])?;
     let document = Document::parse(text).map_err(|error| vec![Fault::of_xml(&error)])?;
     let faults = Faults::new(&document);
     let mut description = Description::default();

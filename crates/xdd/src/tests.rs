@@ -184,3 +184,38 @@ fn depth_is_no_matter() {
     let text = format!("{}{}", "<a>".repeat(20_000), "</a>".repeat(20_000));
     assert!(read(&text).is_err());
 }
+
+#[test]
+fn elements_with_very_many_attributes_or_namespaces_are_refused() {
+    let many = |name: &str, count| -> String {
+        (0..count).map(|n| format!(" {name}{n}=\"{n}\"")).collect()
+    };
+    let device =
+        |attributes: &str| DEVICE.replacen("<ObjectList", &format!("<ObjectList{attributes}"), 1);
+    assert!(read(&device(&many("a", 50))).is_ok());
+    let line = 1 + DEVICE[..DEVICE.find("<ObjectList").unwrap()].matches('\n').count() as u32;
+    // What stands in front must not hide them.
+    for before in ["", "<!-- ' -->", "<!--> <a ' -->", "<?a ' ?>"] {
+        for (attributes, what) in [
+            (many("a", 65), "more than 64 attributes of one element"),
+            (many("a", 300_000), "more than 64 attributes of one element"),
+            (many("xmlns:a", 17), "more than 16 namespaces in scope of one element"),
+        ] {
+            let text =
+                device(&attributes).replacen("<ObjectList", &format!("{before}<ObjectList"), 1);
+            let faults = read(&text).unwrap_err();
+            assert_eq!(
+                (faults.len(), faults[0].line, &*faults[0].what),
+                (1, line, what),
+                "{before}"
+            );
+            assert!(faults[0].column > before.len() as u32);
+        }
+    }
+    // Declarations of enclosing elements are in scope; those of siblings are not.
+    let nested: String = (0..17).map(|n| format!("<e xmlns:a{n}=\"a\">")).collect();
+    assert!(read(&nested).unwrap_err()[0].what.contains("namespaces in scope"));
+    let siblings = "<e xmlns:a=\"a\"/><e xmlns:a=\"a\"></e>".repeat(100);
+    let device = DEVICE.replacen("</ObjectList>", &format!("{siblings}</ObjectList>"), 1);
+    read(&device).unwrap();
+}

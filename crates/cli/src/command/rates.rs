@@ -1,11 +1,16 @@
 //! Rates of what is sent, as `onbeat delay ping` and `onbeat load net` take them.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use onbeat_delay::probe::{Profile, Stretch};
+use onbeat_host::file;
 
 use crate::exit::{Failure, Result};
+
+/// Octets of a profile at most.
+const PROFILE: u64 = 1 << 20;
 
 /// A profile as it stands on the command line or in a file; without one, a constant rate for a time or
 /// for ever.
@@ -13,7 +18,7 @@ pub(super) fn rates(profile: Option<&str>, rate: f64, length: Option<Duration>) 
     let wrong = |error: &dyn std::fmt::Display| Failure::new(format!("--profile: {error}"));
     match profile {
         Some(text) if fs::metadata(text).is_ok_and(|file| file.is_file()) => {
-            let text = fs::read_to_string(text).map_err(|error| wrong(&error))?;
+            let text = file::read_text(Path::new(text), PROFILE).map_err(|error| wrong(&error))?;
             text.parse().map_err(|error| wrong(&error))
         }
         Some(text) => text.parse().map_err(|error| wrong(&error)),

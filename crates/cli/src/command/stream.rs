@@ -1,9 +1,10 @@
 //! `onbeat stream`
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use onbeat_host::file;
+use onbeat_node::config::LONGEST;
 use onbeat_node::control::Request;
 
 use crate::exit::{Failure, Result};
@@ -119,12 +120,12 @@ impl Streams {
 }
 
 /// A text, and what to call it.
-fn read(file: &Path) -> Result<(String, String)> {
-    let (read, name) = if file == Path::new("-") {
-        let mut text = String::new();
-        (std::io::stdin().read_to_string(&mut text).map(|_| text), "standard input".to_owned())
+fn read(path: &Path) -> Result<(String, String)> {
+    let (read, name) = if path == Path::new("-") {
+        let octets = file::read_stream(std::io::stdin(), LONGEST);
+        (octets.and_then(file::text), "standard input".to_owned())
     } else {
-        (std::fs::read_to_string(file), file.display().to_string())
+        (file::read_text(path, LONGEST), path.display().to_string())
     };
     match read {
         Ok(text) => Ok((text, name)),

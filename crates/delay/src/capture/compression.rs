@@ -1,20 +1,29 @@
-//! Compressed captures, told by how they begin.
+//! Compressed captures, recognized by their first octets.
 
+use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::rc::Rc;
 
 use flate2::bufread::MultiGzDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use zstd::stream::read::Decoder;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// A frame that decoders step over; pzstd begins its files with one.
+/// A frame that decoders skip; pzstd starts its files with one.
 const ZSTD_SKIPPABLE: u8 = 0x50;
 
-/// Room for compressed octets.
+/// Buffer for compressed octets.
 const CHUNK: usize = 256 * 1024;
 
-/// The input as it is, or what its gzip members or zstd frames hold.
+/// Binary logarithm of the largest window of a zstd frame, which its decoder keeps in memory: 128 MiB,
+/// as the `zstd` command allows without `--long` or `--memory`.
+const WINDOW_LOG: u32 = 27;
+
+/// The input itself, or the content of its gzip members or zstd frames.
+///
+/// Memory does not grow with the content: it is 32 KiB for gzip, and the window of the frame for zstd,
+/// which is refused above 128 MiB. Errors name an octet of the compressed input before the fault, at most
+/// 256 KiB before it.
 pub fn decompress<'a>(mut input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let mut start = Vec::with_capacity(4);
     input.by_ref().take(4).read_to_end(&mut start)?;
@@ -22,13 +31,18 @@ pub fn decompress<'a>(mut input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a
     let zstd =
         start == ZSTD || matches!(start[..], [first, 0x2a, 0x4d, 0x18] if is_skippable(first));
     let whole = Cursor::new(start).chain(input);
+    if !gzip && !zstd {
+        return Ok(Box::new(whole));
+    }
+    let consumed = Rc::new(Cell::new(0));
+    let input = BufReader::with_capacity(CHUNK, whole);
+    let input = Counted { input, consumed: Rc::clone(&consumed) };
     Ok(if gzip {
-        Box::new(MultiGzDecoder::new(BufReader::with_capacity(CHUNK, whole)))
-    } else if zstd {
-        let input = BufReader::with_capacity(CHUNK, whole);
-        Box::new(Zstd { input, frame: FrameDecoder::new(), within: false })
+        Box::new(Positioned { content: MultiGzDecoder::new(input), consumed, format: "gzip" })
     } else {
-        Box::new(whole)
+        let mut content = Decoder::with_buffer(input)?;
+        content.window_log_max(WINDOW_LOG)?;
+        Box::new(Positioned { content, consumed, format: "zstd" })
     })
 }
 
@@ -36,62 +50,46 @@ fn is_skippable(first: u8) -> bool {
     first & 0xf0 == ZSTD_SKIPPABLE
 }
 
-/// Frame after frame, as `zstd` itself reads a file.
-struct Zstd<R: Read> {
-    input: BufReader<R>,
-    frame: FrameDecoder,
-    within: bool,
+/// Counts the octets that a decoder consumes.
+struct Counted<R> {
+    input: R,
+    consumed: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Zstd<R> {
-    /// Begins the next frame that holds something; `false` at the end of the input.
-    fn begin(&mut self) -> io::Result<bool> {
-        while !self.input.fill_buf()?.is_empty() {
-            match self.frame.init(&mut self.input) {
-                Ok(()) => {
-                    self.within = true;
-                    return Ok(true);
-                }
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => {
-                    let skipped = (&mut self.input).take(length.into());
-                    io::copy(&mut { skipped }, &mut io::sink())?;
-                }
-                Err(error) => return Err(damaged(error)),
-            }
-        }
-        Ok(false)
-    }
-}
-
-impl<R: Read> Read for Zstd<R> {
+impl<R: BufRead> Read for Counted<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if out.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            if !self.within && !self.begin()? {
-                return Ok(0);
-            }
-            while self.frame.can_collect() == 0 && !self.frame.is_finished() {
-                let some = BlockDecodingStrategy::UptoBytes(out.len());
-                self.frame.decode_blocks(&mut self.input, some).map_err(damaged)?;
-            }
-            let read = self.frame.read(out)?;
-            if read > 0 {
-                return Ok(read);
-            }
-            self.within = false;
-            let stated = self.frame.get_checksum_from_data();
-            if stated.is_some() && stated != self.frame.get_calculated_checksum() {
-                return Err(damaged("the checksum of a zstd frame does not match"));
-            }
-        }
+        let read = self.input.read(out)?;
+        self.consumed.set(self.consumed.get() + read as u64);
+        Ok(read)
     }
 }
 
-fn damaged(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
+impl<R: BufRead> BufRead for Counted<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.input.fill_buf()
+    }
+
+    fn consume(&mut self, octets: usize) {
+        self.consumed.set(self.consumed.get() + octets as u64);
+        self.input.consume(octets);
+    }
+}
+
+/// A decoder whose errors name the position in the compressed input.
+struct Positioned<R> {
+    content: R,
+    consumed: Rc<Cell<u64>>,
+    format: &'static str,
+}
+
+impl<R: Read> Read for Positioned<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        self.content.read(out).map_err(|error| {
+            if error.kind() == io::ErrorKind::Interrupted {
+                return error;
+            }
+            let (format, at) = (self.format, self.consumed.get());
+            io::Error::new(error.kind(), format!("{format} data after octet {at}: {error}"))
+        })
+    }
 }

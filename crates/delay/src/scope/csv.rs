@@ -12,6 +12,11 @@
 
 use std::io::{self, BufRead};
 
+/// Octets of a line at most.
+const LINE: u64 = 64 * 1024;
+/// Samples at most, of all channels, and times count as samples: about 1 GiB of memory.
+const SAMPLES: usize = 1 << 27;
+
 /// One channel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Channel {
@@ -38,6 +43,12 @@ pub enum WaveformError {
     /// It could not be read, or is no text.
     #[error("cannot read the waveform: {0}")]
     Read(#[from] io::Error),
+    /// A line without end.
+    #[error("line {0} is longer than the limit of {LINE} octets: not a waveform")]
+    Line(usize),
+    /// More samples than are read.
+    #[error("line {0}: more than {SAMPLES} samples, the limit; export a shorter record")]
+    Samples(usize),
     /// No line that begins with TIME.
     #[error(
         "no line `TIME,CH1,CH2` that begins the samples; export the waveform as a spreadsheet (CSV)"
@@ -72,7 +83,7 @@ pub enum WaveformError {
 
 /// Reads a waveform.
 pub fn read_csv(input: impl BufRead) -> Result<Waveform, WaveformError> {
-    let mut lines = input.lines().enumerate();
+    let mut lines = lines(input).enumerate();
     let (mut channels, first_line) = loop {
         let Some((number, line)) = lines.next() else { return Err(WaveformError::NoNames) };
         let line = line?;
@@ -108,6 +119,9 @@ pub fn read_csv(input: impl BufRead) -> Result<Waveform, WaveformError> {
             return Err(WaveformError::Row { line: number + 1, text, channels: channels.len() });
         };
         times.push(time);
+        if times.len() * (1 + channels.len()) > SAMPLES {
+            return Err(WaveformError::Samples(number + 1));
+        }
     }
     let (Some(&start_s), Some(&end), true) = (times.first(), times.last(), times.len() > 1) else {
         return Err(WaveformError::Short(times.len()));
@@ -123,4 +137,17 @@ pub fn read_csv(input: impl BufRead) -> Result<Waveform, WaveformError> {
         return Err(WaveformError::Gap { line: first_line + i, found, expected });
     }
     Ok(Waveform { start_s, interval_s, channels })
+}
+
+/// The lines of a text, none longer than [`LINE`].
+fn lines(mut input: impl BufRead) -> impl Iterator<Item = Result<String, WaveformError>> {
+    (1..).map_while(move |number| {
+        let mut line = String::new();
+        match input.by_ref().take(LINE + 1).read_line(&mut line) {
+            Ok(0) => None,
+            Ok(octets) if octets as u64 > LINE => Some(Err(WaveformError::Line(number))),
+            Ok(_) => Some(Ok(line.trim_end_matches(['\r', '\n']).to_owned())),
+            Err(error) => Some(Err(error.into())),
+        }
+    })
 }

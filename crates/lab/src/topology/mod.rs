@@ -42,7 +42,6 @@
 mod check;
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -194,7 +193,7 @@ impl Topology {
     /// # Errors
     /// Where the file cannot be read; as [`Topology::parse`].
     pub fn load(path: &Path) -> crate::Result<Self> {
-        let text = fs::read_to_string(path)
+        let text = onbeat_host::file::read_text(path, onbeat_node::config::LONGEST)
             .map_err(|error| Error::io(format!("read topology {}", path.display()), error))?;
         let mut topology = Self::parse(&text)
             .map_err(|source| Error::TopologyFile { path: path.into(), source })?;

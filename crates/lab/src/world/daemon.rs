@@ -11,8 +11,9 @@ use std::time::Duration;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
+use onbeat_host::file;
 use onbeat_netdev::Namespace;
-use onbeat_node::config::{Backend, Config};
+use onbeat_node::config::{Backend, Config, LONGEST};
 use onbeat_node::control::{Client, NodeStatus, Request, Response};
 
 use super::mounts::DIRECTORY;
@@ -50,7 +51,7 @@ impl Daemon {
         }
         let text = match (&node.config_text, &node.config) {
             (Some(text), _) => text.clone(),
-            (None, Some(path)) => fs::read_to_string(path)
+            (None, Some(path)) => file::read_text(path, LONGEST)
                 .map_err(|error| Error::io(format!("read {}", path.display()), error))?,
             (None, None) => String::new(),
         };

@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use onbeat_config::diagnostic::Source;
+pub use onbeat_config::file::LONGEST;
 use onbeat_config::file::{load as source_of, parse};
 use onbeat_config::reader::{Faults, Table};
 pub(crate) use onbeat_config::text::{is_name, name_rule};

@@ -5,11 +5,15 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use onbeat_config::Value;
+use onbeat_host::file;
 use onbeat_powerlink::mn::{concise_dcf, dcf_entries};
 use onbeat_powerlink::network::follows_from_network;
 use onbeat_powerlink::od::ObjectId;
 use onbeat_powerlink::od::profile::{self, Identity};
 use onbeat_xdd::Description;
+
+/// Octets of a device description at most, and of a concise DCF.
+const LONGEST: u64 = 16 << 20;
 
 /// Descriptions that were read: many nodes are one device.
 #[derive(Debug)]
@@ -32,11 +36,7 @@ impl Descriptions {
             return Some(Rc::clone(known));
         }
         let shown = path.display();
-        let text = std::fs::read(&path).map_err(|error| error.to_string());
-        let text = text.and_then(|octets| {
-            String::from_utf8(octets).map_err(|error| format!("no UTF-8 text, {error}"))
-        });
-        let text = match text {
+        let text = match file::read_text(&path, LONGEST) {
             Ok(text) => text,
             Err(error) => {
                 let help = "name an XDD or XDC file, from the folder of this file on";
@@ -77,7 +77,7 @@ impl Descriptions {
     pub(super) fn concise(&self, value: &Value<'_>) -> Option<Vec<(ObjectId, Vec<u8>)>> {
         let path = self.folder.join(value.text()?);
         let shown = path.display();
-        let octets = match std::fs::read(&path) {
+        let octets = match file::read(&path, LONGEST) {
             Ok(octets) => octets,
             Err(error) => {
                 let help = "name a concise DCF, from the folder of this file on";

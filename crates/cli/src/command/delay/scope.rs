@@ -1,10 +1,10 @@
 //! `onbeat delay scope`
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 
 use onbeat_delay::scope::{Channel, Decoded, Waveform, crossings, decode, read_csv};
+use onbeat_host::file;
 use onbeat_report::{Cell, Counters, Run};
 
 use super::method::{Measured, Method};
@@ -48,7 +48,7 @@ impl Method for Scope {
         let failed = |error: &dyn std::fmt::Display| {
             Failure::new(format!("{}: {error}", self.file.display()))
         };
-        let file = File::open(&self.file).map_err(|error| failed(&error))?;
+        let file = file::open_regular(&self.file).map_err(|error| failed(&error))?;
         let waveform = read_csv(BufReader::new(file)).map_err(|error| failed(&error))?;
         let channels = self.channels(&waveform)?;
         let decoded =

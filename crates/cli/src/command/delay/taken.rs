@@ -4,12 +4,16 @@ use std::path::Path;
 use std::result::Result;
 
 use onbeat_delay::correction::Correction;
+use onbeat_host::file;
 use onbeat_report::{Figure, Outcome};
 
 /// Figures of a result that make a correction of it.
 pub(super) const MEAN: &str = "mean delay";
 pub(super) const DEVIATION: &str = "standard deviation";
 pub(super) const COUNT: &str = "delays";
+
+/// Octets of a result at most.
+const RESULT: u64 = 16 << 20;
 
 /// What the names of results of measurements of the null path begin with.
 pub(super) const CALIBRATED: &str = "delay-calibrate-";
@@ -64,8 +68,9 @@ impl Taken {
 }
 
 /// The correction that the result of a measurement of the null path makes.
-fn of_result(file: &str) -> Result<Taken, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
+fn of_result(name: &str) -> Result<Taken, String> {
+    let text = file::read_text(Path::new(name), RESULT)
+        .map_err(|error| format!("cannot be read: {error}"))?;
     let result: Outcome = serde_json::from_str(&text)
         .map_err(|error| format!("is no result of `onbeat delay calibrate`: {error}"))?;
     if let Some(check) = result.checks.iter().find(|check| !check.ok()) {
@@ -86,7 +91,7 @@ fn of_result(file: &str) -> Result<Taken, String> {
         count: value(COUNT).map(|count| count as u64),
     };
     let source = Source {
-        file: file.into(),
+        file: name.into(),
         name: result.name,
         started: result.started,
         kernel: result.conditions.kernel,

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use onbeat_host::file;
 use onbeat_irq::recording::{self, Reader, Summary, Timelines};
 
 use crate::exit::{Failure, Result};
@@ -58,7 +59,7 @@ impl Report {
 fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-    let file = File::open(path).map_err(|error| failed(&error))?;
+    let file = file::open_regular(path).map_err(|error| failed(&error))?;
     Reader::open(BufReader::new(file)).map_err(|error| failed(&error))
 }
 

@@ -1,9 +1,9 @@
 //! `onbeat load cpu`
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use onbeat_host::file;
 use onbeat_lab::load::{DutyLoad, DutyProfile};
 use onbeat_lab::{cpus, interrupt};
 use onbeat_realtime::CpuSet;
@@ -12,6 +12,9 @@ use onbeat_report::{Cell, Counters, Measurement, Number, Run};
 use crate::args::duration;
 use crate::exit::{Failure, Result};
 use crate::output;
+
+/// Octets of a profile at most.
+const PROFILE: u64 = 1 << 20;
 
 /// Keep CPUs busy by duty cycles
 ///
@@ -45,7 +48,7 @@ impl Cpu {
         let wrong = |error: &dyn std::fmt::Display| {
             Failure::new(format!("{}: {error}", self.profile.display()))
         };
-        let text = fs::read_to_string(&self.profile).map_err(|error| wrong(&error))?;
+        let text = file::read_text(&self.profile, PROFILE).map_err(|error| wrong(&error))?;
         let profile = DutyProfile::parse(&text).map_err(|error| wrong(&error))?;
         let cpus = match self.cpus {
             Some(cpus) => cpus,

@@ -1,0 +1,98 @@
+//! Files that a command line or a configuration names: a FIFO, a device, an endless file and one of very
+//! many faults are refused, in bounded memory and without waiting.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Directory, onbeat};
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+const MEMORY: u64 = 1 << 30;
+const BOUND: Duration = Duration::from_secs(20);
+
+/// Exit status and standard error of a program that may not take more than 1 GiB of address space.
+fn refused(arguments: &[&str]) -> String {
+    let mut command: Command = onbeat();
+    let input = File::open("/dev/zero").unwrap();
+    command.args(arguments).stdin(input).stdout(Stdio::null()).stderr(Stdio::piped());
+    // SAFETY: setrlimit is async-signal-safe.
+    unsafe {
+        command.pre_exec(|| Ok(setrlimit(Resource::RLIMIT_AS, MEMORY, MEMORY)?));
+    }
+    let mut child = command.spawn().unwrap();
+    let mut error = child.stderr.take().unwrap();
+    let reader = thread::spawn(move || {
+        let mut text = String::new();
+        error.read_to_string(&mut text).map(|_| text)
+    });
+    let bound = Instant::now() + BOUND;
+    while !reader.is_finished() && Instant::now() < bound {
+        thread::sleep(Duration::from_millis(5));
+    }
+    if !reader.is_finished() {
+        child.kill().unwrap();
+    }
+    let text = reader.join().unwrap().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{arguments:?}: {text}");
+    text
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let directory = Directory::new("files");
+    let path = |name: &str| directory.file(name).to_str().unwrap().to_owned();
+    mkfifo(directory.file("fifo").as_path(), Mode::S_IRWXU).unwrap();
+    symlink("/dev/zero", directory.file("link")).unwrap();
+    File::create(directory.file("sparse")).unwrap().set_len(1 << 40).unwrap();
+    let kinds = [
+        (path("fifo"), "it is a FIFO, not a regular file"),
+        ("/dev/zero".to_owned(), "it is a device, not a regular file"),
+        (path("link"), "it is a device, not a regular file"),
+        (path(""), "it is a directory, not a regular file"),
+        (path("sparse"), "it is longer than the limit of"),
+    ];
+    for (file, expected) in &kinds {
+        for arguments in [
+            &["run", "--check", file][..],
+            &["powerlink", "cn", file, "--node", "1", "--interface", "lo"],
+            &["irq", "guard", "--dry-run", file],
+            &["stream", "add", file],
+            &["load", "cpu", file],
+            &["delay", "ping", "127.0.0.1", "--count", "1", "--key", file],
+        ] {
+            let error = refused(arguments);
+            let key = arguments.contains(&"--key") && expected.contains("longer");
+            assert!(error.contains(expected) || key, "{arguments:?}: {error}");
+        }
+    }
+    for arguments in [["irq", "report"], ["delay", "scope"]] {
+        for (file, expected) in &kinds[..4] {
+            let error = refused(&[&arguments[..], &[file]].concat());
+            assert!(error.contains(expected), "{arguments:?}: {error}");
+        }
+    }
+    let error = refused(&["stream", "add", "-"]);
+    assert!(error.contains("standard input cannot be read: it is longer"), "{error}");
+}
+
+#[test]
+fn a_file_of_very_many_faults_is_reported_in_bounded_memory() {
+    let directory = Directory::new("faults");
+    let file = directory.file("many.toml");
+    let keys: String = (0..100_000).map(|n| format!("k{n}=1\n")).collect();
+    for (text, expected) in [("x\n".repeat(4 << 20), ":1:2: "), (keys, "more than the first 1000")]
+    {
+        fs::write(&file, text).unwrap();
+        let error = refused(&["run", "--check", file.to_str().unwrap()]);
+        assert!(error.contains(expected) && error.len() < 1 << 20, "{}", error.len());
+    }
+}
