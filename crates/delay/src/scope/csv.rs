@@ -10,7 +10,7 @@
 //!
 //! What stands above the line of names is not needed: time is in every row.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
 /// Octets of a line at most.
 const LINE: u64 = 64 * 1024;
