@@ -18,6 +18,8 @@ const CHUNK: usize = 256 * 1024;
 /// Binary logarithm of the largest window of a zstd frame, which its decoder keeps in memory: 128 MiB,
 /// as the `zstd` command allows without `--long` or `--memory`.
 const WINDOW_LOG: u32 = 27;
+const ZSTD_LIMITS: &str =
+    "; the limits are a window of 128 MiB (zstd --long=27) and blocks of 128 KiB";
 
 /// The input itself, or the content of its gzip members or zstd frames.
 ///
@@ -38,11 +40,16 @@ pub fn decompress<'a>(mut input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a
     let input = BufReader::with_capacity(CHUNK, whole);
     let input = Counted { input, consumed: Rc::clone(&consumed) };
     Ok(if gzip {
-        Box::new(Positioned { content: MultiGzDecoder::new(input), consumed, format: "gzip" })
+        Box::new(Positioned {
+            content: MultiGzDecoder::new(input),
+            consumed,
+            format: "gzip",
+            limits: "",
+        })
     } else {
         let mut content = Decoder::with_buffer(input)?;
         content.window_log_max(WINDOW_LOG)?;
-        Box::new(Positioned { content, consumed, format: "zstd" })
+        Box::new(Positioned { content, consumed, format: "zstd", limits: ZSTD_LIMITS })
     })
 }
 
@@ -80,6 +87,8 @@ struct Positioned<R> {
     content: R,
     consumed: Rc<Cell<u64>>,
     format: &'static str,
+    /// Behind an error, for it may be one of them.
+    limits: &'static str,
 }
 
 impl<R: Read> Read for Positioned<R> {
@@ -88,8 +97,9 @@ impl<R: Read> Read for Positioned<R> {
             if error.kind() == io::ErrorKind::Interrupted {
                 return error;
             }
-            let (format, at) = (self.format, self.consumed.get());
-            io::Error::new(error.kind(), format!("{format} data after octet {at}: {error}"))
+            let Positioned { format, limits, .. } = self;
+            let at = self.consumed.get();
+            io::Error::new(error.kind(), format!("{format} data after octet {at}: {error}{limits}"))
         })
     }
 }
