@@ -175,7 +175,7 @@ pub(crate) fn soak(runs: &mut Runs) {
         }
     }
     for ((node, backend), samples) in NODES.iter().zip(&samples) {
-        assert!(samples.len() >= 8, "{} runs are too few: raise SOAK_SECONDS", samples.len());
+        assert!(samples.len() >= 40, "{} runs are too few: raise SOAK_SECONDS", samples.len());
         eprintln!("memory: {backend}: {:?} -> {:?}", samples[samples.len() / 4], samples.last());
         let grown = grown(samples);
         assert!(grown.is_empty(), "node {node}, {backend}: {grown:?}");
