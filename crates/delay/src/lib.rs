@@ -24,6 +24,7 @@ pub mod change;
 pub mod clocks;
 pub mod collected;
 pub mod correction;
+pub mod diagnosis;
 pub mod key;
 pub mod matching;
 pub mod over_time;
