@@ -7,7 +7,7 @@ mod shift;
 use std::io::Read;
 
 use crate::capture::{CaptureError, Packet, Reader};
-use crate::diagnosis::{Evidence, TimeOrder};
+use crate::diagnosis::Evidence;
 use crate::key::{Recognition, Unrecognised};
 use crate::matching::{Event, Matcher, Passage};
 use intake::{Intake, meet};
@@ -113,13 +113,11 @@ struct Stream<R, T> {
     shift_ns: i64,
     head: Option<Head<T>>,
     intake: Intake,
-    order: TimeOrder,
 }
 
 impl<R: Read, T> Stream<R, T> {
     fn new(reader: Reader<R>, shift_ns: i64) -> Self {
-        let (intake, order) = (Intake::default(), TimeOrder::default());
-        Stream { reader, shift_ns, head: None, intake, order }
+        Stream { reader, shift_ns, head: None, intake: Intake::default() }
     }
 
     #[inline]
@@ -130,8 +128,7 @@ impl<R: Read, T> Stream<R, T> {
     ) -> Result<(), CaptureError> {
         while self.head.is_none() {
             let Some(packet) = self.reader.next_packet()? else { break };
-            let backward = self.order.observe(packet.number, packet.time_ns);
-            if let Some(key) = self.intake.key(recognition, &packet, backward)? {
+            if let Some(key) = self.intake.key(recognition, &packet)? {
                 let time_ns = packet.time_ns.saturating_add(self.shift_ns);
                 let passage = Passage { time_ns, tag: tag(&packet) };
                 let steps = self.intake.steps_before(packet.number);
@@ -186,10 +183,10 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
     /// What was read, for a [diagnosis](crate::diagnosis).
     pub fn evidence(&self) -> Evidence<'_> {
         Evidence {
-            arrivals: self.arrivals.intake.evidence(self.arrivals.order.summary()),
-            departures: self.departures.intake.evidence(self.departures.order.summary()),
+            arrivals: self.arrivals.intake.evidence(),
+            departures: self.departures.intake.evidence(),
             recognition: self.recognition,
-            one_capture: false,
+            capture: None,
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use onbeat_delay::capture::{LinkType, Packet, Reader, Writer};
-use onbeat_delay::diagnosis::{Cause, Diagnosis, Fault, Matched, Terms};
+use onbeat_delay::capture::{Direction, LinkType, Packet, Reader, Writer};
+use onbeat_delay::diagnosis::{Cause, Diagnosis, Evidence, Fault, Matched, Terms};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Window};
-use onbeat_delay::pairing::{PacketFilter, Pair, Plan, Side};
+use onbeat_delay::pairing::{PacketFilter, Pair, Plan, Side, Sides, Sorter};
+use proptest::prelude::*;
 
 const START_NS: i64 = 1_767_225_600_000_000_000;
 const SECOND: i64 = 1_000_000_000;
@@ -323,7 +324,7 @@ fn diagnosed(captures: &Captures) -> (Reading, Vec<Cause>) {
             ..read(&files, first.diagnosis.plan.clone(), [None, None])
         },
     };
-    let causes = last.diagnosis.conclude(&last.matched, &TERMS);
+    let causes = last.diagnosis.conclude(&last.matched, &TERMS, true).causes;
     (last, causes)
 }
 
@@ -384,6 +385,45 @@ fn the_cause_is_the_damage() {
     assert_eq!(seen.len(), Damage::ALL.len(), "{seen:?}");
 }
 
+proptest! {
+    /// Whatever time stamps a capture has, and however its packets were cut.
+    #[test]
+    fn any_capture_is_diagnosed(
+        packets in prop::collection::vec(
+            (any::<bool>(), prop::num::i64::ANY, 0_i64..9, 0_usize..80),
+            0..200,
+        ),
+        disorder in any::<bool>(),
+    ) {
+        let mut sorter = Sorter::new(Sides::Direction, Recognition::default());
+        let mut matcher = Matcher::new(Window::default());
+        for (number, (inbound, time_ns, sender, captured)) in (1..).zip(packets) {
+            let octets = ROUTER.frame([sender as u8, 9], &[sender as u8; 40], sender, inbound);
+            let packet = Packet {
+                number,
+                time_ns: if disorder { time_ns } else { number as i64 * MS - time_ns % 2 },
+                interface: 0,
+                interface_name: None,
+                direction: Some(if inbound { Direction::Inbound } else { Direction::Outbound }),
+                link: LinkType::ETHERNET,
+                wire_len: octets.len() as u32,
+                octets: &octets[..octets.len().min(captured + 10)],
+            };
+            sorter.take(&packet, (), &mut matcher, &mut |_| {}).unwrap();
+        }
+        matcher.finish(&mut |_| {});
+        for two_clocks in [false, true] {
+            let terms = Terms { two_clocks, ..TERMS };
+            let evidence = sorter.evidence();
+            for capture in [None, evidence.capture.clone()] {
+                let found = Evidence { capture, ..evidence.clone() }.diagnose(&terms);
+                let matched = Matched { matched: 0, smaller: 0, negative: 0, most_negative_ns: 0 };
+                prop_assert!(!found.conclude(&matched, &terms, false).causes.is_empty());
+            }
+        }
+    }
+}
+
 const ROUTER: Hop = Hop { seed: 3, routes: true, ipv6: false, packets: 400, delay_ns: 5_000 };
 
 fn causes(captures: &Captures) -> (Vec<Cause>, Matched) {
@@ -404,17 +444,13 @@ fn a_filter_chooses_a_direction_or_nothing() {
     let reading = read(&files, Plan::default(), from(1));
     assert_eq!(reading.matched.matched, left);
     assert_eq!(reading.diagnosis.plan, Plan::default());
-    assert_eq!(reading.diagnosis.conclude(&reading.matched, &TERMS), []);
+    assert_eq!(reading.diagnosis.conclude(&reading.matched, &TERMS, false).causes, []);
     let reading = read(&files, Plan::default(), from(77));
-    let of = (files_packets(&captures)) as u64;
+    let of = captures.iter().map(Vec::len).sum::<usize>() as u64;
     assert_eq!(
-        reading.diagnosis.conclude(&reading.matched, &TERMS),
+        reading.diagnosis.conclude(&reading.matched, &TERMS, false).causes,
         [Cause::NothingSelected { side: None, of }]
     );
-}
-
-fn files_packets(captures: &Captures) -> usize {
-    captures.iter().map(Vec::len).sum()
 }
 
 #[test]
@@ -456,5 +492,47 @@ fn one_of_two_clocks_that_was_set_back_voids_delays() {
             panic!("{found:?}")
         };
         assert_eq!((*side, found[0].fault()), (whose, Fault::Voids));
+    }
+}
+
+/// dumpcap writes what it took of several interfaces block by block.
+#[test]
+fn interfaces_written_block_by_block_are_no_clock_set_back() {
+    let captures = ROUTER.traffic(false);
+    let left = captures[1].len() as u64;
+    let block_of = |captured: &Captured| ((captured.time_ns - START_NS) / (15 * MS)).min(2);
+    let mut packets = Vec::new();
+    for block in 0..3 {
+        for (capture, direction) in captures.iter().zip([Direction::Inbound, Direction::Outbound]) {
+            let of_block = capture.iter().filter(|captured| block_of(captured) == block);
+            packets.extend(of_block.map(|captured| (captured, direction)));
+        }
+    }
+    let mut plan = Plan::default();
+    for is_planned in [false, true] {
+        let window = Window { lead_ns: MS, ..Window::default() }.with_disorder(plan.disorder_ns);
+        let mut matcher = Matcher::new(window);
+        let mut sorter = Sorter::new(Sides::Direction, Recognition::default()).planned(plan);
+        for (number, (captured, direction)) in (1..).zip(&packets) {
+            let packet = Packet {
+                number,
+                time_ns: captured.time_ns,
+                interface: 0,
+                interface_name: None,
+                direction: Some(*direction),
+                link: LinkType::ETHERNET,
+                wire_len: captured.wire_len,
+                octets: &captured.octets,
+            };
+            sorter.take(&packet, (), &mut matcher, &mut |_| {}).unwrap();
+        }
+        matcher.finish(&mut |_| {});
+        let matched = matcher.counts().matched();
+        assert_eq!(matched == left, is_planned, "{matched} of {left}");
+        let found = sorter.evidence().diagnose(&TERMS);
+        let matched = Matched { matched, smaller: left, negative: 0, most_negative_ns: 0 };
+        let causes = found.conclude(&matched, &TERMS, is_planned).causes;
+        assert!(matches!(causes[..], [Cause::Disorder { side: None, .. }]), "{causes:?}");
+        plan = found.plan;
     }
 }

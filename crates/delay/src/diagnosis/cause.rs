@@ -86,6 +86,8 @@ pub enum Cause {
         steps: usize,
         /// The furthest, in nanoseconds.
         size_ns: i64,
+        /// Whether the other capture, said to be of the same clock, does not show it.
+        alone: bool,
     },
     /// Packets are out of order by more than is ordinary.
     Disorder {
@@ -93,8 +95,6 @@ pub enum Cause {
         side: Option<Side>,
         /// By how much at most, in nanoseconds.
         extent_ns: i64,
-        /// Packets or blocks of packets.
-        packets: u64,
     },
     /// Too few packets for a measurement.
     TooFew {
@@ -150,7 +150,7 @@ impl Cause {
         match self {
             Cause::BothDirections { .. }
             | Cause::Disorder { .. }
-            | Cause::ClockSetBack { side: None, .. } => Fault::Remedied,
+            | Cause::ClockSetBack { alone: false, .. } => Fault::Remedied,
             Cause::OneCapture { .. } | Cause::ClockSetBack { .. } => Fault::Voids,
             _ => Fault::Prevents,
         }

@@ -1,4 +1,4 @@
-//! Which way packets go that both captures hold.
+//! The direction of packets that both captures hold.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,8 +9,7 @@ use crate::key::{ends, hop_limit};
 
 /// Packets of a direction that are no coincidence.
 const FEWEST: usize = 3;
-/// The share of a sender's packets that go one way, in percent, where the sender is on one side of
-/// the hop.
+/// The share of a sender's packets that go one way, in percent, where it is on one side of the hop.
 const CONSISTENT_PERCENT: usize = 90;
 /// The share of packets that decides what all of them do, in percent.
 const NEARLY_ALL_PERCENT: usize = 95;
@@ -20,7 +19,7 @@ const NEARLY_ALL_PERCENT: usize = 95;
 pub(super) struct Directions {
     /// Packets that go from arrivals to departures.
     pub(super) forward: usize,
-    /// Packets that go the other way.
+    /// Packets that go from departures to arrivals.
     pub(super) backward: usize,
     /// The senders of the latter, in the capture of arrivals and in that of departures.
     pub(super) excluded: (HashSet<u64>, HashSet<u64>),
@@ -32,32 +31,39 @@ pub(super) struct Directions {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum PacketDirection {
     Forward,
     Backward,
 }
 
 impl Directions {
     pub(super) fn of(common: &Common<'_>, terms: &Terms) -> Self {
-        let by_hop_limit: Vec<Option<Way>> = common.packets.iter().map(routed).collect();
+        let by_hop_limit: Vec<Option<PacketDirection>> =
+            common.packets.iter().map(routed).collect();
         let routed = by_hop_limit.iter().flatten().count();
-        // A router shows the way of every packet. Where none does, by one clock, time does.
+        // A router shows the direction of every packet. Where none does, by one clock, time does.
         let is_routed = 2 * routed >= common.packets.len();
-        let ways: Vec<Option<Way>> = match is_routed {
+        let per_packet: Vec<Option<PacketDirection>> = match is_routed {
             true => by_hop_limit,
             false if terms.two_clocks => vec![None; common.packets.len()],
             false => common.packets.iter().map(|one| by_time(one, terms)).collect(),
         };
-        let number = |way| ways.iter().filter(|found| **found == Some(way)).count();
-        let (forward, backward) = (number(Way::Forward), number(Way::Backward));
+        let number =
+            |direction| per_packet.iter().filter(|found| **found == Some(direction)).count();
+        let (forward, backward) =
+            (number(PacketDirection::Forward), number(PacketDirection::Backward));
         let packets = common.packets.len();
         let mut directions = Directions { forward, backward, packets, ..Self::default() };
-        let other_way = if directions.are_swapped() { Way::Forward } else { Way::Backward };
-        let packets = common.packets.iter().zip(&ways);
-        let differences = packets.filter(|(_, way)| **way != Some(other_way));
+        let other_direction = if directions.are_swapped() {
+            PacketDirection::Forward
+        } else {
+            PacketDirection::Backward
+        };
+        let packets = common.packets.iter().zip(&per_packet);
+        let differences = packets.filter(|(_, direction)| **direction != Some(other_direction));
         let differences = differences.map(|(one, _)| one.difference_ns() as f64).collect();
         directions.median_ns = median(differences).unwrap_or(0.0);
-        directions.senders(common, &ways, is_routed);
+        directions.senders(common, &per_packet, is_routed);
         directions
     }
 
@@ -69,53 +75,61 @@ impl Directions {
             && directed > 0
     }
 
-    /// Whether packets go both ways, and their senders show which way each goes.
+    /// Whether packets go in both directions, and their senders tell the directions apart.
     pub(super) fn are_both(&self) -> bool {
         self.forward >= FEWEST && self.backward >= FEWEST && self.consistent
     }
 
-    fn senders(&mut self, common: &Common<'_>, ways: &[Option<Way>], is_routed: bool) {
+    fn senders(
+        &mut self,
+        common: &Common<'_>,
+        per_packet: &[Option<PacketDirection>],
+        is_routed: bool,
+    ) {
         let mut arrivals = Senders::default();
         let mut departures = Senders::default();
-        for (one, way) in common.packets.iter().zip(ways) {
-            let Some(way) = *way else { continue };
+        for (one, direction) in common.packets.iter().zip(per_packet) {
+            let Some(direction) = *direction else { continue };
             for (senders, sampled) in
                 [(&mut arrivals, one.arrival), (&mut departures, one.departure)]
             {
                 if let Some(ends) = ends(&sampled.packet()) {
-                    senders.count(ends.source, ends.destination, way);
+                    senders.count(ends.source, ends.destination, direction);
                 }
             }
         }
-        // Without a router's word, senders that go backward have to talk to those that go forward.
+        // By time alone, packets that go backward have to go to senders of those that go forward.
         self.consistent = [&arrivals, &departures]
             .iter()
             .all(|side| side.are_consistent() && (is_routed || side.answer_each_other()));
-        self.excluded = (arrivals.of_way(Way::Backward), departures.of_way(Way::Backward));
+        self.excluded = (
+            arrivals.with_direction(PacketDirection::Backward),
+            departures.with_direction(PacketDirection::Backward),
+        );
     }
 }
 
-/// The way by TTL or hop limit, which a router lowers.
-fn routed(one: &CommonPacket<'_>) -> Option<Way> {
+/// The direction by TTL or hop limit, which a router lowers.
+fn routed(one: &CommonPacket<'_>) -> Option<PacketDirection> {
     let (before, after) = (hop_limit(&one.arrival.packet())?, hop_limit(&one.departure.packet())?);
     match before.cmp(&after) {
-        std::cmp::Ordering::Greater => Some(Way::Forward),
-        std::cmp::Ordering::Less => Some(Way::Backward),
+        std::cmp::Ordering::Greater => Some(PacketDirection::Forward),
+        std::cmp::Ordering::Less => Some(PacketDirection::Backward),
         std::cmp::Ordering::Equal => None,
     }
 }
 
-/// The way by time, within the longest delay.
-fn by_time(one: &CommonPacket<'_>, terms: &Terms) -> Option<Way> {
+/// The direction by time, within the longest delay.
+fn by_time(one: &CommonPacket<'_>, terms: &Terms) -> Option<PacketDirection> {
     let difference_ns = one.difference_ns();
     match difference_ns.unsigned_abs() <= terms.longest_ns.unsigned_abs() {
-        true if difference_ns > 0 => Some(Way::Forward),
-        true if difference_ns < 0 => Some(Way::Backward),
+        true if difference_ns > 0 => Some(PacketDirection::Forward),
+        true if difference_ns < 0 => Some(PacketDirection::Backward),
         _ => None,
     }
 }
 
-/// Senders of one side, and how many of their packets go which way.
+/// Senders of one side, and the number of their packets in each direction.
 #[derive(Debug, Default)]
 struct Senders {
     /// Forward and backward.
@@ -125,20 +139,20 @@ struct Senders {
 }
 
 impl Senders {
-    fn count(&mut self, source: u64, destination: u64, way: Way) {
+    fn count(&mut self, source: u64, destination: u64, direction: PacketDirection) {
         let packets = self.packets.entry(source).or_default();
-        packets[usize::from(way == Way::Backward)] += 1;
-        if way == Way::Backward {
+        packets[usize::from(direction == PacketDirection::Backward)] += 1;
+        if direction == PacketDirection::Backward {
             *self.receivers.entry(destination).or_default() += 1;
         }
     }
 
-    fn of_way(&self, way: Way) -> HashSet<u64> {
+    fn with_direction(&self, direction: PacketDirection) -> HashSet<u64> {
         let most = |packets: &[usize; 2]| match packets[1] > packets[0] {
-            true => Way::Backward,
-            false => Way::Forward,
+            true => PacketDirection::Backward,
+            false => PacketDirection::Forward,
         };
-        let senders = self.packets.iter().filter(|(_, packets)| most(packets) == way);
+        let senders = self.packets.iter().filter(|(_, packets)| most(packets) == direction);
         senders.map(|(sender, _)| *sender).collect()
     }
 
@@ -149,7 +163,7 @@ impl Senders {
     }
 
     fn answer_each_other(&self) -> bool {
-        let forward = self.of_way(Way::Forward);
+        let forward = self.with_direction(PacketDirection::Forward);
         let all: usize = self.receivers.values().sum();
         let answering = self.receivers.iter().filter(|(receiver, _)| forward.contains(receiver));
         2 * answering.map(|(_, packets)| packets).sum::<usize>() >= all

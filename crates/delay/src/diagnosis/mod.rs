@@ -35,8 +35,17 @@ pub struct SideEvidence<'a> {
     pub tally: Tally,
     /// Some of them.
     pub sample: &'a Sample,
-    /// How the time stamps of its capture run.
+    /// How the time stamps of its packets run.
     pub order: OrderSummary,
+}
+
+/// What was read of a capture that holds both sides.
+#[derive(Debug, Clone)]
+pub struct CaptureEvidence {
+    /// How its time stamps run.
+    pub order: OrderSummary,
+    /// Packets that are on neither side.
+    pub other: u64,
 }
 
 /// What was read of both sides.
@@ -48,8 +57,8 @@ pub struct Evidence<'a> {
     pub departures: SideEvidence<'a>,
     /// What packets were recognised by.
     pub recognition: Recognition,
-    /// Whether both sides are of one capture, as of a mirror port.
-    pub one_capture: bool,
+    /// The capture that holds both sides, as that of a mirror port.
+    pub capture: Option<CaptureEvidence>,
 }
 
 /// What the user says of the measurement.
@@ -97,7 +106,7 @@ impl Evidence<'_> {
     /// Finds what is wrong with the captures, and how to read them nevertheless.
     pub fn diagnose(&self, terms: &Terms) -> Diagnosis {
         let mut found = Diagnosis { overlap_ns: self.overlap_ns(), ..Diagnosis::default() };
-        self.order(&mut found);
+        self.order(terms, &mut found);
         let octets = self.cut(&mut found);
         if !self.empty(&mut found) {
             let samples = [self.arrivals.sample, self.departures.sample];
@@ -131,21 +140,24 @@ impl Evidence<'_> {
 
     /// Sides without a packet.
     fn empty(&self, found: &mut Diagnosis) -> bool {
-        let read = |side: &SideEvidence<'_>| side.tally.packets;
-        let all = self.sides().iter().map(|(_, side)| read(side)).sum::<u64>();
-        if let Some(side) =
-            self.side_of(|side| if self.one_capture { false } else { read(side) == 0 })
-        {
+        let other = self.capture.as_ref().map_or(0, |capture| capture.other);
+        let of = self.arrivals.tally.packets + self.departures.tally.packets + other;
+        let is_empty = |side: &SideEvidence<'_>| match self.capture {
+            Some(_) => of == 0,
+            None => side.tally.packets == 0,
+        };
+        if let Some(side) = self.side_of(is_empty) {
             found.causes.push(Cause::Empty { side });
             return true;
         }
-        match self.side_of(|side| side.tally.selected() == 0) {
-            Some(side) => {
-                found.causes.push(Cause::NothingSelected { side, of: all });
-                true
-            }
-            None => false,
-        }
+        let Some(side) = self.side_of(|side| side.tally.selected() == 0) else { return false };
+        let of = match side {
+            Some(Side::Arrivals) if self.capture.is_none() => self.arrivals.tally.packets,
+            Some(Side::Departures) if self.capture.is_none() => self.departures.tally.packets,
+            _ => of,
+        };
+        found.causes.push(Cause::NothingSelected { side, of });
+        true
     }
 
     /// Captures that hold packets in part; returns the octets that can be compared.
@@ -166,48 +178,65 @@ impl Evidence<'_> {
     }
 
     /// Clocks that were set back, and disorder.
-    fn order(&self, found: &mut Diagnosis) {
+    fn order(&self, terms: &Terms, found: &mut Diagnosis) {
         let [first, second] = [&self.arrivals.order, &self.departures.order];
-        let disorder_ns = first.disorder_ns.max(second.disorder_ns);
-        if disorder_ns > 0 {
-            let side = match self.one_capture {
-                true => None,
-                false => self.side_of(|side| side.order.disorder_ns > 0).flatten(),
-            };
-            let packets = match self.one_capture {
-                true => first.out_of_order,
-                false => first.out_of_order + second.out_of_order,
-            };
-            found.causes.push(Cause::Disorder { side, extent_ns: disorder_ns, packets });
-        }
-        found.plan.disorder_ns = disorder_ns;
+        // A step of the one clock of both is in either, if it has packets.
         let steps = first.steps.len().max(second.steps.len());
-        if steps == 0 {
-            return;
-        }
-        let size_ns = first.furthest_back_ns().max(second.furthest_back_ns());
-        if self.one_capture || first.has_steps_of(second) {
-            found.causes.push(Cause::ClockSetBack { side: None, steps, size_ns });
-            if !self.one_capture {
-                let packets = |order: &OrderSummary| order.steps.iter().map(|s| s.packet).collect();
-                found.plan.arrivals.steps = packets(first);
-                found.plan.departures.steps = packets(second);
+        let are_shared = steps > 0 && first.has_steps_of(second);
+        let set_back = |side, orders: &[&OrderSummary], alone| {
+            let size_ns = orders.iter().map(|order| order.furthest_step_ns()).max().unwrap_or(0);
+            Cause::ClockSetBack { side, steps, size_ns, alone }
+        };
+        let mut orders = vec![first, second];
+        if let Some(capture) = &self.capture {
+            // Interfaces that are written block by block make steps that no side has.
+            orders.push(&capture.order);
+            if are_shared && capture.order.has_steps_of(first) {
+                found.causes.push(set_back(None, &orders, false));
+            } else {
+                self.disorder(&orders, true, found);
+                return;
             }
+        } else if are_shared {
+            found.causes.push(set_back(None, &orders, false));
+            let packets = |order: &OrderSummary| order.steps.iter().map(|s| s.packet).collect();
+            found.plan.arrivals.steps = packets(first);
+            found.plan.departures.steps = packets(second);
+        } else if steps > 0 {
+            let side = self.side_of(|side| !side.order.steps.is_empty()).flatten();
+            let alone = set_back(side, &orders, !terms.two_clocks);
+            if !self.has_samples() {
+                found.causes.push(alone);
+                return;
+            }
+            if !side.is_some_and(|side| self.moves_delays(side)) {
+                self.disorder(&orders, true, found);
+                return;
+            }
+            found.causes.push(alone);
+            found.plan.disorder_ns = orders.iter().map(|o| o.furthest_back_ns()).max().unwrap_or(0);
             return;
         }
-        let side = self.side_of(|side| !side.order.steps.is_empty()).flatten();
-        if !self.has_samples() {
-            found.causes.push(Cause::ClockSetBack { side, steps, size_ns });
+        self.disorder(&orders, false, found);
+    }
+
+    /// Packets out of order. A step that one side alone shows is a block of packets that was written
+    /// late, or the other has no packets from before it: a window that long finds all.
+    fn disorder(&self, orders: &[&OrderSummary], with_steps: bool, found: &mut Diagnosis) {
+        let extent_ns = |order: &OrderSummary| match with_steps {
+            true => order.furthest_back_ns(),
+            false => order.disorder_ns,
+        };
+        let furthest_ns = orders.iter().map(|order| extent_ns(order)).max().unwrap_or(0);
+        found.plan.disorder_ns = furthest_ns;
+        if furthest_ns == 0 {
             return;
         }
-        // Of one clock, a step that one capture alone shows is a block of packets that was written
-        // late, or the other capture has no packets from before it. A window that long finds all.
-        found.plan.disorder_ns = size_ns;
-        let packets = (first.steps.len() + second.steps.len()) as u64;
-        found.causes.push(match side.is_some_and(|side| self.moves_delays(side)) {
-            true => Cause::ClockSetBack { side, steps, size_ns },
-            false => Cause::Disorder { side, extent_ns: size_ns, packets },
-        });
+        let side = match self.capture {
+            Some(_) => None,
+            None => self.side_of(|side| extent_ns(&side.order) > 0).flatten(),
+        };
+        found.causes.push(Cause::Disorder { side, extent_ns: furthest_ns });
     }
 
     /// Whether delays change by half a step of the clock or more, where one capture has one.
@@ -245,7 +274,7 @@ impl Evidence<'_> {
             one.difference_ns() == 0 && one.arrival.is_same_frame(one.departure)
         };
         let same = common.packets.iter().filter(|one| is_same(one)).count();
-        if !self.one_capture
+        if self.capture.is_none()
             && same == packets
             && self.arrivals.sample.count() == self.departures.sample.count()
         {
@@ -289,26 +318,44 @@ impl Evidence<'_> {
     }
 }
 
+/// What stands beside a result.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Conclusion {
+    /// Causes, of which one at least prevents a measurement where there is none.
+    pub causes: Vec<Cause>,
+    /// Of these, those that make delays meaningless, however many packets match.
+    pub voiding: usize,
+}
+
 impl Diagnosis {
     fn is_cut(&self) -> bool {
         self.causes.iter().any(|cause| matches!(cause, Cause::Cut { .. }))
     }
 
     /// The causes that stand beside a result. Where the measurement is one, only those that were
-    /// remedied by the [`plan`](Self::plan) do.
-    pub fn conclude(&self, matched: &Matched, terms: &Terms) -> Vec<Cause> {
+    /// remedied do. `planned`: the captures were read by the [`plan`](Self::plan).
+    pub fn conclude(&self, matched: &Matched, terms: &Terms, planned: bool) -> Conclusion {
         let fails = !matched.is_enough(terms) || matched.negative > 0;
-        let stands = |cause: &&Cause| match cause.fault() {
-            Fault::Remedied | Fault::Voids => true,
-            Fault::Prevents => fails,
+        let unplanned = !planned && self.plan != Plan::default();
+        let is_remedied = |cause: &Cause| cause.fault() == Fault::Remedied;
+        // Packets of the other direction count as lost, or match at negative delays.
+        let voids = |cause: &&Cause| {
+            cause.fault() == Fault::Voids
+                || (unplanned && matches!(cause, Cause::BothDirections { .. }))
         };
+        let stands = |cause: &&Cause| fails || voids(cause) || is_remedied(cause);
         let mut causes: Vec<Cause> = self.causes.iter().filter(stands).cloned().collect();
-        if !fails || causes.iter().any(|cause| cause.fault() != Fault::Remedied) {
-            return causes;
+        let voiding = causes.iter().filter(voids).count();
+        if fails && !unplanned && causes.iter().all(is_remedied) {
+            causes.push(self.unexplained(matched, terms));
         }
-        let by_ns = matched.most_negative_ns;
-        causes.push(match self.overlap_ns {
-            _ if matched.negative > 0 => Cause::ClocksApart { by_ns },
+        Conclusion { causes, voiding }
+    }
+
+    /// The cause that numbers alone show.
+    fn unexplained(&self, matched: &Matched, terms: &Terms) -> Cause {
+        match self.overlap_ns {
+            _ if matched.negative > 0 => Cause::ClocksApart { by_ns: matched.most_negative_ns },
             Some((overlap_ns, shorter_ns)) if 2 * overlap_ns < shorter_ns => {
                 Cause::NoOverlap { gap_ns: overlap_ns.saturating_neg() }
             }
@@ -316,7 +363,6 @@ impl Diagnosis {
                 Cause::FewMatched { matched: matched.matched, of: matched.smaller }
             }
             _ => Cause::TooFew { matched: matched.matched, required: terms.min_matched },
-        });
-        causes
+        }
     }
 }

@@ -54,7 +54,6 @@ pub struct TimeOrder {
     run: Option<Run>,
     steps: Vec<ClockStep>,
     disorder_ns: i64,
-    out_of_order: u64,
 }
 
 impl TimeOrder {
@@ -113,14 +112,13 @@ impl TimeOrder {
             self.steps.push(run.step);
             self.latest_ns = Some(run.latest_ns);
         } else {
-            self.disorder(run.step.from_ns.saturating_sub(run.earliest_ns), run.packets);
+            self.disorder(run.step.from_ns.saturating_sub(run.earliest_ns));
             self.latest_ns = Some(run.step.from_ns.max(run.latest_ns));
         }
     }
 
-    fn disorder(&mut self, extent_ns: i64, packets: u64) {
+    fn disorder(&mut self, extent_ns: i64) {
         self.disorder_ns = self.disorder_ns.max(extent_ns);
-        self.out_of_order += packets;
     }
 
     /// What the whole capture shows.
@@ -135,13 +133,12 @@ impl TimeOrder {
 
     fn steps_are_disorder(&mut self) {
         for step in std::mem::take(&mut self.steps) {
-            self.disorder(step.size_ns(), 1);
+            self.disorder(step.size_ns());
         }
     }
 
     fn into_summary(self) -> OrderSummary {
-        let TimeOrder { steps, disorder_ns, out_of_order, .. } = self;
-        OrderSummary { steps, disorder_ns, out_of_order }
+        OrderSummary { steps: self.steps, disorder_ns: self.disorder_ns }
     }
 }
 
@@ -153,8 +150,6 @@ pub struct OrderSummary {
     /// How far behind the latest time stamp a packet is at most, in nanoseconds, steps not
     /// included; 0 where the order is ordinary.
     pub disorder_ns: i64,
-    /// Packets that far behind, or the number of blocks of them.
-    pub out_of_order: u64,
 }
 
 impl OrderSummary {
@@ -164,9 +159,14 @@ impl OrderSummary {
         self.steps.len() == other.steps.len() && pairs.all(|(one, other)| one.is_same(other))
     }
 
+    /// How far back a step goes at most, in nanoseconds.
+    pub fn furthest_step_ns(&self) -> i64 {
+        self.steps.iter().map(ClockStep::size_ns).max().unwrap_or(0)
+    }
+
     /// How far back time goes at most, in nanoseconds, by a step or by disorder.
     pub fn furthest_back_ns(&self) -> i64 {
-        self.steps.iter().map(ClockStep::size_ns).fold(self.disorder_ns, i64::max)
+        self.furthest_step_ns().max(self.disorder_ns)
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
         // Every tenth packet 50 ms late.
         let late = (0..1000).map(|n| if n % 10 == 9 { n - 50 } else { n } * MS);
         let found = of(late);
-        assert_eq!((found.steps.len(), found.disorder_ns, found.out_of_order), (0, 49 * MS, 100));
+        assert_eq!((found.steps.len(), found.disorder_ns), (0, 49 * MS));
         // Blocks of two queues, each of 200 packets.
         let blocks = (0..10).flat_map(|block| {
             let queue = move |_| steady(200 * block, 200 * block + 200);

@@ -5,11 +5,13 @@ use std::fmt;
 
 use super::Tally;
 use crate::capture::{CaptureError, Packet};
-use crate::diagnosis::{OrderSummary, Sample, SideEvidence};
+use crate::diagnosis::{Sample, SideEvidence, TimeOrder};
 use crate::key::{Recognition, Unrecognised, ends};
 
+type Keep = dyn FnMut(&Packet<'_>) -> Result<bool, String>;
+
 /// Selects packets of one side; an error where it does not apply to them.
-pub struct PacketFilter(Box<dyn FnMut(&Packet<'_>) -> Result<bool, String>>);
+pub struct PacketFilter(Box<Keep>);
 
 impl PacketFilter {
     /// A filter that keeps the packets for which `keep` returns `true`.
@@ -51,6 +53,7 @@ pub(super) struct Intake {
     plan: SidePlan,
     pub(super) tally: Tally,
     pub(super) sample: Sample,
+    order: TimeOrder,
 }
 
 impl Intake {
@@ -69,9 +72,9 @@ impl Intake {
         &mut self,
         recognition: &Recognition,
         packet: &Packet<'_>,
-        backward: bool,
     ) -> Result<Option<u64>, CaptureError> {
         self.tally.packets += 1;
+        let backward = self.order.observe(packet.number, packet.time_ns);
         if let Some(filter) = &mut self.filter {
             let error = |reason| CaptureError::Filter { number: packet.number, reason };
             if !(filter.0)(packet).map_err(error)? {
@@ -99,8 +102,8 @@ impl Intake {
         Ok(key)
     }
 
-    /// What was read, of a capture with this order of time stamps.
-    pub(super) fn evidence(&self, order: OrderSummary) -> SideEvidence<'_> {
+    pub(super) fn evidence(&self) -> SideEvidence<'_> {
+        let order = self.order.summary();
         SideEvidence { tally: self.tally, sample: &self.sample, order }
     }
 

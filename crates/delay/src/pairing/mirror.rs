@@ -9,7 +9,7 @@ use onbeat_wire::{Frame, MacAddress};
 use super::intake::{Intake, PacketFilter, Plan, meet};
 use super::{Side, Tally};
 use crate::capture::{CaptureError, Direction, LinkType, Packet, Reader};
-use crate::diagnosis::{Evidence, TimeOrder};
+use crate::diagnosis::{CaptureEvidence, Evidence, TimeOrder};
 use crate::key::Recognition;
 use crate::matching::{Event, Matcher, Passage};
 
@@ -159,12 +159,11 @@ impl Sorter {
 
     /// What was read, for a [diagnosis](crate::diagnosis).
     pub fn evidence(&self) -> Evidence<'_> {
-        let order = self.order.summary();
         Evidence {
-            arrivals: self.arrivals.evidence(order.clone()),
-            departures: self.departures.evidence(order),
+            arrivals: self.arrivals.evidence(),
+            departures: self.departures.evidence(),
             recognition: self.recognition,
-            one_capture: true,
+            capture: Some(CaptureEvidence { order: self.order.summary(), other: self.other }),
         }
     }
 
@@ -181,7 +180,7 @@ impl Sorter {
         matcher: &mut Matcher<T>,
         events: &mut impl FnMut(Event<T>),
     ) -> Result<(), CaptureError> {
-        let backward = self.order.observe(packet.number, packet.time_ns);
+        self.order.observe(packet.number, packet.time_ns);
         let Some(side) = self.sides.side(packet) else {
             self.other += 1;
             return Ok(());
@@ -190,7 +189,7 @@ impl Sorter {
             Side::Arrivals => &mut self.arrivals,
             Side::Departures => &mut self.departures,
         };
-        let Some(key) = intake.key(&self.recognition, packet, backward)? else { return Ok(()) };
+        let Some(key) = intake.key(&self.recognition, packet)? else { return Ok(()) };
         if !self.met {
             self.met = meet(&mut self.arrivals.sample, &mut self.departures.sample);
         }
