@@ -153,7 +153,10 @@ fn it_ends_by_number_and_by_time() {
     assert!(!notes(&found).contains("not by the NIC"), "nobody asked");
 
     let (code, found) = told(mirrored.watch(&["--for", "50ms"]));
-    assert_eq!((code, packets(&found, "arrived")), (0, 0), "{found:#}");
+    assert_eq!((code, packets(&found, "arrived")), (1, 0), "{found:#}");
+    let cause = &found["causes"][0];
+    assert_eq!(cause["name"], "empty capture", "{found:#}");
+    assert!(cause["statement"].as_str().unwrap().contains("no packet passed mon"), "{cause}");
 }
 
 #[test]
@@ -200,6 +203,7 @@ fn interfaces_of_a_capture_have_names() {
         router.pass(b"are you there?");
         seen(b"are you there?") >= 2
     });
+    (0..100_u32).for_each(|number| router.pass(&number.to_be_bytes()));
     router.pass(b"the last one");
     wait_for("the last packet, in and out", || {
         router.pass(b"more, so that it is written");

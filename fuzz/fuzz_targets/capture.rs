@@ -1,11 +1,13 @@
-//! Captures: whatever a file holds, reading ends, every packet has a key or a reason, and interfaces are
-//! the same by number and by name.
+//! Captures: whatever a file holds, reading ends, every packet has a key or a reason, interfaces are the
+//! same by number and by name, and a pair that does not match is diagnosed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use onbeat_delay::capture::{Packet, Reader, decompress};
+use onbeat_delay::diagnosis::{Matched, Terms};
 use onbeat_delay::key::Recognition;
-use onbeat_delay::pairing::{InterfaceId, Side, Sides};
+use onbeat_delay::matching::{Matcher, Window};
+use onbeat_delay::pairing::{InterfaceId, Pair, Side, Sides};
 
 fuzz_target!(|octets: &[u8]| {
     let Ok(input) = decompress(octets) else { return };
@@ -23,7 +25,25 @@ fuzz_target!(|octets: &[u8]| {
     for number in 0..4 {
         let _ = reader.interface_name(number);
     }
+    diagnose(octets);
 });
+
+/// The input, cut in two places, as both captures of a hop.
+fn diagnose(octets: &[u8]) {
+    let terms = Terms { longest_ns: 1 << 30, two_clocks: false, min_matched: 1 };
+    let mut lengths = [octets.len(), octets.len() / 2].into_iter();
+    let mut open = || {
+        let input = decompress(&octets[..lengths.next()?]).ok()?;
+        Reader::new(input).ok()
+    };
+    let (Some(arrivals), Some(departures)) = (open(), open()) else { return };
+    let mut matcher = Matcher::new(Window { packets: 1000, ..Window::default() });
+    let mut pair = Pair::new(arrivals, departures, 0, Recognition::default(), |_: &Packet<'_>| ());
+    let _ = pair.feed(1000, &mut matcher, &mut |_| {});
+    let found = pair.evidence().diagnose(&terms);
+    let matched = Matched { matched: 0, smaller: 0, negative: 0, most_negative_ns: 0 };
+    assert!(!found.conclude(&matched, &terms, false).causes.is_empty());
+}
 
 fn sides(packet: &Packet<'_>) {
     let own = InterfaceId::Number(packet.interface);

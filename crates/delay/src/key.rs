@@ -64,18 +64,7 @@ pub enum Unrecognised {
 impl Recognition {
     /// The key of a captured packet.
     pub fn key(&self, packet: &Packet<'_>) -> Result<u64, Unrecognised> {
-        let cut = packet.octets.len() < packet.wire_len as usize;
-        let (ethertype, payload) = match packet.link {
-            LinkType::ETHERNET => match Frame::parse(packet.octets) {
-                Ok(frame) => (frame.ethertype(), frame.payload()),
-                Err(_) if cut => return Err(Unrecognised::Cut { captured: 0 }),
-                Err(_) => return Err(Unrecognised::Malformed),
-            },
-            LinkType::RAW_IP => (ip_version(packet.octets), packet.octets),
-            LinkType::LINUX_SLL => cooked(packet.octets, 14, 16, cut)?,
-            LinkType::LINUX_SLL2 => cooked(packet.octets, 0, 20, cut)?,
-            other => return Err(Unrecognised::Link(other)),
-        };
+        let (ethertype, payload) = network(packet)?;
         // What the wire had of the payload, captured or not.
         let wire_len =
             payload.len() + (packet.wire_len as usize).saturating_sub(packet.octets.len());
@@ -222,6 +211,55 @@ impl Recognition {
         hasher.write_u64(u64::from(ethertype.0) << 32 | 1 << 62 | payload.len() as u64);
         hasher.write(payload);
         Ok(())
+    }
+}
+
+/// What stands behind the link header, and its EtherType.
+fn network<'a>(packet: &Packet<'a>) -> Result<(EtherType, &'a [u8]), Unrecognised> {
+    let cut = packet.octets.len() < packet.wire_len as usize;
+    match packet.link {
+        LinkType::ETHERNET => match Frame::parse(packet.octets) {
+            Ok(frame) => Ok((frame.ethertype(), frame.payload())),
+            Err(_) if cut => Err(Unrecognised::Cut { captured: 0 }),
+            Err(_) => Err(Unrecognised::Malformed),
+        },
+        LinkType::RAW_IP => Ok((ip_version(packet.octets), packet.octets)),
+        LinkType::LINUX_SLL => cooked(packet.octets, 14, 16, cut),
+        LinkType::LINUX_SLL2 => cooked(packet.octets, 0, 20, cut),
+        other => Err(Unrecognised::Link(other)),
+    }
+}
+
+/// Who sent a packet on its link and who receives it there, as numbers: MAC addresses, or IP
+/// addresses where the capture has no link header of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ends {
+    pub(crate) source: u64,
+    pub(crate) destination: u64,
+}
+
+/// The ends of a packet; `None` where it has neither kind of address.
+pub(crate) fn ends(packet: &Packet<'_>) -> Option<Ends> {
+    if packet.link == LinkType::ETHERNET {
+        let octets: &[u8; 12] = packet.octets.first_chunk()?;
+        let address = |at: usize| HASH.hash_one(&octets[at..at + 6]);
+        return Some(Ends { source: address(6), destination: address(0) });
+    }
+    let (ethertype, payload) = network(packet).ok()?;
+    let address = |from: usize, to: usize| payload.get(from..to).map(|one| HASH.hash_one(one));
+    match ethertype {
+        EtherType::IPV4 => Some(Ends { source: address(12, 16)?, destination: address(16, 20)? }),
+        EtherType::IPV6 => Some(Ends { source: address(8, 24)?, destination: address(24, 40)? }),
+        _ => None,
+    }
+}
+
+/// TTL or hop limit, which each router on the way lowers.
+pub(crate) fn hop_limit(packet: &Packet<'_>) -> Option<u8> {
+    match network(packet).ok()? {
+        (EtherType::IPV4, payload) => payload.get(8).copied(),
+        (EtherType::IPV6, payload) => payload.get(7).copied(),
+        _ => None,
     }
 }
 

@@ -8,6 +8,9 @@
 //!                              (octets,   (what  (arrival,  ├── clocks      collected: all that
 //!                               time)      a hop  departure,├── tail        a report shows
 //!                                          leaves) verdict) └── correction
+//!                                 │ a sample of either side
+//!                             diagnosis: why packets do not match, how to read them so that they do
+//!
 //! waveform ── scope ── frames, matched ── the same
 //! probes ── probe ── four times each ──── the same
 //! ```
@@ -24,6 +27,7 @@ pub mod change;
 pub mod clocks;
 pub mod collected;
 pub mod correction;
+pub mod diagnosis;
 pub mod key;
 pub mod matching;
 pub mod over_time;

@@ -30,9 +30,21 @@ pub struct Window {
     /// How far a clock may go back between one packet and the next before that is taken for a step
     /// of the clock, in nanoseconds: capturing by several queues mixes up the order a little.
     pub disorder_ns: i64,
-    /// Arrivals kept at most, whatever their time. One that has to go early is counted as
-    /// [`crowded_out`](Counts::crowded_out).
+    /// Arrivals kept at most, whatever their time, and departures. One that has to go early is
+    /// counted as [`crowded_out`](Counts::crowded_out).
     pub packets: usize,
+}
+
+impl Window {
+    /// The window for captures whose time stamps go back by as much as this, in nanoseconds.
+    #[must_use]
+    pub fn with_disorder(self, disorder_ns: i64) -> Self {
+        Window {
+            disorder_ns: self.disorder_ns.max(disorder_ns),
+            lead_ns: self.lead_ns.max(disorder_ns),
+            ..self
+        }
+    }
 }
 
 impl Default for Window {
@@ -108,8 +120,8 @@ pub struct Counts {
     /// Arrivals for which the window had not passed when the capture ended or the clock was set
     /// back: neither lost nor matched.
     pub under_way: u64,
-    /// Arrivals that had to go before the window had passed, because of [`Window::packets`];
-    /// counted as lost or matched as well.
+    /// Packets that had to go before the window had passed, because of [`Window::packets`];
+    /// counted as lost, matched or unmatched as well.
     pub crowded_out: u64,
     /// Times that the clock was set back.
     pub steps_back: u64,
@@ -252,9 +264,15 @@ impl<T: Copy + Default> Matcher<T> {
         self.advance(departure.time_ns, events);
         if self.window.lead_ns == 0 {
             self.leave(key, departure, events);
-        } else {
-            self.held.push_back((key, departure));
+            return;
         }
+        if self.held.len() >= self.window.packets {
+            self.counts.crowded_out += 1;
+            if let Some((key, departure)) = self.held.pop_front() {
+                self.leave(key, departure, events);
+            }
+        }
+        self.held.push_back((key, departure));
     }
 
     /// It is this time, and every packet from before was fed: what cannot leave any more comes out. For who

@@ -1,13 +1,17 @@
 //! Captures into a matcher: two files, one on either side of the hop, or one that mirrors both.
 
+mod intake;
 mod mirror;
 mod shift;
 
 use std::io::Read;
 
 use crate::capture::{CaptureError, Packet, Reader};
+use crate::diagnosis::Evidence;
 use crate::key::{Recognition, Unrecognised};
 use crate::matching::{Event, Matcher, Passage};
+use intake::{Intake, meet};
+pub use intake::{PacketFilter, Plan, SidePlan};
 pub use mirror::{InterfaceId, Mirror, Sides, Sorter};
 pub use shift::median_difference_ns;
 
@@ -42,28 +46,40 @@ pub struct Tally {
     pub malformed: u64,
     /// Of these, those that belong to neither side of a mirrored capture.
     pub other: u64,
+    /// Of these, those that a filter left out.
+    pub filtered: u64,
+    /// Of these, those that go the other way and were left out.
+    pub other_direction: u64,
 }
 
 impl Tally {
-    /// The packet's key; `None`, and counted, where it has none. A packet of a link type that
-    /// nothing can be matched in is an error.
-    fn key(
-        &mut self,
-        recognition: &Recognition,
-        packet: &Packet<'_>,
-    ) -> Result<Option<u64>, CaptureError> {
-        match recognition.key(packet) {
-            Ok(key) => return Ok(Some(key)),
-            Err(Unrecognised::Cut { captured }) => {
+    /// Counts a packet without a key.
+    fn count(&mut self, unrecognised: Unrecognised) {
+        match unrecognised {
+            Unrecognised::Cut { captured } => {
                 self.cut += 1;
                 self.shortest_cut = Some(self.shortest_cut.map_or(captured, |s| s.min(captured)));
             }
-            Err(Unrecognised::Malformed) => self.malformed += 1,
-            Err(Unrecognised::Link(link)) => {
-                return Err(CaptureError::Link { number: packet.number, link });
-            }
+            Unrecognised::Malformed | Unrecognised::Link(_) => self.malformed += 1,
         }
-        Ok(None)
+    }
+
+    /// Packets that take part: all but those that were left out.
+    pub fn selected(&self) -> u64 {
+        self.packets - self.filtered - self.other_direction - self.other
+    }
+
+    /// Of both sides of a mirrored capture.
+    fn with(&self, second: &Self) -> Self {
+        Tally {
+            packets: self.packets + second.packets,
+            cut: self.cut + second.cut,
+            shortest_cut: self.shortest_cut.into_iter().chain(second.shortest_cut).min(),
+            malformed: self.malformed + second.malformed,
+            other: self.other + second.other,
+            filtered: self.filtered + second.filtered,
+            other_direction: self.other_direction + second.other_direction,
+        }
     }
 }
 
@@ -81,6 +97,14 @@ pub struct PairingError {
 struct Head<T> {
     key: u64,
     passage: Passage<T>,
+    /// Backward steps of the clock before it.
+    steps: usize,
+}
+
+impl<T> Head<T> {
+    fn place(&self) -> (usize, i64) {
+        (self.steps, self.passage.time_ns)
+    }
 }
 
 /// A capture, and its next packet that has a key.
@@ -88,12 +112,12 @@ struct Stream<R, T> {
     reader: Reader<R>,
     shift_ns: i64,
     head: Option<Head<T>>,
-    tally: Tally,
+    intake: Intake,
 }
 
 impl<R: Read, T> Stream<R, T> {
     fn new(reader: Reader<R>, shift_ns: i64) -> Self {
-        Stream { reader, shift_ns, head: None, tally: Tally::default() }
+        Stream { reader, shift_ns, head: None, intake: Intake::default() }
     }
 
     #[inline]
@@ -104,11 +128,11 @@ impl<R: Read, T> Stream<R, T> {
     ) -> Result<(), CaptureError> {
         while self.head.is_none() {
             let Some(packet) = self.reader.next_packet()? else { break };
-            self.tally.packets += 1;
-            if let Some(key) = self.tally.key(recognition, &packet)? {
+            if let Some(key) = self.intake.key(recognition, &packet)? {
                 let time_ns = packet.time_ns.saturating_add(self.shift_ns);
                 let passage = Passage { time_ns, tag: tag(&packet) };
-                self.head = Some(Head { key, passage });
+                let steps = self.intake.steps_before(packet.number);
+                self.head = Some(Head { key, passage, steps });
             }
         }
         Ok(())
@@ -121,6 +145,8 @@ pub struct Pair<A, D, T, F> {
     arrivals: Stream<A, T>,
     departures: Stream<D, T>,
     tag: F,
+    /// Whether packets of both were read.
+    met: bool,
 }
 
 impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T, F> {
@@ -134,7 +160,34 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
         tag: F,
     ) -> Self {
         let (arrivals, departures) = (Stream::new(arrivals, 0), Stream::new(departures, shift_ns));
-        Pair { recognition, arrivals, departures, tag }
+        Pair { recognition, arrivals, departures, tag, met: false }
+    }
+
+    /// Matches only packets that the filter of their side keeps.
+    #[must_use]
+    pub fn filtered(mut self, filters: [Option<PacketFilter>; 2]) -> Self {
+        let [arrivals, departures] = filters;
+        self.arrivals.intake.filter(arrivals);
+        self.departures.intake.filter(departures);
+        self
+    }
+
+    /// Reads the captures as an earlier reading showed.
+    #[must_use]
+    pub fn planned(mut self, plan: Plan) -> Self {
+        self.arrivals.intake.plan(plan.arrivals);
+        self.departures.intake.plan(plan.departures);
+        self
+    }
+
+    /// What was read, for a [diagnosis](crate::diagnosis).
+    pub fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            arrivals: self.arrivals.intake.evidence(),
+            departures: self.departures.intake.evidence(),
+            recognition: self.recognition,
+            capture: None,
+        }
     }
 
     /// Feeds at most `packets` packets; `false` when both captures have ended. What the matcher
@@ -149,17 +202,22 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
         for _ in 0..packets {
             self.arrivals.fill(&self.recognition, &self.tag).map_err(of(Side::Arrivals))?;
             self.departures.fill(&self.recognition, &self.tag).map_err(of(Side::Departures))?;
+            if !self.met {
+                let (arrivals, departures) =
+                    (&mut self.arrivals.intake, &mut self.departures.intake);
+                self.met = meet(&mut arrivals.sample, &mut departures.sample);
+            }
             let arrival_first = match (&self.arrivals.head, &self.departures.head) {
-                (Some(a), Some(d)) => a.passage.time_ns <= d.passage.time_ns,
+                (Some(a), Some(d)) => a.place() <= d.place(),
                 (arrival, _) => arrival.is_some(),
             };
             let stream_head =
                 if arrival_first { self.arrivals.head.take() } else { self.departures.head.take() };
             match stream_head {
-                Some(Head { key, passage }) if arrival_first => {
+                Some(Head { key, passage, .. }) if arrival_first => {
                     matcher.arrive(key, passage, events);
                 }
-                Some(Head { key, passage }) => matcher.depart(key, passage, events),
+                Some(Head { key, passage, .. }) => matcher.depart(key, passage, events),
                 None => return Ok(false),
             }
         }
@@ -169,8 +227,8 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
     /// What was read of either capture so far.
     pub fn tally(&self, side: Side) -> &Tally {
         match side {
-            Side::Arrivals => &self.arrivals.tally,
-            Side::Departures => &self.departures.tally,
+            Side::Arrivals => &self.arrivals.intake.tally,
+            Side::Departures => &self.departures.intake.tally,
         }
     }
 

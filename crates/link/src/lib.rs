@@ -124,6 +124,7 @@ mod txtime;
 mod xdp;
 mod xsk;
 
+pub mod pcap;
 pub mod raw;
 pub mod testing;
 

@@ -63,6 +63,7 @@ fn python(test: &str, module: &str, script: &str, cases: &Value) -> Option<Vec<O
 fn samples() -> Vec<Outcome> {
     let mut failed = sample::scenario();
     failed.check(crate::Check::max("not measured", f64::NAN, 1_u64, "ns"));
+    failed.cause("empty capture", "<in.pcap> holds no packet");
     let mut bare = crate::Run::begin("bare").finish();
     bare.conditions = crate::Conditions::default();
     bare.figure("nothing", crate::Measurement::of_runs("ns", &[]));
@@ -109,6 +110,7 @@ fn mistakes() -> Vec<(&'static str, Value)> {
         ("/started", json!("yesterday")),
         ("/duration_s", json!(-1)),
         ("/notes", json!("one")),
+        ("/causes", json!([{"name": "empty capture"}])),
     ]
 }
 

@@ -3,7 +3,7 @@
 use crate::figure::Figure;
 use crate::format;
 use crate::plot;
-use crate::result::Outcome;
+use crate::result::{Cause, Outcome};
 use crate::svg::escape;
 use crate::table::{Align, TextTable};
 use crate::view::{self, Group};
@@ -24,6 +24,13 @@ pub fn render(outcome: &Outcome) -> String {
     );
     if !outcome.checks.is_empty() {
         body += &section("Checks", &table(&view::check_table(&outcome.checks), "checks"));
+    }
+    if !outcome.causes.is_empty() {
+        let cause = |cause: &Cause| {
+            format!("<li>{}: {}</li>\n", escape(&cause.name), escape(&cause.statement))
+        };
+        let causes: String = outcome.causes.iter().map(cause).collect();
+        body += &section("Causes", &format!("<ul>\n{causes}</ul>\n"));
     }
     body += &figures(&view::groups(&outcome.figures));
     body += &section("Conditions", &conditions(outcome));

@@ -50,7 +50,7 @@ pub use figure::{
 };
 pub use number::Number;
 pub use progress::Progress;
-pub use result::{Check, Outcome, SCHEMA, Sense};
+pub use result::{Cause, Check, Outcome, SCHEMA, Sense};
 pub use run::Run;
 pub use timestamp::{rfc3339, rfc3339_us};
 pub use topology::Topology;

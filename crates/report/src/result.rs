@@ -31,6 +31,17 @@ pub struct Outcome {
     pub duration_s: f64,
     /// Remarks for the reader: what was skipped, what to mind.
     pub notes: Vec<String>,
+    /// Why a measurement is none, or was made in another way than requested.
+    pub causes: Vec<Cause>,
+}
+
+/// Why a measurement is none, or was made in another way than requested.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// Its name, which stays the same for programs.
+    pub name: String,
+    /// The cause, its evidence and the remedy, in one sentence.
+    pub statement: String,
 }
 
 impl Outcome {
@@ -52,6 +63,11 @@ impl Outcome {
     /// Adds a figure; one of the same name is replaced, in its place.
     pub fn figure(&mut self, name: impl Into<String>, figure: impl Into<Figure>) {
         self.figures.insert(name.into(), figure.into());
+    }
+
+    /// Adds a cause.
+    pub fn cause(&mut self, name: impl Into<String>, statement: impl Into<String>) {
+        self.causes.push(Cause { name: name.into(), statement: statement.into() });
     }
 
     /// Adds a remark.
@@ -167,7 +183,7 @@ impl Serialize for Check {
 
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut outcome = serializer.serialize_struct("Outcome", 9)?;
+        let mut outcome = serializer.serialize_struct("Outcome", 10)?;
         outcome.serialize_field("schema", SCHEMA)?;
         outcome.serialize_field("name", &self.name)?;
         outcome.serialize_field("ok", &self.ok())?;
@@ -177,6 +193,7 @@ impl Serialize for Outcome {
         outcome.serialize_field("started", &self.started)?;
         outcome.serialize_field("duration_s", &self.duration_s)?;
         outcome.serialize_field("notes", &self.notes)?;
+        outcome.serialize_field("causes", &self.causes)?;
         outcome.end()
     }
 }
@@ -228,6 +245,9 @@ struct RawOutcome {
     started: String,
     duration_s: f64,
     notes: Vec<String>,
+    /// Results of earlier releases have none.
+    #[serde(default)]
+    causes: Vec<Cause>,
 }
 
 impl TryFrom<RawOutcome> for Outcome {
@@ -244,11 +264,13 @@ impl TryFrom<RawOutcome> for Outcome {
             started,
             duration_s,
             notes,
+            causes,
         } = raw;
         if schema != SCHEMA {
             return Err(InvalidResult::Schema(schema));
         }
-        let outcome = Self { name, checks, figures, conditions, started, duration_s, notes };
+        let outcome =
+            Self { name, checks, figures, conditions, started, duration_s, notes, causes };
         let derived = outcome.ok();
         if said == derived { Ok(outcome) } else { Err(InvalidResult::Outcome { said, derived }) }
     }
@@ -291,6 +313,7 @@ mod tests {
         let mut outcome = Run::begin("x").finish();
         outcome.check(Check::max("delay", 1500.5, 2000_u64, "ns"));
         outcome.note("a remark");
+        outcome.cause("empty capture", "in.pcap holds no packet");
         let json = serde_json::to_string(&outcome).unwrap();
         let back: Outcome = serde_json::from_str(&json).unwrap();
         assert_eq!(back, outcome);

@@ -38,6 +38,7 @@ impl Run {
             started: rfc3339(self.started),
             duration_s: self.clock.elapsed().as_secs_f64(),
             notes: Vec::new(),
+            causes: Vec::new(),
         }
     }
 }

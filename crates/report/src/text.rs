@@ -37,6 +37,13 @@ pub fn render(outcome: &Outcome, colours: bool) -> String {
     if !outcome.checks.is_empty() {
         part(&view::check_table(&outcome.checks).to_string());
     }
+    if !outcome.causes.is_empty() {
+        let causes = outcome
+            .causes
+            .iter()
+            .map(|cause| format!("{}: {}\n", printable(&cause.name), printable(&cause.statement)));
+        part(&causes.collect::<String>());
+    }
     part(&verdict_line(outcome, colours));
     out
 }
@@ -89,8 +96,11 @@ mod tests {
     fn everything_is_told() {
         let mut outcome = sample::scenario();
         outcome.note("a \x1b[31mremark");
+        outcome.cause("empty capture", "in\x1b.pcap holds no packet");
         let text = render(&outcome, false);
-        for part in ["pc1", "p99.9", "both down", "steal", "note: a ·[31mremark", "passed"] {
+        let cause = "empty capture: in·.pcap holds no packet";
+        for part in ["pc1", "p99.9", "both down", "steal", "note: a ·[31mremark", "passed", cause]
+        {
             assert!(text.contains(part), "{part:?} is not in\n{text}");
         }
         assert!(!text.contains('\x1b'));

@@ -5,15 +5,19 @@ pub(super) mod captures;
 mod compare;
 mod crossed;
 mod echo;
+mod followed;
 mod hooks;
+mod judgement;
 mod method;
 mod mirrored;
 mod options;
 mod outcome;
 mod ping;
 mod place;
+mod reading;
 mod samples;
 mod scope;
+mod selection;
 mod sink;
 mod stages;
 mod stamped;
@@ -40,8 +44,8 @@ Examples:
   onbeat delay calibrate match in.pcap null.pcap --output null.json
   onbeat delay compare router --html compare.html
 
-Exit code: 0 it is done, 1 the answer is bad (clocks or capture are at fault, probes were lost), 2 it \
-could not run.")]
+Exit code: 0 success, 1 negative result (too few packets match, clocks are at fault, probes were lost), 2 \
+error.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Delay,

@@ -35,7 +35,7 @@ pub(crate) enum Command {
     Reload(reload::Arguments),
     Down(down::Arguments),
     Irq(irq::Arguments),
-    Delay(delay::Arguments),
+    Delay(Box<delay::Arguments>),
     Load(load::Arguments),
     Powerlink(powerlink::Arguments),
     Lab(lab::Arguments),

@@ -49,6 +49,14 @@ pub enum CaptureError {
         /// Its link type.
         link: LinkType,
     },
+    /// A filter that does not apply to it.
+    #[error("packet {number}: the filter does not apply: {reason}")]
+    Filter {
+        /// The packet.
+        number: u64,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// What is wrong with a record.

@@ -6,8 +6,10 @@ use std::str::FromStr;
 
 use onbeat_wire::{Frame, MacAddress};
 
+use super::intake::{Intake, PacketFilter, Plan, meet};
 use super::{Side, Tally};
 use crate::capture::{CaptureError, Direction, LinkType, Packet, Reader};
+use crate::diagnosis::{CaptureEvidence, Evidence, TimeOrder};
 use crate::key::Recognition;
 use crate::matching::{Event, Matcher, Passage};
 
@@ -121,13 +123,48 @@ fn ethernet<'a>(packet: &Packet<'a>) -> Option<Frame<'a>> {
 pub struct Sorter {
     recognition: Recognition,
     sides: Sides,
-    tally: Tally,
+    arrivals: Intake,
+    departures: Intake,
+    order: TimeOrder,
+    /// Packets on neither side.
+    other: u64,
+    /// Whether packets of both sides came.
+    met: bool,
 }
 
 impl Sorter {
     /// Without a packet yet.
     pub fn new(sides: Sides, recognition: Recognition) -> Self {
-        Sorter { recognition, sides, tally: Tally::default() }
+        let (arrivals, departures) = (Intake::default(), Intake::default());
+        let order = TimeOrder::default();
+        Sorter { recognition, sides, arrivals, departures, order, other: 0, met: false }
+    }
+
+    /// Matches only packets that the filter of their side keeps.
+    #[must_use]
+    pub fn filtered(mut self, filters: [Option<PacketFilter>; 2]) -> Self {
+        let [arrivals, departures] = filters;
+        self.arrivals.filter(arrivals);
+        self.departures.filter(departures);
+        self
+    }
+
+    /// Reads the capture as an earlier reading showed.
+    #[must_use]
+    pub fn planned(mut self, plan: Plan) -> Self {
+        self.arrivals.plan(plan.arrivals);
+        self.departures.plan(plan.departures);
+        self
+    }
+
+    /// What was read, for a [diagnosis](crate::diagnosis).
+    pub fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            arrivals: self.arrivals.evidence(),
+            departures: self.departures.evidence(),
+            recognition: self.recognition,
+            capture: Some(CaptureEvidence { order: self.order.summary(), other: self.other }),
+        }
     }
 
     /// A packet, in order of time, and what the caller wants to know it by. One that is on neither side or
@@ -143,12 +180,19 @@ impl Sorter {
         matcher: &mut Matcher<T>,
         events: &mut impl FnMut(Event<T>),
     ) -> Result<(), CaptureError> {
-        self.tally.packets += 1;
+        self.order.observe(packet.number, packet.time_ns);
         let Some(side) = self.sides.side(packet) else {
-            self.tally.other += 1;
+            self.other += 1;
             return Ok(());
         };
-        let Some(key) = self.tally.key(&self.recognition, packet)? else { return Ok(()) };
+        let intake = match side {
+            Side::Arrivals => &mut self.arrivals,
+            Side::Departures => &mut self.departures,
+        };
+        let Some(key) = intake.key(&self.recognition, packet)? else { return Ok(()) };
+        if !self.met {
+            self.met = meet(&mut self.arrivals.sample, &mut self.departures.sample);
+        }
         let passage = Passage { time_ns: packet.time_ns, tag };
         match side {
             Side::Arrivals => matcher.arrive(key, passage, events),
@@ -158,8 +202,9 @@ impl Sorter {
     }
 
     /// What came so far.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn tally(&self) -> Tally {
+        let both = self.arrivals.tally.with(&self.departures.tally);
+        Tally { packets: both.packets + self.other, other: self.other, ..both }
     }
 }
 
@@ -174,6 +219,23 @@ impl<R: Read, F> Mirror<R, F> {
     /// The capture from its start.
     pub fn new(reader: Reader<R>, sides: Sides, recognition: Recognition, tag: F) -> Self {
         Mirror { sorter: Sorter::new(sides, recognition), reader, tag }
+    }
+
+    /// Matches only packets that the filter of their side keeps.
+    #[must_use]
+    pub fn filtered(self, filters: [Option<PacketFilter>; 2]) -> Self {
+        Mirror { sorter: self.sorter.filtered(filters), ..self }
+    }
+
+    /// Reads the capture as an earlier reading showed.
+    #[must_use]
+    pub fn planned(self, plan: Plan) -> Self {
+        Mirror { sorter: self.sorter.planned(plan), ..self }
+    }
+
+    /// What was read, for a [diagnosis](crate::diagnosis).
+    pub fn evidence(&self) -> Evidence<'_> {
+        self.sorter.evidence()
     }
 
     /// Feeds at most `packets` packets; `false` when the capture has ended.
@@ -194,7 +256,7 @@ impl<R: Read, F> Mirror<R, F> {
     }
 
     /// What was read so far.
-    pub fn tally(&self) -> &Tally {
+    pub fn tally(&self) -> Tally {
         self.sorter.tally()
     }
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::Read;
 
-use super::{PairingError, Side, Tally};
+use super::{PairingError, Side};
 use crate::capture::{CaptureError, Reader};
 use crate::change::median;
-use crate::key::Recognition;
+use crate::key::{Recognition, Unrecognised};
 
 /// Packets that both starts have to have in common.
 const FEWEST: usize = 10;
@@ -48,10 +48,15 @@ fn times(
     packets: u64,
 ) -> Result<HashMap<u64, Option<i64>>, CaptureError> {
     let mut times = HashMap::new();
-    let mut tally = Tally::default();
     for _ in 0..packets {
         let Some(packet) = reader.next_packet()? else { break };
-        let Some(key) = tally.key(recognition, &packet)? else { continue };
+        let key = match recognition.key(&packet) {
+            Ok(key) => key,
+            Err(Unrecognised::Link(link)) => {
+                return Err(CaptureError::Link { number: packet.number, link });
+            }
+            Err(_) => continue,
+        };
         match times.entry(key) {
             Entry::Vacant(place) => drop(place.insert(Some(packet.time_ns))),
             Entry::Occupied(mut place) => *place.get_mut() = None,

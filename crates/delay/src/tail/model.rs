@@ -36,19 +36,29 @@ pub enum Refusal {
         count: u64,
     },
     /// The clock's resolution shows.
-    #[error("a clock that counts in steps of {resolution_ns} ns is too coarse for this tail")]
+    #[error(
+        "the longest delays differ in steps of {resolution_ns} ns, which is too coarse for this tail"
+    )]
     Coarse {
         /// The smallest difference between any two of the longest delays, in nanoseconds.
         resolution_ns: i64,
     },
-    /// No threshold leaves a tail that the distribution fits.
+    /// The longest delays do not differ.
+    #[error("the longest {count} delays are equal; a tail takes delays that differ")]
+    Equal {
+        /// The longest tenth of the delays, as far as they were kept.
+        count: usize,
+    },
+    /// Too few thresholds in a row leave a tail that the distribution fits.
     #[error(
-        "no threshold leaves a generalised Pareto tail: the best of {thresholds} has p = \
-         {best_p:.3}, and {GOOD} is required at {GOOD_IN_A_ROW} in a row; delays of more than one cause?"
+        "a generalised Pareto tail fits at {in_a_row} thresholds in a row of {thresholds} (p >= {GOOD}; \
+         the best has {best_p:.3}), and {GOOD_IN_A_ROW} are required; delays of more than one cause?"
     )]
     NoFit {
         /// Thresholds tried.
         thresholds: usize,
+        /// Thresholds in a row at which the fit is good, at most.
+        in_a_row: usize,
         /// The best p-value found.
         best_p: f64,
     },
@@ -94,7 +104,9 @@ pub fn fit(largest: &Largest) -> Result<Tail, Refusal> {
         return Err(Refusal::TooFew { count });
     }
     let steps = samples[..=most].windows(2).map(|pair| pair[0].delay_ns - pair[1].delay_ns);
-    let resolution_ns = steps.filter(|step| *step > 0).min().unwrap_or(i64::MAX);
+    let Some(resolution_ns) = steps.filter(|step| *step > 0).min() else {
+        return Err(Refusal::Equal { count: most });
+    };
     let sizes = std::iter::successors(Some(most), |size| Some((*size as f64 * NEXT) as usize))
         .take_while(|size| *size >= FEWEST);
     let fits: Vec<Result<Tail, Unfit>> =
@@ -106,7 +118,9 @@ pub fn fit(largest: &Largest) -> Result<Tail, Refusal> {
         Refusal::Coarse { resolution_ns }
     } else {
         let best_p = fits.iter().map(p_of).fold(0.0, f64::max);
-        Refusal::NoFit { thresholds: fits.len(), best_p }
+        let rows = fits.split(|fit| p_of(fit) < GOOD);
+        let in_a_row = rows.map(<[_]>::len).max().unwrap_or(0);
+        Refusal::NoFit { thresholds: fits.len(), in_a_row, best_p }
     };
     lowest.and_then(|lowest| fits.into_iter().nth(lowest)).and_then(Result::ok).ok_or(refusal)
 }

@@ -8,6 +8,7 @@ use onbeat_delay::capture::{CaptureError, Reader, decompress};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::pairing::Tally;
 
+use super::judgement::packets;
 use crate::exit::{Failure, Result};
 
 /// Packets fed between two looks at the progress.
@@ -19,6 +20,11 @@ pub(in crate::command) type Capture = Reader<Box<dyn Read>>;
 /// Whether it is standard input, which can be read but once.
 pub(in crate::command) fn is_input(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+/// Whether it can be read from its start again: a file, and no pipe.
+pub(super) fn can_be_read_again(path: &Path) -> bool {
+    !is_input(path) && path.is_file()
 }
 
 /// Opens a capture; `-` is standard input.
@@ -58,16 +64,23 @@ pub(super) fn notes(
             usize::MAX => "all of a packet is looked at".to_owned(),
             octets => format!("{octets} octets are looked at"),
         };
+        let packets = packets(tally.cut);
         notes.push(format!(
-            "{what}: {} packets were captured in part, and {looked}: try --octets {shortest}",
-            tally.cut
+            "{what}: {packets} captured in part, and {looked}: try --octets {shortest}"
         ));
     }
+    if tally.filtered > 0 {
+        notes.push(format!("{what}: the filter left out {} of {}", tally.filtered, tally.packets));
+    }
+    if tally.other_direction > 0 {
+        let packets = packets(tally.other_direction);
+        notes.push(format!("{what}: {packets} of the other direction left out"));
+    }
     if tally.malformed > 0 {
-        notes.push(format!("{what}: {} packets end within their headers", tally.malformed));
+        notes.push(format!("{what}: {} cut off within headers", packets(tally.malformed)));
     }
     if without_time > 0 {
-        notes.push(format!("{what}: {without_time} packets have no time stamp"));
+        notes.push(format!("{what}: {} without a time stamp", packets(without_time)));
     }
     if cut_off {
         notes.push(format!("{what} ends within a packet: it was cut off, or goes on"));

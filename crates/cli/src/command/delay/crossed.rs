@@ -4,14 +4,17 @@ use std::path::{Path, PathBuf};
 
 use onbeat_delay::capture::Packet;
 use onbeat_delay::clocks::{Clocks, Envelope, Point};
-use onbeat_delay::matching::{Counts, Event, Matcher, Verdict, Window};
-use onbeat_delay::pairing::{Pair, PairingError, Side, median_difference_ns};
+use onbeat_delay::diagnosis::Terms;
+use onbeat_delay::matching::{Event, Matcher, Verdict, Window};
+use onbeat_delay::pairing::{Pair, PairingError, Plan, Side, median_difference_ns};
 use onbeat_report::{Cell, Counters, Progress, Run};
 
 use super::captures::{self, Capture};
+use super::judgement::{self, Source};
 use super::method::{Measured, Method};
 use super::options::{Options, Show};
 use super::outcome::{self, Origin};
+use super::reading::{self, Reading};
 use super::sink::Sink;
 use crate::exit::{Failure, Result};
 
@@ -25,9 +28,10 @@ Examples:
   onbeat delay match in.pcap out.pcap --html delay.html
   onbeat delay match in.pcap.gz out.pcap.gz --correct null.json
   onbeat delay match a.pcap b.pcap --two-clocks --json
+  onbeat delay match in.pcap out.pcap --filter udp --filter-in ip6
 
-Exit code: 0 it is done, 1 delays were negative (clocks or capture are at fault), 2 a capture cannot be \
-read.")]
+Exit code: 0 success, 1 negative result (too few packets match, or delays are negative; the cause is \
+named), 2 error (a capture cannot be read).")]
 pub(super) struct Match {
     /// Packets that entered the hop
     arrivals: PathBuf,
@@ -43,12 +47,6 @@ pub(super) struct Match {
 
 /// Packets of each capture that tell what their clocks differ by.
 const TO_COMPARE: u64 = 100_000;
-
-/// What was read of both captures.
-struct Read {
-    counts: Counts,
-    notes: Vec<String>,
-}
 
 /// What was seen of two clocks.
 struct TwoClocks {
@@ -79,13 +77,18 @@ impl Method for Match {
         let run = Run::begin(Self::result());
         let mut sink = Sink::new(&self.options.show.files)?;
         let mut progress = Progress::new(self.options.show.quiet);
+        let terms = self.options.terms(self.two_clocks, None);
         let (read, clocks) = if self.two_clocks {
-            let (read, clocks) = self.by_two_clocks(&mut sink, &mut progress)?;
+            let (read, clocks) = self.by_two_clocks(&terms, &mut sink, &mut progress)?;
             (read, Some(clocks))
         } else {
-            let mut take = |event| sink.take(&event);
-            let window = self.options.window();
-            (self.feed(0, window, &mut progress, "matching", &mut take)?, None)
+            let (window, files) = (self.options.window(), &self.options.show.files);
+            let paths = [&self.arrivals, &self.departures];
+            let can_repeat = paths.into_iter().all(|path| captures::can_be_read_again(path));
+            let read = reading::read(can_repeat, files, &mut sink, |plan, what, events| {
+                self.feed(0, (window, plan, &terms), &mut progress, what, events)
+            })?;
+            (read, None)
         };
         progress.clear();
         sink.finish()?;
@@ -99,6 +102,11 @@ impl Method for Match {
         outcome::count(&mut outcome, &read.counts, &self.options);
         outcome::fill(&mut outcome, &sink, origin, &telling);
         outcome.notes.extend(read.notes);
+        let [arrivals, departures] =
+            [&self.arrivals, &self.departures].map(|path| path.display().to_string());
+        let source = Source::Two { arrivals: &arrivals, departures: &departures };
+        let matched = sink.matched(read.counts.matched(), read.smaller);
+        judgement::judge(&mut outcome, &read.diagnosis, &matched, (&terms, read.planned), source);
         Ok(Measured { outcome, delays: sink.collected.delays })
     }
 
@@ -111,35 +119,39 @@ impl Method for Match {
 
 impl Match {
     /// Once to see what the clocks do, and once to measure.
-    fn by_two_clocks(&self, sink: &mut Sink, progress: &mut Progress) -> Result<(Read, TwoClocks)> {
+    fn by_two_clocks(
+        &self,
+        terms: &Terms,
+        sink: &mut Sink,
+        progress: &mut Progress,
+    ) -> Result<(Reading, TwoClocks)> {
         let [mut arrivals, mut departures] = self.open()?;
         let recognition = self.options.recognition();
-        let apart_ns = median_difference_ns(
-            &mut arrivals,
-            &mut departures,
-            &recognition,
-            TO_COMPARE,
-        )
-        .map_err(|error| self.broken(&error))?
-        .ok_or_else(|| {
-            Failure::new(format!(
-                "the captures have fewer than ten packets in common in their first {TO_COMPARE}: \
-                         are they of one hop, and of one time?"
-            ))
-        })?;
+        let apart_ns =
+            median_difference_ns(&mut arrivals, &mut departures, &recognition, TO_COMPARE)
+                .map_err(|error| self.broken(&error))?;
         let longest_ns = self.options.longest_ns();
         // Within the captures skew moves delays either way.
         let window = Window { longest_ns, lead_ns: longest_ns, ..self.options.window() };
-        let shift_ns = apart_ns.saturating_neg();
-        let mut envelope = Envelope::new();
-        self.feed(shift_ns, window, progress, "comparing clocks", &mut |event| {
-            if let Some((point, Verdict::Certain | Verdict::Ordered)) = point(&event) {
-                envelope.push(point);
+        let shift_ns = apart_ns.unwrap_or(0).saturating_neg();
+        let mut plan = Plan::default();
+        let (envelope, diagnosis) = loop {
+            let mut envelope = Envelope::new();
+            let terms = (window, plan.clone(), terms);
+            let read = self.feed(shift_ns, terms, progress, "comparing clocks", &mut |event| {
+                if let Some((point, Verdict::Certain | Verdict::Ordered)) = point(&event) {
+                    envelope.push(point);
+                }
+            })?;
+            if plan != Plan::default() || read.diagnosis.plan == plan {
+                break (envelope, read.diagnosis);
             }
-        })?;
+            plan = read.diagnosis.plan;
+        };
         let clocks = envelope.clocks();
         let mut at_steps = 0_u64;
-        let read = self.feed(shift_ns, window, progress, "matching", &mut |event| {
+        let terms = (window, plan, terms);
+        let read = self.feed(shift_ns, terms, progress, "matching", &mut |event| {
             match (event, point(&event)) {
                 (_, Some((point, verdict))) => {
                     let delay_ns = clocks.above_fastest(point).map(|ns| ns.round() as i64);
@@ -155,14 +167,18 @@ impl Match {
             "two clocks: delays are those above the fastest packet's; how long that took is not to be \
              known from packets of one direction"
                 .to_owned(),
+        ];
+        notes.extend(apart_ns.map(|apart_ns| {
             format!(
                 "at first departures were stamped {apart_ns} ns after arrivals, in the median of both \
                  starts"
-            ),
-        ];
+            )
+        }));
         if at_steps > 0 {
-            notes.push(format!("{at_steps} packets around a step of a clock have no delay"));
+            let packets = judgement::packets(at_steps);
+            notes.push(format!("without a delay: {packets} around a step of a clock"));
         }
+        let read = Reading { diagnosis, planned: true, ..read };
         Ok((read, TwoClocks { segments: segments(&clocks), notes }))
     }
 
@@ -185,17 +201,20 @@ impl Match {
     fn feed(
         &self,
         shift_ns: i64,
-        window: Window,
+        (window, plan, terms): (Window, Plan, &Terms),
         progress: &mut Progress,
         what: &str,
-        events: &mut impl FnMut(Event<()>),
-    ) -> Result<Read> {
+        mut events: &mut dyn FnMut(Event<()>),
+    ) -> Result<Reading> {
         let recognition = self.options.recognition();
         let [arrivals, departures] = self.open()?;
-        let mut pair = Pair::new(arrivals, departures, shift_ns, recognition, |_: &Packet<'_>| ());
+        let window = window.with_disorder(plan.disorder_ns);
+        let mut pair = Pair::new(arrivals, departures, shift_ns, recognition, |_: &Packet<'_>| ())
+            .filtered(self.options.selection.filters())
+            .planned(plan);
         let mut matcher = Matcher::new(window);
         while pair
-            .feed(captures::BATCH, &mut matcher, events)
+            .feed(captures::BATCH, &mut matcher, &mut events)
             .map_err(|error| self.broken(&error))?
         {
             progress.update(|| {
@@ -204,7 +223,7 @@ impl Match {
                 captures::progress(what, packets, pair.position())
             });
         }
-        matcher.finish(events);
+        matcher.finish(&mut events);
         let mut notes = Vec::new();
         for side in [Side::Arrivals, Side::Departures] {
             let name = self.path(side).display().to_string();
@@ -217,7 +236,7 @@ impl Match {
                 &recognition,
             ));
         }
-        Ok(Read { counts: *matcher.counts(), notes })
+        Ok(Reading::new(*matcher.counts(), &pair.evidence(), terms, notes))
     }
 }
 

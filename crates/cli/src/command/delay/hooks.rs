@@ -9,6 +9,8 @@ use onbeat_irq::names::Reasons;
 use onbeat_lab::{clock, interrupt};
 use onbeat_report::{Check, Progress, Run};
 
+use super::followed::{self, Request};
+use super::judgement::Required;
 use super::options::Show;
 use super::outcome::{self, Origin};
 use super::sink::Sink;
@@ -30,7 +32,8 @@ Examples:
   onbeat delay hooks eth0 --device-stamps --for 10s
   onbeat delay hooks eth0 --count 100000 --html delay.html -- udp and dst port 862
 
-Exit code: 0 it is done, 2 it could not run (it needs root, and Linux 6.3 with BTF).")]
+Exit code: 0 success, 1 negative result (too few packets left or were read; the cause is named), 2 error \
+(it needs root, and Linux 6.3 with BTF).")]
 pub(super) struct Hooks {
     /// Where packets come in
     #[arg(value_name = "IFACE")]
@@ -51,6 +54,8 @@ pub(super) struct Hooks {
     /// Begin with a packet when the NIC received it, by the stamps that it is told to give every packet
     #[arg(long)]
     device_stamps: bool,
+    #[command(flatten)]
+    required: Required,
     #[command(flatten)]
     show: Show,
     /// Only these packets: ip, ip6, arp, udp, tcp, icmp, icmp6, ether proto N, ip proto N,
@@ -107,6 +112,13 @@ impl Hooks {
             device.fill(&mut outcome);
         }
         outcome.check(Check::eq("packets that were not told", counts.untold, 0_u64, ""));
+        let request = Request {
+            arrivals: &self.arrivals,
+            departures: self.departures.as_deref(),
+            is_filtered: !self.filter.is_empty(),
+            min_matched: self.required.matches(self.count.map(NonZeroU64::get)),
+        };
+        followed::judge(&mut outcome, &seen.fates, &counts, &request);
         cost.fill(&mut outcome);
         for note in self.notes(&hop, &counts, &seen) {
             outcome.note(note);

@@ -3,11 +3,14 @@
 use std::ops::Deref;
 use std::time::Duration;
 
+use onbeat_delay::diagnosis::Terms;
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::Window;
 use onbeat_report::Outcome;
 
+use super::judgement::Required;
 use super::samples::Files;
+use super::selection::Selection;
 use super::taken::Taken;
 use crate::args::duration;
 use crate::command::shown::Shown;
@@ -28,6 +31,10 @@ pub(super) struct Options {
     /// Look at so many octets of a packet, from the start of the IP header on, for captures that are cut
     #[arg(long, value_name = "NUMBER")]
     octets: Option<usize>,
+    #[command(flatten)]
+    pub(super) selection: Selection,
+    #[command(flatten)]
+    required: Required,
     #[command(flatten)]
     pub(super) show: Show,
 }
@@ -59,6 +66,7 @@ impl Options {
         if self.octets == Some(0) {
             return Err(Failure::new("--octets 0 tells no packet from another"));
         }
+        self.selection.check()?;
         self.show.check()
     }
 
@@ -73,6 +81,12 @@ impl Options {
         const LEAD_NS: i64 = 1_000_000;
         let longest_ns = self.longest_ns();
         Window { longest_ns, lead_ns: longest_ns.min(LEAD_NS), ..Window::default() }
+    }
+
+    /// What a measurement takes, where it ends after `count` packets.
+    pub(super) fn terms(&self, two_clocks: bool, count: Option<u64>) -> Terms {
+        let min_matched = self.required.matches(count);
+        Terms { longest_ns: self.longest_ns(), two_clocks, min_matched }
     }
 
     pub(super) fn longest_ns(&self) -> i64 {

@@ -1,6 +1,7 @@
 //! Where delays go as they are found: what is said of them, the curves, a file.
 
 use onbeat_delay::collected::Collected;
+use onbeat_delay::diagnosis::Matched;
 use onbeat_delay::matching::{Event, Verdict};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Distribution, Recorder};
@@ -60,6 +61,17 @@ impl Sink {
         self.collected.lose();
         self.curves.lose(self.phases[0], 1);
         self.samples.row(&[time_ns.into(), Value::Nothing, Value::Text("lost")]);
+    }
+
+    /// What the measurement came to, of so many matches and packets of the side with fewer.
+    pub(super) fn matched(&self, matched: u64, smaller: u64) -> Matched {
+        let Collected { delays, ambiguous, .. } = &self.collected;
+        Matched {
+            matched,
+            smaller,
+            negative: delays.negative() + ambiguous.negative(),
+            most_negative_ns: delays.most_negative_ns().min(ambiguous.most_negative_ns()),
+        }
     }
 
     /// The distributions of delays that are surely the packets' own, and of others where there are any.

@@ -166,6 +166,21 @@ impl Fates {
         self.forwarded + self.answered_by_kernel + self.delivered
     }
 
+    pub(super) fn any_forwarded(&self) -> bool {
+        self.forwarded > 0
+    }
+
+    /// Packets dropped, and the reason of most of them.
+    pub(super) fn dropped(&self) -> (u64, Option<u32>) {
+        let most = self.dropped.iter().max_by_key(|(_, number)| **number);
+        (self.dropped.values().sum(), most.map(|(reason, _)| *reason))
+    }
+
+    /// Packets that came in and were followed; answers to them are not among them.
+    pub(super) fn followed(&self, counts: &Counts) -> u64 {
+        counts.begun.saturating_sub(self.answered + self.answered_by_kernel)
+    }
+
     pub(super) fn found(&self) -> u64 {
         self.ended_well() + self.dropped.values().sum::<u64>()
     }
@@ -173,8 +188,7 @@ impl Fates {
     pub(super) fn table(&self, counts: &Counts, reasons: &Reasons) -> Counters {
         let mut table = Counters::new(["packets", "number"]);
         let mut row = |name: String, number: u64| table.row([Cell::from(name), number.into()]);
-        let answers = self.answered + self.answered_by_kernel;
-        row("came in and were followed".into(), counts.begun.saturating_sub(answers));
+        row("came in and were followed".into(), self.followed(counts));
         row("forwarded".into(), self.forwarded);
         row("read by a process".into(), self.delivered);
         row("of these answered by it".into(), self.answered);

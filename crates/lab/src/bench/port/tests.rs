@@ -4,7 +4,7 @@ use onbeat_netdev::testing::{Feature, require_all, require_that};
 use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Cell, Figure, Outcome};
 
-use super::{pcap, run, usual};
+use super::{run, usual};
 use crate::bench::cyclic::{Load, Options};
 
 fn silent() -> Progress {
@@ -68,7 +68,7 @@ fn a_plain_libpcap_program_is_a_row() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
-    let available = pcap::available();
+    let available = onbeat_link::pcap::available();
     if !require_that(available.is_ok(), available.as_ref().err().map_or("", String::as_str)) {
         return;
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use onbeat_delay::capture::{LinkType, Packet};
+use onbeat_delay::diagnosis::Terms;
 use onbeat_delay::matching::{Event, Matcher};
 use onbeat_delay::pairing::{Sides, Sorter};
 use onbeat_lab::{clock, interrupt};
@@ -15,6 +16,7 @@ use onbeat_report::Progress;
 use super::{Mirror, Seen};
 use crate::args::duration;
 use crate::command::delay::captures;
+use crate::command::delay::reading::Reading;
 use crate::command::delay::sink::Sink;
 use crate::exit::{Failure, Result};
 
@@ -53,6 +55,11 @@ struct Lost {
 }
 
 impl Live {
+    /// Matches that end the measurement.
+    pub(super) fn count(&self) -> Option<u64> {
+        self.count.map(NonZeroU64::get)
+    }
+
     pub(super) fn refuse_for_a_file(&self) -> Result<()> {
         let option = match self {
             Live { length: Some(_), .. } => "--for",
@@ -68,7 +75,7 @@ impl Live {
         &self,
         mirror: &Mirror,
         sides: Sides,
-        mut matcher: Matcher<()>,
+        terms: &Terms,
         sink: &mut Sink,
         progress: &mut Progress,
     ) -> Result<Seen> {
@@ -85,8 +92,10 @@ impl Live {
         let link = if has_address { LinkType::ETHERNET } else { LinkType::RAW_IP };
         let _signals = interrupt::Guard::install();
         let recognition = mirror.options.recognition();
-        let disorder_ns = mirror.options.window().disorder_ns;
-        let mut sorter = Sorter::new(sides, recognition);
+        let window = mirror.options.window();
+        let mut matcher = Matcher::new(window);
+        let filters = mirror.options.selection.filters();
+        let mut sorter = Sorter::new(sides, recognition).filtered(filters);
         let mut lost = Lost::default();
         let mut take = |event: Event<()>| sink.take(&event);
         let end_ns = self.length.map_or(u64::MAX, |length| {
@@ -116,7 +125,7 @@ impl Live {
                 return Err(captures::failure(&mirror.source, error));
             }
             if emptied && tap.clock() == TapClock::Monotonic {
-                matcher.pass(now_ns.saturating_sub(disorder_ns), &mut take);
+                matcher.pass(now_ns.saturating_sub(window.disorder_ns), &mut take);
             }
             let (packets, matched) = (sorter.tally().packets, matcher.counts().matched());
             progress
@@ -126,10 +135,11 @@ impl Live {
             }
         }
         matcher.finish(&mut take);
-        let tally = *sorter.tally();
+        let tally = sorter.tally();
         let mut notes = notes(&name, &mut tap, &lost)?;
         notes.extend(captures::notes(&name, &tally, false, lost.without_time, &recognition));
-        Ok(Seen { tally, matcher, notes })
+        let reading = Reading::new(*matcher.counts(), &sorter.evidence(), terms, notes);
+        Ok(Seen { tally, reading })
     }
 
     fn open(&self, name: &str, sides: &Sides) -> Result<Tap> {

@@ -5,16 +5,19 @@ mod live;
 use std::path::{Path, PathBuf};
 
 use onbeat_delay::capture::{Packet, Reader};
+use onbeat_delay::diagnosis::Terms;
 use onbeat_delay::matching::{Event, Matcher};
-use onbeat_delay::pairing::{InterfaceId, Mirror as Mirrored, Sides, Tally};
+use onbeat_delay::pairing::{InterfaceId, Mirror as Mirrored, Plan, Sides, Tally};
 use onbeat_report::{Progress, Run};
 use onbeat_wire::MacAddress;
 
 use self::live::Live;
 use super::captures;
+use super::judgement::{self, Source};
 use super::method::{Measured, Method};
 use super::options::{Options, Show};
 use super::outcome::{self, Origin};
+use super::reading::{self, Reading};
 use super::sink::Sink;
 use crate::exit::{Failure, Result};
 
@@ -31,8 +34,8 @@ Examples:
   onbeat delay mirror hop.pcapng.zst --interface eth0,eth1 --json
   onbeat delay mirror eth2 --vlan 101,102 --for 60s --parquet delays.parquet
 
-Exit code: 0 it is done, 1 delays were negative (clocks or capture are at fault), 2 the capture cannot \
-be read, or the interface not be watched (it needs CAP_NET_RAW).")]
+Exit code: 0 success, 1 negative result (too few packets match, or delays are negative; the cause is \
+named), 2 error (the capture cannot be read, or the interface cannot be watched: it needs CAP_NET_RAW).")]
 pub(super) struct Mirror {
     /// The capture (- for standard input), or an interface that both directions are mirrored to
     #[arg(value_name = "FILE|IFACE")]
@@ -88,8 +91,7 @@ impl Side {
 /// What a capture, or an interface, held.
 struct Seen {
     tally: Tally,
-    matcher: Matcher<()>,
-    notes: Vec<String>,
+    reading: Reading,
 }
 
 impl Method for Mirror {
@@ -109,48 +111,78 @@ impl Method for Mirror {
         let run = Run::begin(Self::result());
         let mut sink = Sink::new(&self.options.show.files)?;
         let mut progress = Progress::new(self.options.show.quiet);
-        let matcher = Matcher::new(self.options.window());
+        let count = self.live.count();
+        let terms = self.options.terms(false, count);
         let seen = match is_file {
-            true => self.read(sides, matcher, &mut sink, &mut progress)?,
-            false => self.live.watch(self, sides, matcher, &mut sink, &mut progress)?,
+            true => self.read(&sides, &terms, &mut sink, &mut progress)?,
+            false => self.live.watch(self, sides, &terms, &mut sink, &mut progress)?,
         };
         progress.clear();
         sink.finish()?;
 
         let mut outcome = run.finish();
-        outcome::count(&mut outcome, seen.matcher.counts(), &self.options);
+        let Seen { tally, reading } = seen;
+        outcome::count(&mut outcome, &reading.counts, &self.options);
         outcome::fill(&mut outcome, &sink, Origin::Arrival, &telling);
-        let tally = &seen.tally;
         if tally.other > 0 {
             outcome
                 .note(format!("{} of {} packets are on neither side", tally.other, tally.packets));
         }
-        outcome.notes.extend(seen.notes);
+        outcome.notes.extend(reading.notes);
+        let name = self.source.display().to_string();
+        let source = if is_file { Source::Mirrored(&name) } else { Source::Live(&name) };
+        let matched = sink.matched(reading.counts.matched(), reading.smaller);
+        let terms = (&terms, reading.planned);
+        judgement::judge(&mut outcome, &reading.diagnosis, &matched, terms, source);
         Ok(Measured { outcome, delays: sink.collected.delays })
     }
 }
 
 impl Mirror {
-    /// Reads a capture to its end.
+    /// Reads a capture to its end, and a second time where the first reading shows how more packets
+    /// match.
     fn read(
         &self,
-        sides: Sides,
-        mut matcher: Matcher<()>,
+        sides: &Sides,
+        terms: &Terms,
         sink: &mut Sink,
         progress: &mut Progress,
     ) -> Result<Seen> {
+        let can_repeat = captures::can_be_read_again(&self.source);
+        let mut tally = Tally::default();
+        let files = &self.options.show.files;
+        let reading = reading::read(can_repeat, files, sink, |plan, what, events| {
+            let seen = self.feed(sides.clone(), (plan, terms), progress, what, events)?;
+            tally = seen.tally;
+            Ok(seen.reading)
+        })?;
+        Ok(Seen { tally, reading })
+    }
+
+    /// Reads a capture through.
+    fn feed(
+        &self,
+        sides: Sides,
+        (plan, terms): (Plan, &Terms),
+        progress: &mut Progress,
+        what: &str,
+        mut events: &mut dyn FnMut(Event<()>),
+    ) -> Result<Seen> {
         let recognition = self.options.recognition();
         let capture = captures::open(&self.source)?;
-        let mut mirror = Mirrored::new(capture, sides, recognition, |_: &Packet<'_>| ());
-        let mut take = |event: Event<()>| sink.take(&event);
+        let window = self.options.window().with_disorder(plan.disorder_ns);
+        let mut matcher = Matcher::new(window);
+        let mut mirror = Mirrored::new(capture, sides, recognition, |_: &Packet<'_>| ())
+            .filtered(self.options.selection.filters())
+            .planned(plan);
         let broken = |error| captures::failure(&self.source, error);
-        while mirror.feed(captures::BATCH, &mut matcher, &mut take).map_err(broken)? {
+        while mirror.feed(captures::BATCH, &mut matcher, &mut events).map_err(broken)? {
             progress.update(|| {
-                captures::progress("matching", mirror.tally().packets, mirror.reader().position())
+                captures::progress(what, mirror.tally().packets, mirror.reader().position())
             });
         }
-        matcher.finish(&mut take);
-        let (tally, reader) = (*mirror.tally(), mirror.reader());
+        matcher.finish(&mut events);
+        let (tally, reader) = (mirror.tally(), mirror.reader());
         if let Some((arrivals, departures)) = &self.side.interface {
             [arrivals, departures]
                 .into_iter()
@@ -159,7 +191,8 @@ impl Mirror {
         let name = self.source.display().to_string();
         let (cut_off, without_time) = (reader.cut_off(), reader.without_time());
         let notes = captures::notes(&name, &tally, cut_off, without_time, &recognition);
-        Ok(Seen { tally, matcher, notes })
+        let reading = Reading::new(*matcher.counts(), &mirror.evidence(), terms, notes);
+        Ok(Seen { tally, reading })
     }
 }
 

@@ -21,6 +21,13 @@ pub(super) struct Files {
     parquet: Option<PathBuf>,
 }
 
+impl Files {
+    /// Whether samples are written at all.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.csv.is_some() || self.parquet.is_some()
+    }
+}
+
 /// A column of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Column {

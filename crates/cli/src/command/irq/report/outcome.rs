@@ -32,6 +32,7 @@ pub(super) fn of(mut summary: Summary, lines: &Timelines) -> Outcome {
         started: summary.begin.started.clone(),
         duration_s: length_ns as f64 / 1e9,
         notes: notes(&summary, &table),
+        causes: Vec::new(),
     };
     outcome.figure("bottom halves", share(total.measured_ns, length_ns));
     outcome.figure("hard interrupts", share(total.hardirq_ns, length_ns));

@@ -1,86 +1,17 @@
-//! libpcap, loaded when it is needed: the program does not depend on it.
+//! An interface as a libpcap program captures and sends on it.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_uint, c_void};
-use std::ptr;
+use std::ffi::{CStr, c_char, c_int, c_uchar};
+use std::{fmt, ptr};
 
-use libloading::Library;
 use onbeat_netdev::Namespace;
 
-const NAME: &str = "libpcap.so.0.8";
-const ERROR_LEN: usize = 256;
+use super::{ERROR_LEN, Functions, Handle, Header, NETMASK_UNKNOWN, Program, load, message, text};
+
 /// PCAP_D_IN.
 const INCOMING: c_int = 1;
-/// PCAP_NETMASK_UNKNOWN.
-const NETMASK_UNKNOWN: c_uint = u32::MAX;
-
-type Handle = *mut c_void;
-
-/// `struct bpf_program`.
-#[repr(C)]
-struct Program {
-    len: c_uint,
-    instructions: *mut c_void,
-}
-
-/// `struct pcap_pkthdr`.
-#[repr(C)]
-struct Header {
-    time: libc::timeval,
-    captured: u32,
-    len: u32,
-}
-
-macro_rules! functions {
-    ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions of libpcap that are used, as pcap(3) declares them.
-        pub(super) struct Functions {
-            $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            _library: Library,
-        }
-
-        impl Functions {
-            pub(super) fn load() -> Result<Self, libloading::Error> {
-                // SAFETY: libpcap does nothing when it is loaded.
-                let library = unsafe { Library::new(NAME) }?;
-                $(
-                    // SAFETY: the type is that of the function in pcap(3).
-                    let $name = unsafe {
-                        *library.get::<unsafe extern "C" fn($($argument),*) $(-> $result)?>(
-                            concat!("pcap_", stringify!($name), "\0").as_bytes(),
-                        )?
-                    };
-                )*
-                Ok(Self { $($name,)* _library: library })
-            }
-        }
-    };
-}
-
-functions! {
-    create: fn(*const c_char, *mut c_char) -> Handle;
-    set_snaplen: fn(Handle, c_int) -> c_int;
-    set_promisc: fn(Handle, c_int) -> c_int;
-    set_immediate_mode: fn(Handle, c_int) -> c_int;
-    activate: fn(Handle) -> c_int;
-    setdirection: fn(Handle, c_int) -> c_int;
-    compile: fn(Handle, *mut Program, *const c_char, c_int, c_uint) -> c_int;
-    setfilter: fn(Handle, *mut Program) -> c_int;
-    freecode: fn(*mut Program);
-    setnonblock: fn(Handle, c_int, *mut c_char) -> c_int;
-    get_selectable_fd: fn(Handle) -> c_int;
-    next_ex: fn(Handle, *mut *mut Header, *mut *const c_uchar) -> c_int;
-    sendpacket: fn(Handle, *const c_uchar, c_int) -> c_int;
-    geterr: fn(Handle) -> *const c_char;
-    close: fn(Handle);
-}
-
-pub(super) fn load() -> Result<Functions, String> {
-    Functions::load()
-        .map_err(|error| format!("{NAME} cannot be loaded: {error}; apt install libpcap0.8"))
-}
 
 /// An interface, opened as a program that wants each frame at once opens it.
-pub(super) struct Capture {
+pub struct Capture {
     functions: Functions,
     handle: Handle,
 }
@@ -90,13 +21,11 @@ pub(super) struct Capture {
 unsafe impl Send for Capture {}
 
 impl Capture {
-    /// Opens an interface for frames that a filter lets through. What goes wrong is told as
-    /// libpcap says it.
-    pub(super) fn open(
-        namespace: &Namespace,
-        interface: &str,
-        filter: &str,
-    ) -> Result<Self, String> {
+    /// Opens an interface for frames that a filter lets through.
+    ///
+    /// # Errors
+    /// libpcap's own message.
+    pub fn open(namespace: &Namespace, interface: &str, filter: &str) -> Result<Self, String> {
         let functions = load()?;
         let (interface, filter) = (text(interface)?, text(filter)?);
         namespace
@@ -160,7 +89,7 @@ impl Capture {
 
     /// Waits for a frame, or for so long. libpcap's own wait has no end but a frame
     /// (pcap_set_timeout(3PCAP): "may wait forever").
-    pub(super) fn wait(&self, milliseconds: u8) {
+    pub fn wait(&self, milliseconds: u8) {
         // SAFETY: the handle is active.
         let fd = unsafe { (self.functions.get_selectable_fd)(self.handle) };
         let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -168,8 +97,11 @@ impl Capture {
         unsafe { libc::poll(&raw mut polled, 1, milliseconds.into()) };
     }
 
-    /// The next frame, if one is there, looked at.
-    pub(super) fn next<T>(&mut self, look: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, String> {
+    /// Passes the next frame, if there is one, to `look`.
+    ///
+    /// # Errors
+    /// libpcap's own message.
+    pub fn next<T>(&mut self, look: impl FnOnce(&[u8]) -> T) -> Result<Option<T>, String> {
         let mut header: *mut Header = ptr::null_mut();
         let mut octets: *const c_uchar = ptr::null();
         // SAFETY: the handle is active, and both pointers are written.
@@ -189,7 +121,7 @@ impl Capture {
     }
 
     /// Sends a frame; whether it was taken.
-    pub(super) fn send(&mut self, frame: &[u8]) -> bool {
+    pub fn send(&mut self, frame: &[u8]) -> bool {
         // SAFETY: the handle is active, and the frame has the length given.
         unsafe {
             (self.functions.sendpacket)(self.handle, frame.as_ptr(), frame.len() as c_int) == 0
@@ -199,7 +131,13 @@ impl Capture {
     fn error(&self) -> String {
         // SAFETY: the handle is open; what it points to ends with a zero and stays as long as it.
         let said = unsafe { CStr::from_ptr((self.functions.geterr)(self.handle)) };
-        format!("libpcap says: {}", said.to_string_lossy())
+        message(said)
+    }
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capture").finish_non_exhaustive()
     }
 }
 
@@ -210,12 +148,7 @@ impl Drop for Capture {
     }
 }
 
-fn text(text: &str) -> Result<CString, String> {
-    CString::new(text).map_err(|error| error.to_string())
-}
-
 fn said(buffer: &[c_char; ERROR_LEN]) -> String {
     let octets = buffer.map(|octet| octet as u8);
-    let said = CStr::from_bytes_until_nul(&octets).unwrap_or_default();
-    format!("libpcap says: {}", said.to_string_lossy())
+    message(CStr::from_bytes_until_nul(&octets).unwrap_or_default())
 }

@@ -1,9 +1,8 @@
 //! What a plain libpcap program does, for reference: immediate mode, a filter, pcap_sendpacket on
 //! receipt; cycles by clock_nanosleep and pcap_sendpacket.
 
-mod library;
+use onbeat_link::pcap::Capture;
 
-use self::library::Capture;
 use super::frames::{Frame, REQUEST_EXPRESSION};
 use super::node::{ControlledNode, Done, ManagingNode};
 use super::rig::{CN, MN, Rig};
@@ -16,12 +15,6 @@ type Opened<T> = std::result::Result<T, String>;
 
 /// How long a wait for a request lasts before the program looks whether it is to end.
 const WAIT_MS: u8 = 20;
-
-/// Whether libpcap is here, and why not.
-#[cfg(test)]
-pub(super) fn available() -> Opened<()> {
-    library::load().map(drop)
-}
 
 pub(super) struct Asking {
     capture: Capture,

@@ -1,0 +1,129 @@
+//! Whether the hooks followed enough packets for a measurement, and the cause where they did not.
+
+use onbeat_hooks::Counts;
+use onbeat_irq::names::Reasons;
+use onbeat_report::Outcome;
+
+use super::judgement::{self, packets};
+use super::stages::Fates;
+
+/// What was requested of the hooks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) arrivals: &'a str,
+    pub(super) departures: Option<&'a str>,
+    pub(super) is_filtered: bool,
+    /// Matches that a measurement takes at least.
+    pub(super) min_matched: u64,
+}
+
+/// Adds the checks, and the cause where they fail.
+pub(super) fn judge(outcome: &mut Outcome, fates: &Fates, counts: &Counts, request: &Request<'_>) {
+    let (matched, followed) = (fates.ended_well(), fates.followed(counts));
+    judgement::check(outcome, matched, followed, request.min_matched);
+    if matched >= request.min_matched && 2 * matched >= followed {
+        return;
+    }
+    let (name, statement) = cause(fates, counts, request, &Reasons::of_kernel());
+    outcome.cause(name, statement);
+}
+
+fn cause(
+    fates: &Fates,
+    counts: &Counts,
+    request: &Request<'_>,
+    reasons: &Reasons,
+) -> (&'static str, String) {
+    let (matched, followed) = (fates.ended_well(), fates.followed(counts));
+    let (arrivals, required) = (request.arrivals, request.min_matched);
+    let unmatched = followed.saturating_sub(matched);
+    if followed == 0 {
+        let what = match request.is_filtered {
+            true => {
+                format!("no packet that passes the filter came by {arrivals}; check the filter")
+            }
+            false => format!("no packet came by {arrivals}; check the interface"),
+        };
+        return ("no packets", format!("{what}, and measure while packets pass"));
+    }
+    if 2 * matched >= followed {
+        let statement = format!(
+            "{} left or were read, {required} required; measure for longer (--for), or accept fewer: \
+             --min-matched {matched}",
+            packets(matched)
+        );
+        return ("too few packets", statement);
+    }
+    let of = packets(followed);
+    let (dropped, most) = fates.dropped();
+    if 2 * dropped >= unmatched {
+        let reason = most.map_or(String::new(), |reason| {
+            format!(", most for the reason {}", reasons.name(reason))
+        });
+        let statement =
+            format!("this host dropped {dropped} of {of}{reason}; select others with a filter");
+        return ("packets dropped", statement);
+    }
+    if let Some(departures) = request.departures.filter(|_| !fates.any_forwarded()) {
+        let statement = format!(
+            "none of {of} left by {departures}; name another interface with --out, or none"
+        );
+        return ("no departures", statement);
+    }
+    if 2 * counts.forgotten >= unmatched {
+        let statement = format!(
+            "the kernel merged {} of {of} with others, or used them up; turn merging off: `ethtool -K \
+             {arrivals} gro off`, or select others with a filter",
+            counts.forgotten
+        );
+        return ("packets merged", statement);
+    }
+    let statement = format!(
+        "{unmatched} of {of} were not seen to leave or to be read; select those that do with a filter"
+    );
+    ("most packets unmatched", statement)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_hooks::Fate;
+
+    /// The cause of so many packets with these fates.
+    fn named(
+        told: &[(Fate, u64)],
+        counts: Counts,
+        departures: Option<&str>,
+    ) -> (&'static str, String) {
+        let mut fates = Fates::default();
+        for (fate, number) in told {
+            (0..*number).for_each(|_| fates.count(*fate));
+        }
+        let request =
+            Request { arrivals: "eth0", departures, is_filtered: false, min_matched: 100 };
+        cause(&fates, &counts, &request, &Reasons::of_kernel())
+    }
+
+    #[test]
+    fn each_cause_is_told_by_its_numbers() {
+        let counts = |begun, forgotten| Counts { begun, forgotten, ..Counts::default() };
+        for (told, counts, departures, name, part) in [
+            (&[][..], counts(0, 0), None, "no packets", "came by eth0"),
+            (&[(Fate::Delivered, 40)], counts(50, 0), None, "too few packets", "--min-matched 40"),
+            (
+                &[(Fate::Delivered, 110), (Fate::Dropped(2), 200)],
+                counts(310, 0),
+                None,
+                "packets dropped",
+                "200 of 310 packets",
+            ),
+            (&[(Fate::Delivered, 20)], counts(300, 280), Some("eth7"), "no departures", "eth7"),
+            (&[(Fate::Forwarded, 20)], counts(300, 280), Some("eth7"), "packets merged", "gro off"),
+            (&[(Fate::Delivered, 20)], counts(300, 0), None, "most packets unmatched", "280 of"),
+        ] {
+            let (found, statement) = named(told, counts, departures);
+            assert_eq!(found, name, "{statement}");
+            assert!(statement.contains(part), "{statement}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Whether enough packets were matched for a measurement, and the causes where they were not.
+
+use onbeat_delay::diagnosis::{Cause, Diagnosis, Matched, Terms};
+use onbeat_delay::pairing::Side;
+use onbeat_report::format::duration_ns;
+use onbeat_report::{Check, Number, Outcome};
+
+/// Matches that a measurement takes at least, where nothing else is requested.
+const MIN_MATCHED: u64 = 100;
+/// The share of the side with fewer packets that it takes, in percent.
+const SHARE_PERCENT: f64 = 50.0;
+
+/// How many packets a measurement takes.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct Required {
+    /// Fail where fewer packets are matched [default: 100, or --count where that is less]. At least
+    /// half of the packets of the side with fewer have to match, too
+    #[arg(long, value_name = "NUMBER")]
+    min_matched: Option<u64>,
+}
+
+impl Required {
+    /// The number, where the measurement ends after `count` packets.
+    pub(super) fn matches(&self, count: Option<u64>) -> u64 {
+        let default = count.map_or(MIN_MATCHED, |count| count.min(MIN_MATCHED));
+        self.min_matched.unwrap_or(default)
+    }
+}
+
+/// Adds the checks that every measurement of packets has.
+pub(super) fn check(outcome: &mut Outcome, matched: u64, smaller: u64, required: u64) {
+    let share = match smaller {
+        0 => Number::MISSING,
+        _ => Number::from(100.0 * matched as f64 / smaller as f64),
+    };
+    outcome.check(Check::min("packets matched", matched, required, ""));
+    let name = "packets matched, share of the side with fewer";
+    outcome.check(Check::min(name, share, SHARE_PERCENT, "%"));
+}
+
+/// The captures, as the user named them.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// One on either side.
+    Two { arrivals: &'a str, departures: &'a str },
+    /// One file of both.
+    Mirrored(&'a str),
+    /// An interface that both are mirrored to.
+    Live(&'a str),
+}
+
+/// Adds the checks of a measurement by captures and the causes that a diagnosis found.
+pub(super) fn judge(
+    outcome: &mut Outcome,
+    diagnosis: &Diagnosis,
+    matched: &Matched,
+    (terms, planned): (&Terms, bool),
+    source: Source<'_>,
+) {
+    check(outcome, matched.matched, matched.smaller, terms.min_matched);
+    let conclusion = diagnosis.conclude(matched, terms, planned);
+    if conclusion.voiding > 0 {
+        let name = "causes that make delays meaningless";
+        outcome.check(Check::eq(name, conclusion.voiding, 0_u64, ""));
+    }
+    for cause in &conclusion.causes {
+        outcome.cause(cause.name(), statement(cause, source, planned));
+    }
+}
+
+impl Source<'_> {
+    /// What holds packets of a side; of both, without one.
+    fn name(self, side: Option<Side>) -> String {
+        match (self, side) {
+            (Source::Two { arrivals, .. }, Some(Side::Arrivals)) => arrivals.into(),
+            (Source::Two { departures, .. }, Some(Side::Departures)) => departures.into(),
+            (Source::Two { arrivals, departures }, None) => format!("{arrivals} and {departures}"),
+            (Source::Mirrored(name) | Source::Live(name), None) => name.into(),
+            (Source::Mirrored(name) | Source::Live(name), Some(side)) => format!("{name}: {side}"),
+        }
+    }
+
+    /// The command with an option more.
+    fn with(self, option: &str) -> String {
+        match self {
+            Source::Two { arrivals, departures } => {
+                format!("`onbeat delay match {arrivals} {departures} {option}`")
+            }
+            Source::Mirrored(name) | Source::Live(name) => {
+                format!("`onbeat delay mirror {name} ... {option}`")
+            }
+        }
+    }
+}
+
+/// What the cause is, its evidence, and the remedy.
+fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
+    match *cause {
+        Cause::Empty { side } => empty(source, side),
+        Cause::NothingSelected { side, of } => {
+            let side = side.map_or("either side".to_owned(), |side| format!("the {side}"));
+            match source {
+                Source::Two { .. } => format!(
+                    "none of the {} for {side} passes the filter; check --filter, --filter-in and \
+                     --filter-out",
+                    packets(of)
+                ),
+                _ => format!(
+                    "none of the {} is among {side}; check --mac, --vlan, --interface or --direction, \
+                     and filters",
+                    packets(of)
+                ),
+            }
+        }
+        Cause::Cut { side, cut, of, octets } => {
+            let what = format!(
+                "{}: {cut} of {} were captured in part (snap length)",
+                source.name(side),
+                packets(of)
+            );
+            match octets {
+                Some(octets) => format!(
+                    "{what}; match by the first octets: {}",
+                    source.with(&format!("--octets {octets}"))
+                ),
+                None => format!("{what}, too little to match by; capture with `tcpdump -s 0`"),
+            }
+        }
+        Cause::OneCapture { packets } => format!(
+            "{} hold the same frames with the same time stamps ({packets} of {packets} compared); give a \
+             capture of either side of the hop",
+            source.name(None)
+        ),
+        Cause::Swapped { packets } => {
+            let what =
+                format!("all {packets} packets compared go from the departures to the arrivals");
+            match source {
+                Source::Two { arrivals, departures } => {
+                    format!(
+                        "{what}; exchange the captures: `onbeat delay match {departures} {arrivals}`"
+                    )
+                }
+                _ => format!("{what}; exchange the two sides, as in --vlan OUT,IN"),
+            }
+        }
+        Cause::Translated { packets, untranslated } => format!(
+            "{packets} packets compared are the same without addresses and ports, {untranslated} with them: \
+             the hop translates; leave them out: {}",
+            source.with("--nat")
+        ),
+        Cause::Replies { packets } => format!(
+            "{packets} departures compared are replies to arrivals; match them: {}",
+            source.with("--reply")
+        ),
+        Cause::ClocksApart { by_ns } => clocks_apart(by_ns, source),
+        Cause::NoOverlap { gap_ns: gap_ns @ 0.. } => format!(
+            "{} are of different times, {} apart, and have no packet in common; capture both sides at once",
+            source.name(None),
+            duration(gap_ns)
+        ),
+        Cause::NoOverlap { gap_ns } => format!(
+            "{} overlap by {} only, less than half of the shorter; capture both sides at once",
+            source.name(None),
+            duration(gap_ns)
+        ),
+        Cause::DifferentTraffic { arrivals, departures } => format!(
+            "{arrivals} arrivals and {departures} departures have no packet in common; capture the same \
+             traffic on both sides of the hop"
+        ),
+        Cause::BothDirections { forward, backward } => {
+            let what = format!(
+                "each side holds packets of both directions ({forward} compared go from arrivals to \
+                 departures, {backward} back)"
+            );
+            match (planned, source) {
+                (true, Source::Two { arrivals, departures }) => format!(
+                    "{what}; matched are those from {arrivals} to {departures}; for the others: `onbeat \
+                     delay match {departures} {arrivals}`; --filter-in and --filter-out select others"
+                ),
+                (true, _) => format!(
+                    "{what}; matched are those from arrivals to departures; --filter-in and --filter-out \
+                     select others"
+                ),
+                (false, _) => format!(
+                    "{what}; select one: {}",
+                    source.with("--filter 'src net NETWORK/LENGTH'")
+                ),
+            }
+        }
+        Cause::ClockSetBack { side, steps, size_ns, alone } => {
+            let times = if steps == 1 { "once".into() } else { format!("{steps} times") };
+            let what = format!(
+                "the clock of {} was set back {times}, by up to {}",
+                source.name(side),
+                duration(size_ns)
+            );
+            match (alone, source) {
+                (true, _) => format!(
+                    "{what}, that of the other capture was not; they are two clocks: {}",
+                    source.with("--two-clocks")
+                ),
+                (false, Source::Two { .. }) if !planned => {
+                    format!("{what}; give files instead of pipes")
+                }
+                (false, _) => format!(
+                    "{what}; captures are matched from step to step, and packets under way at a step have \
+                     no delay"
+                ),
+            }
+        }
+        Cause::Disorder { side, extent_ns } => {
+            let what = format!(
+                "{}: packets are out of order by up to {}",
+                source.name(side),
+                duration(extent_ns)
+            );
+            match (planned, source) {
+                (true, _) => format!("{what}; they are matched within a window that long"),
+                (false, Source::Live(_)) => {
+                    format!("{what}; write a capture with `tcpdump` and match that")
+                }
+                (false, _) => format!("{what}; give files instead of pipes"),
+            }
+        }
+        Cause::TooFew { matched, required } => format!(
+            "{} matched, {required} required; capture for longer, or accept fewer: {}",
+            packets(matched),
+            source.with(&format!("--min-matched {matched}"))
+        ),
+        Cause::FewMatched { matched, of } => format!(
+            "{matched} of {} of the side with fewer matched, and no change of addresses, order or time \
+             explains the others: the hop lost them, or they did not pass it; select those that pass: {}",
+            packets(of),
+            source.with("--filter EXPR")
+        ),
+    }
+}
+
+fn empty(source: Source<'_>, side: Option<Side>) -> String {
+    match (source, side) {
+        (Source::Two { .. }, None) => {
+            "neither capture holds a packet; capture while packets pass the hop".into()
+        }
+        (Source::Live(name), _) => format!(
+            "no packet passed {name}; check the mirror port, and watch while packets pass the hop"
+        ),
+        _ => format!("{} holds no packet; capture while packets pass the hop", source.name(side)),
+    }
+}
+
+fn clocks_apart(by_ns: i64, source: Source<'_>) -> String {
+    let by = duration(by_ns);
+    let what = match by_ns {
+        ..0 => format!("departures are stamped {by} before the arrivals of the same packets"),
+        _ => format!(
+            "departures are stamped {by} after the arrivals of the same packets, beyond --longest"
+        ),
+    };
+    match (source, by_ns) {
+        (Source::Two { .. }, ..0) => {
+            format!("{what}; of two clocks, they are matched by {}", source.with("--two-clocks"))
+        }
+        (Source::Two { .. }, _) => format!(
+            "{what}; of two clocks, they are matched by {}; of one, by a longer --longest",
+            source.with("--two-clocks")
+        ),
+        (_, ..0) => format!("{what}; stamp both sides by one clock"),
+        _ => format!("{what}; give a longer --longest"),
+    }
+}
+
+fn duration(ns: i64) -> String {
+    duration_ns(ns.unsigned_abs() as f64)
+}
+
+/// A number of packets in words.
+pub(super) fn packets(number: u64) -> String {
+    match number {
+        1 => "1 packet".into(),
+        _ => format!("{number} packets"),
+    }
+}

@@ -1,0 +1,62 @@
+//! A reading of captures from end to end.
+
+use onbeat_delay::diagnosis::{Diagnosis, Evidence, Terms};
+use onbeat_delay::matching::{Counts, Event};
+use onbeat_delay::pairing::Plan;
+
+use super::samples::Files;
+use super::sink::Sink;
+use crate::exit::Result;
+
+/// What a reading showed.
+pub(super) struct Reading {
+    pub(super) counts: Counts,
+    /// Packets of the side with fewer.
+    pub(super) smaller: u64,
+    pub(super) diagnosis: Diagnosis,
+    /// Whether the captures were read as the diagnosis plans.
+    pub(super) planned: bool,
+    pub(super) notes: Vec<String>,
+}
+
+impl Reading {
+    pub(super) fn new(
+        counts: Counts,
+        evidence: &Evidence<'_>,
+        terms: &Terms,
+        notes: Vec<String>,
+    ) -> Self {
+        let (arrivals, departures) = (evidence.arrivals.tally, evidence.departures.tally);
+        Reading {
+            counts,
+            smaller: arrivals.selected().min(departures.selected()),
+            diagnosis: evidence.diagnose(terms),
+            planned: false,
+            notes,
+        }
+    }
+}
+
+/// Reads captures, and a second time where that is possible and the first reading shows how more
+/// packets match. Files of samples hold rows of the last reading alone.
+pub(super) fn read(
+    can_repeat: bool,
+    files: &Files,
+    sink: &mut Sink,
+    mut reading: impl FnMut(Plan, &str, &mut dyn FnMut(Event<()>)) -> Result<Reading>,
+) -> Result<Reading> {
+    let inspects = can_repeat && files.are_wanted();
+    let first = match inspects {
+        true => reading(Plan::default(), "inspecting", &mut |_| {})?,
+        false => reading(Plan::default(), "matching", &mut |event| sink.take(&event))?,
+    };
+    let plan = first.diagnosis.plan.clone();
+    if !inspects {
+        if !can_repeat || plan == Plan::default() {
+            return Ok(first);
+        }
+        *sink = Sink::new(files)?;
+    }
+    let second = reading(plan, "matching", &mut |event| sink.take(&event))?;
+    Ok(Reading { diagnosis: first.diagnosis, planned: true, ..second })
+}

@@ -1,0 +1,67 @@
+//! Filter expressions that select packets of a side.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use onbeat_delay::capture::{LinkType, Packet};
+use onbeat_delay::pairing::PacketFilter;
+use onbeat_link::pcap::Filter;
+
+use crate::exit::{Failure, Result};
+
+/// Which packets are matched.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct Selection {
+    /// Match only packets that pass this filter (pcap-filter(7)): `udp and src net 10.1.0.0/16`
+    #[arg(long, value_name = "EXPR")]
+    filter: Option<String>,
+    /// Match only arrivals that pass this filter
+    #[arg(long, value_name = "EXPR")]
+    filter_in: Option<String>,
+    /// Match only departures that pass this filter
+    #[arg(long, value_name = "EXPR")]
+    filter_out: Option<String>,
+}
+
+impl Selection {
+    /// Refuses what is no filter of Ethernet, before any work is done.
+    pub(super) fn check(&self) -> Result<()> {
+        for (option, expression) in [
+            ("--filter", &self.filter),
+            ("--filter-in", &self.filter_in),
+            ("--filter-out", &self.filter_out),
+        ] {
+            let Some(expression) = expression else { continue };
+            Filter::compile(LinkType::ETHERNET.0, expression)
+                .map_err(|error| Failure::new(format!("{option} {expression:?}: {error}")))?;
+        }
+        Ok(())
+    }
+
+    /// The filters of arrivals and of departures.
+    pub(super) fn filters(&self) -> [Option<PacketFilter>; 2] {
+        [&self.filter_in, &self.filter_out].map(|of_side| {
+            let expressions: Vec<String> =
+                [&self.filter, of_side].into_iter().flatten().cloned().collect();
+            (!expressions.is_empty()).then(|| every(expressions))
+        })
+    }
+}
+
+fn compile(expressions: &[String], link: LinkType) -> std::result::Result<Vec<Filter>, String> {
+    let compile =
+        |text: &String| Filter::compile(link.0, text).map_err(|error| format!("{text:?}: {error}"));
+    expressions.iter().map(compile).collect()
+}
+
+/// Packets that pass every expression, compiled for each link type that occurs.
+fn every(expressions: Vec<String>) -> PacketFilter {
+    let mut compiled: HashMap<LinkType, Vec<Filter>> = HashMap::new();
+    PacketFilter::new(move |packet: &Packet<'_>| {
+        let filters = match compiled.entry(packet.link) {
+            Entry::Occupied(filters) => filters.into_mut(),
+            Entry::Vacant(place) => place.insert(compile(&expressions, packet.link)?),
+        };
+        Ok(filters.iter().all(|filter| filter.keeps(packet.octets, packet.wire_len)))
+    })
+}

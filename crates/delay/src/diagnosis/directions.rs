@@ -1,0 +1,171 @@
+//! The direction of packets that both captures hold.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Terms;
+use super::pairs::{Common, CommonPacket};
+use crate::change::median;
+use crate::key::{ends, hop_limit};
+
+/// Packets of a direction that are no coincidence.
+const FEWEST: usize = 3;
+/// The share of a sender's packets that go one way, in percent, where it is on one side of the hop.
+const CONSISTENT_PERCENT: usize = 90;
+/// The share of packets that decides what all of them do, in percent.
+const NEARLY_ALL_PERCENT: usize = 95;
+
+/// What packets in common show of their direction.
+#[derive(Debug, Default)]
+pub(super) struct Directions {
+    /// Packets that go from arrivals to departures.
+    pub(super) forward: usize,
+    /// Packets that go from departures to arrivals.
+    pub(super) backward: usize,
+    /// The senders of the latter, in the capture of arrivals and in that of departures.
+    pub(super) excluded: (HashSet<u64>, HashSet<u64>),
+    /// The median of departure less arrival, in nanoseconds, of packets that go forward, or of all
+    /// where all go backward.
+    pub(super) median_ns: f64,
+    packets: usize,
+    consistent: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PacketDirection {
+    Forward,
+    Backward,
+}
+
+impl Directions {
+    pub(super) fn of(common: &Common<'_>, terms: &Terms) -> Self {
+        let by_hop_limit: Vec<Option<PacketDirection>> =
+            common.packets.iter().map(routed).collect();
+        let routed = by_hop_limit.iter().flatten().count();
+        // A router shows the direction of every packet. Where none does, by one clock, time does.
+        let is_routed = 2 * routed >= common.packets.len();
+        let per_packet: Vec<Option<PacketDirection>> = match is_routed {
+            true => by_hop_limit,
+            false if terms.two_clocks => vec![None; common.packets.len()],
+            false => common.packets.iter().map(|one| by_time(one, terms)).collect(),
+        };
+        let number =
+            |direction| per_packet.iter().filter(|found| **found == Some(direction)).count();
+        let (forward, backward) =
+            (number(PacketDirection::Forward), number(PacketDirection::Backward));
+        let packets = common.packets.len();
+        let mut directions = Directions { forward, backward, packets, ..Self::default() };
+        let other_direction = if directions.are_swapped() {
+            PacketDirection::Forward
+        } else {
+            PacketDirection::Backward
+        };
+        let packets = common.packets.iter().zip(&per_packet);
+        let differences = packets.filter(|(_, direction)| **direction != Some(other_direction));
+        let differences = differences.map(|(one, _)| one.difference_ns() as f64).collect();
+        directions.median_ns = median(differences).unwrap_or(0.0);
+        directions.senders(common, &per_packet, is_routed);
+        directions
+    }
+
+    /// Whether nearly all packets go backward.
+    pub(super) fn are_swapped(&self) -> bool {
+        let directed = self.forward + self.backward;
+        2 * directed >= self.packets
+            && self.backward * 100 >= directed * NEARLY_ALL_PERCENT
+            && directed > 0
+    }
+
+    /// Whether packets go in both directions, and their senders tell the directions apart.
+    pub(super) fn are_both(&self) -> bool {
+        self.forward >= FEWEST && self.backward >= FEWEST && self.consistent
+    }
+
+    fn senders(
+        &mut self,
+        common: &Common<'_>,
+        per_packet: &[Option<PacketDirection>],
+        is_routed: bool,
+    ) {
+        let mut arrivals = Senders::default();
+        let mut departures = Senders::default();
+        for (one, direction) in common.packets.iter().zip(per_packet) {
+            let Some(direction) = *direction else { continue };
+            for (senders, sampled) in
+                [(&mut arrivals, one.arrival), (&mut departures, one.departure)]
+            {
+                if let Some(ends) = ends(&sampled.packet()) {
+                    senders.count(ends.source, ends.destination, direction);
+                }
+            }
+        }
+        // By time alone, packets that go backward have to go to senders of those that go forward.
+        self.consistent = [&arrivals, &departures]
+            .iter()
+            .all(|side| side.are_consistent() && (is_routed || side.answer_each_other()));
+        self.excluded = (
+            arrivals.with_direction(PacketDirection::Backward),
+            departures.with_direction(PacketDirection::Backward),
+        );
+    }
+}
+
+/// The direction by TTL or hop limit, which a router lowers.
+fn routed(one: &CommonPacket<'_>) -> Option<PacketDirection> {
+    let (before, after) = (hop_limit(&one.arrival.packet())?, hop_limit(&one.departure.packet())?);
+    match before.cmp(&after) {
+        std::cmp::Ordering::Greater => Some(PacketDirection::Forward),
+        std::cmp::Ordering::Less => Some(PacketDirection::Backward),
+        std::cmp::Ordering::Equal => None,
+    }
+}
+
+/// The direction by time, within the longest delay.
+fn by_time(one: &CommonPacket<'_>, terms: &Terms) -> Option<PacketDirection> {
+    let difference_ns = one.difference_ns();
+    match difference_ns.unsigned_abs() <= terms.longest_ns.unsigned_abs() {
+        true if difference_ns > 0 => Some(PacketDirection::Forward),
+        true if difference_ns < 0 => Some(PacketDirection::Backward),
+        _ => None,
+    }
+}
+
+/// Senders of one side, and the number of their packets in each direction.
+#[derive(Debug, Default)]
+struct Senders {
+    /// Forward and backward.
+    packets: HashMap<u64, [usize; 2]>,
+    /// Receivers of packets that go backward.
+    receivers: HashMap<u64, usize>,
+}
+
+impl Senders {
+    fn count(&mut self, source: u64, destination: u64, direction: PacketDirection) {
+        let packets = self.packets.entry(source).or_default();
+        packets[usize::from(direction == PacketDirection::Backward)] += 1;
+        if direction == PacketDirection::Backward {
+            *self.receivers.entry(destination).or_default() += 1;
+        }
+    }
+
+    fn with_direction(&self, direction: PacketDirection) -> HashSet<u64> {
+        let most = |packets: &[usize; 2]| match packets[1] > packets[0] {
+            true => PacketDirection::Backward,
+            false => PacketDirection::Forward,
+        };
+        let senders = self.packets.iter().filter(|(_, packets)| most(packets) == direction);
+        senders.map(|(sender, _)| *sender).collect()
+    }
+
+    fn are_consistent(&self) -> bool {
+        let agreeing: usize = self.packets.values().map(|[one, other]| one.max(other)).sum();
+        let all: usize = self.packets.values().flatten().sum();
+        100 * agreeing >= CONSISTENT_PERCENT * all
+    }
+
+    fn answer_each_other(&self) -> bool {
+        let forward = self.with_direction(PacketDirection::Forward);
+        let all: usize = self.receivers.values().sum();
+        let answering = self.receivers.iter().filter(|(receiver, _)| forward.contains(receiver));
+        2 * answering.map(|(_, packets)| packets).sum::<usize>() >= all
+    }
+}

@@ -1,0 +1,368 @@
+//! Why packets of two captures do not match, found by inspection of both.
+//!
+//! ```text
+//! first reading ── Evidence (a sample of either side, the order of time stamps, what was cut)
+//!                     │
+//!                  diagnose ── Diagnosis ── Plan ── second reading, where a plan remedies it
+//!                     │
+//!                  conclude ── the causes that stand beside the result
+//! ```
+//!
+//! The samples are matched again under other assumptions: the hop translates addresses, answers, or
+//! the captures are cut. What they have in common by the least of these shows the rest: which way
+//! packets go, and what the time stamps differ by.
+
+mod cause;
+mod directions;
+mod order;
+mod pairs;
+mod sample;
+
+pub use cause::{Cause, Fault};
+pub use order::{ClockStep, OrderSummary, TimeOrder};
+pub use sample::Sample;
+
+use crate::change::median;
+use crate::key::Recognition;
+use crate::pairing::{Plan, Side, Tally};
+use directions::Directions;
+use pairs::{Change, Common, shortest_cut};
+
+/// What was read of one side.
+#[derive(Debug, Clone)]
+pub struct SideEvidence<'a> {
+    /// Packets, and what of them was no use.
+    pub tally: Tally,
+    /// Some of them.
+    pub sample: &'a Sample,
+    /// How the time stamps of its packets run.
+    pub order: OrderSummary,
+}
+
+/// What was read of a capture that holds both sides.
+#[derive(Debug, Clone)]
+pub struct CaptureEvidence {
+    /// How its time stamps run.
+    pub order: OrderSummary,
+    /// Packets that are on neither side.
+    pub other: u64,
+}
+
+/// What was read of both sides.
+#[derive(Debug, Clone)]
+pub struct Evidence<'a> {
+    /// Of arrivals.
+    pub arrivals: SideEvidence<'a>,
+    /// Of departures.
+    pub departures: SideEvidence<'a>,
+    /// What packets were recognised by.
+    pub recognition: Recognition,
+    /// The capture that holds both sides, as that of a mirror port.
+    pub capture: Option<CaptureEvidence>,
+}
+
+/// What the user says of the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// The longest delay that is looked for, in nanoseconds.
+    pub longest_ns: i64,
+    /// Whether each capture is stamped by a clock of its own.
+    pub two_clocks: bool,
+    /// Matches that a measurement takes at least.
+    pub min_matched: u64,
+}
+
+/// What a measurement came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Matched {
+    /// Packets matched.
+    pub matched: u64,
+    /// Packets of the side that has fewer.
+    pub smaller: u64,
+    /// Delays that were negative.
+    pub negative: u64,
+    /// The most negative of them, in nanoseconds.
+    pub most_negative_ns: i64,
+}
+
+impl Matched {
+    /// Whether that is enough for a measurement.
+    pub fn is_enough(&self, terms: &Terms) -> bool {
+        self.matched >= terms.min_matched && 2 * self.matched >= self.smaller
+    }
+}
+
+/// What was found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Diagnosis {
+    causes: Vec<Cause>,
+    /// How the captures are read so that all matches which can.
+    pub plan: Plan,
+    /// For how long both sides were captured, and the shorter of both captures, in nanoseconds.
+    overlap_ns: Option<(i64, i64)>,
+}
+
+impl Evidence<'_> {
+    /// Finds what is wrong with the captures, and how to read them nevertheless.
+    pub fn diagnose(&self, terms: &Terms) -> Diagnosis {
+        let mut found = Diagnosis { overlap_ns: self.overlap_ns(), ..Diagnosis::default() };
+        self.order(terms, &mut found);
+        let octets = self.cut(&mut found);
+        if !self.empty(&mut found) {
+            let samples = [self.arrivals.sample, self.departures.sample];
+            match Common::find(samples, &self.recognition, octets) {
+                Some(common) => self.common(&common, terms, &mut found),
+                None if self.has_samples() && (octets.is_some() || !found.is_cut()) => {
+                    self.nothing_in_common(terms, &mut found);
+                }
+                None => {}
+            }
+        }
+        found
+    }
+
+    fn sides(&self) -> [(Side, &SideEvidence<'_>); 2] {
+        [(Side::Arrivals, &self.arrivals), (Side::Departures, &self.departures)]
+    }
+
+    fn has_samples(&self) -> bool {
+        self.sides().iter().all(|(_, side)| side.sample.count() > 0)
+    }
+
+    /// The side that something is said of; `None`: both, or the one capture that holds both.
+    fn side_of(&self, holds: impl Fn(&SideEvidence<'_>) -> bool) -> Option<Option<Side>> {
+        match self.sides().map(|(side, evidence)| holds(evidence).then_some(side)) {
+            [None, None] => None,
+            [Some(_), Some(_)] => Some(None),
+            [one, other] => Some(one.or(other)),
+        }
+    }
+
+    /// Sides without a packet.
+    fn empty(&self, found: &mut Diagnosis) -> bool {
+        let other = self.capture.as_ref().map_or(0, |capture| capture.other);
+        let of = self.arrivals.tally.packets + self.departures.tally.packets + other;
+        let is_empty = |side: &SideEvidence<'_>| match self.capture {
+            Some(_) => of == 0,
+            None => side.tally.packets == 0,
+        };
+        if let Some(side) = self.side_of(is_empty) {
+            found.causes.push(Cause::Empty { side });
+            return true;
+        }
+        let Some(side) = self.side_of(|side| side.tally.selected() == 0) else { return false };
+        let of = match side {
+            Some(Side::Arrivals) if self.capture.is_none() => self.arrivals.tally.packets,
+            Some(Side::Departures) if self.capture.is_none() => self.departures.tally.packets,
+            _ => of,
+        };
+        found.causes.push(Cause::NothingSelected { side, of });
+        true
+    }
+
+    /// Captures that hold packets in part; returns the octets that can be compared.
+    fn cut(&self, found: &mut Diagnosis) -> Option<usize> {
+        let is_cut = |side: &SideEvidence<'_>| {
+            side.tally.cut > 0 && 2 * side.tally.cut >= side.tally.selected()
+        };
+        let side = self.side_of(is_cut)?;
+        let samples = [self.arrivals.sample, self.departures.sample];
+        let octets = shortest_cut(samples, &self.recognition);
+        let (cut, of) = self.sides().iter().fold((0, 0), |(cut, of), (_, side)| {
+            let counted =
+                if is_cut(side) { (side.tally.cut, side.tally.selected()) } else { (0, 0) };
+            (cut + counted.0, of + counted.1)
+        });
+        found.causes.push(Cause::Cut { side, cut, of, octets });
+        octets
+    }
+
+    /// Clocks that were set back, and disorder.
+    fn order(&self, terms: &Terms, found: &mut Diagnosis) {
+        let [first, second] = [&self.arrivals.order, &self.departures.order];
+        // A step of the one clock of both is in either, if it has packets.
+        let steps = first.steps.len().max(second.steps.len());
+        let are_shared = steps > 0 && first.has_steps_of(second);
+        let set_back = |side, orders: &[&OrderSummary], alone| {
+            let size_ns = orders.iter().map(|order| order.furthest_step_ns()).max().unwrap_or(0);
+            Cause::ClockSetBack { side, steps, size_ns, alone }
+        };
+        let mut orders = vec![first, second];
+        if let Some(capture) = &self.capture {
+            // Interfaces that are written block by block make steps that no side has.
+            orders.push(&capture.order);
+            if are_shared && capture.order.has_steps_of(first) {
+                found.causes.push(set_back(None, &orders, false));
+            } else {
+                self.disorder(&orders, true, found);
+                return;
+            }
+        } else if are_shared {
+            found.causes.push(set_back(None, &orders, false));
+            let packets = |order: &OrderSummary| order.steps.iter().map(|s| s.packet).collect();
+            found.plan.arrivals.steps = packets(first);
+            found.plan.departures.steps = packets(second);
+        } else if steps > 0 {
+            let side = self.side_of(|side| !side.order.steps.is_empty()).flatten();
+            let alone = set_back(side, &orders, !terms.two_clocks);
+            if !self.has_samples() {
+                found.causes.push(alone);
+                return;
+            }
+            if !side.is_some_and(|side| self.moves_delays(side)) {
+                self.disorder(&orders, true, found);
+                return;
+            }
+            found.causes.push(alone);
+            found.plan.disorder_ns = orders.iter().map(|o| o.furthest_back_ns()).max().unwrap_or(0);
+            return;
+        }
+        self.disorder(&orders, false, found);
+    }
+
+    /// Packets out of order. A step that one side alone shows is a block of packets that was written
+    /// late, or the other has no packets from before it: a window that long finds all.
+    fn disorder(&self, orders: &[&OrderSummary], with_steps: bool, found: &mut Diagnosis) {
+        let extent_ns = |order: &OrderSummary| match with_steps {
+            true => order.furthest_back_ns(),
+            false => order.disorder_ns,
+        };
+        let furthest_ns = orders.iter().map(|order| extent_ns(order)).max().unwrap_or(0);
+        found.plan.disorder_ns = furthest_ns;
+        if furthest_ns == 0 {
+            return;
+        }
+        let side = match self.capture {
+            Some(_) => None,
+            None => self.side_of(|side| extent_ns(&side.order) > 0).flatten(),
+        };
+        found.causes.push(Cause::Disorder { side, extent_ns: furthest_ns });
+    }
+
+    /// Whether delays change by half a step of the clock or more, where one capture has one.
+    fn moves_delays(&self, side: Side) -> bool {
+        let samples = [self.arrivals.sample, self.departures.sample];
+        let Some(common) = Common::find(samples, &self.recognition, None) else { return false };
+        let (order, of): (_, fn(&pairs::CommonPacket<'_>) -> usize) = match side {
+            Side::Arrivals => (&self.arrivals.order, |common| common.arrival.backward),
+            Side::Departures => (&self.departures.order, |common| common.departure.backward),
+        };
+        let differences = |after: bool| {
+            let packets = common.packets.iter().filter(|common| (of(common) > 0) == after);
+            median(packets.map(|common| common.difference_ns() as f64).collect())
+        };
+        let (Some(before), Some(after)) = (differences(false), differences(true)) else {
+            return false;
+        };
+        (after - before).abs() >= order.furthest_back_ns() as f64 / 2.0
+    }
+
+    /// What packets that both samples hold show.
+    fn common(&self, common: &Common<'_>, terms: &Terms, found: &mut Diagnosis) {
+        let packets = common.packets.len();
+        match common.change {
+            Change::None => {}
+            Change::Replies => found.causes.push(Cause::Replies { packets }),
+            Change::Translates => {
+                found.causes.push(Cause::Translated { packets, untranslated: common.as_matched })
+            }
+        }
+        if packets == 0 {
+            return;
+        }
+        let is_same = |one: &pairs::CommonPacket<'_>| {
+            one.difference_ns() == 0 && one.arrival.is_same_frame(one.departure)
+        };
+        let same = common.packets.iter().filter(|one| is_same(one)).count();
+        if self.capture.is_none()
+            && same == packets
+            && self.arrivals.sample.count() == self.departures.sample.count()
+        {
+            found.causes.push(Cause::OneCapture { packets });
+            return;
+        }
+        let directions = Directions::of(common, terms);
+        let mut difference_ns = directions.median_ns;
+        if directions.are_swapped() {
+            found.causes.push(Cause::Swapped { packets });
+            difference_ns = -difference_ns;
+        } else if directions.are_both() {
+            let (forward, backward) = (directions.forward, directions.backward);
+            found.causes.push(Cause::BothDirections { forward, backward });
+            found.plan.arrivals.excluded = directions.excluded.0;
+            found.plan.departures.excluded = directions.excluded.1;
+        }
+        let apart = difference_ns < 0.0 || difference_ns > terms.longest_ns as f64;
+        if !terms.two_clocks && apart {
+            found.causes.push(Cause::ClocksApart { by_ns: difference_ns as i64 });
+        }
+    }
+
+    /// For how long both sides were captured; negative: how long one started after the other ended.
+    fn overlap_ns(&self) -> Option<(i64, i64)> {
+        let (first, second) =
+            (self.arrivals.sample.times_ns()?, self.departures.sample.times_ns()?);
+        let overlap_ns = first.1.min(second.1).saturating_sub(first.0.max(second.0));
+        let length = |(from, to): (i64, i64)| to.saturating_sub(from);
+        Some((overlap_ns, length(first).min(length(second))))
+    }
+
+    fn nothing_in_common(&self, terms: &Terms, found: &mut Diagnosis) {
+        let counts = [self.arrivals.sample.count(), self.departures.sample.count()];
+        found.causes.push(match found.overlap_ns {
+            Some((overlap_ns, _)) if overlap_ns < 0 && !terms.two_clocks => {
+                Cause::NoOverlap { gap_ns: overlap_ns.saturating_neg() }
+            }
+            _ => Cause::DifferentTraffic { arrivals: counts[0], departures: counts[1] },
+        });
+    }
+}
+
+/// What stands beside a result.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Conclusion {
+    /// Causes, of which one at least prevents a measurement where there is none.
+    pub causes: Vec<Cause>,
+    /// Of these, those that make delays meaningless, however many packets match.
+    pub voiding: usize,
+}
+
+impl Diagnosis {
+    fn is_cut(&self) -> bool {
+        self.causes.iter().any(|cause| matches!(cause, Cause::Cut { .. }))
+    }
+
+    /// The causes that stand beside a result. Where the measurement is one, only those that were
+    /// remedied do. `planned`: the captures were read by the [`plan`](Self::plan).
+    pub fn conclude(&self, matched: &Matched, terms: &Terms, planned: bool) -> Conclusion {
+        let fails = !matched.is_enough(terms) || matched.negative > 0;
+        let unplanned = !planned && self.plan != Plan::default();
+        let is_remedied = |cause: &Cause| cause.fault() == Fault::Remedied;
+        // Packets of the other direction count as lost, or match at negative delays.
+        let voids = |cause: &&Cause| {
+            cause.fault() == Fault::Voids
+                || (unplanned && matches!(cause, Cause::BothDirections { .. }))
+        };
+        let stands = |cause: &&Cause| fails || voids(cause) || is_remedied(cause);
+        let mut causes: Vec<Cause> = self.causes.iter().filter(stands).cloned().collect();
+        let voiding = causes.iter().filter(voids).count();
+        if fails && !unplanned && causes.iter().all(is_remedied) {
+            causes.push(self.unexplained(matched, terms));
+        }
+        Conclusion { causes, voiding }
+    }
+
+    /// The cause that numbers alone show.
+    fn unexplained(&self, matched: &Matched, terms: &Terms) -> Cause {
+        match self.overlap_ns {
+            _ if matched.negative > 0 => Cause::ClocksApart { by_ns: matched.most_negative_ns },
+            Some((overlap_ns, shorter_ns)) if 2 * overlap_ns < shorter_ns => {
+                Cause::NoOverlap { gap_ns: overlap_ns.saturating_neg() }
+            }
+            _ if 2 * matched.matched < matched.smaller => {
+                Cause::FewMatched { matched: matched.matched, of: matched.smaller }
+            }
+            _ => Cause::TooFew { matched: matched.matched, required: terms.min_matched },
+        }
+    }
+}

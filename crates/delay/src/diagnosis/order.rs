@@ -1,0 +1,224 @@
+//! Time stamps of a capture that run backward: a clock that was set back, or packets out of order.
+
+/// A time stamp this far behind the latest one is ordinary: receive queues are drained in turn.
+const ORDINARY_NS: i64 = 1_000_000;
+
+/// Packets behind the latest time stamp that a step of the clock has at least. Fewer are disorder,
+/// which a window as long as the disorder matches as well.
+const STEP_PACKETS: u64 = 64;
+/// Steps kept for a capture.
+const MOST_STEPS: usize = 64;
+/// A clock is set back rarely. A capture with more steps than this, each shorter than
+/// [`BLOCK_NS`], was merged from blocks of several queues.
+const RARE: usize = 2;
+/// The time that a block of a capture ring covers at most, in nanoseconds.
+const BLOCK_NS: i64 = 1_000_000_000;
+
+/// A place where the clock of a capture was set back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockStep {
+    /// Number of the first packet after the step, from 1 on.
+    pub packet: u64,
+    /// The latest time stamp before the step, in nanoseconds.
+    pub from_ns: i64,
+    /// The first time stamp after the step, in nanoseconds.
+    pub to_ns: i64,
+}
+
+impl ClockStep {
+    /// How far the clock went back, in nanoseconds: less the time between the two packets.
+    pub fn size_ns(&self) -> i64 {
+        self.from_ns.saturating_sub(self.to_ns)
+    }
+
+    /// Whether both may be the same step, seen by two captures.
+    fn is_same(&self, other: &Self) -> bool {
+        let (one, other) = (self.size_ns(), other.size_ns());
+        one.abs_diff(other) <= one.max(other).unsigned_abs() / 4
+    }
+}
+
+/// Packets whose time stamps are behind the latest one.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    step: ClockStep,
+    latest_ns: i64,
+    earliest_ns: i64,
+    packets: u64,
+}
+
+/// Follows the time stamps of a capture.
+#[derive(Debug, Clone, Default)]
+pub struct TimeOrder {
+    latest_ns: Option<i64>,
+    run: Option<Run>,
+    steps: Vec<ClockStep>,
+    disorder_ns: i64,
+}
+
+impl TimeOrder {
+    /// Takes the next packet of the capture. Returns whether time went back further than is
+    /// ordinary.
+    #[inline]
+    pub fn observe(&mut self, packet: u64, time_ns: i64) -> bool {
+        let latest_ns = *self.latest_ns.get_or_insert(time_ns);
+        if self.run.is_none() {
+            if latest_ns.saturating_sub(time_ns) <= ORDINARY_NS {
+                self.latest_ns = Some(latest_ns.max(time_ns));
+                return false;
+            }
+            self.start(packet, latest_ns, time_ns);
+            return true;
+        }
+        self.follow(packet, time_ns)
+    }
+
+    fn start(&mut self, packet: u64, from_ns: i64, to_ns: i64) {
+        let step = ClockStep { packet, from_ns, to_ns };
+        self.run = Some(Run { step, latest_ns: to_ns, earliest_ns: to_ns, packets: 1 });
+    }
+
+    /// A packet while time stamps are behind.
+    fn follow(&mut self, packet: u64, time_ns: i64) -> bool {
+        let Some(run) = &mut self.run else { return false };
+        let ahead_ns = time_ns.saturating_sub(run.latest_ns);
+        if time_ns >= run.step.from_ns.saturating_sub(ORDINARY_NS) {
+            // A clock that was set back runs through the time before the step once more. After
+            // disorder, time stamps jump back to where they were.
+            let jumped = ahead_ns > ORDINARY_NS && ahead_ns > run.step.size_ns() / 2;
+            self.end(!jumped);
+            self.latest_ns = self.latest_ns.map(|latest_ns| latest_ns.max(time_ns));
+            return false;
+        }
+        if ahead_ns < -ORDINARY_NS {
+            if run.packets >= STEP_PACKETS {
+                let from_ns = run.latest_ns;
+                self.end(true);
+                self.start(packet, from_ns, time_ns);
+            } else {
+                run.earliest_ns = run.earliest_ns.min(time_ns);
+                run.packets += 1;
+            }
+            return true;
+        }
+        run.latest_ns = run.latest_ns.max(time_ns);
+        run.packets += 1;
+        false
+    }
+
+    fn end(&mut self, smoothly: bool) {
+        let Some(run) = self.run.take() else { return };
+        if smoothly && run.packets >= STEP_PACKETS && self.steps.len() < MOST_STEPS {
+            self.steps.push(run.step);
+            self.latest_ns = Some(run.latest_ns);
+        } else {
+            self.disorder(run.step.from_ns.saturating_sub(run.earliest_ns));
+            self.latest_ns = Some(run.step.from_ns.max(run.latest_ns));
+        }
+    }
+
+    fn disorder(&mut self, extent_ns: i64) {
+        self.disorder_ns = self.disorder_ns.max(extent_ns);
+    }
+
+    /// What the whole capture shows.
+    pub fn summary(&self) -> OrderSummary {
+        let mut all = self.clone();
+        all.end(true);
+        if all.steps.len() > RARE && all.steps.iter().all(|step| step.size_ns() <= BLOCK_NS) {
+            all.steps_are_disorder();
+        }
+        all.into_summary()
+    }
+
+    fn steps_are_disorder(&mut self) {
+        for step in std::mem::take(&mut self.steps) {
+            self.disorder(step.size_ns());
+        }
+    }
+
+    fn into_summary(self) -> OrderSummary {
+        OrderSummary { steps: self.steps, disorder_ns: self.disorder_ns }
+    }
+}
+
+/// How the time stamps of a capture run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OrderSummary {
+    /// Where its clock was set back.
+    pub steps: Vec<ClockStep>,
+    /// How far behind the latest time stamp a packet is at most, in nanoseconds, steps not
+    /// included; 0 where the order is ordinary.
+    pub disorder_ns: i64,
+}
+
+impl OrderSummary {
+    /// Whether two captures of one clock show the same steps.
+    pub fn has_steps_of(&self, other: &Self) -> bool {
+        let mut pairs = self.steps.iter().zip(&other.steps);
+        self.steps.len() == other.steps.len() && pairs.all(|(one, other)| one.is_same(other))
+    }
+
+    /// How far back a step goes at most, in nanoseconds.
+    pub fn furthest_step_ns(&self) -> i64 {
+        self.steps.iter().map(ClockStep::size_ns).max().unwrap_or(0)
+    }
+
+    /// How far back time goes at most, in nanoseconds, by a step or by disorder.
+    pub fn furthest_back_ns(&self) -> i64 {
+        self.furthest_step_ns().max(self.disorder_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn of(times_ns: impl IntoIterator<Item = i64>) -> OrderSummary {
+        let mut order = TimeOrder::default();
+        for (number, time_ns) in (1..).zip(times_ns) {
+            order.observe(number, time_ns);
+        }
+        order.summary()
+    }
+
+    #[test]
+    fn a_step_is_told_from_disorder() {
+        let steady = |from: i64, to: i64| (from..to).map(|n| n * MS);
+        assert_eq!(of(steady(0, 1000)), OrderSummary::default());
+        // Set back by 700 ms after a second.
+        let step = ClockStep { packet: 1001, from_ns: 999 * MS, to_ns: 300 * MS };
+        for end in [400, 1500] {
+            let found = of(steady(0, 1000).chain(steady(300, end)));
+            assert_eq!((found.steps, found.disorder_ns), (vec![step], 0), "{end}");
+        }
+        // Set back twice, the second time before it caught up.
+        let found = of(steady(0, 1000).chain(steady(300, 500)).chain(steady(200, 2000)));
+        let second = ClockStep { packet: 1201, from_ns: 499 * MS, to_ns: 200 * MS };
+        assert_eq!(found.steps, [step, second]);
+        // Every tenth packet 50 ms late.
+        let late = (0..1000).map(|n| if n % 10 == 9 { n - 50 } else { n } * MS);
+        let found = of(late);
+        assert_eq!((found.steps.len(), found.disorder_ns), (0, 49 * MS));
+        // Blocks of two queues, each of 200 packets.
+        let blocks = (0..10).flat_map(|block| {
+            let queue = move |_| steady(200 * block, 200 * block + 200);
+            (0..2).flat_map(queue)
+        });
+        let found = of(blocks);
+        assert_eq!((found.steps.len(), found.disorder_ns), (0, 199 * MS));
+    }
+
+    #[test]
+    fn steps_of_one_clock_are_the_same() {
+        let with = |from_ns, to_ns| OrderSummary {
+            steps: vec![ClockStep { packet: 1, from_ns, to_ns }],
+            ..OrderSummary::default()
+        };
+        assert!(with(1000, 300).has_steps_of(&with(990, 310)));
+        assert!(!with(1000, 300).has_steps_of(&with(1000, 700)));
+        assert!(!with(1000, 300).has_steps_of(&OrderSummary::default()));
+    }
+}

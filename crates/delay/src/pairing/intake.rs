@@ -1,0 +1,128 @@
+//! One side's packets on their way to a matcher: selected, keyed, counted, sampled.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use super::Tally;
+use crate::capture::{CaptureError, Packet};
+use crate::diagnosis::{Sample, SideEvidence, TimeOrder};
+use crate::key::{Recognition, Unrecognised, ends};
+
+type Keep = dyn FnMut(&Packet<'_>) -> Result<bool, String>;
+
+/// Selects packets of one side; an error where it does not apply to them.
+pub struct PacketFilter(Box<Keep>);
+
+impl PacketFilter {
+    /// A filter that keeps the packets for which `keep` returns `true`.
+    pub fn new(keep: impl FnMut(&Packet<'_>) -> Result<bool, String> + 'static) -> Self {
+        PacketFilter(Box::new(keep))
+    }
+}
+
+impl fmt::Debug for PacketFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PacketFilter")
+    }
+}
+
+/// How one side is read, where an earlier reading showed how.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SidePlan {
+    /// Numbers of the packets at which the clock was set back, in order.
+    pub steps: Vec<u64>,
+    /// Senders on the link whose packets go the other way, as numbers.
+    pub excluded: HashSet<u64>,
+}
+
+/// How both sides are read. The default is that of a first reading.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Of arrivals.
+    pub arrivals: SidePlan,
+    /// Of departures.
+    pub departures: SidePlan,
+    /// How far time stamps of a capture go back, in nanoseconds, steps of the clock not included;
+    /// 0 where that is no more than is ordinary.
+    pub disorder_ns: i64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Intake {
+    filter: Option<PacketFilter>,
+    plan: SidePlan,
+    pub(super) tally: Tally,
+    pub(super) sample: Sample,
+    order: TimeOrder,
+}
+
+impl Intake {
+    pub(super) fn filter(&mut self, filter: Option<PacketFilter>) {
+        self.filter = filter;
+    }
+
+    pub(super) fn plan(&mut self, plan: SidePlan) {
+        self.plan = plan;
+    }
+
+    /// The packet's key; `None`, and counted, where it has none or is not selected. A packet of a
+    /// link type that nothing can be matched in is an error.
+    #[inline]
+    pub(super) fn key(
+        &mut self,
+        recognition: &Recognition,
+        packet: &Packet<'_>,
+    ) -> Result<Option<u64>, CaptureError> {
+        self.tally.packets += 1;
+        let backward = self.order.observe(packet.number, packet.time_ns);
+        if let Some(filter) = &mut self.filter {
+            let error = |reason| CaptureError::Filter { number: packet.number, reason };
+            if !(filter.0)(packet).map_err(error)? {
+                self.tally.filtered += 1;
+                return Ok(None);
+            }
+        }
+        if !self.plan.excluded.is_empty()
+            && ends(packet).is_some_and(|ends| self.plan.excluded.contains(&ends.source))
+        {
+            self.tally.other_direction += 1;
+            return Ok(None);
+        }
+        let key = match recognition.key(packet) {
+            Ok(key) => Some(key),
+            Err(Unrecognised::Link(link)) => {
+                return Err(CaptureError::Link { number: packet.number, link });
+            }
+            Err(unrecognised) => {
+                self.tally.count(unrecognised);
+                None
+            }
+        };
+        self.sample.observe(packet, backward);
+        Ok(key)
+    }
+
+    pub(super) fn evidence(&self) -> SideEvidence<'_> {
+        let order = self.order.summary();
+        SideEvidence { tally: self.tally, sample: &self.sample, order }
+    }
+
+    /// The steps of the clock before this packet.
+    #[inline]
+    pub(super) fn steps_before(&self, packet: u64) -> usize {
+        if self.plan.steps.is_empty() {
+            return 0;
+        }
+        self.plan.steps.partition_point(|step| *step <= packet)
+    }
+}
+
+/// Once packets of both sides were read, each side is sampled again from where the other starts.
+/// Returns whether they were.
+pub(super) fn meet(arrivals: &mut Sample, departures: &mut Sample) -> bool {
+    let start = |sample: &Sample| sample.times_ns().map(|(first_ns, _)| first_ns);
+    let (Some(first), Some(second)) = (start(arrivals), start(departures)) else { return false };
+    arrivals.expect_other(second);
+    departures.expect_other(first);
+    true
+}
