@@ -1,7 +1,7 @@
 //! A lock that the kernel releases when its process exits, however it exits.
 
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::PathBuf;
 
 use nix::errno::Errno;
@@ -45,7 +45,7 @@ impl Lock {
                 let mode = Mode::S_IRUSR | Mode::S_IWUSR;
                 fchmod(&file, mode).map_err(failed(&path, "set its mode"))?;
             }
-            let mut file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
                 Ok(file) => file,
                 Err((file, Errno::EWOULDBLOCK)) => {
                     let mut content = Vec::new();
@@ -59,16 +59,24 @@ impl Lock {
             if !is_same(directory.stat(name)?, &stat) {
                 continue;
             }
-            let record = serde_json::to_vec(&Record::new(what)).map_err(Into::into);
-            let written = record.and_then(|record| {
-                file.set_len(0)?;
-                file.rewind()?;
-                file.write_all(&record)
-            });
-            written.map_err(|source| Error::Io { path, operation: "write the lock", source })?;
-            return Ok(Self { directory: directory.clone(), name: name.to_owned(), file });
+            // From here on dropping removes the file, also where nothing can be written to it.
+            let mut lock = Self { directory: directory.clone(), name: name.to_owned(), file };
+            lock.record(what).map_err(|source| Error::Io {
+                path,
+                operation: "write the lock",
+                source,
+            })?;
+            return Ok(lock);
         }
         Err(failed(&path, "lock it")(Errno::EAGAIN))
+    }
+
+    /// Writes a description of this process, for messages of others.
+    fn record(&mut self, what: &str) -> io::Result<()> {
+        let record = serde_json::to_vec(&Record::new(what))?;
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(&record)
     }
 
     /// Refuses while a live process of this user holds a flock of the former version: on a file of

@@ -18,10 +18,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, mkdirat};
+use nix::fcntl::{AtFlags, FcntlArg, OFlag, fcntl, openat, readlinkat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
-use nix::unistd::{ftruncate, geteuid};
+use nix::unistd::{UnlinkatFlags, ftruncate, geteuid, unlinkat};
 
 /// Links followed for one path at most, as in the kernel.
 const LINKS: usize = 40;
@@ -31,7 +31,7 @@ const LINKS: usize = 40;
 /// # Errors
 /// The file cannot be written; another user may have planted it, or a link that leads to it.
 pub fn create(path: &Path) -> io::Result<File> {
-    Walk::new(path)?.open(false)
+    Ok(Walk::new(path)?.open(false)?.0)
 }
 
 /// As [`create`], with the directories that are missing on the way.
@@ -39,7 +39,16 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As [`create`]; a directory cannot be made.
 pub fn create_with_directories(path: &Path) -> io::Result<File> {
-    Walk::new(path)?.open(true)
+    Ok(Walk::new(path)?.open(true)?.0)
+}
+
+/// As [`create`], for a file that is of no use unless it is complete: [`Output::complete`] keeps it.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_whole(path: &Path) -> io::Result<Output> {
+    let (file, partial) = Walk::new(path)?.open(false)?;
+    Ok(Output { file, partial })
 }
 
 /// Writes a whole file.
@@ -47,7 +56,52 @@ pub fn create_with_directories(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As [`create`].
 pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> {
-    create(path)?.write_all(contents.as_ref())
+    let mut output = create_whole(path)?;
+    output.write_all(contents.as_ref())?;
+    output.complete();
+    Ok(())
+}
+
+/// A file that is removed on drop unless it is complete. Devices and pipes stay.
+#[derive(Debug)]
+pub struct Output {
+    file: File,
+    partial: Option<Entry>,
+}
+
+/// A directory, and the name of a regular file in it.
+type Entry = (OwnedFd, OsString);
+
+impl Output {
+    /// Keeps the file.
+    pub fn complete(mut self) {
+        self.partial = None;
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.file.write(octets)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let Some((directory, name)) = self.partial.take() else { return };
+        let flags = AtFlags::AT_SYMLINK_NOFOLLOW;
+        let (Ok(own), Ok(named)) =
+            (fstat(&self.file), fstatat(&directory, name.as_os_str(), flags))
+        else {
+            return;
+        };
+        if (own.st_dev, own.st_ino) == (named.st_dev, named.st_ino) {
+            let _ = unlinkat(&directory, name.as_os_str(), UnlinkatFlags::NoRemoveDir);
+        }
+    }
 }
 
 /// A path that is followed.
@@ -85,17 +139,20 @@ impl Walk {
         Ok(())
     }
 
-    fn open(mut self, create_directories: bool) -> io::Result<File> {
+    fn open(mut self, create_directories: bool) -> io::Result<(File, Option<Entry>)> {
         while let Some(name) = self.rest.pop_front() {
             // Links there are the kernel's own, and lead where no path does: /dev/stdout.
             if fstatfs(&self.directory)?.filesystem_type() == PROC_SUPER_MAGIC {
                 let rest: std::path::PathBuf = [name].into_iter().chain(self.rest).collect();
                 let flags = OFlag::O_WRONLY | OFlag::O_TRUNC | OFlag::O_CLOEXEC;
-                return Ok(openat(&self.directory, &rest, flags, Mode::empty())?.into());
+                let file = openat(&self.directory, &rest, flags, Mode::empty())?.into();
+                return Ok((file, None));
             }
             if self.rest.is_empty() {
                 match self.open_last(&name)? {
-                    Some(file) => return Ok(file),
+                    Some((file, regular)) => {
+                        return Ok((file, regular.then_some((self.directory, name))));
+                    }
                     None => continue,
                 }
             }
@@ -120,9 +177,12 @@ impl Walk {
         Err(ErrorKind::IsADirectory.into())
     }
 
-    /// Opens the file that the path ends with; `None` where that is a link, which is followed then.
-    fn open_last(&mut self, name: &OsStr) -> io::Result<Option<File>> {
+    /// Opens the file that the path ends with, and whether it is a regular one; `None` where that is
+    /// a link, which is followed then.
+    fn open_last(&mut self, name: &OsStr) -> io::Result<Option<(File, bool)>> {
+        // A planted pipe must not make this wait for a reader.
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let flags = flags | OFlag::O_NONBLOCK;
         let file = match openat(&self.directory, name, flags, Mode::from_bits_truncate(0o666)) {
             Err(Errno::ELOOP) => {
                 let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -132,6 +192,11 @@ impl Walk {
                     return Ok(None);
                 }
                 return Err(Errno::ELOOP.into());
+            }
+            Err(Errno::ENXIO) => {
+                let reason =
+                    "it is a pipe that no process reads, or a socket; start the reader first";
+                return Err(io::Error::new(ErrorKind::NotConnected, reason));
             }
             file => file?,
         };
@@ -151,7 +216,8 @@ impl Walk {
         if regular {
             ftruncate(&file, 0)?;
         }
-        Ok(Some(file.into()))
+        fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
+        Ok(Some((file.into(), regular)))
     }
 
     fn follow(&mut self, link: &OwnedFd) -> io::Result<()> {
@@ -237,6 +303,35 @@ mod tests {
         for device in ["/dev/null", "/proc/self/fd/2"] {
             create(Path::new(device)).unwrap();
         }
+    }
+
+    #[test]
+    fn a_file_that_is_not_complete_is_removed() {
+        let directory = Shared::new("partial");
+        let file = directory.file("half");
+        create_whole(&file).unwrap().write_all(b"half").unwrap();
+        assert!(!file.exists());
+        let mut output = create_whole(&file).unwrap();
+        // A file that another process put in its place stays.
+        fs::rename(&file, directory.file("moved")).unwrap();
+        fs::write(&file, "of another process").unwrap();
+        output.write_all(b"half").unwrap();
+        drop(output);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "of another process");
+        create_whole(&file).unwrap().complete();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "");
+        create_whole(Path::new("/dev/null")).unwrap();
+        assert!(Path::new("/dev/null").exists());
+    }
+
+    #[test]
+    fn a_pipe_without_a_reader_does_not_hold_the_writer_up() {
+        let directory = Shared::new("pipe");
+        let pipe = directory.file("pipe");
+        nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        let error = create(&pipe).unwrap_err();
+        assert!(error.to_string().contains("no process reads"), "{error}");
+        assert!(pipe.exists());
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! Lines with commas.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 
-use onbeat_report::file;
+use onbeat_report::file::{self, Output};
 
 use super::{Column, Value};
 use crate::exit::{Failure, Result};
@@ -12,7 +11,7 @@ use crate::exit::{Failure, Result};
 /// A file of lines with commas.
 pub(super) struct Csv {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<Output>,
     failed: Option<io::Error>,
 }
 
@@ -20,7 +19,7 @@ impl Csv {
     /// Creates the file, with a line of headings.
     pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
         let failed = |error| cannot_write(path, &error);
-        let mut file = BufWriter::new(file::create(path).map_err(failed)?);
+        let mut file = BufWriter::new(file::create_whole(path).map_err(failed)?);
         let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
         writeln!(file, "{}", names.join(",")).map_err(failed)?;
         Ok(Self { path: path.into(), file, failed: None })
@@ -32,9 +31,12 @@ impl Csv {
         }
     }
 
-    pub(super) fn finish(&mut self) -> Result<()> {
-        let ended = self.failed.take().map_or_else(|| self.file.flush(), Err);
-        ended.map_err(|error| cannot_write(&self.path, &error))
+    /// Writes what is buffered. A file that could not be written is removed.
+    pub(super) fn finish(self) -> Result<()> {
+        let Self { path, file, failed } = self;
+        let output =
+            failed.map_or_else(|| file.into_inner().map_err(IntoInnerError::into_error), Err);
+        output.map(Output::complete).map_err(|error| cannot_write(&path, &error))
     }
 }
 

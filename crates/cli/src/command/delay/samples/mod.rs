@@ -120,7 +120,7 @@ impl Samples {
 
     /// Writes what is not written yet; says what went wrong, now or before.
     pub(super) fn finish(&mut self) -> Result<()> {
-        self.csv.as_mut().map_or(Ok(()), Csv::finish)?;
-        self.parquet.as_mut().map_or(Ok(()), Parquet::finish)
+        self.csv.take().map_or(Ok(()), Csv::finish)?;
+        self.parquet.take().map_or(Ok(()), Parquet::finish)
     }
 }

@@ -4,11 +4,10 @@
 //! Numbers are written as what they differ from the one before (DELTA_BINARY_PACKED), words by a dictionary:
 //! a sample takes a few octets, and no compressor is needed to make it so.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use onbeat_report::file;
+use onbeat_report::file::{self, Output};
 use parquet::basic::{ConvertedType, Encoding, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::Result as Written;
@@ -31,7 +30,7 @@ const MISSING: i16 = 0;
 /// A file of columns.
 pub(super) struct Parquet {
     path: PathBuf,
-    writer: SerializedFileWriter<File>,
+    writer: SerializedFileWriter<Output>,
     columns: Vec<Gathered>,
     rows: usize,
     group: usize,
@@ -52,7 +51,7 @@ impl Parquet {
     }
 
     fn with_groups_of(group: usize, path: &Path, columns: &[Column]) -> Result<Self> {
-        let file = file::create(path).map_err(|error| cannot_write(path, &error))?;
+        let file = file::create_whole(path).map_err(|error| cannot_write(path, &error))?;
         let failed = |error: parquet::errors::ParquetError| cannot_write(path, &error);
         let writer = SerializedFileWriter::new(
             file,
@@ -82,11 +81,12 @@ impl Parquet {
         }
     }
 
-    /// Writes what is gathered, and the footer, without which the file is none.
-    pub(super) fn finish(&mut self) -> Result<()> {
-        let ended = self.failed.take().map_or_else(|| self.flush(), Err);
-        let ended = ended.and_then(|()| self.writer.finish().map(drop));
-        ended.map_err(|error| cannot_write(&self.path, &error))
+    /// Writes what is gathered, and the footer, without which the file cannot be read. A file that
+    /// could not be written is removed.
+    pub(super) fn finish(mut self) -> Result<()> {
+        let flushed = self.failed.take().map_or_else(|| self.flush(), Err);
+        let output = flushed.and_then(|()| self.writer.into_inner());
+        output.map(Output::complete).map_err(|error| cannot_write(&self.path, &error))
     }
 
     /// Writes a group of rows.
@@ -128,7 +128,7 @@ impl Gathered {
     }
 
     /// Writes what was gathered, and forgets it.
-    fn write(&mut self, group: &mut SerializedRowGroupWriter<'_, File>) -> Written<()> {
+    fn write(&mut self, group: &mut SerializedRowGroupWriter<'_, Output>) -> Written<()> {
         let Some(mut column) = group.next_column()? else { return Ok(()) };
         match self {
             Gathered::Numbers(values) => {
@@ -190,6 +190,8 @@ fn cannot_write(path: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
