@@ -189,9 +189,9 @@ impl Bus {
         if !hidden.is_empty() {
             outcome.figure("hidden nodes", self.hidden_nodes(&hidden));
             outcome.note(
-                "one direction of the bus cannot be seen at this place, so that polls and responses of the \
-                 hidden nodes are not judged: on the interface of a node that uses XDP or AF_XDP, frames \
-                 bypass captures; observe the other end of the cable, a bridge port or a mirror port",
+                "one direction of the bus cannot be seen at this place, so that polls and responses of \
+                 the hidden nodes are not judged: frames that a node transmits bypass captures on its own \
+                 interface; observe a bridge port or a mirror port between the nodes",
             );
         }
     }

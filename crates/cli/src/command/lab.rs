@@ -298,7 +298,8 @@ mod tests {
         let text = text.replace("\\-", "-");
         let after = |line: &str, from: &str, to: &str, lines: &mut Vec<String>| {
             for rest in line.split(from).skip(1) {
-                let end = rest.find(['`', '>', '|', ',', ':', ';', '(', ')']).unwrap_or(rest.len());
+                let end =
+                    rest.find(['`', '"', '>', '|', ',', ':', ';', '(', ')']).unwrap_or(rest.len());
                 let words = rest[..end].split("  ").next().unwrap_or_default();
                 let is_placeholder =
                     |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_uppercase());

@@ -65,15 +65,16 @@ impl Observer {
 
     /// Nodes that take part, though their frames cannot be seen at this place of the bus: a managing node
     /// whose polls are answered and not seen, and nodes that are polled on and on and never seen. So it is
-    /// where one direction is observed: on the interface of a node that transmits by AF_XDP or XDP_TX, or
-    /// receives by XDP, both of which bypass captures.
+    /// where one direction is observed: on the interface of a node, whose packet sockets (without qdisc),
+    /// AF_XDP and XDP transmit past captures, and XDP receives before them.
     pub fn hidden(&self) -> impl Iterator<Item = NodeId> + '_ {
         let heard = |node: &Node| node.mac.is_some();
         let manager = self.nodes.get(&NodeId::MN).is_some_and(heard);
         let controlled = || self.nodes.iter().filter(|(id, _)| **id != NodeId::MN);
         let responds = controlled().any(|(_, node)| node.responses > 0);
-        let identified = controlled().any(|(_, node)| node.identity.is_some());
-        let no_polls = responds && self.frames.preq == 0 || identified && !manager;
+        // A state is in responses only.
+        let answers = controlled().any(|(_, node)| node.state.is_some());
+        let no_polls = responds && self.frames.preq == 0 || answers && !manager;
         let silent = controlled().filter(move |(_, node)| {
             !heard(node) && node.requests(Request::Poll).unanswered >= HIDDEN_POLLS
         });

@@ -24,8 +24,8 @@ const LOOK_NS: u64 = 50_000_000;
 /// Watch a bus: cycle and jitter, each node's response time, losses, states, who the nodes are
 ///
 /// Of a capture (pcap, pcapng, gzip, zstd), or live from an interface that sees the bus: one at a hub or
-/// at a mirror port. On the interface of a node with XDP or AF_XDP, frames bypass captures: nodes whose
-/// frames cannot be seen there are named, and their polls are not judged.
+/// at a mirror port. On the interface of a node, frames bypass captures: nodes whose frames cannot be
+/// seen are named, and their polls are not judged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -180,9 +180,8 @@ fn xdp_program(name: &Path) -> Option<String> {
     let handle = Handle::in_namespace(&Namespace::current().ok()?).ok()?;
     let program = handle.link(&name).ok()?.xdp_program()?;
     Some(format!(
-        "{name} has an XDP program (id {}, {}): frames that it takes or transmits, and frames \
-         transmitted by AF_XDP, bypass captures on {name}; observe the other end of the cable, a bridge \
-         port or a mirror port",
+        "{name} has an XDP program (id {}, {}): frames that it receives or transmits bypass captures on \
+         {name}; observe a bridge port or a mirror port between the nodes",
         program.program_id, program.mode
     ))
 }
