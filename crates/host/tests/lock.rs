@@ -9,7 +9,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
 use common::{Temporary, mode, set_mode};
@@ -217,9 +216,8 @@ fn an_interface_is_of_one_at_a_time() {
     if !require(Feature::Root) {
         return;
     }
-    // An inode that no namespace has.
-    static NAMESPACE: AtomicU32 = AtomicU32::new(1);
-    let namespace = u64::from(NAMESPACE.fetch_add(1, Ordering::Relaxed));
+    // Inodes of namespaces have 32 bits: no namespace has this one, and no other run of this test.
+    let namespace = 1 << 40 | u64::from(std::process::id());
     let lock = InterfaceLock::take(namespace, 7, "eth0", "node \"a\"").unwrap();
     assert!(lock.is_of(namespace, 7) && !lock.is_of(namespace, 8));
     let refusal = InterfaceLock::take(namespace, 7, "eth0", "node \"b\"").unwrap_err();

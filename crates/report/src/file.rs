@@ -114,7 +114,7 @@ struct Walk {
 
 impl Walk {
     fn new(path: &Path) -> io::Result<Self> {
-        let directory = File::open(".")?.into();
+        let directory = open_directory(".")?;
         let mut walk = Self { directory, rest: VecDeque::new(), links: 0 };
         walk.prepend(path)?;
         // What ends so can only be a directory, though its components do not show it.
@@ -132,7 +132,7 @@ impl Walk {
                 Component::ParentDir => self.rest.push_front("..".into()),
                 Component::CurDir => {}
                 Component::RootDir | Component::Prefix(_) => {
-                    self.directory = File::open("/")?.into();
+                    self.directory = open_directory("/")?;
                 }
             }
         }
@@ -237,6 +237,12 @@ impl Walk {
         }
         self.prepend(Path::new(&target))
     }
+}
+
+/// Opens a directory to pass through: it need not be readable.
+fn open_directory(path: &str) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    Ok(nix::fcntl::open(path, flags, Mode::empty())?)
 }
 
 fn is(found: &FileStat, kind: SFlag) -> bool {

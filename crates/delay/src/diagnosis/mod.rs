@@ -356,7 +356,7 @@ impl Diagnosis {
     fn unexplained(&self, matched: &Matched, terms: &Terms) -> Cause {
         match self.overlap_ns {
             _ if matched.negative > 0 => Cause::ClocksApart { by_ns: matched.most_negative_ns },
-            Some((overlap_ns, shorter_ns)) if 2 * overlap_ns < shorter_ns => {
+            Some((overlap_ns, shorter_ns)) if overlap_ns < shorter_ns / 2 => {
                 Cause::NoOverlap { gap_ns: overlap_ns.saturating_neg() }
             }
             _ if 2 * matched.matched < matched.smaller => {
