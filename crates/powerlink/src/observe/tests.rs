@@ -178,14 +178,16 @@ fn what_cannot_be_read_is_counted() {
     assert_eq!(*observer.frames(), Frames { malformed: 3, foreign: 1, ..Frames::default() });
 }
 
-fn hidden(frames: &[(u64, Vec<u8>)]) -> Vec<NodeId> {
+type TimedFrame = (u64, Vec<u8>);
+
+fn hidden(frames: &[TimedFrame]) -> Vec<NodeId> {
     let mut observer = Observer::new();
     seen(&mut observer, frames);
     observer.hidden().collect()
 }
 
 /// Cycles with one node, of which a place of the bus may show one direction only.
-fn exchange(cycles: u64) -> (Vec<(u64, Vec<u8>)>, Vec<(u64, Vec<u8>)>) {
+fn exchange(cycles: u64) -> (Vec<TimedFrame>, Vec<TimedFrame>) {
     let (mut manager, mut controlled) = (Vec::new(), Vec::new());
     for cycle in 0..cycles {
         let at = cycle * 1_000_000;

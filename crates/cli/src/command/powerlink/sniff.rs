@@ -33,7 +33,7 @@ Examples:
   onbeat powerlink sniff bus.pcap --frames | head
   onbeat powerlink sniff eth1 --seconds 10 --html bus.html
 
-Exit status: 0 no poll was lost and every frame could be read, 1 otherwise, and where frames of one \
+Exit code: 0 no poll was lost and every frame could be read, 1 otherwise, and where frames of one \
 direction cannot be seen, 2 error.")]
 pub(super) struct Sniff {
     /// A capture (- for standard input), or an interface
