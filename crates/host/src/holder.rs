@@ -33,7 +33,7 @@ impl fmt::Display for Holder {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pid: u32,
-    /// Start time, which tells the process from a later one with its id.
+    /// Start time, which distinguishes the process from a later one with its id.
     start: Option<u64>,
     boot: String,
     what: String,

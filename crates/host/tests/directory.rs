@@ -1,6 +1,6 @@
 //! Directories that other users could write to or redirect are refused.
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! A journal is the former one or the new one; what is neither is refused with a remedy.
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::fs;

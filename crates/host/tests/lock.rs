@@ -1,6 +1,6 @@
 //! At most one process has a lock, and no other user can.
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::env;
@@ -17,7 +17,7 @@ use nix::sys::stat::{Mode, SFlag, mknod};
 use onbeat_host::{Error, InterfaceLock, Lock, PrivateDirectory};
 use onbeat_netdev::testing::{Feature, Unprivileged, require};
 
-/// Tells a copy of this program which directory to lock.
+/// Names to a copy of this program the directory to lock.
 const LOCK_IN: &str = "ONBEAT_TEST_LOCK_IN";
 /// And how often to take and release the lock in a race.
 const RACE_IN: &str = "ONBEAT_TEST_RACE_IN";

@@ -1,6 +1,6 @@
 //! Modes do not depend on the umask, which is of the whole process: a program of its own.
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use std::fs;

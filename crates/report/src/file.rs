@@ -1,13 +1,13 @@
 //! Output files, which root often writes to directories that other users may write to.
 //!
-//! There another user can plant a symbolic link, a hard link or a file of his own under the name of an
+//! There another user can plant a symbolic link, a hard link or another file under the name of an
 //! expected output. The kernel's fs.protected_symlinks and fs.protected_regular refuse that in sticky
 //! directories, where the administrator has switched them on. This does, always and everywhere: a path
 //! is followed component by component, and
 //!
 //! - a symbolic link is followed only if it belongs to this user or to root;
 //! - an existing file is overwritten only if it belongs to this user or to root, or to the owner of a
-//!   directory that nobody else may write to; and, unless only this user and root may write to its
+//!   directory that no other user may write to; and, unless only this user and root may write to its
 //!   directory, only if it is a regular file with one name.
 
 use std::collections::VecDeque;

@@ -13,7 +13,7 @@ pub enum Cause {
         /// Whose.
         side: Option<Side>,
     },
-    /// Filters, or what tells the sides apart, leave no packet.
+    /// Filters, or the criterion that separates the sides, leave no packet.
     NothingSelected {
         /// Of which side.
         side: Option<Side>,

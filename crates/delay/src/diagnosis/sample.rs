@@ -102,7 +102,7 @@ impl Sample {
         });
     }
 
-    /// Packets are kept anew from where the other side starts.
+    /// A full sample gets room for further packets where the other side starts.
     pub(crate) fn expect_other(&mut self, start_ns: i64) {
         self.other_start_ns = Some(start_ns);
     }

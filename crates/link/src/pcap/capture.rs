@@ -17,7 +17,7 @@ pub struct Capture {
 }
 
 // SAFETY: a handle of libpcap is of no thread; it must only not be used by two at a time, and
-// whoever has the structure is the only one to use it.
+// its owner is the only user.
 unsafe impl Send for Capture {}
 
 impl Capture {

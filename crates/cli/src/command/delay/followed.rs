@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use onbeat_hooks::Fate;
 
-    /// The cause of so many packets with these fates.
+    /// The cause that these numbers of packets by fate show.
     fn named(
         told: &[(Fate, u64)],
         counts: Counts,

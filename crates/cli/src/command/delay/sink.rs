@@ -63,7 +63,7 @@ impl Sink {
         self.samples.row(&[time_ns.into(), Value::Nothing, Value::Text("lost")]);
     }
 
-    /// What the measurement came to, of so many matches and packets of the side with fewer.
+    /// The result of the measurement, from the number of matches and the packets of the side with fewer.
     pub(super) fn matched(&self, matched: u64, smaller: u64) -> Matched {
         let Collected { delays, ambiguous, .. } = &self.collected;
         Matched {
