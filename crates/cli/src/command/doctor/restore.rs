@@ -10,7 +10,11 @@ use crate::exit::Result;
 #[derive(Debug, clap::Args)]
 pub(super) struct Restore {
     /// Put back what --fix changed since the host was booted
-    #[arg(long, conflicts_with_all = ["fix", "interfaces"])]
+    // clap does not enforce `requires = "fix"` where --restore excludes --fix: each is named here.
+    #[arg(long, conflicts_with_all = [
+        "fix", "interfaces", "dry_run", "cpu", "napi_priority", "only", "keep_going", "hold",
+        "latency_us", "command",
+    ])]
     pub(super) restore: bool,
     /// Discard the values that cannot be restored, such as those of an interface that was deleted,
     /// and a damaged journal

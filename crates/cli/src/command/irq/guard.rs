@@ -44,7 +44,8 @@ pub(super) struct Guard {
     restore: bool,
     /// Discard the values that cannot be restored, such as those of an interface that was deleted,
     /// and a damaged journal
-    #[arg(long, requires = "restore")]
+    // clap does not enforce `requires` where FILE excludes --restore.
+    #[arg(long, requires = "restore", conflicts_with_all = ["file", "dry_run"])]
     forget: bool,
     /// Print JSON: what happens as one object a line, everything else as one object
     #[arg(long)]
@@ -189,6 +190,7 @@ mod tests {
             "irq guard --forget",
             "irq guard a.toml --restore",
             "irq guard --restore --dry-run",
+            "irq guard a.toml --forget",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
