@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat_delay::probe::{Key, Profile, Sample, Stretch};
-use onbeat_netdev::testing::require_that;
+use onbeat_netdev::testing::{Feature, require_all, require_that};
 use onbeat_probe::{EchoConfig, EchoCounts, PingConfig, PingReport, Reflector, ping, read_key};
 
 /// Longest wait for what comes at once unless it never comes.
@@ -132,6 +132,36 @@ fn datagrams_that_are_not_of_a_stamp_sender() {
         assert_eq!(room[40], 64, "TTL");
     });
     assert_eq!((counts.received, counts.too_short, counts.answered), (3, 2, 1));
+}
+
+/// Whether datagrams wait in the socket of a port, which is the first column after the state (proc_net_udp(5)).
+fn waits(port: u16) -> bool {
+    let sockets = fs::read_to_string("/proc/self/net/udp").unwrap();
+    let local = format!("0100007F:{port:04X}");
+    let line = sockets.lines().find(|line| line.split_whitespace().nth(1) == Some(&local));
+    let queues = line.unwrap().split_whitespace().nth(4).unwrap();
+    !queues.ends_with(":00000000")
+}
+
+/// A second of probes at 5,000 a second waits for a reflector that does not run: none is lost, so that
+/// the path is not blamed for a busy host.
+#[test]
+fn a_reflector_that_was_kept_from_running_answers_what_waited() {
+    if !require_all(&[Feature::Root]) {
+        return;
+    }
+    let addresses = vec![IpAddr::from([127, 0, 0, 1])];
+    let config = EchoConfig { addresses, port: 0, sessions: None, key: None };
+    let mut reflector = Reflector::open(&config).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let probe = [0x5a; 44];
+    for _ in 0..5_000 {
+        socket.send_to(&probe, reflector.addresses()[0]).unwrap();
+    }
+    let port = reflector.addresses()[0].port();
+    let stop = || !waits(port);
+    reflector.run(&stop).unwrap();
+    assert_eq!(reflector.counts().received, 5_000);
 }
 
 /// The answer comes from the address that the probe was sent to, not from that of the route back.
