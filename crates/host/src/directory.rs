@@ -16,7 +16,7 @@ use crate::error::failed;
 use crate::{Error, Result};
 
 /// The run-time directory of this program: all below it belongs to it alone.
-const RUN: &str = "/run/onbeat";
+pub const RUN: &str = "/run/onbeat";
 
 /// Mode of directories that this process makes.
 const PRIVATE: Mode = Mode::S_IRWXU;
@@ -150,8 +150,7 @@ impl PrivateDirectory {
     /// # Errors
     /// What the kernel refuses.
     pub fn names(&self) -> Result<Vec<String>> {
-        let failed =
-            |source| Error::Io { path: self.path.clone(), operation: "list it", source };
+        let failed = |source| Error::Io { path: self.path.clone(), operation: "list it", source };
         let entries = std::fs::read_dir(self.through_descriptor("")).map_err(failed)?;
         let names = entries.map(|entry| Ok(entry.map_err(failed)?.file_name().into_string().ok()));
         names.filter_map(Result::transpose).collect()
