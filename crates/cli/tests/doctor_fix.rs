@@ -309,6 +309,27 @@ fn a_veth_is_fixed_and_restored_by_the_program() {
     assert_eq!(ethtool.features("rt0").unwrap(), before);
 }
 
+/// The messages about damaged journals of claims and taps name this command.
+#[test]
+fn damaged_journals_of_interfaces_are_discarded() {
+    const DAMAGED: [&str; 2] = ["run/onbeat/claims/eth0.json", "run/onbeat/taps/77/eth1.json"];
+    let host = Host::new("interfaces");
+    for path in DAMAGED {
+        host.write(path, "{");
+    }
+    host.write("run/onbeat/claims/note.txt", "stays");
+    let ran = host.run(&["--restore", "--forget"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for path in DAMAGED {
+        let aside = host.path(&format!("{path}.damaged"));
+        assert!(!host.path(path).exists() && aside.exists(), "{path}: {ran:?}");
+        assert!(ran.err.contains(&format!("{aside:?}")), "{ran:?}");
+    }
+    assert_eq!(host.read("run/onbeat/claims/note.txt"), "stays");
+    let again = host.run(&["--restore", "--forget"]);
+    assert_eq!((again.code, again.err.as_str()), (0, ""), "{again:?}");
+}
+
 /// Real-time priority and policy of a thread, as /proc has them.
 fn scheduled(pid: u32) -> (String, String) {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

@@ -1,12 +1,13 @@
 //! XDP links: a program's hold on an interface, kept alive by a pin in the BPF file system.
 
 use std::ffi::CString;
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use libbpf_rs::libbpf_sys as sys;
-use libbpf_rs::{Error, Result};
+use libbpf_rs::{Error, ErrorKind, Result};
 
 /// How a program runs on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,13 +72,16 @@ impl Link {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// The link pinned at `path`.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    /// The link pinned at `path`; `None` where nothing is.
+    pub(crate) fn open(path: &Path) -> Result<Option<Self>> {
         let path = path_of(path)?;
         // SAFETY: a C string that outlives the call.
-        let fd = last(unsafe { sys::bpf_obj_get(path.as_ptr()) })?;
+        let fd = match last(unsafe { sys::bpf_obj_get(path.as_ptr()) }) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            fd => fd?,
+        };
         // SAFETY: the kernel just gave us this descriptor.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(Some(Self(unsafe { OwnedFd::from_raw_fd(fd) })))
     }
 
     /// The link with this id.
@@ -146,12 +150,12 @@ impl Link {
 }
 
 /// What /proc shows of the object pinned at `path`: its kind and type, unlike the kernel's other ways
-/// for an object of any kind. Empty where it cannot be opened.
-pub(crate) fn pinned_object(path: &Path) -> String {
-    let shown = |object: Link| {
-        std::fs::read_to_string(format!("/proc/self/fdinfo/{}", object.0.as_raw_fd()))
+/// for an object of any kind. Empty where nothing is pinned.
+pub(crate) fn pinned_object(path: &Path) -> io::Result<String> {
+    let Some(object) = Link::open(path).map_err(io::Error::other)? else {
+        return Ok(String::new());
     };
-    Link::open(path).ok().and_then(|object| shown(object).ok()).unwrap_or_default()
+    std::fs::read_to_string(format!("/proc/self/fdinfo/{}", object.0.as_raw_fd()))
 }
 
 /// Name of a loaded program; its id where the name may not be read.

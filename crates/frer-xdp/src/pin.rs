@@ -13,12 +13,12 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
+use nix::sys::stat::{Mode, SFlag, fstat, fstatat, mkdirat};
 use nix::sys::statfs::{BPF_FS_MAGIC, fstatfs};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use onbeat_frer::spec::MAX_PORTS;
 
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::link::{Link, pinned_object};
 use crate::programs::table_names;
 
@@ -132,8 +132,8 @@ impl PinDirectory {
     }
 
     /// Slots and names of ports whose links are pinned.
-    pub(crate) fn links(&self) -> Vec<(u8, String)> {
-        self.content().map(|content| content.links).unwrap_or_default()
+    pub(crate) fn links(&self) -> Result<Vec<(u8, String)>> {
+        Ok(self.content()?.links)
     }
 
     /// Names of pinned tables.
@@ -182,13 +182,21 @@ impl PinDirectory {
     /// Detaches a program from its interface and removes the link's pin. Without the former the
     /// kernel detaches some time after the latter, and a node that starts meanwhile finds a program.
     pub(crate) fn detach_link(&self, slot: u8, port: &str) -> Result<()> {
-        if let Ok(link) = Link::open(&self.link(slot, port)) {
-            link.detach().map_err(|source| Error::Kernel {
-                what: format!("detach link {}/{LINKS}/{slot}-{port}", self.path.display()),
-                source,
-            })?;
+        if let Some(link) = self.open_link(slot, port)? {
+            link.detach().context(|| format!("detach link {}", self.shown_link(slot, port)))?;
         }
         self.remove_link(slot, port)
+    }
+
+    /// Opens the link of a port; `None` where none is pinned.
+    pub(crate) fn open_link(&self, slot: u8, port: &str) -> Result<Option<Link>> {
+        let what = || format!("open link {}", self.shown_link(slot, port));
+        Link::open(&self.link(slot, port)).context(what)
+    }
+
+    /// The pin of a link by the configured path, for messages.
+    fn shown_link(&self, slot: u8, port: &str) -> String {
+        self.path.join(LINKS).join(format!("{slot}-{port}")).display().to_string()
     }
 
     fn content(&self) -> Result<Content> {
@@ -196,9 +204,11 @@ impl PinDirectory {
         let tables = table_names()?;
         for name in self.names("")? {
             let part = [LINKS, TABLES].into_iter().find(|part| name == *part);
-            match part.filter(|part| self.kind("", part) == Some(SFlag::S_IFDIR)) {
-                Some(part) => self.read_part(part, &tables, &mut content)?,
-                None => content.foreign.push(self.path.join(name)),
+            match part {
+                Some(part) if self.file_type("", part)? == Some(SFlag::S_IFDIR) => {
+                    self.read_part(part, tables, &mut content)?;
+                }
+                _ => content.foreign.push(self.path.join(name)),
             }
         }
         Ok(content)
@@ -212,9 +222,12 @@ impl PinDirectory {
     ) -> Result<()> {
         content.parts.push(part);
         for name in self.names(part)? {
-            let pinned = self.kind(part, &name) == Some(SFlag::S_IFREG);
-            let object =
-                if pinned { pinned_object(&self.at(part).join(&name)) } else { String::new() };
+            let mut object = String::new();
+            if self.file_type(part, &name)? == Some(SFlag::S_IFREG) {
+                object = pinned_object(&self.at(part).join(&name)).map_err(|source| {
+                    Error::Pin { what: "read", path: self.path.join(part).join(&name), source }
+                })?;
+            }
             let is = |line: &str| object.lines().any(|shown| shown.starts_with(line));
             match link_name(&name) {
                 Some(link) if part == LINKS && is("link_type:\txdp") => content.links.push(link),
@@ -237,10 +250,16 @@ impl PinDirectory {
             .collect()
     }
 
-    /// The type of an entry, a symbolic link not followed.
-    fn kind(&self, part: &str, name: &str) -> Option<SFlag> {
+    /// The type of an entry, a symbolic link not followed; `None` where there is no entry.
+    fn file_type(&self, part: &str, name: &str) -> Result<Option<SFlag>> {
         let path = Path::new(part).join(name);
-        fstatat(&self.fd, &path, AtFlags::AT_SYMLINK_NOFOLLOW).ok().map(|stat| file_type(&stat))
+        match fstatat(&self.fd, &path, AtFlags::AT_SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT)),
+            Err(Errno::ENOENT) => Ok(None),
+            Err(errno) => {
+                Err(Error::Pin { what: "read", path: self.path.join(path), source: errno.into() })
+            }
+        }
     }
 
     fn failed(&self, what: &'static str, part: &str, errno: Errno) -> Error {
@@ -272,10 +291,6 @@ fn link_name(name: &str) -> Option<(u8, String)> {
     let (slot, port) = name.split_once('-')?;
     let number: u8 = slot.parse().ok().filter(|&number| usize::from(number) < MAX_PORTS)?;
     (number.to_string() == slot && !port.is_empty()).then(|| (number, port.to_string()))
-}
-
-fn file_type(stat: &FileStat) -> SFlag {
-    SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT
 }
 
 fn is_bpf(directory: impl AsFd) -> nix::Result<bool> {
@@ -424,6 +439,25 @@ mod tests {
         for path in ["/sys/fs/bpf/a", "/sys/fs/bpf//onbeat/a/", "/run/bpf/a", "/a"] {
             assert!(check_path(Path::new(path)).is_ok(), "{path}");
         }
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_read_is_not_an_empty_one() {
+        let file = || OwnedFd::from(File::open("/dev/null").unwrap());
+        let path = PathBuf::from("/sys/fs/bpf/hx");
+        let directory = PinDirectory { path, fd: file(), parent: file() };
+        for error in [directory.links().unwrap_err(), directory.open_link(0, "a").unwrap_err()] {
+            let text = error.to_string();
+            assert!(text.contains("/sys/fs/bpf/hx"), "{text}");
+            assert!(format!("{error:?} {text}").contains("ot a directory"), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn the_object_is_opened_once_for_the_names_of_tables() {
+        let [first, second] = [table_names().unwrap(), table_names().unwrap()];
+        assert!(first.contains("ip_streams"), "{first:?}");
+        assert!(std::ptr::eq(first, second));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use libbpf_rs::{
     MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramInput, ProgramMut,
@@ -76,11 +76,16 @@ fn is_table(name: &str) -> bool {
     !name.contains('.') && name != SOCKETS
 }
 
-/// Names of all tables, which are those of their pins.
-pub(crate) fn table_names() -> Result<BTreeSet<String>> {
+/// Names of all tables, which are those of their pins. The object is opened once for a process.
+pub(crate) fn table_names() -> Result<&'static BTreeSet<String>> {
+    static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
+    if let Some(names) = NAMES.get() {
+        return Ok(names);
+    }
     let object = open(FRER)?;
     let names = object.maps().map(|map| map.name().to_string_lossy().into_owned());
-    Ok(names.filter(|name| is_table(name)).collect())
+    let names = names.filter(|name| is_table(name)).collect();
+    Ok(NAMES.get_or_init(|| names))
 }
 
 /// The tables of a node by name, shared by all instances.

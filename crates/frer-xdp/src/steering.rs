@@ -46,6 +46,12 @@ impl Steering {
         self.0.runs(port)
     }
 
+    /// As [`Plane::running_program`].
+    #[must_use]
+    pub fn running_program(&self, port: &str) -> Option<u32> {
+        self.0.running_program(port)
+    }
+
     /// Has frames of streams that come in by a receive queue of a port go to this socket.
     ///
     /// # Errors

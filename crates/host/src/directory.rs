@@ -9,13 +9,14 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
 use nix::sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, fstatat, mkdirat};
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use nix::unistd::{Uid, UnlinkatFlags, geteuid, unlinkat};
 
 use crate::error::failed;
 use crate::{Error, Result};
 
 /// The run-time directory of this program: all below it belongs to it alone.
-const RUN: &str = "/run/onbeat";
+pub const RUN: &str = "/run/onbeat";
 
 /// Mode of directories that this process makes.
 const PRIVATE: Mode = Mode::S_IRWXU;
@@ -142,6 +143,22 @@ impl PrivateDirectory {
     /// [`Error::Refused`] where there is something else than a regular file of this user.
     pub fn make_file(&self, name: &str) -> Result<()> {
         self.open_file(name, OFlag::O_RDONLY | OFlag::O_CREAT).map(drop)
+    }
+
+    /// Names of its entries, those that are text.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let failed = |source| Error::Io { path: self.path.clone(), operation: "list it", source };
+        let entries = std::fs::read_dir(self.through_descriptor("")).map_err(failed)?;
+        let names = entries.map(|entry| Ok(entry.map_err(failed)?.file_name().into_string().ok()));
+        names.filter_map(Result::transpose).collect()
+    }
+
+    /// Whether its file system is in memory, so that nothing in it survives a boot.
+    pub(crate) fn is_volatile(&self) -> bool {
+        fstatfs(&self.fd).is_ok_and(|fs| fs.filesystem_type() == TMPFS_MAGIC)
     }
 
     pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {

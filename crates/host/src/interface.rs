@@ -9,13 +9,15 @@ use crate::{Error, Lock, PrivateDirectory, Result};
 /// A lock on a network interface, by its namespace and index: the programs that open it for
 /// themselves exclude each other, whichever back end each uses.
 ///
-/// A process that is not root opens raw sockets by a capability, and cannot write to the run-time
-/// directory; it takes no lock.
+/// A process that is not root opens raw sockets by a capability (CAP_NET_RAW), and cannot write to
+/// the run-time directory: it takes no lock, and logs a warning that names the interface. Every
+/// other lock that such a process could take, any unprivileged process could hold as well, and keep
+/// root from the interface with it.
 #[derive(Debug)]
 pub struct InterfaceLock {
     namespace: u64,
     index: u32,
-    _lock: Option<Lock>,
+    lock: Option<Lock>,
 }
 
 impl InterfaceLock {
@@ -29,16 +31,27 @@ impl InterfaceLock {
     /// [`Error::InterfaceInUse`] with the process that has it.
     pub fn take(namespace: u64, index: u32, interface: &str, what: &str) -> Result<Self> {
         if !geteuid().is_root() {
-            return Ok(Self { namespace, index, _lock: None });
+            tracing::warn!(
+                "interface {interface:?} is not locked, as this process is not root: other programs \
+                 can use it at the same time; each then receives every frame, and two senders use \
+                 the same sequence numbers; run it as root to exclude them"
+            );
+            return Ok(Self { namespace, index, lock: None });
         }
         let directory = PrivateDirectory::create(Path::new(Self::DIRECTORY))?;
         match Lock::take(&directory, &format!("{namespace}-{index}.lock"), what) {
-            Ok(lock) => Ok(Self { namespace, index, _lock: Some(lock) }),
+            Ok(lock) => Ok(Self { namespace, index, lock: Some(lock) }),
             Err(Error::Locked { holder, .. }) => {
                 Err(Error::InterfaceInUse { interface: interface.to_owned(), holder })
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether it excludes other programs: not of a process that is not root.
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
+        self.lock.is_some()
     }
 
     /// Whether it is the lock on this interface.

@@ -26,6 +26,14 @@ pub trait Content: Serialize + DeserializeOwned {
     /// # Errors
     /// What is wrong, with its value.
     fn check(&self) -> std::result::Result<(), String>;
+
+    /// Checks that the content belongs into the journal with this file name.
+    ///
+    /// # Errors
+    /// As [`Content::check`].
+    fn check_name(&self, _name: &str) -> std::result::Result<(), String> {
+        Ok(())
+    }
 }
 
 /// A journal in a private directory. The process that uses it has a [`Lock`](crate::Lock) there.
@@ -33,7 +41,9 @@ pub trait Content: Serialize + DeserializeOwned {
 /// The file is written as a whole: after a crash it is the former one or the new one. It names the
 /// boot: settings of network interfaces, interrupts and threads, and interfaces that a program made,
 /// do not survive a boot, so that there is nothing to restore from a journal of an earlier one, and
-/// [`Journal::read`] reports none.
+/// [`Journal::read`] reports none. A journal that names no boot, as the former version wrote it, is of
+/// this boot where its file system does not survive one either: a tmpfs, such as /run. Elsewhere its
+/// boot is unknown, and the journal is refused.
 #[derive(Debug)]
 pub struct Journal<T> {
     directory: PrivateDirectory,
@@ -68,7 +78,7 @@ impl<T: Content> Journal<T> {
     ///
     /// # Errors
     /// [`Error::Damaged`]: it is empty, cut off, not a journal, too long, of another user, writable
-    /// by others, or its content breaks a rule of [`Content::check`].
+    /// by others, of an unknown boot, or its content breaks a rule of [`Content`].
     pub fn read(&self) -> Result<Option<T>> {
         let (file, stat) = match self.directory.open_file(&self.name, OFlag::O_RDONLY) {
             Ok(Some(opened)) => opened,
@@ -91,8 +101,29 @@ impl<T: Content> Journal<T> {
         if octets.is_empty() {
             return Err(self.damaged("it is empty".into()));
         }
-        let content = parse(&octets).map_err(|why| self.damaged(why))?;
+        let content = self.parse(&octets, &boot()).map_err(|why| self.damaged(why))?;
         Ok(content)
+    }
+
+    /// The content of a journal of this boot. The former version wrote the content alone, of which
+    /// some named the boot.
+    fn parse(&self, octets: &[u8], this_boot: &str) -> std::result::Result<Option<T>, String> {
+        let not_one = |error: serde_json::Error| format!("it is not a journal: {error}");
+        let value: Value = serde_json::from_slice(octets).map_err(not_one)?;
+        let named = value.get("boot").and_then(Value::as_str).unwrap_or_default();
+        if !is_of_boot(named, this_boot, self.directory.is_volatile())? {
+            return Ok(None);
+        }
+        let content: T = match value.get("version").map(Value::as_u64) {
+            None => serde_json::from_value(value).map_err(not_one)?,
+            Some(Some(VERSION)) => {
+                serde_json::from_value::<Envelope<T>>(value).map_err(not_one)?.content
+            }
+            Some(_) => return Err("another version of onbeat wrote it".into()),
+        };
+        content.check()?;
+        content.check_name(&self.name)?;
+        Ok(Some(content))
     }
 
     /// Writes the content in place of what was there.
@@ -158,22 +189,37 @@ fn read(file: File) -> io::Result<Vec<u8>> {
     Ok(octets)
 }
 
-/// The content of a journal of this boot. The former version wrote the content alone, of which some
-/// named the boot.
-fn parse<T: Content>(octets: &[u8]) -> std::result::Result<Option<T>, String> {
-    let not_one = |error: serde_json::Error| format!("it is not a journal: {error}");
-    let value: Value = serde_json::from_slice(octets).map_err(not_one)?;
-    let (of, now) = (value.get("boot").and_then(Value::as_str).unwrap_or_default(), boot());
-    if !of.is_empty() && !now.is_empty() && of != now {
-        return Ok(None);
+/// Whether a journal that names the boot `named` is of the boot `this`; either is empty where it is
+/// unknown. `volatile`: the journal's file system does not survive a boot.
+fn is_of_boot(named: &str, this: &str, volatile: bool) -> std::result::Result<bool, String> {
+    match (named, this) {
+        ("", _) | (_, "") if volatile => Ok(true),
+        ("", _) => Err("it does not name the boot that it was written in".into()),
+        (_, "") => Err("the kernel does not report the id of this boot".into()),
+        (named, this) => Ok(named == this),
     }
-    let content: T = match value.get("version").map(Value::as_u64) {
-        None => serde_json::from_value(value).map_err(not_one)?,
-        Some(Some(VERSION)) => {
-            serde_json::from_value::<Envelope<T>>(value).map_err(not_one)?.content
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_boot_is_this_one_only_where_no_file_survives_a_boot() {
+        for (named, this, volatile, expected) in [
+            ("a", "a", false, Some(true)),
+            ("a", "a", true, Some(true)),
+            ("a", "b", false, Some(false)),
+            ("a", "b", true, Some(false)),
+            ("", "b", true, Some(true)),
+            ("a", "", true, Some(true)),
+            ("", "", true, Some(true)),
+            ("", "b", false, None),
+            ("a", "", false, None),
+            ("", "", false, None),
+        ] {
+            let found = is_of_boot(named, this, volatile).ok();
+            assert_eq!(found, expected, "{named:?} {this:?} {volatile}");
         }
-        Some(_) => return Err("another version of onbeat wrote it".into()),
-    };
-    content.check()?;
-    Ok(Some(content))
+    }
 }

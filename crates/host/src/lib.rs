@@ -24,7 +24,7 @@ mod interface;
 mod journal;
 mod lock;
 
-pub use directory::PrivateDirectory;
+pub use directory::{PrivateDirectory, RUN};
 pub use error::{Error, Result};
 pub use holder::{Holder, command_line};
 pub use interface::InterfaceLock;

@@ -5,9 +5,11 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
+use std::path::Path;
 
 use common::{Temporary, mode, set_mode};
 use nix::sys::stat::{Mode, SFlag, mknod};
+use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use onbeat_host::{Content, Error, Journal, PrivateDirectory};
 use onbeat_netdev::testing::{Feature, require};
 use serde::{Deserialize, Serialize};
@@ -80,7 +82,7 @@ fn one_of_an_earlier_boot_restores_nothing() {
 /// The former version wrote the content alone, some with its process and the boot.
 #[test]
 fn the_former_version_is_read() {
-    let temporary = Temporary::new("former");
+    let temporary = Temporary::in_memory("former");
     let journal = journal(&temporary);
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     for text in [
@@ -94,6 +96,30 @@ fn the_former_version_is_read() {
     }
 }
 
+/// On a disk, a journal that names no boot may be of any.
+#[test]
+fn one_of_an_unknown_boot_on_a_disk_is_refused() {
+    let disk = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    if statfs(disk).unwrap().filesystem_type() == TMPFS_MAGIC {
+        eprintln!("{disk:?} is in memory: nothing here is on a disk");
+        return;
+    }
+    let temporary = Temporary::below(disk, "unknown");
+    let journal = journal(&temporary);
+    for text in [
+        r#"{"before":1500}"#,
+        r#"{"pid":7,"boot":"","before":1500}"#,
+        r#"{"pid":7,"boot":1,"before":1500}"#,
+        r#"{"version":1,"boot":"","content":{"before":1500}}"#,
+    ] {
+        fs::write(journal.path(), text).unwrap();
+        damaged(&journal, "it does not name the boot that it was written in");
+    }
+    journal.set_aside().unwrap().expect("it cannot be used");
+    journal.write(&Mtu { before: 1500 }).unwrap();
+    assert_eq!(journal.read().unwrap(), Some(Mtu { before: 1500 }));
+}
+
 #[track_caller]
 fn damaged(journal: &Journal<Mtu>, why: &str) {
     let error = journal.read().unwrap_err();
@@ -105,7 +131,7 @@ fn damaged(journal: &Journal<Mtu>, why: &str) {
 
 #[test]
 fn a_damaged_one_names_the_remedy_which_moves_it_aside() {
-    let temporary = Temporary::new("damaged");
+    let temporary = Temporary::in_memory("damaged");
     let journal = journal(&temporary);
     journal.write(&Mtu { before: 1500 }).unwrap();
     let whole = fs::read(journal.path()).unwrap();

@@ -7,6 +7,7 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{chown, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -21,15 +22,19 @@ use onbeat_netdev::testing::{Feature, Unprivileged, require};
 const LOCK_IN: &str = "ONBEAT_TEST_LOCK_IN";
 /// And how often to take and release the lock in a race.
 const RACE_IN: &str = "ONBEAT_TEST_RACE_IN";
+/// Makes a copy of this program, of another user, lock an interface.
+const UNPRIVILEGED: &str = "ONBEAT_TEST_UNPRIVILEGED";
+
+/// A copy of this program. Its path leads through directories that other users may not enter.
+fn copy(test: &str, variable: &str, value: &Path) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(variable, value);
+    command
+}
 
 fn copy_of_this(test: &str, variable: &str, directory: &Path) -> Child {
-    Command::new(env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(variable, directory)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+    let mut command = copy(test, variable, directory);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 fn holder(directory: &Path) -> Child {
@@ -71,6 +76,36 @@ fn one_process_has_it_and_its_name_is_told_and_kill_9_releases_it() {
     assert!(refusal.contains(&expected), "{refusal}");
     drop(lock);
     assert!(!temporary.path("a/a.lock").exists());
+}
+
+/// A process with only CAP_NET_RAW takes no lock, and warns.
+#[test]
+fn a_process_that_is_not_root_is_warned_that_it_has_no_lock() {
+    if !require(Feature::Root) {
+        return;
+    }
+    let program = copy("locks_an_interface_unprivileged", UNPRIVILEGED, Path::new("1"))
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .unwrap();
+    let (out, err) = (&program.stdout, &program.stderr);
+    let text = [out, err].map(|octets| String::from_utf8_lossy(octets)).concat();
+    assert!(program.status.success(), "{text}");
+    for words in ["WARN", "interface \"hx0\" is not locked", "not root", "exclusive: false"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+/// Not a test of its own: the program of the one above.
+#[test]
+fn locks_an_interface_unprivileged() {
+    if env::var_os(UNPRIVILEGED).is_none() {
+        return;
+    }
+    tracing_subscriber::fmt().with_ansi(false).init();
+    let lock = InterfaceLock::take(u64::MAX, 7, "hx0", "test").unwrap();
+    println!("\nexclusive: {}", lock.is_exclusive());
 }
 
 /// The content is of a dead process; the process that has the lock wrote none.

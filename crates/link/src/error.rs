@@ -113,13 +113,13 @@ pub enum Error {
     /// An XDP program receives the frames first.
     #[error(
         "interface {interface:?} cannot be opened: XDP program {program} receives its frames first; \
-         take down its owner (onbeat down NODE), or: ip link set dev {interface} xdp off"
+         stop its owner (a node: onbeat down NODE), or: ip link set dev {interface} xdp off"
     )]
     Programmed {
         /// The interface.
         interface: String,
-        /// The kernel's id of the program.
-        program: u32,
+        /// Its name and the kernel's id of it.
+        program: String,
     },
     /// The file that holds a claim's namespace.
     #[error("{path}: cannot {operation}: {source}")]

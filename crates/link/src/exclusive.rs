@@ -3,6 +3,7 @@
 use onbeat_host::{InterfaceLock, command_line};
 use onbeat_netdev::{Link, Namespace};
 
+use crate::xsk::shown_program;
 use crate::{Error, Result};
 
 /// Locks an interface for a port of this process, whichever its back end.
@@ -10,9 +11,17 @@ pub(crate) fn lock(namespace: &Namespace, link: &Link) -> Result<InterfaceLock> 
     Ok(InterfaceLock::take(namespace.inode(), link.index, &link.name, &command_line())?)
 }
 
-/// Refuses an XDP program in front of a packet socket: the data plane of a node, which works without
-/// a process that would hold the lock.
-pub(crate) fn refuse_program(link: &Link) -> Result<()> {
-    let Some(program) = link.xdp_program() else { return Ok(()) };
-    Err(Error::Programmed { interface: link.name.clone(), program: program.program_id })
+/// Refuses an interface whose frames an XDP program receives before packet sockets do, such as the
+/// data plane of a node, which works without a process that would hold the lock. `own` is the id of
+/// a program that the caller attached, read from the BPF link that it holds. Any other program is
+/// foreign, whatever its name or tag: all nodes have programs with the same ones.
+///
+/// # Errors
+/// [`Error::Programmed`] with the first foreign program, in any mode.
+pub fn refuse_foreign_program(link: &Link, own: Option<u32>) -> Result<()> {
+    let foreign = link.xdp.iter().find(|attached| Some(attached.program_id) != own);
+    foreign.map_or(Ok(()), |attached| {
+        let program = shown_program(attached.program_id);
+        Err(Error::Programmed { interface: link.name.clone(), program })
+    })
 }

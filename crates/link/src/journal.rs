@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use onbeat_host::{Content, Journal as File, Lock, PrivateDirectory, command_line};
+use onbeat_netdev::check_name;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -18,23 +19,37 @@ pub(crate) struct Entry<B> {
     pub(crate) before: B,
 }
 
-/// Each value goes to an interface by a request that the kernel checks; none is a path or a name that
-/// is followed.
-impl<B: Serialize + DeserializeOwned> Content for Entry<B> {
+/// Settings of an interface in a journal.
+pub(crate) trait Settings: Serialize + DeserializeOwned {
+    /// Checks that a process could have read them from the interface, as if an enemy wrote them.
+    ///
+    /// # Errors
+    /// What is wrong, with its value.
+    fn check(&self, interface: &str) -> std::result::Result<(), String>;
+}
+
+impl<B: Settings> Content for Entry<B> {
     fn check(&self) -> std::result::Result<(), String> {
         Ok(())
     }
+
+    fn check_name(&self, name: &str) -> std::result::Result<(), String> {
+        self.before.check(name.strip_suffix(SUFFIX).unwrap_or(name))
+    }
 }
+
+/// Behind the name of the interface, in the name of its journal.
+const SUFFIX: &str = ".json";
 
 /// A journal, locked.
 #[derive(Debug)]
-pub(crate) struct Journal<B> {
+pub(crate) struct Journal<B: Settings> {
     directory: PrivateDirectory,
     file: File<Entry<B>>,
     _lock: Lock,
 }
 
-impl<B: Serialize + DeserializeOwned> Journal<B> {
+impl<B: Settings> Journal<B> {
     /// Where it is.
     pub(crate) fn path(directory: &Path, interface: &str) -> PathBuf {
         directory.join(name(interface))
@@ -53,12 +68,26 @@ impl<B: Serialize + DeserializeOwned> Journal<B> {
         Lock::refuse_former(&directory, Some(&name)).map_err(claimed)?;
         let lock = Lock::take(&directory, &format!("{interface}.lock"), &command_line());
         let lock = lock.map_err(claimed)?;
-        let remedy = format!(
-            "restore the settings of {interface:?} by hand, and remove the file: none of its values \
-             is restored"
-        );
-        let file = File::new(directory.clone(), &name, remedy);
+        let file = File::new(directory.clone(), &name, remedy(directory.path()));
         Ok(Self { directory, file, _lock: lock })
+    }
+
+    /// Discards the damaged journals in a directory, except those that a live process uses: moves
+    /// them aside, and returns where they are then.
+    pub(crate) fn discard_damaged(directory: &Path) -> Result<Vec<PathBuf>> {
+        let mut aside = Vec::new();
+        let Some(opened) = PrivateDirectory::open(directory)? else { return Ok(aside) };
+        for name in opened.names()? {
+            let interface = name.strip_suffix(SUFFIX);
+            let Some(interface) = interface.filter(|name| check_name(name).is_ok()) else {
+                continue;
+            };
+            match Self::lock(directory, interface) {
+                Err(Error::Claimed { .. }) => {}
+                journal => aside.extend(journal?.file.set_aside()?),
+            }
+        }
+        Ok(aside)
     }
 
     /// The directory.
@@ -82,5 +111,29 @@ impl<B: Serialize + DeserializeOwned> Journal<B> {
 }
 
 fn name(interface: &str) -> String {
-    format!("{interface}.json")
+    format!("{interface}{SUFFIX}")
+}
+
+/// What the user does about a damaged journal. The command discards those in the run-time directory.
+fn remedy(directory: &Path) -> &'static str {
+    if directory.starts_with(onbeat_host::RUN) {
+        "discard it, and restore nothing of what it says, with: onbeat doctor --restore --forget"
+    } else {
+        "restore the settings by hand, and remove the file"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_is_a_command_where_that_command_discards() {
+        for (directory, command) in
+            [("/run/onbeat/claims", true), ("/run/onbeat/taps/7", true), ("/tmp/claims", false)]
+        {
+            let remedy = remedy(Path::new(directory));
+            assert_eq!(remedy.ends_with("onbeat doctor --restore --forget"), command, "{remedy}");
+        }
+    }
 }

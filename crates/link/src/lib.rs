@@ -132,6 +132,7 @@ pub use backends::{Backend, Backends, Purpose, Remark, backends};
 pub use capability::{Capabilities, Capability, Feature};
 pub use claim::Claim;
 pub use error::{Error, Result};
+pub use exclusive::refuse_foreign_program;
 pub use filter::Filter;
 pub use module::{ModuleOptions, ModulePort, Transmit};
 pub use packet::{PacketOptions, PacketPort};

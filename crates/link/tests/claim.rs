@@ -248,6 +248,55 @@ fn after_kill_9_the_next_start_gives_everything_back() {
     assert!(directory.is_empty());
 }
 
+#[test]
+fn a_planted_journal_is_refused_until_it_is_discarded() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let (cable, directory) = (furnished(), Directory::new("planted"));
+    let home = cable.near.namespace();
+    kill_a_claimer(home, &directory.0);
+    let journal = directory.0.join("p0.json");
+    let valid = fs::read_to_string(&journal).unwrap();
+    const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
+    let forward = || home.run(|| fs::read_to_string(FORWARD)).unwrap().unwrap();
+    let before = forward();
+    let value = format!("{SETTING:?}: \"2\"");
+    assert!(valid.contains(&value), "{valid}");
+    let addresses = "[\"192.0.2.1\", 24],".repeat(5000);
+    for (from, to, why) in [
+        (value.as_str(), format!("{FORWARD:?}: \"1\""), FORWARD),
+        ("/conf/p0/arp_ignore", "/conf/all/arp_ignore".into(), "/conf/all/arp_ignore"),
+        ("/conf/p0/arp_ignore", "/conf/p0/../../x".into(), "/conf/p0/../../x"),
+        (&value, format!("{SETTING:?}: \"2\\n\""), "is not a value of"),
+        ("\"addresses\": [", format!("\"addresses\": [{addresses}"), "the limit is 4096"),
+        ("\"addresses\": [", "\"addresses\": [[\"192.0.2.9\", 33],".into(), "192.0.2.9/33"),
+        (&valid, String::new(), "it is empty"),
+    ] {
+        assert!(valid.contains(from), "{from}: {valid}");
+        fs::write(&journal, valid.replace(from, &to)).unwrap();
+        for refusal in [
+            Claim::recover(home, "p0", &directory.0).unwrap_err().to_string(),
+            Claim::take(home, "p0", &directory.0).unwrap_err().to_string(),
+        ] {
+            let named = refusal.contains("p0.json") && refusal.contains("remove the file");
+            assert!(refusal.contains(why) && named, "{refusal}");
+        }
+        assert!(cable.near.link("p0").unwrap_err().is_not_found(), "{why}: it was restored");
+    }
+    assert_eq!(forward(), before);
+
+    let aside = Claim::discard_damaged(&directory.0).unwrap();
+    assert_eq!(aside, [directory.0.join("p0.json.damaged")]);
+    assert!(Claim::discard_damaged(&directory.0).unwrap().is_empty());
+    assert!(!Claim::recover(home, "p0", &directory.0).unwrap());
+    // A valid one stays, and is restored.
+    fs::write(&journal, &valid).unwrap();
+    assert!(Claim::discard_damaged(&directory.0).unwrap().is_empty());
+    assert!(Claim::recover(home, "p0", &directory.0).unwrap());
+    check_home(&cable);
+}
+
 /// Has another process claim the interface, and kills it.
 fn kill_a_claimer(home: &Namespace, directory: &Path) {
     let mut command = Command::new(env::current_exe().unwrap());

@@ -10,7 +10,10 @@ use common::Cable;
 use onbeat_host::InterfaceLock;
 use onbeat_link::raw::{Tap, TapOptions};
 use onbeat_link::testing::ETHER_TYPE;
-use onbeat_link::{PacketOptions, PacketPort, Port, Result, XdpOptions, XdpPort, XskPort};
+use onbeat_link::{
+    Error, PacketOptions, PacketPort, Port, Result, XdpOptions, XdpPort, XskPort,
+    refuse_foreign_program,
+};
 use onbeat_netdev::Namespace;
 use onbeat_netdev::testing::{Feature, require_all};
 
@@ -49,6 +52,27 @@ fn a_second_port_is_refused_and_the_holder_is_named() {
         Tap::open(namespace, "p0", TapOptions::default(), &nowhere).unwrap();
         drop(port);
         open(namespace).unwrap();
+    }
+}
+
+/// A program is the caller's only by its id: another one with the same name and tag is foreign.
+#[test]
+fn a_program_is_foreign_unless_the_caller_attached_it() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let (cable, other) = (Cable::new(), Cable::new());
+    let link = || cable.near.link("p0").unwrap();
+    refuse_foreign_program(&link(), None).unwrap();
+    refuse_foreign_program(&link(), Some(1)).unwrap();
+    let open = BACKENDS[2].1;
+    let _ports = [&cable, &other].map(|cable| open(cable.near.namespace()).unwrap());
+    let id = |cable: &Cable| cable.near.link("p0").unwrap().xdp_program().unwrap().program_id;
+    refuse_foreign_program(&link(), Some(id(&cable))).unwrap();
+    for own in [None, Some(id(&other))] {
+        let error = refuse_foreign_program(&link(), own).unwrap_err();
+        assert!(matches!(error, Error::Programmed { .. }), "{error}");
+        assert!(error.to_string().contains(&format!("(id {})", id(&cable))), "{error}");
     }
 }
 

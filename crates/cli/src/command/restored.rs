@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use onbeat_link::Claim;
+use onbeat_link::raw::NicStamps;
 use onbeat_realtime::host::{Journal, PutBack, Restored, RestoredLine, restored_table};
 use serde::Serialize;
 
@@ -18,9 +20,20 @@ struct Done {
 /// Moves a damaged journal aside, and reports that nothing is restored from it.
 pub(super) fn discard_damaged(directory: &Path) -> Result<()> {
     if let Some(path) = Journal::set_aside(directory)? {
-        warn(format!("damaged journal discarded, none of its values restored: it is now {path:?}"));
+        warn(discarded(&path));
     }
     Ok(())
+}
+
+/// The same of journals of interfaces, in the directories of claims and taps.
+pub(super) fn discard_damaged_of_interfaces(claims: &Path, taps: &Path) -> Result<()> {
+    let damaged = [Claim::discard_damaged(claims)?, NicStamps::discard_damaged(taps)?];
+    damaged.iter().flatten().for_each(|path| warn(discarded(path)));
+    Ok(())
+}
+
+fn discarded(path: &Path) -> String {
+    format!("damaged journal discarded, none of its values restored: it is now {path:?}")
 }
 
 /// Tells it; bad where something could not be put back, and is not to be forgotten.

@@ -82,7 +82,7 @@ impl Plane {
             return Ok(port.slot);
         }
         let mut used: BTreeSet<u8> = self.ports.values().map(|port| port.slot).collect();
-        for (slot, pinned) in self.pinned_links() {
+        for (slot, pinned) in self.pinned_links()? {
             if pinned == name {
                 return Ok(slot);
             }
@@ -94,8 +94,8 @@ impl Plane {
     }
 
     /// Slots and names of ports whose links are pinned.
-    fn pinned_links(&self) -> Vec<(u8, String)> {
-        self.directory.as_ref().map(|directory| directory.links()).unwrap_or_default()
+    fn pinned_links(&self) -> Result<Vec<(u8, String)>> {
+        self.directory.as_ref().map_or_else(|| Ok(Vec::new()), |directory| directory.links())
     }
 
     fn attach_link(
@@ -112,8 +112,8 @@ impl Plane {
             self.ports.remove(&spec.name);
         }
         let mut ours = None;
-        let path = directory.as_ref().map(|directory| directory.link(slot, &spec.name));
-        if let Some(link) = path.as_deref().and_then(|path| Link::open(path).ok()) {
+        let pinned = directory.as_ref().map(|directory| directory.open_link(slot, &spec.name));
+        if let Some(link) = pinned.transpose()?.flatten() {
             let info = link.info().context(|| "ask for a link".to_string())?;
             let runs = |running: &&Running| running.program == info.program;
             match spec.running.iter().find(runs) {
@@ -164,8 +164,9 @@ impl Plane {
                 },
             }
         })?;
-        if let Some(path) = &path {
-            link.pin(path).context(|| format!("pin the link of port {:?}", spec.name))?;
+        if let Some(directory) = &directory {
+            let path = directory.link(slot, &spec.name);
+            link.pin(&path).context(|| format!("pin the link of port {:?}", spec.name))?;
         }
         Ok(link)
     }
@@ -176,7 +177,7 @@ impl Plane {
     /// # Errors
     /// What the kernel refuses.
     pub fn detach(&mut self, name: &str) -> Result<()> {
-        let pinned = self.pinned_links().into_iter().find(|(_, pinned)| pinned == name);
+        let pinned = self.pinned_links()?.into_iter().find(|(_, pinned)| pinned == name);
         let attached = self.ports.remove(name).map(|port| port.slot);
         let Some(slot) = attached.or(pinned.map(|(slot, _)| slot)) else { return Ok(()) };
         if let Some(directory) = &self.directory {
@@ -190,9 +191,16 @@ impl Plane {
     /// Whether a port's program runs where it was attached: no other process detached or replaced it.
     #[must_use]
     pub fn runs(&self, name: &str) -> bool {
-        let Some(port) = self.ports.get(name) else { return false };
-        let info = port.link.as_ref().and_then(|link| link.info().ok());
-        info.is_some_and(|info| info.ifindex == port.ifindex && Some(info.program) == port.program)
+        self.running_program(name).is_some()
+    }
+
+    /// The kernel's id of a port's program, while it runs where it was attached.
+    #[must_use]
+    pub fn running_program(&self, name: &str) -> Option<u32> {
+        let port = self.ports.get(name)?;
+        let info = port.link.as_ref()?.info().ok()?;
+        let runs = info.ifindex == port.ifindex && Some(info.program) == port.program;
+        runs.then_some(info.program)
     }
 
     /// Whether there is such a port.
@@ -217,8 +225,11 @@ impl Plane {
     }
 
     /// Names of ports whose links are pinned, attached by this process or an earlier one.
-    pub fn pinned_ports(&self) -> Vec<String> {
-        self.pinned_links().into_iter().map(|(_, name)| name).collect()
+    ///
+    /// # Errors
+    /// The pin directory cannot be read.
+    pub fn pinned_ports(&self) -> Result<Vec<String>> {
+        Ok(self.pinned_links()?.into_iter().map(|(_, name)| name).collect())
     }
 
     /// Removes a node's programs and tables from a pin directory, and the directory where nothing else

@@ -10,8 +10,16 @@ pub(crate) struct Temporary(PathBuf);
 
 impl Temporary {
     pub(crate) fn new(name: &str) -> Self {
-        let name = format!("onbeat-host-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        Self::below(&std::env::temp_dir(), name)
+    }
+
+    /// In memory: a boot removes it.
+    pub(crate) fn in_memory(name: &str) -> Self {
+        Self::below(Path::new("/dev/shm"), name)
+    }
+
+    pub(crate) fn below(directory: &Path, name: &str) -> Self {
+        let path = directory.join(format!("onbeat-host-{name}-{}", std::process::id()));
         fs::create_dir(&path).unwrap();
         set_mode(&path, 0o755);
         Self(path)

@@ -10,11 +10,19 @@ use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, Link};
 use serde::{Deserialize, Serialize};
 
-use super::proc;
+use super::{proc, sysctl};
+use crate::journal::Settings;
 use crate::{Error, Result};
 
 /// Queueing disciplines that the kernel gives an interface by itself.
 const PLAIN_QDISCS: [&str; 6] = ["noqueue", "noop", "mq", "pfifo_fast", "fq_codel", "fq"];
+
+/// Addresses of an interface that a journal holds at most.
+const MAX_ADDRESSES: usize = 4096;
+
+/// The highest number of a receive filter (`HWTSTAMP_FILTER_...`) that a journal holds. The kernel
+/// has 16 at present.
+const MAX_RX_FILTER: i32 = 255;
 
 /// What moving an interface to another namespace takes away from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,15 +64,50 @@ impl Stamps {
     }
 }
 
+impl Settings for Before {
+    fn check(&self, interface: &str) -> std::result::Result<(), String> {
+        if self.addresses.len() > MAX_ADDRESSES {
+            return Err(format!(
+                "it has {} addresses, and the limit is {MAX_ADDRESSES}",
+                self.addresses.len()
+            ));
+        }
+        let too_long = |(address, prefix): &&(IpAddr, u8)| match address {
+            IpAddr::V4(_) => *prefix > 32,
+            IpAddr::V6(_) => *prefix > 128,
+        };
+        if let Some((address, prefix)) = self.addresses.iter().find(too_long) {
+            return Err(format!("address {address}/{prefix} has too long a prefix"));
+        }
+        sysctl::check(&self.sysctls, interface)?;
+        self.stamps.map_or(Ok(()), |stamps| check_rx_filter(stamps.rx_filter))
+    }
+}
+
+/// Whether the number can be one of a receive filter.
+pub(crate) fn check_rx_filter(number: i32) -> std::result::Result<(), String> {
+    if (0..=MAX_RX_FILTER).contains(&number) {
+        return Ok(());
+    }
+    Err(format!("receive filter {number} is not one of 0 to {MAX_RX_FILTER}"))
+}
+
 impl Before {
     /// Reads what is to be given back, or refuses where something could not be.
     pub(super) fn read(home: &Handle, interface: &str) -> Result<Self> {
         let link = home.link(interface)?;
         let (addresses, sysctls) =
-            home.namespace().run(|| (addresses(interface), sysctls(interface)))?;
+            home.namespace().run(|| (addresses(interface), sysctl::read(interface)))?;
         refuse_irreversible(home, &link, &addresses)?;
         let stamps = Stamps::read(home, interface);
-        Ok(Self { up: link.up, arp: link.arp, addresses, sysctls, stamps })
+        let before = Self { up: link.up, arp: link.arp, addresses, sysctls, stamps };
+        // What no later process would accept from the journal, is not taken away.
+        before.check(interface).map_err(|why| Error::InUse {
+            interface: interface.to_owned(),
+            why,
+            remedy: "claim another interface".into(),
+        })?;
+        Ok(before)
     }
 
     /// Gives back. The interface is at home, and turned off where it was away.
@@ -74,7 +117,7 @@ impl Before {
             stamps.restore(home, interface)?;
         }
         home.namespace().run(|| {
-            let now = sysctls(interface);
+            let now = sysctl::read(interface);
             for (path, value) in &self.sysctls {
                 if now.get(path).is_none_or(|now| now == value) {
                     continue;
@@ -154,17 +197,4 @@ fn addresses(interface: &str) -> Vec<(IpAddr, u8)> {
         Some((address.into(), u32::from(mask).leading_ones() as u8))
     }));
     found
-}
-
-/// The interface's settings in the calling thread's namespace, those that can be read.
-fn sysctls(interface: &str) -> BTreeMap<String, String> {
-    let directories = ["ipv4", "ipv6"].map(|ip| format!("/proc/sys/net/{ip}/conf/{interface}"));
-    let files = directories.iter().filter_map(|path| fs::read_dir(path).ok()).flatten().flatten();
-    files
-        .filter_map(|file| {
-            let path = file.path().to_str()?.to_owned();
-            let value = fs::read_to_string(&path).ok()?;
-            Some((path, value.trim_end().to_owned()))
-        })
-        .collect()
 }

@@ -2,10 +2,11 @@
 
 mod before;
 mod proc;
+mod sysctl;
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -15,6 +16,7 @@ use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, Namespace, check_name};
 
 use self::before::Before;
+pub(crate) use self::before::check_rx_filter;
 use crate::journal::{Entry, Journal};
 use crate::{Error, Result};
 
@@ -105,6 +107,16 @@ impl Claim {
         }
         journal.remove()?;
         Ok(left.is_some())
+    }
+
+    /// Discards damaged journals of claims in a directory: moves them aside, and returns where they
+    /// are then. Nothing is restored: an interface that is still in the namespace of its claim is
+    /// moved back with `nsenter --net=DIRECTORY/IFACE.net ip link set IFACE netns 1`.
+    ///
+    /// # Errors
+    /// Other users could write to the directory; what the kernel refuses.
+    pub fn discard_damaged(directory: &Path) -> Result<Vec<PathBuf>> {
+        Journal::<Before>::discard_damaged(directory)
     }
 
     /// The interface.

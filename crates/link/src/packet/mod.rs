@@ -26,7 +26,7 @@ use self::ring::Ring;
 pub(crate) use self::socket::{Socket, Woken, check, sleep};
 use crate::clock;
 use crate::error::failed;
-use crate::exclusive::{lock, refuse_program};
+use crate::exclusive::{lock, refuse_foreign_program};
 use crate::response::Responses;
 use crate::schedule::Schedule;
 use crate::sent::Sent;
@@ -176,7 +176,7 @@ impl PacketPort {
         })?;
         let own = source == Source::Interface;
         let lock = own.then(|| lock(namespace, &link)).transpose()?;
-        refuse_program(&link)?;
+        refuse_foreign_program(&link, None)?;
         let max_frame = MIN_FRAME + link.mtu as usize;
         let offers = Offers::of(namespace, interface, &options, txtime);
         let socket = namespace

@@ -5,11 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
+use onbeat_host::PrivateDirectory;
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Namespace};
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{Entry, Journal};
+use crate::claim::check_rx_filter;
+use crate::journal::{Entry, Journal, Settings};
 use crate::{Error, Result};
 
 /// A NIC that stamps every frame that comes, until this is dropped: then it stamps as before.
@@ -65,6 +67,21 @@ impl NicStamps {
     /// The journal cannot be read, or the driver refuses.
     pub fn put_back(namespace: &Namespace, interface: &str, directory: &Path) -> Result<bool> {
         put_back(&LiveNic::open(namespace, interface)?, &Place::of(directory, namespace, interface))
+    }
+
+    /// Discards damaged journals in a directory of [`NicStamps::begin`]: moves them aside, and
+    /// returns where they are then. Nothing is restored.
+    ///
+    /// # Errors
+    /// Other users could write to the directory; what the kernel refuses.
+    pub fn discard_damaged(directory: &Path) -> Result<Vec<PathBuf>> {
+        let mut aside = Vec::new();
+        let Some(opened) = PrivateDirectory::open(directory)? else { return Ok(aside) };
+        let names = opened.names()?.into_iter();
+        for inode in names.filter(|name| name.bytes().all(|octet| octet.is_ascii_digit())) {
+            aside.extend(Journal::<Before>::discard_damaged(&directory.join(inode))?);
+        }
+        Ok(aside)
     }
 
     /// The NIC's clock, by which it stamps: the number N of /dev/ptpN, where the kernel knows it.
@@ -137,6 +154,12 @@ impl Place {
 struct Before {
     tx: bool,
     rx_filter: i32,
+}
+
+impl Settings for Before {
+    fn check(&self, _interface: &str) -> std::result::Result<(), String> {
+        check_rx_filter(self.rx_filter)
+    }
 }
 
 /// Puts back what a process left that was killed; whether there was anything. Of one that lives, nothing.
@@ -318,7 +341,12 @@ mod tests {
     fn a_damaged_journal_changes_nothing_until_it_is_removed() {
         let (directory, nic) = (Directory::new("damaged"), Fake::new(PTP));
         kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
-        for text in ["", "{\"pid\": 1, \"ho"] {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let planted = format!(
+            r#"{{"version":1,"boot":{:?},"content":{{"home":7,"before":{{"tx":true,"rx_filter":-1}}}}}}"#,
+            boot.trim()
+        );
+        for text in ["", "{\"pid\": 1, \"ho", &planted] {
             fs::write(directory.0.join("7/eth0.json"), text).unwrap();
             for error in [
                 put_back(&&nic, &directory.place()).unwrap_err(),
@@ -332,7 +360,9 @@ mod tests {
             }
         }
         assert_eq!(nic.now.get(), ALL);
-        fs::remove_file(directory.0.join("7/eth0.json")).unwrap();
+        let aside = NicStamps::discard_damaged(&directory.0).unwrap();
+        assert_eq!(aside, [directory.0.join("7/eth0.json.damaged")]);
+        fs::remove_file(&aside[0]).unwrap();
         assert!(!put_back(&&nic, &directory.place()).unwrap());
         assert!(directory.is_empty());
     }

@@ -22,7 +22,7 @@ pub(crate) use self::bound::{
 pub(crate) use self::obstacle::{obstacle, receive_queues};
 pub use self::options::XdpOptions;
 pub(crate) use self::port::OverXdp;
-pub(crate) use self::program::{create_link, owned};
+pub(crate) use self::program::{create_link, owned, shown_program};
 pub(crate) use self::ring::{Consumer, Producer};
 pub(crate) use self::stamp::of_tai;
 use crate::response::Responses;

@@ -3,7 +3,7 @@
 use onbeat_netdev::{Ethtool, Link, Namespace};
 
 use super::base::MAX_FRAME;
-use super::program::program_name;
+use super::program::shown_program;
 use crate::MIN_FRAME;
 
 /// Why no port over XDP can be opened on the interface, and what to do about it.
@@ -13,11 +13,9 @@ pub(crate) fn obstacle(namespace: &Namespace, link: &Link) -> Option<(String, St
         return Some(("it has no Ethernet address".into(), "take an Ethernet interface".into()));
     }
     if let Some(found) = link.xdp_program() {
-        let id = found.program_id;
-        let program =
-            program_name(id).map_or_else(|| "of unknown name".into(), |n| format!("{n:?}"));
+        let program = shown_program(found.program_id);
         return Some((
-            format!("XDP program {program} (id {id}) runs on it"),
+            format!("XDP program {program} runs on it"),
             format!("stop what put it there, or: ip link set {name} xdp off (bpftool link detach)"),
         ));
     }

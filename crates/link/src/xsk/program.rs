@@ -153,8 +153,15 @@ pub(crate) fn owned(fd: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// A loaded program for messages: `"NAME" (id ID)`.
+pub(crate) fn shown_program(id: u32) -> String {
+    let name =
+        program_name(id).map_or_else(|| "of unknown name".into(), |name| format!("{name:?}"));
+    format!("{name} (id {id})")
+}
+
 /// The name of a loaded program, where it may be read.
-pub(crate) fn program_name(id: u32) -> Option<String> {
+fn program_name(id: u32) -> Option<String> {
     // SAFETY: no pointers.
     let fd = owned(unsafe { sys::bpf_prog_get_fd_by_id(id) }).ok()?;
     let mut info = sys::bpf_prog_info::default();

@@ -159,7 +159,7 @@ impl Node {
     /// Detaches ports that the configuration does not name, and gives back what was changed on
     /// their interfaces: those of an earlier one.
     fn drop_ports_of_others(&mut self) -> Result<()> {
-        for name in self.plane.known_ports() {
+        for name in self.plane.known_ports()? {
             if !self.setup.ports.iter().any(|port| port.name == name) {
                 self.plane.detach(&name)?;
             }

@@ -153,7 +153,7 @@ impl Node {
         // Where the mode was left open a program keeps the one that it has: frames go on over a
         // start of the daemon, which another mode would interrupt.
         let Engine::Xdp(plane) = &mut self.plane else { return Ok(()) };
-        let kept = plane.pinned_ports().contains(&port.name).then_some(ability.running);
+        let kept = plane.pinned_ports()?.contains(&port.name).then_some(ability.running);
         let wanted = match (port.mode, kept.flatten()) {
             (WantedMode::Auto, Some(XdpMode::Native)) => Mode::Native,
             (WantedMode::Auto, Some(XdpMode::Generic)) => Mode::Generic,

@@ -1,5 +1,7 @@
 //! `onbeat doctor --restore`
 
+use onbeat_link::Claim;
+use onbeat_link::raw::Tap;
 use onbeat_realtime::HeldSignals;
 use onbeat_realtime::host::{Log, restore};
 
@@ -17,7 +19,7 @@ pub(super) struct Restore {
     ])]
     pub(super) restore: bool,
     /// Discard the values that cannot be restored, such as those of an interface that was deleted,
-    /// and a damaged journal
+    /// and damaged journals, also those of claims and taps
     #[arg(long, requires = "restore")]
     forget: bool,
 }
@@ -27,6 +29,8 @@ impl Restore {
         let _signals = HeldSignals::begin()?;
         if self.forget {
             restored::discard_damaged(&at.journal_directory())?;
+            let (claims, taps) = (at.below(Claim::DIRECTORY), at.below(Tap::DIRECTORY));
+            restored::discard_damaged_of_interfaces(&claims, &taps)?;
         }
         let mut journal = at.journal()?;
         let restored = at.host(|host| restore(host, &mut journal))??;

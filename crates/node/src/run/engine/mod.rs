@@ -90,10 +90,10 @@ impl Engine {
     }
 
     /// Ports that an earlier daemon or configuration attached, those of now among them.
-    pub(super) fn known_ports(&self) -> Vec<String> {
+    pub(super) fn known_ports(&self) -> Result<Vec<String>> {
         match self {
-            Self::Xdp(plane) => plane.pinned_ports(),
-            Self::User(plane) => plane.ports().map(|(name, ..)| name.to_owned()).collect(),
+            Self::Xdp(plane) => Ok(plane.pinned_ports()?),
+            Self::User(plane) => Ok(plane.ports().map(|(name, ..)| name.to_owned()).collect()),
         }
     }
 
