@@ -24,28 +24,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// What is neither a file nor can be a name; what cannot be removed.
 pub fn down(node: &str, forget: bool) -> Result<bool> {
-    let (name, control, pin) = if Path::new(node).is_file() {
-        let config = Config::load(Path::new(node))?.node;
-        (config.name, config.control, config.pin)
+    let (name, control, pin, ports) = if Path::new(node).is_file() {
+        let Config { node, ports, .. } = Config::load(Path::new(node))?;
+        (node.name, node.control, node.pin, Some(ports))
     } else {
         // It goes into the paths of what is removed: it must not lead elsewhere.
         if !is_name(node) {
             return Err(Error::NoNode { node: node.to_string() });
         }
         let control = Path::new(DIRECTORY).join(format!("{node}.sock"));
-        (node.to_string(), control, Path::new(BPF_MOUNT).join("onbeat").join(node))
+        (node.to_string(), control, Path::new(BPF_MOUNT).join("onbeat").join(node), None)
     };
     // Both before anything is removed, and before anything in the latter is trusted, the socket
     // included.
     let pinned = is_pinned(PinDirectory::open(&pin)?.as_ref())?;
     let directory = PrivateDirectory::open(in_directory(&control)?.0)?;
     let stopped = directory.is_some() && stop(&control);
-    let mut known = stopped || pinned;
-    if directory.is_some() {
-        known |= forget && Journal::discard_damaged(&control, node)?;
-        // A damaged one says that there was such a node.
-        known = known || !Journal::open(&control, node)?.is_empty();
-    }
+    // A damaged journal, too, shows that there was such a node.
+    let known = stopped || pinned || directory.is_some() && Journal::exists(&control)?;
     if !known {
         let message =
             format!("nothing of node {name:?} at {} or {}", pin.display(), control.display());
@@ -54,8 +50,13 @@ pub fn down(node: &str, forget: bool) -> Result<bool> {
             source: std::io::Error::new(std::io::ErrorKind::NotFound, message),
         });
     }
-    // No process starts the node meanwhile, and the socket that a killed daemon left goes, too.
+    // With the lock no process starts the node or changes the journal meanwhile. The socket that a
+    // killed daemon left is removed as well.
     let _server = bind(&control, stopped)?;
+    if forget {
+        Journal::discard_damaged(&control, node)?;
+    }
+    Journal::adopt_former(&control, node, ports.as_deref())?;
     let argument = node.to_owned();
     Removal { name, pin, control, argument, forget }.remove()
 }
@@ -83,7 +84,49 @@ fn bind(control: &Path, exiting: bool) -> Result<Server> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use onbeat_host::Lock;
+    use onbeat_netdev::testing::{Feature, require_all};
+
     use super::*;
+    use crate::run::testing::Temporary;
+
+    /// A daemon holds the lock and does not answer: its journal is not set aside.
+    #[test]
+    fn a_journal_is_discarded_only_with_the_lock_of_its_node() {
+        if !require_all(&[Feature::Root, Feature::BpfFilesystem]) {
+            return;
+        }
+        let directory = Temporary::new("down");
+        let (control, file) = (directory.path("a.sock"), directory.path("a.toml"));
+        let text = format!(
+            "[node]\nname = \"nh-down\"\ncontrol = {control:?}\n[[port]]\nname = \"p\"\n\
+             interface = \"nh0\"\n"
+        );
+        fs::write(&file, text).unwrap();
+        let journal = directory.path("a.sock.node-journal");
+        let former = directory.path("a.journal.json");
+        for damaged in [&journal, &former] {
+            fs::write(damaged, "damaged").unwrap();
+        }
+        let private = PrivateDirectory::create(in_directory(&control).unwrap().0).unwrap();
+        let lock = Lock::take(&private, "a.sock.node-lock", "node \"nh-down\"").unwrap();
+        let file = file.to_str().unwrap();
+        let error = down(file, true).unwrap_err();
+        assert!(matches!(error, Error::Control(BindError::Running { .. })), "{error}");
+        for damaged in [&journal, &former] {
+            assert_eq!(fs::read_to_string(damaged).unwrap(), "damaged");
+        }
+
+        drop(lock);
+        let error = down(file, false).unwrap_err().to_string();
+        assert!(error.contains("--forget"), "{error}");
+        assert!(down(file, true).unwrap());
+        assert!(!journal.exists() && !former.exists());
+        let error = down(file, true).unwrap_err().to_string();
+        assert!(error.contains("nothing of node"), "{error}");
+    }
 
     #[test]
     fn what_is_no_name_of_a_node_is_not_looked_for() {

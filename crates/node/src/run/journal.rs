@@ -2,24 +2,25 @@
 //! them: the daemon when it exits, or `onbeat down` after the daemon was killed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use onbeat_host::{Content, Journal as File, PrivateDirectory};
 use onbeat_netdev::{Link, check_name};
 use serde::{Deserialize, Serialize};
 
-use super::error::Result;
-use super::port::{Devices, RX_VLAN};
-use crate::config::VETH_SUFFIX;
+use super::error::{Error, Result};
+use super::port::{Devices, is_changed_feature};
+use crate::config::{PortConfig, VETH_SUFFIX};
 use crate::control::in_directory;
 
 /// Changes not yet undone.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Changes {
     /// Veth pairs made, by one end.
-    created: Vec<String>,
+    created: BTreeSet<String>,
     /// Interfaces set promiscuous.
-    promiscuous: Vec<String>,
+    promiscuous: BTreeSet<String>,
     /// MTU before, by interface.
     mtu: BTreeMap<String, u32>,
     /// Offloads before, by interface and name.
@@ -45,9 +46,16 @@ impl Changes {
         named.cloned().collect()
     }
 
+    /// An interface with changes that is none of these ports'.
+    fn interface_of_others(&self, ports: &[PortConfig]) -> Option<String> {
+        let of_port = |port: &PortConfig| [port.interface.clone(), port.attached_interface()];
+        let known: BTreeSet<String> = ports.iter().flat_map(of_port).collect();
+        self.interfaces().difference(&known).next().cloned()
+    }
+
     fn forget(&mut self, interface: &str) {
-        self.created.retain(|name| name != interface);
-        self.promiscuous.retain(|name| name != interface);
+        self.created.remove(interface);
+        self.promiscuous.remove(interface);
         self.mtu.remove(interface);
         self.features.remove(interface);
         self.identity.remove(interface);
@@ -63,7 +71,7 @@ impl Content for Changes {
             return Err(format!("{mtu} is not an MTU"));
         }
         let mut features = self.features.values().flat_map(BTreeMap::keys);
-        match features.find(|feature| *feature != RX_VLAN) {
+        match features.find(|feature| !is_changed_feature(feature)) {
             Some(feature) => Err(format!("a node does not change feature {feature:?}")),
             None => Ok(()),
         }
@@ -81,20 +89,61 @@ impl Journal {
     /// The journal of a node, beside its control socket, with the changes that an earlier daemon
     /// left. `node` is the argument of `onbeat down` for this node.
     pub(super) fn open(control: &Path, node: &str) -> Result<Self> {
-        let file = file(control, node)?;
+        let file = JournalPath::of(control)?.open(node);
         let changes = file.read()?.unwrap_or_default();
         Ok(Self { file, changes })
     }
 
-    /// Discards a damaged journal. Whether there was one.
-    pub(super) fn discard_damaged(control: &Path, node: &str) -> Result<bool> {
-        let aside = file(control, node)?.set_aside()?;
-        if let Some(path) = &aside {
-            tracing::warn!(
-                "damaged journal discarded, none of its settings restored: it is now {path:?}"
-            );
+    /// Whether there is a journal of the node, usable or not, or one of the former version.
+    pub(super) fn exists(control: &Path) -> Result<bool> {
+        let path = JournalPath::of(control)?;
+        Ok(path.directory.stat(&path.name)?.is_some()
+            || path.directory.stat(&path.former_name)?.is_some())
+    }
+
+    /// Discards damaged journals. The caller has the lock of the node.
+    pub(super) fn discard_damaged(control: &Path, node: &str) -> Result<()> {
+        let path = JournalPath::of(control)?;
+        for file in [path.open(node), path.open_former(node)] {
+            if let Some(path) = file.set_aside()? {
+                tracing::warn!(
+                    "damaged journal discarded, none of its settings restored: it is now {path:?}"
+                );
+            }
         }
-        Ok(aside.is_some())
+        Ok(())
+    }
+
+    /// Renames the journal of the former version to the present name, unless it may be the journal
+    /// of another node: the former name did not contain the extension of the control socket. The
+    /// caller has the lock of the node; `ports` are those of its configuration, where that is known.
+    pub(super) fn adopt_former(
+        control: &Path,
+        node: &str,
+        ports: Option<&[PortConfig]>,
+    ) -> Result<()> {
+        let path = JournalPath::of(control)?;
+        if path.directory.stat(&path.name)?.is_some() {
+            return Ok(());
+        }
+        let Some(changes) = path.open_former(node).read()? else { return Ok(()) };
+        let former = path.directory.file(&path.former_name);
+        let own = path.directory.file(&path.name);
+        let other = path.other_control()?.map(|other| format!("{other:?} is in its directory"));
+        let other = other.or_else(|| {
+            let interface = changes.interface_of_others(ports?)?;
+            Some(format!("it names interface {interface:?}, which no port of this node has"))
+        });
+        if let Some(why) = other {
+            tracing::warn!(
+                "journal {former:?} of the former version not used: it may be another node's: {why}; \
+                 rename it to {own:?} if it is this node's, or else remove it"
+            );
+            return Ok(());
+        }
+        let through = |name: &str| path.directory.through_descriptor(name);
+        std::fs::rename(through(&path.former_name), through(&path.name))
+            .map_err(|source| Error::System { what: "rename the journal", source })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -109,8 +158,15 @@ impl Journal {
     /// Before a veth pair is made.
     pub(super) fn creating(&mut self, interface: &str) -> Result<()> {
         self.changes.forget(interface);
-        self.changes.created.push(interface.to_owned());
+        self.changes.created.insert(interface.to_owned());
         self.save()
+    }
+
+    /// Whether the node made this veth pair.
+    pub(super) fn has_created(&self, namespace: u64, link: &Link) -> bool {
+        let identity = Identity { namespace, index: link.index };
+        self.changes.created.contains(&link.name)
+            && self.changes.identity.get(&link.name).is_none_or(|known| *known == identity)
     }
 
     /// Once it is made.
@@ -129,20 +185,20 @@ impl Journal {
     /// Before an interface is set promiscuous.
     pub(super) fn changing_promiscuous(&mut self, namespace: u64, link: &Link) -> Result<()> {
         self.identify(namespace, link);
-        self.changes.promiscuous.push(link.name.clone());
+        self.changes.promiscuous.insert(link.name.clone());
         self.save()
     }
 
-    /// Before offloads with these states are changed.
-    pub(super) fn changing_features<'a>(
+    /// Before a feature with this state is changed.
+    pub(super) fn changing_feature(
         &mut self,
         namespace: u64,
         link: &Link,
-        features: impl Iterator<Item = (&'a str, bool)>,
+        (name, on): (&str, bool),
     ) -> Result<()> {
         self.identify(namespace, link);
         let before = self.changes.features.entry(link.name.clone()).or_default();
-        features.for_each(|(name, on)| _ = before.entry(name.to_owned()).or_insert(on));
+        before.entry(name.to_owned()).or_insert(on);
         self.save()
     }
 
@@ -238,20 +294,19 @@ impl Journal {
                 self.changes.mtu.remove(interface);
             }
         }
-        let named = |list: &[String]| list.iter().any(|known| known == interface);
-        if named(&self.changes.promiscuous)
+        if self.changes.promiscuous.contains(interface)
             && undone("promiscuous mode", handle.set_promiscuous(name, false))
         {
-            self.changes.promiscuous.retain(|known| known != interface);
+            self.changes.promiscuous.remove(interface);
         }
-        if named(&self.changes.created) {
+        if self.changes.created.contains(interface) {
             let identified = self.changes.identity.contains_key(interface);
             if !is_made_by_node(devices, interface, link, identified) {
                 failures.push(format!(
                     "interface {interface:?} not removed: it is not a veth that a node made"
                 ));
             } else if undone("interface made by the node", handle.delete(name)) {
-                self.changes.created.retain(|known| known != interface);
+                self.changes.created.remove(interface);
             }
         }
         if !self.changes.interfaces().contains(interface) {
@@ -261,7 +316,10 @@ impl Journal {
 
     /// Undoes all changes. Returns the settings that are not restored, and why.
     pub(super) fn restore_all(&mut self, devices: &mut Devices) -> Result<Vec<String>> {
-        self.restore(devices, &self.interfaces())
+        let failures = self.restore(devices, &self.interfaces())?;
+        // A file without a change is left by an earlier boot.
+        self.save()?;
+        Ok(failures)
     }
 
     /// Discards the changes that are left.
@@ -270,15 +328,71 @@ impl Journal {
     }
 }
 
-fn file(control: &Path, node: &str) -> Result<File<Changes>> {
-    let (directory, _) = in_directory(control)?;
-    let directory = PrivateDirectory::create(directory)?;
-    let path = control.with_extension("journal.json");
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let remedy = format!(
-        "discard it, and restore nothing of what it says, with: onbeat down {node} --forget"
-    );
-    Ok(File::new(directory, name, remedy))
+/// Where the journal of a node is.
+struct JournalPath {
+    directory: PrivateDirectory,
+    /// File name of the control socket.
+    socket: String,
+    name: String,
+    /// Of the journal that the former version wrote: the same for all sockets whose names differ in
+    /// their extension alone.
+    former_name: String,
+}
+
+impl JournalPath {
+    /// Of the node with this control socket.
+    fn of(control: &Path) -> Result<Self> {
+        let (directory, socket) = in_directory(control)?;
+        Ok(Self {
+            directory: PrivateDirectory::create(directory)?,
+            socket: socket.to_owned(),
+            name: format!("{socket}.node-journal"),
+            former_name: former_name(socket),
+        })
+    }
+
+    fn open(&self, node: &str) -> File<Changes> {
+        self.file(&self.name, node)
+    }
+
+    fn open_former(&self, node: &str) -> File<Changes> {
+        self.file(&self.former_name, node)
+    }
+
+    fn file(&self, name: &str, node: &str) -> File<Changes> {
+        let remedy = format!(
+            "discard it, and restore none of its settings, with: onbeat down {node} --forget"
+        );
+        File::new(self.directory.clone(), name, remedy)
+    }
+
+    /// Another control socket whose node had the same journal in the former version: its socket or
+    /// its lock is in the directory.
+    fn other_control(&self) -> Result<Option<String>> {
+        let failed = |source| Error::System { what: "list the directory of the journal", source };
+        for entry in std::fs::read_dir(self.directory.through_descriptor(".")).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let is_socket = entry.file_type().map_err(failed)?.is_socket();
+            let locked = LOCKS.iter().filter_map(|suffix| name.strip_suffix(suffix));
+            let mut sockets = locked.chain(is_socket.then_some(name.as_str()));
+            let shares = |socket: &&str| {
+                *socket != self.socket && former_name(socket) == self.former_name
+            };
+            if let Some(other) = sockets.find(shares) {
+                return Ok(Some(other.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Ends of the names of locks of control sockets; the second is the former version's.
+const LOCKS: [&str; 2] = [".node-lock", ".lock"];
+
+/// Name of the journal that the former version wrote for the node with this control socket.
+fn former_name(socket: &str) -> String {
+    Path::new(socket).with_extension("journal.json").to_string_lossy().into_owned()
 }
 
 /// Whether the link is a veth that a node made: known by its index, or, where the journal was written
@@ -291,7 +405,96 @@ fn is_made_by_node(devices: &Devices, interface: &str, link: &Link, identified: 
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::net::UnixListener;
+
     use super::*;
+    use crate::config::Config;
+    use crate::run::testing::Temporary;
+
+    fn link(name: &str, index: u32) -> Link {
+        let mut link = Link::default();
+        (link.index, link.mtu) = (index, 1500);
+        link.name = name.into();
+        link
+    }
+
+    #[test]
+    fn control_sockets_of_one_directory_have_a_journal_each() {
+        let directory = Temporary::new("journals");
+        let journal = |socket: &str| Journal::open(&directory.path(socket), "a").unwrap();
+        for (index, socket) in ["a.sock", "a.ctl", "a", "a.sock.ctl"].into_iter().enumerate() {
+            assert!(journal(socket).is_empty(), "{socket}");
+            journal(socket).changing_mtu(1, &link(&format!("path{index}"), 1)).unwrap();
+            let interfaces: Vec<_> = journal(socket).interfaces().into_iter().collect();
+            assert_eq!(interfaces, [format!("path{index}")], "{socket}");
+        }
+    }
+
+    #[test]
+    fn the_same_change_is_in_the_journal_once() {
+        let directory = Temporary::new("once");
+        let mut journal = Journal::open(&directory.path("a.sock"), "a").unwrap();
+        for _ in 0..3 {
+            journal.changing_promiscuous(1, &link("path1", 1)).unwrap();
+        }
+        let text = fs::read_to_string(directory.path("a.sock.node-journal")).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["content"]["promiscuous"], serde_json::json!(["path1"]));
+    }
+
+    /// Interfaces of the journal that node "a" has with the former version's journal in its
+    /// directory, and whether that journal is there still.
+    fn adopt(directory: &Temporary, ports: Option<&[PortConfig]>) -> (Vec<String>, bool) {
+        let text = r#"{"created":[],"promiscuous":[],"mtu":{"path1":1500},"features":{}}"#;
+        fs::write(directory.path("a.journal.json"), text).unwrap();
+        let control = directory.path("a.sock");
+        assert!(Journal::exists(&control).unwrap());
+        Journal::adopt_former(&control, "a", ports).unwrap();
+        let journal = Journal::open(&control, "a").unwrap();
+        let is_there = directory.path("a.journal.json").exists();
+        (journal.interfaces().into_iter().collect(), is_there)
+    }
+
+    fn ports(interface: &str) -> Vec<PortConfig> {
+        let text = format!(
+            "[node]\nname = \"a\"\n[[port]]\nname = \"p\"\ninterface = \"{interface}\"\n"
+        );
+        Config::parse(&text, "a.toml").unwrap().ports
+    }
+
+    #[test]
+    fn the_journal_of_the_former_version_is_read_once() {
+        for ports in [None, Some(ports("path1"))] {
+            let directory = Temporary::new("former");
+            // Of this node, and of others with journals of their own.
+            let _own = UnixListener::bind(directory.path("a.sock")).unwrap();
+            let _other = UnixListener::bind(directory.path("b.ctl")).unwrap();
+            fs::write(directory.path("a.sock.node-lock"), "").unwrap();
+            fs::write(directory.path("a.sock.lock"), "").unwrap();
+            let adopted = adopt(&directory, ports.as_deref());
+            assert_eq!(adopted, (vec!["path1".to_owned()], false));
+        }
+    }
+
+    #[test]
+    fn the_journal_of_the_former_version_is_not_used_where_it_may_be_another_node_s() {
+        for other in ["a.ctl", "a.ctl.node-lock", "a.ctl.lock", "a.lock", "port"] {
+            let directory = Temporary::new("ambiguous");
+            let _socket = (other == "a.ctl")
+                .then(|| UnixListener::bind(directory.path(other)).unwrap());
+            if other.ends_with("lock") {
+                fs::write(directory.path(other), "").unwrap();
+            }
+            let ports = (other == "port").then(|| ports("path2"));
+            let adopted = adopt(&directory, ports.as_deref());
+            assert_eq!(adopted, (vec![], true), "{other}");
+        }
+        let directory = Temporary::new("newer");
+        let mut journal = Journal::open(&directory.path("a.sock"), "a").unwrap();
+        journal.changing_mtu(1, &link("path2", 1)).unwrap();
+        assert_eq!(adopt(&directory, None), (vec!["path2".to_owned()], true), "it has a newer one");
+    }
 
     #[test]
     fn a_planted_journal_is_refused() {

@@ -17,9 +17,12 @@ mod guard;
 mod journal;
 mod latent;
 mod mode;
+mod peers;
 mod port;
 mod setup;
 mod status;
+#[cfg(test)]
+mod testing;
 mod upkeep;
 mod watch;
 
@@ -78,13 +81,14 @@ enum End {
     Remove,
 }
 
-/// Runs the node that `file` describes until a signal or a request ends it: SIGTERM ends the
-/// daemon and leaves the data plane, SIGINT and a stop request take all away, SIGHUP reloads.
+/// Runs the node that `file` describes until a signal or a request stops it: SIGTERM stops the
+/// daemon and leaves the data plane, SIGINT and a stop request remove everything, SIGHUP reloads.
+///
+/// Returns whether every change of the host that was due to be undone is undone; the log names the
+/// others.
 ///
 /// # Errors
-/// Before the node runs: what keeps it from running. After that it only ends as told.
-///
-/// Whether everything that was to be undone could be: what could not is logged.
+/// The node cannot start, or the daemon cannot wait for events.
 pub fn run(file: &Path, options: Options) -> Result<bool> {
     let config = Config::load(file)?;
     if !nix::unistd::geteuid().is_root() {
@@ -154,8 +158,8 @@ fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 /// The service manager is a courtesy: a node runs as well without.
-fn say(told: std::io::Result<()>) {
-    if let Err(error) = told {
+fn say(sent: std::io::Result<()>) {
+    if let Err(error) = sent {
         tracing::debug!("service manager: {error}");
     }
 }
