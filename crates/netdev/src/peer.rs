@@ -89,7 +89,8 @@ impl VethPeer {
         Ok(Self { name: Some(name), checksum_offload: offload.ok(), ..self.clone() })
     }
 
-    /// The command that makes the other end finish its checksums, where that can be told exactly.
+    /// The command that turns the transmit checksum offload of the other end off; `None` where its
+    /// name is unknown.
     #[must_use]
     pub fn finish_checksums(&self) -> Option<String> {
         let ethtool = format!("ethtool -K {} tx off", quoted(self.name.as_ref()?));

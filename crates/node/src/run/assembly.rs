@@ -71,7 +71,7 @@ impl Node {
         let fresh = !is_pinned(directory.as_ref())? && journal.is_empty();
         let started = Self::bring_up(file, config, options, journal);
         if started.is_err() && fresh {
-            let removed = Removal::of(&node, &argument).remove();
+            let removed = NodeRemoval::of(&node, &argument).remove();
             removed.map(drop).unwrap_or_else(|error| tracing::warn!("{error}"));
         }
         started
@@ -346,10 +346,10 @@ impl Node {
         self.setup.ports.iter().position(|port| port.attached_interface() == interface)
     }
 
-    /// Removes programs and tables, and undoes what was made and set on interfaces. Whether
-    /// everything could be undone.
+    /// Removes programs and tables, and undoes changes of interfaces. Returns whether every change
+    /// is undone.
     pub(super) fn remove(self) -> Result<bool> {
-        let removal = Removal::of(&self.setup.node, &self.file.to_string_lossy());
+        let removal = NodeRemoval::of(&self.setup.node, &self.file.to_string_lossy());
         drop(self);
         removal.remove()
     }
@@ -382,9 +382,9 @@ fn open(config: &Config) -> Result<Engine> {
     })
 }
 
-/// The removal of a node, whichever daemon made it.
+/// The removal of a node, of this daemon or an earlier one.
 #[derive(Debug)]
-pub(super) struct Removal {
+pub(super) struct NodeRemoval {
     pub(super) name: String,
     pub(super) pin: PathBuf,
     pub(super) control: PathBuf,
@@ -394,14 +394,14 @@ pub(super) struct Removal {
     pub(super) forget: bool,
 }
 
-impl Removal {
+impl NodeRemoval {
     fn of(node: &NodeConfig, argument: &str) -> Self {
         let (name, pin, control) = (node.name.clone(), node.pin.clone(), node.control.clone());
         Self { name, pin, control, argument: argument.to_owned(), forget: false }
     }
 
-    /// Removes what is pinned, and undoes what was changed on interfaces. Whether everything could
-    /// be undone, or was to be discarded.
+    /// Removes what is pinned, and undoes changes of interfaces. Returns whether every change is
+    /// undone or discarded.
     pub(super) fn remove(&self) -> Result<bool> {
         // A journal that cannot be used is an error before anything is removed.
         let mut journal = Journal::open(&self.control, &self.argument)?;
@@ -447,6 +447,6 @@ pub(super) fn log_warnings(warnings: &Warnings) {
     const LOGGED: usize = 16;
     warnings.lines().take(LOGGED).for_each(|warning| tracing::warn!("{warning}"));
     if let more @ 1.. = warnings.count().saturating_sub(LOGGED) {
-        tracing::warn!("{more} warnings more; onbeat run --check tells all");
+        tracing::warn!("{more} more warnings; onbeat run --check prints all");
     }
 }

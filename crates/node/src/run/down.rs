@@ -1,4 +1,4 @@
-//! Taking a node down from outside.
+//! Removal of a node by another process than its daemon.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use onbeat_frer_xdp::{BPF_MOUNT, PinDirectory};
 use onbeat_host::PrivateDirectory;
 
-use super::assembly::{Removal, is_pinned};
+use super::assembly::{NodeRemoval, is_pinned};
 use super::error::{Error, Result};
 use super::journal::Journal;
 use crate::config::{Config, is_name};
@@ -15,14 +15,14 @@ use crate::control::{BindError, Client, DIRECTORY, Request, Response, Server, in
 /// How long a daemon may take to exit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Takes a node down, whether its daemon lives or not: programs, tables, and what was made and set
-/// on interfaces. `node` is a name, or the path of a configuration file. With `forget`, a damaged
+/// Removes a node, whether its daemon runs or not: programs, tables, and changes of interfaces.
+/// `node` is a name, or the path of a configuration file. With `forget`, a damaged
 /// journal and the settings that cannot be restored are discarded.
 ///
-/// Whether everything could be undone: what could not is logged and stays in the journal.
+/// Returns whether every change is undone; the others are logged and stay in the journal.
 ///
 /// # Errors
-/// What is neither a file nor can be a name; what cannot be removed.
+/// `node` is neither a file nor a valid name; there is no such node; something cannot be removed.
 pub fn down(node: &str, forget: bool) -> Result<bool> {
     let (name, control, pin, ports) = if Path::new(node).is_file() {
         let Config { node, ports, .. } = Config::load(Path::new(node))?;
@@ -35,8 +35,7 @@ pub fn down(node: &str, forget: bool) -> Result<bool> {
         let control = Path::new(DIRECTORY).join(format!("{node}.sock"));
         (node.to_string(), control, Path::new(BPF_MOUNT).join("onbeat").join(node), None)
     };
-    // Both before anything is removed, and before anything in the latter is trusted, the socket
-    // included.
+    // Both are checked before anything is removed, and before the control socket is used.
     let pinned = is_pinned(PinDirectory::open(&pin)?.as_ref())?;
     let directory = PrivateDirectory::open(in_directory(&control)?.0)?;
     let stopped = directory.is_some() && stop(&control);
@@ -58,10 +57,10 @@ pub fn down(node: &str, forget: bool) -> Result<bool> {
     }
     Journal::adopt_former(&control, node, ports.as_deref())?;
     let argument = node.to_owned();
-    Removal { name, pin, control, argument, forget }.remove()
+    NodeRemoval { name, pin, control, argument, forget }.remove()
 }
 
-/// Makes a daemon remove its node and exit; whether there is one.
+/// Makes a daemon remove its node and exit. Returns whether one runs.
 fn stop(control: &Path) -> bool {
     let Ok(mut client) = Client::connect(control) else { return false };
     let Ok(Response::Done { message }) = client.request(&Request::Stop) else { return false };
@@ -69,7 +68,7 @@ fn stop(control: &Path) -> bool {
     true
 }
 
-/// Takes the control socket, once a daemon that is to exit has given it up, which it does last.
+/// Binds the control socket. A daemon that exits releases it last.
 fn bind(control: &Path, exiting: bool) -> Result<Server> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -87,10 +86,9 @@ mod tests {
     use std::fs;
 
     use onbeat_host::Lock;
-    use onbeat_netdev::testing::{Feature, require_all};
+    use onbeat_netdev::testing::{Feature, TemporaryDirectory, require_all};
 
     use super::*;
-    use crate::run::testing::Temporary;
 
     /// A daemon holds the lock and does not answer: its journal is not set aside.
     #[test]
@@ -98,15 +96,15 @@ mod tests {
         if !require_all(&[Feature::Root, Feature::BpfFilesystem]) {
             return;
         }
-        let directory = Temporary::new("down");
-        let (control, file) = (directory.path("a.sock"), directory.path("a.toml"));
+        let directory = TemporaryDirectory::new("run-down");
+        let (control, file) = (directory.file("a.sock"), directory.file("a.toml"));
         let text = format!(
             "[node]\nname = \"nh-down\"\ncontrol = {control:?}\n[[port]]\nname = \"p\"\n\
              interface = \"nh0\"\n"
         );
         fs::write(&file, text).unwrap();
-        let journal = directory.path("a.sock.node-journal");
-        let former = directory.path("a.journal.json");
+        let journal = directory.file("a.sock.node-journal");
+        let former = directory.file("a.journal.json");
         for damaged in [&journal, &former] {
             fs::write(damaged, "damaged").unwrap();
         }
@@ -129,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_of_a_node_is_not_looked_for() {
+    fn an_invalid_node_name_is_refused() {
         for node in ["", ".", "..", "/", "/sys", "../a", "a/b", "missing/a.toml", "-a", "a\0"] {
             let error = down(node, false).unwrap_err();
             assert!(matches!(&error, Error::NoNode { node: named } if named == node), "{error}");
@@ -137,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_none_is_told_with_where_it_was_looked_for() {
+    fn the_error_of_an_unknown_node_names_its_paths() {
         let error = down("no-node-has-this-name", false).unwrap_err().to_string();
         assert!(error.contains("/sys/fs/bpf/onbeat/no-node-has-this-name"), "{error}");
     }

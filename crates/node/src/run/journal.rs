@@ -14,9 +14,9 @@ use super::port::{Devices, is_changed_feature};
 use crate::config::{PortConfig, VETH_SUFFIX};
 use crate::control::in_directory;
 
-/// Changes not yet undone.
+/// Changes that are not yet undone.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Changes {
+pub(super) struct InterfaceChanges {
     /// Veth pairs made, by one end.
     created: BTreeSet<String>,
     /// Interfaces set promiscuous.
@@ -25,23 +25,23 @@ pub(super) struct Changes {
     mtu: BTreeMap<String, u32>,
     /// Offloads before, by interface and name.
     features: BTreeMap<String, BTreeMap<String, bool>>,
-    /// By name: which interfaces these are. One that is made later with the same name is another.
+    /// By name. An interface that is made later with the same name has another identity.
     #[serde(default)]
-    identity: BTreeMap<String, Identity>,
+    identity: BTreeMap<String, InterfaceIdentity>,
 }
 
-/// Which interface a name stood for.
+/// The interface that had a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Identity {
+struct InterfaceIdentity {
     /// The inode of its network namespace.
     namespace: u64,
     index: u32,
 }
 
-impl Changes {
+impl InterfaceChanges {
     /// Interfaces with changes.
     fn interfaces(&self) -> BTreeSet<String> {
-        let Changes { created, promiscuous, mtu, features, .. } = self;
+        let InterfaceChanges { created, promiscuous, mtu, features, .. } = self;
         let named = created.iter().chain(promiscuous).chain(mtu.keys()).chain(features.keys());
         named.cloned().collect()
     }
@@ -62,7 +62,7 @@ impl Changes {
     }
 }
 
-impl Content for Changes {
+impl Content for InterfaceChanges {
     fn check(&self) -> std::result::Result<(), String> {
         for name in self.interfaces().iter().chain(self.identity.keys()) {
             check_name(name).map_err(|error| error.to_string())?;
@@ -81,8 +81,8 @@ impl Content for Changes {
 /// The changes, in a file that is written before each change.
 #[derive(Debug)]
 pub(super) struct Journal {
-    file: File<Changes>,
-    changes: Changes,
+    file: File<InterfaceChanges>,
+    changes: InterfaceChanges,
 }
 
 impl Journal {
@@ -94,17 +94,17 @@ impl Journal {
         Ok(Self { file, changes })
     }
 
-    /// Whether there is a journal of the node, usable or not, or one of the former version.
+    /// Whether there is a journal of the node, usable or not, or one that the former version wrote.
     pub(super) fn exists(control: &Path) -> Result<bool> {
         let path = JournalPath::of(control)?;
-        Ok(path.directory.stat(&path.name)?.is_some()
-            || path.directory.stat(&path.former_name)?.is_some())
+        Ok(path.has(&path.name)? || path.has(&path.former_name)? && path.other_control()?.is_none())
     }
 
     /// Discards damaged journals. The caller has the lock of the node.
     pub(super) fn discard_damaged(control: &Path, node: &str) -> Result<()> {
         let path = JournalPath::of(control)?;
-        for file in [path.open(node), path.open_former(node)] {
+        let former = path.other_control()?.is_none().then(|| path.open_former(node));
+        for file in former.into_iter().chain([path.open(node)]) {
             if let Some(path) = file.set_aside()? {
                 tracing::warn!(
                     "damaged journal discarded, none of its settings restored: it is now {path:?}"
@@ -123,18 +123,20 @@ impl Journal {
         ports: Option<&[PortConfig]>,
     ) -> Result<()> {
         let path = JournalPath::of(control)?;
-        if path.directory.stat(&path.name)?.is_some() {
+        if path.has(&path.name)? || !path.has(&path.former_name)? {
             return Ok(());
         }
-        let Some(changes) = path.open_former(node).read()? else { return Ok(()) };
         let former = path.directory.file(&path.former_name);
         let own = path.directory.file(&path.name);
-        let other = path.other_control()?.map(|other| format!("{other:?} is in its directory"));
-        let other = other.or_else(|| {
-            let interface = changes.interface_of_others(ports?)?;
-            Some(format!("it names interface {interface:?}, which no port of this node has"))
-        });
-        if let Some(why) = other {
+        let why = if let Some(other) = path.other_control()? {
+            Some(format!("control socket {other:?} is in its directory"))
+        } else {
+            // A damaged one is an error only where it is this node's.
+            let Some(changes) = path.open_former(node).read()? else { return Ok(()) };
+            let interface = ports.and_then(|ports| changes.interface_of_others(ports));
+            interface.map(|name| format!("no port of this node has its interface {name:?}"))
+        };
+        if let Some(why) = why {
             tracing::warn!(
                 "journal {former:?} of the former version not used: it may be another node's: {why}; \
                  rename it to {own:?} if it is this node's, or else remove it"
@@ -164,7 +166,7 @@ impl Journal {
 
     /// Whether the node made this veth pair.
     pub(super) fn has_created(&self, namespace: u64, link: &Link) -> bool {
-        let identity = Identity { namespace, index: link.index };
+        let identity = InterfaceIdentity { namespace, index: link.index };
         self.changes.created.contains(&link.name)
             && self.changes.identity.get(&link.name).is_none_or(|known| *known == identity)
     }
@@ -202,9 +204,9 @@ impl Journal {
         self.save()
     }
 
-    /// Changes of an earlier interface with this name went with it.
+    /// Notes the identity of an interface. Changes of another one of this name are discarded: it is gone.
     fn identify(&mut self, namespace: u64, link: &Link) {
-        let new = Identity { namespace, index: link.index };
+        let new = InterfaceIdentity { namespace, index: link.index };
         let known = self.changes.identity.get(&link.name);
         if known.is_some_and(|known| *known != new) {
             self.changes.forget(&link.name);
@@ -250,7 +252,7 @@ impl Journal {
     ) -> std::result::Result<Option<Link>, String> {
         let here = devices.handle.namespace().inode();
         let link = match self.changes.identity.get(interface) {
-            Some(Identity { namespace, .. }) if *namespace != here => {
+            Some(InterfaceIdentity { namespace, .. }) if *namespace != here => {
                 return Err(format!(
                     "it was changed in network namespace net:[{namespace}]; run this command there"
                 ));
@@ -351,15 +353,19 @@ impl JournalPath {
         })
     }
 
-    fn open(&self, node: &str) -> File<Changes> {
+    fn has(&self, name: &str) -> Result<bool> {
+        Ok(self.directory.stat(name)?.is_some())
+    }
+
+    fn open(&self, node: &str) -> File<InterfaceChanges> {
         self.file(&self.name, node)
     }
 
-    fn open_former(&self, node: &str) -> File<Changes> {
+    fn open_former(&self, node: &str) -> File<InterfaceChanges> {
         self.file(&self.former_name, node)
     }
 
-    fn file(&self, name: &str, node: &str) -> File<Changes> {
+    fn file(&self, name: &str, node: &str) -> File<InterfaceChanges> {
         let remedy = format!(
             "discard it, and restore none of its settings, with: onbeat down {node} --forget"
         );
@@ -376,9 +382,8 @@ impl JournalPath {
             let is_socket = entry.file_type().map_err(failed)?.is_socket();
             let locked = LOCKS.iter().filter_map(|suffix| name.strip_suffix(suffix));
             let mut sockets = locked.chain(is_socket.then_some(name.as_str()));
-            let shares = |socket: &&str| {
-                *socket != self.socket && former_name(socket) == self.former_name
-            };
+            let shares =
+                |socket: &&str| *socket != self.socket && former_name(socket) == self.former_name;
             if let Some(other) = sockets.find(shares) {
                 return Ok(Some(other.to_owned()));
             }
@@ -408,9 +413,10 @@ mod tests {
     use std::fs;
     use std::os::unix::net::UnixListener;
 
+    use onbeat_netdev::testing::TemporaryDirectory;
+
     use super::*;
     use crate::config::Config;
-    use crate::run::testing::Temporary;
 
     fn link(name: &str, index: u32) -> Link {
         let mut link = Link::default();
@@ -421,8 +427,8 @@ mod tests {
 
     #[test]
     fn control_sockets_of_one_directory_have_a_journal_each() {
-        let directory = Temporary::new("journals");
-        let journal = |socket: &str| Journal::open(&directory.path(socket), "a").unwrap();
+        let directory = TemporaryDirectory::new("run-journals");
+        let journal = |socket: &str| Journal::open(&directory.file(socket), "a").unwrap();
         for (index, socket) in ["a.sock", "a.ctl", "a", "a.sock.ctl"].into_iter().enumerate() {
             assert!(journal(socket).is_empty(), "{socket}");
             journal(socket).changing_mtu(1, &link(&format!("path{index}"), 1)).unwrap();
@@ -433,45 +439,43 @@ mod tests {
 
     #[test]
     fn the_same_change_is_in_the_journal_once() {
-        let directory = Temporary::new("once");
-        let mut journal = Journal::open(&directory.path("a.sock"), "a").unwrap();
+        let directory = TemporaryDirectory::new("run-once");
+        let mut journal = Journal::open(&directory.file("a.sock"), "a").unwrap();
         for _ in 0..3 {
             journal.changing_promiscuous(1, &link("path1", 1)).unwrap();
         }
-        let text = fs::read_to_string(directory.path("a.sock.node-journal")).unwrap();
+        let text = fs::read_to_string(directory.file("a.sock.node-journal")).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["content"]["promiscuous"], serde_json::json!(["path1"]));
     }
 
     /// Interfaces of the journal that node "a" has with the former version's journal in its
     /// directory, and whether that journal is there still.
-    fn adopt(directory: &Temporary, ports: Option<&[PortConfig]>) -> (Vec<String>, bool) {
+    fn adopt(directory: &TemporaryDirectory, ports: Option<&[PortConfig]>) -> (Vec<String>, bool) {
         let text = r#"{"created":[],"promiscuous":[],"mtu":{"path1":1500},"features":{}}"#;
-        fs::write(directory.path("a.journal.json"), text).unwrap();
-        let control = directory.path("a.sock");
-        assert!(Journal::exists(&control).unwrap());
+        fs::write(directory.file("a.journal.json"), text).unwrap();
+        let control = directory.file("a.sock");
         Journal::adopt_former(&control, "a", ports).unwrap();
         let journal = Journal::open(&control, "a").unwrap();
-        let is_there = directory.path("a.journal.json").exists();
+        let is_there = directory.file("a.journal.json").exists();
         (journal.interfaces().into_iter().collect(), is_there)
     }
 
     fn ports(interface: &str) -> Vec<PortConfig> {
-        let text = format!(
-            "[node]\nname = \"a\"\n[[port]]\nname = \"p\"\ninterface = \"{interface}\"\n"
-        );
+        let text =
+            format!("[node]\nname = \"a\"\n[[port]]\nname = \"p\"\ninterface = \"{interface}\"\n");
         Config::parse(&text, "a.toml").unwrap().ports
     }
 
     #[test]
     fn the_journal_of_the_former_version_is_read_once() {
         for ports in [None, Some(ports("path1"))] {
-            let directory = Temporary::new("former");
+            let directory = TemporaryDirectory::new("run-former");
             // Of this node, and of others with journals of their own.
-            let _own = UnixListener::bind(directory.path("a.sock")).unwrap();
-            let _other = UnixListener::bind(directory.path("b.ctl")).unwrap();
-            fs::write(directory.path("a.sock.node-lock"), "").unwrap();
-            fs::write(directory.path("a.sock.lock"), "").unwrap();
+            let _own = UnixListener::bind(directory.file("a.sock")).unwrap();
+            let _other = UnixListener::bind(directory.file("b.ctl")).unwrap();
+            fs::write(directory.file("a.sock.node-lock"), "").unwrap();
+            fs::write(directory.file("a.sock.lock"), "").unwrap();
             let adopted = adopt(&directory, ports.as_deref());
             assert_eq!(adopted, (vec!["path1".to_owned()], false));
         }
@@ -480,25 +484,34 @@ mod tests {
     #[test]
     fn the_journal_of_the_former_version_is_not_used_where_it_may_be_another_node_s() {
         for other in ["a.ctl", "a.ctl.node-lock", "a.ctl.lock", "a.lock", "port"] {
-            let directory = Temporary::new("ambiguous");
-            let _socket = (other == "a.ctl")
-                .then(|| UnixListener::bind(directory.path(other)).unwrap());
+            let directory = TemporaryDirectory::new("run-ambiguous");
+            let _socket =
+                (other == "a.ctl").then(|| UnixListener::bind(directory.file(other)).unwrap());
             if other.ends_with("lock") {
-                fs::write(directory.path(other), "").unwrap();
+                fs::write(directory.file(other), "").unwrap();
             }
             let ports = (other == "port").then(|| ports("path2"));
             let adopted = adopt(&directory, ports.as_deref());
             assert_eq!(adopted, (vec![], true), "{other}");
         }
-        let directory = Temporary::new("newer");
-        let mut journal = Journal::open(&directory.path("a.sock"), "a").unwrap();
+        let directory = TemporaryDirectory::new("run-damaged");
+        let (control, former) = (directory.file("a.sock"), directory.file("a.journal.json"));
+        let _socket = UnixListener::bind(directory.file("a.ctl")).unwrap();
+        fs::write(&former, "damaged").unwrap();
+        assert!(!Journal::exists(&control).unwrap());
+        Journal::adopt_former(&control, "a", None).unwrap();
+        Journal::discard_damaged(&control, "a").unwrap();
+        assert_eq!(fs::read_to_string(&former).unwrap(), "damaged");
+
+        let directory = TemporaryDirectory::new("run-newer");
+        let mut journal = Journal::open(&directory.file("a.sock"), "a").unwrap();
         journal.changing_mtu(1, &link("path2", 1)).unwrap();
         assert_eq!(adopt(&directory, None), (vec!["path2".to_owned()], true), "it has a newer one");
     }
 
     #[test]
     fn a_planted_journal_is_refused() {
-        let check = |text: &str| serde_json::from_str::<Changes>(text).unwrap().check();
+        let check = |text: &str| serde_json::from_str::<InterfaceChanges>(text).unwrap().check();
         let journal = |created: &str, mtu: &str, features: &str| {
             format!(
                 r#"{{"created":[{created}],"promiscuous":[],"mtu":{{{mtu}}},"features":{{{features}}}}}"#

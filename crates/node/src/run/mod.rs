@@ -21,8 +21,6 @@ mod peers;
 mod port;
 mod setup;
 mod status;
-#[cfg(test)]
-mod testing;
 mod upkeep;
 mod watch;
 
@@ -55,14 +53,13 @@ pub struct Options {
     pub backend: Option<Backend>,
 }
 
-/// Checks what a file says of this machine, beside its text: that its pin directory, where it exists,
-/// is one that a node may use.
+/// Checks that the pin directory of a configuration, where it exists, is one that a node may use.
 ///
 /// # Errors
 /// The pin directory cannot be used.
 pub fn check(config: &Config) -> Result<()> {
     match PinDirectory::open(&config.node.pin) {
-        // Not to be seen without privileges.
+        // Invisible without privileges.
         Err(onbeat_frer_xdp::Error::Pin { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
@@ -99,9 +96,9 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
     if !options.backend.unwrap_or(config.node.backend).is_user_space() {
         bpffs::require(&config.node.pin)?;
     }
-    // Before interfaces are looked at, so that no change in between is missed.
+    // Before interfaces are read, so that no change in between is missed.
     let mut monitor = Monitor::open()?;
-    // First, so that a node whose guard cannot begin changes nothing.
+    // First, so that a node whose guard cannot start changes nothing.
     let guard = config.node.guard.clone().map(guard::start).transpose().map_err(Error::Guard)?;
     let mut node = Node::start(file, config, options)?;
     let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
@@ -173,7 +170,7 @@ fn signals() -> Result<SignalFd> {
     open().map_err(|errno: Errno| Error::System { what: "take signals", source: errno.into() })
 }
 
-/// Checks where a node keeps its control socket, lock and journal, as far as it exists.
+/// Checks the directory of a node's control socket, lock and journal, as far as it exists.
 ///
 /// # Errors
 /// Other users could write there, or redirect the path.

@@ -39,7 +39,7 @@ pub(super) fn is_changed_feature(name: &str) -> bool {
 pub(super) struct Devices {
     pub(super) handle: Handle,
     pub(super) ethtool: Ethtool,
-    /// As other processes see the node.
+    /// Description of the node for other processes.
     node: String,
     /// By index of the interface.
     locks: BTreeMap<u32, InterfaceLock>,
@@ -192,8 +192,8 @@ impl Devices {
         control::Link::of(self.handle.link(&port.attached_interface()).ok().as_ref())
     }
 
-    /// What an interface's driver can do; where the kernel does not say (before 6.3), the attach
-    /// will tell.
+    /// Abilities of an interface's driver. Before 6.3 the kernel does not report them: all are
+    /// assumed, and attaching fails where one is missing.
     pub(super) fn ability(&self, interface: &str) -> Result<Ability> {
         let driver = self.ethtool.driver(interface).map(|driver| driver.name).unwrap_or_default();
         let features = xdp::features(&self.handle, interface)?;
@@ -233,19 +233,18 @@ mod tests {
     use std::path::Path;
 
     use onbeat_netdev::Namespace;
-    use onbeat_netdev::testing::{Feature, require_all};
+    use onbeat_netdev::testing::{Feature, TemporaryDirectory, require_all};
 
     use super::*;
     use crate::config::Config;
-    use crate::run::testing::Temporary;
 
     /// Runs in a new network namespace, with the directory of a control socket.
     fn in_namespace(name: &str, test: impl FnOnce(&Path) + Send) {
         if !require_all(&[Feature::Root, Feature::Veth]) {
             return;
         }
-        let directory = Temporary::new(name);
-        Namespace::new().unwrap().run(|| test(&directory.path("a.sock"))).unwrap();
+        let directory = TemporaryDirectory::new(&format!("run-{name}"));
+        Namespace::new().unwrap().run(|| test(&directory.file("a.sock"))).unwrap();
     }
 
     fn port() -> PortConfig {

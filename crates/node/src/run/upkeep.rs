@@ -1,5 +1,5 @@
-//! What happens to ports without a link event, and so is polled: programs that other processes
-//! detach, and peers that cannot take frames or leave checksums unfinished.
+//! Polling of port states that cause no link event: programs that other processes detach, and peers
+//! that cannot receive frames or leave checksums unfinished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -24,14 +24,14 @@ const LONGEST_DELAY: Duration = Duration::from_secs(64);
 /// A program that ran for this time is attached again at once.
 const QUIET: Duration = Duration::from_secs(120);
 
-/// What is known of ports by polling.
+/// Port states from polling.
 #[derive(Debug)]
 pub(super) struct Upkeep {
     programs_at: Instant,
     peers_at: Instant,
     detached: BTreeMap<String, DetachedProgram>,
     pub(super) peers: PeerCache,
-    /// By port: what is wrong with checksums of frames that come in.
+    /// By port: why checksums of received frames are, or may be, unfinished.
     checksums: BTreeMap<String, UnfinishedChecksums>,
 }
 
@@ -65,7 +65,7 @@ impl Upkeep {
         }
     }
 
-    /// What is wrong with checksums of frames that come in at a port, and the remedy.
+    /// Why checksums of frames that a port receives are, or may be, unfinished, and the remedy.
     pub(super) fn unfinished_checksums(&self, port: &str) -> Option<&str> {
         self.checksums.get(port).map(|checksums| checksums.why.as_str())
     }
@@ -82,7 +82,8 @@ impl DetachedProgram {
         Self { retry_at: None, attached_at: now, delay: Duration::ZERO, why: None }
     }
 
-    /// Notes that the program was detached, or could not be attached; how long until the next attempt.
+    /// Notes that the program was detached, or could not be attached. Returns the delay of the next
+    /// attempt.
     fn fail(&mut self, now: Instant) -> Duration {
         let delay = if self.is_quiet(now) { Duration::ZERO } else { self.delay };
         self.delay = (2 * delay).clamp(FIRST_DELAY, LONGEST_DELAY);
@@ -131,14 +132,14 @@ impl Node {
         }
     }
 
-    /// Reads what peers can take and leave unfinished, unless that was just done.
+    /// Reads the peers, unless the last reading is still valid.
     pub(super) fn refresh_peers(&mut self) {
         if self.upkeep.peers_at <= Instant::now() {
             self.read_peers();
         }
     }
 
-    /// Reads what peers can take and leave unfinished.
+    /// Reads whether peers can receive frames and leave checksums unfinished.
     pub(super) fn read_peers(&mut self) {
         let now = Instant::now();
         self.upkeep.peers_at = now + PEER_INTERVAL;
@@ -203,7 +204,7 @@ impl Node {
                     self.attach_again(index, now);
                 }
             }
-            // Whether by this or by a reload.
+            // Attached here or by a reload.
             if self.plane.runs(&name) {
                 self.note_running(index, now);
             }
@@ -249,7 +250,7 @@ impl Node {
     }
 }
 
-/// What is wrong with the checksums of a peer, if anything is.
+/// Why checksums of a peer are, or may be, unfinished.
 fn unfinished(interface: &str, peer: &VethPeer) -> Option<UnfinishedChecksums> {
     let leaves = "leaves checksums of TCP and UDP to the device, and frames of streams are forwarded \
                   with unfinished ones";
