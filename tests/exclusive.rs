@@ -9,11 +9,11 @@
 mod common;
 
 use std::fs;
-use std::process::{Child, Stdio};
 
+use common::process::Process;
 use common::{
-    Capture, FrameText, Injector, PORTS, assert_gone, can_run, command, one_node, program,
-    replicate, run_in, wait_for,
+    Capture, FrameText, Injector, PORTS, assert_gone, can_run, one_node, program, replicate,
+    run_in, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_node::config::Backend;
@@ -98,16 +98,6 @@ fn a_second_node_is_refused_by_name_whatever_moves_the_frames() {
     }
 }
 
-/// Killed on drop.
-struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_node_that_is_taken_down_undoes_nothing_that_another_needs() {
     if !can_run() {
@@ -116,9 +106,8 @@ fn a_node_that_is_taken_down_undoes_nothing_that_another_needs() {
     let mut world = world(Backend::Packet);
     assert_eq!(mtu(&world), 1506);
     world.daemon("a").unwrap().kill().unwrap();
-    let mut second = command(&["run", SECOND, "--backend", "packet"]);
-    second.stderr(Stdio::null());
-    let second = Daemon(world.namespace("a").unwrap().start_in(&mut second).spawn().unwrap());
+    let arguments = ["run", SECOND, "--backend", "packet"];
+    let second = Process::start(world.namespace("a").unwrap(), &arguments);
     wait_for("the second node runs", || {
         Client::connect("/run/onbeat/second.sock".as_ref()).is_ok() && mtu(&world) == OTHER
     });

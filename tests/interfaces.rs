@@ -175,6 +175,8 @@ fn an_interface_that_comes_back_gets_its_program_back() {
     let peer = VethEnd::new("path1").queues(1, 1).namespace(far.namespace());
     near.create_veth(&end, &peer).unwrap();
     assert_ne!(near.index("path1").unwrap(), former);
+    let lock = format!("/run/onbeat/interfaces/{}-{former}.lock", near.namespace().inode());
+    wait_for("the lock on the former interface is released", || !fs::exists(&lock).unwrap());
     for node in ["a", "b"] {
         wait_for("the node runs on it again", || {
             let status = show(node);
@@ -201,7 +203,7 @@ fn what_was_changed_on_interfaces_is_given_back() {
             assert_eq!(device(world, node, path).mtu, WANTED);
             assert_eq!(device(world, node, path).xdp.len(), 1);
         }
-        assert!(fs::exists(format!("/run/onbeat/{node}.journal.json")).unwrap());
+        assert!(fs::exists(format!("/run/onbeat/{node}.sock.node-journal")).unwrap());
         assert!(fs::exists(format!("/sys/fs/bpf/onbeat/{node}/links")).unwrap());
     };
     changed(&world, "a");

@@ -17,7 +17,7 @@ use onbeat_lab::World;
 use onbeat_netdev::Bridge;
 use onbeat_netdev::testing::Unprivileged;
 
-const JOURNAL: &str = "/run/onbeat/a.journal.json";
+const JOURNAL: &str = "/run/onbeat/a.sock.node-journal";
 const MTU: u32 = 1500;
 
 fn config() -> String {
@@ -134,8 +134,10 @@ fn a_journal_of_the_former_version_is_restored() {
     let mut world = start(&one_node(&config()));
     world.daemon("a").unwrap().kill().unwrap();
     let text = r#"{"created":[],"promiscuous":[],"mtu":{"path1":1500},"features":{}}"#;
-    fs::write(JOURNAL, text).unwrap();
-    for path in ["/run/onbeat/a.sock.lock", JOURNAL] {
+    let former = "/run/onbeat/a.journal.json";
+    fs::remove_file(JOURNAL).unwrap();
+    fs::write(former, text).unwrap();
+    for path in ["/run/onbeat/a.sock.lock", former] {
         fs::write("/run/onbeat/a.sock.lock", "1").unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     }

@@ -3,7 +3,7 @@
 //!
 //! - [`Namespace`]: a network namespace that lives as long as a descriptor of it.
 //! - [`Handle`]: makes, changes and shows the devices of a namespace; [`Link`] is what it shows.
-//! - [`VethPeer`]: the other end of a veth pair, in another namespace, too.
+//! - [`VethPeer`]: the other end of a veth pair, in the same namespace or another one.
 //! - [`Tap`]: an interface whose other end is this process.
 //! - [`PrivateMounts`]: mounts that only one thread sees.
 //! - [`Monitor`]: hears of devices that come, change and go.

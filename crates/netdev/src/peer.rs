@@ -1,8 +1,9 @@
-//! The other end of a veth pair, in whichever namespace it is.
+//! The other end of a veth pair, in the same namespace or another one.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use netlink_packet_route::RouteNetlinkMessage;
@@ -22,32 +23,64 @@ pub struct VethPeer {
     pub name: Option<String>,
     /// The file by which its namespace was found; `None`: that of this end.
     pub namespace: Option<PathBuf>,
-    /// Whether it leaves the checksums of what it sends to the device; `None` where that cannot be
-    /// read.
+    /// Whether its transmit checksum offload is on: frames that it sends have unfinished checksums.
+    /// `None` where that cannot be read.
     pub checksum_offload: Option<bool>,
 }
 
 impl VethPeer {
     /// The other end of `link`; `None` where that is no veth.
-    ///
-    /// # Errors
-    /// Where the kernel refuses.
-    pub fn of(handle: &Handle, link: &Link) -> Result<Option<Self>> {
-        let (Some("veth"), Some(index)) = (link.kind.as_deref(), link.peer) else {
-            return Ok(None);
+    #[must_use]
+    pub fn of(handle: &Handle, link: &Link) -> Option<Self> {
+        Self::search(handle, &[link]).pop().flatten()
+    }
+
+    /// The other ends of several links; `None` for a link that is no veth. All namespaces of the
+    /// machine are searched once for all links, unless each peer is in the namespace of `handle`.
+    #[must_use]
+    pub fn search(handle: &Handle, links: &[&Link]) -> Vec<Option<Self>> {
+        let unknown: Vec<Option<Self>> = links.iter().map(|link| Self::unknown(link)).collect();
+        let veths = links.iter().zip(&unknown).filter(|(_, peer)| peer.is_some());
+        let ids: BTreeSet<i32> = veths.filter_map(|(link, _)| link.peer_namespace).collect();
+        let namespaces = find(&ids, namespace_files(), |path| {
+            let namespace = Namespace::from_path(path).ok()?;
+            Some((id_of(handle, &namespace)?, namespace))
+        });
+        let read = |(link, unknown): (&&Link, Option<Self>)| {
+            let unknown = unknown?;
+            let peer = match link.peer_namespace {
+                None => unknown.read(handle.namespace()).ok(),
+                Some(id) => namespaces.get(&id).and_then(|(path, namespace)| {
+                    let peer = Self { namespace: Some(path.clone()), ..unknown.clone() };
+                    peer.read(namespace).ok()
+                }),
+            };
+            Some(peer.unwrap_or(unknown))
         };
-        let unknown = Self { index, name: None, namespace: None, checksum_offload: None };
-        let namespace = match link.peer_namespace {
-            None => return Ok(Some(unknown.read(handle.namespace()).unwrap_or(unknown))),
-            Some(id) => find(handle, id),
-        };
-        Ok(Some(match namespace {
-            None => unknown,
-            Some((path, namespace)) => {
-                let found = Self { namespace: Some(path), ..unknown.clone() };
-                found.read(&namespace).unwrap_or(unknown)
+        links.iter().zip(unknown).map(read).collect()
+    }
+
+    /// Reads this peer of `link` without a search; `None` where the file of its namespace no longer
+    /// leads there, or `link` has another peer.
+    #[must_use]
+    pub fn reread(&self, handle: &Handle, link: &Link) -> Option<Self> {
+        if link.peer != Some(self.index) {
+            return None;
+        }
+        match (&self.namespace, link.peer_namespace) {
+            (None, None) => self.read(handle.namespace()).ok(),
+            (Some(path), Some(id)) => {
+                let namespace = Namespace::from_path(path).ok()?;
+                let is_same = id_of(handle, &namespace) == Some(id);
+                is_same.then(|| self.read(&namespace).ok()).flatten()
             }
-        }))
+            _ => None,
+        }
+    }
+
+    fn unknown(link: &Link) -> Option<Self> {
+        let (Some("veth"), Some(index)) = (link.kind.as_deref(), link.peer) else { return None };
+        Some(Self { index, name: None, namespace: None, checksum_offload: None })
     }
 
     fn read(&self, namespace: &Namespace) -> Result<Self> {
@@ -56,7 +89,8 @@ impl VethPeer {
         Ok(Self { name: Some(name), checksum_offload: offload.ok(), ..self.clone() })
     }
 
-    /// The command that makes the other end finish its checksums, where that can be told exactly.
+    /// The command that turns the transmit checksum offload of the other end off; `None` where its
+    /// name is unknown.
     #[must_use]
     pub fn finish_checksums(&self) -> Option<String> {
         let ethtool = format!("ethtool -K {} tx off", quoted(self.name.as_ref()?));
@@ -79,23 +113,40 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// The namespace that has this id in that of `handle`: one with a name, or one of a process.
-fn find(handle: &Handle, id: i32) -> Option<(PathBuf, Namespace)> {
+/// Files of namespaces: those with names first, then those of processes.
+fn namespace_files() -> impl Iterator<Item = PathBuf> {
     let below = |directory: &str| {
-        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+        fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
     };
     let is_process = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| name.bytes().all(|octet| octet.is_ascii_digit()))
     };
-    let processes = below("/proc").into_iter().filter(is_process).map(|path| path.join("ns/net"));
-    let mut seen = HashSet::new();
-    below(NAMES).into_iter().chain(processes).find_map(|path| {
-        let namespace = Namespace::from_path(&path).ok()?;
-        let fresh = seen.insert(namespace.inode());
-        (fresh && id_of(handle, &namespace) == Some(id)).then_some((path, namespace))
-    })
+    let processes = std::iter::once("/proc").flat_map(below).filter(is_process);
+    std::iter::once(NAMES).flat_map(below).chain(processes.map(|path| path.join("ns/net")))
+}
+
+/// The namespaces that have these ids, each with its file. Reads each namespace once, by
+/// `identify`, and no further file once all are found.
+fn find<N>(
+    ids: &BTreeSet<i32>,
+    files: impl Iterator<Item = PathBuf>,
+    mut identify: impl FnMut(&Path) -> Option<(i32, N)>,
+) -> BTreeMap<i32, (PathBuf, N)> {
+    let mut found = BTreeMap::new();
+    let mut inodes = HashSet::new();
+    let mut files = files;
+    while found.len() < ids.len() {
+        let Some(path) = files.next() else { break };
+        let Ok(inode) = fs::metadata(&path).map(|metadata| metadata.ino()) else { continue };
+        if !inodes.insert(inode) {
+            continue;
+        }
+        if let Some((id, namespace)) = identify(&path).filter(|(id, _)| ids.contains(id)) {
+            found.entry(id).or_insert((path, namespace));
+        }
+    }
+    found
 }
 
 /// The id of a namespace in that of `handle`.
@@ -135,7 +186,7 @@ mod tests {
         handle.create_veth(&VethEnd::new("c"), &VethEnd::new("d").namespace(&there)).unwrap();
         let peer = |name: &str| {
             let link = handle.link(name).unwrap();
-            VethPeer::of(&handle, &link).unwrap().unwrap()
+            VethPeer::of(&handle, &link).unwrap()
         };
         assert_eq!(peer("a").checksum_offload, Some(true));
         assert_eq!(peer("a").finish_checksums().unwrap(), "ethtool -K b tx off");
@@ -156,14 +207,37 @@ mod tests {
         let mut command = std::process::Command::new("sleep");
         let mut child = there.start_in(command.arg("60")).spawn().unwrap();
         let found = peer("c");
+        let (link, other) = (handle.link("c").unwrap(), handle.link("a").unwrap());
+        assert_eq!(found.reread(&handle, &link), Some(found.clone()));
+        assert_eq!(found.reread(&handle, &other), None);
+        let lo = handle.link("lo").unwrap();
+        let all = VethPeer::search(&handle, &[&link, &lo, &other]);
+        assert_eq!(all, [Some(found.clone()), None, Some(peer("a"))]);
         let _ = child.kill();
         child.wait().unwrap();
+        assert_eq!(found.reread(&handle, &link), None);
         assert_eq!(found.checksum_offload, Some(true));
         let path = format!("/proc/{}/ns/net", child.id());
         assert_eq!(found.namespace.as_deref(), Some(Path::new(&path)));
         let command = format!("nsenter --net={path} ethtool -K d tx off");
         assert_eq!(found.finish_checksums(), Some(command));
-        let lo = handle.link("lo").unwrap();
-        assert_eq!(VethPeer::of(&handle, &lo).unwrap(), None);
+    }
+
+    #[test]
+    fn each_namespace_is_read_once_for_all_ids_and_none_after_the_last_is_found() {
+        // Files of one file system each with an inode of its own, some of them twice.
+        let names = ["Cargo.toml", "src", "Cargo.toml", "src/lib.rs", "src/peer.rs", "missing"];
+        let files = || names.iter().map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
+        let reads = |ids: &[i32]| {
+            let mut read = 0;
+            let found = find(&ids.iter().copied().collect(), files(), |_| {
+                read += 1;
+                Some((read, ()))
+            });
+            (found.keys().copied().collect::<Vec<_>>(), read)
+        };
+        assert_eq!(reads(&[1, 3]), (vec![1, 3], 3));
+        assert_eq!(reads(&[2, 9]), (vec![2], 4));
+        assert_eq!(reads(&[]), (vec![], 0));
     }
 }

@@ -1,16 +1,22 @@
 //! Every broken configuration under tests/errors/ and the exact report it gets; every one under
 //! tests/warnings/, which are legal and known traps, and the exact warnings.
 //!
-//! `REGENERATE=1 cargo test -p onbeat-node --test config_errors` writes the reports anew; read the
+//! DIRECTORY in a configuration is a directory that only root or its owner can write to, with a
+//! symbolic link "link" to itself.
+//!
+//! `REGENERATE=1 cargo test -p onbeat-node --test config_errors` writes the reports again; read the
 //! difference before you commit it.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use onbeat_netdev::testing::TemporaryDirectory;
 use onbeat_node::config::Config;
+use onbeat_node::run::check_control;
 
 /// Compares the report of each configuration in a folder with the one beside it; how many there are.
-fn compare(folder: &str, report: fn(&str, &str) -> String) -> usize {
+fn compare(folder: &str, report: impl Fn(&str, &str) -> String) -> usize {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
     let regenerate = std::env::var_os("REGENERATE").is_some();
     let mut cases = 0;
@@ -42,9 +48,17 @@ fn compare(folder: &str, report: fn(&str, &str) -> String) -> usize {
 
 #[test]
 fn every_broken_configuration_gets_its_report() {
-    let cases = compare("errors", |text, file| match Config::parse(text, file) {
-        Ok(_) => panic!("{file} is accepted"),
-        Err(error) => error.to_string(),
+    let directory = TemporaryDirectory::new("config-errors");
+    symlink(directory.path(), directory.file("link")).unwrap();
+    let path = directory.path().to_str().unwrap();
+    let cases = compare("errors", |text, file| {
+        let text = text.replace("DIRECTORY", path);
+        let error = match Config::parse(&text, file) {
+            Ok(config) => check_control(&config.node.control).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        let report = error.expect_err(&format!("{file} is accepted"));
+        report.replace(path, "DIRECTORY")
     });
     assert!(cases >= 40, "only {cases} cases");
 }

@@ -8,29 +8,22 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollTimeout, poll};
+use onbeat_netdev::testing::TemporaryDirectory;
 use onbeat_node::control::{
     BindError, Client, ClientError, FOLLOWERS, NodeStatus, Reply, Request, Response, Server,
     StreamStatus, WAIT, discover,
 };
 
-/// A directory that goes with the test.
-struct Directory(PathBuf);
+/// A directory with a control socket.
+struct Directory(TemporaryDirectory);
 
 impl Directory {
     fn new(name: &str) -> Directory {
-        let path = std::env::temp_dir().join(format!("onbeat-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Directory(path)
+        Directory(TemporaryDirectory::new(name))
     }
 
     fn socket(&self) -> PathBuf {
-        self.0.join("a.sock")
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        self.0.file("a.sock")
     }
 }
 
@@ -80,7 +73,7 @@ fn every_request_gets_its_answer_on_one_connection() {
     let directory = Directory::new("answers");
     let mut server = Server::bind(&directory.socket()).unwrap();
     serve_while(&mut server, || {
-        let mut client = Client::to_node(None, &directory.0).unwrap();
+        let mut client = Client::to_node(None, directory.0.path()).unwrap();
         let pong = client.request(&Request::Ping).unwrap();
         assert_eq!(pong, Response::Pong { node: "a".into(), pid: 7 });
         let Response::Status { status } = client.request(&Request::Show).unwrap() else { panic!() };
@@ -312,7 +305,7 @@ fn the_socket_is_private_and_goes_with_the_server() {
     let mode = fs::metadata(directory.socket()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     drop(server);
-    assert_eq!(fs::read_dir(&directory.0).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directory.0.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -347,7 +340,7 @@ fn a_dead_daemon_s_socket_is_replaced_and_other_files_are_not() {
 #[test]
 fn a_path_that_others_can_redirect_is_refused() {
     let directory = Directory::new("redirect");
-    let canary = directory.0.join("canary");
+    let canary = directory.0.file("canary");
     fs::write(&canary, "precious").unwrap();
     let refused = |path: &Path, why: &str| {
         let error = Server::bind(path).unwrap_err().to_string();
@@ -356,28 +349,28 @@ fn a_path_that_others_can_redirect_is_refused() {
     };
     refused(Path::new("/tmp/onbeat-test.sock"), "other users can write to it (mode 1777); use a");
     refused(Path::new("/"), "does not end in a file name");
-    symlink(&directory.0, directory.0.join("link")).unwrap();
-    refused(&directory.0.join("link/a.sock"), "it is a symbolic link");
+    symlink(directory.0.path(), directory.0.file("link")).unwrap();
+    refused(&directory.0.file("link/a.sock"), "it is a symbolic link");
     symlink(&canary, directory.socket()).unwrap();
     refused(&directory.socket(), "is no socket");
     fs::remove_file(directory.socket()).unwrap();
-    symlink(&canary, directory.0.join("a.sock.node-lock")).unwrap();
+    symlink(&canary, directory.0.file("a.sock.node-lock")).unwrap();
     refused(&directory.socket(), "it is a symbolic link");
 }
 
 #[test]
 fn which_node_is_meant_is_asked_when_it_is_not_clear() {
     let directory = Directory::new("which");
-    let none = Client::to_node(None, &directory.0).unwrap_err().to_string();
+    let none = Client::to_node(None, directory.0.path()).unwrap_err().to_string();
     assert!(none.contains("no node runs here") && none.contains("onbeat run FILE"), "{none}");
     let _a = Server::bind(&directory.socket()).unwrap();
-    let _b = Server::bind(&directory.0.join("b.sock")).unwrap();
-    let names: Vec<String> = discover(&directory.0).into_iter().map(|node| node.0).collect();
+    let _b = Server::bind(&directory.0.file("b.sock")).unwrap();
+    let names: Vec<String> = discover(directory.0.path()).into_iter().map(|node| node.0).collect();
     assert_eq!(names, ["a", "b"]);
-    let several = Client::to_node(None, &directory.0).unwrap_err().to_string();
+    let several = Client::to_node(None, directory.0.path()).unwrap_err().to_string();
     assert_eq!(several, "several nodes run here: a, b; say which with --node");
-    let unknown = Client::to_node(Some("c"), &directory.0).unwrap_err().to_string();
+    let unknown = Client::to_node(Some("c"), directory.0.path()).unwrap_err().to_string();
     assert_eq!(unknown, "no node \"c\" runs here; these do: a, b");
-    assert!(Client::to_node(Some("b"), &directory.0).is_ok());
-    assert!(Client::to_node(Path::new("/nowhere/x.sock").to_str(), &directory.0).is_err());
+    assert!(Client::to_node(Some("b"), directory.0.path()).is_ok());
+    assert!(Client::to_node(Path::new("/nowhere/x.sock").to_str(), directory.0.path()).is_err());
 }

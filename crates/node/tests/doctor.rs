@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 
 use onbeat_link::{Backend, Backends, Purpose, Remark};
+use onbeat_netdev::testing::TemporaryDirectory;
 use onbeat_node::doctor::{Device, Devices, Finding, Level, Live, Root, examine, table, worst};
 
-/// A host in a directory; it goes with the test.
+/// A host in a directory.
 struct Host {
-    path: PathBuf,
+    directory: TemporaryDirectory,
     devices: BTreeMap<String, Device>,
 }
 
@@ -24,10 +24,8 @@ impl Devices for Host {
 
 impl Host {
     fn new(name: &str) -> Host {
-        let path =
-            std::env::temp_dir().join(format!("onbeat-doctor-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Host { path, devices: BTreeMap::new() }
+        let directory = TemporaryDirectory::new(&format!("doctor-{name}"));
+        Host { directory, devices: BTreeMap::new() }
     }
 
     /// A host as it should be.
@@ -62,13 +60,13 @@ impl Host {
     }
 
     fn file(&self, path: &str, text: impl AsRef<[u8]>) {
-        let path = self.path.join(path);
+        let path = self.directory.file(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
     fn without(&self, path: &str) {
-        fs::remove_file(self.path.join(path)).unwrap();
+        fs::remove_file(self.directory.file(path)).unwrap();
     }
 
     /// An interface as it should be.
@@ -92,7 +90,7 @@ impl Host {
 
     fn examine(&self, interfaces: &[&str]) -> Vec<Finding> {
         let interfaces: Vec<String> = interfaces.iter().map(|name| (*name).to_owned()).collect();
-        examine(&Root::below(&self.path, self), &interfaces)
+        examine(&Root::below(self.directory.path(), self), &interfaces)
     }
 
     /// The finding of a name; every finding that is not as it should be must have a remedy.
@@ -103,12 +101,6 @@ impl Host {
         }
         let found = findings.iter().find(|finding| finding.id == id);
         found.unwrap_or_else(|| panic!("no {id} in {findings:#?}")).clone()
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
     }
 }
 
@@ -471,12 +463,12 @@ fn what_fix_changes_says_so() {
 fn a_device_behind_virtio_has_its_interrupts_one_level_up() {
     let mut host = Host::good("virtio");
     host.nic("eth1");
-    fs::remove_dir_all(host.path.join("sys/class/net/eth1/device")).unwrap();
+    fs::remove_dir_all(host.directory.file("sys/class/net/eth1/device")).unwrap();
     // As in sysfs, `device` is a symbolic link, and `..` leads to what the link's target is in.
     host.file("sys/devices/pci0/virtio0/modalias", "virtio");
     host.file("sys/devices/pci0/msi_irqs/40", "msix");
-    let target = host.path.join("sys/devices/pci0/virtio0");
-    std::os::unix::fs::symlink(target, host.path.join("sys/class/net/eth1/device")).unwrap();
+    let target = host.directory.file("sys/devices/pci0/virtio0");
+    std::os::unix::fs::symlink(target, host.directory.file("sys/class/net/eth1/device")).unwrap();
     assert_eq!(host.finding("irq-affinity", &["eth1"]).value, "1 on CPU 0");
 }
 

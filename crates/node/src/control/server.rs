@@ -54,7 +54,7 @@ pub struct Server {
     clients: Vec<Connection>,
     /// Where all slots are in use: when one may be free.
     room_at: Option<Instant>,
-    /// Held as long as the server lives: the path is that of the process with the lock.
+    /// The process with the lock owns the path.
     _lock: Lock,
 }
 
@@ -164,7 +164,7 @@ impl Server {
         self.clients.retain_mut(|client| client.step(now, &mut followers, &mut handle));
     }
 
-    /// Whether there is a slot for one more client; notes when there will be.
+    /// Whether there is a slot for one more client. If not, notes when one is free.
     fn make_room(&mut self, now: Instant) -> bool {
         let commands = || self.clients.iter().enumerate().filter(|(_, client)| !client.follows);
         if commands().count() < COMMANDS {
@@ -373,7 +373,7 @@ impl Connection {
         let follows = matches!(request, Request::Events { wait: true, .. });
         if follows && !self.follows && *followers >= FOLLOWERS {
             let message = format!(
-                "{FOLLOWERS} clients follow the events of this node already; end one of them, or \
+                "{FOLLOWERS} clients follow the events of this node already; stop one of them, or \
                  read the events without waiting"
             );
             return self.reply(&Response::Error { message });

@@ -73,7 +73,7 @@ fn live(interface: &str) -> onbeat_netdev::Result<Device> {
         max_mtu: link.max_mtu,
         running: link.up && link.carrier,
         veth: link.kind.as_deref() == Some("veth"),
-        peer: VethPeer::of(&handle, &link)?,
+        peer: VethPeer::of(&handle, &link),
         native_xdp: features.map(|features| features.basic && features.redirect),
         redirect_target: features.map(|features| features.ndo_xmit),
         programs: link.xdp.iter().map(program).collect(),

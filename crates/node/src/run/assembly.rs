@@ -65,11 +65,13 @@ impl Node {
         if let (Some(directory), false) = (&directory, node.backend.is_user_space()) {
             directory.require_own()?;
         }
-        let journal = Journal::open(&node.control, &file.to_string_lossy())?;
+        let argument = file.to_string_lossy();
+        Journal::adopt_former(&node.control, &argument, Some(&config.ports))?;
+        let journal = Journal::open(&node.control, &argument)?;
         let fresh = !is_pinned(directory.as_ref())? && journal.is_empty();
         let started = Self::bring_up(file, config, options, journal);
         if started.is_err() && fresh {
-            let removed = Removal::of(&node, &file.to_string_lossy()).remove();
+            let removed = NodeRemoval::of(&node, &argument).remove();
             removed.map(drop).unwrap_or_else(|error| tracing::warn!("{error}"));
         }
         started
@@ -172,6 +174,10 @@ impl Node {
         let failures = self.journal.restore(&mut self.devices, &others)?;
         failures.iter().for_each(|failure| tracing::warn!("{failure}"));
         self.devices.release_others(&self.setup.ports);
+        let is_port = |name: &String| self.setup.ports.iter().any(|port| port.name == *name);
+        self.not_native.retain(|port, _| is_port(port));
+        self.frames_lost.retain(|port, _| is_port(port));
+        self.upkeep.retain_ports(is_port);
         Ok(())
     }
 
@@ -265,6 +271,9 @@ impl Node {
 
     /// An interface came, changed or went.
     pub(super) fn device_event(&mut self, event: &LinkEvent) {
+        if matches!(event, LinkEvent::Removed { .. } | LinkEvent::Lost) {
+            self.devices.release_gone();
+        }
         let ports: Vec<usize> = match event {
             LinkEvent::Removed { name, .. } => {
                 let port = self.port_of(name);
@@ -278,6 +287,7 @@ impl Node {
             LinkEvent::Lost => (0..self.setup.ports.len()).collect(),
         };
         for port in ports {
+            self.upkeep.peers.reset(Instant::now(), &self.setup.ports[port].name);
             self.follow(port);
             self.tell_presence(port, self.devices.presence(&self.setup.ports[port]));
         }
@@ -307,15 +317,16 @@ impl Node {
         let followed = if attached.is_some_and(|(_, ifindex, _)| ifindex == link.index) {
             self.plane.set_up(&port.name, link.up)
         } else {
-            self.come_back(index)
+            self.attach_port(index)
         };
         if let Err(error) = followed {
             tracing::error!("{error}");
         }
     }
 
-    /// Gives the interface of port number `index`, which was away, what it had.
-    fn come_back(&mut self, index: usize) -> Result<()> {
+    /// Sets up the interface of port number `index`, and attaches the data plane to it: the interface
+    /// was removed and added, or another process detached the program.
+    pub(super) fn attach_port(&mut self, index: usize) -> Result<()> {
         let layout = self.setup.layout();
         self.devices.prepare(&layout.ports[index], &mut self.journal)?;
         self.attach(&layout, index, false, true)?;
@@ -335,10 +346,10 @@ impl Node {
         self.setup.ports.iter().position(|port| port.attached_interface() == interface)
     }
 
-    /// Removes programs and tables, and undoes what was made and set on interfaces. Whether
-    /// everything could be undone.
+    /// Removes programs and tables, and undoes changes of interfaces. Returns whether every change
+    /// is undone.
     pub(super) fn remove(self) -> Result<bool> {
-        let removal = Removal::of(&self.setup.node, &self.file.to_string_lossy());
+        let removal = NodeRemoval::of(&self.setup.node, &self.file.to_string_lossy());
         drop(self);
         removal.remove()
     }
@@ -371,9 +382,9 @@ fn open(config: &Config) -> Result<Engine> {
     })
 }
 
-/// The removal of a node, whichever daemon made it.
+/// The removal of a node, of this daemon or an earlier one.
 #[derive(Debug)]
-pub(super) struct Removal {
+pub(super) struct NodeRemoval {
     pub(super) name: String,
     pub(super) pin: PathBuf,
     pub(super) control: PathBuf,
@@ -383,17 +394,18 @@ pub(super) struct Removal {
     pub(super) forget: bool,
 }
 
-impl Removal {
+impl NodeRemoval {
     fn of(node: &NodeConfig, argument: &str) -> Self {
         let (name, pin, control) = (node.name.clone(), node.pin.clone(), node.control.clone());
         Self { name, pin, control, argument: argument.to_owned(), forget: false }
     }
 
-    /// Removes what is pinned, and undoes what was changed on interfaces. Whether everything could
-    /// be undone, or was to be discarded.
+    /// Removes what is pinned, and undoes changes of interfaces. Returns whether every change is
+    /// undone or discarded.
     pub(super) fn remove(&self) -> Result<bool> {
-        remove_pins(&self.pin)?;
+        // A journal that cannot be used is an error before anything is removed.
         let mut journal = Journal::open(&self.control, &self.argument)?;
+        remove_pins(&self.pin)?;
         let failures = journal.restore_all(&mut Devices::open(&self.name)?)?;
         failures.iter().for_each(|failure| tracing::warn!("{failure}"));
         if self.forget {
@@ -435,6 +447,6 @@ pub(super) fn log_warnings(warnings: &Warnings) {
     const LOGGED: usize = 16;
     warnings.lines().take(LOGGED).for_each(|warning| tracing::warn!("{warning}"));
     if let more @ 1.. = warnings.count().saturating_sub(LOGGED) {
-        tracing::warn!("{more} warnings more; onbeat run --check tells all");
+        tracing::warn!("{more} more warnings; onbeat run --check prints all");
     }
 }

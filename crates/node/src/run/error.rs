@@ -31,6 +31,19 @@ pub enum Error {
         /// What is wrong with its interface.
         source: onbeat_netdev::Error,
     },
+    /// The two interfaces of a port with `create = "veth"` exist and are not one pair.
+    #[error(
+        "port {port:?}: interfaces {interface:?} and {attached:?} exist and are not the ends of one \
+         veth pair; set another interface, or delete one of them: ip link delete {interface}"
+    )]
+    NotOnePair {
+        /// The port.
+        port: String,
+        /// The end for programs of this machine.
+        interface: String,
+        /// The end for the data plane.
+        attached: String,
+    },
     /// Another process has a port's interface.
     #[error("port {port:?}: {source}")]
     InUse {

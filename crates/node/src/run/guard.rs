@@ -15,7 +15,7 @@ pub(super) fn start(config: Config) -> Result<Background> {
     Background::start(config, journal_directory()?, tell)
 }
 
-/// Restores everything; whether all of it could be.
+/// Restores everything. Returns whether every setting is restored.
 pub(super) fn end(guard: Background) -> bool {
     match guard.end() {
         Err(error) => {

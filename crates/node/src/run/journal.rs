@@ -2,59 +2,67 @@
 //! them: the daemon when it exits, or `onbeat down` after the daemon was killed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use onbeat_host::{Content, Journal as File, PrivateDirectory};
 use onbeat_netdev::{Link, check_name};
 use serde::{Deserialize, Serialize};
 
-use super::error::Result;
-use super::port::{Devices, RX_VLAN};
-use crate::config::VETH_SUFFIX;
+use super::error::{Error, Result};
+use super::port::{Devices, is_changed_feature};
+use crate::config::{PortConfig, VETH_SUFFIX};
 use crate::control::in_directory;
 
-/// Changes not yet undone.
+/// Changes that are not yet undone.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Changes {
+pub(super) struct InterfaceChanges {
     /// Veth pairs made, by one end.
-    created: Vec<String>,
+    created: BTreeSet<String>,
     /// Interfaces set promiscuous.
-    promiscuous: Vec<String>,
+    promiscuous: BTreeSet<String>,
     /// MTU before, by interface.
     mtu: BTreeMap<String, u32>,
     /// Offloads before, by interface and name.
     features: BTreeMap<String, BTreeMap<String, bool>>,
-    /// By name: which interfaces these are. One that is made later with the same name is another.
+    /// By name. An interface that is made later with the same name has another identity.
     #[serde(default)]
-    identity: BTreeMap<String, Identity>,
+    identity: BTreeMap<String, InterfaceIdentity>,
 }
 
-/// Which interface a name stood for.
+/// The interface that had a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Identity {
+struct InterfaceIdentity {
     /// The inode of its network namespace.
     namespace: u64,
     index: u32,
 }
 
-impl Changes {
+impl InterfaceChanges {
     /// Interfaces with changes.
     fn interfaces(&self) -> BTreeSet<String> {
-        let Changes { created, promiscuous, mtu, features, .. } = self;
+        let InterfaceChanges { created, promiscuous, mtu, features, .. } = self;
         let named = created.iter().chain(promiscuous).chain(mtu.keys()).chain(features.keys());
         named.cloned().collect()
     }
 
+    /// An interface with changes that is none of these ports'.
+    fn interface_of_others(&self, ports: &[PortConfig]) -> Option<String> {
+        let of_port = |port: &PortConfig| [port.interface.clone(), port.attached_interface()];
+        let known: BTreeSet<String> = ports.iter().flat_map(of_port).collect();
+        self.interfaces().difference(&known).next().cloned()
+    }
+
     fn forget(&mut self, interface: &str) {
-        self.created.retain(|name| name != interface);
-        self.promiscuous.retain(|name| name != interface);
+        self.created.remove(interface);
+        self.promiscuous.remove(interface);
         self.mtu.remove(interface);
         self.features.remove(interface);
         self.identity.remove(interface);
     }
 }
 
-impl Content for Changes {
+impl Content for InterfaceChanges {
     fn check(&self) -> std::result::Result<(), String> {
         for name in self.interfaces().iter().chain(self.identity.keys()) {
             check_name(name).map_err(|error| error.to_string())?;
@@ -63,7 +71,7 @@ impl Content for Changes {
             return Err(format!("{mtu} is not an MTU"));
         }
         let mut features = self.features.values().flat_map(BTreeMap::keys);
-        match features.find(|feature| *feature != RX_VLAN) {
+        match features.find(|feature| !is_changed_feature(feature)) {
             Some(feature) => Err(format!("a node does not change feature {feature:?}")),
             None => Ok(()),
         }
@@ -73,28 +81,71 @@ impl Content for Changes {
 /// The changes, in a file that is written before each change.
 #[derive(Debug)]
 pub(super) struct Journal {
-    file: File<Changes>,
-    changes: Changes,
+    file: File<InterfaceChanges>,
+    changes: InterfaceChanges,
 }
 
 impl Journal {
     /// The journal of a node, beside its control socket, with the changes that an earlier daemon
     /// left. `node` is the argument of `onbeat down` for this node.
     pub(super) fn open(control: &Path, node: &str) -> Result<Self> {
-        let file = file(control, node)?;
+        let file = JournalPath::of(control)?.open(node);
         let changes = file.read()?.unwrap_or_default();
         Ok(Self { file, changes })
     }
 
-    /// Discards a damaged journal. Whether there was one.
-    pub(super) fn discard_damaged(control: &Path, node: &str) -> Result<bool> {
-        let aside = file(control, node)?.set_aside()?;
-        if let Some(path) = &aside {
-            tracing::warn!(
-                "damaged journal discarded, none of its settings restored: it is now {path:?}"
-            );
+    /// Whether there is a journal of the node, usable or not, or one that the former version wrote.
+    pub(super) fn exists(control: &Path) -> Result<bool> {
+        let path = JournalPath::of(control)?;
+        Ok(path.has(&path.name)? || path.has(&path.former_name)? && path.other_control()?.is_none())
+    }
+
+    /// Discards damaged journals. The caller has the lock of the node.
+    pub(super) fn discard_damaged(control: &Path, node: &str) -> Result<()> {
+        let path = JournalPath::of(control)?;
+        let former = path.other_control()?.is_none().then(|| path.open_former(node));
+        for file in former.into_iter().chain([path.open(node)]) {
+            if let Some(path) = file.set_aside()? {
+                tracing::warn!(
+                    "damaged journal discarded, none of its settings restored: it is now {path:?}"
+                );
+            }
         }
-        Ok(aside.is_some())
+        Ok(())
+    }
+
+    /// Renames the journal of the former version to the present name, unless it may be the journal
+    /// of another node: the former name did not contain the extension of the control socket. The
+    /// caller has the lock of the node; `ports` are those of its configuration, where that is known.
+    pub(super) fn adopt_former(
+        control: &Path,
+        node: &str,
+        ports: Option<&[PortConfig]>,
+    ) -> Result<()> {
+        let path = JournalPath::of(control)?;
+        if path.has(&path.name)? || !path.has(&path.former_name)? {
+            return Ok(());
+        }
+        let former = path.directory.file(&path.former_name);
+        let own = path.directory.file(&path.name);
+        let why = if let Some(other) = path.other_control()? {
+            Some(format!("control socket {other:?} is in its directory"))
+        } else {
+            // A damaged one is an error only where it is this node's.
+            let Some(changes) = path.open_former(node).read()? else { return Ok(()) };
+            let interface = ports.and_then(|ports| changes.interface_of_others(ports));
+            interface.map(|name| format!("no port of this node has its interface {name:?}"))
+        };
+        if let Some(why) = why {
+            tracing::warn!(
+                "journal {former:?} of the former version not used: it may be another node's: {why}; \
+                 rename it to {own:?} if it is this node's, or else remove it"
+            );
+            return Ok(());
+        }
+        let through = |name: &str| path.directory.through_descriptor(name);
+        std::fs::rename(through(&path.former_name), through(&path.name))
+            .map_err(|source| Error::System { what: "rename the journal", source })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -109,8 +160,15 @@ impl Journal {
     /// Before a veth pair is made.
     pub(super) fn creating(&mut self, interface: &str) -> Result<()> {
         self.changes.forget(interface);
-        self.changes.created.push(interface.to_owned());
+        self.changes.created.insert(interface.to_owned());
         self.save()
+    }
+
+    /// Whether the node made this veth pair.
+    pub(super) fn has_created(&self, namespace: u64, link: &Link) -> bool {
+        let identity = InterfaceIdentity { namespace, index: link.index };
+        self.changes.created.contains(&link.name)
+            && self.changes.identity.get(&link.name).is_none_or(|known| *known == identity)
     }
 
     /// Once it is made.
@@ -129,26 +187,26 @@ impl Journal {
     /// Before an interface is set promiscuous.
     pub(super) fn changing_promiscuous(&mut self, namespace: u64, link: &Link) -> Result<()> {
         self.identify(namespace, link);
-        self.changes.promiscuous.push(link.name.clone());
+        self.changes.promiscuous.insert(link.name.clone());
         self.save()
     }
 
-    /// Before offloads with these states are changed.
-    pub(super) fn changing_features<'a>(
+    /// Before a feature with this state is changed.
+    pub(super) fn changing_feature(
         &mut self,
         namespace: u64,
         link: &Link,
-        features: impl Iterator<Item = (&'a str, bool)>,
+        (name, on): (&str, bool),
     ) -> Result<()> {
         self.identify(namespace, link);
         let before = self.changes.features.entry(link.name.clone()).or_default();
-        features.for_each(|(name, on)| _ = before.entry(name.to_owned()).or_insert(on));
+        before.entry(name.to_owned()).or_insert(on);
         self.save()
     }
 
-    /// Changes of an earlier interface with this name went with it.
+    /// Notes the identity of an interface. Changes of another one of this name are discarded: it is gone.
     fn identify(&mut self, namespace: u64, link: &Link) {
-        let new = Identity { namespace, index: link.index };
+        let new = InterfaceIdentity { namespace, index: link.index };
         let known = self.changes.identity.get(&link.name);
         if known.is_some_and(|known| *known != new) {
             self.changes.forget(&link.name);
@@ -194,7 +252,7 @@ impl Journal {
     ) -> std::result::Result<Option<Link>, String> {
         let here = devices.handle.namespace().inode();
         let link = match self.changes.identity.get(interface) {
-            Some(Identity { namespace, .. }) if *namespace != here => {
+            Some(InterfaceIdentity { namespace, .. }) if *namespace != here => {
                 return Err(format!(
                     "it was changed in network namespace net:[{namespace}]; run this command there"
                 ));
@@ -238,20 +296,19 @@ impl Journal {
                 self.changes.mtu.remove(interface);
             }
         }
-        let named = |list: &[String]| list.iter().any(|known| known == interface);
-        if named(&self.changes.promiscuous)
+        if self.changes.promiscuous.contains(interface)
             && undone("promiscuous mode", handle.set_promiscuous(name, false))
         {
-            self.changes.promiscuous.retain(|known| known != interface);
+            self.changes.promiscuous.remove(interface);
         }
-        if named(&self.changes.created) {
+        if self.changes.created.contains(interface) {
             let identified = self.changes.identity.contains_key(interface);
             if !is_made_by_node(devices, interface, link, identified) {
                 failures.push(format!(
                     "interface {interface:?} not removed: it is not a veth that a node made"
                 ));
             } else if undone("interface made by the node", handle.delete(name)) {
-                self.changes.created.retain(|known| known != interface);
+                self.changes.created.remove(interface);
             }
         }
         if !self.changes.interfaces().contains(interface) {
@@ -261,7 +318,10 @@ impl Journal {
 
     /// Undoes all changes. Returns the settings that are not restored, and why.
     pub(super) fn restore_all(&mut self, devices: &mut Devices) -> Result<Vec<String>> {
-        self.restore(devices, &self.interfaces())
+        let failures = self.restore(devices, &self.interfaces())?;
+        // A file without a change is left by an earlier boot.
+        self.save()?;
+        Ok(failures)
     }
 
     /// Discards the changes that are left.
@@ -270,15 +330,74 @@ impl Journal {
     }
 }
 
-fn file(control: &Path, node: &str) -> Result<File<Changes>> {
-    let (directory, _) = in_directory(control)?;
-    let directory = PrivateDirectory::create(directory)?;
-    let path = control.with_extension("journal.json");
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let remedy = format!(
-        "discard it, and restore nothing of what it says, with: onbeat down {node} --forget"
-    );
-    Ok(File::new(directory, name, remedy))
+/// Where the journal of a node is.
+struct JournalPath {
+    directory: PrivateDirectory,
+    /// File name of the control socket.
+    socket: String,
+    name: String,
+    /// Of the journal that the former version wrote: the same for all sockets whose names differ in
+    /// their extension alone.
+    former_name: String,
+}
+
+impl JournalPath {
+    /// Of the node with this control socket.
+    fn of(control: &Path) -> Result<Self> {
+        let (directory, socket) = in_directory(control)?;
+        Ok(Self {
+            directory: PrivateDirectory::create(directory)?,
+            socket: socket.to_owned(),
+            name: format!("{socket}.node-journal"),
+            former_name: former_name(socket),
+        })
+    }
+
+    fn has(&self, name: &str) -> Result<bool> {
+        Ok(self.directory.stat(name)?.is_some())
+    }
+
+    fn open(&self, node: &str) -> File<InterfaceChanges> {
+        self.file(&self.name, node)
+    }
+
+    fn open_former(&self, node: &str) -> File<InterfaceChanges> {
+        self.file(&self.former_name, node)
+    }
+
+    fn file(&self, name: &str, node: &str) -> File<InterfaceChanges> {
+        let remedy = format!(
+            "discard it, and restore none of its settings, with: onbeat down {node} --forget"
+        );
+        File::new(self.directory.clone(), name, remedy)
+    }
+
+    /// Another control socket whose node had the same journal in the former version: its socket or
+    /// its lock is in the directory.
+    fn other_control(&self) -> Result<Option<String>> {
+        let failed = |source| Error::System { what: "list the directory of the journal", source };
+        for entry in std::fs::read_dir(self.directory.through_descriptor(".")).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let is_socket = entry.file_type().map_err(failed)?.is_socket();
+            let locked = LOCKS.iter().filter_map(|suffix| name.strip_suffix(suffix));
+            let mut sockets = locked.chain(is_socket.then_some(name.as_str()));
+            let shares =
+                |socket: &&str| *socket != self.socket && former_name(socket) == self.former_name;
+            if let Some(other) = sockets.find(shares) {
+                return Ok(Some(other.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Ends of the names of locks of control sockets; the second is the former version's.
+const LOCKS: [&str; 2] = [".node-lock", ".lock"];
+
+/// Name of the journal that the former version wrote for the node with this control socket.
+fn former_name(socket: &str) -> String {
+    Path::new(socket).with_extension("journal.json").to_string_lossy().into_owned()
 }
 
 /// Whether the link is a veth that a node made: known by its index, or, where the journal was written
@@ -291,11 +410,108 @@ fn is_made_by_node(devices: &Devices, interface: &str, link: &Link, identified: 
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::net::UnixListener;
+
+    use onbeat_netdev::testing::TemporaryDirectory;
+
     use super::*;
+    use crate::config::Config;
+
+    fn link(name: &str, index: u32) -> Link {
+        let mut link = Link::default();
+        (link.index, link.mtu) = (index, 1500);
+        link.name = name.into();
+        link
+    }
+
+    #[test]
+    fn control_sockets_of_one_directory_have_a_journal_each() {
+        let directory = TemporaryDirectory::new("run-journals");
+        let journal = |socket: &str| Journal::open(&directory.file(socket), "a").unwrap();
+        for (index, socket) in ["a.sock", "a.ctl", "a", "a.sock.ctl"].into_iter().enumerate() {
+            assert!(journal(socket).is_empty(), "{socket}");
+            journal(socket).changing_mtu(1, &link(&format!("path{index}"), 1)).unwrap();
+            let interfaces: Vec<_> = journal(socket).interfaces().into_iter().collect();
+            assert_eq!(interfaces, [format!("path{index}")], "{socket}");
+        }
+    }
+
+    #[test]
+    fn the_same_change_is_in_the_journal_once() {
+        let directory = TemporaryDirectory::new("run-once");
+        let mut journal = Journal::open(&directory.file("a.sock"), "a").unwrap();
+        for _ in 0..3 {
+            journal.changing_promiscuous(1, &link("path1", 1)).unwrap();
+        }
+        let text = fs::read_to_string(directory.file("a.sock.node-journal")).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["content"]["promiscuous"], serde_json::json!(["path1"]));
+    }
+
+    /// Interfaces of the journal that node "a" has with the former version's journal in its
+    /// directory, and whether that journal is there still.
+    fn adopt(directory: &TemporaryDirectory, ports: Option<&[PortConfig]>) -> (Vec<String>, bool) {
+        let text = r#"{"created":[],"promiscuous":[],"mtu":{"path1":1500},"features":{}}"#;
+        fs::write(directory.file("a.journal.json"), text).unwrap();
+        let control = directory.file("a.sock");
+        Journal::adopt_former(&control, "a", ports).unwrap();
+        let journal = Journal::open(&control, "a").unwrap();
+        let is_there = directory.file("a.journal.json").exists();
+        (journal.interfaces().into_iter().collect(), is_there)
+    }
+
+    fn ports(interface: &str) -> Vec<PortConfig> {
+        let text =
+            format!("[node]\nname = \"a\"\n[[port]]\nname = \"p\"\ninterface = \"{interface}\"\n");
+        Config::parse(&text, "a.toml").unwrap().ports
+    }
+
+    #[test]
+    fn the_journal_of_the_former_version_is_read_once() {
+        for ports in [None, Some(ports("path1"))] {
+            let directory = TemporaryDirectory::new("run-former");
+            // Of this node, and of others with journals of their own.
+            let _own = UnixListener::bind(directory.file("a.sock")).unwrap();
+            let _other = UnixListener::bind(directory.file("b.ctl")).unwrap();
+            fs::write(directory.file("a.sock.node-lock"), "").unwrap();
+            fs::write(directory.file("a.sock.lock"), "").unwrap();
+            let adopted = adopt(&directory, ports.as_deref());
+            assert_eq!(adopted, (vec!["path1".to_owned()], false));
+        }
+    }
+
+    #[test]
+    fn the_journal_of_the_former_version_is_not_used_where_it_may_be_another_node_s() {
+        for other in ["a.ctl", "a.ctl.node-lock", "a.ctl.lock", "a.lock", "port"] {
+            let directory = TemporaryDirectory::new("run-ambiguous");
+            let _socket =
+                (other == "a.ctl").then(|| UnixListener::bind(directory.file(other)).unwrap());
+            if other.ends_with("lock") {
+                fs::write(directory.file(other), "").unwrap();
+            }
+            let ports = (other == "port").then(|| ports("path2"));
+            let adopted = adopt(&directory, ports.as_deref());
+            assert_eq!(adopted, (vec![], true), "{other}");
+        }
+        let directory = TemporaryDirectory::new("run-damaged");
+        let (control, former) = (directory.file("a.sock"), directory.file("a.journal.json"));
+        let _socket = UnixListener::bind(directory.file("a.ctl")).unwrap();
+        fs::write(&former, "damaged").unwrap();
+        assert!(!Journal::exists(&control).unwrap());
+        Journal::adopt_former(&control, "a", None).unwrap();
+        Journal::discard_damaged(&control, "a").unwrap();
+        assert_eq!(fs::read_to_string(&former).unwrap(), "damaged");
+
+        let directory = TemporaryDirectory::new("run-newer");
+        let mut journal = Journal::open(&directory.file("a.sock"), "a").unwrap();
+        journal.changing_mtu(1, &link("path2", 1)).unwrap();
+        assert_eq!(adopt(&directory, None), (vec!["path2".to_owned()], true), "it has a newer one");
+    }
 
     #[test]
     fn a_planted_journal_is_refused() {
-        let check = |text: &str| serde_json::from_str::<Changes>(text).unwrap().check();
+        let check = |text: &str| serde_json::from_str::<InterfaceChanges>(text).unwrap().check();
         let journal = |created: &str, mtu: &str, features: &str| {
             format!(
                 r#"{{"created":[{created}],"promiscuous":[],"mtu":{{{mtu}}},"features":{{{features}}}}}"#

@@ -17,6 +17,7 @@ mod guard;
 mod journal;
 mod latent;
 mod mode;
+mod peers;
 mod port;
 mod setup;
 mod status;
@@ -52,14 +53,13 @@ pub struct Options {
     pub backend: Option<Backend>,
 }
 
-/// Checks what a file says of this machine, beside its text: that its pin directory, where it exists,
-/// is one that a node may use.
+/// Checks that the pin directory of a configuration, where it exists, is one that a node may use.
 ///
 /// # Errors
 /// The pin directory cannot be used.
 pub fn check(config: &Config) -> Result<()> {
     match PinDirectory::open(&config.node.pin) {
-        // Not to be seen without privileges.
+        // Invisible without privileges.
         Err(onbeat_frer_xdp::Error::Pin { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied =>
         {
@@ -78,13 +78,14 @@ enum End {
     Remove,
 }
 
-/// Runs the node that `file` describes until a signal or a request ends it: SIGTERM ends the
-/// daemon and leaves the data plane, SIGINT and a stop request take all away, SIGHUP reloads.
+/// Runs the node that `file` describes until a signal or a request stops it: SIGTERM stops the
+/// daemon and leaves the data plane, SIGINT and a stop request remove everything, SIGHUP reloads.
+///
+/// Returns whether every change of the host that was due to be undone is undone; the log names the
+/// others.
 ///
 /// # Errors
-/// Before the node runs: what keeps it from running. After that it only ends as told.
-///
-/// Whether everything that was to be undone could be: what could not is logged.
+/// The node cannot start, or the daemon cannot wait for events.
 pub fn run(file: &Path, options: Options) -> Result<bool> {
     let config = Config::load(file)?;
     if !nix::unistd::geteuid().is_root() {
@@ -95,9 +96,9 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
     if !options.backend.unwrap_or(config.node.backend).is_user_space() {
         bpffs::require(&config.node.pin)?;
     }
-    // Before interfaces are looked at, so that no change in between is missed.
+    // Before interfaces are read, so that no change in between is missed.
     let mut monitor = Monitor::open()?;
-    // First, so that a node whose guard cannot begin changes nothing.
+    // First, so that a node whose guard cannot start changes nothing.
     let guard = config.node.guard.clone().map(guard::start).transpose().map_err(Error::Guard)?;
     let mut node = Node::start(file, config, options)?;
     let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
@@ -154,8 +155,8 @@ fn system(what: &'static str) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 /// The service manager is a courtesy: a node runs as well without.
-fn say(told: std::io::Result<()>) {
-    if let Err(error) = told {
+fn say(sent: std::io::Result<()>) {
+    if let Err(error) = sent {
         tracing::debug!("service manager: {error}");
     }
 }
@@ -169,7 +170,7 @@ fn signals() -> Result<SignalFd> {
     open().map_err(|errno: Errno| Error::System { what: "take signals", source: errno.into() })
 }
 
-/// Checks where a node keeps its control socket, lock and journal, as far as it exists.
+/// Checks the directory of a node's control socket, lock and journal, as far as it exists.
 ///
 /// # Errors
 /// Other users could write there, or redirect the path.

@@ -1,5 +1,7 @@
 //! Interfaces made ready for the data plane.
 
+use std::collections::BTreeMap;
+
 use onbeat_frer_xdp::{Mode, PortSpec, Running};
 use onbeat_host::InterfaceLock;
 use onbeat_netdev::xdp::{self, XdpFeatures};
@@ -12,49 +14,74 @@ use crate::config::{PortConfig, Promiscuous};
 use crate::control;
 
 /// The offload that takes VLAN tags off received frames, by the kernel's name.
-pub(super) const RX_VLAN: &str = "rx-vlan-hw-parse";
+const RX_VLAN: &str = "rx-vlan-hw-parse";
 
-/// The tools that work on interfaces, and the interfaces that this node has for itself.
+/// Offloads of the end of a veth pair that programs of this machine use, by the kernel's names.
+/// Frames of programs leave the machine unchanged: nothing behind a veth computes checksums, inserts
+/// VLAN tags or cuts segments. Redirection to a veth requires NAPI at the other end, which GRO starts.
+const PAIR_OFFLOADS: [(&str, bool); 7] = [
+    ("tx-checksum-ip-generic", false),
+    ("tx-tcp-segmentation", false),
+    ("tx-tcp6-segmentation", false),
+    ("tx-generic-segmentation", false),
+    ("tx-udp-segmentation", false),
+    ("tx-vlan-hw-insert", false),
+    ("rx-gro", true),
+];
+
+/// Whether a node changes this feature of an interface.
+pub(super) fn is_changed_feature(name: &str) -> bool {
+    name == RX_VLAN || PAIR_OFFLOADS.iter().any(|(known, _)| *known == name)
+}
+
+/// The tools that work on interfaces, and the locks on the interfaces of this node.
 #[derive(Debug)]
 pub(super) struct Devices {
     pub(super) handle: Handle,
     pub(super) ethtool: Ethtool,
-    /// As other processes see the node.
+    /// Description of the node for other processes.
     node: String,
-    locks: Vec<InterfaceLock>,
+    /// By index of the interface.
+    locks: BTreeMap<u32, InterfaceLock>,
 }
 
 impl Devices {
     /// For the node of this name.
     pub(super) fn open(node: &str) -> Result<Self> {
         let (handle, ethtool) = (Handle::open()?, Ethtool::open()?);
-        Ok(Self { handle, ethtool, node: format!("node {node:?}"), locks: Vec::new() })
+        Ok(Self { handle, ethtool, node: format!("node {node:?}"), locks: BTreeMap::new() })
     }
 
     fn namespace(&self) -> u64 {
         self.handle.namespace().inode()
     }
 
-    /// Locks an interface for this node, which may have it already.
+    /// Locks an interface for this node, which may have the lock already.
     pub(super) fn lock(&mut self, link: &Link) -> onbeat_host::Result<()> {
-        let namespace = self.namespace();
-        if !self.locks.iter().any(|lock| lock.is_of(namespace, link.index)) {
-            let lock = InterfaceLock::take(namespace, link.index, &link.name, &self.node)?;
-            self.locks.push(lock);
+        if !self.locks.contains_key(&link.index) {
+            let lock = InterfaceLock::take(self.namespace(), link.index, &link.name, &self.node)?;
+            self.locks.insert(link.index, lock);
         }
         Ok(())
+    }
+
+    /// Releases interfaces that no longer exist in this namespace.
+    pub(super) fn release_gone(&mut self) {
+        let handle = &self.handle;
+        let gone = |index| handle.link_by_index(index).is_err_and(|error| error.is_not_found());
+        self.locks.retain(|index, _| !gone(*index));
     }
 
     /// Releases all interfaces but those of these ports.
     pub(super) fn release_others(&mut self, ports: &[PortConfig]) {
         let index = |port: &PortConfig| self.handle.index(&port.attached_interface()).ok();
         let indices: Vec<u32> = ports.iter().filter_map(index).collect();
-        let namespace = self.namespace();
-        self.locks.retain(|lock| indices.iter().any(|index| lock.is_of(namespace, *index)));
+        self.locks.retain(|index, _| indices.contains(index));
     }
 
     /// Makes and sets what the configuration says of a port's interface, and writes to the journal
-    /// what was there before.
+    /// what was there before. Changes no existing interface before it has the lock on the one that
+    /// the data plane uses.
     pub(super) fn prepare(&mut self, port: &PortConfig, journal: &mut Journal) -> Result<Link> {
         let of_port = |source| Error::Port { port: port.name.clone(), source };
         if port.create.is_some() {
@@ -64,13 +91,20 @@ impl Devices {
         let link = self.handle.link(&name).map_err(of_port)?;
         self.lock(&link).map_err(|source| Error::InUse { port: port.name.clone(), source })?;
         let namespace = self.namespace();
-        if let Some(mtu) = port.mtu.filter(|mtu| *mtu != link.mtu) {
-            for end in ends(port) {
-                if port.create.is_none() {
-                    journal.changing_mtu(namespace, &link)?;
+        let other = port.create.map(|_| self.other_end(port, &link)).transpose()?;
+        // The journal's only entry of a pair that the node made is that it made the pair.
+        let made = other.as_ref().is_some_and(|other| journal.has_created(namespace, other));
+        if let Some(mtu) = port.mtu {
+            for end in other.iter().chain([&link]).filter(|end| end.mtu != mtu) {
+                if !made {
+                    journal.changing_mtu(namespace, end)?;
                 }
-                self.handle.set_mtu(&end, mtu).map_err(of_port)?;
+                self.handle.set_mtu(&end.name, mtu).map_err(of_port)?;
             }
+        }
+        if let Some(other) = &other {
+            self.handle.set_up(&other.name).map_err(of_port)?;
+            self.set_features((!made).then_some(&mut *journal), other, &PAIR_OFFLOADS)?;
         }
         let filters = link.kind.as_deref() != Some("veth");
         let wanted = match port.promiscuous {
@@ -82,57 +116,68 @@ impl Devices {
             journal.changing_promiscuous(namespace, &link)?;
             self.handle.set_promiscuous(&name, true).map_err(of_port)?;
         }
-        // A NIC that takes VLAN tags off hides them from programs in the driver.
+        // A NIC that removes VLAN tags hides them from programs in the driver.
         if self.ethtool.feature(&name, RX_VLAN).unwrap_or(false) && filters {
-            self.turn_off(journal, &link, RX_VLAN)?;
+            self.set_features(Some(journal), &link, &[(RX_VLAN, false)])?;
         }
         self.handle.set_up(&name).map_err(of_port)?;
         self.handle.link(&name).map_err(of_port)
     }
 
-    /// A veth pair: one end for programs on this machine, the other for the data plane.
+    /// Makes the veth pair of a port where there is none: one end for programs of this machine, the
+    /// other for the data plane.
     fn create(&self, port: &PortConfig, journal: &mut Journal) -> Result<()> {
         let of_port = |source| Error::Port { port: port.name.clone(), source };
-        let (theirs, ours) = (port.interface.as_str(), port.attached_interface());
-        match self.handle.link(theirs) {
-            Ok(_) => {}
-            Err(error) if error.is_not_found() => {
-                journal.creating(theirs)?;
-                self.handle
-                    .create_veth(&VethEnd::new(theirs), &VethEnd::new(&ours))
-                    .map_err(of_port)?;
-                let made = self.handle.link(theirs).map_err(of_port)?;
-                journal.created(self.namespace(), &made)?;
-            }
+        let name = port.interface.as_str();
+        match self.handle.link(name) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_not_found() => {}
             Err(error) => return Err(of_port(error)),
         }
-        self.handle.set_up(theirs).map_err(of_port)?;
-        // Programs' frames leave the machine as they are: nothing behind a veth makes checksums or
-        // cuts segments. And redirection to a veth needs the other end to run NAPI.
-        let wanted = [
-            ("tx-checksum-ip-generic", false),
-            ("tx-tcp-segmentation", false),
-            ("tx-tcp6-segmentation", false),
-            ("tx-generic-segmentation", false),
-            ("tx-udp-segmentation", false),
-            ("tx-vlan-offload", false),
-            ("gro", true),
-        ];
-        for (name, on) in wanted {
-            if let Err(error) = self.ethtool.set_features(theirs, &[(name, on)]) {
-                tracing::debug!("{theirs}: {name} stays: {error}");
-            }
-        }
-        Ok(())
+        journal.creating(name)?;
+        let (end, attached) = (VethEnd::new(name), VethEnd::new(port.attached_interface()));
+        self.handle.create_veth(&end, &attached).map_err(of_port)?;
+        let made = self.handle.link(name).map_err(of_port)?;
+        journal.created(self.namespace(), &made)
     }
 
-    fn turn_off(&self, journal: &mut Journal, link: &Link, feature: &str) -> Result<()> {
+    /// The end of a port's veth pair that programs of this machine use.
+    fn other_end(&self, port: &PortConfig, attached: &Link) -> Result<Link> {
+        let of_port = |source| Error::Port { port: port.name.clone(), source };
+        let other = self.handle.link(&port.interface).map_err(of_port)?;
+        let is_pair = attached.kind.as_deref() == Some("veth")
+            && attached.peer == Some(other.index)
+            && attached.peer_namespace.is_none();
+        if is_pair {
+            return Ok(other);
+        }
+        let (interface, attached) = (other.name, attached.name.clone());
+        Err(Error::NotOnePair { port: port.name.clone(), interface, attached })
+    }
+
+    /// Sets features of an interface; the states of those that change are written to the journal,
+    /// where there is one, before.
+    fn set_features(
+        &self,
+        mut journal: Option<&mut Journal>,
+        link: &Link,
+        wanted: &[(&str, bool)],
+    ) -> Result<()> {
         let before = self.ethtool.features(&link.name)?;
-        let before = before.iter().filter(|known| known.name == feature);
-        let before = before.map(|known| (known.name.as_str(), known.requested));
-        journal.changing_features(self.namespace(), link, before)?;
-        if let Err(error) = self.ethtool.set_features(&link.name, &[(feature, false)]) {
-            tracing::warn!("{}: {feature} stays: {error}", link.name);
+        for &(name, on) in wanted {
+            let Some(feature) = before.iter().find(|feature| feature.name == name) else {
+                tracing::warn!("{}: feature {name} is unknown to the kernel", link.name);
+                continue;
+            };
+            if (feature.active, feature.requested) == (on, on) {
+                continue;
+            }
+            if let Some(journal) = &mut journal {
+                journal.changing_feature(self.namespace(), link, (name, feature.requested))?;
+            }
+            if let Err(error) = self.ethtool.set_features(&link.name, &[(name, on)]) {
+                tracing::warn!("{}: feature {name} not changed: {error}", link.name);
+            }
         }
         Ok(())
     }
@@ -147,8 +192,8 @@ impl Devices {
         control::Link::of(self.handle.link(&port.attached_interface()).ok().as_ref())
     }
 
-    /// What an interface's driver can do; where the kernel does not say (before 6.3), the attach
-    /// will tell.
+    /// Abilities of an interface's driver. Before 6.3 the kernel does not report them: all are
+    /// assumed, and attaching fails where one is missing.
     pub(super) fn ability(&self, interface: &str) -> Result<Ability> {
         let driver = self.ethtool.driver(interface).map(|driver| driver.name).unwrap_or_default();
         let features = xdp::features(&self.handle, interface)?;
@@ -161,12 +206,6 @@ impl Devices {
             running: self.handle.link(interface)?.xdp_program().map(|program| program.mode),
         })
     }
-}
-
-/// The interfaces of a port.
-fn ends(port: &PortConfig) -> Vec<String> {
-    let attached = port.attached_interface();
-    if port.create.is_some() { vec![attached, port.interface.clone()] } else { vec![attached] }
 }
 
 fn running(attachment: &XdpAttachment) -> Running {
@@ -186,5 +225,132 @@ pub(super) fn spec(port: &PortConfig, link: &Link, mode: Mode) -> PortSpec {
         ifindex: link.index,
         mode,
         running: link.xdp.iter().map(running).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use onbeat_netdev::Namespace;
+    use onbeat_netdev::testing::{Feature, TemporaryDirectory, require_all};
+
+    use super::*;
+    use crate::config::Config;
+
+    /// Runs in a new network namespace, with the directory of a control socket.
+    fn in_namespace(name: &str, test: impl FnOnce(&Path) + Send) {
+        if !require_all(&[Feature::Root, Feature::Veth]) {
+            return;
+        }
+        let directory = TemporaryDirectory::new(&format!("run-{name}"));
+        Namespace::new().unwrap().run(|| test(&directory.file("a.sock"))).unwrap();
+    }
+
+    fn port() -> PortConfig {
+        let text = "[node]\nname = \"nh\"\n[[port]]\nname = \"host\"\ninterface = \"tsn0\"\n\
+                    create = \"veth\"\nmtu = 1400\n";
+        Config::parse(text, "a.toml").unwrap().ports.remove(0)
+    }
+
+    /// Features that are on, and whether an interface is up, with its MTU.
+    fn state(devices: &Devices, interface: &str) -> (Vec<String>, bool, u32) {
+        let link = devices.handle.link(interface).unwrap();
+        let features = devices.ethtool.features(interface).unwrap().into_iter();
+        let on = features.filter(|feature| feature.active).map(|feature| feature.name).collect();
+        (on, link.up, link.mtu)
+    }
+
+    fn create_pair(handle: &Handle) {
+        handle.create_veth(&VethEnd::new("tsn0"), &VethEnd::new("tsn0-frer")).unwrap();
+    }
+
+    #[test]
+    fn a_veth_pair_that_another_node_uses_is_not_changed() {
+        in_namespace("held", |control| {
+            let mut devices = Devices::open("nh").unwrap();
+            create_pair(&devices.handle);
+            let mut other = Devices::open("other").unwrap();
+            other.lock(&other.handle.link("tsn0-frer").unwrap()).unwrap();
+            let states = |devices: &Devices| ["tsn0", "tsn0-frer"].map(|end| state(devices, end));
+            let before = states(&devices);
+            let mut journal = Journal::open(control, "nh").unwrap();
+            let error = devices.prepare(&port(), &mut journal).unwrap_err().to_string();
+            assert!(error.contains("node \"other\""), "{error}");
+            assert_eq!(states(&devices), before);
+            assert!(journal.is_empty());
+        });
+    }
+
+    #[test]
+    fn changes_of_a_veth_pair_that_the_node_did_not_make_are_undone() {
+        in_namespace("found", |control| {
+            let mut devices = Devices::open("nh").unwrap();
+            create_pair(&devices.handle);
+            for end in ["tsn0", "tsn0-frer"] {
+                devices.handle.set_up(end).unwrap();
+            }
+            let states = |devices: &Devices| ["tsn0", "tsn0-frer"].map(|end| state(devices, end));
+            let before = states(&devices);
+            let mut journal = Journal::open(control, "nh").unwrap();
+            for _ in 0..2 {
+                devices.prepare(&port(), &mut journal).unwrap();
+                let [(on, up, mtu), (_, _, other_mtu)] = states(&devices);
+                assert!(up && (mtu, other_mtu) == (1400, 1400));
+                for (feature, wanted) in PAIR_OFFLOADS {
+                    assert_eq!(on.iter().any(|on| on == feature), wanted, "{feature}");
+                }
+            }
+            // As the next process has it.
+            let mut journal = Journal::open(control, "nh").unwrap();
+            assert_eq!(journal.restore_all(&mut devices).unwrap(), Vec::<String>::new());
+            assert_eq!(states(&devices), before);
+            assert!(!Journal::exists(control).unwrap());
+        });
+    }
+
+    #[test]
+    fn a_veth_pair_that_the_node_made_is_removed() {
+        in_namespace("made", |control| {
+            let mut devices = Devices::open("nh").unwrap();
+            let mut journal = Journal::open(control, "nh").unwrap();
+            devices.prepare(&port(), &mut journal).unwrap();
+            assert_eq!(state(&devices, "tsn0").2, 1400);
+            devices.prepare(&port(), &mut journal).unwrap();
+            assert_eq!(journal.restore_all(&mut devices).unwrap(), Vec::<String>::new());
+            assert!(devices.handle.link("tsn0").unwrap_err().is_not_found());
+        });
+    }
+
+    #[test]
+    fn two_interfaces_that_are_not_one_pair_are_refused() {
+        in_namespace("two", |control| {
+            let mut devices = Devices::open("nh").unwrap();
+            for (end, other) in [("tsn0", "x"), ("tsn0-frer", "y")] {
+                devices.handle.create_veth(&VethEnd::new(end), &VethEnd::new(other)).unwrap();
+            }
+            let before = state(&devices, "tsn0");
+            let mut journal = Journal::open(control, "nh").unwrap();
+            let error = devices.prepare(&port(), &mut journal).unwrap_err();
+            assert!(matches!(&error, Error::NotOnePair { .. }), "{error}");
+            assert_eq!(state(&devices, "tsn0"), before);
+        });
+    }
+
+    #[test]
+    fn the_lock_on_an_interface_that_is_gone_is_released() {
+        in_namespace("gone", |_| {
+            let mut devices = Devices::open("nh").unwrap();
+            create_pair(&devices.handle);
+            let (gone, stays) = (devices.handle.link("tsn0").unwrap(), "lo");
+            let stays = devices.handle.link(stays).unwrap();
+            devices.lock(&gone).unwrap();
+            devices.lock(&stays).unwrap();
+            devices.handle.delete("tsn0").unwrap();
+            devices.release_gone();
+            let mut other = Devices::open("other").unwrap();
+            other.lock(&gone).unwrap();
+            other.lock(&stays).unwrap_err();
+        });
     }
 }

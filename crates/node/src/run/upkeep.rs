@@ -1,5 +1,5 @@
-//! What happens to ports without a link event, and so is polled: programs that other processes
-//! detach, and peers that cannot take frames or leave checksums unfinished.
+//! Polling of port states that cause no link event: programs that other processes detach, and peers
+//! that cannot receive frames or leave checksums unfinished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -8,35 +8,36 @@ use onbeat_netdev::VethPeer;
 
 use super::assembly::Node;
 use super::engine::Engine;
-use super::error::Result;
 use super::events::About;
+use super::peers::PeerCache;
 use crate::config::Backend;
 use crate::control::What;
 
-/// How often peers are read while something is wrong with one, and how long a reading is good for.
-const PEERS: Duration = Duration::from_secs(2);
+/// Interval of reading peers while something is wrong with one; a reading is valid for as long.
+const PEER_INTERVAL: Duration = Duration::from_secs(2);
 
 /// First delay before a program that was detached more than once is attached again; each further time
 /// doubles it.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(64);
 
-/// A program that ran for so long is attached again at once.
+/// A program that ran for this time is attached again at once.
 const QUIET: Duration = Duration::from_secs(120);
 
-/// What is known of ports by polling.
+/// Port states from polling.
 #[derive(Debug)]
 pub(super) struct Upkeep {
     programs_at: Instant,
     peers_at: Instant,
-    detached: BTreeMap<String, Detached>,
-    /// By port: what is wrong with checksums of frames that come in.
-    checksums: BTreeMap<String, Checksums>,
+    detached: BTreeMap<String, DetachedProgram>,
+    pub(super) peers: PeerCache,
+    /// By port: why checksums of received frames are, or may be, unfinished.
+    checksums: BTreeMap<String, UnfinishedChecksums>,
 }
 
-/// A port whose program another process detached, at least once.
+/// The program of a port that another process detached, at least once.
 #[derive(Debug)]
-struct Detached {
+struct DetachedProgram {
     /// When to attach it next; `None`: it runs.
     retry_at: Option<Instant>,
     attached_at: Instant,
@@ -47,7 +48,8 @@ struct Detached {
 
 /// A peer whose checksums are, or may be, unfinished.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Checksums {
+struct UnfinishedChecksums {
+    /// Whether that was read from the peer.
     known: bool,
     why: String,
 }
@@ -58,37 +60,58 @@ impl Upkeep {
             programs_at: now,
             peers_at: now,
             detached: BTreeMap::new(),
+            peers: PeerCache::default(),
             checksums: BTreeMap::new(),
         }
     }
 
-    /// What is wrong with checksums of frames that come in at a port, and the remedy.
+    /// Why checksums of frames that a port receives are, or may be, unfinished, and the remedy.
     pub(super) fn unfinished_checksums(&self, port: &str) -> Option<&str> {
         self.checksums.get(port).map(|checksums| checksums.why.as_str())
     }
+
+    /// Removes what is known of other ports.
+    pub(super) fn retain_ports(&mut self, is_port: impl Fn(&String) -> bool) {
+        self.detached.retain(|port, _| is_port(port));
+        self.checksums.retain(|port, _| is_port(port));
+    }
 }
 
-impl Detached {
+impl DetachedProgram {
     fn new(now: Instant) -> Self {
         Self { retry_at: None, attached_at: now, delay: Duration::ZERO, why: None }
     }
 
-    /// Notes that the program was detached, or could not be attached; how long until the next attempt.
+    /// Notes that the program was detached, or could not be attached. Returns the delay of the next
+    /// attempt.
     fn fail(&mut self, now: Instant) -> Duration {
-        let quiet = self.retry_at.is_none() && now.duration_since(self.attached_at) >= QUIET;
-        let delay = if quiet { Duration::ZERO } else { self.delay };
+        let delay = if self.is_quiet(now) { Duration::ZERO } else { self.delay };
         self.delay = (2 * delay).clamp(FIRST_DELAY, LONGEST_DELAY);
         self.retry_at = Some(now + delay);
         delay
+    }
+
+    /// Whether the program ran for so long that what happened before no longer counts.
+    fn is_quiet(&self, now: Instant) -> bool {
+        self.retry_at.is_none() && now.duration_since(self.attached_at) >= QUIET
     }
 }
 
 impl Node {
     /// When [`Node::upkeep`] is due.
     pub(super) fn next_upkeep(&self) -> Option<Instant> {
-        let peers = !self.frames_lost.is_empty() || !self.upkeep.checksums.is_empty();
-        let peers = peers.then_some(self.upkeep.peers_at);
-        self.has_programs().then_some(self.upkeep.programs_at).into_iter().chain(peers).min()
+        let programs = self.has_programs().then_some(self.upkeep.programs_at);
+        programs.into_iter().chain(self.next_peers()).min()
+    }
+
+    /// When peers are due to be read: soon where one is known to lose frames or to leave checksums
+    /// unfinished, else when one is due by itself.
+    fn next_peers(&self) -> Option<Instant> {
+        let mut checksums = self.upkeep.checksums.values();
+        if !self.frames_lost.is_empty() || checksums.any(|checksums| checksums.known) {
+            return Some(self.upkeep.peers_at);
+        }
+        self.upkeep.peers.next_due().map(|due| due.max(self.upkeep.peers_at))
     }
 
     /// Polls what is due.
@@ -97,7 +120,7 @@ impl Node {
             self.upkeep.programs_at = now + self.setup.node.events.interval;
             self.attach_detached(now);
         }
-        if self.next_upkeep().is_some() && self.upkeep.peers_at <= now {
+        if self.next_peers().is_some_and(|due| due <= now) {
             self.read_peers();
         }
     }
@@ -109,44 +132,47 @@ impl Node {
         }
     }
 
-    /// Reads what peers can take and leave unfinished, unless that was just done.
+    /// Reads the peers, unless the last reading is still valid.
     pub(super) fn refresh_peers(&mut self) {
         if self.upkeep.peers_at <= Instant::now() {
             self.read_peers();
         }
     }
 
-    /// Reads what peers can take and leave unfinished.
+    /// Reads whether peers can receive frames and leave checksums unfinished.
     pub(super) fn read_peers(&mut self) {
-        self.upkeep.peers_at = Instant::now() + PEERS;
+        let now = Instant::now();
+        self.upkeep.peers_at = now + PEER_INTERVAL;
         if !self.frames_lost.is_empty() {
             let layout = self.setup.layout();
             self.tell_disappointed(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
         }
-        self.read_checksums();
+        self.read_checksums(now);
     }
 
-    /// Ports by which frames come that no other node has forwarded yet.
-    fn entrances(&self) -> BTreeSet<usize> {
+    /// Ports that receive frames which no other node has forwarded yet.
+    fn ingress_ports(&self) -> BTreeSet<usize> {
         let streams = self.setup.streams.iter().filter(|stream| stream.recover.is_none());
         streams.flat_map(|stream| &stream.members).map(|member| member.port.0.into()).collect()
     }
 
-    fn read_checksums(&mut self) {
-        let mut found = BTreeMap::new();
-        for index in self.entrances() {
+    fn read_checksums(&mut self, now: Instant) {
+        let handle = &self.devices.handle;
+        let mut links = Vec::new();
+        for index in self.ingress_ports() {
             let port = &self.setup.ports[index];
-            let interface = port.attached_interface();
-            let peer = self.devices.handle.link(&interface);
-            let peer = peer.and_then(|link| VethPeer::of(&self.devices.handle, &link));
             // Without its interface a port has other problems, which are reported as such.
-            let Ok(Some(peer)) = peer else { continue };
-            if let Some(checksums) = unfinished(&interface, &peer) {
-                found.insert(port.name.clone(), checksums);
-            }
+            let Ok(link) = handle.link(&port.attached_interface()) else { continue };
+            links.push((port.name.as_str(), link));
         }
-        let before = std::mem::replace(&mut self.upkeep.checksums, found);
-        let known = |all: &BTreeMap<String, Checksums>, port: &str| {
+        let peers = self.upkeep.peers.read(handle, now, &links);
+        let mut checksums = BTreeMap::new();
+        for (port, link) in &links {
+            let peer = peers.get(*port).and_then(|peer| unfinished(&link.name, peer));
+            checksums.extend(peer.map(|peer| ((*port).to_owned(), peer)));
+        }
+        let before = std::mem::replace(&mut self.upkeep.checksums, checksums);
+        let known = |all: &BTreeMap<String, UnfinishedChecksums>, port: &str| {
             all.get(port).filter(|checksums| checksums.known).map(|checksums| checksums.why.clone())
         };
         for port in &self.setup.ports {
@@ -164,11 +190,12 @@ impl Node {
 
     /// Attaches programs that another process detached.
     fn attach_detached(&mut self, now: Instant) {
+        self.upkeep.detached.retain(|_, detached| !detached.is_quiet(now));
         for index in 0..self.setup.ports.len() {
             let name = self.setup.ports[index].name.clone();
             if !self.plane.runs(&name) && self.is_there(index) {
-                let detached =
-                    self.upkeep.detached.entry(name.clone()).or_insert_with(|| Detached::new(now));
+                let detached = self.upkeep.detached.entry(name.clone());
+                let detached = detached.or_insert_with(|| DetachedProgram::new(now));
                 if detached.retry_at.is_none() {
                     let retry_s = detached.fail(now).as_secs();
                     self.report_detached(index, None, retry_s);
@@ -177,7 +204,7 @@ impl Node {
                     self.attach_again(index, now);
                 }
             }
-            // Whether by this or by a reload.
+            // Attached here or by a reload.
             if self.plane.runs(&name) {
                 self.note_running(index, now);
             }
@@ -221,19 +248,13 @@ impl Node {
         let interface = port.attached_interface();
         self.events.tell(&about, What::ProgramDetached { interface, why, retry_s });
     }
-
-    fn attach_port(&mut self, index: usize) -> Result<()> {
-        let layout = self.setup.layout();
-        self.attach(&layout, index, false, true)?;
-        self.tell_disappointed(&layout)
-    }
 }
 
-/// What is wrong with the checksums of a peer, if anything is.
-fn unfinished(interface: &str, peer: &VethPeer) -> Option<Checksums> {
+/// Why checksums of a peer are, or may be, unfinished.
+fn unfinished(interface: &str, peer: &VethPeer) -> Option<UnfinishedChecksums> {
     let leaves = "leaves checksums of TCP and UDP to the device, and frames of streams are forwarded \
                   with unfinished ones";
-    let of = |known, why| Some(Checksums { known, why });
+    let of = |known, why| Some(UnfinishedChecksums { known, why });
     match (peer.checksum_offload, peer.finish_checksums()) {
         (Some(false), _) => None,
         (Some(true), Some(command)) => {
@@ -255,9 +276,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_time_at_once_and_then_ever_later_until_it_stays() {
+    fn the_delay_is_zero_then_doubles_until_the_program_stays() {
         let mut now = Instant::now();
-        let mut detached = Detached::new(now);
+        let mut detached = DetachedProgram::new(now);
         let mut delays = Vec::new();
         for _ in 0..9 {
             let delay = detached.fail(now);

@@ -105,8 +105,7 @@ impl UserPlane {
     /// Opens a port's interface by packet sockets, in place of the one before.
     pub(in super::super) fn attach_packet(&mut self, name: &str, link: &Link) -> Result<()> {
         let place = self.place(name)?;
-        let ours = |opened: &Opened| opened.index == link.index && opened.by != By::Packet;
-        if let Some(program) = link.xdp_program().filter(|_| !self.ports.values().any(ours)) {
+        if let Some(program) = link.xdp_program().filter(|_| !self.runs_on(link)) {
             let (port, interface) = (name.to_owned(), link.name.clone());
             return Err(Error::Programmed { port, interface, program: program.program_id });
         }
@@ -170,6 +169,15 @@ impl UserPlane {
             (Some(Opened { by: By::Xsk(..), .. }), Some(xsk)) => xsk.steering.runs(name),
             (opened, _) => opened.is_some(),
         }
+    }
+
+    /// Whether the program on an interface is that of one of these ports. The interface has one
+    /// program at most.
+    fn runs_on(&self, link: &Link) -> bool {
+        let mut ports = self.ports.iter();
+        ports.any(|(name, opened)| {
+            opened.index == link.index && opened.by != By::Packet && self.runs(name)
+        })
     }
 
     fn open(&mut self, name: &str, opened: Opened, port: Port) -> Result<()> {
@@ -380,5 +388,52 @@ impl UserPlane {
         work: impl FnOnce(&mut Inside) -> T + Send + 'static,
     ) -> Result<T> {
         Ok(self.forwarder.control().run(work)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use onbeat_netdev::testing::{Feature, require_all};
+    use onbeat_netdev::{Handle, VethEnd};
+
+    use super::*;
+    use crate::config::Config;
+
+    /// A port changes from AF_XDP to packet sockets: its own program gives way, that of another
+    /// process is refused.
+    #[test]
+    fn a_program_that_replaced_that_of_a_port_is_not_the_port_s() {
+        if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf]) {
+            return;
+        }
+        Namespace::new().unwrap().run(check_own_and_foreign_program).unwrap();
+    }
+
+    fn check_own_and_foreign_program() {
+        let handle = Handle::open().unwrap();
+        handle.create_veth(&VethEnd::new("a"), &VethEnd::new("b")).unwrap();
+        ["a", "b"].iter().for_each(|name| handle.set_up(name).unwrap());
+        let text = "[node]\nname = \"nh\"\nbackend = \"xsk\"\nmax-streams = 16\n\
+                    [[port]]\nname = \"p\"\ninterface = \"a\"\n";
+        let config = Config::parse(text, "a.toml").unwrap().node;
+        let spec = |name: &str| PortSpec {
+            name: name.into(),
+            interface: "a".into(),
+            ifindex: handle.index("a").unwrap(),
+            mode: Mode::Native,
+            running: Vec::new(),
+        };
+        let mut plane = UserPlane::start(&config, 1).unwrap();
+        plane.attach_xsk(&spec("p"), false).unwrap();
+        plane.attach_packet("p", &handle.link("a").unwrap()).unwrap();
+
+        plane.attach_xsk(&spec("p"), false).unwrap();
+        // As another process does that detaches the program and attaches one of its own.
+        plane.xsk.as_mut().unwrap().steering.detach("p").unwrap();
+        let mut foreign = Steering::open(16).unwrap();
+        foreign.attach(&spec("foreign"), false).unwrap();
+        let error = plane.attach_packet("p", &handle.link("a").unwrap()).unwrap_err();
+        assert!(matches!(&error, Error::Programmed { .. }), "{error}");
+        assert!(foreign.runs("foreign"));
     }
 }
