@@ -50,7 +50,7 @@ struct irq_owner {
 } __attribute__((aligned(8)));
 
 /* The owner of a socket. */
-struct irq_found {
+struct irq_socket_owner {
 	struct irq_owner owner;
 	__u64 inferred; /* not 0: it did not read, but a packet for the socket woke it */
 };

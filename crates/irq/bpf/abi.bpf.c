@@ -6,7 +6,7 @@
 
 EXPORT(irq_key);
 EXPORT(irq_owner);
-EXPORT(irq_found);
+EXPORT(irq_socket_owner);
 EXPORT(irq_amount);
 EXPORT(irq_totals);
 EXPORT(irq_event);

@@ -348,7 +348,7 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *task)
 {
 	struct cpu *cpu = receiving();
-	struct irq_found owner = {.inferred = 1}, *known;
+	struct irq_socket_owner owner = {.inferred = 1}, *known;
 	__u64 cookie;
 
 	if (!cpu || !cpu->waking)
@@ -357,11 +357,11 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	cpu->waking = 0;
 	if (task->flags & PF_KTHREAD)
 		return 0;
-	known = bpf_map_lookup_elem(&found, &cookie);
+	known = bpf_map_lookup_elem(&socket_owners, &cookie);
 	if (known && !known->inferred)
 		return 0;
 	owner.owner = owner_of(task);
-	bpf_map_update_elem(&found, &cookie, &owner, BPF_ANY);
+	bpf_map_update_elem(&socket_owners, &cookie, &owner, BPF_ANY);
 	return 0;
 }
 

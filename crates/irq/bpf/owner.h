@@ -68,7 +68,7 @@ static __always_inline void runner_of(struct cpu *cpu, const struct task_struct 
 static __always_inline void read_by(struct sock *sk, const struct task_struct *task)
 {
 	struct reader *known = bpf_sk_storage_get(&owners, sk, NULL, 0), now;
-	struct irq_found owner = {};
+	struct irq_socket_owner owner = {};
 	__u64 start = task->group_leader->start_boottime, cookie;
 
 	if (known && known->owner.pid == (__u32)task->tgid && known->start_boottime == start)
@@ -79,7 +79,7 @@ static __always_inline void read_by(struct sock *sk, const struct task_struct *t
 		bpf_sk_storage_get(&owners, sk, &now, BPF_SK_STORAGE_GET_F_CREATE);
 		cookie = bpf_get_socket_cookie(sk);
 		owner.owner = now.owner;
-		bpf_map_update_elem(&found, &cookie, &owner, BPF_ANY);
+		bpf_map_update_elem(&socket_owners, &cookie, &owner, BPF_ANY);
 	} else {
 		/*
 		 * At once: another CPU may charge a packet to it. Two readers at a time may leave

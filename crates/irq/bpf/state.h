@@ -138,8 +138,8 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, __u64);
-	__type(value, struct irq_found);
-} found SEC(".maps");
+	__type(value, struct irq_socket_owner);
+} socket_owners SEC(".maps");
 
 /* The loader gives it its size where it wants to see events. */
 struct {

@@ -9,7 +9,7 @@ onbeat_netdev::bpf_plain!(
     unsafe:
     irq_key,
     irq_owner,
-    irq_found,
+    irq_socket_owner,
     irq_amount,
     irq_totals,
     irq_event,

@@ -11,7 +11,7 @@ use onbeat_netdev::testing::{Feature, require_all};
 /// The ledger's programs and tables that are there, by what they are and their ids; others come and
 /// go as they like.
 fn objects() -> BTreeSet<(&'static str, u32)> {
-    const TABLES: [&str; 6] = ["cpus", "rows", "owners", "found", "events", "ticks"];
+    const TABLES: [&str; 6] = ["cpus", "rows", "owners", "socket_owners", "events", "ticks"];
     let is_table = |name: &str| TABLES.contains(&name);
     let name = |octets: &OsStr| octets.to_string_lossy().into_owned();
     let programs = ProgInfoIter::default()

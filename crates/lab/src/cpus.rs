@@ -1,12 +1,17 @@
 //! The CPUs that this thread may use, and those on which packets are received.
 
 use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
+use onbeat_host::{Holder, Lock, PrivateDirectory};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::CpuSet as Cpus;
 
+use crate::clock::now_ns;
+use crate::interrupt::pause_until;
 use crate::{Error, Result};
 
 /// The CPUs that the calling thread may use, ascending; at least one.
@@ -28,6 +33,57 @@ pub(crate) fn check(option: &'static str, cpu: usize, usable: &[u16]) -> Result<
     let list: Vec<String> = usable.iter().map(ToString::to_string).collect();
     let reason = format!("CPUs that may be used: {}", list.join(", "));
     Err(Error::Option { option, value: cpu.to_string(), reason })
+}
+
+/// A lock on a CPU, for a measurement that fills it with real-time tasks: of two such tasks with one
+/// priority, the kernel runs the second when the first sleeps.
+#[derive(Debug)]
+pub(crate) struct CpuLock {
+    _lock: Lock,
+}
+
+impl CpuLock {
+    /// Where the locks are.
+    const DIRECTORY: &str = "/run/onbeat/cpus";
+    /// Interval between two attempts.
+    const RETRY_NS: u64 = 100_000_000;
+
+    /// Takes the lock; waits for its holder, at most for `bound`, and reports the holder to `waits` once.
+    /// `what` describes this process to others.
+    pub(crate) fn take(
+        cpu: u16,
+        what: &str,
+        bound: Duration,
+        waits: impl FnOnce(&Holder),
+    ) -> Result<Self> {
+        let directory = PrivateDirectory::create(Path::new(Self::DIRECTORY))?;
+        Self::take_in(&directory, cpu, what, bound, waits)
+    }
+
+    fn take_in(
+        directory: &PrivateDirectory,
+        cpu: u16,
+        what: &str,
+        bound: Duration,
+        waits: impl FnOnce(&Holder),
+    ) -> Result<Self> {
+        let deadline = now_ns() + bound.as_nanos() as u64;
+        let mut waits = Some(waits);
+        loop {
+            let holder = match Lock::take(directory, &format!("{cpu}.lock"), what) {
+                Ok(lock) => return Ok(Self { _lock: lock }),
+                Err(onbeat_host::Error::Locked { holder, .. }) => holder,
+                Err(error) => return Err(error.into()),
+            };
+            if now_ns() >= deadline {
+                return Err(Error::CpuInUse { cpu, holder, seconds: bound.as_secs_f64() });
+            }
+            if let Some(waits) = waits.take() {
+                waits(&holder);
+            }
+            pause_until(now_ns() + Self::RETRY_NS, || ())?;
+        }
+    }
 }
 
 /// Has what a namespace's interfaces receive be received in softirq on these CPUs (RPS), as if a NIC
@@ -70,6 +126,33 @@ mod tests {
         ] {
             assert_eq!(mask(&cpus.parse().unwrap()), expected);
         }
+    }
+
+    #[test]
+    fn a_cpu_has_one_holder_that_the_others_wait_for() {
+        let path = std::env::temp_dir().join(format!("onbeat-cpus-{}", std::process::id()));
+        let directory = PrivateDirectory::create(&path).unwrap();
+        let take = |cpu, ms, waits: &mut dyn FnMut(&Holder)| {
+            CpuLock::take_in(&directory, cpu, "a test", Duration::from_millis(ms), waits)
+        };
+        let first = take(1, 0, &mut |_| panic!("no process has it")).unwrap();
+        let _other = take(2, 0, &mut |_| panic!("no process has it")).unwrap();
+        let expected = format!(
+            "CPU 1 cannot be used: process {} (a test) runs real-time tasks there, and did not exit \
+             within 0 s; stop it, or choose other CPUs with taskset",
+            std::process::id()
+        );
+        let error = take(1, 0, &mut |_| panic!("it does not wait")).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        // The holder exits while the second process waits.
+        let (mut first, mut holders) = (Some(first), Vec::new());
+        let second = take(1, 60_000, &mut |holder| {
+            holders.push(holder.to_string());
+            drop(first.take());
+        });
+        assert!(second.is_ok(), "{second:?}");
+        assert_eq!(holders, [format!("process {} (a test)", std::process::id())]);
+        fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]

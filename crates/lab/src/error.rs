@@ -113,6 +113,19 @@ pub enum Error {
         /// Why, and what can.
         reason: String,
     },
+    /// A CPU on which another process runs real-time tasks.
+    #[error(
+        "CPU {cpu} cannot be used: {holder} runs real-time tasks there, and did not exit within \
+         {seconds} s; stop it, or choose other CPUs with taskset"
+    )]
+    CpuInUse {
+        /// The CPU.
+        cpu: u16,
+        /// The process.
+        holder: onbeat_host::Holder,
+        /// Time waited.
+        seconds: f64,
+    },
     /// The measurement itself failed, so that its result would tell nothing.
     #[error("the measurement is not valid: {0}")]
     Invalid(String),

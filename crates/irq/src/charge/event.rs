@@ -49,7 +49,7 @@ pub enum What {
         /// 1, or 0 where the packet was counted before.
         packets: u32,
     },
-    /// As [`What::Deliver`], but nobody looked at the clock: a tracer does without while all that a
+    /// As [`What::Deliver`], but without a clock reading: a tracer does without while all that a
     /// poll brings has one cause, which is then charged with all of it anyway.
     Count {
         /// Whom it is for.

@@ -1,4 +1,4 @@
-//! Budgets: what processes cause is held against what they may, and what exceeds it is dropped early.
+//! Budgets: compares the softirq time that processes cause with their budgets, and limits what exceeds them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -34,7 +34,8 @@ pub struct Usage {
 
 /// Shortest interval over which costs are measured, in nanoseconds.
 const INTERVAL_NS: u64 = 100_000_000;
-/// How often processes are held against the rules anew: one may change its name or its group.
+/// Interval at which all processes are matched against the rules again: a process may change its name or its
+/// group.
 const RULES_NS: u64 = 1_000_000_000;
 
 /// Keeps the ledger while there are budgets, and limits by it.
@@ -45,11 +46,15 @@ pub(super) struct Budgets {
     ledger: Ledger,
     limiter: Limiter,
     numbers: Numbers,
-    meters: BTreeMap<u32, Metered>,
-    held: BTreeMap<Process, Held>,
+    meters: BTreeMap<u32, LimitMeter>,
+    processes: BTreeMap<Process, BudgetedProcess>,
     without: BTreeSet<Process>,
-    /// Processes that the kernel's table has no room for.
+    /// Processes that the kernel's table has no room for: they have the default limit.
     unnumbered: BTreeSet<Process>,
+    /// Entries of that table.
+    table_size: usize,
+    /// Whether processes share limits since there are no more, as last reported.
+    limits_full: bool,
     /// Whether the last interval is in the ledger as a whole.
     complete: bool,
     events: Vec<Event>,
@@ -57,22 +62,23 @@ pub(super) struct Budgets {
     rules_ns: u64,
 }
 
-/// What has a limit: a process, or those that share a number.
+/// The meter of a limit: that of a process, or of all processes that share its number.
 #[derive(Debug)]
-struct Metered {
+struct LimitMeter {
     meter: Meter,
     last: Count,
 }
 
 #[derive(Debug)]
-struct Held {
+struct BudgetedProcess {
     usage: Usage,
-    /// Packets dropped by its number before it had that.
+    /// Packets dropped by its limit before the process had that limit.
     dropped_before: u64,
 }
 
 impl Budgets {
     pub(super) fn new(config: &Config, netns: u32, walk: &Walk, now_ns: u64) -> Result<Self> {
+        let table_size = walk.table_size();
         let limiter = Limiter::new(&walk.numbers_of_sockets(), config.drop_at)?;
         let tracer = match config.ledger_rows {
             Some(rows) => Tracer::start_with_rows(rows)?,
@@ -86,9 +92,11 @@ impl Budgets {
             ledger,
             limiter,
             meters: BTreeMap::new(),
-            held: BTreeMap::new(),
+            processes: BTreeMap::new(),
             without: BTreeSet::new(),
             unnumbered: BTreeSet::new(),
+            table_size,
+            limits_full: false,
             complete: true,
             events: Vec::new(),
             last_ns: now_ns,
@@ -103,7 +111,7 @@ impl Budgets {
 
     /// How the processes stand that have a budget.
     pub(super) fn usage(&self) -> Vec<Usage> {
-        self.held.values().map(|held| held.usage.clone()).collect()
+        self.processes.values().map(|process| process.usage.clone()).collect()
     }
 
     /// What happened since the last call.
@@ -128,9 +136,9 @@ impl Budgets {
 
         let by_process = caused(&interval.total(), self.netns);
         let mut by_number: HashMap<u32, Amount> = HashMap::new();
-        for (process, held) in &mut self.held {
+        for (process, budgeted) in &mut self.processes {
             let caused = by_process.get(process).copied().unwrap_or_default();
-            held.usage.caused_ns_per_s =
+            budgeted.usage.caused_ns_per_s =
                 (u128::from(caused.ns) * 1_000_000_000 / u128::from(interval_ns.max(1))) as u64;
             if let Some(assigned) = self.numbers.get(*process) {
                 by_number.entry(assigned.number).or_default().add(caused);
@@ -146,21 +154,22 @@ impl Budgets {
             self.limiter.limit(*number, limit)?;
             limits.insert(*number, (limit, count.dropped));
         }
-        for (process, held) in &mut self.held {
+        for (process, budgeted) in &mut self.processes {
             let assigned = self.numbers.get(*process);
             if let Some(&(limit, dropped)) = assigned.and_then(|one| limits.get(&one.number)) {
-                held.usage.limit = limit;
-                held.usage.dropped = dropped - held.dropped_before;
+                budgeted.usage.limit = limit;
+                budgeted.usage.dropped = dropped - budgeted.dropped_before;
             }
         }
         Ok(())
     }
 
-    /// Gives new processes numbers, and takes back those of processes that have ended or have other
-    /// names by now.
+    /// Gives new processes numbers, and releases those of processes that have exited or changed their
+    /// names.
     fn take_processes(&mut self, walk: &Walk, scan: &Scan, now_ns: u64) -> Result<()> {
-        let anew = now_ns.saturating_sub(self.rules_ns) >= RULES_NS;
-        if anew {
+        let had_unnumbered = !self.unnumbered.is_empty();
+        let rules_due = now_ns.saturating_sub(self.rules_ns) >= RULES_NS;
+        if rules_due {
             self.rules_ns = now_ns;
             self.without.clear();
         }
@@ -182,17 +191,21 @@ impl Budgets {
         }
         for (process, name) in alive {
             let known = self.numbers.get(process);
-            if (known.is_some() || self.without.contains(&process)) && !anew {
+            if (known.is_some() || self.without.contains(&process)) && !rules_due {
                 continue;
             }
-            // Its thread has its name, also where /proc does not tell of it.
+            // The scan reports the name of its thread, also where /proc is restricted.
             let described = Description::of(process);
             let command = described.as_ref().map_or(name, |about| &about.command);
             let cgroup = described.as_ref().and_then(|about| about.cgroup.as_ref());
             let rule = Rule::of(&self.rules, Facts { command: Some(command), cgroup });
             if let Some(known) = known {
-                let stays = rule == Some(known.rule) && !self.numbers.could_be_its_own(known);
-                if stays && !self.unnumbered.contains(&process) {
+                let stays = if self.unnumbered.contains(&process) {
+                    rule.is_some() && !self.table_has_room()
+                } else {
+                    rule == Some(known.rule) && !self.numbers.could_be_its_own(known)
+                };
+                if stays {
                     continue;
                 }
                 self.release(walk, process)?;
@@ -202,29 +215,50 @@ impl Budgets {
                 None => drop(self.without.insert(process)),
             }
         }
-        let others = if self.unnumbered.is_empty() { 0 } else { self.strictest() };
-        walk.number_others(others)
+        self.report_full(!had_unnumbered && !self.unnumbered.is_empty());
+        let default = self.numbers.number_of_rule(self.strictest_rule());
+        walk.number_others(if self.unnumbered.is_empty() { 0 } else { default })
     }
 
-    /// The number that processes of the strictest rule share.
-    fn strictest(&self) -> u32 {
+    /// The rule whose budget is the default limit.
+    fn strictest_rule(&self) -> usize {
         let strictest = (0..self.rules.len()).min_by_key(|at| self.rules[*at].budget.ns_per_s);
-        self.numbers.number_of_rule(strictest.unwrap_or_default())
+        strictest.unwrap_or_default()
     }
 
-    fn hold(&mut self, walk: &Walk, process: Process, command: &Octets, rule: usize) -> Result<()> {
-        let had_room = !self.numbers.is_full();
-        let number = self.numbers.assign(process, rule).number;
-        if had_room && self.numbers.is_full() {
-            self.events.push(Event::LimitsFull { processes: self.held.len() as u64 + 1 });
+    fn table_has_room(&self) -> bool {
+        self.processes.len() - self.unnumbered.len() < self.table_size
+    }
+
+    /// Emits an event when the first process has to share a limit, and one when the kernel's table has
+    /// become full.
+    fn report_full(&mut self, table_became_full: bool) {
+        let numbered = self.processes.iter().filter(|(one, _)| !self.unnumbered.contains(one));
+        let (shared, own): (Vec<_>, Vec<_>) = numbered.partition(|(_, one)| one.usage.shared);
+        if !shared.is_empty() && !self.limits_full {
+            self.events.push(Event::LimitsFull { processes: own.len() as u64 });
         }
-        if !walk.number(process.pid, number)? {
+        self.limits_full = !shared.is_empty();
+        if table_became_full {
+            let processes = (shared.len() + own.len()) as u64;
+            self.events.push(Event::TableFull { processes });
+        }
+    }
+
+    /// Gives a process the budget of a rule, or the default limit where the kernel's table is full: there
+    /// its sockets have the number of all processes without an entry.
+    fn hold(&mut self, walk: &Walk, process: Process, command: &Octets, rule: usize) -> Result<()> {
+        let mut assigned = self.numbers.assign(process, rule);
+        if !walk.number(process.pid, assigned.number)? {
+            self.numbers.release(process);
+            assigned = self.numbers.share(process, self.strictest_rule());
             self.unnumbered.insert(process);
         }
-        let budget = self.rules[rule].budget;
+        let number = assigned.number;
+        let budget = self.rules[assigned.rule].budget;
         let count = self.limiter.count(number)?;
-        let metered = || Metered { meter: Meter::new(budget), last: count };
-        self.meters.entry(number).or_insert_with(metered);
+        let meter = || LimitMeter { meter: Meter::new(budget), last: count };
+        self.meters.entry(number).or_insert_with(meter);
         let usage = Usage {
             process,
             command: command.to_string(),
@@ -234,15 +268,15 @@ impl Budgets {
             limit: Limit::None,
             dropped: 0,
         };
-        self.held.insert(process, Held { usage, dropped_before: count.dropped });
+        self.processes.insert(process, BudgetedProcess { usage, dropped_before: count.dropped });
         Ok(())
     }
 
     fn release(&mut self, walk: &Walk, process: Process) -> Result<()> {
-        self.held.remove(&process);
+        self.processes.remove(&process);
         self.unnumbered.remove(&process);
         let Some(assigned) = self.numbers.release(process) else { return Ok(()) };
-        // What is shared keeps its limit, whoever comes and goes.
+        // A shared limit outlives each process that has it.
         if !self.numbers.is_shared(assigned.number) {
             self.meters.remove(&assigned.number);
             self.limiter.limit(assigned.number, Limit::None)?;

@@ -28,6 +28,8 @@ pub struct Config {
     /// Rows of the ledger that budgets are held against; `None`: as [`Tracer::start`](crate::Tracer::start)
     /// has them.
     pub ledger_rows: Option<u32>,
+    /// Processes that can have a budget at a time, before all others share the strictest; `None`: 65,536.
+    pub process_rows: Option<u32>,
 }
 
 /// Network namespaces whose sockets wait for the guarded interfaces.
@@ -95,6 +97,7 @@ impl Config {
             budgets: Vec::new(),
             drop_at: DropAt::default(),
             ledger_rows: None,
+            process_rows: None,
         }
     }
 }
@@ -127,7 +130,7 @@ impl Rule {
         Octets::readings(text).any(|octets| octets.len() <= Self::LONGEST_COMMAND)
     }
 
-    /// Whether it fits a process; `None` where what is known does not tell.
+    /// Whether it fits a process; `None` where the known facts do not decide that.
     fn fits(&self, Facts { command, cgroup }: Facts<'_>) -> Option<bool> {
         let named = |wanted: &String| {
             command.map(|name| Octets::readings(wanted).any(|octets| *octets == *name.as_slice()))

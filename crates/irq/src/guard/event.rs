@@ -36,9 +36,15 @@ pub enum Event {
         /// The interface.
         interface: String,
     },
-    /// No process can have a limit of its own any more: further ones share one for each budget.
+    /// All limits are in use: from this process on, processes share one limit for each budget.
     LimitsFull {
-        /// Processes that have a budget.
+        /// Processes that have a limit of their own.
+        processes: u64,
+    },
+    /// The table of processes is full: all processes without an entry share the strictest budget, also
+    /// those without a rule.
+    TableFull {
+        /// Processes that have an entry.
         processes: u64,
     },
     /// The ledger had no room for some of the time: what each budget affords is a limit until it has.
@@ -96,8 +102,13 @@ impl fmt::Display for Event {
             Event::Vanished { interface } => write!(f, "{interface}: vanished"),
             Event::LimitsFull { processes } => write!(
                 f,
-                "budgets: {processes} processes have one; further processes share a limit for each \
+                "budgets: all {processes} limits are in use; further processes share a limit for each \
                  budget"
+            ),
+            Event::TableFull { processes } => write!(
+                f,
+                "budgets: the table is full with {processes} processes; all other processes of this \
+                 namespace share the strictest budget"
             ),
             Event::LedgerFull { unrecorded_ns } => write!(
                 f,
@@ -179,7 +190,12 @@ mod tests {
             (follows(None), "eth0: normal -> real-time 50, nobody waits at more"),
             (
                 Event::LimitsFull { processes: 254 },
-                "budgets: 254 processes have one; further processes share a limit for each budget",
+                "budgets: all 254 limits are in use; further processes share a limit for each budget",
+            ),
+            (
+                Event::TableFull { processes: 65_536 },
+                "budgets: the table is full with 65536 processes; all other processes of this namespace \
+                 share the strictest budget",
             ),
             (
                 Event::LedgerFull { unrecorded_ns: 1_234_567 },

@@ -51,9 +51,9 @@ impl Live {
         let handle = Handle::open()?;
         // The kernel keeps it in 32 bits.
         let netns = handle.namespace().inode() as u32;
-        let budgets = !config.budgets.is_empty();
-        let walk = Walk::new(netns, config.namespaces, budgets)?;
-        let budgets = budgets.then(|| Budgets::new(config, netns, &walk, now_ns));
+        let walk = Walk::new(netns, config)?;
+        let budgets =
+            (!config.budgets.is_empty()).then(|| Budgets::new(config, netns, &walk, now_ns));
         Ok(Self { handle, budgets: budgets.transpose()?, walk, links: Vec::new() })
     }
 }

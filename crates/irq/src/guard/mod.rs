@@ -49,26 +49,30 @@ use crate::{Error, Result};
 /// The command that discards a damaged journal.
 const DISCARD: &str = "onbeat irq guard --restore --forget";
 
-/// Part of a CPU that scans may take: 1 in this many, while no pause is longer than it may be.
+/// Scans use at most one part in this many of a CPU, unless that would require a pause of more than
+/// [`LONGEST_PAUSE`].
 const COST: u32 = 50;
 
-/// The longest pause, in intervals: what is scanned must not decide how long nothing is.
+/// The longest pause, in intervals. Other users decide how many files and threads there are to scan: they
+/// must not be able to delay the next scan further.
 const LONGEST_PAUSE: u32 = 3;
 
-/// The pause after a scan that took so much time of a CPU. Time in which the thread did not run does not
-/// count: other processes decide about that.
+/// The pause after a scan that used `cpu_time`. Time in which the thread waited for a CPU does not count:
+/// other users decide how long that is.
 fn pause(cpu_time: Duration, interval: Duration) -> Duration {
     cpu_time.saturating_mul(COST - 1).clamp(interval, interval.saturating_mul(LONGEST_PAUSE))
 }
 
-/// The policy of the thread that scans: before all threads of the normal policies, so that no number of
-/// them keeps it from its CPU, and behind all others of real time, which it may not disturb.
+/// The policy of the scanning thread: above all threads of the normal policies, so that no number of them
+/// delays a scan, and below all other real-time threads, which it must not delay.
 const SCHEDULING: Scheduling = Scheduling::Fifo(1);
 
-/// Runs the calling thread by [`SCHEDULING`] until the result is dropped, where the kernel lets it.
+/// Schedules the calling thread by [`SCHEDULING`] until the result is dropped, where the kernel permits it.
 fn scheduled() -> Option<Realtime> {
     let refused = |error| {
-        tracing::warn!("the guard runs as a normal thread, which others may keep waiting: {error}");
+        tracing::warn!(
+            "the guard runs as a normal thread, whose scans other threads can delay: {error}"
+        );
     };
     Profile::default().scheduled(SCHEDULING).enter().map_err(refused).ok()
 }
@@ -76,7 +80,7 @@ fn scheduled() -> Option<Realtime> {
 /// CPU time of the calling thread since its start.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
-    // It fails for no clock that exists; without it a scan counts as nothing, and the interval holds.
+    // The clock exists in every kernel; without it the pause would be the interval.
     time.map(Duration::from).unwrap_or_default()
 }
 
@@ -174,9 +178,10 @@ pub fn restore(directory: &Path, forget: bool) -> Result<Vec<Restored>> {
 mod tests {
     use super::*;
 
-    /// Eight busy loops beside a scan of 40 ms made it last 350 ms, and blinded the guard for 17 s.
+    /// Beside eight busy loops a scan with 40 ms of CPU time lasted 350 ms; 49 times that was a pause of
+    /// 17 s.
     #[test]
-    fn a_pause_goes_by_cpu_time_and_is_bounded() {
+    fn a_pause_depends_on_cpu_time_and_is_bounded() {
         const MS: Duration = Duration::from_millis(1);
         for (cpu_time_us, interval_ms, pause_us) in [
             (0, 100, 100_000),

@@ -22,7 +22,7 @@ pub(super) struct Assigned {
 }
 
 impl Numbers {
-    /// Of so many rules; numbers are those from 1 on, below `end`.
+    /// Numbers 1 to `end` - 1, of which each of `rules` rules reserves one to share.
     pub(super) fn new(rules: usize, end: u32) -> Self {
         let shared = u32::try_from(rules).unwrap_or(u32::MAX).min(end - 1);
         Self { shared, free: (shared + 1..end).collect(), of: BTreeMap::new() }
@@ -40,12 +40,20 @@ impl Numbers {
     /// Gives a process a number.
     pub(super) fn assign(&mut self, process: Process, rule: usize) -> Assigned {
         let number = self.free.pop_first().unwrap_or(self.number_of_rule(rule));
-        let assigned = Assigned { number, rule };
+        self.insert(process, Assigned { number, rule })
+    }
+
+    /// Gives a process the shared number of a rule.
+    pub(super) fn share(&mut self, process: Process, rule: usize) -> Assigned {
+        self.insert(process, Assigned { number: self.number_of_rule(rule), rule })
+    }
+
+    fn insert(&mut self, process: Process, assigned: Assigned) -> Assigned {
         self.of.insert(process, assigned);
         assigned
     }
 
-    /// Takes a process's number back.
+    /// Releases the number of a process.
     pub(super) fn release(&mut self, process: Process) -> Option<Assigned> {
         let assigned = self.of.remove(&process)?;
         if !self.is_shared(assigned.number) {
@@ -64,7 +72,7 @@ impl Numbers {
     }
 
     /// Whether the next process shares a number.
-    pub(super) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.free.is_empty()
     }
 

@@ -10,7 +10,7 @@ use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
 use onbeat_netdev::Plain;
 
-use super::config::Namespaces;
+use super::config::{Config, Namespaces};
 use super::waiting::{Reader, Scan, Socket, Thread, Waiter};
 use crate::abi::{guard_socket, guard_thread};
 use crate::charge::Process;
@@ -37,8 +37,9 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// For the sockets of a network namespace, by its inode, or of all.
-    pub(super) fn new(netns: u32, namespaces: Namespaces, budgets: bool) -> Result<Self> {
+    /// For the sockets of the network namespace with this inode, or of all, as configured.
+    pub(super) fn new(netns: u32, config: &Config) -> Result<Self> {
+        let budgets = !config.budgets.is_empty();
         let types = Btf::from_vmlinux().map_err(Error::NoTypes)?;
         // Without it nobody is seen to read (before Linux 6.3).
         let told_of_reads = types.type_by_name::<Typedef<'_>>("btf_trace_sock_recv_length");
@@ -49,13 +50,19 @@ impl Walk {
             &mut open,
             &[
                 (offset_of!(rodata, netns), &netns.to_ne_bytes()),
-                (offset_of!(rodata, everywhere), &[(namespaces == Namespaces::All).into()]),
+                (offset_of!(rodata, everywhere), &[(config.namespaces == Namespaces::All).into()]),
                 (offset_of!(rodata, budgets), &[budgets.into()]),
             ],
         );
         for mut program in open.progs_mut() {
             if program.name() == "on_sock_recv_length" {
                 program.set_autoload(told_of_reads.is_some());
+            }
+        }
+        for mut map in open.maps_mut().filter(|map| map.name() == "numbers") {
+            if let Some(processes) = config.process_rows {
+                map.set_max_entries(processes)
+                    .map_err(|source| Error::kernel("size the table of processes", source))?;
             }
         }
         let mut object =
@@ -82,7 +89,12 @@ impl Walk {
         })
     }
 
-    /// Gives a process the number by which its sockets are limited; whether there is room for it.
+    /// Processes that can have a number at a time.
+    pub(super) fn table_size(&self) -> usize {
+        map(&self.object, "numbers").max_entries() as usize
+    }
+
+    /// Gives a process the number by which its sockets are limited; false where the table is full.
     pub(super) fn number(&self, pid: u32, number: u32) -> Result<bool> {
         let numbers = map(&self.object, "numbers");
         match numbers.update(&pid.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY) {

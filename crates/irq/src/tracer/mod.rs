@@ -17,7 +17,7 @@ use nix::libc;
 use onbeat_netdev::Plain;
 
 use self::links::Links;
-use crate::abi::{irq_amount, irq_found, irq_owner, irq_totals};
+use crate::abi::{irq_amount, irq_owner, irq_socket_owner, irq_totals};
 use crate::charge::{Accounts, Amount, Owner, Process};
 use crate::error::{Error, Result};
 use crate::object;
@@ -62,10 +62,10 @@ const AT_PACKETS: [&str; 8] = [
     "on_sched_waking",
 ];
 
-/// What a tracer tells besides keeping the ledger.
+/// Records that a tracer writes besides the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tells {
-    Nothing,
+enum Records {
+    None,
     Events,
     Ticks,
 }
@@ -110,7 +110,7 @@ impl Tracer {
     /// # Errors
     /// As [`Tracer::start`].
     pub fn start_with_rows(rows: u32) -> Result<Self> {
-        let mut tracer = Self::load(Tells::Nothing, rows)?;
+        let mut tracer = Self::load(Records::None, rows)?;
         tracer.attach()?;
         Ok(tracer)
     }
@@ -122,7 +122,7 @@ impl Tracer {
     /// # Errors
     /// As [`Tracer::start`].
     pub fn start_sampled() -> Result<Self> {
-        let mut tracer = Self::load(Tells::Nothing, row_count()?)?;
+        let mut tracer = Self::load(Records::None, row_count()?)?;
         tracer.sampled = true;
         tracer.attach()?;
         Ok(tracer)
@@ -134,45 +134,45 @@ impl Tracer {
     /// # Errors
     /// As [`Tracer::start`]; [`Error::Kernel`] where the kernel has no software events of perf.
     pub fn start_with_ticks() -> Result<(Self, Ticks)> {
-        let mut tracer = Self::load(Tells::Ticks, row_count()?)?;
+        let mut tracer = Self::load(Records::Ticks, row_count()?)?;
         tracer.attach()?;
         let program = tracer.object.progs_mut().find(|program| program.name() == ON_TICK);
         let ticks = Ticks::start(&program.expect("the object holds it"), &tracer.map("ticks"))?;
         Ok((tracer, ticks))
     }
 
-    /// As [`Tracer::start`], and tells every event, which costs more than the ledger itself.
+    /// As [`Tracer::start`], and records every event, which costs more than the ledger itself.
     ///
     /// # Errors
     /// As [`Tracer::start`].
     pub fn record() -> Result<(Self, Events)> {
-        let mut tracer = Self::load(Tells::Events, row_count()?)?;
+        let mut tracer = Self::load(Records::Events, row_count()?)?;
         let events = Events::new(&tracer.map("events"))?;
         tracer.attach()?;
         Ok((tracer, events))
     }
 
-    fn load(tells: Tells, rows: u32) -> Result<Self> {
+    fn load(records: Records, rows: u32) -> Result<Self> {
         let points = points::Points::find()?;
         let mut open = ObjectBuilder::default()
             .open_memory(LEDGER)
             .map_err(|source| Error::kernel("read the ledger's object file", source))?;
-        set_constants(&mut open, tells == Tells::Events, &points);
+        set_constants(&mut open, records == Records::Events, &points);
         for mut program in open.progs_mut() {
             if program.name() == "on_tcp_probe" {
                 program.set_autoload(points.tcp_probe);
             } else if program.name() == ON_CONSUME_SKB {
                 // Events are for tests, which see all there are.
-                program.set_autoload(points.sends || tells == Tells::Events);
+                program.set_autoload(points.sends || records == Records::Events);
             } else if program.name() == ON_TICK {
-                program.set_autoload(tells == Tells::Ticks);
+                program.set_autoload(records == Records::Ticks);
             }
         }
         for mut map in open.maps_mut() {
-            let size = match (tells, map.name().to_str()) {
+            let size = match (records, map.name().to_str()) {
                 (_, Some("rows")) => rows,
-                (Tells::Events, Some("events")) => EVENTS,
-                (Tells::Ticks, Some("ticks")) => ticks::BUFFER,
+                (Records::Events, Some("events")) => EVENTS,
+                (Records::Ticks, Some("ticks")) => ticks::BUFFER,
                 _ => continue,
             };
             map.set_max_entries(size)
@@ -184,8 +184,8 @@ impl Tracer {
             object,
             links: Links::default(),
             sampled: false,
-            in_use: match tells {
-                Tells::Events => ON_DEMAND.into(),
+            in_use: match records {
+                Records::Events => ON_DEMAND.into(),
                 _ => vec![ON_NET_DEV_START_XMIT],
             },
             forwards: points.forwards,
@@ -304,9 +304,10 @@ impl Tracer {
     /// woke. With this [`Accounts::resolve`] charges what came before.
     #[must_use]
     pub fn owner(&self, cookie: u64) -> Option<Owner> {
-        let octets = self.map("found").lookup(&cookie.to_ne_bytes(), MapFlags::ANY).ok()??;
-        let irq_found { owner: irq_owner { pid, start_ticks }, inferred } =
-            irq_found::from_octets(&octets)?;
+        let octets =
+            self.map("socket_owners").lookup(&cookie.to_ne_bytes(), MapFlags::ANY).ok()??;
+        let irq_socket_owner { owner: irq_owner { pid, start_ticks }, inferred } =
+            irq_socket_owner::from_octets(&octets)?;
         Some(Owner { process: Process { pid, start_ticks }, inferred: inferred != 0 })
     }
 

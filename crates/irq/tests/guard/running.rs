@@ -12,17 +12,17 @@ use onbeat_realtime::host::PutBack;
 
 use crate::harness::{BOUND, World};
 
-/// What a guard has told: all that happened, and the last of the rest.
-type Told = Arc<Mutex<(Vec<Event>, Vec<Usage>)>>;
+/// All events of a guard, and its last usage of budgets.
+type Reports = Arc<Mutex<(Vec<Event>, Vec<Usage>)>>;
 
 pub(crate) struct Running {
     guard: Option<Background>,
-    told: Told,
+    reports: Reports,
     directory: PathBuf,
 }
 
 impl Running {
-    /// Of r0, looking every 10 ms.
+    /// Guards r0 with an interval of 10 ms.
     pub(crate) fn start(world: &World, change: impl FnOnce(&mut Config)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -31,16 +31,16 @@ impl Running {
         let mut config = Config::of(vec!["r0".to_owned()]);
         config.interval = Duration::from_millis(10);
         change(&mut config);
-        let told = Told::default();
-        let hears = Arc::clone(&told);
+        let reports = Reports::default();
+        let written = Arc::clone(&reports);
         let tell = move |events: &[Event], usage: &[Usage]| {
-            let mut told = hears.lock().unwrap();
-            told.0.extend_from_slice(events);
-            told.1 = usage.to_vec();
+            let mut reports = written.lock().unwrap();
+            reports.0.extend_from_slice(events);
+            reports.1 = usage.to_vec();
         };
         let start = || Background::start(config, directory.clone(), tell).unwrap();
         let guard = world.receiver.namespace().run(start).unwrap();
-        Self { guard: Some(guard), told, directory }
+        Self { guard: Some(guard), reports, directory }
     }
 
     pub(crate) fn wait_for(&self, what: &str, condition: impl Fn() -> bool) {
@@ -48,17 +48,17 @@ impl Running {
         while !condition() {
             let ended = self.guard.as_ref().is_none_or(Background::has_ended);
             assert!(!ended, "the guard has ended, waiting for {what}");
-            assert!(Instant::now() < deadline, "no {what}: {:?}", self.told.lock().unwrap());
+            assert!(Instant::now() < deadline, "no {what}: {:?}", self.reports.lock().unwrap());
             thread::yield_now();
         }
     }
 
     pub(crate) fn usage(&self) -> Vec<Usage> {
-        self.told.lock().unwrap().1.clone()
+        self.reports.lock().unwrap().1.clone()
     }
 
     pub(crate) fn events(&self) -> Vec<Event> {
-        self.told.lock().unwrap().0.clone()
+        self.reports.lock().unwrap().0.clone()
     }
 
     /// Everything is put back.

@@ -1,10 +1,23 @@
-//! Whose packets they are, whoever reads them, for how long, and where.
+//! Attribution of packets to the processes that read them.
 
 use onbeat_irq::Tracer;
 use onbeat_irq::charge::Cause;
 
-use crate::harness::{World, caused, possible, this_process, total};
+use crate::harness::{Flow, World, caused, possible, this_process, total};
 use crate::reader::Reader;
+
+/// A flow, the ledger, and a child process that can read the flow's packets; `None` where this kernel lacks
+/// a feature.
+fn traced_reader() -> Option<(World, Flow, Tracer, Reader)> {
+    if !possible() {
+        return None;
+    }
+    let world = World::new(true);
+    let flow = world.flow();
+    let tracer = Tracer::start().unwrap();
+    let reader = Reader::of(&flow.reader);
+    Some((world, flow, tracer, reader))
+}
 
 #[test]
 fn each_process_pays_for_its_own() {
@@ -46,20 +59,14 @@ fn a_connection_is_its_readers() {
     reader.finish();
     tracer.stop();
     let packets = caused(&total(&tracer), reader.process, world.device()).packets;
-    // GRO merges up to 64 KiB; a packet that waited for the reader is looked at in his time.
+    // GRO merges up to 64 KiB; a packet that waited for the reader is delivered in the reader's time.
     assert!((8..=OCTETS as u64 / 1000).contains(&packets), "{packets}");
 }
 
 /// What matters is who read last when a packet comes.
 #[test]
 fn a_shared_socket_is_its_last_readers() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
-    let flow = world.flow();
-    let mut tracer = Tracer::start().unwrap();
-    let mut child = Reader::of(&flow.reader);
+    let Some((world, flow, mut tracer, mut child)) = traced_reader() else { return };
     // A change of readers is known once the first packet of the new one has been read.
     for _ in 0..2 {
         for packets in [1, 99] {
@@ -80,19 +87,13 @@ fn a_shared_socket_is_its_last_readers() {
 
 #[test]
 fn a_process_that_has_died_keeps_its_account() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
-    let flow = world.flow();
-    let mut tracer = Tracer::start().unwrap();
-    let mut child = Reader::of(&flow.reader);
+    let Some((world, flow, mut tracer, mut child)) = traced_reader() else { return };
     child.begin(10);
     flow.send(10, 100);
     child.finish();
     let dead = child.process;
     drop(child);
-    // The socket lives on, and nobody else has read from it.
+    // The socket lives on, and no other process has read from it.
     flow.send(5, 100);
     world.rest();
     assert_eq!(caused(&total(&tracer), dead, world.device()).packets, 15);
@@ -126,13 +127,7 @@ fn packets_dropped_for_want_of_room_are_the_owners() {
 /// It waits for packets and never reads any: that it owns the socket is inferred from its wake-up.
 #[test]
 fn a_process_that_only_wakes_up_is_an_estimate() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
-    let flow = world.flow();
-    let mut tracer = Tracer::start().unwrap();
-    let mut child = Reader::of(&flow.reader);
+    let Some((world, flow, mut tracer, mut child)) = traced_reader() else { return };
     child.wait();
     flow.send(10, 100);
     child.finish();

@@ -18,7 +18,7 @@ const WATCHED_EVERY: Duration = Duration::from_secs(1);
 /// Shortest interval: looking takes time, too.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// The ledger, looked at again and again.
+/// The ledger, read periodically.
 pub(super) struct Watch {
     pub(super) meter: Meter,
     pub(super) names: Names,
@@ -88,7 +88,7 @@ impl Watch {
         }
     }
 
-    /// How long packets are skipped and looked at in turn; nothing where all are looked at.
+    /// Length of a turn of skipped and sampled packets; zero without sampling.
     pub(super) fn stretch(&self) -> Duration {
         self.sampler.as_ref().map_or(Duration::ZERO, Sampler::stretch)
     }
@@ -110,7 +110,7 @@ pub(in crate::command) fn one_in(text: &str) -> std::result::Result<NonZeroU32, 
     match text.parse() {
         Ok(n @ 2..=MOST) => Ok(NonZeroU32::new(n).expect("it is at least 2")),
         _ => Err(format!(
-            "give a whole number from 2 to {MOST}: packets are looked at for one N-th of the time"
+            "give a whole number from 2 to {MOST}: packets are sampled for one N-th of the time"
         )),
     }
 }

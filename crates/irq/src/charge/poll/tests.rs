@@ -146,7 +146,7 @@ fn polls_that_are_skipped_have_time_and_no_causes() {
     poll.deliver(process(1), 1, 10, &mut accounts);
     poll.end(ETH0, polled(1, false), 5, &mut accounts);
     poll.skip(true);
-    // The loop after a poll is still that poll's; then there is one whose packets nobody told.
+    // The loop after a poll is still that poll's; then there is one whose packets have no event.
     poll.end(ETH0, polled(3, false), 40, &mut accounts);
     poll.finish(2, &mut accounts);
     assert_eq!(amount(&accounts, process(1)), (15, 1));
@@ -190,7 +190,7 @@ fn packets_without_a_time_share_what_there_is() {
     let (mut poll, mut accounts) = (Poll::default(), Accounts::default());
     poll.count(process(1), 1, &mut accounts);
     poll.count(process(1), 1, &mut accounts);
-    // From here on there are two, and the clock is looked at.
+    // From here on there are two, and the clock is read.
     poll.deliver(process(2), 1, 90, &mut accounts);
     poll.deliver(process(2), 1, 8, &mut accounts);
     poll.end(ETH0, polled(4, false), 10, &mut accounts);

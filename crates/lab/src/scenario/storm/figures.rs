@@ -186,6 +186,14 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
         "the ledger runs on both sides, and its cost with it; RT throttling keeps 5 % of each second \
          from the task, where the host has it on (kernel.sched_rt_runtime_us)",
     );
+    let repeated: u64 = rows.iter().map(|row| row.repeated).sum();
+    if repeated > 0 {
+        stage.note(format!(
+            "measurements repeated since the task got no CPU time, other real-time tasks having used CPU \
+             {}: {repeated}; their values are in no table",
+            plan.cpu
+        ));
+    }
     let all = || rows.iter().flat_map(|row| row.busy.iter().chain(&row.bursts));
     let (missing, measured) = all().fold((0, 0), |(missing, measured), found| {
         (missing + found.imbalance_ns, measured + found.measured_ns)

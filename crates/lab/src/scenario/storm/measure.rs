@@ -57,6 +57,13 @@ pub(super) struct Found {
     pub(super) measured_ns: u64,
 }
 
+impl Found {
+    /// Whether the task got no CPU time, as far as the kernel accounts it.
+    pub(super) fn is_starved(&self) -> bool {
+        self.worked_ns == 0 && self.kernel_ns == 0.0
+    }
+}
+
 /// Measures. Without a pattern nothing is sent.
 pub(super) fn measure(
     rig: &Rig,

@@ -23,6 +23,8 @@ mod latency;
 mod measure;
 mod rig;
 
+use std::time::Duration;
+
 use onbeat_realtime::Profile;
 use onbeat_report::Recorder;
 
@@ -31,6 +33,7 @@ use self::measure::{Found, Length, Task, measure, top_rate};
 use self::rig::{Rig, Side};
 use super::stage::Stage;
 use crate::clock::SECOND;
+use crate::cpus::CpuLock;
 use crate::interrupt;
 use crate::{Error, Result, Topology, cpus, rounds};
 
@@ -45,6 +48,10 @@ const PERIOD_S: f64 = 1.0;
 const UTILISATION: f64 = 0.85;
 /// The mean size of a burst in the paper.
 const BURST: f64 = 5000.0;
+/// Longest wait for another run that has the CPU.
+const HOLDER_BOUND: Duration = Duration::from_secs(600);
+/// Attempts at a measurement in which the task gets no CPU time.
+const ATTEMPTS: u64 = 5;
 /// Without `--scale`.
 const SCALE: f64 = 0.05;
 
@@ -73,6 +80,8 @@ struct Row {
     /// Stock and guarded.
     busy: [Found; 2],
     bursts: [Found; 2],
+    /// Measurements repeated, since the task got no CPU time.
+    repeated: u64,
 }
 
 pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
@@ -89,6 +98,10 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     };
     stage.draw(&network());
     // This program, and whatever it starts, is not where the packets are received.
+    let name = "onbeat lab run interrupt-storm";
+    let _cpu = CpuLock::take(last, name, HOLDER_BOUND, |holder| {
+        stage.tell_line(&format!("waiting for CPU {last}, where {holder} runs real-time tasks"));
+    })?;
     let _place = Profile::default().on_cpus([first].into_iter().collect()).enter()?;
     stage.tell_line("building the network");
     let mut rig = Rig::build(last)?;
@@ -142,7 +155,7 @@ fn rates(top: u64) -> impl Iterator<Item = u64> {
 
 /// Stock and guarded in turn, so that what else the machine does meets both.
 fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) -> Result<Row> {
-    let mut row = Row { rate, busy: Default::default(), bursts: Default::default() };
+    let mut row = Row { rate, busy: Default::default(), bursts: Default::default(), repeated: 0 };
     let (period_ns, work_ns) = (plan.period_ns, plan.work_ns);
     let mean = ((BURST * plan.scale) as u64).max(2);
     let bursts = Pattern::Bursts { rate, mean, top: plan.top, seed: stage.seed() + number };
@@ -153,12 +166,52 @@ fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) ->
             ("with deadlines", Task::Periodic { period_ns, work_ns }, bursts, &mut row.bursts[at]),
         ];
         for (what, task, pattern, found) in kinds {
-            interrupt::check()?;
             let name = side.name();
-            stage.tell_line(&format!("{name}: a task {what}, {rate} packets/s"));
             let pattern = (rate > 0).then_some(pattern);
-            *found = measure(rig, side, plan.cpu, task, plan.length, pattern)?;
+            let repeated;
+            (*found, repeated) = until_it_ran(|| {
+                interrupt::check()?;
+                stage.tell_line(&format!("{name}: a task {what}, {rate} packets/s"));
+                measure(rig, side, plan.cpu, task, plan.length, pattern)
+            })?;
+            row.repeated += repeated;
         }
     }
     Ok(row)
+}
+
+/// Measures until the task got CPU time, at most [`ATTEMPTS`] times, and counts the repetitions. Other
+/// real-time tasks of the host may use the CPU for as long as a measurement lasts; that is no result of
+/// the stock kernel or the guard.
+fn until_it_ran(mut measure: impl FnMut() -> Result<Found>) -> Result<(Found, u64)> {
+    let mut repeated = 0;
+    loop {
+        let found = measure()?;
+        if !found.is_starved() || repeated + 1 == ATTEMPTS {
+            return Ok((found, repeated));
+        }
+        repeated += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_without_cpu_time_is_repeated_and_counted() {
+        let starved = Found::default();
+        let ran = Found { worked_ns: 1, ..starved };
+        // It had CPU time and did nothing: that is a result.
+        let idle = Found { kernel_ns: 1.0, ..starved };
+        let play = |mut rest: Vec<Found>| {
+            let (found, repeated) = until_it_ran(|| Ok(rest.remove(0))).unwrap();
+            (found.worked_ns, repeated, rest.len())
+        };
+        assert_eq!(play(vec![ran, ran]), (1, 0, 1));
+        assert_eq!(play(vec![idle, ran]), (0, 0, 1));
+        assert_eq!(play(vec![starved, starved, ran]), (1, 2, 0));
+        // The check of idle runs fails then.
+        assert_eq!(play(vec![starved; 9]), (0, ATTEMPTS - 1, 9 - ATTEMPTS as usize));
+    }
 }

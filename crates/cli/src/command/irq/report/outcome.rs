@@ -12,7 +12,7 @@ use crate::command::irq::top::cells::windows;
 /// Rows of a table at most; who has less than all of these hardly matters.
 const ROWS: usize = 100;
 
-/// What of a CPU's bottom-half time may be missing: what was under way when it was looked at.
+/// Share of a CPU's softirq time that may be missing: of softirqs under way when it was read.
 const MISSING_PERCENT: f64 = 1.0;
 
 /// Of a CPU with less than this, what is under way at the ends is more.
@@ -124,15 +124,15 @@ fn notes(summary: &Summary, table: &Table) -> Vec<String> {
         (None, _) => notes.push("by ticks: this kernel had no clock for it".into()),
     }
     notes.push(
-        "times of the kernel are in its clock ticks; of who ended in between, those at the look before"
+        "times of the kernel are in its clock ticks; of processes that exited in between, those at the snapshot before"
             .into(),
     );
     if let Some(sample) = table.sample {
         let all_ns = sample.looked_at_ns + sample.skipped_ns;
         notes.push(format!(
-            "packets were looked at in {:.1} % of the time of all polls, in {} at random: what \
-             was caused is estimated from these, with one standard error (docs/irq.md); what was \
-             suffered, and the time of each CPU, is measured",
+            "packets were sampled in {:.1} % of the time of all polls, in {} at random: caused \
+             time is estimated from these, with one standard error (docs/irq.md); suffered time and the \
+             time of each CPU are measured",
             percent_of(sample.looked_at_ns, all_ns),
             windows(sample.windows)
         ));

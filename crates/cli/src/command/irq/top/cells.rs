@@ -107,7 +107,7 @@ pub(super) fn summary(table: &Table, picture: &Picture) -> String {
     if let Some(sample) = table.sample {
         let all_ns = sample.looked_at_ns + sample.skipped_ns;
         text += &format!(
-            "; packets looked at in {} of the time, in {}; \u{b1} is one standard error",
+            "; packets sampled in {} of the time, in {}; \u{b1} is one standard error",
             share(sample.looked_at_ns, all_ns),
             windows(sample.windows),
         );
