@@ -6,7 +6,7 @@
 #   scripts/setup.sh test     and what `make test` needs
 #   scripts/setup.sh vm       and what `make test-vm` and `make test-lockdep` need
 #
-# Exit code 0: all there; 2: something is missing that this script could not or may not install.
+# Exit status 0: all there; 2: something is missing that this script could not or may not install.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -9,7 +9,7 @@
 #
 # The kernel and the network are this machine's. The directory is removed at the end, or kept and
 # named with KEEP=1. MIRROR and SECURITY_MIRROR say where Debian comes from.
-# Exit code: the command's; 2: the trial could not be set up.
+# Exit status: the command's; 2: the trial could not be set up.
 set -eu
 
 usage() {
@@ -97,5 +97,5 @@ exec env -i \
 END
 status=$?
 set -e
-echo "try-bare-debian: $suite: $*: exit code $status"
+echo "try-bare-debian: $suite: $*: exit status $status"
 exit $status

@@ -147,7 +147,7 @@ fn the_null_path_is_taken_off() {
     let p50 = cell(&found, "percentiles", "p50", "delay");
     assert!((cell(&found, "percentiles", "p50", "corrected") - (p50 - 1_005.0)).abs() < 0.1);
     let notes = found["notes"].to_string();
-    assert!(notes.contains("taken off: 1005 ns ± 3 ns of 2000 delays"), "{notes}");
+    assert!(notes.contains("taken off: 1005 ns ± 3 ns of 2,000 delays"), "{notes}");
     // A result of the same path is as good; what was measured wrongly is none, and neither written nor read.
     let (_, plain) = result(&["delay", "match", &arrivals, &null]);
     fs::write(&correction, plain.to_string()).unwrap();

@@ -1,4 +1,4 @@
-//! Every scenario of `onbeat lab run`, with short phases: its checks hold, its exit code says so, and
+//! Every scenario of `onbeat lab run`, with short phases: its checks hold, its exit status says so, and
 //! its result is what docs/result.schema.json describes.
 //!
 //! ```text
@@ -52,7 +52,7 @@ fn is_starved(ran: &Ran) -> bool {
         1 => serde_json::from_str::<Value>(&ran.out).is_ok_and(|result| {
             result["conditions"]["steal_percent"].as_f64().unwrap_or(0.0) >= STOLEN_PERCENT
         }),
-        2 => ["did not get the CPU time", "had no room for"].iter().any(|w| ran.err.contains(w)),
+        2 => ["did not get enough CPU time", "overflowed"].iter().any(|w| ran.err.contains(w)),
         _ => false,
     }
 }
@@ -72,7 +72,7 @@ fn holds(name: &str, options: &[&str], checks: &[&str]) -> Option<Value> {
         }
     }
     let result: Value = serde_json::from_str(&ran.out)
-        .unwrap_or_else(|error| panic!("{name}: exit code {}: {error}: {}", ran.code, ran.err));
+        .unwrap_or_else(|error| panic!("{name}: exit status {}: {error}: {}", ran.code, ran.err));
     let all = result["checks"].as_array().expect("checks");
     let failed: Vec<_> = all.iter().filter(|check| check["ok"] != true).collect();
     assert!(failed.is_empty(), "{name}: {failed:#?}\n{}", result["notes"]);

@@ -24,7 +24,7 @@ Examples:
   onbeat lab run link-failure
   onbeat run /etc/onbeat/bridge.toml
 
-Exit code: 0 it is done, 1 it ran and the answer is bad, 2 it could not run."
+Exit status: 0 success, 1 negative result, 2 error."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -106,7 +106,7 @@ mod tests {
         assert!(all.len() > 9, "{all:?}");
         for (name, command) in all {
             let help = command.get_after_help().unwrap_or_else(|| panic!("{name}")).to_string();
-            assert!(help.contains("Exit code: 0 "), "{name}: {help}");
+            assert!(help.contains("Exit status: 0 "), "{name}: {help}");
             let examples = help.lines().filter_map(|line| line.strip_prefix("  "));
             // What stands behind a pipe or goes into a file is the shell's.
             let examples: Vec<&str> =

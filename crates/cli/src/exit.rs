@@ -1,4 +1,4 @@
-//! How the program ends: 0, it is done; 1, it ran and the answer is bad; 2, it could not run.
+//! Exit status: 0 success, 1 negative result, 2 error.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::output;
 
-/// The exit code of a command that could not run.
+/// The exit status of a command that failed with an error.
 pub(crate) const CANNOT: u8 = 2;
 
 /// What a command that ran tells.
@@ -45,12 +45,12 @@ pub(crate) struct Failure {
 pub(crate) type Result<T = Answer> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// It could not run.
+    /// Exits with status 2.
     pub(crate) fn new(message: impl Display) -> Failure {
         Failure::with_code(message, CANNOT)
     }
 
-    /// It ended with an exit code of its own.
+    /// Exits with the given status.
     pub(crate) fn with_code(message: impl Display, code: u8) -> Failure {
         Failure { message: message.to_string(), code }
     }

@@ -1,4 +1,4 @@
-//! The `onbeat` program: parsing, printing, exit codes; no logic.
+//! The `onbeat` program: parsing, printing, exit status; no logic.
 //!
 //! A command is one file under `command/`, with its flags, their help, what it prints, and the
 //! tests of its flags.

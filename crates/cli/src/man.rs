@@ -49,7 +49,7 @@ fn usage(roff: &mut Roff, command: &mut Command) {
     roff.text([bold(name), roman(usage.strip_prefix(name).unwrap_or(usage))]);
 }
 
-/// A command: what it does, its options, its examples and exit codes.
+/// A command: what it does, its options, its examples and exit status.
 fn section(roff: &mut Roff, command: &mut Command) {
     roff.control("SS", [command.get_bin_name().unwrap_or_default()]);
     prose(roff, &text(command.get_long_about().or(command.get_about())), false);

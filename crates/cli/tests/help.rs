@@ -26,7 +26,7 @@ fn check(command: &[String]) {
         let ran = asked(words(flag));
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command:?}");
         assert!(ran.out.contains("\nExamples:\n  onbeat "), "{command:?}: {}", ran.out);
-        assert!(ran.out.contains("\nExit code: 0 "), "{command:?}: {}", ran.out);
+        assert!(ran.out.contains("\nExit status: 0 "), "{command:?}: {}", ran.out);
         assert!(!ran.out.contains('\x1b'), "colours into a pipe: {:?}", ran.out);
     }
     for name in listed(&asked(words("--help")).out) {
@@ -35,7 +35,7 @@ fn check(command: &[String]) {
 }
 
 #[test]
-fn every_command_has_help_with_an_example_and_its_exit_codes() {
+fn every_command_has_help_with_an_example_and_its_exit_status() {
     let top = listed(&run(&["--help"]).out);
     for command in [
         "doctor",

@@ -17,7 +17,7 @@ fn can_run() -> bool {
     require_all(&[Feature::Root, Feature::Veth, Feature::Btf])
 }
 
-/// Runs a script in the network of a scenario; its exit code is 0.
+/// Runs a script in the network of a scenario; its exit status is 0.
 fn script(network: &str, at: &[&str], script: &str) -> String {
     let line =
         [&["lab", "shell", network, "--quiet"], at, &["--", "/bin/sh", "-ec", script]].concat();

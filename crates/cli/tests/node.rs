@@ -137,7 +137,7 @@ fn a_node_is_asked_and_told() {
     let events: Vec<Event> =
         out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
     assert_eq!((code, events.len(), events[1].number), (0, 2, 9));
-    assert_eq!(err, "onbeat: 3 events before these are no longer kept\n");
+    assert_eq!(err, "onbeat: 3 events before these no longer stored\n");
     let json: serde_json::Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
     assert_eq!((&json["event"], &json["packets"]), (&"path_loss".into(), &5.into()));
     assert_eq!((&json["port"], &json["member"]), (&"path2".into(), &1.into()));

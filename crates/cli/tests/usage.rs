@@ -1,4 +1,4 @@
-//! Exit codes, standard error, and outputs that do not take what is written.
+//! Exit status, standard error, and outputs that do not take what is written.
 
 mod common;
 

@@ -230,26 +230,30 @@ fn network<'a>(packet: &Packet<'a>) -> Result<(EtherType, &'a [u8]), Unrecognise
     }
 }
 
-/// Who sent a packet on its link and who receives it there, as numbers: MAC addresses, or IP
+/// Sender and receiver of a packet on its link, as hashes: MAC addresses, or IP
 /// addresses where the capture has no link header of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ends {
+pub(crate) struct PacketEndpoints {
     pub(crate) source: u64,
     pub(crate) destination: u64,
 }
 
-/// The ends of a packet; `None` where it has neither kind of address.
-pub(crate) fn ends(packet: &Packet<'_>) -> Option<Ends> {
+/// The endpoints of a packet; `None` without either kind of address.
+pub(crate) fn endpoints(packet: &Packet<'_>) -> Option<PacketEndpoints> {
     if packet.link == LinkType::ETHERNET {
         let octets: &[u8; 12] = packet.octets.first_chunk()?;
         let address = |at: usize| HASH.hash_one(&octets[at..at + 6]);
-        return Some(Ends { source: address(6), destination: address(0) });
+        return Some(PacketEndpoints { source: address(6), destination: address(0) });
     }
     let (ethertype, payload) = network(packet).ok()?;
     let address = |from: usize, to: usize| payload.get(from..to).map(|one| HASH.hash_one(one));
     match ethertype {
-        EtherType::IPV4 => Some(Ends { source: address(12, 16)?, destination: address(16, 20)? }),
-        EtherType::IPV6 => Some(Ends { source: address(8, 24)?, destination: address(24, 40)? }),
+        EtherType::IPV4 => {
+            Some(PacketEndpoints { source: address(12, 16)?, destination: address(16, 20)? })
+        }
+        EtherType::IPV6 => {
+            Some(PacketEndpoints { source: address(8, 24)?, destination: address(24, 40)? })
+        }
         _ => None,
     }
 }

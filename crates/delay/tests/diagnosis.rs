@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use onbeat_delay::capture::{Direction, LinkType, Packet, Reader, Writer};
-use onbeat_delay::diagnosis::{Cause, Diagnosis, Evidence, Fault, Matched, Terms};
+use onbeat_delay::diagnosis::{Cause, Diagnosis, Evidence, Fault, MatchSummary, MatchingOptions};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Window};
 use onbeat_delay::pairing::{PacketFilter, Pair, Plan, Side, Sides, Sorter};
@@ -12,7 +12,8 @@ use proptest::prelude::*;
 const START_NS: i64 = 1_767_225_600_000_000_000;
 const SECOND: i64 = 1_000_000_000;
 const MS: i64 = 1_000_000;
-const TERMS: Terms = Terms { longest_ns: SECOND, two_clocks: false, min_matched: 100 };
+const MATCHING: MatchingOptions =
+    MatchingOptions { longest_ns: SECOND, two_clocks: false, min_matched: 100 };
 
 /// SplitMix64.
 struct Random(u64);
@@ -280,7 +281,7 @@ fn written(capture: &[Captured]) -> Vec<u8> {
 
 /// A reading of both captures.
 struct Reading {
-    matched: Matched,
+    matched: MatchSummary,
     /// Of what was matched, one by one.
     delays_ns: Vec<i64>,
     diagnosis: Diagnosis,
@@ -303,13 +304,13 @@ fn read(files: &[Vec<u8>; 2], plan: Plan, filters: [Option<PacketFilter>; 2]) ->
     while pair.feed(1000, &mut matcher, &mut take).unwrap() {}
     matcher.finish(&mut take);
     let selected = [Side::Arrivals, Side::Departures].map(|side| pair.tally(side).selected());
-    let matched = Matched {
+    let matched = MatchSummary {
         matched: matcher.counts().matched(),
         smaller: selected[0].min(selected[1]),
         negative: delays_ns.iter().filter(|delay_ns| **delay_ns < 0).count() as u64,
         most_negative_ns: delays_ns.iter().copied().min().unwrap_or(0).min(0),
     };
-    let diagnosis = pair.evidence().diagnose(&TERMS);
+    let diagnosis = pair.evidence().diagnose(&MATCHING);
     Reading { matched, delays_ns, diagnosis }
 }
 
@@ -324,7 +325,7 @@ fn diagnosed(captures: &Captures) -> (Reading, Vec<Cause>) {
             ..read(&files, first.diagnosis.plan.clone(), [None, None])
         },
     };
-    let causes = last.diagnosis.conclude(&last.matched, &TERMS, true).causes;
+    let causes = last.diagnosis.conclude(&last.matched, &MATCHING, true).causes;
     (last, causes)
 }
 
@@ -366,7 +367,7 @@ fn the_cause_is_the_damage() {
         seen.extend(damages.iter().map(|damage| damage.cause()));
         let passes = damages.iter().all(|damage| damage.is_remedied());
         let matched = reading.matched;
-        let is_measurement = matched.is_enough(&TERMS)
+        let is_measurement = matched.is_enough(&MATCHING)
             && matched.negative == 0
             && causes.iter().all(|cause| cause.fault() != Fault::Voids);
         // Of the packets that left, all but the few under way when the clock was set back.
@@ -413,12 +414,12 @@ proptest! {
         }
         matcher.finish(&mut |_| {});
         for two_clocks in [false, true] {
-            let terms = Terms { two_clocks, ..TERMS };
+            let matching = MatchingOptions { two_clocks, ..MATCHING };
             let evidence = sorter.evidence();
             for capture in [None, evidence.capture.clone()] {
-                let found = Evidence { capture, ..evidence.clone() }.diagnose(&terms);
-                let matched = Matched { matched: 0, smaller: 0, negative: 0, most_negative_ns: 0 };
-                prop_assert!(!found.conclude(&matched, &terms, false).causes.is_empty());
+                let found = Evidence { capture, ..evidence.clone() }.diagnose(&matching);
+                let matched = MatchSummary { matched: 0, smaller: 0, negative: 0, most_negative_ns: 0 };
+                prop_assert!(!found.conclude(&matched, &matching, false).causes.is_empty());
             }
         }
     }
@@ -426,7 +427,7 @@ proptest! {
 
 const ROUTER: Hop = Hop { seed: 3, routes: true, ipv6: false, packets: 400, delay_ns: 5_000 };
 
-fn causes(captures: &Captures) -> (Vec<Cause>, Matched) {
+fn causes(captures: &Captures) -> (Vec<Cause>, MatchSummary) {
     let (reading, causes) = diagnosed(captures);
     (causes, reading.matched)
 }
@@ -444,11 +445,11 @@ fn a_filter_chooses_a_direction_or_nothing() {
     let reading = read(&files, Plan::default(), from(1));
     assert_eq!(reading.matched.matched, left);
     assert_eq!(reading.diagnosis.plan, Plan::default());
-    assert_eq!(reading.diagnosis.conclude(&reading.matched, &TERMS, false).causes, []);
+    assert_eq!(reading.diagnosis.conclude(&reading.matched, &MATCHING, false).causes, []);
     let reading = read(&files, Plan::default(), from(77));
     let of = captures.iter().map(Vec::len).sum::<usize>() as u64;
     assert_eq!(
-        reading.diagnosis.conclude(&reading.matched, &TERMS, false).causes,
+        reading.diagnosis.conclude(&reading.matched, &MATCHING, false).causes,
         [Cause::NothingSelected { side: None, of }]
     );
 }
@@ -529,9 +530,9 @@ fn interfaces_written_block_by_block_are_no_clock_set_back() {
         matcher.finish(&mut |_| {});
         let matched = matcher.counts().matched();
         assert_eq!(matched == left, is_planned, "{matched} of {left}");
-        let found = sorter.evidence().diagnose(&TERMS);
-        let matched = Matched { matched, smaller: left, negative: 0, most_negative_ns: 0 };
-        let causes = found.conclude(&matched, &TERMS, is_planned).causes;
+        let found = sorter.evidence().diagnose(&MATCHING);
+        let matched = MatchSummary { matched, smaller: left, negative: 0, most_negative_ns: 0 };
+        let causes = found.conclude(&matched, &MATCHING, is_planned).causes;
         assert!(matches!(causes[..], [Cause::Disorder { side: None, .. }]), "{causes:?}");
         plan = found.plan;
     }

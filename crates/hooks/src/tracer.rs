@@ -138,9 +138,9 @@ pub struct Counts {
     pub ended: u64,
     /// Packets that found no room in the table, and were not followed.
     pub crowded: u64,
-    /// Packets that were lost sight of: merged into others, or used up by the kernel.
+    /// Packets that the kernel merged into others or consumed.
     pub forgotten: u64,
-    /// Packets that are gone, for which there was no room in the buffer when they went.
+    /// Packets that were not recorded: the ring buffer was full.
     pub untold: u64,
 }
 

@@ -71,7 +71,7 @@ fn a_node_that_ends_at_once_is_told_with_what_it_said() {
     }
     let mut world = World::build(&network()).unwrap();
     let error = world.start("a", Path::new("/bin/false")).unwrap_err().to_string();
-    assert_eq!(error, "node \"a\": it ended with exit code 1");
+    assert_eq!(error, "node \"a\": it ended with exit status 1");
     let error = world.start("a", Path::new("/bin/cat")).unwrap_err().to_string();
     assert!(error.contains("it said:\n") && error.contains("run"), "{error}");
 }

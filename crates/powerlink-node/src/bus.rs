@@ -172,12 +172,7 @@ impl Bus {
         for (is_judged, name, value, unit) in [
             (count > 0, "nodes whose frames cannot be seen here", count, "nodes"),
             (count == 0 || polled > 0, "polls without an answer in time", lost, "polls"),
-            (
-                !hidden.contains(&NodeId::MN),
-                "answers that nobody asked for, or too late",
-                unasked,
-                "frames",
-            ),
+            (!hidden.contains(&NodeId::MN), "unsolicited or late responses", unasked, "frames"),
             (true, "changes of the address behind a node id", addresses, ""),
             (true, "frames that cannot be read", self.frames().malformed, "frames"),
         ] {
@@ -301,7 +296,7 @@ impl Bus {
     pub fn summary(&self) -> String {
         let (first, last) = self.span_ns.unwrap_or_default();
         let span = format::duration_ns(last.saturating_sub(first) as f64);
-        format!("{} POWERLINK frames in {span}", self.frames().messages())
+        format!("{} in {span}", format::count(self.frames().messages(), "POWERLINK frame"))
     }
 }
 
@@ -462,7 +457,7 @@ mod tests {
         assert_eq!(last[1..], ["1", "READY_TO_OPERATE", "OPERATIONAL"].map(Cell::from));
         let Figure::Counters(identities) = &outcome.figures["identities"] else { panic!() };
         assert_eq!(identities.rows.len(), 1);
-        assert_eq!(bus.summary(), "2712 POWERLINK frames in 8.49 s");
+        assert_eq!(bus.summary(), "2,712 POWERLINK frames in 8.49 s");
     }
 
     /// The result of those frames of the capture that come from the managing node, or that do not.

@@ -1,6 +1,6 @@
 //! What a node did, as a result.
 
-use onbeat_report::{Cell, Check, Counters, Outcome};
+use onbeat_report::{Cell, Check, Counters, Outcome, format};
 
 use crate::{Runner, Simulation, Station};
 
@@ -83,7 +83,11 @@ impl<S: Station> Runner<S> {
             outcome
                 .note(format!("SoC are sent by the back end {backend}, at the instant they carry"));
         }
-        outcome.note(format!("{}; {} turns of the process", self.bus().summary(), counts.turns));
+        outcome.note(format!(
+            "{}; {} by the process",
+            self.bus().summary(),
+            format::count(counts.turns, "exchange")
+        ));
         Ok(())
     }
 }

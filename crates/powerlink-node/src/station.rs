@@ -141,7 +141,7 @@ impl Station for ControlledNode {
 
     fn words(event: &cn::Event) -> String {
         match event {
-            cn::Event::State { from, to, by } => format!("{from} -> {to}: {by:?}"),
+            cn::Event::State { from, to, by } => format!("{from} -> {to}: {by}"),
             cn::Event::Unmapped { mapping, why } => {
                 format!("mapping {mapping:04X} cannot be used, {why}")
             }
@@ -236,12 +236,12 @@ impl Station for ManagingNode {
 
     fn words(event: &mn::Event) -> String {
         match event {
-            mn::Event::State { from, to, by } => format!("{from} -> {to}: {by:?}"),
-            mn::Event::Node(node, step) => format!("node {node}: {step:?}"),
-            mn::Event::Failed(node, failure) => format!("node {node} failed: {failure:?}"),
-            mn::Event::Missing(node) => format!("node {node}, which must be there, is not heard"),
+            mn::Event::State { from, to, by } => format!("{from} -> {to}: {by}"),
+            mn::Event::Node(node, step) => format!("node {node}: {step}"),
+            mn::Event::Failed(node, failure) => format!("node {node} failed: {failure}"),
+            mn::Event::Missing(node) => format!("mandatory node {node} does not respond"),
             mn::Event::Reported(node, entry) => format!(
-                "node {node} told error {:04X}, kind {:04X}, at {}; {:#018x}",
+                "node {node} reported error {:04X}, kind {:04X}, at {}; {:#018x}",
                 entry.code, entry.kind, entry.time, entry.additional
             ),
             mn::Event::OtherManagingNode(mac) => {

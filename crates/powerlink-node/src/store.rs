@@ -11,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 
 use onbeat_powerlink::cn::Keep;
+use onbeat_report::format;
 
 /// Octets of a file of parameters at most.
 const LONGEST: u64 = 16 << 20;
@@ -81,7 +82,7 @@ impl Store {
         let result = match self.results.try_recv() {
             Ok(result) => result,
             Err(TryRecvError::Empty) => return None,
-            Err(TryRecvError::Disconnected) => Err(io::Error::other("nobody writes it any more")),
+            Err(TryRecvError::Disconnected) => Err(io::Error::other("the writer stopped")),
         };
         let done = result.is_ok();
         self.written += u64::from(done);
@@ -94,10 +95,11 @@ impl Store {
     /// What came of it, for people.
     pub(crate) fn words(&self) -> String {
         let (path, written) = (self.path.display(), self.written);
-        let words = format!("parameters are kept in {path}: {written} times written or removed");
+        let times = format::count(written, "time");
+        let words = format!("parameters are stored in {path}: written or removed {times}");
         match &self.failed {
             None => words,
-            Some(error) => format!("{words}, but at last it failed: {error}"),
+            Some(error) => format!("{words}; the last attempt failed: {error}"),
         }
     }
 }
@@ -202,7 +204,7 @@ mod tests {
             assert_eq!(folder.names(), ["drive.dcf"]);
         }
         assert!(
-            store.words().ends_with("drive.dcf: 3 times written or removed"),
+            store.words().ends_with("drive.dcf: written or removed 3 times"),
             "{}",
             store.words()
         );
@@ -241,7 +243,7 @@ mod tests {
         assert!(!wait(&mut store));
         assert_eq!(fs::read(&path).unwrap(), b"before");
         assert!(
-            store.words().contains("0 times written or removed, but at last it failed: "),
+            store.words().contains("written or removed 0 times; the last attempt failed: "),
             "{}",
             store.words()
         );

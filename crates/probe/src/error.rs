@@ -39,7 +39,7 @@ pub enum Error {
     },
     /// Datagrams of a size that there is not.
     #[error(
-        "a probe of {size} octets cannot be sent: a STAMP packet has {least}, a UDP datagram 65,507 at most"
+        "cannot send a probe of size {size}: use {least} (a STAMP packet) to 65,507 octets (a UDP datagram)"
     )]
     Size {
         /// Octets that were wanted.

@@ -32,7 +32,7 @@ pub enum NoKey {
     #[error("it holds no key: give it one, openssl rand -hex 32")]
     Empty,
     /// Hexadecimal digits whose last octet is a half.
-    #[error("it holds {0} hexadecimal digits: an octet has two, so one is missing or too much")]
+    #[error("odd number of hexadecimal digits ({0}): an octet has two; add or remove one")]
     HalfAnOctet(usize),
     /// A file of something else.
     #[error("it has more than {LONGEST} octets: that is no key")]

@@ -273,7 +273,7 @@ fn key_files_that_are_none() {
         (b"00ff", 0o602, "mode 0602): chmod o-rw"),
         (b"", 0o600, "it holds no key"),
         (b"\n", 0o600, "it holds no key"),
-        (b"00f", 0o600, "3 hexadecimal digits"),
+        (b"00f", 0o600, "odd number of hexadecimal digits (3)"),
         (&[b'x'; 4097], 0o600, "more than 4096 octets"),
     ] {
         let error = write(content, mode).unwrap_err();
@@ -290,7 +290,7 @@ fn sizes_that_there_are_not() {
     let to: SocketAddr = "127.0.0.1:9".parse().unwrap();
     for sizes in [vec![43], vec![44, 65_508], Vec::new()] {
         let error = ping(&PingConfig { sizes, ..config(to, 1) }, &|| false, &mut |_, _| ());
-        assert!(error.unwrap_err().to_string().contains("a STAMP packet has 44"));
+        assert!(error.unwrap_err().to_string().contains("use 44 (a STAMP packet)"));
     }
     let (key, sizes) = (Key::new(b"key"), vec![111]);
     let error = ping(&PingConfig { key, sizes, ..config(to, 1) }, &|| false, &mut |_, _| ());

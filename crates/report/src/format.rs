@@ -25,6 +25,11 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{number_text} {plural}")
 }
 
+/// A part of a number of things: `1 of 1 stream`, `280 of 1,300 packets`.
+pub fn count_of(part: u64, whole: u64, noun: &str) -> String {
+    format!("{} of {}", grouped(&part.to_string()), count(whole, noun))
+}
+
 /// With four significant digits and thousands separators: `1,234`, `12.34`, `0.001234`.
 pub fn float(value: f64) -> String {
     if !value.is_finite() {
@@ -35,7 +40,7 @@ pub fn float(value: f64) -> String {
     }
     let decimals = (3 - magnitude(value, 4)).clamp(0, 12) as usize;
     let text = format!("{value:.decimals$}");
-    let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+    let (sign, digits) = sign_and_digits(&text);
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let fraction = fraction.trim_end_matches('0');
     let point = if fraction.is_empty() { "" } else { "." };
@@ -64,7 +69,7 @@ pub fn duration_ns(ns: f64) -> String {
     // Clocks count whole nanoseconds: 850 ns, not 850.00 ns.
     let whole = unit == "ns" && ns.fract() == 0.0;
     let text = if whole { format!("{ns:.0}") } else { text };
-    let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+    let (sign, digits) = sign_and_digits(&text);
     let (before, after) = digits.split_once('.').map_or((digits, None), |(a, b)| (a, Some(b)));
     let after = after.map_or(String::new(), |after| format!(".{after}"));
     format!("{sign}{}{after} {unit}", grouped(before))
@@ -72,7 +77,12 @@ pub fn duration_ns(ns: f64) -> String {
 
 /// As a share of a hundred: `92.4 %`.
 pub fn percent(share: f64) -> String {
-    if share.is_finite() { format!("{:.1} %", share * 100.0) } else { "–".into() }
+    if !share.is_finite() {
+        return "–".into();
+    }
+    let text = format!("{:.1}", share * 100.0);
+    let (sign, digits) = sign_and_digits(&text);
+    format!("{sign}{digits} %")
 }
 
 /// A number with its unit. Times are written in the unit that suits them; a missing number is `–`.
@@ -105,6 +115,15 @@ fn magnitude(value: f64, digits: usize) -> i32 {
     text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
 
+/// Splits off the sign. A number that is rounded to zero has none.
+fn sign_and_digits(text: &str) -> (&str, &str) {
+    match text.strip_prefix('-') {
+        Some(digits) if digits.contains(|digit| matches!(digit, '1'..='9')) => ("-", digits),
+        Some(digits) => ("", digits),
+        None => ("", text),
+    }
+}
+
 fn grouped(digits: &str) -> String {
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -133,6 +152,8 @@ mod tests {
         ] {
             assert_eq!(count(number, noun), text);
         }
+        assert_eq!(count_of(1, 1, "stream"), "1 of 1 stream");
+        assert_eq!(count_of(1280, 1300, "packet"), "1,280 of 1,300 packets");
     }
 
     #[test]
@@ -181,6 +202,28 @@ mod tests {
             (-12_345.0, "-12.3 µs"),
         ] {
             assert_eq!(duration_ns(ns), text);
+        }
+    }
+
+    #[test]
+    fn zero_has_no_sign_and_a_missing_number_is_a_dash() {
+        for tiny in [0.0, -0.0, -1e-14, -f64::MIN_POSITIVE] {
+            assert_eq!(percent(tiny), "0.0 %");
+            assert!(!float(tiny).contains('-'), "{}", float(tiny));
+            assert!(!duration_ns(tiny).contains('-'), "{}", duration_ns(tiny));
+            for unit in ["ns", "us", "ms", "s", "", "1", "%", "percent", "frames"] {
+                let text = quantity(tiny.into(), unit);
+                assert!(!text.contains('-'), "{tiny}: {text}");
+            }
+        }
+        assert_eq!(percent(-0.000_49), "0.0 %");
+        assert_eq!(percent(-0.001), "-0.1 %");
+        for missing in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(percent(missing), "–");
+            assert_eq!(float(missing), "–");
+            assert_eq!(duration_ns(missing), "–");
+            assert_eq!(quantity(Number::Float(missing), "%"), "–");
+            assert_eq!(quantity(Number::Float(missing), "frames"), "–");
         }
     }
 

@@ -50,7 +50,7 @@ impl Outcome {
         self.checks.iter().all(Check::ok)
     }
 
-    /// The exit code of the command that ran it: 0, or 1 where a check failed.
+    /// The exit status of the command that ran it: 0, or 1 where a check failed.
     pub fn exit_code(&self) -> u8 {
         u8::from(!self.ok())
     }

@@ -4,7 +4,7 @@
 //! cargo run --release -p onbeat-sim --example soak -- \
 //!     [CYCLES [NODES [LOSSES PER MILLION [SEED [CYCLES OF A MULTIPLEXED CYCLE]]]]]
 //! ```
-//! It says how far it is on its standard error. Exit code 1: a rule was broken, or a node did not
+//! It says how far it is on its standard error. Exit status 1: a rule was broken, or a node did not
 //! come back.
 
 use std::process::ExitCode;

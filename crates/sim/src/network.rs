@@ -194,7 +194,7 @@ impl Network {
         let nodes = 1..=config.nodes;
         assert!(
             (1..=239).contains(&config.nodes),
-            "{} nodes: 1 to 239 fit a network",
+            "number of nodes: {}; a network has 1 to 239",
             config.nodes
         );
         let mut bus = Bus::new(config.seed, config.conditions);

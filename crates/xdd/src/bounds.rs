@@ -1,7 +1,7 @@
 //! Bounds that keep the time to read a text proportional to its length.
 //!
 //! The XML reader compares each attribute of an element with all others of it, and each namespace
-//! declaration with all that are in scope. So there may be few of both. This scan knows just enough of
+//! declaration with all that are in scope. So there may be few of both. This scan parses just enough of
 //! XML to count them; a text that it misunderstands is one that the reader refuses.
 
 use crate::Fault;
@@ -29,7 +29,7 @@ pub(crate) fn check(text: &str) -> Result<(), Fault> {
             rest = &within[at + end.len()..];
             continue;
         }
-        let Some(tag) = Tag::of(rest) else { return Ok(()) };
+        let Some(tag) = XmlTag::of(rest) else { return Ok(()) };
         let scope = scopes.last().copied().unwrap_or(0) + tag.namespaces;
         for (count, limit, what) in [
             (tag.attributes, ATTRIBUTES, "attributes of one element"),
@@ -40,31 +40,31 @@ pub(crate) fn check(text: &str) -> Result<(), Fault> {
             }
         }
         match tag.kind {
-            Kind::Open => scopes.push(scope),
-            Kind::Close => drop(scopes.pop()),
-            Kind::Empty => {}
+            TagKind::Open => scopes.push(scope),
+            TagKind::Close => drop(scopes.pop()),
+            TagKind::Empty => {}
         }
         rest = &rest[tag.length..];
     }
     Ok(())
 }
 
-enum Kind {
+enum TagKind {
     Open,
     Close,
     Empty,
 }
 
-struct Tag {
-    kind: Kind,
+struct XmlTag {
+    kind: TagKind,
     length: usize,
     attributes: usize,
     namespaces: usize,
 }
 
-impl Tag {
-    /// The tag that a text begins with; `None` where it has no end.
-    fn of(text: &str) -> Option<Tag> {
+impl XmlTag {
+    /// The tag at the start of a text; `None` without an end.
+    fn of(text: &str) -> Option<XmlTag> {
         let (mut quote, mut attributes, mut namespaces) = (None, 0, 0);
         let octets = text.as_bytes();
         for (at, &octet) in octets.iter().enumerate() {
@@ -79,16 +79,21 @@ impl Tag {
                     namespaces += usize::from(name.starts_with("xmlns"));
                     // One more than may be is enough to refuse it: it may have no end, either.
                     if attributes > ATTRIBUTES {
-                        return Some(Tag { kind: Kind::Open, length: at, attributes, namespaces });
+                        return Some(XmlTag {
+                            kind: TagKind::Open,
+                            length: at,
+                            attributes,
+                            namespaces,
+                        });
                     }
                 }
                 (None, b'>') => {
                     let kind = match (octets.get(1), octets[at - 1]) {
-                        (Some(b'/'), _) => Kind::Close,
-                        (_, b'/') => Kind::Empty,
-                        _ => Kind::Open,
+                        (Some(b'/'), _) => TagKind::Close,
+                        (_, b'/') => TagKind::Empty,
+                        _ => TagKind::Open,
                     };
-                    return Some(Tag { kind, length: at + 1, attributes, namespaces });
+                    return Some(XmlTag { kind, length: at + 1, attributes, namespaces });
                 }
                 (None, _) => {}
             }

@@ -23,8 +23,7 @@ Examples:
   onbeat bench frer
   onbeat bench port --cycles 5000
 
-Exit code: 0 every check holds, 1 a check failed (figures never decide), 2 it could not run (it \
-needs root).")]
+Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root is required).")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Bench,

@@ -12,7 +12,7 @@ use crate::output;
 Examples:
   onbeat completions bash > /etc/bash_completion.d/onbeat
 
-Exit code: 0 they are printed, 2 there are none for this shell.")]
+Exit status: 0 success, 2 error (the shell is not supported).")]
 pub(crate) struct Arguments {
     /// The shell
     shell: Shell,

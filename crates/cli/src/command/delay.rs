@@ -44,7 +44,7 @@ Examples:
   onbeat delay calibrate match in.pcap null.pcap --output null.json
   onbeat delay compare router --html compare.html
 
-Exit code: 0 success, 1 negative result (too few packets match, clocks are at fault, probes were lost), 2 \
+Exit status: 0 success, 1 negative result (too few packets match, clocks are at fault, probes were lost), 2 \
 error.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -31,9 +31,8 @@ Examples:
   onbeat doctor --fix --hold eth1 -- ./control-loop eth1
   onbeat doctor --restore
 
-Exit code: 0 nothing worse than a warning, or all is changed or put back as asked; 1 something does \
-not work or could not be changed, or the command of --hold ended otherwise than with 0; 2 it could \
-not look, or not begin to change.")]
+Exit status: 0 nothing worse than a warning, or all settings are changed or restored as requested; 1 \
+something does not work, a setting could not be changed, or the command of --hold failed; 2 error.")]
 pub(crate) struct Arguments {
     /// Interfaces to be ports of a node; without any, only the host is looked at
     #[arg(value_name = "INTERFACE")]

@@ -17,8 +17,8 @@ Examples:
 
   onbeat down bridge --forget
 
-Exit code: 0 nothing of it is left; 1 it is down, and a setting of an interface could not be \
-restored: it stays in the journal, for the next try; 2 error.")]
+Exit status: 0 the node is removed; 1 it is removed, but a setting of an interface could not be restored \
+and stays in the journal for the next attempt; 2 error.")]
 pub(crate) struct Arguments {
     /// Name of the node, or its configuration file (which tells where it is pinned, where that is
     /// not the default)

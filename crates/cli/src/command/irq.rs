@@ -23,8 +23,7 @@ Examples:
   onbeat irq report storm.irq --html storm.html
   onbeat irq guard guard.toml
 
-Exit code: 0 it is done, 1 the answer is bad, 2 it could not run (it needs root, and Linux 6.3 with \
-BTF).")]
+Exit status: 0 success, 1 negative result, 2 error (root and Linux 6.3 with BTF are required).")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Irq,

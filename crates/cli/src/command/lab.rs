@@ -28,7 +28,7 @@ Examples:
   onbeat lab run link-failure --html report.html
   onbeat lab shell link-failure
 
-Exit code: 0 every check holds, 1 a check failed, 2 it could not run.")]
+Exit status: 0 all checks hold, 1 a check failed, 2 error.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Lab,
@@ -58,7 +58,7 @@ Examples:
   onbeat lab list
   onbeat lab list --json | jq -r '.[].name'
 
-Exit code: 0 they are listed.")]
+Exit status: 0 success, 2 error.")]
 struct List {
     /// Print the list as JSON
     #[arg(long)]
@@ -116,7 +116,7 @@ Examples:
 Each scenario has some of the options from --backend to --captures: `onbeat lab list` shows which. An
 option that it does not have is an error.
 
-Exit code: 0 every check holds, 1 a check failed, 2 it could not run (it needs root).")]
+Exit status: 0 all checks hold, 1 a check failed, 2 error (root is required).")]
 #[command(mut_arg("quiet", |quiet| quiet.help("Print no picture of the network, and no progress")))]
 struct Run {
     /// The scenario

@@ -19,7 +19,7 @@ Examples:
   onbeat load cpu examples/load/paper.toml --for 60s
   onbeat load net 192.0.2.2:9 --rate 10000 --size 1470
 
-Exit code: 0 it is done, 2 it could not run.")]
+Exit status: 0 success, 2 error.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Load,

@@ -11,7 +11,7 @@ use crate::{man, output};
 Examples:
   onbeat man > docs/onbeat.1
 
-Exit code: 0 it is printed, 2 it could not be."
+Exit status: 0 success, 2 error."
 )]
 pub(crate) struct Arguments {}
 

@@ -15,7 +15,7 @@ Examples:
   onbeat powerlink cn bus.toml --node 1 --interface eth1
   onbeat powerlink sniff eth1 --seconds 10 --json
 
-Exit code: 0 it is done, 1 the bus has faults or is not in OPERATIONAL, 2 it could not run.")]
+Exit status: 0 success, 1 the bus has faults or is not in OPERATIONAL, 2 error.")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Powerlink,

@@ -15,7 +15,7 @@ Examples:
   onbeat reload
   onbeat reload bridge
 
-Exit code: 0 the new file is in force, 2 no node answers or the old file stays in force.")]
+Exit status: 0 the new file is in force, 2 error (the old file stays in force).")]
 pub(crate) struct Arguments {
     /// Name of the node, or path of its control socket; without it, the only node that runs
     node: Option<String>,

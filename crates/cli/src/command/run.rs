@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use onbeat_frer::spec::Stream;
 use onbeat_node::config::{Backend, Config, Create};
 use onbeat_node::run;
+use onbeat_report::format::count;
 
 use crate::args::backend;
 use crate::exit::{self, Answer, Result};
@@ -24,9 +25,8 @@ Examples:
   onbeat run /etc/onbeat/bridge.toml
   onbeat run --replace examples/relay-two-paths.toml
 
-Exit code: 0 it was stopped, or the file is good, warnings or not (--check); 1 it was stopped, \
-and a setting of the host or an interface could not be restored; 2 it could not run, or the file has \
-faults.")]
+Exit status: 0 the node was stopped, or the file has no errors (--check); 1 the node was stopped, but a \
+setting of the host or an interface could not be restored; 2 error.")]
 pub(crate) struct Arguments {
     /// The configuration file
     file: PathBuf,
@@ -68,8 +68,8 @@ fn summary(config: &Config) -> String {
     let mut text = format!(
         "node {}: {}, {}, room for {}\n",
         config.node.name,
-        count(config.ports.len(), "port"),
-        count(config.streams.len(), "stream"),
+        count(config.ports.len() as u64, "port"),
+        count(config.streams.len() as u64, "stream"),
         config.node.max_streams,
     );
     // Writing to a String cannot fail.
@@ -108,10 +108,6 @@ fn way(config: &Config, stream: &Stream) -> String {
     let from = ports(&mut stream.members.iter().map(|member| member.port));
     let to = ports(&mut stream.egress.iter().map(|egress| egress.port));
     format!("{from} -> {function} -> {to}")
-}
-
-fn count(n: usize, what: &str) -> String {
-    if n == 1 { format!("{n} {what}") } else { format!("{n} {what}s") }
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ Examples:
   onbeat show bridge --json | jq '.streams[].recovery.lost'
   onbeat show --events --follow --json
 
-Exit code: 0 it is shown, 2 no node answers or it has no such stream.")]
+Exit status: 0 success, 2 error (no node answers, or the stream does not exist).")]
 pub(crate) struct Arguments {
     /// Name of the node, or path of its control socket; without it, the only node that runs
     node: Option<String>,

@@ -21,7 +21,7 @@ Examples:
   onbeat stream add axis-9.toml
   onbeat stream remove axis-9 --node bridge
 
-Exit code: 0 it is done, 2 no node answers, or all streams are as before.")]
+Exit status: 0 success, 2 error (no stream is changed).")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -44,7 +44,7 @@ Examples:
   onbeat stream add axis-9.toml
   onbeat stream add - --node bridge
 
-Exit code: 0 they are added, 2 no node answers, or all streams are as before.")]
+Exit status: 0 success, 2 error (no stream is changed).")]
 struct Add {
     #[command(flatten)]
     streams: Streams,
@@ -60,7 +60,7 @@ Examples:
   onbeat stream change axis-9.toml
   onbeat stream change axis-9.toml --node bridge
 
-Exit code: 0 they are changed, 2 no node answers, or all streams are as before.")]
+Exit status: 0 success, 2 error (no stream is changed).")]
 struct Change {
     #[command(flatten)]
     streams: Streams,
@@ -75,7 +75,7 @@ Examples:
   onbeat stream remove axis-9
   onbeat stream remove axis-8 axis-9 --node bridge
 
-Exit code: 0 they are removed, 2 no node answers, or it has no such stream.")]
+Exit status: 0 success, 2 error (no stream is removed).")]
 struct Remove {
     /// Names of the streams
     #[arg(required = true, value_name = "STREAM")]

@@ -38,9 +38,9 @@ pub fn decompress<'a>(mut input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a
     }
     let consumed = Rc::new(Cell::new(0));
     let input = BufReader::with_capacity(CHUNK, whole);
-    let input = Counted { input, consumed: Rc::clone(&consumed) };
+    let input = CountingReader { input, consumed: Rc::clone(&consumed) };
     Ok(if gzip {
-        Box::new(Positioned {
+        Box::new(PositionedDecoder {
             content: MultiGzDecoder::new(input),
             consumed,
             format: "gzip",
@@ -49,7 +49,7 @@ pub fn decompress<'a>(mut input: impl Read + 'a) -> io::Result<Box<dyn Read + 'a
     } else {
         let mut content = Decoder::with_buffer(input)?;
         content.window_log_max(WINDOW_LOG)?;
-        Box::new(Positioned { content, consumed, format: "zstd", limits: ZSTD_LIMITS })
+        Box::new(PositionedDecoder { content, consumed, format: "zstd", limits: ZSTD_LIMITS })
     })
 }
 
@@ -58,12 +58,12 @@ fn is_skippable(first: u8) -> bool {
 }
 
 /// Counts the octets that a decoder consumes.
-struct Counted<R> {
+struct CountingReader<R> {
     input: R,
     consumed: Rc<Cell<u64>>,
 }
 
-impl<R: BufRead> Read for Counted<R> {
+impl<R: BufRead> Read for CountingReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(out)?;
         self.consumed.set(self.consumed.get() + read as u64);
@@ -71,7 +71,7 @@ impl<R: BufRead> Read for Counted<R> {
     }
 }
 
-impl<R: BufRead> BufRead for Counted<R> {
+impl<R: BufRead> BufRead for CountingReader<R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         self.input.fill_buf()
     }
@@ -83,7 +83,7 @@ impl<R: BufRead> BufRead for Counted<R> {
 }
 
 /// A decoder whose errors name the position in the compressed input.
-struct Positioned<R> {
+struct PositionedDecoder<R> {
     content: R,
     consumed: Rc<Cell<u64>>,
     format: &'static str,
@@ -91,13 +91,13 @@ struct Positioned<R> {
     limits: &'static str,
 }
 
-impl<R: Read> Read for Positioned<R> {
+impl<R: Read> Read for PositionedDecoder<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.content.read(out).map_err(|error| {
             if error.kind() == io::ErrorKind::Interrupted {
                 return error;
             }
-            let Positioned { format, limits, .. } = self;
+            let PositionedDecoder { format, limits, .. } = self;
             let at = self.consumed.get();
             io::Error::new(error.kind(), format!("{format} data after octet {at}: {error}{limits}"))
         })

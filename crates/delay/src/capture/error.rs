@@ -69,7 +69,7 @@ pub enum Damage {
     #[error("a fraction of a second of {0} units")]
     Fraction(u32),
     /// A pcapng block whose length is less than its parts, or not a multiple of four.
-    #[error("a block of type {kind:#x} and {len} octets")]
+    #[error("a block of type {kind:#x} and length {len}")]
     Block {
         /// The block's type.
         kind: u32,

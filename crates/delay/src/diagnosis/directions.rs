@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Terms;
-use super::pairs::{Common, CommonPacket};
+use super::MatchingOptions;
+use super::pairs::{CommonPacket, CommonPackets};
 use crate::change::median;
-use crate::key::{ends, hop_limit};
+use crate::key::{endpoints, hop_limit};
 
 /// Packets of a direction that are no coincidence.
 const FEWEST: usize = 3;
@@ -37,7 +37,7 @@ enum PacketDirection {
 }
 
 impl Directions {
-    pub(super) fn of(common: &Common<'_>, terms: &Terms) -> Self {
+    pub(super) fn of(common: &CommonPackets<'_>, matching: &MatchingOptions) -> Self {
         let by_hop_limit: Vec<Option<PacketDirection>> =
             common.packets.iter().map(routed).collect();
         let routed = by_hop_limit.iter().flatten().count();
@@ -45,8 +45,8 @@ impl Directions {
         let is_routed = 2 * routed >= common.packets.len();
         let per_packet: Vec<Option<PacketDirection>> = match is_routed {
             true => by_hop_limit,
-            false if terms.two_clocks => vec![None; common.packets.len()],
-            false => common.packets.iter().map(|one| by_time(one, terms)).collect(),
+            false if matching.two_clocks => vec![None; common.packets.len()],
+            false => common.packets.iter().map(|one| by_time(one, matching)).collect(),
         };
         let number =
             |direction| per_packet.iter().filter(|found| **found == Some(direction)).count();
@@ -82,7 +82,7 @@ impl Directions {
 
     fn senders(
         &mut self,
-        common: &Common<'_>,
+        common: &CommonPackets<'_>,
         per_packet: &[Option<PacketDirection>],
         is_routed: bool,
     ) {
@@ -93,7 +93,7 @@ impl Directions {
             for (senders, sampled) in
                 [(&mut arrivals, one.arrival), (&mut departures, one.departure)]
             {
-                if let Some(ends) = ends(&sampled.packet()) {
+                if let Some(ends) = endpoints(&sampled.packet()) {
                     senders.count(ends.source, ends.destination, direction);
                 }
             }
@@ -120,9 +120,9 @@ fn routed(one: &CommonPacket<'_>) -> Option<PacketDirection> {
 }
 
 /// The direction by time, within the longest delay.
-fn by_time(one: &CommonPacket<'_>, terms: &Terms) -> Option<PacketDirection> {
+fn by_time(one: &CommonPacket<'_>, matching: &MatchingOptions) -> Option<PacketDirection> {
     let difference_ns = one.difference_ns();
-    match difference_ns.unsigned_abs() <= terms.longest_ns.unsigned_abs() {
+    match difference_ns.unsigned_abs() <= matching.longest_ns.unsigned_abs() {
         true if difference_ns > 0 => Some(PacketDirection::Forward),
         true if difference_ns < 0 => Some(PacketDirection::Backward),
         _ => None,

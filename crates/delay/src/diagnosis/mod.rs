@@ -26,7 +26,7 @@ use crate::change::median;
 use crate::key::Recognition;
 use crate::pairing::{Plan, Side, Tally};
 use directions::Directions;
-use pairs::{Change, Common, shortest_cut};
+use pairs::{Change, CommonPackets, shortest_cut};
 
 /// What was read of one side.
 #[derive(Debug, Clone)]
@@ -61,20 +61,20 @@ pub struct Evidence<'a> {
     pub capture: Option<CaptureEvidence>,
 }
 
-/// What the user says of the measurement.
+/// Options of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Terms {
-    /// The longest delay that is looked for, in nanoseconds.
+pub struct MatchingOptions {
+    /// The longest delay, in nanoseconds.
     pub longest_ns: i64,
     /// Whether each capture is stamped by a clock of its own.
     pub two_clocks: bool,
-    /// Matches that a measurement takes at least.
+    /// The least number of matches of a measurement.
     pub min_matched: u64,
 }
 
-/// What a measurement came to.
+/// Number of matches, and of negative delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Matched {
+pub struct MatchSummary {
     /// Packets matched.
     pub matched: u64,
     /// Packets of the side that has fewer.
@@ -85,10 +85,10 @@ pub struct Matched {
     pub most_negative_ns: i64,
 }
 
-impl Matched {
+impl MatchSummary {
     /// Whether that is enough for a measurement.
-    pub fn is_enough(&self, terms: &Terms) -> bool {
-        self.matched >= terms.min_matched && 2 * self.matched >= self.smaller
+    pub fn is_enough(&self, matching: &MatchingOptions) -> bool {
+        self.matched >= matching.min_matched && 2 * self.matched >= self.smaller
     }
 }
 
@@ -104,16 +104,16 @@ pub struct Diagnosis {
 
 impl Evidence<'_> {
     /// Finds what is wrong with the captures, and how to read them nevertheless.
-    pub fn diagnose(&self, terms: &Terms) -> Diagnosis {
+    pub fn diagnose(&self, matching: &MatchingOptions) -> Diagnosis {
         let mut found = Diagnosis { overlap_ns: self.overlap_ns(), ..Diagnosis::default() };
-        self.order(terms, &mut found);
+        self.order(matching, &mut found);
         let octets = self.cut(&mut found);
         if !self.empty(&mut found) {
             let samples = [self.arrivals.sample, self.departures.sample];
-            match Common::find(samples, &self.recognition, octets) {
-                Some(common) => self.common(&common, terms, &mut found),
+            match CommonPackets::find(samples, &self.recognition, octets) {
+                Some(common) => self.common(&common, matching, &mut found),
                 None if self.has_samples() && (octets.is_some() || !found.is_cut()) => {
-                    self.nothing_in_common(terms, &mut found);
+                    self.nothing_in_common(matching, &mut found);
                 }
                 None => {}
             }
@@ -178,7 +178,7 @@ impl Evidence<'_> {
     }
 
     /// Clocks that were set back, and disorder.
-    fn order(&self, terms: &Terms, found: &mut Diagnosis) {
+    fn order(&self, matching: &MatchingOptions, found: &mut Diagnosis) {
         let [first, second] = [&self.arrivals.order, &self.departures.order];
         // A step of the one clock of both is in either, if it has packets.
         let steps = first.steps.len().max(second.steps.len());
@@ -204,7 +204,7 @@ impl Evidence<'_> {
             found.plan.departures.steps = packets(second);
         } else if steps > 0 {
             let side = self.side_of(|side| !side.order.steps.is_empty()).flatten();
-            let alone = set_back(side, &orders, !terms.two_clocks);
+            let alone = set_back(side, &orders, !matching.two_clocks);
             if !self.has_samples() {
                 found.causes.push(alone);
                 return;
@@ -242,7 +242,9 @@ impl Evidence<'_> {
     /// Whether delays change by half a step of the clock or more, where one capture has one.
     fn moves_delays(&self, side: Side) -> bool {
         let samples = [self.arrivals.sample, self.departures.sample];
-        let Some(common) = Common::find(samples, &self.recognition, None) else { return false };
+        let Some(common) = CommonPackets::find(samples, &self.recognition, None) else {
+            return false;
+        };
         let (order, of): (_, fn(&pairs::CommonPacket<'_>) -> usize) = match side {
             Side::Arrivals => (&self.arrivals.order, |common| common.arrival.backward),
             Side::Departures => (&self.departures.order, |common| common.departure.backward),
@@ -258,7 +260,12 @@ impl Evidence<'_> {
     }
 
     /// What packets that both samples hold show.
-    fn common(&self, common: &Common<'_>, terms: &Terms, found: &mut Diagnosis) {
+    fn common(
+        &self,
+        common: &CommonPackets<'_>,
+        matching: &MatchingOptions,
+        found: &mut Diagnosis,
+    ) {
         let packets = common.packets.len();
         match common.change {
             Change::None => {}
@@ -281,7 +288,7 @@ impl Evidence<'_> {
             found.causes.push(Cause::OneCapture { packets });
             return;
         }
-        let directions = Directions::of(common, terms);
+        let directions = Directions::of(common, matching);
         let mut difference_ns = directions.median_ns;
         if directions.are_swapped() {
             found.causes.push(Cause::Swapped { packets });
@@ -292,8 +299,8 @@ impl Evidence<'_> {
             found.plan.arrivals.excluded = directions.excluded.0;
             found.plan.departures.excluded = directions.excluded.1;
         }
-        let apart = difference_ns < 0.0 || difference_ns > terms.longest_ns as f64;
-        if !terms.two_clocks && apart {
+        let apart = difference_ns < 0.0 || difference_ns > matching.longest_ns as f64;
+        if !matching.two_clocks && apart {
             found.causes.push(Cause::ClocksApart { by_ns: difference_ns as i64 });
         }
     }
@@ -307,10 +314,10 @@ impl Evidence<'_> {
         Some((overlap_ns, length(first).min(length(second))))
     }
 
-    fn nothing_in_common(&self, terms: &Terms, found: &mut Diagnosis) {
+    fn nothing_in_common(&self, matching: &MatchingOptions, found: &mut Diagnosis) {
         let counts = [self.arrivals.sample.count(), self.departures.sample.count()];
         found.causes.push(match found.overlap_ns {
-            Some((overlap_ns, _)) if overlap_ns < 0 && !terms.two_clocks => {
+            Some((overlap_ns, _)) if overlap_ns < 0 && !matching.two_clocks => {
                 Cause::NoOverlap { gap_ns: overlap_ns.saturating_neg() }
             }
             _ => Cause::DifferentTraffic { arrivals: counts[0], departures: counts[1] },
@@ -334,8 +341,13 @@ impl Diagnosis {
 
     /// The causes that stand beside a result. Where the measurement is one, only those that were
     /// remedied do. `planned`: the captures were read by the [`plan`](Self::plan).
-    pub fn conclude(&self, matched: &Matched, terms: &Terms, planned: bool) -> Conclusion {
-        let fails = !matched.is_enough(terms) || matched.negative > 0;
+    pub fn conclude(
+        &self,
+        matched: &MatchSummary,
+        matching: &MatchingOptions,
+        planned: bool,
+    ) -> Conclusion {
+        let fails = !matched.is_enough(matching) || matched.negative > 0;
         let unplanned = !planned && self.plan != Plan::default();
         let is_remedied = |cause: &Cause| cause.fault() == Fault::Remedied;
         // Packets of the other direction count as lost, or match at negative delays.
@@ -347,13 +359,13 @@ impl Diagnosis {
         let mut causes: Vec<Cause> = self.causes.iter().filter(stands).cloned().collect();
         let voiding = causes.iter().filter(voids).count();
         if fails && !unplanned && causes.iter().all(is_remedied) {
-            causes.push(self.unexplained(matched, terms));
+            causes.push(self.unexplained(matched, matching));
         }
         Conclusion { causes, voiding }
     }
 
     /// The cause that numbers alone show.
-    fn unexplained(&self, matched: &Matched, terms: &Terms) -> Cause {
+    fn unexplained(&self, matched: &MatchSummary, matching: &MatchingOptions) -> Cause {
         match self.overlap_ns {
             _ if matched.negative > 0 => Cause::ClocksApart { by_ns: matched.most_negative_ns },
             Some((overlap_ns, shorter_ns)) if overlap_ns < shorter_ns / 2 => {
@@ -362,7 +374,7 @@ impl Diagnosis {
             _ if 2 * matched.matched < matched.smaller => {
                 Cause::FewMatched { matched: matched.matched, of: matched.smaller }
             }
-            _ => Cause::TooFew { matched: matched.matched, required: terms.min_matched },
+            _ => Cause::TooFew { matched: matched.matched, required: matching.min_matched },
         }
     }
 }

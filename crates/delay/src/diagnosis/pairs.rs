@@ -34,7 +34,7 @@ impl CommonPacket<'_> {
 
 /// The packets of two samples that have a key in common.
 #[derive(Debug)]
-pub(super) struct Common<'a> {
+pub(super) struct CommonPackets<'a> {
     pub(super) change: Change,
     /// Keys that both samples hold, and those of the sample that holds fewer.
     pub(super) keys: usize,
@@ -50,7 +50,7 @@ pub(super) struct Common<'a> {
 const FEWEST: usize = 8;
 const SHARE_PERCENT: usize = 5;
 
-impl<'a> Common<'a> {
+impl<'a> CommonPackets<'a> {
     /// Finds what samples have in common by the least assumption that explains nearly as much as
     /// any other; `None` where none does.
     pub(super) fn find(
@@ -91,7 +91,7 @@ impl<'a> Common<'a> {
             }
         }
         packets.sort_by_key(|common| common.arrival.time_ns);
-        Common { change, keys, smaller, as_matched: 0, packets }
+        CommonPackets { change, keys, smaller, as_matched: 0, packets }
     }
 }
 

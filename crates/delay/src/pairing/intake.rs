@@ -6,7 +6,7 @@ use std::fmt;
 use super::Tally;
 use crate::capture::{CaptureError, Packet};
 use crate::diagnosis::{Sample, SideEvidence, TimeOrder};
-use crate::key::{Recognition, Unrecognised, ends};
+use crate::key::{Recognition, Unrecognised, endpoints};
 
 type Keep = dyn FnMut(&Packet<'_>) -> Result<bool, String>;
 
@@ -83,7 +83,7 @@ impl Intake {
             }
         }
         if !self.plan.excluded.is_empty()
-            && ends(packet).is_some_and(|ends| self.plan.excluded.contains(&ends.source))
+            && endpoints(packet).is_some_and(|ends| self.plan.excluded.contains(&ends.source))
         {
             self.tally.other_direction += 1;
             return Ok(None);

@@ -55,7 +55,7 @@ pub enum WaveformError {
     )]
     NoNames,
     /// A row that is none.
-    #[error("line {line}: `{text}` is not a time and {channels} voltages")]
+    #[error("line {line}: `{text}` is not a time and one voltage for each of {channels} channels")]
     Row {
         /// The line, from 1 on.
         line: usize,
@@ -64,8 +64,8 @@ pub enum WaveformError {
         /// Channels there are.
         channels: usize,
     },
-    /// Fewer samples than make an interval.
-    #[error("{0} samples are no waveform")]
+    /// No sample, or a single one.
+    #[error("not a waveform: {0} samples, at least 2 required")]
     Short(usize),
     /// Times that do not go up in equal steps.
     #[error(

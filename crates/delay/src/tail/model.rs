@@ -29,7 +29,7 @@ const SHAPES: std::ops::Range<f64> = -0.5..0.75;
 pub enum Refusal {
     /// Too few delays.
     #[error(
-        "{count} delays are too few for a tail: it takes {NEEDED}, the longest tenth of them kept"
+        "too few delays for a tail: {count}, at least {NEEDED} required, with the longest tenth of them kept"
     )]
     TooFew {
         /// Delays.

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use onbeat_report::format::count;
 use onbeat_report::{Distribution, Progress, Recorder};
 
 use super::chain::Chain;
@@ -106,7 +107,8 @@ fn probe(bed: &Bed<'_>, chain: &Chain, probes: u64) -> Result<(Delivery, u64)> {
     let expected_time = Duration::from_nanos(probes * SECOND / options.probe_rate);
     if !interrupt::wait_until(expected_time * 4 + BOUND, || source.is_finished())? {
         return Err(Error::Invalid(format!(
-            "the source did not get the CPU time to send {probes} frames within {} s",
+            "the source did not get enough CPU time to send {} within {} s",
+            count(probes, "frame"),
             (expected_time * 4 + BOUND).as_secs()
         )));
     }

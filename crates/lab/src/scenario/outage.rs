@@ -5,6 +5,7 @@
 //! after it cannot arrive before the restoration begins; those that wait for a CPU that long may
 //! arrive after. Whatever is sent after the restoration must arrive.
 
+use onbeat_report::format::count;
 use onbeat_report::{Check, PhaseState};
 
 use super::flow::{Flow, Flowed};
@@ -125,8 +126,8 @@ pub(super) fn check(stage: &mut Stage<'_>, flowed: &[Flowed], course: &Course) {
     }
     if all.waited > 0 {
         stage.note(format!(
-            "{} frames sent without a path waited for a CPU until there was one, and were delivered",
-            all.waited
+            "{} sent without a path waited for a CPU until a path was up, and arrived",
+            count(all.waited, "frame")
         ));
     }
     stage.check(Check::eq("lost while a path was up", all.unprotected, 0_u64, "frames"));

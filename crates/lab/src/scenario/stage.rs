@@ -8,6 +8,7 @@ use std::time::Duration;
 use onbeat_netdev::Ethtool;
 use onbeat_node::config::Backend;
 use onbeat_node::control::{NodeStatus, PortMode};
+use onbeat_report::format::count;
 use onbeat_report::{Check, Figure, Outcome, Progress, Run};
 
 use super::flow::Flow;
@@ -257,7 +258,8 @@ impl<'a> Stage<'a> {
                 let lost = wire.counters(direction).overrun;
                 if lost > 0 {
                     return Err(Error::Invalid(format!(
-                        "the wire of link {link:?} had no room for {lost} frames; use a lower rate"
+                        "the queue of link {link:?} overflowed: {} lost; use a lower rate",
+                        count(lost, "frame")
                     )));
                 }
             }

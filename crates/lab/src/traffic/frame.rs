@@ -25,7 +25,7 @@ pub struct FrameSpec {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FrameError {
     /// Too short or too long.
-    #[error("frames of {size} octets cannot be sent here; use {min} to {max}")]
+    #[error("cannot send frames of size {size}: use {min} to {max} octets")]
     Size {
         /// The size asked for.
         size: usize,
@@ -35,7 +35,7 @@ pub enum FrameError {
         max: usize,
     },
     /// Too many VLAN tags.
-    #[error("{0} VLAN tags; use {MAX_VLANS} at most")]
+    #[error("too many VLAN tags: {0}; use {MAX_VLANS} at most")]
     Vlans(usize),
     /// A VLAN tag out of range.
     #[error("VLAN tag: {0}")]
@@ -108,7 +108,7 @@ mod tests {
     fn what_cannot_be_sent_is_refused() {
         assert_eq!(
             spec(&[], 59).build().unwrap_err().to_string(),
-            "frames of 59 octets cannot be sent here; use 60 to 9230"
+            "cannot send frames of size 59: use 60 to 9230 octets"
         );
         assert!(spec(&[1, 2], 60).build().is_ok());
         assert_eq!(spec(&[1, 2, 3], 100).build(), Err(FrameError::Vlans(3)));

@@ -33,7 +33,7 @@ pub(crate) fn sent_all(
         let now = now_ns();
         if now - begun > bound_ns {
             return Err(Error::Invalid(format!(
-                "the source did not get the CPU time to send its frames within {} s",
+                "the source did not get enough CPU time to send its frames within {} s",
                 bound_ns / SECOND
             )));
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use onbeat_netdev::Namespace;
+use onbeat_report::format::count;
 use onbeat_wire::{Frame, VlanTag};
 
 use super::packet::PacketSocket;
@@ -74,9 +75,9 @@ impl SinkReport {
     pub fn take(&mut self, stream: u32) -> Result<StreamRecord> {
         if self.socket_drops > 0 {
             return Err(Error::Invalid(format!(
-                "the sink's socket dropped {} frames; use a lower rate, or a machine with more CPU \
+                "the sink's socket dropped {}; use a lower rate, or a machine with more CPU \
                  time to spare",
-                self.socket_drops
+                count(self.socket_drops, "frame")
             )));
         }
         let place = self.streams.iter().position(|(id, _)| *id == stream);

@@ -250,7 +250,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
 
 fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit code {code}"),
+        (Some(code), _) => format!("exit status {code}"),
         (None, Some(signal)) => format!("signal {signal}"),
         (None, None) => "an unknown status".into(),
     }

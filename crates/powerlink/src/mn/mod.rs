@@ -63,7 +63,7 @@ impl fmt::Display for Unmapped {
 
 impl core::error::Error for Unmapped {}
 
-/// Why a node has to begin anew.
+/// Why the managing node resets a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// It is not the device that is expected.
@@ -84,6 +84,24 @@ pub enum Failure {
     State,
     /// A step took too long (0x1F89).
     TimeOut(Step),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Identity(mismatch) => write!(f, "another device, {mismatch}"),
+            Failure::Configuration(object, abort) => {
+                write!(f, "configuration of object {object} refused, {abort}")
+            }
+            Failure::NotConfigured => f.write_str("does not report its configuration"),
+            Failure::LossOfPres => f.write_str("loss of PRes"),
+            Failure::LossOfStatus => f.write_str("loss of StatusResponse"),
+            Failure::LatePres => f.write_str("late PRes"),
+            Failure::InvalidFormat => f.write_str("invalid format"),
+            Failure::State => f.write_str("wrong NMT state"),
+            Failure::TimeOut(step) => write!(f, "timeout of step \"{step}\""),
+        }
+    }
 }
 
 impl Failure {
@@ -433,4 +451,27 @@ fn map(od: &Dictionary, stations: &mut [Station]) -> Result<(), Unmapped> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_in_the_words_of_the_specification() {
+        let mismatch = Mismatch { expected_at: 0x1f85, expected: 7, found: 8 };
+        for (failure, text) in [
+            (
+                Failure::Identity(mismatch),
+                "another device, 0x00000008 instead of 0x00000007 (object 1F85)",
+            ),
+            (
+                Failure::Configuration(id(0x1006, 0), Abort::VALUE),
+                "configuration of object 1006/00 refused, 0x06090030: the value is none of those allowed",
+            ),
+            (Failure::TimeOut(Step::Enable), "timeout of step \"transition to READY_TO_OPERATE\""),
+        ] {
+            assert_eq!(alloc::format!("{failure}"), text);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::fmt;
 
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{IdentResponse, NmtState, NodeId, SendRequest};
@@ -42,6 +43,13 @@ pub struct Mismatch {
     pub expected: u32,
     /// What the node says.
     pub found: u32,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Mismatch { expected_at, expected, found } = self;
+        write!(f, "{found:#010x} instead of {expected:#010x} (object {expected_at:04X})")
+    }
 }
 
 impl Settings {
@@ -149,6 +157,23 @@ pub enum Step {
     Operational,
     /// It was stopped, and stays so until it is told else.
     Stopped,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Step::Identify => "identification",
+            Step::Configure => "configuration",
+            Step::Reset => "reset",
+            Step::Configured => "configured",
+            Step::CheckPreOperational2 => "transition to PRE_OPERATIONAL_2",
+            Step::Enable => "transition to READY_TO_OPERATE",
+            Step::Ready => "ready to operate",
+            Step::Start => "transition to OPERATIONAL",
+            Step::Operational => "operational",
+            Step::Stopped => "stopped",
+        })
+    }
 }
 
 impl Step {

@@ -1,5 +1,7 @@
 //! The states of a managing node (EPSG DS 301, 7.1.3).
 
+use core::fmt;
+
 use super::State;
 
 /// What can change a managing node's state.
@@ -11,7 +13,7 @@ pub enum MnEvent {
     Alone,
     /// The same, and the network is to stay without a managing node (0x1F80, bit 13).
     AloneInBasicEthernet,
-    /// The application has the node begin anew.
+    /// The application resets the node.
     Reset,
     /// All mandatory nodes are identified and configured, and it took long enough (0x1F89/3).
     Configured,
@@ -23,6 +25,22 @@ pub enum MnEvent {
     Lost,
     /// The cycle took too long too often (0x1C02).
     CycleExceeded,
+}
+
+impl fmt::Display for MnEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MnEvent::Start => "start",
+            MnEvent::Alone => "no other managing node",
+            MnEvent::AloneInBasicEthernet => "no other managing node, basic Ethernet",
+            MnEvent::Reset => "reset",
+            MnEvent::Configured => "mandatory nodes are configured",
+            MnEvent::Ready => "mandatory nodes are ready",
+            MnEvent::Communicating => "mandatory nodes respond to polls",
+            MnEvent::Lost => "mandatory node lost",
+            MnEvent::CycleExceeded => "cycle exceeded",
+        })
+    }
 }
 
 /// The state that an event leads to, where it changes the state.

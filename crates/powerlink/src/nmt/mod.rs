@@ -126,6 +126,27 @@ pub enum Event {
     ErrorCondition,
 }
 
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Event::Done => "state completed",
+            Event::SwReset => "NMTSwReset",
+            Event::ResetNode => "NMTResetNode",
+            Event::ResetCommunication => "NMTResetCommunication",
+            Event::InternalCommunicationError => "internal communication error",
+            Event::ResetConfiguration => "NMTResetConfiguration",
+            Event::Soc => "SoC",
+            Event::Soa => "SoA",
+            Event::BasicEthernetTimeout => "no managing node",
+            Event::ReadyToOperate => "NMTEnableReadyToOperate",
+            Event::StartNode => "NMTStartNode",
+            Event::StopNode => "NMTStopNode",
+            Event::EnterPreOperational2 => "NMTEnterPreOperational2",
+            Event::ErrorCondition => "error threshold reached",
+        })
+    }
+}
+
 impl Event {
     /// What a plain state command is to the machine; NMTEnableReadyToOperate is none, since it
     /// only allows what the application does.

@@ -125,7 +125,7 @@ impl Checker {
             return None;
         }
         if !(60..=1514).contains(&frame.len()) {
-            return Some(format!("{} octets are no frame of Ethernet", frame.len()));
+            return Some(format!("not an Ethernet frame: length {}", frame.len()));
         }
         let message = match Message::parse(header.payload()) {
             Ok(message) => message,

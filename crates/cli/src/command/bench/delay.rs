@@ -19,8 +19,8 @@ Examples:
   onbeat bench delay --only matching --packets 1000000 --rounds 3
   onbeat bench delay --only hooks --json > hooks.json
 
-Exit code: 0 every check holds, 1 a check failed (figures never decide), 2 it could not run (the hooks \
-need root, and Linux 6.3 with BTF).")]
+Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (the hooks require root \
+and Linux 6.3 with BTF).")]
 pub(super) struct Delay {
     #[command(flatten)]
     shown: Shown,

@@ -22,8 +22,7 @@ Examples:
   onbeat bench frer --streams 1,4096 --rounds 7 --html frer.html
   onbeat bench frer --source socket --streams 1 --rounds 3
 
-Exit code: 0 every check holds, 1 a check failed (figures never decide), 2 it could not run (it \
-needs root).")]
+Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root is required).")]
 pub(super) struct Frer {
     #[command(flatten)]
     shown: Shown,

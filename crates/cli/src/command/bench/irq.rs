@@ -21,8 +21,8 @@ Examples:
   onbeat bench irq --sample 10
   onbeat bench irq --rounds 5 --slice 200ms --html irq.html
 
-Exit code: 0 every check holds, 1 a check failed (figures never decide), 2 it could not run (it \
-needs root, and Linux 6.8 with BTF).")]
+Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root and Linux 6.8 with \
+BTF are required).")]
 pub(super) struct Irq {
     #[command(flatten)]
     shown: Shown,

@@ -24,8 +24,7 @@ Examples:
 
 As usual: 100,000 cycles in 10 rounds, of 5ms, 1ms and 250us, which takes half an hour.
 
-Exit code: 0 every check holds, 1 a check failed (figures never decide), 2 it could not run (it \
-needs root).")]
+Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root is required).")]
 pub(super) struct Port {
     #[command(flatten)]
     shown: Shown,

@@ -23,8 +23,7 @@ Examples:
 
 As usual: 10,000 cycles in 5 rounds, of 5ms, 1ms and 400us, which takes ten minutes.
 
-Exit code: 0 every check holds, 1 a check failed (figures never decide), 2 it could not run (it \
-needs root).")]
+Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (root is required).")]
 pub(super) struct Powerlink {
     #[command(flatten)]
     shown: Shown,

@@ -25,8 +25,8 @@ Examples:
   onbeat delay calibrate match in.pcap null.pcap --output null.json
   onbeat delay match in.pcap out.pcap --correct null.json
 
-Exit code: 0 the correction is written, 1 what was measured is none (delays were negative, or too few), 2 \
-it could not run.")]
+Exit status: 0 the correction was written, 1 the measurement gives no correction (negative or too few \
+delays), 2 error.")]
 pub(super) struct Calibrate {
     #[command(subcommand)]
     method: By,
@@ -38,8 +38,8 @@ macro_rules! help {
         concat!(
             "Examples:\n  ",
             $example,
-            "\n\nExit code: 0 the correction is written, 1 what was measured is none (delays were negative, ",
-            "or too few), 2 it could not run."
+            "\n\nExit status: 0 the correction was written, 1 the measurement gives no correction (negative or ",
+            "too few delays), 2 error."
         )
     };
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use onbeat_delay::capture::{CaptureError, Reader, decompress};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::pairing::Tally;
+use onbeat_report::format::{count, count_of};
 
-use super::judgement::packets;
 use crate::exit::{Failure, Result};
 
 /// Packets fed between two looks at the progress.
@@ -46,7 +46,7 @@ pub(in crate::command) fn failure(path: &Path, error: impl std::fmt::Display) ->
 
 /// How far the work is.
 pub(in crate::command) fn progress(what: &str, packets: u64, octets: u64) -> String {
-    format!("{what}: {packets} packets, {} MB", octets / 1_000_000)
+    format!("{what}: {}, {} MB", count(packets, "packet"), octets / 1_000_000)
 }
 
 /// What of a capture was no use, as notes.
@@ -60,30 +60,35 @@ pub(super) fn notes(
     let mut notes = Vec::new();
     if tally.cut > 0 {
         let shortest = tally.shortest_cut.unwrap_or(0);
-        let looked = match recognition.octets {
-            usize::MAX => "all of a packet is looked at".to_owned(),
-            octets => format!("{octets} octets are looked at"),
+        let compared = match recognition.octets {
+            usize::MAX => "matching compares whole packets".to_owned(),
+            octets => format!("matching compares {}", count(octets as u64, "octet")),
         };
-        let packets = packets(tally.cut);
+        let packets = count(tally.cut, "packet");
         notes.push(format!(
-            "{what}: {packets} captured in part, and {looked}: try --octets {shortest}"
+            "{what}: {packets} captured in part, and {compared}: try --octets {shortest}"
         ));
     }
     if tally.filtered > 0 {
-        notes.push(format!("{what}: the filter left out {} of {}", tally.filtered, tally.packets));
+        notes.push(format!(
+            "{what}: the filter rejected {}",
+            count_of(tally.filtered, tally.packets, "packet")
+        ));
     }
     if tally.other_direction > 0 {
-        let packets = packets(tally.other_direction);
-        notes.push(format!("{what}: {packets} of the other direction left out"));
+        let packets = count(tally.other_direction, "packet");
+        notes.push(format!("{what}: ignored {packets} of the other direction"));
     }
     if tally.malformed > 0 {
-        notes.push(format!("{what}: {} cut off within headers", packets(tally.malformed)));
+        notes.push(format!("{what}: {} cut off within headers", count(tally.malformed, "packet")));
     }
     if without_time > 0 {
-        notes.push(format!("{what}: {} without a time stamp", packets(without_time)));
+        notes.push(format!("{what}: {} without a time stamp", count(without_time, "packet")));
     }
     if cut_off {
-        notes.push(format!("{what} ends within a packet: it was cut off, or goes on"));
+        notes.push(format!(
+            "{what} ends within a packet: it was truncated, or is still being written"
+        ));
     }
     notes
 }

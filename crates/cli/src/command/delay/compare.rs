@@ -23,8 +23,8 @@ Examples:
   onbeat delay compare router --html compare.html
   onbeat delay compare bridge,reflector --load idle,cpu,10000 --cpus 1 --for 5s
 
-Exit code: 0 every check holds, 1 a check failed (agreement never decides), 2 it could not run (it needs \
-root, two CPUs, and Linux 6.3 with BTF).")]
+Exit status: 0 all checks hold, 1 a check failed (agreement does not count), 2 error (root, two CPUs and \
+Linux 6.3 with BTF are required).")]
 pub(super) struct Compare {
     /// What the hop does; several follow each other behind commas
     #[arg(value_name = "HOP,...", value_enum, value_delimiter = ',', required = true)]

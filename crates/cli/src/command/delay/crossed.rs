@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use onbeat_delay::capture::Packet;
 use onbeat_delay::clocks::{Clocks, Envelope, Point};
-use onbeat_delay::diagnosis::Terms;
+use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher, Verdict, Window};
 use onbeat_delay::pairing::{Pair, PairingError, Plan, Side, median_difference_ns};
+use onbeat_report::format::count;
 use onbeat_report::{Cell, Counters, Progress, Run};
 
 use super::captures::{self, Capture};
@@ -30,7 +31,7 @@ Examples:
   onbeat delay match a.pcap b.pcap --two-clocks --json
   onbeat delay match in.pcap out.pcap --filter udp --filter-in ip6
 
-Exit code: 0 success, 1 negative result (too few packets match, or delays are negative; the cause is \
+Exit status: 0 success, 1 negative result (too few packets match, or delays are negative; the cause is \
 named), 2 error (a capture cannot be read).")]
 pub(super) struct Match {
     /// Packets that entered the hop
@@ -77,16 +78,16 @@ impl Method for Match {
         let run = Run::begin(Self::result());
         let mut sink = Sink::new(&self.options.show.files)?;
         let mut progress = Progress::new(self.options.show.quiet);
-        let terms = self.options.terms(self.two_clocks, None);
+        let matching = self.options.matching(self.two_clocks, None);
         let (read, clocks) = if self.two_clocks {
-            let (read, clocks) = self.by_two_clocks(&terms, &mut sink, &mut progress)?;
+            let (read, clocks) = self.by_two_clocks(&matching, &mut sink, &mut progress)?;
             (read, Some(clocks))
         } else {
             let (window, files) = (self.options.window(), &self.options.show.files);
             let paths = [&self.arrivals, &self.departures];
             let can_repeat = paths.into_iter().all(|path| captures::can_be_read_again(path));
             let read = reading::read(can_repeat, files, &mut sink, |plan, what, events| {
-                self.feed(0, (window, plan, &terms), &mut progress, what, events)
+                self.feed(0, (window, plan, &matching), &mut progress, what, events)
             })?;
             (read, None)
         };
@@ -106,7 +107,13 @@ impl Method for Match {
             [&self.arrivals, &self.departures].map(|path| path.display().to_string());
         let source = Source::Two { arrivals: &arrivals, departures: &departures };
         let matched = sink.matched(read.counts.matched(), read.smaller);
-        judgement::judge(&mut outcome, &read.diagnosis, &matched, (&terms, read.planned), source);
+        judgement::judge(
+            &mut outcome,
+            &read.diagnosis,
+            &matched,
+            (&matching, read.planned),
+            source,
+        );
         Ok(Measured { outcome, delays: sink.collected.delays })
     }
 
@@ -121,7 +128,7 @@ impl Match {
     /// Once to see what the clocks do, and once to measure.
     fn by_two_clocks(
         &self,
-        terms: &Terms,
+        matching: &MatchingOptions,
         sink: &mut Sink,
         progress: &mut Progress,
     ) -> Result<(Reading, TwoClocks)> {
@@ -137,12 +144,13 @@ impl Match {
         let mut plan = Plan::default();
         let (envelope, diagnosis) = loop {
             let mut envelope = Envelope::new();
-            let terms = (window, plan.clone(), terms);
-            let read = self.feed(shift_ns, terms, progress, "comparing clocks", &mut |event| {
-                if let Some((point, Verdict::Certain | Verdict::Ordered)) = point(&event) {
-                    envelope.push(point);
-                }
-            })?;
+            let matching = (window, plan.clone(), matching);
+            let read =
+                self.feed(shift_ns, matching, progress, "comparing clocks", &mut |event| {
+                    if let Some((point, Verdict::Certain | Verdict::Ordered)) = point(&event) {
+                        envelope.push(point);
+                    }
+                })?;
             if plan != Plan::default() || read.diagnosis.plan == plan {
                 break (envelope, read.diagnosis);
             }
@@ -150,8 +158,8 @@ impl Match {
         };
         let clocks = envelope.clocks();
         let mut at_steps = 0_u64;
-        let terms = (window, plan, terms);
-        let read = self.feed(shift_ns, terms, progress, "matching", &mut |event| {
+        let matching = (window, plan, matching);
+        let read = self.feed(shift_ns, matching, progress, "matching", &mut |event| {
             match (event, point(&event)) {
                 (_, Some((point, verdict))) => {
                     let delay_ns = clocks.above_fastest(point).map(|ns| ns.round() as i64);
@@ -175,7 +183,7 @@ impl Match {
             )
         }));
         if at_steps > 0 {
-            let packets = judgement::packets(at_steps);
+            let packets = count(at_steps, "packet");
             notes.push(format!("without a delay: {packets} around a step of a clock"));
         }
         let read = Reading { diagnosis, planned: true, ..read };
@@ -201,7 +209,7 @@ impl Match {
     fn feed(
         &self,
         shift_ns: i64,
-        (window, plan, terms): (Window, Plan, &Terms),
+        (window, plan, matching): (Window, Plan, &MatchingOptions),
         progress: &mut Progress,
         what: &str,
         mut events: &mut dyn FnMut(Event<()>),
@@ -236,7 +244,7 @@ impl Match {
                 &recognition,
             ));
         }
-        Ok(Reading::new(*matcher.counts(), &pair.evidence(), terms, notes))
+        Ok(Reading::new(*matcher.counts(), &pair.evidence(), matching, notes))
     }
 }
 

@@ -28,7 +28,7 @@ Examples:
   onbeat delay echo --bind 192.0.2.1 --for 60s --json
   onbeat delay echo --key probe.key
 
-Exit code: 0 it is done, 1 answers could not be sent, 2 it could not run.")]
+Exit status: 0 success, 1 replies could not be sent, 2 error.")]
 pub(super) struct Echo {
     /// Listen on this address only; may be given again
     #[arg(long, value_name = "ADDRESS")]

@@ -3,17 +3,18 @@
 use onbeat_hooks::Counts;
 use onbeat_irq::names::Reasons;
 use onbeat_report::Outcome;
+use onbeat_report::format::{count, count_of};
 
-use super::judgement::{self, packets};
+use super::judgement;
 use super::stages::Fates;
 
-/// What was requested of the hooks.
+/// The packets that the hooks follow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) arrivals: &'a str,
     pub(super) departures: Option<&'a str>,
     pub(super) is_filtered: bool,
-    /// Matches that a measurement takes at least.
+    /// The least number of matches of a measurement.
     pub(super) min_matched: u64,
 }
 
@@ -48,38 +49,40 @@ fn cause(
     }
     if 2 * matched >= followed {
         let statement = format!(
-            "{} left or were read, {required} required; measure for longer (--for), or accept fewer: \
+            "{} left or reached a reader, {required} required; measure for longer (--for), or accept fewer: \
              --min-matched {matched}",
-            packets(matched)
+            count(matched, "packet")
         );
         return ("too few packets", statement);
     }
-    let of = packets(followed);
+    let part = |number| count_of(number, followed, "packet");
     let (dropped, most) = fates.dropped();
     if 2 * dropped >= unmatched {
         let reason = most.map_or(String::new(), |reason| {
             format!(", most for the reason {}", reasons.name(reason))
         });
         let statement =
-            format!("this host dropped {dropped} of {of}{reason}; select others with a filter");
+            format!("this host dropped {}{reason}; select others with a filter", part(dropped));
         return ("packets dropped", statement);
     }
     if let Some(departures) = request.departures.filter(|_| !fates.any_forwarded()) {
         let statement = format!(
-            "none of {of} left by {departures}; name another interface with --out, or none"
+            "none of {} left by {departures}; name another interface with --out, or none",
+            count(followed, "packet")
         );
         return ("no departures", statement);
     }
     if 2 * counts.forgotten >= unmatched {
         let statement = format!(
-            "the kernel merged {} of {of} with others, or used them up; turn merging off: `ethtool -K \
-             {arrivals} gro off`, or select others with a filter",
-            counts.forgotten
+            "the kernel merged or consumed {}; turn merging off: `ethtool -K {arrivals} gro off`, or select \
+             others with a filter",
+            part(counts.forgotten)
         );
         return ("packets merged", statement);
     }
     let statement = format!(
-        "{unmatched} of {of} were not seen to leave or to be read; select those that do with a filter"
+        "{} neither left nor were read; select those that do with a filter",
+        part(unmatched)
     );
     ("most packets unmatched", statement)
 }
@@ -91,12 +94,12 @@ mod tests {
 
     /// The cause that these numbers of packets by fate show.
     fn named(
-        told: &[(Fate, u64)],
+        gone: &[(Fate, u64)],
         counts: Counts,
         departures: Option<&str>,
     ) -> (&'static str, String) {
         let mut fates = Fates::default();
-        for (fate, number) in told {
+        for (fate, number) in gone {
             (0..*number).for_each(|_| fates.count(*fate));
         }
         let request =
@@ -105,9 +108,9 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_is_told_by_its_numbers() {
+    fn numbers_name_each_cause() {
         let counts = |begun, forgotten| Counts { begun, forgotten, ..Counts::default() };
-        for (told, counts, departures, name, part) in [
+        for (gone, counts, departures, name, part) in [
             (&[][..], counts(0, 0), None, "no packets", "came by eth0"),
             (&[(Fate::Delivered, 40)], counts(50, 0), None, "too few packets", "--min-matched 40"),
             (
@@ -121,7 +124,7 @@ mod tests {
             (&[(Fate::Forwarded, 20)], counts(300, 280), Some("eth7"), "packets merged", "gro off"),
             (&[(Fate::Delivered, 20)], counts(300, 0), None, "most packets unmatched", "280 of"),
         ] {
-            let (found, statement) = named(told, counts, departures);
+            let (found, statement) = named(gone, counts, departures);
             assert_eq!(found, name, "{statement}");
             assert!(statement.contains(part), "{statement}");
         }

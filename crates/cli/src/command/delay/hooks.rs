@@ -7,6 +7,7 @@ use onbeat_delay::matching::Verdict;
 use onbeat_hooks::{Counts, Detail, Device, Fate, Filter, Hop, Packet, Tracer};
 use onbeat_irq::names::Reasons;
 use onbeat_lab::{clock, interrupt};
+use onbeat_report::format::count;
 use onbeat_report::{Check, Progress, Run};
 
 use super::followed::{self, Request};
@@ -32,8 +33,8 @@ Examples:
   onbeat delay hooks eth0 --device-stamps --for 10s
   onbeat delay hooks eth0 --count 100000 --html delay.html -- udp and dst port 862
 
-Exit code: 0 success, 1 negative result (too few packets left or were read; the cause is named), 2 error \
-(it needs root, and Linux 6.3 with BTF).")]
+Exit status: 0 success, 1 negative result (too few packets left or were read; the cause is named), 2 \
+error (root and Linux 6.3 with BTF are required).")]
 pub(super) struct Hooks {
     /// Where packets come in
     #[arg(value_name = "IFACE")]
@@ -144,7 +145,7 @@ impl Hooks {
             let now_ns = clock::now_ns();
             seen.until(now_ns.saturating_sub(ORDER_NS), &mut pending);
             let found = seen.fates.found() + pending.len() as u64;
-            progress.update(|| format!("{found} packets gone"));
+            progress.update(|| format!("{} done", count(found, "packet")));
             let enough = self.count.is_some_and(|count| seen.fates.ended_well() >= count.get());
             if interrupted || enough || end_ns.is_some_and(|end_ns| now_ns >= end_ns) {
                 break;
@@ -167,20 +168,18 @@ impl Hooks {
         }
         if counts.crowded > 0 {
             notes.push(format!(
-                "{} packets were not followed, since too many were under way: give a filter",
-                counts.crowded
+                "{} not followed: too many were under way; give a filter",
+                count(counts.crowded, "packet")
             ));
         }
         if counts.untold > 0 {
             notes.push(format!(
-                "{} packets went too fast to be told, and stand in no figure: give a filter",
-                counts.untold
+                "{} not recorded: the ring of the hooks was full; give a filter",
+                count(counts.untold, "packet")
             ));
         }
         if seen.left.is_empty() && !seen.read.is_empty() {
-            notes.push(
-                "no packet left: the stages of those that were read say what they waited".into(),
-            );
+            notes.push("no packet left; the stages are those of the packets that were read".into());
         }
         notes.push(format!(
             "a packet's time begins {}where the driver of {} hands it over, or where the stack begins with \

@@ -1,8 +1,8 @@
 //! Whether enough packets were matched for a measurement, and the causes where they were not.
 
-use onbeat_delay::diagnosis::{Cause, Diagnosis, Matched, Terms};
+use onbeat_delay::diagnosis::{Cause, Diagnosis, MatchSummary, MatchingOptions};
 use onbeat_delay::pairing::Side;
-use onbeat_report::format::duration_ns;
+use onbeat_report::format::{count, count_of, duration_ns};
 use onbeat_report::{Check, Number, Outcome};
 
 /// Matches that a measurement takes at least, where nothing else is requested.
@@ -53,12 +53,12 @@ pub(super) enum Source<'a> {
 pub(super) fn judge(
     outcome: &mut Outcome,
     diagnosis: &Diagnosis,
-    matched: &Matched,
-    (terms, planned): (&Terms, bool),
+    matched: &MatchSummary,
+    (matching, planned): (&MatchingOptions, bool),
     source: Source<'_>,
 ) {
-    check(outcome, matched.matched, matched.smaller, terms.min_matched);
-    let conclusion = diagnosis.conclude(matched, terms, planned);
+    check(outcome, matched.matched, matched.smaller, matching.min_matched);
+    let conclusion = diagnosis.conclude(matched, matching, planned);
     if conclusion.voiding > 0 {
         let name = "causes that make delays meaningless";
         outcome.check(Check::eq(name, conclusion.voiding, 0_u64, ""));
@@ -103,20 +103,20 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
                 Source::Two { .. } => format!(
                     "none of the {} for {side} passes the filter; check --filter, --filter-in and \
                      --filter-out",
-                    packets(of)
+                    count(of, "packet")
                 ),
                 _ => format!(
                     "none of the {} is among {side}; check --mac, --vlan, --interface or --direction, \
                      and filters",
-                    packets(of)
+                    count(of, "packet")
                 ),
             }
         }
         Cause::Cut { side, cut, of, octets } => {
             let what = format!(
-                "{}: {cut} of {} were captured in part (snap length)",
+                "{}: {} captured in part (snap length)",
                 source.name(side),
-                packets(of)
+                count_of(cut, of, "packet")
             );
             match octets {
                 Some(octets) => format!(
@@ -127,13 +127,14 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
             }
         }
         Cause::OneCapture { packets } => format!(
-            "{} hold the same frames with the same time stamps ({packets} of {packets} compared); give a \
+            "{} hold the same frames with the same time stamps ({} compared); give a \
              capture of either side of the hop",
-            source.name(None)
+            source.name(None),
+            count_of(packets as u64, packets as u64, "packet")
         ),
         Cause::Swapped { packets } => {
-            let what =
-                format!("all {packets} packets compared go from the departures to the arrivals");
+            let compared = count_of(packets as u64, packets as u64, "compared packet");
+            let what = format!("{compared} went from the departures to the arrivals");
             match source {
                 Source::Two { arrivals, departures } => {
                     format!(
@@ -144,12 +145,14 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
             }
         }
         Cause::Translated { packets, untranslated } => format!(
-            "{packets} packets compared are the same without addresses and ports, {untranslated} with them: \
-             the hop translates; leave them out: {}",
+            "equal without addresses and ports: {}, with them: {untranslated}; the hop translates; ignore \
+             addresses and ports: {}",
+            count(packets as u64, "compared packet"),
             source.with("--nat")
         ),
         Cause::Replies { packets } => format!(
-            "{packets} departures compared are replies to arrivals; match them: {}",
+            "replies to arrivals among the departures: {}; match them: {}",
+            count(packets as u64, "compared packet"),
             source.with("--reply")
         ),
         Cause::ClocksApart { by_ns } => clocks_apart(by_ns, source),
@@ -164,8 +167,9 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
             duration(gap_ns)
         ),
         Cause::DifferentTraffic { arrivals, departures } => format!(
-            "{arrivals} arrivals and {departures} departures have no packet in common; capture the same \
-             traffic on both sides of the hop"
+            "{} and {} have no packet in common; capture the same traffic on both sides of the hop",
+            count(arrivals, "arrival"),
+            count(departures, "departure")
         ),
         Cause::BothDirections { forward, backward } => {
             let what = format!(
@@ -224,13 +228,13 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
         }
         Cause::TooFew { matched, required } => format!(
             "{} matched, {required} required; capture for longer, or accept fewer: {}",
-            packets(matched),
+            count(matched, "packet"),
             source.with(&format!("--min-matched {matched}"))
         ),
         Cause::FewMatched { matched, of } => format!(
-            "{matched} of {} of the side with fewer matched, and no change of addresses, order or time \
+            "{} of the side with fewer matched, and no change of addresses, order or time \
              explains the others: the hop lost them, or they did not pass it; select those that pass: {}",
-            packets(of),
+            count_of(matched, of, "packet"),
             source.with("--filter EXPR")
         ),
     }
@@ -271,12 +275,4 @@ fn clocks_apart(by_ns: i64, source: Source<'_>) -> String {
 
 fn duration(ns: i64) -> String {
     duration_ns(ns.unsigned_abs() as f64)
-}
-
-/// A number of packets in words.
-pub(super) fn packets(number: u64) -> String {
-    match number {
-        1 => "1 packet".into(),
-        _ => format!("{number} packets"),
-    }
 }

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use onbeat_delay::diagnosis::Terms;
+use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::Window;
 use onbeat_report::Outcome;
@@ -84,9 +84,9 @@ impl Options {
     }
 
     /// What a measurement takes, where it ends after `count` packets.
-    pub(super) fn terms(&self, two_clocks: bool, count: Option<u64>) -> Terms {
+    pub(super) fn matching(&self, two_clocks: bool, count: Option<u64>) -> MatchingOptions {
         let min_matched = self.required.matches(count);
-        Terms { longest_ns: self.longest_ns(), two_clocks, min_matched }
+        MatchingOptions { longest_ns: self.longest_ns(), two_clocks, min_matched }
     }
 
     pub(super) fn longest_ns(&self) -> i64 {

@@ -35,7 +35,7 @@ Examples:
   onbeat delay ping 192.0.2.1 --profile load.profile --json
   onbeat delay ping 192.0.2.1 --key probe.key
 
-Exit code: 0 it is done, 1 probes were lost or a clock was set, 2 it could not run.")]
+Exit status: 0 success, 1 probes were lost or a clock was set, 2 error.")]
 pub(super) struct Ping {
     /// The reflector's address or name
     host: String,

@@ -1,6 +1,6 @@
 //! A reading of captures from end to end.
 
-use onbeat_delay::diagnosis::{Diagnosis, Evidence, Terms};
+use onbeat_delay::diagnosis::{Diagnosis, Evidence, MatchingOptions};
 use onbeat_delay::matching::{Counts, Event};
 use onbeat_delay::pairing::Plan;
 
@@ -23,14 +23,14 @@ impl Reading {
     pub(super) fn new(
         counts: Counts,
         evidence: &Evidence<'_>,
-        terms: &Terms,
+        matching: &MatchingOptions,
         notes: Vec<String>,
     ) -> Self {
         let (arrivals, departures) = (evidence.arrivals.tally, evidence.departures.tally);
         Reading {
             counts,
             smaller: arrivals.selected().min(departures.selected()),
-            diagnosis: evidence.diagnose(terms),
+            diagnosis: evidence.diagnose(matching),
             planned: false,
             notes,
         }

@@ -24,7 +24,7 @@ Examples:
   onbeat delay scope tek0001.csv
   onbeat delay scope tek0001.csv --channels CH3,CH1 --csv delays.csv
 
-Exit code: 0 it is done, 1 frames had a wrong FCS, 2 it is no waveform.")]
+Exit status: 0 success, 1 frames had a wrong FCS, 2 error (the file is not a waveform).")]
 pub(super) struct Scope {
     /// The waveform
     file: PathBuf,

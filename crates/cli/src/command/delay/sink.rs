@@ -1,7 +1,7 @@
 //! Where delays go as they are found: what is said of them, the curves, a file.
 
 use onbeat_delay::collected::Collected;
-use onbeat_delay::diagnosis::Matched;
+use onbeat_delay::diagnosis::MatchSummary;
 use onbeat_delay::matching::{Event, Verdict};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Distribution, Recorder};
@@ -64,9 +64,9 @@ impl Sink {
     }
 
     /// The result of the measurement, from the number of matches and the packets of the side with fewer.
-    pub(super) fn matched(&self, matched: u64, smaller: u64) -> Matched {
+    pub(super) fn matched(&self, matched: u64, smaller: u64) -> MatchSummary {
         let Collected { delays, ambiguous, .. } = &self.collected;
-        Matched {
+        MatchSummary {
             matched,
             smaller,
             negative: delays.negative() + ambiguous.negative(),

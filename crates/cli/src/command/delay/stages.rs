@@ -7,6 +7,7 @@ use onbeat_irq::names::Reasons;
 use onbeat_irq::statistics::{Runs, Watched};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::figure::DistributionSeries;
+use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Distribution, Measurement, Outcome, Recorder};
 
 use crate::exit::Result;
@@ -257,10 +258,10 @@ impl Cost {
             Measurement::new("ns", per_packet(self.runs.time_ns)),
         );
         outcome.note(format!(
-            "the hooks ran {:.1} times for each packet that came in, those of other packets among them, \
-             while they were watched ({} packets); the kernel's way to them is not in their time",
+            "runs of the hooks per packet that arrived: {:.1}, those of other packets included, while their run \
+             time was recorded ({}); the kernel's dispatch is not in their time",
             per_packet(self.runs.count),
-            self.packets
+            count(self.packets, "packet")
         ));
     }
 }

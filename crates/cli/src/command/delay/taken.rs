@@ -5,7 +5,7 @@ use std::result::Result;
 
 use onbeat_delay::correction::Correction;
 use onbeat_host::file;
-use onbeat_report::{Figure, Outcome};
+use onbeat_report::{Figure, Outcome, format};
 
 /// Figures of a result that make a correction of it.
 pub(super) const MEAN: &str = "mean delay";
@@ -51,7 +51,8 @@ impl Taken {
     pub(super) fn note(&self, taken_off: &str) -> Option<String> {
         let source = self.source.as_ref()?;
         let Correction { mean_ns, standard_deviation_ns, count } = self.correction;
-        let of = count.map(|count| format!(" of {count} delays")).unwrap_or_default();
+        let of =
+            count.map(|count| format!(" of {}", format::count(count, "delay"))).unwrap_or_default();
         let kernel = source.kernel.as_deref();
         let kernel = kernel.map(|kernel| format!(", Linux {kernel}")).unwrap_or_default();
         let name = &source.name;

@@ -31,7 +31,7 @@ Examples:
   onbeat irq guard guard.toml --json | jq -c 'select(.event == \"follows\")'
   onbeat irq guard --restore
 
-Exit code: 0 all is put back, 1 something could not be put back, 2 it could not begin.")]
+Exit status: 0 all settings are restored, 1 a setting could not be restored, 2 error.")]
 pub(super) struct Guard {
     /// The configuration: a node's, or a file with a [guard] table alone
     #[arg(value_name = "FILE", required_unless_present = "restore")]

@@ -32,8 +32,8 @@ Examples:
   onbeat irq record -o storm.irq --for 30s
   onbeat irq record -o build.irq -- make -j2
 
-Exit code: 0 it is recorded, 1 it is and the command failed, 2 it could not run (it needs root, and \
-Linux 6.3 with BTF).")]
+Exit status: 0 success, 1 recorded, but the command failed, 2 error (root and Linux 6.3 with BTF are \
+required).")]
 pub(super) struct Record {
     /// The file to write
     #[arg(short, long, value_name = "FILE")]

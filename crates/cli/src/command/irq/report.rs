@@ -24,8 +24,8 @@ Examples:
   onbeat irq report storm.irq --html storm.html
   onbeat irq report storm.irq --json | jq '.figures | keys'
 
-Exit code: 0 the accounts add up, 1 they do not (time was lost, or more than 1 % is missing), 2 it is \
-no recording, or a broken one.")]
+Exit status: 0 the accounts add up, 1 they do not (time was lost, or more than 1 % is missing), 2 error \
+(the file is not a recording, or is damaged).")]
 pub(super) struct Report {
     /// The recording
     file: PathBuf,

@@ -37,7 +37,7 @@ Examples:
   onbeat irq top --sort suffered --device eth0
   onbeat irq top --interval 500ms --count 1 --json | jq '.processes[0]'
 
-Exit code: 0 it was shown, 2 it could not run (it needs root, and Linux 6.3 with BTF).")]
+Exit status: 0 success, 2 error (root and Linux 6.3 with BTF are required).")]
 pub(super) struct Top {
     /// How often to look
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]

@@ -26,8 +26,8 @@ Examples:
   onbeat lab shell examples/lab/end-systems.toml --at talker
   onbeat lab shell ladder --quiet -- onbeat show f
 
-Exit code: 0 the shell ended, or the command with 0; 1 the command ended otherwise; 2 it could not \
-run (it needs root).")]
+Exit status: 0 the shell exited, or the command with status 0; 1 the command exited with another \
+status; 2 error (root is required).")]
 pub(super) struct Shell {
     /// The network: a scenario's name, or the file of a topology
     #[arg(value_name = "TOPOLOGY|SCENARIO")]

@@ -28,7 +28,7 @@ Examples:
   onbeat load cpu examples/load/paper.toml
   onbeat load cpu examples/load/paper.toml --cpus 1 --for 60s --json
 
-Exit code: 0 it is done, 2 it could not run.")]
+Exit status: 0 success, 2 error.")]
 pub(super) struct Cpu {
     /// The profile
     profile: PathBuf,

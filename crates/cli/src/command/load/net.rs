@@ -26,7 +26,7 @@ Examples:
   onbeat load net 198.51.100.2:9 --interface eth1 --profile ramp.profile
   onbeat load net [2001:db8::2]:9 --rate 1000 --count 100000 --json
 
-Exit code: 0 it is done, 2 it could not run.")]
+Exit status: 0 success, 2 error.")]
 pub(super) struct Net {
     /// Address or name, and UDP port
     #[arg(value_name = "HOST:PORT")]

@@ -24,8 +24,8 @@ Examples:
   onbeat powerlink mn bus.toml
   onbeat powerlink mn bus.toml --interface eth1 --seconds 10 --json
 
-Exit code: 0 it was in OPERATIONAL at its end (with basic-ethernet in BASIC_ETHERNET), 1 it was not, 2 it could
-not run.")]
+Exit status: 0 the node was in OPERATIONAL when it stopped (with basic-ethernet in BASIC_ETHERNET), 1 it was \
+not, 2 error.")]
 pub(super) struct Managing {
     /// Who sends SoC: automatic (the back end, at a launch time or by a timer of the kernel; txtime and
     /// module can) or process; without it, as the file has it, else automatic where the back end can
@@ -45,7 +45,7 @@ Examples:
   onbeat powerlink cn bus.toml --node 2 --interface eth1 --backend xsk
   onbeat powerlink cn bus.toml --node 2 --backend xdp --response automatic
 
-Exit code: 0 it was in OPERATIONAL at its end, 1 it was not, 2 it could not run.")]
+Exit status: 0 the node was in OPERATIONAL when it stopped, 1 it was not, 2 error.")]
 pub(super) struct Controlled {
     /// Which node of the file
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u8).range(1..=239))]

@@ -33,8 +33,8 @@ Examples:
   onbeat powerlink sniff bus.pcap --frames | head
   onbeat powerlink sniff eth1 --seconds 10 --html bus.html
 
-Exit code: 0 no poll was lost and every frame could be read, 1 otherwise, and where frames of one \
-direction cannot be seen, 2 error.")]
+Exit status: 0 no poll was lost and all frames were decoded, 1 otherwise, or frames of one direction \
+cannot be captured, 2 error.")]
 pub(super) struct Sniff {
     /// A capture (- for standard input), or an interface
     #[arg(value_name = "FILE|INTERFACE")]

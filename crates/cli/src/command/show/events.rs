@@ -1,6 +1,7 @@
 //! `onbeat show --events`
 
 use onbeat_node::control::{Event, Request, Response, Since};
+use onbeat_report::format::count;
 
 use super::Arguments;
 use crate::exit::{Answer, Failure, Result};
@@ -37,7 +38,7 @@ pub(super) fn show(arguments: &Arguments) -> Result {
             other => return Err(node::unexpected(&other)),
         };
         if missed > 0 {
-            exit::warn(format!("{missed} events before these are no longer kept"));
+            exit::warn(format!("{} before these no longer stored", count(missed, "event")));
         }
         let wanted =
             |event: &&Event| arguments.stream.is_none() || event.stream == arguments.stream;

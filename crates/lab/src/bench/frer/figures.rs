@@ -1,5 +1,6 @@
 //! From what was found to checks and figures.
 
+use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio, Topology};
 
 use super::super::cpu::Cpus;
@@ -264,9 +265,12 @@ fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, undisturbed: boo
             .to_owned(),
     );
     outcome.note(format!(
-        "Delay: {} frames of {} octets in each case, {} per second, from just before the frame is \
+        "Delay: {} of {} octets in each case, {} per second, from just before the frame is \
          given to the talker's kernel to the time stamp of the listener's; the source, all of the \
          chain and the CPU hog on CPU {}. Redirect with two paths is the limit.",
-        options.probes, options.probe_octets, options.probe_rate, cpus.measured
+        count(options.probes, "frame"),
+        options.probe_octets,
+        options.probe_rate,
+        cpus.measured
     ));
 }

@@ -1,5 +1,6 @@
 //! From what was found to checks and figures.
 
+use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
 
 use super::accuracy::{self, Round, Shares};
@@ -19,15 +20,14 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
         costs(outcome, case);
     }
     outcome.note(format!(
-        "{} rounds of {} ms; overhead on CPU {}: sender, receiver and reader share it",
-        options.rounds,
+        "{} of {} ms; overhead on CPU {}: sender, receiver and reader share it",
+        count(options.rounds as u64, "round"),
         options.slice.as_millis(),
         found.cpu
     ));
     if let Some(one_in) = options.sample {
         outcome.note(format!(
-            "a sample: packets were looked at for one part in {one_in} of the time; what was caused is \
-             estimated from these"
+            "sampled: packets are recorded for 1/{one_in} of the time; the caused time is estimated from these"
         ));
     }
     outcome.note(

@@ -1,5 +1,6 @@
 //! From what was found to checks and figures.
 
+use onbeat_report::format::count;
 use onbeat_report::{
     Cell, Check, Counters, Distribution, Measurement, Number, Outcome, Ratio, Recorder, Spread,
 };
@@ -313,10 +314,10 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
             )
         };
         outcome.note(format!(
-            "Cycle of {}: {how}; {} rounds, before each {} cycles that do not count.",
+            "Cycle of {}: {how}; {}, each after {} of warm-up.",
             cycle(period_ns),
-            options.rounds.min(options.cycles.try_into().unwrap_or(u32::MAX)),
-            warm_up(period_ns)
+            count(u64::from(options.rounds).min(options.cycles), "round"),
+            count(warm_up(period_ns), "cycle")
         ));
     }
     if options.loads.contains(&Load::Hackbench) {
@@ -327,9 +328,9 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
         );
     }
     outcome.note(format!(
-        "Ratios of p99.9 are of all cycles; their spread is that of the ratios round by round. Of \
-         rounds of {} cycles p99.9 is what one in a thousand is above: few, in short runs.",
-        options.cycles / u64::from(options.rounds).min(options.cycles)
+        "Ratios of p99.9 are of all cycles; their spread is that of the ratios round by round. \
+         Short rounds (here of {}) have few values above p99.9.",
+        count(options.cycles / u64::from(options.rounds).min(options.cycles), "cycle")
     ));
     outcome.note(
         "CPU time of a cycle: of the nodes' own threads, with the softirq work that is done on \

@@ -1,6 +1,7 @@
 //! From what was found to checks and figures.
 
 use onbeat_powerlink_node::Sender;
+use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Distribution, Number, Outcome, Recorder, Spread};
 
 use super::Found;
@@ -211,9 +212,9 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
     ));
     outcome.note(format!(
         "Networks of one period are in OPERATIONAL all at once, and run one at a time, in turns that \
-         change from round to round, {} rounds, idle and loaded in turn; those that wait rest. Some \
+         change from round to round, {}, idle and loaded in turn; the others do not run. Some \
          cycles at the start of each turn do not count. Frames by the nodes are counted in these too.",
-        options.rounds
+        count(options.rounds.into(), "round")
     ));
     if options.loads.contains(&Load::Hackbench) {
         outcome.note(
@@ -222,9 +223,9 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
         );
     }
     outcome.note(format!(
-        "Ratios of p99.9 are of all cycles; their spread is that of the ratios round by round. Of \
-         rounds of {} cycles p99.9 is what one in a thousand is above: few, in short runs.",
-        options.cycles / u64::from(options.rounds).min(options.cycles)
+        "Ratios of p99.9 are of all cycles; their spread is that of the ratios round by round. \
+         Short rounds (here of {}) have few values above p99.9.",
+        count(options.cycles / u64::from(options.rounds).min(options.cycles), "cycle")
     ));
 }
 

@@ -139,7 +139,7 @@ fn open(
     let mut rows = Vec::new();
     for (backend, why_not) in states.iter_mut().filter(|(_, why_not)| why_not.is_none()) {
         interrupt::check()?;
-        progress.update(|| format!("{period_us} us: {} boots", backend.name));
+        progress.update(|| format!("{period_us} us: boots of {}", backend.name));
         match Row::open(backend, period_us, events)? {
             Ok(mut row) => {
                 row.boot(place)?;

@@ -1,6 +1,7 @@
 //! From what was found to checks and figures.
 
 use onbeat_hooks::Detail;
+use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
 
 use super::hooks::Round;
@@ -58,10 +59,10 @@ pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matchin
 pub(super) fn hooks(outcome: &mut Outcome, options: &Options, found: &[hooks::Found], cpu: usize) {
     found.iter().for_each(|found| case(outcome, found));
     outcome.note(format!(
-        "hooks: {} rounds of {} ms on CPU {cpu}; packets of 192 octets, made in the kernel 64 at a time or by \
+        "hooks: {} of {} ms on CPU {cpu}; packets of 192 octets, made in the kernel 64 at a time or by \
          a packet socket one by one, routed, and dropped behind the router in XDP: no other host's packets \
          are in it",
-        options.rounds,
+        count(options.rounds as u64, "round"),
         options.slice.as_millis(),
     ));
 }

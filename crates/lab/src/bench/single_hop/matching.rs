@@ -13,6 +13,7 @@ use onbeat_delay::matching::{Counts, Matcher, Window};
 use onbeat_delay::pairing::{Pair, PairingError};
 use onbeat_delay::synthetic::{Check, Traffic, Truth, number_of};
 use onbeat_report::Progress;
+use onbeat_report::format::count;
 
 use super::super::cpu::Cpus;
 use super::Options;
@@ -42,7 +43,7 @@ const BATCH: u64 = 65_536;
 
 pub(super) fn measure(options: &Options, cpus: &Cpus, progress: &mut Progress) -> Result<Found> {
     let traffic = Traffic::of(options.packets);
-    progress.update(|| format!("making captures of {} packets", options.packets));
+    progress.update(|| format!("making captures of {}", count(options.packets as u64, "packet")));
     let captures = Captures::write(&options.directory, &traffic)?;
     let _pinned = cpus.pin()?;
     captures.read_plainly()?;

@@ -14,6 +14,7 @@ mod frer;
 
 use libbpf_rs::Link;
 use onbeat_node::config::Backend;
+use onbeat_report::format::count;
 use onbeat_report::{Outcome, Progress};
 
 use self::bare::Bare;
@@ -166,6 +167,6 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found:
 
 fn title(paths: usize, streams: u32) -> String {
     let paths = if paths == 1 { "one path" } else { "two paths" };
-    let streams = if streams == 1 { "1 stream".into() } else { format!("{streams} streams") };
+    let streams = count(streams as u64, "stream");
     format!("FRER, {paths}, {streams}")
 }

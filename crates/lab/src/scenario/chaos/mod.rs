@@ -147,7 +147,7 @@ impl Sum {
         if !trial.inconclusive.is_empty() {
             self.inconclusive += 1;
             let why = trial.inconclusive.join("; ");
-            stage.note(format!("network {:#x} proves nothing: {why}", plan.seed));
+            stage.note(format!("network {:#x} is inconclusive: {why}", plan.seed));
             return Ok(());
         }
         for violation in &verdict.violations {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use onbeat_node::control::{NodeStatus, StreamStatus};
+use onbeat_report::format::count;
 
 use super::super::stage::Stage;
 use super::act::{self, Actor, Log, host, topology};
@@ -78,10 +79,10 @@ pub(super) fn run(
     }
     let start_ns = now_ns();
     let mut tell = |what: &str| {
-        let frames = taps.frames();
-        stage.progress.update(|| {
-            format!("chaos: network {:#x}: {what}; {frames} frames captured", plan.seed)
-        });
+        let frames = count(taps.frames(), "frame");
+        stage
+            .progress
+            .update(|| format!("chaos: network {:#x}: {what}; {frames} captured", plan.seed));
     };
     let life_ns = (start_ns + plan.life_ms * 1_000_000).min(end_ns.max(start_ns + SECOND));
     let mut open = BTreeSet::new();
@@ -140,18 +141,18 @@ fn settled_statuses(
 fn doubts(plan: &Plan, world: &World, refused: u64, overrun: u64) -> Result<Vec<String>> {
     let mut doubts = Vec::new();
     if refused > 0 {
-        doubts.push(format!("the hosts' interfaces did not take {refused} frames"));
+        doubts.push(format!("the hosts' interfaces refused {}", count(refused, "frame")));
     }
     let overrun = overrun + world.wires().map(|(_, wire)| act::overrun(wire)).sum::<u64>();
     if overrun > 0 {
-        doubts.push(format!("wires had no room for {overrun} frames"));
+        doubts.push(format!("queues of links overflowed: {} lost", count(overrun, "frame")));
     }
     // No fault befalls these: what they drop had no room, behind all that is judged.
     for east in [false, true] {
         let node = &plan.nodes[plan.edge(east)].name;
         let dropped = world.handle(node)?.statistics(HOST)?.tx_dropped;
         if dropped > 0 {
-            doubts.push(format!("the host of {node} had no room for {dropped} frames"));
+            doubts.push(format!("the host of {node} dropped {}", count(dropped, "frame")));
         }
     }
     Ok(doubts)
@@ -167,7 +168,7 @@ pub(super) fn judge(
     mut inconclusive: Vec<String>,
 ) -> Trial {
     if captured.missed > 0 {
-        inconclusive.push(format!("the captures missed {} frames", captured.missed));
+        inconclusive.push(format!("the captures missed {}", count(captured.missed, "frame")));
     }
     let mut foreign: Vec<Vec<u64>> =
         plan.nodes.iter().map(|node| vec![0; node.ports.len()]).collect();

@@ -3,6 +3,7 @@
 use onbeat_powerlink::mn::{self, ManagingNode};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink_node::Station;
+use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Run};
 
 use super::actor::Ended;
@@ -32,7 +33,7 @@ pub(super) fn exchanged(stage: &mut Stage<'_>, ended: &Ended<ManagingNode>, node
     // Each node has a value that comes back, and one of its own.
     stage.check(Check::eq("values that came and went on changing", alive, 2 * nodes, "values"));
     let turns = ended.runner.counts().turns;
-    stage.note(format!("the managing node exchanged values in {turns} cycles"));
+    stage.note(format!("the managing node exchanged values in {}", count(turns, "cycle")));
 }
 
 /// Every event of a managing node: its states, the steps of each node, failures.
@@ -63,7 +64,8 @@ pub(super) fn bus(stage: &mut Stage<'_>, seen: &Seen) {
     outcome.notes.into_iter().for_each(|note| stage.note(note));
     stage.note(format!("the tap saw {}", seen.bus.summary()));
     if seen.missed > 0 {
-        stage.note(format!("the tap had no room for {} frames", seen.missed));
+        stage
+            .note(format!("the queue of the tap overflowed: {} lost", count(seen.missed, "frame")));
     }
 }
 

@@ -23,6 +23,7 @@ use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
 use onbeat_powerlink::od::{DataType, id};
 use onbeat_powerlink_node::{File, Host, NodeHost, Pattern};
 use onbeat_realtime::Profile;
+use onbeat_report::format::count;
 use onbeat_wire::powerlink::NodeId;
 
 use super::stage::Stage;
@@ -92,7 +93,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
         Some(cycle) => u32::try_from(cycle.as_micros()).unwrap_or(u32::MAX),
     };
     if !(least_us..=1_000_000).contains(&cycle_us) {
-        let reason = format!("{nodes} nodes take {least_us} us to 1 s");
+        let reason = format!("with {} use {least_us} us to 1 s", count(nodes.into(), "node"));
         return Err(Error::Option { option: "cycle", value: format!("{cycle_us}us"), reason });
     }
     if nodes > REAL {

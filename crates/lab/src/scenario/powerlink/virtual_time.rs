@@ -1,6 +1,7 @@
 //! A network in virtual time: as large as one can be, under the eyes of an independent checker.
 
 use onbeat_powerlink::nmt::State;
+use onbeat_report::format::count;
 use onbeat_report::{Check, Counters};
 use onbeat_sim::{Conditions, Network, NetworkConfig, What};
 use onbeat_wire::powerlink::NodeId;
@@ -145,9 +146,9 @@ fn tell(stage: &mut Stage<'_>, network: &Network, times: Counters) {
     });
     stage.figure("events of the managing node", figures::event_table(events));
     stage.note(format!(
-        "virtual time: {:.1} s, {} cycles, {} frames; nothing here was measured",
+        "virtual time: {:.1} s, {}, {}; no result is a measurement",
         network.bus.now_ns() as f64 / 1e9,
-        checker.cycles(),
-        checker.frames()
+        count(checker.cycles(), "cycle"),
+        count(checker.frames(), "frame")
     ));
 }

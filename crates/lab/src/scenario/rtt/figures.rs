@@ -1,6 +1,7 @@
 //! From what was found to checks and figures.
 
 use onbeat_report::figure::DistributionSeries;
+use onbeat_report::format::count;
 use onbeat_report::{
     Cell, Check, Column, Counters, Distribution, Loss, Measurement, Recorder, TimeSeries,
 };
@@ -200,12 +201,12 @@ fn over_time<'a>(cases: impl Iterator<Item = &'a Case>) -> TimeSeries {
 fn notes(stage: &mut Stage<'_>, loads: &[Load], schedule: &Schedule, place: &Place) {
     let (size, rate) = (stage.size(), stage.rate(1000));
     stage.note(format!(
-        "Probes of {size} octets, {rate} per second, each row in turn in {} rounds; {} before those \
-         that count in each. A round trip is from just before the probe is handed to the talker's \
+        "Probes of {size} octets, {rate} per second, each row in turn in {}; {} of warm-up in \
+         each. A round trip is from just before the probe is handed to the talker's \
          kernel to the time stamp of that kernel when it is back. The listener answers by an XDP \
          program, in softirq, as a kernel answers a ping.",
-        schedule.rounds,
-        schedule.warm_up(),
+        count(schedule.rounds as u64, "round"),
+        count(schedule.warm_up() as u64, "probe"),
     ));
     stage.note(format!(
         "\"{REDIRECT}\" is the same chain, answering program and crossings of veth included: what a \

@@ -141,7 +141,7 @@ impl Measuring for Following {
         found.unseen = vec![
             ("the kernel ran no program when it came", received.saturating_sub(counts.arrived)),
             ("no room in the table of packets", counts.crowded),
-            ("lost sight of", counts.forgotten),
+            ("merged or consumed by the kernel", counts.forgotten),
             ("still under way at the end", counts.begun.saturating_sub(counts.ended)),
             ("read by a process, its answer unknown", read.saturating_sub(answered)),
             ("no room in the buffer of reports", counts.untold),

@@ -14,6 +14,7 @@ use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Passage, Window};
 use onbeat_delay::pairing::Side;
 use onbeat_delay::probe::Sample;
+use onbeat_report::format::count;
 
 use super::cell::sequence;
 use super::method::{Found, Measuring, Method};
@@ -127,8 +128,9 @@ impl Tap {
         let taken = ended.map_err(|error| Error::io("capture frames", error))?;
         if taken.drops + taken.unstamped > 0 {
             return Err(Error::Invalid(format!(
-                "a capture dropped {} frames and has {} without a time; use a lower rate",
-                taken.drops, taken.unstamped
+                "a capture dropped {} and has {} without a time stamp; use a lower rate",
+                count(taken.drops, "frame"),
+                count(taken.unstamped, "frame")
             )));
         }
         Ok(taken.seen)

@@ -177,7 +177,7 @@ fn notes(stage: &mut Stage<'_>, plan: &Plan, rows: &[Row]) {
          guard in threads of NAPI; {STAMPS} stamps a second",
         plan.cpu
     ));
-    stage.note(format!("flat out this machine sends {} packets of 512 octets a second", plan.top));
+    stage.note(format!("highest rate of this machine: {} packets/s of 512 octets", plan.top));
     stage.note(
         "work is counted by the task itself, in what its pieces take when nothing interrupts them \
          (their median, 32 at a time), so that it follows a machine whose speed changes",

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use onbeat_delay::capture::{LinkType, Packet};
-use onbeat_delay::diagnosis::Terms;
+use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher};
 use onbeat_delay::pairing::{Sides, Sorter};
 use onbeat_lab::{clock, interrupt};
 use onbeat_link::raw::{Tap, TapClock, TapOptions, Tapped, Wanted};
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_report::Progress;
+use onbeat_report::format::count;
 
 use super::{Mirror, Seen};
 use crate::args::duration;
@@ -75,7 +76,7 @@ impl Live {
         &self,
         mirror: &Mirror,
         sides: Sides,
-        terms: &Terms,
+        matching: &MatchingOptions,
         sink: &mut Sink,
         progress: &mut Progress,
     ) -> Result<Seen> {
@@ -128,8 +129,9 @@ impl Live {
                 matcher.pass(now_ns.saturating_sub(window.disorder_ns), &mut take);
             }
             let (packets, matched) = (sorter.tally().packets, matcher.counts().matched());
-            progress
-                .update(|| format!("{name}: {packets} packets, {matched} matched; Ctrl-C ends it"));
+            progress.update(|| {
+                format!("{name}: {}, {matched} matched; Ctrl-C stops", count(packets, "packet"))
+            });
             if last || self.count.is_some_and(|count| matched >= count.get()) {
                 break;
             }
@@ -138,7 +140,7 @@ impl Live {
         let tally = sorter.tally();
         let mut notes = notes(&name, &mut tap, &lost)?;
         notes.extend(captures::notes(&name, &tally, false, lost.without_time, &recognition));
-        let reading = Reading::new(*matcher.counts(), &sorter.evidence(), terms, notes);
+        let reading = Reading::new(*matcher.counts(), &sorter.evidence(), matching, notes);
         Ok(Seen { tally, reading })
     }
 
@@ -176,17 +178,18 @@ fn notes(name: &str, tap: &mut Tap, lost: &Lost) -> Result<Vec<String>> {
     }
     let drops = tap.drops()?;
     notes.push(match drops {
-        0 => "every packet found room in the ring".to_owned(),
+        0 => "no packet was dropped by the ring".to_owned(),
         _ => format!(
-            "{drops} packets found no room in the ring, and may count as lost or as never having arrived: \
-             this host was too slow to take them"
+            "the ring dropped {}, since this host read it too slowly; they may count as lost or as never \
+             having arrived",
+            count(drops, "packet")
         ),
     });
     if tap.steps() > 0 {
-        notes.push(format!("the time of day was set {} times meanwhile", tap.steps()));
+        notes.push(format!("steps of the time of day: {}", tap.steps()));
     }
     if lost.downs > 0 {
-        notes.push(format!("{name} went down {} times meanwhile", lost.downs));
+        notes.push(format!("{name} went down {}", count(lost.downs, "time")));
     }
     Ok(notes)
 }

@@ -5,9 +5,10 @@ mod live;
 use std::path::{Path, PathBuf};
 
 use onbeat_delay::capture::{Packet, Reader};
-use onbeat_delay::diagnosis::Terms;
+use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher};
 use onbeat_delay::pairing::{InterfaceId, Mirror as Mirrored, Plan, Sides, Tally};
+use onbeat_report::format::count_of;
 use onbeat_report::{Progress, Run};
 use onbeat_wire::MacAddress;
 
@@ -34,8 +35,9 @@ Examples:
   onbeat delay mirror hop.pcapng.zst --interface eth0,eth1 --json
   onbeat delay mirror eth2 --vlan 101,102 --for 60s --parquet delays.parquet
 
-Exit code: 0 success, 1 negative result (too few packets match, or delays are negative; the cause is \
-named), 2 error (the capture cannot be read, or the interface cannot be watched: it needs CAP_NET_RAW).")]
+Exit status: 0 success, 1 negative result (too few packets match, or delays are negative; the cause is \
+named), 2 error (the capture cannot be read, or the interface cannot be captured: CAP_NET_RAW is \
+required).")]
 pub(super) struct Mirror {
     /// The capture (- for standard input), or an interface that both directions are mirrored to
     #[arg(value_name = "FILE|IFACE")]
@@ -112,10 +114,10 @@ impl Method for Mirror {
         let mut sink = Sink::new(&self.options.show.files)?;
         let mut progress = Progress::new(self.options.show.quiet);
         let count = self.live.count();
-        let terms = self.options.terms(false, count);
+        let matching = self.options.matching(false, count);
         let seen = match is_file {
-            true => self.read(&sides, &terms, &mut sink, &mut progress)?,
-            false => self.live.watch(self, sides, &terms, &mut sink, &mut progress)?,
+            true => self.read(&sides, &matching, &mut sink, &mut progress)?,
+            false => self.live.watch(self, sides, &matching, &mut sink, &mut progress)?,
         };
         progress.clear();
         sink.finish()?;
@@ -125,15 +127,15 @@ impl Method for Mirror {
         outcome::count(&mut outcome, &reading.counts, &self.options);
         outcome::fill(&mut outcome, &sink, Origin::Arrival, &telling);
         if tally.other > 0 {
-            outcome
-                .note(format!("{} of {} packets are on neither side", tally.other, tally.packets));
+            let packets = count_of(tally.other, tally.packets, "packet");
+            outcome.note(format!("on neither side: {packets}"));
         }
         outcome.notes.extend(reading.notes);
         let name = self.source.display().to_string();
         let source = if is_file { Source::Mirrored(&name) } else { Source::Live(&name) };
         let matched = sink.matched(reading.counts.matched(), reading.smaller);
-        let terms = (&terms, reading.planned);
-        judgement::judge(&mut outcome, &reading.diagnosis, &matched, terms, source);
+        let matching = (&matching, reading.planned);
+        judgement::judge(&mut outcome, &reading.diagnosis, &matched, matching, source);
         Ok(Measured { outcome, delays: sink.collected.delays })
     }
 }
@@ -144,7 +146,7 @@ impl Mirror {
     fn read(
         &self,
         sides: &Sides,
-        terms: &Terms,
+        matching: &MatchingOptions,
         sink: &mut Sink,
         progress: &mut Progress,
     ) -> Result<Seen> {
@@ -152,7 +154,7 @@ impl Mirror {
         let mut tally = Tally::default();
         let files = &self.options.show.files;
         let reading = reading::read(can_repeat, files, sink, |plan, what, events| {
-            let seen = self.feed(sides.clone(), (plan, terms), progress, what, events)?;
+            let seen = self.feed(sides.clone(), (plan, matching), progress, what, events)?;
             tally = seen.tally;
             Ok(seen.reading)
         })?;
@@ -163,7 +165,7 @@ impl Mirror {
     fn feed(
         &self,
         sides: Sides,
-        (plan, terms): (Plan, &Terms),
+        (plan, matching): (Plan, &MatchingOptions),
         progress: &mut Progress,
         what: &str,
         mut events: &mut dyn FnMut(Event<()>),
@@ -191,7 +193,7 @@ impl Mirror {
         let name = self.source.display().to_string();
         let (cut_off, without_time) = (reader.cut_off(), reader.without_time());
         let notes = captures::notes(&name, &tally, cut_off, without_time, &recognition);
-        let reading = Reading::new(*matcher.counts(), &mirror.evidence(), terms, notes);
+        let reading = Reading::new(*matcher.counts(), &mirror.evidence(), matching, notes);
         Ok(Seen { tally, reading })
     }
 }

@@ -5,6 +5,7 @@ use onbeat_delay::probe::{OneWay, Sample};
 use onbeat_delay::stats::Distribution;
 use onbeat_probe::{PingConfig, PingReport};
 use onbeat_report::distribution::PhaseId;
+use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, Recorder};
 use onbeat_wire::stamp::COVERED_LEN;
 
@@ -173,16 +174,16 @@ impl Seen {
             ));
         }
         if compared.around_steps > 0 {
-            let number = compared.around_steps;
             outcome.note(format!(
-                "{number} probes around a step of a clock have no delay there or back"
+                "without a one-way delay: {} around a step of a clock",
+                count(compared.around_steps, "probe")
             ));
         }
         if compared.left_out > 0 {
-            let number = compared.left_out;
             outcome.note(format!(
-                "delays there and back are those of the first probes, without {number} later ones; --csv or --parquet \
-                 has the times of all"
+                "one-way delays are those of the first probes, without the last {}; --csv or --parquet has \
+                 the times of all",
+                count(compared.left_out, "probe")
             ));
         }
         compared.bound_ns
@@ -276,27 +277,28 @@ fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     }
     if found.counts.unverified > 0 {
         outcome.note(format!(
-            "{} datagrams with a wrong HMAC were not believed: {} has another key or none, or somebody else answers",
-            found.counts.unverified, config.to
+            "{} with a wrong HMAC discarded: {} has another key or none, or another host answers",
+            count(found.counts.unverified, "datagram"),
+            config.to
         ));
     } else if config.key.is_some() && found.counts.answered == 0 && found.unreachable == 0 {
         outcome.note(format!(
-            "no probe was answered: nor does a reflector with another key; the table of onbeat delay echo at {} \
-             says whether their HMAC was wrong there",
+            "no probe was answered: a reflector with another key does not answer; the table of `onbeat delay echo` \
+             at {} counts probes with a wrong HMAC",
             config.to
         ));
     }
     if found.unreachable > 0 {
         outcome.note(format!(
-            "{} probes found nobody at {}: onbeat delay echo --port {} listens there",
-            found.unreachable,
+            "no STAMP reflector answered at {} ({} unreachable); start one there with `onbeat delay echo --port {}`",
             config.to,
+            count(found.unreachable, "probe"),
             config.to.port()
         ));
     }
     if found.clock_steps > 0 {
         outcome.note(format!(
-            "this host's time of day was set {} times meanwhile; its own times do not show it",
+            "steps of this host's time of day: {}; its own time stamps do not contain them",
             found.clock_steps
         ));
     }

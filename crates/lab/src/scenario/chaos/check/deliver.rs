@@ -4,6 +4,7 @@ use super::super::spec::{Egress, Era, Function, Recover, Span};
 use super::copies::{Element, In, Out};
 use super::window::Window;
 use super::{Place, Rule, Verdict};
+use onbeat_report::format::{count, count_of};
 
 pub(super) fn check(place: Place<'_>, element: &Element, window: &Window, verdict: &mut Verdict) {
     for (sequence, came, left) in element.frames() {
@@ -147,11 +148,15 @@ impl Frame<'_> {
         verdict.tally.excused += wanted().count().saturating_sub(left.len().max(bound)) as u64;
         let (came, left) = (self.came.len(), left.len());
         if left < bound {
-            let text =
-                format!("of {bound} copies of frame {} that came, {left} left", self.sequence);
+            let copies = count_of(left as u64, bound as u64, "received copy");
+            let text = format!("{copies} of frame {} left", self.sequence);
             self.violate(Rule::Delivered, port, text, verdict);
         } else if left > came {
-            let text = format!("frame {} came {came} times and left {left} times", self.sequence);
+            let text = format!(
+                "frame {}: {} received, {left} sent",
+                self.sequence,
+                count(came as u64, "copy")
+            );
             self.violate(Rule::Once, port, text, verdict);
         }
     }

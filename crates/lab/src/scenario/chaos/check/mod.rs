@@ -27,6 +27,7 @@ mod window;
 
 use std::fmt;
 
+use onbeat_report::format::count;
 use onbeat_wire::MacAddress;
 
 use super::spec::{Disturbance, Era};
@@ -259,7 +260,7 @@ pub fn check(case: &Case) -> Verdict {
             stream: "(any)".into(),
             port: None,
             at: 0,
-            text: format!("{} frames were changed or cut behind their headers", case.corrupted),
+            text: format!("{} changed or cut after the headers", count(case.corrupted, "frame")),
             frames: Vec::new(),
         });
     }
