@@ -73,7 +73,12 @@ fn counted_plural(line: &str) -> Option<&str> {
         return None;
     }
     NOUNS.into_iter().find(|noun| {
-        text.split("} ").skip(1).any(|rest| {
+        text.match_indices("} ").any(|(at, brace)| {
+            let (before, rest) = (&text[..at], &text[at + brace.len()..]);
+            // A constant is not 1.
+            if before.ends_with(|last: char| last.is_ascii_uppercase()) {
+                return false;
+            }
             rest.strip_prefix(noun).is_some_and(|rest| {
                 // A rate has no singular.
                 !rest.starts_with(|next: char| next.is_alphanumeric() || next == '/')
