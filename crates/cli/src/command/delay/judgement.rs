@@ -192,7 +192,7 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
             }
         }
         Cause::ClockSetBack { side, steps, size_ns, alone } => {
-            let times = if steps == 1 { "once".into() } else { format!("{steps} times") };
+            let times = count(steps as u64, "time");
             let what = format!(
                 "the clock of {} was set back {times}, by up to {}",
                 source.name(side),
