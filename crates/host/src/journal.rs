@@ -1,7 +1,7 @@
 //! Values from before a change, in a file that any later process finds.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::holder::boot;
-use crate::{Error, PrivateDirectory, Result};
+use crate::{Error, PrivateDirectory, Result, replace};
 
 /// Octets of a journal at most.
 const LONGEST: u64 = 16 << 20;
@@ -131,26 +131,11 @@ impl<T: Content> Journal<T> {
     /// # Errors
     /// What the kernel refuses: the journal is as before.
     pub fn write(&self, content: &T) -> Result<()> {
-        let new = format!("{}.new", self.name);
-        let failed = |operation| {
-            let path = self.directory.file(&new);
-            move |source| Error::Io { path, operation, source }
-        };
+        let failed = |source| Error::Io { path: self.path(), operation: "write it", source };
         let envelope = Envelope { version: VERSION, boot: boot(), content };
-        let octets =
-            serde_json::to_vec_pretty(&envelope).map_err(|e| failed("write it")(e.into()))?;
-        // Left by a process that was killed.
-        self.directory.remove(&new)?;
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
-        let gone = || failed("make it")(io::ErrorKind::NotFound.into());
-        let (mut file, _) = self.directory.open_file(&new, flags)?.ok_or_else(gone)?;
-        // On a disk the name must not lead to content that is not there yet.
-        let written = file.write_all(&octets).and_then(|()| file.sync_data());
-        if let Err(source) = written {
-            let _ = self.directory.remove(&new);
-            return Err(failed("write it")(source));
-        }
-        self.directory.rename(&new, &self.name)
+        let octets = serde_json::to_vec_pretty(&envelope).map_err(|e| failed(e.into()))?;
+        self.directory.check_name(&self.name)?;
+        replace(&self.directory, self.name.as_ref(), &octets).map_err(failed)
     }
 
     /// Removes the journal: everything is restored.
