@@ -206,12 +206,12 @@ fn the_remedy_remedies() {
         // Both at once are both named.
         let both = directory.path("both.pcap");
         editcap(&["-F", "nsecpcap", "-s", "68", "-t", "-3600", departures, &both]);
-        let (code, told) = result(&["delay", "match", arrivals, &both]);
-        assert_eq!((code, causes(&told).0), (1, vec!["cut packets", "clocks apart"]));
+        let (code, outcome) = result(&["delay", "match", arrivals, &both]);
+        assert_eq!((code, causes(&outcome).0), (1, vec!["cut packets", "clocks apart"]));
     }
-    for (code, told) in found {
-        assert_eq!((code, causes(&told).0), (0, vec![]), "{told:#}");
-        assert_eq!(packets(&told, "matched: no other could be meant"), u64::from(PACKETS));
+    for (code, outcome) in found {
+        assert_eq!((code, causes(&outcome).0), (0, vec![]), "{outcome:#}");
+        assert_eq!(packets(&outcome, "matched: no other could be meant"), u64::from(PACKETS));
     }
 }
 
@@ -241,9 +241,9 @@ fn captures_of_both_directions_and_of_a_clock_set_back_match() {
     ] {
         let mut onbeat = Command::new(program());
         onbeat.args(["delay", "match", "-", &paths[1], "--json", "--quiet"]).args(options);
-        let told = onbeat.stdin(File::open(&paths[0]).unwrap()).output().unwrap();
-        let found: Value = serde_json::from_slice(&told.stdout).unwrap();
-        assert_eq!((told.status.code().unwrap(), causes(&found).0), expected, "{found:#}");
+        let output = onbeat.stdin(File::open(&paths[0]).unwrap()).output().unwrap();
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((output.status.code().unwrap(), causes(&found).0), expected, "{found:#}");
     }
 
     let sides = [false, true].map(|behind| {
