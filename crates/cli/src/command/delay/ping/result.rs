@@ -117,6 +117,8 @@ impl Seen {
                 "the reflector's clock was set while probes were under way: they have no delay",
             );
         }
+        let name = "steps of this host's time of day";
+        outcome.check(Check::eq(name, found.clock_steps, 0_u64, ""));
         outcome.figure("probes", probes(found));
         rate(outcome, config, found);
         let bound_ns = self.one_way.take().map(|one_way| self.compare(outcome, &one_way));
@@ -166,6 +168,7 @@ impl Seen {
             ]);
         }
         outcome.figure("clocks", table);
+        outcome.check(Check::eq("steps of the reflector's clock", compared.steps, 0_u64, ""));
         if let Some(bound_ns) = compared.bound_ns {
             outcome.note(format!(
                 "two clocks: delays there and back are right to {bound_ns:.0} ns, since a path may share its \
