@@ -215,6 +215,60 @@ fn the_remedy_remedies() {
     }
 }
 
+/// Each cause of several prints the command that undoes all of them, also those undone already.
+#[test]
+fn a_remedy_is_that_of_all_causes() {
+    let hop = Hop::new("several");
+    let (directory, arrivals) = (&hop.directory, &hop.arrivals[..]);
+    let translated = |shift_ns: i64| -> Vec<Captured> {
+        let departures = side(0..PACKETS, false, true, None).into_iter();
+        let translate = |(time_ns, mut octets): Captured| {
+            octets[26..30].copy_from_slice(&[192, 0, 2, 9]);
+            (time_ns + shift_ns, octets)
+        };
+        departures.map(translate).collect()
+    };
+    let nat = directory.capture("nat.pcap", &translated(0));
+    let later = directory.capture("later.pcap", &translated(5_000_000_000));
+    let mut cases = vec![
+        (vec![&nat[..], arrivals], vec!["translated addresses", "swapped captures"]),
+        (vec![arrivals, &later], vec!["translated addresses", "clocks apart"]),
+        (vec![arrivals, &later, "--two-clocks"], vec!["translated addresses"]),
+        (vec![arrivals, &nat, "--octets", "46"], vec!["translated addresses"]),
+    ];
+    let cut = directory.path("cut.pcap");
+    if has_editcap() {
+        editcap(&["-F", "nsecpcap", "-s", "54", &nat, &cut]);
+        cases.extend([
+            (vec![arrivals, &cut[..]], vec!["cut packets", "translated addresses"]),
+            (vec![arrivals, &cut, "--octets", "40"], vec!["translated addresses"]),
+            (vec![arrivals, &cut, "--nat"], vec!["cut packets"]),
+        ]);
+    }
+    for (arguments, expected) in cases {
+        let (code, found) = result(&[&["delay", "match"], &arguments[..]].concat());
+        let (names, statements) = causes(&found);
+        assert_eq!((code, names), (1, expected.clone()), "{arguments:?}: {statements}");
+        let commands: Vec<&str> =
+            statements.split('`').filter_map(|part| part.strip_prefix("onbeat ")).collect();
+        assert_eq!(commands.len(), expected.len(), "{statements}");
+        for command in commands {
+            let (code, found) = result(&command.split(' ').collect::<Vec<_>>());
+            assert_eq!((code, causes(&found).0), (0, vec![]), "{command}: {found:#}");
+            let matched = packets(&found, "matched: no other could be meant");
+            assert_eq!(matched, u64::from(PACKETS), "{command}");
+        }
+    }
+}
+
+#[test]
+fn forwarded_packets_are_no_replies() {
+    let hop = Hop::new("forwarded");
+    let (code, found) =
+        remedied("no replies", &["delay", "match", &hop.arrivals, &hop.departures, "--reply"]);
+    assert_eq!((code, causes(&found).0), (0, vec![]), "{found:#}");
+}
+
 #[test]
 fn captures_of_both_directions_and_of_a_clock_set_back_match() {
     let directory = Directory::new("remedied");

@@ -10,6 +10,7 @@ use onbeat_delay::pairing::{Pair, PairingError, Plan, Side, median_difference_ns
 use onbeat_report::{Cell, Counters, Progress, Run};
 
 use super::captures::{self, Capture};
+use super::command_line::CommandLine;
 use super::judgement::{self, Source};
 use super::method::{Measured, Method};
 use super::options::{Options, Show};
@@ -106,7 +107,12 @@ impl Method for Match {
             [&self.arrivals, &self.departures].map(|path| path.display().to_string());
         let source = Source::Two { arrivals: &arrivals, departures: &departures };
         let matched = sink.matched(read.counts.matched(), read.smaller);
-        judgement::judge(&mut outcome, &read.diagnosis, &matched, (&terms, read.planned), source);
+        let two_clocks = self.two_clocks.then_some(("--two-clocks", None));
+        let command = CommandLine::new(Self::NAME, &[&arrivals, &departures])
+            .given(two_clocks)
+            .given(self.options.given());
+        let terms = (&terms, read.planned);
+        judgement::judge(&mut outcome, &read.diagnosis, &matched, terms, (source, &command));
         Ok(Measured { outcome, delays: sink.collected.delays })
     }
 
