@@ -25,8 +25,12 @@ pub use sample::Sample;
 use crate::change::median;
 use crate::key::Recognition;
 use crate::pairing::{Plan, Side, Tally};
+use crate::strays::StrayRun;
 use directions::Directions;
 use pairs::{Change, Common, TELLING, shortest_cut};
+
+/// A delay beyond this is taken for a step of a clock, in nanoseconds.
+const LONGEST_DELAY_NS: i64 = 1_000_000_000;
 
 /// What was read of one side.
 #[derive(Debug, Clone)]
@@ -73,22 +77,38 @@ pub struct Terms {
 }
 
 /// What a measurement came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Matched {
-    /// Packets matched.
+    /// Packets matched whose delay is their own.
     pub matched: u64,
+    /// Packets matched whose delay may be another's.
+    pub ambiguous: u64,
     /// Packets of the side that has fewer.
     pub smaller: u64,
     /// Delays that were negative.
     pub negative: u64,
     /// The most negative of them, in nanoseconds.
     pub most_negative_ns: i64,
+    /// Packets matched whose time stamps differ by less than [`Diagnosis::resolution_ns`].
+    pub unresolved: u64,
+    /// A run of packets that are on both sides and that the window does not match.
+    pub strays: Option<StrayRun>,
 }
 
 impl Matched {
     /// Whether that is enough for a measurement.
     pub fn is_enough(&self, terms: &Terms) -> bool {
         self.matched >= terms.min_matched && 2 * self.matched >= self.smaller
+    }
+
+    /// Whether it would be, were no packet like another.
+    fn would_be_enough(&self, terms: &Terms) -> bool {
+        Matched { matched: self.matched + self.ambiguous, ..*self }.is_enough(terms)
+    }
+
+    /// Whether half of the matches or more have no delay that the time stamps show.
+    fn is_unresolved(&self) -> bool {
+        self.unresolved > 0 && 2 * self.unresolved >= self.matched + self.ambiguous
     }
 }
 
@@ -100,16 +120,28 @@ pub struct Diagnosis {
     pub plan: Plan,
     /// For how long both sides were captured, and the shorter of both captures, in nanoseconds.
     overlap_ns: Option<(i64, i64)>,
+    /// Of the coarser time stamps, in nanoseconds.
+    pub resolution_ns: i64,
+    /// Octets compared, where that is not all of a packet.
+    octets: Option<usize>,
 }
 
 impl Evidence<'_> {
     /// Finds what is wrong with the captures, and how to read them nevertheless.
     pub fn diagnose(&self, terms: &Terms) -> Diagnosis {
-        let mut found = Diagnosis { overlap_ns: self.overlap_ns(0), ..Diagnosis::default() };
+        let samples = [self.arrivals.sample, self.departures.sample];
+        let mut found = Diagnosis {
+            overlap_ns: self.overlap_ns(0),
+            resolution_ns: samples.map(Sample::resolution_ns).into_iter().max().unwrap_or(1),
+            octets: Some(self.recognition.octets).filter(|octets| *octets != usize::MAX),
+            ..Diagnosis::default()
+        };
         self.order(terms, &mut found);
+        if let Some(side) = self.side_of(|side| side.sample.is_constant()) {
+            found.causes.push(Cause::ConstantTimes { side });
+        }
         let octets = self.cut(&mut found);
         if !self.empty(&mut found) {
-            let samples = [self.arrivals.sample, self.departures.sample];
             match Common::find(samples, &self.recognition, octets) {
                 Some(common) => self.common(&common, terms, &mut found),
                 None if found.is_cut() && octets.is_none_or(|octets| octets < TELLING) => {
@@ -269,18 +301,15 @@ impl Evidence<'_> {
                 found.causes.push(Cause::Translated { packets, untranslated: common.as_matched })
             }
         }
-        if packets == 0 {
+        if packets == 0 || found.has(|cause| matches!(cause, Cause::ConstantTimes { .. })) {
             return;
         }
         let is_same = |one: &pairs::CommonPacket<'_>| {
             one.difference_ns() == 0 && one.arrival.is_same_frame(one.departure)
         };
         let same = common.packets.iter().filter(|one| is_same(one)).count();
-        if self.capture.is_none()
-            && same == packets
-            && self.arrivals.sample.count() == self.departures.sample.count()
-        {
-            found.causes.push(Cause::OneCapture { packets });
+        if self.capture.is_none() && 2 * same >= packets {
+            found.causes.push(Cause::OneCapture { packets: same, of: packets });
             return;
         }
         let directions = Directions::of(common, terms);
@@ -350,7 +379,11 @@ pub struct Conclusion {
 
 impl Diagnosis {
     fn is_cut(&self) -> bool {
-        self.causes.iter().any(|cause| matches!(cause, Cause::Cut { .. }))
+        self.has(|cause| matches!(cause, Cause::Cut { .. }))
+    }
+
+    fn has(&self, is_one: impl Fn(&Cause) -> bool) -> bool {
+        self.causes.iter().any(is_one)
     }
 
     /// Packets were captured in so small a part that what they have in common remains unknown.
@@ -382,11 +415,46 @@ impl Diagnosis {
         let stands =
             |cause: &&Cause| (fails && !is_refuted(cause)) || voids(cause) || is_remedied(cause);
         let mut causes: Vec<Cause> = self.causes.iter().filter(stands).cloned().collect();
+        causes.extend(self.of_matches(&causes, matched, terms).filter(|_| !unplanned));
         let voiding = causes.iter().filter(voids).count();
         if fails && !unplanned && causes.iter().all(is_remedied) {
             causes.push(self.unexplained(matched, terms));
         }
         Conclusion { causes, voiding }
+    }
+
+    /// The cause that the matches show, where the `causes` that stand do not explain them.
+    fn of_matches(&self, causes: &[Cause], matched: &Matched, terms: &Terms) -> Option<Cause> {
+        let all = matched.matched + matched.ambiguous;
+        let is_of_time = |cause: &Cause| {
+            matches!(
+                cause,
+                Cause::OneCapture { .. }
+                    | Cause::ConstantTimes { .. }
+                    | Cause::ClockSetBack { alone: true, .. }
+                    | Cause::ClocksApart { .. }
+                    | Cause::Swapped { .. }
+            )
+        };
+        if causes.iter().any(is_of_time) {
+            return None;
+        }
+        if matched.is_unresolved() {
+            let resolution_ns = self.resolution_ns;
+            return Some(Cause::EqualTimes { packets: matched.unresolved, of: all, resolution_ns });
+        }
+        if !matched.is_enough(terms) && matched.would_be_enough(terms) {
+            let (packets, octets) = (matched.ambiguous, self.octets);
+            return Some(Cause::Alike { packets, of: all, octets });
+        }
+        let run = matched.strays?;
+        // A packet that takes longer than `--longest` is lost, as the user says. No packet takes longer
+        // than a second, or less than nothing.
+        let is_step = run.difference_ns < 0 || run.difference_ns > LONGEST_DELAY_NS;
+        let (packets, by_ns) = (run.packets, run.difference_ns);
+        let beyond = Some(by_ns.saturating_abs()).filter(|by_ns| *by_ns >= terms.longest_ns);
+        let longest_ns = beyond.map(|by_ns| by_ns.saturating_mul(2));
+        is_step.then_some(Cause::ClockStep { packets, by_ns, longest_ns })
     }
 
     /// The cause that numbers alone show.

@@ -146,10 +146,10 @@ impl Method for Mirror {
             outcome
                 .note(format!("{} of {} packets are on neither side", tally.other, tally.packets));
         }
+        let matched = sink.matched(&reading);
         outcome.notes.extend(reading.notes);
         let name = self.source.display().to_string();
         let source = if is_file { Source::Mirrored(&name) } else { Source::Live(&name) };
-        let matched = sink.matched(reading.counts.matched(), reading.smaller);
         let terms = (&terms, reading.planned);
         let command = CommandLine::new(Self::NAME, &[&name])
             .given(self.side.given())
