@@ -7,8 +7,6 @@ use crate::tail::Largest;
 
 /// Delays kept for the tail.
 const LARGEST: usize = 10_000;
-/// Resolutions of time stamps: from a nanosecond to a second.
-const POWERS: usize = 10;
 
 /// Delays, collected.
 #[derive(Debug, Clone)]
@@ -24,8 +22,8 @@ pub struct Collected {
     pub largest: Largest,
     /// When they were.
     pub over_time: OverTime,
-    /// Departures less arrivals that are shorter than each power of ten of nanoseconds.
-    shorter: [u64; POWERS],
+    /// Matched packets with the same time stamp on both sides.
+    pub equal_times: u64,
 }
 
 impl Default for Collected {
@@ -43,7 +41,7 @@ impl Collected {
             variation: Variation::new(),
             largest: Largest::new(LARGEST),
             over_time: OverTime::new(),
-            shorter: [0; POWERS],
+            equal_times: 0,
         }
     }
 
@@ -61,22 +59,6 @@ impl Collected {
         self.over_time.record(time_ns, delay_ns);
     }
 
-    /// What the time stamps of a matched packet differ by, in nanoseconds.
-    #[inline]
-    pub fn differ(&mut self, difference_ns: i64) {
-        let digits = difference_ns.unsigned_abs().checked_ilog10().map_or(0, |log| log as usize + 1);
-        if let Some(shorter) = self.shorter.get_mut(digits) {
-            *shorter += 1;
-        }
-    }
-
-    /// Matched packets whose time stamps differ by less than their resolution: a power of ten of
-    /// nanoseconds.
-    pub fn unresolved(&self, resolution_ns: i64) -> u64 {
-        let power = resolution_ns.unsigned_abs().checked_ilog10().unwrap_or(0) as usize;
-        self.shorter.iter().take(power + 1).sum()
-    }
-
     /// A packet without a delay: it was lost, or its delay is not known.
     #[inline]
     pub fn lose(&mut self) {
@@ -87,16 +69,6 @@ impl Collected {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn differences_below_the_resolution_are_counted() {
-        let mut collected = Collected::new();
-        for difference_ns in [0, 1, -9, 10, 999, 1000, i64::MIN, i64::MAX] {
-            collected.differ(difference_ns);
-        }
-        let counts = [1, 10, 1000, 10_000].map(|resolution_ns| collected.unresolved(resolution_ns));
-        assert_eq!(counts, [1, 3, 5, 6]);
-    }
 
     #[test]
     fn what_may_be_another_packets_is_kept_apart() {

@@ -44,8 +44,6 @@ pub enum Cause {
         packets: u64,
         /// Packets matched.
         of: u64,
-        /// Of the time stamps, in nanoseconds.
-        resolution_ns: i64,
     },
     /// All packets have one time stamp.
     ConstantTimes {

@@ -89,8 +89,8 @@ pub struct Matched {
     pub negative: u64,
     /// The most negative of them, in nanoseconds.
     pub most_negative_ns: i64,
-    /// Packets matched whose time stamps differ by less than [`Diagnosis::resolution_ns`].
-    pub unresolved: u64,
+    /// Packets matched that have the same time stamp on both sides.
+    pub equal_times: u64,
     /// A run of packets that are on both sides and that the window does not match.
     pub strays: Option<StrayRun>,
 }
@@ -106,9 +106,10 @@ impl Matched {
         Matched { matched: self.matched + self.ambiguous, ..*self }.is_enough(terms)
     }
 
-    /// Whether half of the matches or more have no delay that the time stamps show.
-    fn is_unresolved(&self) -> bool {
-        self.unresolved > 0 && 2 * self.unresolved >= self.matched + self.ambiguous
+    /// Whether half of the matches or more have the same time stamp on both sides: both are of one
+    /// point, or the hop is faster than the resolution of the time stamps.
+    fn has_equal_times(&self) -> bool {
+        self.equal_times > 0 && 2 * self.equal_times >= self.matched + self.ambiguous
     }
 }
 
@@ -120,8 +121,6 @@ pub struct Diagnosis {
     pub plan: Plan,
     /// For how long both sides were captured, and the shorter of both captures, in nanoseconds.
     overlap_ns: Option<(i64, i64)>,
-    /// Of the coarser time stamps, in nanoseconds.
-    pub resolution_ns: i64,
     /// Octets compared, where that is not all of a packet.
     octets: Option<usize>,
 }
@@ -132,7 +131,6 @@ impl Evidence<'_> {
         let samples = [self.arrivals.sample, self.departures.sample];
         let mut found = Diagnosis {
             overlap_ns: self.overlap_ns(0),
-            resolution_ns: samples.map(Sample::resolution_ns).into_iter().max().unwrap_or(1),
             octets: Some(self.recognition.octets).filter(|octets| *octets != usize::MAX),
             ..Diagnosis::default()
         };
@@ -439,9 +437,8 @@ impl Diagnosis {
         if causes.iter().any(is_of_time) {
             return None;
         }
-        if matched.is_unresolved() {
-            let resolution_ns = self.resolution_ns;
-            return Some(Cause::EqualTimes { packets: matched.unresolved, of: all, resolution_ns });
+        if matched.has_equal_times() {
+            return Some(Cause::EqualTimes { packets: matched.equal_times, of: all });
         }
         if !matched.is_enough(terms) && matched.would_be_enough(terms) {
             let (packets, octets) = (matched.ambiguous, self.octets);

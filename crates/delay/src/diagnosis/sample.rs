@@ -8,8 +8,6 @@ const ROOM: usize = 4096;
 /// Packets kept after each place where time goes back, and the number of such places.
 const ROOM_AFTER_STEP: usize = 1024;
 const STEPS: usize = 16;
-/// The coarsest resolution of time stamps: a second, in nanoseconds.
-const COARSEST_NS: i64 = 1_000_000_000;
 /// Packets of one time stamp that no clock in motion stamps.
 const CONSTANT: u64 = 16;
 /// Octets kept of a packet.
@@ -58,7 +56,6 @@ pub struct Sample {
     other_start_ns: Option<i64>,
     count: u64,
     times_ns: Option<(i64, i64)>,
-    resolution_ns: i64,
 }
 
 impl Default for Sample {
@@ -71,7 +68,6 @@ impl Default for Sample {
             other_start_ns: None,
             count: 0,
             times_ns: None,
-            resolution_ns: COARSEST_NS,
         }
     }
 }
@@ -84,9 +80,6 @@ impl Sample {
         let time_ns = packet.time_ns;
         let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
         self.times_ns = Some((first.min(time_ns), last.max(time_ns)));
-        while time_ns % self.resolution_ns != 0 {
-            self.resolution_ns /= 10;
-        }
         if backward {
             self.backward += 1;
             if self.steps_left > 0 {
@@ -128,11 +121,6 @@ impl Sample {
     /// The earliest and the latest time stamp, in nanoseconds.
     pub fn times_ns(&self) -> Option<(i64, i64)> {
         self.times_ns
-    }
-
-    /// The power of ten that all time stamps are multiples of, in nanoseconds.
-    pub(crate) fn resolution_ns(&self) -> i64 {
-        self.resolution_ns
     }
 
     /// Whether all time stamps are the same.

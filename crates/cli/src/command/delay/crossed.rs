@@ -162,7 +162,7 @@ impl Match {
                 (_, Some((point, verdict))) => {
                     let delay_ns = clocks.above_fastest(point).map(|ns| ns.round() as i64);
                     at_steps += u64::from(delay_ns.is_none());
-                    sink.collected.differ(point.delay_ns.saturating_sub(shift_ns));
+                    sink.collected.equal_times += u64::from(point.delay_ns == shift_ns);
                     // The line is through the fastest packets, to its rounding.
                     sink.record(point.time_ns, delay_ns.map(|ns| ns.max(0)), verdict);
                 }

@@ -124,12 +124,11 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
              capture of either side of the hop",
             source.name(None)
         ),
-        Cause::EqualTimes { packets, of, resolution_ns } => format!(
-            "{packets} of {} matched have the same time stamp on both sides, to {}: both sides were captured \
-             at one point, or the time stamps are too coarse for the hop; capture either side of it, with \
-             `tcpdump --time-stamp-precision=nano`",
-            self::packets(of),
-            duration(resolution_ns)
+        Cause::EqualTimes { packets, of } => format!(
+            "{packets} of {} matched have the same time stamp on both sides: both sides were captured at one \
+             point, or the time stamps are too coarse for the hop; capture either side of it, with `tcpdump \
+             --time-stamp-precision=nano`",
+            self::packets(of)
         ),
         Cause::ConstantTimes { side } => format!(
             "{}: all packets have one time stamp; capture with a clock that runs",

@@ -36,7 +36,7 @@ impl Sink {
         match event {
             Event::Matched { arrival, departure, verdict } => {
                 let delay_ns = departure.time_ns.saturating_sub(arrival.time_ns);
-                self.collected.differ(delay_ns);
+                self.collected.equal_times += u64::from(delay_ns == 0);
                 self.record(arrival.time_ns, Some(delay_ns), *verdict);
             }
             Event::Lost(arrival) => self.lose(arrival.time_ns),
@@ -72,7 +72,7 @@ impl Sink {
             matched: delays.count() + delays.negative(),
             ambiguous: ambiguous.count() + ambiguous.negative(),
             smaller: reading.smaller,
-            unresolved: self.collected.unresolved(reading.diagnosis.resolution_ns),
+            equal_times: self.collected.equal_times,
             strays: reading.counts.strays,
             negative: delays.negative() + ambiguous.negative(),
             most_negative_ns: delays.most_negative_ns().min(ambiguous.most_negative_ns()),
