@@ -65,9 +65,11 @@ pub(super) fn notes(
             octets => format!("{octets} octets are looked at"),
         };
         let packets = packets(tally.cut);
-        notes.push(format!(
-            "{what}: {packets} captured in part, and {looked}: try --octets {shortest}"
-        ));
+        let remedy = match shortest < recognition.octets {
+            true => format!("try --octets {shortest}"),
+            false => "too few for their headers; capture with `tcpdump -s 0`".into(),
+        };
+        notes.push(format!("{what}: {packets} captured in part, and {looked}: {remedy}"));
     }
     if tally.filtered > 0 {
         notes.push(format!("{what}: the filter left out {} of {}", tally.filtered, tally.packets));

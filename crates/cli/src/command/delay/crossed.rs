@@ -7,6 +7,7 @@ use onbeat_delay::clocks::{Clocks, Envelope, Point};
 use onbeat_delay::diagnosis::Terms;
 use onbeat_delay::matching::{Event, Matcher, Verdict, Window};
 use onbeat_delay::pairing::{Pair, PairingError, Plan, Side, median_difference_ns};
+use onbeat_report::format::duration_ns;
 use onbeat_report::{Cell, Counters, Progress, Run};
 
 use super::captures::{self, Capture};
@@ -177,8 +178,8 @@ impl Match {
         ];
         notes.extend(apart_ns.map(|apart_ns| {
             format!(
-                "at first departures were stamped {apart_ns} ns after arrivals, in the median of both \
-                 starts"
+                "the median of departure less arrival is {} at the start of both captures",
+                duration_ns(apart_ns as f64)
             )
         }));
         if at_steps > 0 {

@@ -5,6 +5,7 @@ use onbeat_delay::correction::Correction;
 use onbeat_delay::matching::Counts;
 use onbeat_delay::stats::Distribution;
 use onbeat_delay::tail;
+use onbeat_report::format::{self, duration_ns};
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, TimeSeries};
 
 use super::options::{Options, Telling};
@@ -24,6 +25,9 @@ const PERCENTILES: [(&str, f64); 6] = [
 /// Powers of ten: packets of which one takes longer than the bound that is told.
 const ONE_IN: std::ops::RangeInclusive<i32> = 4..=9;
 
+/// The factor between the ends of an interval from which on a bound says nothing.
+const WIDEST: f64 = 10.0;
+
 /// What a delay is counted from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
@@ -33,7 +37,7 @@ pub(super) enum Origin {
     Fastest,
 }
 
-/// All that is said of delays.
+/// Adds the figures of delays.
 pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, telling: &Telling) {
     let collected = &sink.collected;
     let delays = &collected.delays;
@@ -43,9 +47,9 @@ pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, telling: 
         if negative > 0 {
             let most = delays.most_negative_ns().min(collected.ambiguous.most_negative_ns());
             outcome.note(format!(
-                "departures are stamped up to {} ns before arrivals: were both stamped by one clock? \
-                 Of two, say --two-clocks",
-                most.unsigned_abs()
+                "departures are stamped up to {} before arrivals; with captures of two clocks, give \
+                 --two-clocks",
+                duration_ns(most.unsigned_abs() as f64)
             ));
         }
     }
@@ -57,7 +61,10 @@ pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, telling: 
         outcome.figure(DEVIATION, Measurement::new("ns", deviation));
     }
     if delays.clamped() > 0 {
-        outcome.note(format!("{} delays above 60 s stand as 60 s", delays.clamped()));
+        outcome.note(format!(
+            "{} above 60 s recorded as 60 s",
+            format::count(delays.clamped(), "delay")
+        ));
     }
     outcome.figure("distribution", sink.curves());
     outcome.figure("percentiles", percentiles(delays, telling));
@@ -75,15 +82,17 @@ pub(super) fn count(outcome: &mut Outcome, counts: &Counts, options: &Options) {
     outcome.figure("packets", packets(counts));
     if counts.under_way > 0 {
         outcome.note(format!(
-            "{} packets came less than {:?} before the end and had not left: neither lost nor matched; \
-             --longest says how long a packet may take",
-            counts.under_way, options.longest
+            "{} arrived less than {} before the end and had not left: neither lost nor matched; --longest \
+             sets the longest delay",
+            format::count(counts.under_way, "packet"),
+            duration_ns(options.longest.as_nanos() as f64)
         ));
     }
     if counts.crowded_out > 0 {
         outcome.note(format!(
-            "{} packets were judged before {:?} had passed, for want of room: give a shorter --longest",
-            counts.crowded_out, options.longest
+            "{} judged before {} had passed, since the window was full; give a shorter --longest",
+            format::count(counts.crowded_out, "packet"),
+            duration_ns(options.longest.as_nanos() as f64)
         ));
     }
 }
@@ -158,7 +167,9 @@ fn corrected_mean(
             outcome.figure("mean delay, corrected", figure);
         }
         None => outcome.note(format!(
-            "the corrected mean is withheld: {value:.0} ns may be off by {error:.0} ns"
+            "the corrected mean is withheld: {} may be off by {}",
+            duration_ns(value),
+            duration_ns(error)
         )),
     }
 }
@@ -182,7 +193,7 @@ fn bounds(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
     let tail = match tail::fit(&collected.largest) {
         Ok(tail) => tail,
         Err(refusal) => {
-            outcome.note(format!("no upper bound beyond what was seen: {refusal}"));
+            outcome.note(format!("no extrapolated upper bound: {refusal}"));
             return;
         }
     };
@@ -195,27 +206,33 @@ fn bounds(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
     for power in ONE_IN {
         let packets = 10_f64.powi(power);
         if let Some(found) = tail.delay_exceeded_with(1.0 / packets, confidence) {
-            let finite =
-                |value: f64| if value.is_finite() { value.into() } else { Number::MISSING };
+            if found.upper > WIDEST * found.lower {
+                let number = format::integer(packets as i64);
+                outcome.note(format!(
+                    "upper bounds exceeded by one packet in {number} or fewer are withheld: {} leave an \
+                     interval with a factor above {WIDEST} between its ends; measure for longer",
+                    format::count(tail.count, "delay")
+                ));
+                break;
+            }
             table.row([
                 Cell::from(packets as u64),
                 found.value.into(),
-                finite(found.lower).into(),
-                finite(found.upper).into(),
+                found.lower.into(),
+                found.upper.into(),
             ]);
         }
     }
     outcome.figure("upper bounds, extrapolated", table);
     outcome.note(format!(
-        "upper bounds: a generalised Pareto tail of the {} delays above {:.0} ns (p = {:.2}; {:.0} % of \
+        "upper bounds: a generalised Pareto tail of {} above {} (p = {:.2}; {:.0} % of \
          them come independently of each other){}",
-        tail.exceedances(),
-        tail.threshold_ns,
+        format::count(tail.exceedances() as u64, "delay"),
+        duration_ns(tail.threshold_ns),
         tail.p_value,
         tail.extremal_index * 100.0,
-        tail.end_ns().map_or(String::new(), |end| format!(
-            "; it most likely ends at {end:.0} ns"
-        )),
+        tail.end_ns()
+            .map_or(String::new(), |end| format!("; it most likely ends at {}", duration_ns(end))),
     ));
 }
 

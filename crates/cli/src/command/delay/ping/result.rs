@@ -5,6 +5,7 @@ use onbeat_delay::probe::{OneWay, Sample};
 use onbeat_delay::stats::Distribution;
 use onbeat_probe::{PingConfig, PingReport};
 use onbeat_report::distribution::PhaseId;
+use onbeat_report::format::{count, duration_ns};
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, Recorder};
 use onbeat_wire::stamp::COVERED_LEN;
 
@@ -117,6 +118,8 @@ impl Seen {
                 "the reflector's clock was set while probes were under way: they have no delay",
             );
         }
+        let name = "steps of this host's time of day";
+        outcome.check(Check::eq(name, found.clock_steps, 0_u64, ""));
         outcome.figure("probes", probes(found));
         rate(outcome, config, found);
         let bound_ns = self.one_way.take().map(|one_way| self.compare(outcome, &one_way));
@@ -166,23 +169,25 @@ impl Seen {
             ]);
         }
         outcome.figure("clocks", table);
+        outcome.check(Check::eq("steps of the reflector's clock", compared.steps, 0_u64, ""));
         if let Some(bound_ns) = compared.bound_ns {
             outcome.note(format!(
-                "two clocks: delays there and back are right to {bound_ns:.0} ns, since a path may share its \
-                 fastest round trip between both directions in any way; what is not above that is withheld"
+                "two clocks: delays there and back are right to {}, since a path may share its \
+                 fastest round trip between both directions in any way; what is not above that is withheld",
+                duration_ns(bound_ns)
             ));
         }
         if compared.around_steps > 0 {
-            let number = compared.around_steps;
             outcome.note(format!(
-                "{number} probes around a step of a clock have no delay there or back"
+                "without a one-way delay: {} around a step of a clock",
+                count(compared.around_steps, "probe")
             ));
         }
         if compared.left_out > 0 {
-            let number = compared.left_out;
             outcome.note(format!(
-                "delays there and back are those of the first probes, without {number} later ones; --csv or --parquet \
-                 has the times of all"
+                "one-way delays are those of the first probes, without the last {}; --csv or --parquet has \
+                 the times of all",
+                count(compared.left_out, "probe")
             ));
         }
         compared.bound_ns
@@ -267,7 +272,12 @@ fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
          one that is not set) but for the reflector's departures, which it stamps itself",
     );
     if let Some(estimate) = found.reflector {
-        outcome.note(format!("the reflector's clock: {estimate}"));
+        let error = match estimate.error_ns() {
+            Some(error_ns) => format!("±{}", duration_ns(error_ns as f64)),
+            None => "of unknown error".into(),
+        };
+        let to = if estimate.synchronised { " to UTC" } else { ", not synchronised" };
+        outcome.note(format!("the reflector's clock: {error}{to}"));
     }
     if config.key.is_some() {
         outcome.note(format!(
@@ -276,27 +286,28 @@ fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
     }
     if found.counts.unverified > 0 {
         outcome.note(format!(
-            "{} datagrams with a wrong HMAC were not believed: {} has another key or none, or somebody else answers",
-            found.counts.unverified, config.to
+            "{} with a wrong HMAC discarded: {} has another key or none, or another host answers",
+            count(found.counts.unverified, "datagram"),
+            config.to
         ));
     } else if config.key.is_some() && found.counts.answered == 0 && found.unreachable == 0 {
         outcome.note(format!(
-            "no probe was answered: nor does a reflector with another key; the table of onbeat delay echo at {} \
-             says whether their HMAC was wrong there",
+            "no probe was answered: a reflector with another key does not answer; the table of `onbeat delay echo` \
+             at {} counts probes with a wrong HMAC",
             config.to
         ));
     }
     if found.unreachable > 0 {
         outcome.note(format!(
-            "{} probes found nobody at {}: onbeat delay echo --port {} listens there",
-            found.unreachable,
+            "no STAMP reflector answered at {} ({} unreachable); start one there with `onbeat delay echo --port {}`",
             config.to,
+            count(found.unreachable, "probe"),
             config.to.port()
         ));
     }
     if found.clock_steps > 0 {
         outcome.note(format!(
-            "this host's time of day was set {} times meanwhile; its own times do not show it",
+            "steps of this host's time of day: {}; its own time stamps do not contain them",
             found.clock_steps
         ));
     }
