@@ -320,6 +320,7 @@ impl<T: Copy + Default> Matcher<T> {
             if self.now.saturating_sub(time_ns) > self.window.disorder_ns {
                 self.counts.steps_back += 1;
                 self.finish(events);
+                self.strays.restart();
                 self.now = time_ns;
             }
             return;

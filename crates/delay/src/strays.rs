@@ -53,6 +53,11 @@ impl Strays {
         self.matched += 1;
     }
 
+    /// The matcher saw the clock set back: packets of before and after are not compared.
+    pub(crate) fn restart(&mut self) {
+        *self = Strays { longest: self.longest, ..Strays::default() };
+    }
+
     /// The longest run; `None` where there is none.
     pub(crate) fn longest(&self) -> Option<StrayRun> {
         Some(self.longest).filter(|run| run.packets >= FEWEST)

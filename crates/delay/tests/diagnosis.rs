@@ -5,8 +5,8 @@ mod damaged;
 use std::collections::BTreeSet;
 
 use damaged::{
-    Captured, Captures, Damage, Hop, MS, Random, SECOND, START_NS, TERMS, diagnosed, diagnosed_by, names,
-    read, written,
+    Captured, Captures, Damage, Hop, MS, Random, SECOND, START_NS, TERMS, diagnosed, diagnosed_by,
+    names, read, written,
 };
 use onbeat_delay::capture::{Direction, LinkType, Packet};
 use onbeat_delay::diagnosis::{Cause, Evidence, Fault, Matched, Terms};

@@ -8,16 +8,16 @@ use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Window};
 use onbeat_delay::pairing::{PacketFilter, Pair, Plan, Side};
 
-pub const START_NS: i64 = 1_767_225_600_000_000_000;
-pub const SECOND: i64 = 1_000_000_000;
-pub const MS: i64 = 1_000_000;
-pub const TERMS: Terms = Terms { longest_ns: SECOND, two_clocks: false, min_matched: 100 };
+pub(crate) const START_NS: i64 = 1_767_225_600_000_000_000;
+pub(crate) const SECOND: i64 = 1_000_000_000;
+pub(crate) const MS: i64 = 1_000_000;
+pub(crate) const TERMS: Terms = Terms { longest_ns: SECOND, two_clocks: false, min_matched: 100 };
 
 /// SplitMix64.
-pub struct Random(pub u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,34 +25,34 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    pub fn between(&mut self, from: i64, to: i64) -> i64 {
+    pub(crate) fn between(&mut self, from: i64, to: i64) -> i64 {
         from + (self.next() % (to - from) as u64) as i64
     }
 }
 
 #[derive(Debug, Clone)]
-pub struct Captured {
-    pub time_ns: i64,
-    pub octets: Vec<u8>,
-    pub wire_len: u32,
+pub(crate) struct Captured {
+    pub(crate) time_ns: i64,
+    pub(crate) octets: Vec<u8>,
+    pub(crate) wire_len: u32,
 }
 
 /// The captures on either side of a hop.
-pub type Captures = [Vec<Captured>; 2];
+pub(crate) type Captures = [Vec<Captured>; 2];
 
 /// A hop, and the packets that pass it.
 #[derive(Debug, Clone, Copy)]
-pub struct Hop {
-    pub seed: u64,
+pub(crate) struct Hop {
+    pub(crate) seed: u64,
     /// It lowers the TTL and writes MAC addresses; otherwise it is a bridge.
-    pub routes: bool,
-    pub ipv6: bool,
-    pub packets: i64,
-    pub delay_ns: i64,
+    pub(crate) routes: bool,
+    pub(crate) ipv6: bool,
+    pub(crate) packets: i64,
+    pub(crate) delay_ns: i64,
 }
 
 impl Hop {
-    pub fn of(seed: u64) -> Self {
+    pub(crate) fn of(seed: u64) -> Self {
         let mut random = Random(seed);
         Hop {
             seed,
@@ -65,7 +65,7 @@ impl Hop {
     }
 
     /// Packets from one side to the other, every 100 us.
-    pub fn traffic(&self, backward: bool) -> Captures {
+    pub(crate) fn traffic(&self, backward: bool) -> Captures {
         let mut random = Random(self.seed ^ u64::from(backward));
         let mut captures = [Vec::new(), Vec::new()];
         let stations = if backward { [9, 1] } else { [1, 9] };
@@ -92,7 +92,13 @@ impl Hop {
         captures
     }
 
-    pub fn frame(&self, stations: [u8; 2], payload: &[u8], number: i64, left: bool) -> Vec<u8> {
+    pub(crate) fn frame(
+        &self,
+        stations: [u8; 2],
+        payload: &[u8],
+        number: i64,
+        left: bool,
+    ) -> Vec<u8> {
         let [from, to] = stations;
         let passed = left && self.routes;
         // The router's own address stands for the station behind it.
@@ -128,12 +134,12 @@ impl Hop {
     }
 }
 
-pub fn in_order(capture: &mut [Captured]) {
+pub(crate) fn in_order(capture: &mut [Captured]) {
     capture.sort_by_key(|captured| captured.time_ns);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Damage {
+pub(crate) enum Damage {
     Shifted,
     Swapped,
     Cut,
@@ -154,11 +160,11 @@ pub enum Damage {
 
 impl Damage {
     /// Those that are seen alone.
-    pub const ALONE: [Damage; 4] =
+    pub(crate) const ALONE: [Damage; 4] =
         [Damage::Alike, Damage::PartOfSameFile, Damage::ConstantTimes, Damage::SetInGap];
 
     /// In the order in which several are done.
-    pub const ALL: [Damage; 12] = [
+    pub(crate) const ALL: [Damage; 12] = [
         Damage::BothDirections,
         Damage::Translated,
         Damage::Filtered,
@@ -173,7 +179,7 @@ impl Damage {
         Damage::Emptied,
     ];
 
-    pub fn cause(self) -> &'static str {
+    pub(crate) fn cause(self) -> &'static str {
         match self {
             Damage::Shifted => "clocks apart",
             Damage::Swapped => "swapped captures",
@@ -193,12 +199,12 @@ impl Damage {
     }
 
     /// Whether all packets that can be matched are, nevertheless.
-    pub fn is_remedied(self) -> bool {
+    pub(crate) fn is_remedied(self) -> bool {
         matches!(self, Damage::BothDirections | Damage::SetBack | Damage::Disordered)
     }
 
     /// The option of the matching that undoes the damage.
-    pub fn remedy(self, causes: &[Cause]) -> Option<Recognition> {
+    pub(crate) fn remedy(self, causes: &[Cause]) -> Option<Recognition> {
         let whole = Recognition::default();
         match self {
             Damage::Translated => Some(Recognition { nat: true, ..whole }),
@@ -210,7 +216,7 @@ impl Damage {
         }
     }
 
-    pub fn apply(self, hop: &Hop, captures: &mut Captures, random: &mut Random) {
+    pub(crate) fn apply(self, hop: &Hop, captures: &mut Captures, random: &mut Random) {
         match self {
             Damage::Shifted => {
                 let by_ns = random.between(5, 4000) * SECOND;
@@ -247,11 +253,12 @@ impl Damage {
             }
             // Packets of the same contents wait in the hop together.
             Damage::Alike => {
-                for capture in captures.iter_mut() {
-                    let first = capture[0].clone();
-                    capture.iter_mut().for_each(|captured| {
-                        *captured = Captured { time_ns: captured.time_ns, ..first.clone() };
-                    });
+                for (side, capture) in captures.iter_mut().enumerate() {
+                    let octets = hop.frame([1, 9], &[7; 120], 0, side == 1);
+                    let wire_len = octets.len() as u32;
+                    for captured in capture {
+                        *captured = Captured { octets: octets.clone(), wire_len, ..*captured };
+                    }
                 }
                 captures[1].iter_mut().for_each(|captured| captured.time_ns += 20 * MS);
             }
@@ -315,7 +322,7 @@ impl Damage {
     }
 
     /// Whether both can be seen in one pair of captures.
-    pub fn goes_with(self, other: Damage, hop: &Hop) -> bool {
+    pub(crate) fn goes_with(self, other: Damage, hop: &Hop) -> bool {
         use Damage::*;
         let is = |one, two| (self, other) == (one, two) || (other, self) == (one, two);
         let any = |one: Damage| self == one || other == one;
@@ -341,7 +348,7 @@ impl Damage {
     }
 }
 
-pub fn written(capture: &[Captured]) -> Vec<u8> {
+pub(crate) fn written(capture: &[Captured]) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), LinkType::ETHERNET).unwrap();
     for Captured { time_ns, octets, wire_len } in capture {
         writer.write(*time_ns, octets, *wire_len).unwrap();
@@ -350,18 +357,22 @@ pub fn written(capture: &[Captured]) -> Vec<u8> {
 }
 
 /// A reading of both captures.
-pub struct Reading {
-    pub matched: Matched,
+pub(crate) struct Reading {
+    pub(crate) matched: Matched,
     /// Of what was matched, one by one.
-    pub delays_ns: Vec<i64>,
-    pub diagnosis: Diagnosis,
+    pub(crate) delays_ns: Vec<i64>,
+    pub(crate) diagnosis: Diagnosis,
 }
 
-pub fn read(files: &[Vec<u8>; 2], plan: Plan, filters: [Option<PacketFilter>; 2]) -> Reading {
+pub(crate) fn read(
+    files: &[Vec<u8>; 2],
+    plan: Plan,
+    filters: [Option<PacketFilter>; 2],
+) -> Reading {
     read_by(Recognition::default(), files, plan, filters)
 }
 
-pub fn read_by(
+pub(crate) fn read_by(
     recognition: Recognition,
     files: &[Vec<u8>; 2],
     plan: Plan,
@@ -396,11 +407,11 @@ pub fn read_by(
 }
 
 /// As the program reads captures: once more where the first reading shows how.
-pub fn diagnosed(captures: &Captures) -> (Reading, Vec<Cause>) {
+pub(crate) fn diagnosed(captures: &Captures) -> (Reading, Vec<Cause>) {
     diagnosed_by(Recognition::default(), captures)
 }
 
-pub fn diagnosed_by(recognition: Recognition, captures: &Captures) -> (Reading, Vec<Cause>) {
+pub(crate) fn diagnosed_by(recognition: Recognition, captures: &Captures) -> (Reading, Vec<Cause>) {
     let files = [0, 1].map(|side| written(&captures[side]));
     let first = read_by(recognition, &files, Plan::default(), [None, None]);
     let last = match first.diagnosis.plan == Plan::default() {
@@ -414,6 +425,6 @@ pub fn diagnosed_by(recognition: Recognition, captures: &Captures) -> (Reading, 
     (last, causes)
 }
 
-pub fn names(causes: &[Cause]) -> BTreeSet<&'static str> {
+pub(crate) fn names(causes: &[Cause]) -> BTreeSet<&'static str> {
     causes.iter().map(Cause::name).collect()
 }

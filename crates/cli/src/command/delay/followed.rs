@@ -131,7 +131,13 @@ mod tests {
             ),
             (&[(Fate::Delivered, 20)], counts(300, 280), Some("eth7"), "no departures", "eth7"),
             // Packets that processes of this host read have not left by an interface.
-            (&[(Fate::Delivered, 300)], counts(300, 0), Some("eth7"), "no departures", "of 300 packets"),
+            (
+                &[(Fate::Delivered, 300)],
+                counts(300, 0),
+                Some("eth7"),
+                "no departures",
+                "of 300 packets",
+            ),
             (&[(Fate::Forwarded, 20)], counts(300, 280), Some("eth7"), "packets merged", "gro off"),
             (&[(Fate::Delivered, 20)], counts(300, 0), None, "most packets unmatched", "280 of"),
         ] {
