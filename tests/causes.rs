@@ -179,6 +179,94 @@ fn each_cause_is_named_alone() {
     assert!(ran.code == 1 && ran.out.contains("one capture in both roles: "), "{}", ran.out);
 }
 
+/// Each of these matches packets, and none of them measures a delay.
+#[test]
+fn matches_without_a_measurement_fail() {
+    let hop = Hop::new("unmeasured");
+    let (directory, arrivals) = (&hop.directory, &hop.arrivals[..]);
+    // One packet again and again, with a delay of many intervals.
+    let alike = |behind, delay_ns: i64| {
+        let one = frame(0, false, behind, None);
+        (0..PACKETS).map(|n| (time(n) + delay_ns, one.clone())).collect::<Vec<_>>()
+    };
+    let [waiting, later] = [(false, 0), (true, 50_300_000)].map(|(behind, delay_ns)| {
+        directory.capture(&format!("alike{behind}.pcap"), &alike(behind, delay_ns))
+    });
+    hop.fails(&[&waiting, &later], "packets alike", "300 of 300 packets matched");
+    let few = ["--octets", "20"];
+    let different = directory.capture("late.pcap", &{
+        let behind = side(0..PACKETS, false, true, None).into_iter();
+        behind.map(|(time_ns, octets)| (time_ns + 50_000_000, octets)).collect::<Vec<_>>()
+    });
+    let numbered = |path: &str| {
+        let same = |(time_ns, mut octets): Captured| {
+            octets[18..20].fill(0);
+            (time_ns, octets)
+        };
+        let behind = path.contains("behind");
+        let delay_ns = if behind { 50_000_000 } else { 0 };
+        let packets = side(0..PACKETS, false, behind, None).into_iter().map(same);
+        directory.capture(path, &packets.map(|(t, o)| (t + delay_ns, o)).collect::<Vec<_>>())
+    };
+    let [before, behind] = ["before.pcap", "behind.pcap"].map(numbered);
+    hop.fails(
+        &[&[&before[..], &behind], &few[..]].concat(),
+        "packets alike",
+        "compare more than 20 octets",
+    );
+    let (code, _) = result(&["delay", "match", arrivals, &different]);
+    assert_eq!(code, 0);
+
+    // One point of the network on both sides.
+    let part = |numbers| directory.capture("part.pcap", &side(numbers, false, false, None));
+    for numbers in [0..PACKETS - 1, 10..PACKETS + 3] {
+        hop.fails(&[arrivals, &part(numbers)], "one capture in both roles", "same time stamps");
+    }
+    let filters = ["--filter-in", "udp", "--filter-out", "udp and ip[5] & 1 = 1"];
+    let selected = [&[arrivals, arrivals], &filters[..]].concat();
+    hop.fails(&selected, "one capture in both roles", "150 of 150");
+    let far: Vec<_> = alike(false, 0).into_iter().zip(0..).collect();
+    let far: Vec<_> =
+        far.into_iter().map(|((t, octets), n)| (t + n * 2_000_000_000, octets)).collect();
+    let far = directory.capture("far.pcap", &far);
+    hop.fails(&[&far, &far], "equal time stamps", "300 of 300 packets matched");
+
+    // Clocks that do not run.
+    for time_ns in [0, START] {
+        let stopped = [false, true].map(|behind| {
+            let packets = side(0..PACKETS, false, behind, None).into_iter();
+            let packets: Vec<_> = packets.map(|(_, octets)| (time_ns, octets)).collect();
+            directory.capture(&format!("stopped{behind}.pcap"), &packets)
+        });
+        hop.fails(&[&stopped[0], &stopped[1]], "constant time stamps", "a clock that runs");
+    }
+    let vlans = [Some(101), Some(102)];
+    let mut equal = [0, 1].map(|at| side(0..PACKETS, false, at == 1, vlans[at])).concat();
+    equal.iter_mut().enumerate().for_each(|(place, packet)| {
+        packet.0 = time(place as u32 % PACKETS);
+    });
+    equal.sort_by_key(|(time_ns, _)| *time_ns);
+    let equal = directory.capture("equal.pcap", &equal);
+    let (code, found) = result(&["delay", "mirror", &equal, "--vlan", "101,102"]);
+    assert_eq!((code, causes(&found).0), (1, vec!["equal time stamps"]), "{found:#}");
+
+    // Set by less than the time without packets: time stamps do not go back.
+    let is_there = |number: &u32| !(160..260).contains(number);
+    let numbers = || (0..PACKETS).filter(is_there);
+    let gap: Vec<_> = numbers().map(|n| (time(n), frame(n, false, false, None))).collect();
+    let gap = directory.capture("gap.pcap", &gap);
+    for (name, by_ns) in [("back.pcap", -90_000_000), ("forward.pcap", 5_000_000_000)] {
+        let departures = numbers().map(|n| {
+            let set_ns = if n < 160 { 0 } else { by_ns };
+            (time(n) + 20_000 + i64::from(n) % 50 + set_ns, frame(n, false, true, None))
+        });
+        let departures = directory.capture(name, &departures.collect::<Vec<_>>());
+        let (code, found) = remedied("clock step", &["delay", "match", &gap, &departures]);
+        assert_eq!((code, causes(&found).0), (0, vec![]), "{name}: {found:#}");
+        assert_eq!(packets(&found, "lost"), 0, "{name}");
+    }
+}
+
 /// The printed command makes a measurement of it.
 #[test]
 fn the_remedy_remedies() {

@@ -282,6 +282,16 @@ fn an_oscilloscope_sees_the_wire() {
     }
     let ran = run(&["delay", "scope", &path, "--channels", "CH1,CH9"]);
     assert!(ran.code == 2 && ran.err.contains("there are CH1, CH2"), "{}", ran.err);
+    let ran = run(&["delay", "scope", &path, "--channels", "CH1,CH1"]);
+    assert!(ran.code == 2 && ran.err.contains("the two sides are the same"), "{}", ran.err);
+    // A channel without a signal leaves nothing to match.
+    let mut silent = String::from("Model,DPO4032\nTIME,CH1,CH2\n");
+    for (i, volts) in arrivals.iter().enumerate() {
+        silent += &format!("{:.9e},{volts:.3},0.000\n", i as f64 / signal.rate);
+    }
+    fs::write(&path, silent).unwrap();
+    let (code, found) = result(&["delay", "scope", &path]);
+    assert_eq!((code, &found["ok"]), (1, &false.into()), "{found:#}");
 }
 
 /// What tcpdump sees on either side of a router is matched, packet by packet.

@@ -22,6 +22,8 @@ pub struct Collected {
     pub largest: Largest,
     /// When they were.
     pub over_time: OverTime,
+    /// Matched packets with the same time stamp on both sides.
+    pub equal_times: u64,
 }
 
 impl Default for Collected {
@@ -39,6 +41,7 @@ impl Collected {
             variation: Variation::new(),
             largest: Largest::new(LARGEST),
             over_time: OverTime::new(),
+            equal_times: 0,
         }
     }
 

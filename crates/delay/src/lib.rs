@@ -35,5 +35,6 @@ pub mod pairing;
 pub mod probe;
 pub mod scope;
 pub mod stats;
+pub mod strays;
 pub mod synthetic;
 pub mod tail;

@@ -18,6 +18,8 @@ use std::collections::VecDeque;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
 
+use crate::strays::{StrayRun, Strays};
+
 /// How long, and how many, packets are kept waiting for their departure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
@@ -125,12 +127,19 @@ pub struct Counts {
     pub crowded_out: u64,
     /// Times that the clock was set back.
     pub steps_back: u64,
+    /// Packets on both sides that the window does not match: the longest run of them.
+    pub strays: Option<StrayRun>,
 }
 
 impl Counts {
     /// Matches of any verdict.
     pub fn matched(&self) -> u64 {
-        self.certain + self.ordered + self.ambiguous
+        self.measured() + self.ambiguous
+    }
+
+    /// Matches whose delay is the packet's own.
+    pub fn measured(&self) -> u64 {
+        self.certain + self.ordered
     }
 }
 
@@ -153,6 +162,7 @@ pub struct Matcher<T> {
     held: VecDeque<(u64, Passage<T>)>,
     /// The latest arrival that has left, one past it; what leaves and arrived before is reordered.
     newest_left: u64,
+    strays: Strays,
 }
 
 #[derive(Debug)]
@@ -199,6 +209,7 @@ impl<T: Copy + Default> Matcher<T> {
             free: Vec::new(),
             held: VecDeque::new(),
             newest_left: 0,
+            strays: Strays::default(),
         }
     }
 
@@ -291,11 +302,14 @@ impl<T: Copy + Default> Matcher<T> {
         while !self.entries.is_empty() {
             if self.entries[0].state == State::Waiting {
                 self.counts.under_way += 1;
-                self.drop_first();
+                if let Some((entry, _)) = self.drop_first() {
+                    self.strays.arrival(entry.key, entry.arrival.time_ns);
+                }
             } else {
                 self.settle(events);
             }
         }
+        self.counts.strays = self.strays.longest();
     }
 
     /// Time goes on: departures that no later arrival can be meant by are looked at, and entries
@@ -306,6 +320,7 @@ impl<T: Copy + Default> Matcher<T> {
             if self.now.saturating_sub(time_ns) > self.window.disorder_ns {
                 self.counts.steps_back += 1;
                 self.finish(events);
+                self.strays.restart();
                 self.now = time_ns;
             }
             return;
@@ -337,6 +352,7 @@ impl<T: Copy + Default> Matcher<T> {
         let found = self.index.find(key, |number| entries[(*number - first) as usize].key == key);
         let Some(&oldest) = found else {
             self.counts.unmatched += 1;
+            self.strays.departure(key, departure.time_ns);
             events(Event::Unmatched(departure));
             return;
         };
@@ -384,9 +400,11 @@ impl<T: Copy + Default> Matcher<T> {
         let Some((entry, exceeded)) = self.drop_first() else { return };
         let State::Left(mut verdict) = entry.state else {
             self.counts.lost += 1;
+            self.strays.arrival(entry.key, entry.arrival.time_ns);
             events(Event::Lost(entry.arrival));
             return;
         };
+        self.strays.matched();
         if verdict == Verdict::Ordered && exceeded {
             verdict = Verdict::Ambiguous;
         }

@@ -35,6 +35,38 @@ pub enum Cause {
     OneCapture {
         /// Packets with the same octets and the same time stamp.
         packets: usize,
+        /// Packets compared.
+        of: usize,
+    },
+    /// Time stamps of the same packets do not differ.
+    EqualTimes {
+        /// Packets whose time stamps do not differ.
+        packets: u64,
+        /// Packets matched.
+        of: u64,
+    },
+    /// All packets have one time stamp.
+    ConstantTimes {
+        /// In whose capture.
+        side: Option<Side>,
+    },
+    /// Packets have the contents of others that are under way with them.
+    Alike {
+        /// Packets whose delay may be another's.
+        packets: u64,
+        /// Packets matched.
+        of: u64,
+        /// Octets compared, where that is not all of a packet.
+        octets: Option<usize>,
+    },
+    /// The difference of time stamps changes from one packet on: one of two clocks was set.
+    ClockStep {
+        /// Packets from the step on.
+        packets: u64,
+        /// Departure less arrival from the step on, in nanoseconds.
+        by_ns: i64,
+        /// The longest delay that covers the step, in nanoseconds, where the user's does not.
+        longest_ns: Option<i64>,
     },
     /// Arrivals were given as departures.
     Swapped {
@@ -138,6 +170,10 @@ impl Cause {
             Cause::NothingSelected { .. } => "nothing selected",
             Cause::Cut { .. } => "cut packets",
             Cause::OneCapture { .. } => "one capture in both roles",
+            Cause::EqualTimes { .. } => "equal time stamps",
+            Cause::ConstantTimes { .. } => "constant time stamps",
+            Cause::Alike { .. } => "packets alike",
+            Cause::ClockStep { .. } => "clock step",
             Cause::Swapped { .. } => "swapped captures",
             Cause::Translated { .. } => "translated addresses",
             Cause::Replies { .. } => "replies",
@@ -159,7 +195,11 @@ impl Cause {
             Cause::BothDirections { .. }
             | Cause::Disorder { .. }
             | Cause::ClockSetBack { alone: false, .. } => Fault::Remedied,
-            Cause::OneCapture { .. } | Cause::ClockSetBack { .. } => Fault::Voids,
+            Cause::OneCapture { .. }
+            | Cause::EqualTimes { .. }
+            | Cause::ConstantTimes { .. }
+            | Cause::ClockStep { .. }
+            | Cause::ClockSetBack { .. } => Fault::Voids,
             _ => Fault::Prevents,
         }
     }

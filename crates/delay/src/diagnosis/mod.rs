@@ -25,8 +25,12 @@ pub use sample::Sample;
 use crate::change::median;
 use crate::key::Recognition;
 use crate::pairing::{Plan, Side, Tally};
+use crate::strays::StrayRun;
 use directions::Directions;
 use pairs::{Change, CommonPackets, TELLING, shortest_cut};
+
+/// A delay beyond this is taken for a step of a clock, in nanoseconds.
+const LONGEST_DELAY_NS: i64 = 1_000_000_000;
 
 /// What was read of one side.
 #[derive(Debug, Clone)]
@@ -72,23 +76,40 @@ pub struct MatchingOptions {
     pub min_matched: u64,
 }
 
-/// Number of matches, and of negative delays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a measurement came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MatchSummary {
-    /// Packets matched.
+    /// Packets matched whose delay is their own.
     pub matched: u64,
+    /// Packets matched whose delay may be another's.
+    pub ambiguous: u64,
     /// Packets of the side that has fewer.
     pub smaller: u64,
     /// Delays that were negative.
     pub negative: u64,
     /// The most negative of them, in nanoseconds.
     pub most_negative_ns: i64,
+    /// Packets matched that have the same time stamp on both sides.
+    pub equal_times: u64,
+    /// A run of packets that are on both sides and that the window does not match.
+    pub strays: Option<StrayRun>,
 }
 
 impl MatchSummary {
     /// Whether that is enough for a measurement.
     pub fn is_enough(&self, matching: &MatchingOptions) -> bool {
         self.matched >= matching.min_matched && 2 * self.matched >= self.smaller
+    }
+
+    /// Whether it would be, were no packet like another.
+    fn would_be_enough(&self, matching: &MatchingOptions) -> bool {
+        MatchSummary { matched: self.matched + self.ambiguous, ..*self }.is_enough(matching)
+    }
+
+    /// Whether half of the matches or more have the same time stamp on both sides: both are of one
+    /// point, or the hop is faster than the resolution of the time stamps.
+    fn has_equal_times(&self) -> bool {
+        self.equal_times > 0 && 2 * self.equal_times >= self.matched + self.ambiguous
     }
 }
 
@@ -100,16 +121,25 @@ pub struct Diagnosis {
     pub plan: Plan,
     /// For how long both sides were captured, and the shorter of both captures, in nanoseconds.
     overlap_ns: Option<(i64, i64)>,
+    /// Octets compared, where that is not all of a packet.
+    octets: Option<usize>,
 }
 
 impl Evidence<'_> {
     /// Finds what is wrong with the captures, and how to read them nevertheless.
     pub fn diagnose(&self, matching: &MatchingOptions) -> Diagnosis {
-        let mut found = Diagnosis { overlap_ns: self.overlap_ns(0), ..Diagnosis::default() };
+        let samples = [self.arrivals.sample, self.departures.sample];
+        let mut found = Diagnosis {
+            overlap_ns: self.overlap_ns(0),
+            octets: Some(self.recognition.octets).filter(|octets| *octets != usize::MAX),
+            ..Diagnosis::default()
+        };
         self.order(matching, &mut found);
+        if let Some(side) = self.side_of(|side| side.sample.is_constant()) {
+            found.causes.push(Cause::ConstantTimes { side });
+        }
         let octets = self.cut(&mut found);
         if !self.empty(&mut found) {
-            let samples = [self.arrivals.sample, self.departures.sample];
             match CommonPackets::find(samples, &self.recognition, octets) {
                 Some(common) => self.common(&common, matching, &mut found),
                 None if found.is_cut() && octets.is_none_or(|octets| octets < TELLING) => {
@@ -276,18 +306,15 @@ impl Evidence<'_> {
                 found.causes.push(Cause::Translated { packets, untranslated: common.as_matched })
             }
         }
-        if packets == 0 {
+        if packets == 0 || found.has(|cause| matches!(cause, Cause::ConstantTimes { .. })) {
             return;
         }
         let is_same = |one: &pairs::CommonPacket<'_>| {
             one.difference_ns() == 0 && one.arrival.is_same_frame(one.departure)
         };
         let same = common.packets.iter().filter(|one| is_same(one)).count();
-        if self.capture.is_none()
-            && same == packets
-            && self.arrivals.sample.count() == self.departures.sample.count()
-        {
-            found.causes.push(Cause::OneCapture { packets });
+        if self.capture.is_none() && 2 * same >= packets {
+            found.causes.push(Cause::OneCapture { packets: same, of: packets });
             return;
         }
         let directions = Directions::of(common, matching);
@@ -357,7 +384,11 @@ pub struct Conclusion {
 
 impl Diagnosis {
     fn is_cut(&self) -> bool {
-        self.causes.iter().any(|cause| matches!(cause, Cause::Cut { .. }))
+        self.has(|cause| matches!(cause, Cause::Cut { .. }))
+    }
+
+    fn has(&self, is_one: impl Fn(&Cause) -> bool) -> bool {
+        self.causes.iter().any(is_one)
     }
 
     /// Packets were captured in so small a part that what they have in common remains unknown.
@@ -394,11 +425,50 @@ impl Diagnosis {
         let stands =
             |cause: &&Cause| (fails && !is_refuted(cause)) || voids(cause) || is_remedied(cause);
         let mut causes: Vec<Cause> = self.causes.iter().filter(stands).cloned().collect();
+        causes.extend(self.of_matches(&causes, matched, matching).filter(|_| !unplanned));
         let voiding = causes.iter().filter(voids).count();
         if fails && !unplanned && causes.iter().all(is_remedied) {
             causes.push(self.unexplained(matched, matching));
         }
         Conclusion { causes, voiding }
+    }
+
+    /// The cause that the matches show, where the `causes` that stand do not explain them.
+    fn of_matches(
+        &self,
+        causes: &[Cause],
+        matched: &MatchSummary,
+        matching: &MatchingOptions,
+    ) -> Option<Cause> {
+        let all = matched.matched + matched.ambiguous;
+        let is_of_time = |cause: &Cause| {
+            matches!(
+                cause,
+                Cause::OneCapture { .. }
+                    | Cause::ConstantTimes { .. }
+                    | Cause::ClockSetBack { alone: true, .. }
+                    | Cause::ClocksApart { .. }
+                    | Cause::Swapped { .. }
+            )
+        };
+        if causes.iter().any(is_of_time) {
+            return None;
+        }
+        if matched.has_equal_times() {
+            return Some(Cause::EqualTimes { packets: matched.equal_times, of: all });
+        }
+        if !matched.is_enough(matching) && matched.would_be_enough(matching) {
+            let (packets, octets) = (matched.ambiguous, self.octets);
+            return Some(Cause::Alike { packets, of: all, octets });
+        }
+        let run = matched.strays?;
+        // A packet that takes longer than `--longest` is lost, as the user says. No packet takes longer
+        // than a second, or less than nothing.
+        let is_step = run.difference_ns < 0 || run.difference_ns > LONGEST_DELAY_NS;
+        let (packets, by_ns) = (run.packets, run.difference_ns);
+        let beyond = Some(by_ns.saturating_abs()).filter(|by_ns| *by_ns >= matching.longest_ns);
+        let longest_ns = beyond.map(|by_ns| by_ns.saturating_mul(2));
+        is_step.then_some(Cause::ClockStep { packets, by_ns, longest_ns })
     }
 
     /// The cause that numbers alone show.

@@ -8,6 +8,8 @@ const ROOM: usize = 4096;
 /// Packets kept after each place where time goes back, and the number of such places.
 const ROOM_AFTER_STEP: usize = 1024;
 const STEPS: usize = 16;
+/// Packets of one time stamp that no clock in motion stamps.
+const CONSTANT: u64 = 16;
 /// Octets kept of a packet.
 const PREFIX: usize = 192;
 
@@ -119,5 +121,10 @@ impl Sample {
     /// The earliest and the latest time stamp, in nanoseconds.
     pub fn times_ns(&self) -> Option<(i64, i64)> {
         self.times_ns
+    }
+
+    /// Whether all time stamps are the same.
+    pub(crate) fn is_constant(&self) -> bool {
+        self.count >= CONSTANT && self.times_ns.is_some_and(|(first, last)| first == last)
     }
 }

@@ -47,6 +47,13 @@ impl CommandLine {
                 {
                     command.set("--two-clocks", None);
                 }
+                Cause::ClockStep { longest_ns, .. } if command.is_of_two() => {
+                    command.set("--two-clocks", None);
+                    if let Some(longest_ns) = longest_ns {
+                        let seconds = longest_ns.unsigned_abs().div_ceil(1_000_000_000);
+                        command.set("--longest", Some(format!("{seconds}s")));
+                    }
+                }
                 _ => {}
             }
         }
@@ -143,6 +150,11 @@ mod tests {
         assert_eq!(
             given.remedying(&causes).to_string(),
             "`onbeat delay match out.pcap in.pcap --octets 40 --filter-out 'udp and ip6' --nat`"
+        );
+        let step = Cause::ClockStep { packets: 9, by_ns: -1, longest_ns: Some(2_500_000_000) };
+        assert_eq!(
+            CommandLine::new("match", &["a", "b"]).remedying(&[step]).to_string(),
+            "`onbeat delay match a b --two-clocks --longest 3s`"
         );
         let apart = [Cause::ClocksApart { by_ns: -1 }, Cause::NoReplies { packets: 9 }];
         let replies = given.given([("--reply", None)]);

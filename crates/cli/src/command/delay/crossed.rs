@@ -103,11 +103,11 @@ impl Method for Match {
         }
         outcome::count(&mut outcome, &read.counts, &self.options);
         outcome::fill(&mut outcome, &sink, origin, &telling);
+        let matched = sink.matched(&read);
         outcome.notes.extend(read.notes);
         let [arrivals, departures] =
             [&self.arrivals, &self.departures].map(|path| path.display().to_string());
         let source = Source::Two { arrivals: &arrivals, departures: &departures };
-        let matched = sink.matched(read.counts.matched(), read.smaller);
         let two_clocks = self.two_clocks.then_some(("--two-clocks", None));
         let command = CommandLine::new(Self::NAME, &[&arrivals, &departures])
             .given(two_clocks)
@@ -164,6 +164,7 @@ impl Match {
                 (_, Some((point, verdict))) => {
                     let delay_ns = clocks.above_fastest(point).map(|ns| ns.round() as i64);
                     at_steps += u64::from(delay_ns.is_none());
+                    sink.collected.equal_times += u64::from(point.delay_ns == shift_ns);
                     // The line is through the fastest packets, to its rounding.
                     sink.record(point.time_ns, delay_ns.map(|ns| ns.max(0)), verdict);
                 }

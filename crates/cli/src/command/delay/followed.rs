@@ -18,9 +18,20 @@ pub(super) struct Request<'a> {
     pub(super) min_matched: u64,
 }
 
+impl Request<'_> {
+    /// Packets that were matched, and those that had to be: of an interface where packets leave, those
+    /// that a process read without an answer do not count.
+    fn matched(&self, fates: &Fates, counts: &Counts) -> (u64, u64) {
+        match self.departures {
+            Some(_) => fates.left(counts),
+            None => (fates.ended_well(), fates.followed(counts)),
+        }
+    }
+}
+
 /// Adds the checks, and the cause where they fail.
 pub(super) fn judge(outcome: &mut Outcome, fates: &Fates, counts: &Counts, request: &Request<'_>) {
-    let (matched, followed) = (fates.ended_well(), fates.followed(counts));
+    let (matched, followed) = request.matched(fates, counts);
     judgement::check(outcome, matched, followed, request.min_matched);
     if matched >= request.min_matched && 2 * matched >= followed {
         return;
@@ -35,10 +46,10 @@ fn cause(
     request: &Request<'_>,
     reasons: &Reasons,
 ) -> (&'static str, String) {
-    let (matched, followed) = (fates.ended_well(), fates.followed(counts));
+    let (matched, followed) = request.matched(fates, counts);
     let (arrivals, required) = (request.arrivals, request.min_matched);
     let unmatched = followed.saturating_sub(matched);
-    if followed == 0 {
+    if fates.followed(counts) == 0 {
         let what = match request.is_filtered {
             true => {
                 format!("no packet that passes the filter came by {arrivals}; check the filter")
@@ -47,7 +58,7 @@ fn cause(
         };
         return ("no packets", format!("{what}, and measure while packets pass"));
     }
-    if 2 * matched >= followed {
+    if matched > 0 && 2 * matched >= followed {
         let statement = format!(
             "{} left or reached a reader, {required} required; measure for longer (--for), or accept fewer: \
              --min-matched {matched}",
@@ -57,7 +68,7 @@ fn cause(
     }
     let part = |number| count_of(number, followed, "packet");
     let (dropped, most) = fates.dropped();
-    if 2 * dropped >= unmatched {
+    if dropped > 0 && 2 * dropped >= unmatched {
         let reason = most.map_or(String::new(), |reason| {
             format!(", most for the reason {}", reasons.name(reason))
         });
@@ -68,7 +79,7 @@ fn cause(
     if let Some(departures) = request.departures.filter(|_| !fates.any_forwarded()) {
         let statement = format!(
             "none of {} left by {departures}; name another interface with --out, or none",
-            count(followed, "packet")
+            count(fates.followed(counts), "packet")
         );
         return ("no departures", statement);
     }
@@ -121,6 +132,14 @@ mod tests {
                 "200 of 310 packets",
             ),
             (&[(Fate::Delivered, 20)], counts(300, 280), Some("eth7"), "no departures", "eth7"),
+            // Packets that processes of this host read have not left by an interface.
+            (
+                &[(Fate::Delivered, 300)],
+                counts(300, 0),
+                Some("eth7"),
+                "no departures",
+                "of 300 packets",
+            ),
             (&[(Fate::Forwarded, 20)], counts(300, 280), Some("eth7"), "packets merged", "gro off"),
             (&[(Fate::Delivered, 20)], counts(300, 0), None, "most packets unmatched", "280 of"),
         ] {

@@ -119,12 +119,37 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
                 None => format!("{what}, too little to match by; capture with `tcpdump -s 0`"),
             }
         }
-        Cause::OneCapture { packets } => format!(
+        Cause::OneCapture { packets, of } => format!(
             "{} hold the same frames with the same time stamps ({} compared); give a \
              capture of either side of the hop",
             source.name(None),
-            count_of(packets as u64, packets as u64, "packet")
+            count_of(packets as u64, of as u64, "packet")
         ),
+        Cause::EqualTimes { packets, of } => format!(
+            "{} matched have the same time stamp on both sides: both sides were captured at one \
+             point, or the time stamps are too coarse for the hop; capture either side of it, with `tcpdump \
+             --time-stamp-precision=nano`",
+            count_of(packets, of, "packet")
+        ),
+        Cause::ConstantTimes { side } => format!(
+            "{}: all packets have one time stamp; capture with a clock that runs",
+            source.name(side)
+        ),
+        Cause::Alike { packets, of, octets } => {
+            let what = format!(
+                "{} matched have the contents of others that are under way with them, so that \
+                 the delay of one may be another's",
+                count_of(packets, of, "packet")
+            );
+            match octets {
+                Some(octets) => format!("{what}; compare more than {octets} octets"),
+                None => format!(
+                    "{what}; send packets that differ, as by a sequence number, or select some: {}",
+                    command.with("--filter", Some("EXPR"))
+                ),
+            }
+        }
+        Cause::ClockStep { packets, by_ns, .. } => clock_step(packets, by_ns, source, command),
         Cause::Swapped { packets } => {
             let compared = count_of(packets as u64, packets as u64, "compared packet");
             let what = format!("{compared} went from the departures to the arrivals");
@@ -250,12 +275,29 @@ fn empty(source: Source<'_>, side: Option<Side>) -> String {
     }
 }
 
-fn clocks_apart(by_ns: i64, source: Source<'_>, command: &CommandLine) -> String {
+/// When departures have the packets of arrivals.
+fn apart(by_ns: i64, source: Source<'_>) -> String {
     let [arrivals, departures] =
         [Side::Arrivals, Side::Departures].map(|side| source.name(Some(side)));
     let by = duration(by_ns);
     let when = if by_ns < 0 { "before" } else { "after" };
-    let what = format!("{departures} has the same packets {by} {when} {arrivals}");
+    format!("{departures} has the same packets {by} {when} {arrivals}")
+}
+
+fn clock_step(number: u64, by_ns: i64, source: Source<'_>, command: &CommandLine) -> String {
+    let what = format!(
+        "{} from one packet on ({}), and not before: one of their clocks was set",
+        apart(by_ns, source),
+        count(number, "packet")
+    );
+    match source {
+        Source::Two { .. } => format!("{what}; match them by segments between steps: {command}"),
+        _ => format!("{what}; stamp both sides by one clock"),
+    }
+}
+
+fn clocks_apart(by_ns: i64, source: Source<'_>, command: &CommandLine) -> String {
+    let what = apart(by_ns, source);
     match (source, by_ns) {
         (Source::Two { .. }, ..0) => {
             format!("{what}; if they are of two clocks: {command}")

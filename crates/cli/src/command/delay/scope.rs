@@ -7,6 +7,7 @@ use onbeat_delay::scope::{Channel, Decoded, Waveform, crossings, decode, read_cs
 use onbeat_host::file;
 use onbeat_report::{Cell, Counters, Run};
 
+use super::judgement;
 use super::method::{Measured, Method};
 use super::options::{Options, Show};
 use super::outcome::{self, Origin};
@@ -24,7 +25,8 @@ Examples:
   onbeat delay scope tek0001.csv
   onbeat delay scope tek0001.csv --channels CH3,CH1 --csv delays.csv
 
-Exit status: 0 success, 1 frames had a wrong FCS, 2 error (the file is not a waveform).")]
+Exit status: 0 success, 1 negative result (frames had a wrong FCS, or too few match), 2 error (not a \
+waveform).")]
 pub(super) struct Scope {
     /// The waveform
     file: PathBuf,
@@ -85,6 +87,9 @@ impl Method for Scope {
         outcome::count(&mut outcome, &counts, &self.options);
         outcome.figure("frames, one by one", table);
         outcome::fill(&mut outcome, &sink, Origin::Arrival, &telling);
+        let smaller = decoded.iter().map(|found| found.frames.len() as u64).min().unwrap_or(0);
+        let required = self.options.matching(false, Some(1)).min_matched;
+        judgement::check(&mut outcome, counts.measured(), smaller, required);
         outcome.note(format!(
             "a sample is {:.3} ns; delays one by one are to a fraction of it",
             waveform.interval_s * 1e9
@@ -107,6 +112,10 @@ impl Scope {
             })
         };
         match (self.channels.as_slice(), waveform.channels.as_slice()) {
+            ([arrivals, departures], _) if arrivals == departures => Err(Failure::new(format!(
+                "--channels {arrivals},{departures}: the two sides are the same; name the channel behind the \
+                 hop second"
+            ))),
             ([arrivals, departures], _) => Ok([named(arrivals)?, named(departures)?]),
             ([], [arrivals, departures, ..]) => Ok([arrivals, departures]),
             ([], _) => Err(Failure::new(format!(

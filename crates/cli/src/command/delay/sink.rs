@@ -6,6 +6,7 @@ use onbeat_delay::matching::{Event, Verdict};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Distribution, Recorder};
 
+use super::reading::Reading;
 use super::samples::{Column, Files, Samples, Value};
 use crate::exit::Result;
 
@@ -35,6 +36,7 @@ impl Sink {
         match event {
             Event::Matched { arrival, departure, verdict } => {
                 let delay_ns = departure.time_ns.saturating_sub(arrival.time_ns);
+                self.collected.equal_times += u64::from(delay_ns == 0);
                 self.record(arrival.time_ns, Some(delay_ns), *verdict);
             }
             Event::Lost(arrival) => self.lose(arrival.time_ns),
@@ -63,12 +65,15 @@ impl Sink {
         self.samples.row(&[time_ns.into(), Value::Nothing, Value::Text("lost")]);
     }
 
-    /// The result of the measurement, from the number of matches and the packets of the side with fewer.
-    pub(super) fn matched(&self, matched: u64, smaller: u64) -> MatchSummary {
+    /// The result of the measurement by this reading.
+    pub(super) fn matched(&self, reading: &Reading) -> MatchSummary {
         let Collected { delays, ambiguous, .. } = &self.collected;
         MatchSummary {
-            matched,
-            smaller,
+            matched: delays.count() + delays.negative(),
+            ambiguous: ambiguous.count() + ambiguous.negative(),
+            smaller: reading.smaller,
+            equal_times: self.collected.equal_times,
+            strays: reading.counts.strays,
             negative: delays.negative() + ambiguous.negative(),
             most_negative_ns: delays.most_negative_ns().min(ambiguous.most_negative_ns()),
         }

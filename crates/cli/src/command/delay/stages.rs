@@ -167,6 +167,13 @@ impl Fates {
         self.forwarded + self.answered_by_kernel + self.delivered
     }
 
+    /// Packets that left, and those that came in and did not end in a process without an answer.
+    pub(super) fn left(&self, counts: &Counts) -> (u64, u64) {
+        let left = self.forwarded + self.answered_by_kernel + self.answered;
+        let read = self.delivered.saturating_sub(self.answered);
+        (left, self.followed(counts).saturating_sub(read).max(left))
+    }
+
     pub(super) fn any_forwarded(&self) -> bool {
         self.forwarded > 0
     }

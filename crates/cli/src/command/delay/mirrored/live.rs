@@ -32,7 +32,7 @@ pub(super) struct Live {
     /// Watch an interface for this time; until Ctrl-C, without
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     length: Option<Duration>,
-    /// Watch an interface until so many packets are matched
+    /// Watch an interface until this number of packets is matched, packets alike not counted
     #[arg(long, value_name = "NUMBER")]
     count: Option<NonZeroU64>,
     /// Who stamps what passes an interface: the NIC where it can stamp every packet and else the kernel,
@@ -128,7 +128,7 @@ impl Live {
             if emptied && tap.clock() == TapClock::Monotonic {
                 matcher.pass(now_ns.saturating_sub(window.disorder_ns), &mut take);
             }
-            let (packets, matched) = (sorter.tally().packets, matcher.counts().matched());
+            let (packets, matched) = (sorter.tally().packets, matcher.counts().measured());
             progress.update(|| {
                 format!("{name}: {}, {matched} matched; Ctrl-C stops", count(packets, "packet"))
             });

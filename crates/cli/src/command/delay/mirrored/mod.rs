@@ -148,10 +148,10 @@ impl Method for Mirror {
             let packets = count_of(tally.other, tally.packets, "packet");
             outcome.note(format!("on neither side: {packets}"));
         }
+        let matched = sink.matched(&reading);
         outcome.notes.extend(reading.notes);
         let name = self.source.display().to_string();
         let source = if is_file { Source::Mirrored(&name) } else { Source::Live(&name) };
-        let matched = sink.matched(reading.counts.matched(), reading.smaller);
         let matching = (&matching, reading.planned);
         let command = CommandLine::new(Self::NAME, &[&name])
             .given(self.side.given())
