@@ -61,21 +61,6 @@ static __always_inline bool is_elsewhere(const struct sock *sk)
 	return sk->__sk_common.skc_net.net->ns.inum != netns;
 }
 
-SEC("tp_btf/sock_recv_length")
-int BPF_PROG(on_sock_recv_length, struct sock *sk)
-{
-	__u64 now = bpf_get_current_pid_tgid();
-	struct guard_reader *known, reader = {.pid = now >> 32, .tid = now};
-
-	if (!everywhere && is_elsewhere(sk))
-		return 0;
-	known = bpf_sk_storage_get(&readers, sk, &reader, BPF_SK_STORAGE_GET_F_CREATE);
-	if (known && known->tid != reader.tid)
-		/* At once: the loader may read it now. */
-		*(volatile __u64 *)known = *(__u64 *)&reader;
-	return 0;
-}
-
 /*
  * A socket is of the process that reads it. What nobody reads is charged to nobody, and limited by
  * nobody's budget.
@@ -100,6 +85,28 @@ static __always_inline void number(struct sock *sk, __u32 pid)
 		bpf_map_update_elem(&cookies, &cookie, slot, BPF_ANY);
 	else
 		bpf_map_delete_elem(&cookies, &cookie);
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_sock_recv_length, struct sock *sk)
+{
+	__u64 now = bpf_get_current_pid_tgid();
+	struct guard_reader *known, reader = {.pid = now >> 32, .tid = now};
+
+	if (!everywhere && is_elsewhere(sk))
+		return 0;
+	known = bpf_sk_storage_get(&readers, sk, NULL, 0);
+	if (known && known->tid == reader.tid)
+		return 0;
+	if (!known)
+		bpf_sk_storage_get(&readers, sk, &reader, BPF_SK_STORAGE_GET_F_CREATE);
+	else
+		/* At once: the loader may read it now. */
+		*(volatile __u64 *)known = *(__u64 *)&reader;
+	/* A new socket has the limit of its process before the next scan. */
+	if (budgets && !is_elsewhere(sk) && bpf_map_lookup_elem(&numbers, &reader.pid))
+		number(sk, reader.pid);
+	return 0;
 }
 
 /* Whether packets can come for it: false for a socket without a port or a connection. */

@@ -246,7 +246,10 @@ mod tests {
             "iperf3 (7): 23.1 % of a CPU, budget 10.0 %, limited to 4000 packets/s, 12 dropped";
         assert_eq!(usage.to_string(), text);
         let json = serde_json::to_value(&usage).unwrap();
-        assert_eq!((&json["event"], &json["limit_packets_per_s"]), (&"budget".into(), &4000.into()));
+        assert_eq!(
+            (&json["event"], &json["limit_packets_per_s"]),
+            (&"budget".into(), &4000.into())
+        );
         let one = Usage { limit: Limit::PacketsPerSecond(1), shared: true, ..usage.clone() };
         let text = one.to_string();
         assert!(

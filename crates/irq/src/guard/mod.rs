@@ -63,10 +63,14 @@ fn pause(cpu_time: Duration, interval: Duration) -> Duration {
     cpu_time.saturating_mul(COST - 1).clamp(interval, interval.saturating_mul(LONGEST_PAUSE))
 }
 
+/// The shortest time for a part of a scan: a usual host is scanned at once, also at short intervals.
+const SHORTEST_SLICE: Duration = Duration::from_millis(5);
+
 /// CPU time for each of the three parts of a scan: threads, sockets, rules. With the longest pause that is one
-/// part in 20 of a CPU for all of them: what is left continues after the pause.
+/// part in 20 of a CPU for all of them, at intervals of 100 ms and above: what is left continues after the
+/// pause.
 fn slice(interval: Duration) -> Duration {
-    interval.saturating_mul(LONGEST_PAUSE) / 19 / 3
+    (interval.saturating_mul(LONGEST_PAUSE) / 19 / 3).max(SHORTEST_SLICE)
 }
 
 /// A bounded CPU time of the calling thread.
@@ -221,5 +225,16 @@ mod tests {
             assert_eq!(found.as_micros(), pause_us, "{cpu_time_us} us of {interval_ms} ms");
         }
         assert_eq!(pause(Duration::MAX, MS), 3 * MS);
+    }
+
+    #[test]
+    fn the_cpu_share_of_scans_is_bounded() {
+        for interval_ms in [100, 250, 10_000] {
+            let interval = Duration::from_millis(interval_ms);
+            let scan = 3 * slice(interval);
+            let share = scan.as_secs_f64() / (scan + pause(scan, interval)).as_secs_f64();
+            assert!((0.04..=0.0501).contains(&share), "{share} of a CPU at {interval:?}");
+        }
+        assert_eq!(slice(Duration::from_millis(1)), SHORTEST_SLICE);
     }
 }

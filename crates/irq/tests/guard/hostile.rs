@@ -405,7 +405,38 @@ fn busy_processes_do_not_blind_the_guard() {
     }
 }
 
-/// One process has more files than a slice of a scan reads: priorities still follow, and a process whose
+/// A process opens another socket: with its first read that has the limit of the process, and not only with
+/// the next scan.
+#[test]
+fn a_new_socket_of_a_limited_process_is_limited_at_its_first_read() {
+    const PACKETS: u32 = 200;
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let guard = Running::start(&world, |config| {
+        config.budgets = any(SMALL);
+        config.interval = Duration::from_secs(1);
+    });
+    let this = onbeat_irq::names::process(std::process::id()).unwrap();
+    let first = world.flow();
+    let read = |flow: &Flow| {
+        flow.reader.set_nonblocking(true).unwrap();
+        (0..).take_while(|_| flow.reader.recv(&mut [0; 2048]).is_ok()).count() as u32
+    };
+    guard.wait_for("limit", || {
+        first.send(10, 100);
+        read(&first);
+        usage(&guard, this).is_some_and(|usage| usage.limit != Limit::None)
+    });
+    // The next scan is a second away.
+    let second = world.flow();
+    setsockopt(&second.reader, RcvBuf, &(4 << 20)).unwrap();
+    second.pass(1, 100);
+    second.send(PACKETS, 100);
+    assert!(read(&second) < PACKETS / 2, "its packets were not limited");
+    guard.end();
+}
+
+/// Processes have more files than a slice of a scan reads: priorities still follow, and a process whose
 /// sockets no scan has read yet has its budget.
 #[test]
 fn too_many_files_make_a_scan_partial_and_release_no_budget() {
@@ -413,7 +444,7 @@ fn too_many_files_make_a_scan_partial_and_release_no_budget() {
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     let world = World::with_napi();
     let Some(sockets) = crate::kernel::many_sockets(&world, SOCKETS) else { return };
-    let reader = Reader::of(&sockets[0]);
+    let readers: Vec<Reader> = sockets.iter().take(10).map(Reader::of).collect();
     let rule = Rule { command: Some(WRITTEN.to_owned()), cgroup: None, budget: SMALL };
     let guard = Running::start(&world, |config| {
         config.budgets = vec![rule];
@@ -421,7 +452,7 @@ fn too_many_files_make_a_scan_partial_and_release_no_budget() {
     });
     let partial = |events: &[Event]| events.iter().any(|event| *event == Event::ScanPartial);
     guard.wait_for("partial scan", || partial(&guard.events()));
-    set_fifo(reader.process.pid, 42);
+    set_fifo(readers[0].process.pid, 42);
     guard.wait_for("priority", || has(&world, 42));
     let flow = world.flow();
     let mut late = Reader::named(&flow.reader, Some(NAME));
