@@ -126,6 +126,9 @@ fn it_guards_until_it_is_told_to_end_and_gives_all_back() {
         assert!(second.code == 2 && second.err.contains(&busy), "{second:?}");
         guard.signal(signal);
         let code = guard.0.wait().unwrap().code();
+        let out = BufReader::new(guard.0.stdout.take().unwrap());
+        let last: Value = serde_json::from_str(&out.lines().last().unwrap().unwrap()).unwrap();
+        assert_eq!((&last["event"], &last["failed"]), (&"restored".into(), &0.into()));
         assert_eq!((code, hosts.thread()), (Some(0), None), "{signal}");
         assert!(!hosts.journal().exists());
         let lines = BufReader::new(guard.0.stdout.take().unwrap()).lines();

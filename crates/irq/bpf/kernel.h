@@ -101,6 +101,7 @@ struct seq_file;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	__u64 seq_num;
 };
 
 struct bpf_iter__task {

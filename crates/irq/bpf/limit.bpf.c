@@ -12,6 +12,7 @@
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
+#include <linux/in6.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/pkt_cls.h>
@@ -45,6 +46,19 @@ struct vlan {
 	__be16 tci;
 	__be16 protocol;
 };
+
+/*
+ * The addresses of this network namespace's interfaces, IPv4 as ::ffff:a.b.c.d; written by the loader.
+ * A packet to one of them has one receiver, which the look-up finds. Others may have several
+ * (broadcast, multicast) or are forwarded: a socket that would match them says nothing of those.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct in6_addr);
+	__type(value, __u8);
+} addresses SEC(".maps");
 
 /* More fragments, or an offset. */
 #define IP_FRAGMENT 0x3fff
@@ -123,9 +137,15 @@ static __always_inline bool has_ports(__u8 protocol)
 	return protocol == IPPROTO_UDP || protocol == IPPROTO_TCP;
 }
 
+static __always_inline bool is_local(const struct in6_addr *address)
+{
+	return bpf_map_lookup_elem(&addresses, address);
+}
+
 /* Ports are the first four octets of UDP and TCP alike. */
 static __always_inline struct bpf_sock *receiver_v4(void *ctx, enum stage stage, __u32 at)
 {
+	struct in6_addr to = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
 	struct bpf_sock_tuple tuple = {};
 	struct iphdr ip;
 
@@ -133,6 +153,9 @@ static __always_inline struct bpf_sock *receiver_v4(void *ctx, enum stage stage,
 		return NULL;
 	/* Only the first fragment has ports: these go on as they are. */
 	if (ip.frag_off & bpf_htons(IP_FRAGMENT))
+		return NULL;
+	to.s6_addr32[3] = ip.daddr;
+	if (!is_local(&to))
 		return NULL;
 	tuple.ipv4.saddr = ip.saddr;
 	tuple.ipv4.daddr = ip.daddr;
@@ -148,6 +171,8 @@ static __always_inline struct bpf_sock *receiver_v6(void *ctx, enum stage stage,
 
 	/* What has extension headers goes on as it is. */
 	if (!load(ctx, stage, at, &ip, sizeof(ip)) || !has_ports(ip.nexthdr))
+		return NULL;
+	if (!is_local(&ip.daddr))
 		return NULL;
 	__builtin_memcpy(tuple.ipv6.saddr, &ip.saddr, sizeof(ip.saddr));
 	__builtin_memcpy(tuple.ipv6.daddr, &ip.daddr, sizeof(ip.daddr));

@@ -61,21 +61,6 @@ static __always_inline bool is_elsewhere(const struct sock *sk)
 	return sk->__sk_common.skc_net.net->ns.inum != netns;
 }
 
-SEC("tp_btf/sock_recv_length")
-int BPF_PROG(on_sock_recv_length, struct sock *sk)
-{
-	__u64 now = bpf_get_current_pid_tgid();
-	struct guard_reader *known, reader = {.pid = now >> 32, .tid = now};
-
-	if (!everywhere && is_elsewhere(sk))
-		return 0;
-	known = bpf_sk_storage_get(&readers, sk, &reader, BPF_SK_STORAGE_GET_F_CREATE);
-	if (known && known->tid != reader.tid)
-		/* At once: the loader may read it now. */
-		*(volatile __u64 *)known = *(__u64 *)&reader;
-	return 0;
-}
-
 /*
  * A socket is of the process that reads it. What nobody reads is charged to nobody, and limited by
  * nobody's budget.
@@ -100,6 +85,28 @@ static __always_inline void number(struct sock *sk, __u32 pid)
 		bpf_map_update_elem(&cookies, &cookie, slot, BPF_ANY);
 	else
 		bpf_map_delete_elem(&cookies, &cookie);
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_sock_recv_length, struct sock *sk)
+{
+	__u64 now = bpf_get_current_pid_tgid();
+	struct guard_reader *known, reader = {.pid = now >> 32, .tid = now};
+
+	if (!everywhere && is_elsewhere(sk))
+		return 0;
+	known = bpf_sk_storage_get(&readers, sk, NULL, 0);
+	if (known && known->tid == reader.tid)
+		return 0;
+	if (!known)
+		bpf_sk_storage_get(&readers, sk, &reader, BPF_SK_STORAGE_GET_F_CREATE);
+	else
+		/* At once: the loader may read it now. */
+		*(volatile __u64 *)known = *(__u64 *)&reader;
+	/* A new socket has the limit of its process before the next scan. */
+	if (budgets && !is_elsewhere(sk) && bpf_map_lookup_elem(&numbers, &reader.pid))
+		number(sk, reader.pid);
+	return 0;
 }
 
 /* Whether packets can come for it: false for a socket without a port or a connection. */
@@ -137,36 +144,49 @@ static __always_inline bool describe(struct sock *sk, struct guard_socket *to)
 	return !(sk->sk_type == SOCK_STREAM && common->skc_state == TCP_CLOSE);
 }
 
+/* Whether a file is a socket that packets can come for; if so, describes it. */
+static __always_inline bool receives(struct file *file, struct guard_socket *entry)
+{
+	struct socket *socket = bpf_sock_from_file(file);
+	struct guard_reader *reader;
+	struct sock *sk;
+
+	if (!socket)
+		return false;
+	sk = socket->sk;
+	if (!sk)
+		return false;
+	entry->elsewhere = is_elsewhere(sk);
+	if ((entry->elsewhere && !everywhere) || !describe(sk, entry))
+		return false;
+	reader = bpf_sk_storage_get(&readers, sk, NULL, 0);
+	if (reader)
+		*(__u64 *)&entry->reader = *(volatile __u64 *)reader;
+	/* Packets are dropped by the sockets of the interface's own namespace. */
+	if (budgets && !entry->elsewhere && entry->reader.pid)
+		number(sk, entry->reader.pid);
+	return true;
+}
+
+/*
+ * Files that are no such socket have an empty entry now and then: the kernel returns to the loader,
+ * which bounds the time of a scan, only with entries.
+ */
+#define FILES_PER_ENTRY 256
+
 SEC("iter/task_file")
 int each_file(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
 	struct guard_socket entry = {};
-	struct socket *socket;
-	struct sock *sk;
-	struct guard_reader *reader;
 
 	if (!task || !file)
 		return 0;
-	socket = bpf_sock_from_file(file);
-	if (!socket)
-		return 0;
-	sk = socket->sk;
-	if (!sk)
-		return 0;
-	entry.elsewhere = is_elsewhere(sk);
-	if ((entry.elsewhere && !everywhere) || !describe(sk, &entry))
-		return 0;
-	entry.pid = task->tgid;
-	reader = bpf_sk_storage_get(&readers, sk, NULL, 0);
-	if (reader)
-		*(__u64 *)&entry.reader = *(volatile __u64 *)reader;
-	/* What is dropped early is looked for among the sockets of the interface's own namespace.
-	 */
-	if (budgets && !entry.elsewhere && entry.reader.pid)
-		number(sk, entry.reader.pid);
-	bpf_seq_write(ctx->meta->seq, &entry, sizeof(entry));
+	if (receives(file, &entry))
+		entry.pid = task->tgid;
+	if (entry.pid || !(ctx->meta->seq_num % FILES_PER_ENTRY))
+		bpf_seq_write(ctx->meta->seq, &entry, sizeof(entry));
 	return 0;
 }
 

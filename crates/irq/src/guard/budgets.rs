@@ -1,7 +1,9 @@
 //! Budgets: compares the softirq time that processes cause with their budgets, and limits what exceeds them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 
+use super::TimeSlice;
 use super::config::{Config, Facts, Rule};
 use super::event::Event;
 use super::limiter::{Count, Limiter};
@@ -49,6 +51,8 @@ pub(super) struct Budgets {
     meters: BTreeMap<u32, LimitMeter>,
     processes: BTreeMap<Process, BudgetedProcess>,
     without: BTreeSet<Process>,
+    /// Known processes that are yet to be matched against the rules again.
+    due: BTreeSet<Process>,
     /// Processes that the kernel's table has no room for: they have the default limit.
     unnumbered: BTreeSet<Process>,
     /// Entries of that table.
@@ -94,6 +98,7 @@ impl Budgets {
             meters: BTreeMap::new(),
             processes: BTreeMap::new(),
             without: BTreeSet::new(),
+            due: BTreeSet::new(),
             unnumbered: BTreeSet::new(),
             table_size,
             limits_full: false,
@@ -109,6 +114,11 @@ impl Budgets {
         self.limiter.set_devices(devices)
     }
 
+    /// Packets to these addresses are limited.
+    pub(super) fn set_addresses(&mut self, addresses: impl Iterator<Item = IpAddr>) -> Result<()> {
+        self.limiter.set_addresses(addresses)
+    }
+
     /// How the processes stand that have a budget.
     pub(super) fn usage(&self) -> Vec<Usage> {
         self.processes.values().map(|process| process.usage.clone()).collect()
@@ -119,9 +129,16 @@ impl Budgets {
         std::mem::take(&mut self.events)
     }
 
-    /// Takes what there is now; sets limits once an interval is over.
-    pub(super) fn step(&mut self, walk: &Walk, scan: &Scan, now_ns: u64) -> Result<()> {
-        self.take_processes(walk, scan, now_ns)?;
+    /// Takes what there is now, with rules for as many processes as `slice` allows; sets limits once an
+    /// interval is over.
+    pub(super) fn step(
+        &mut self,
+        walk: &Walk,
+        scan: &Scan,
+        slice: &TimeSlice,
+        now_ns: u64,
+    ) -> Result<()> {
+        self.take_processes(walk, scan, slice, now_ns)?;
         if now_ns.saturating_sub(self.last_ns) < INTERVAL_NS {
             return Ok(());
         }
@@ -166,12 +183,17 @@ impl Budgets {
 
     /// Gives new processes numbers, and releases those of processes that have exited or changed their
     /// names.
-    fn take_processes(&mut self, walk: &Walk, scan: &Scan, now_ns: u64) -> Result<()> {
+    fn take_processes(
+        &mut self,
+        walk: &Walk,
+        scan: &Scan,
+        slice: &TimeSlice,
+        now_ns: u64,
+    ) -> Result<()> {
         let had_unnumbered = !self.unnumbered.is_empty();
-        let rules_due = now_ns.saturating_sub(self.rules_ns) >= RULES_NS;
-        if rules_due {
+        if self.due.is_empty() && now_ns.saturating_sub(self.rules_ns) >= RULES_NS {
             self.rules_ns = now_ns;
-            self.without.clear();
+            self.due = self.numbers.processes().chain(self.without.iter().copied()).collect();
         }
         let receivers: BTreeSet<u32> = scan.sockets.iter().map(|socket| socket.pid).collect();
         let alive: BTreeMap<Process, &Octets> = scan
@@ -179,11 +201,13 @@ impl Budgets {
             .iter()
             .filter(|thread| {
                 let Waiter { process, tid } = thread.waiter;
-                process.pid == tid && receivers.contains(&tid)
+                // Of a partial scan, any process may have sockets that it has yet to read.
+                process.pid == tid && (scan.partial || receivers.contains(&tid))
             })
             .map(|thread| (thread.waiter.process, &thread.name))
             .collect();
         self.without.retain(|process| alive.contains_key(process));
+        self.due.retain(|process| alive.contains_key(process));
         let gone: Vec<Process> =
             self.numbers.processes().filter(|process| !alive.contains_key(process)).collect();
         for process in gone {
@@ -191,11 +215,18 @@ impl Budgets {
         }
         for (process, name) in alive {
             let known = self.numbers.get(process);
-            if (known.is_some() || self.without.contains(&process)) && !rules_due {
+            let is_known = known.is_some() || self.without.contains(&process);
+            if is_known && (slice.is_over() || !self.due.remove(&process)) {
                 continue;
             }
-            // The scan reports the name of its thread, also where /proc is restricted.
-            let described = Description::of(process);
+            // The scan reports the name of its thread, also where /proc is restricted, or there is no time
+            // to read it now.
+            let described = if slice.is_over() {
+                self.due.insert(process);
+                None
+            } else {
+                Description::of(process)
+            };
             let command = described.as_ref().map_or(name, |about| &about.command);
             let cgroup = described.as_ref().and_then(|about| about.cgroup.as_ref());
             let rule = Rule::of(&self.rules, Facts { command: Some(command), cgroup });
@@ -210,6 +241,7 @@ impl Budgets {
                 }
                 self.release(walk, process)?;
             }
+            self.without.remove(&process);
             match rule {
                 Some(rule) => self.hold(walk, process, command, rule)?,
                 None => drop(self.without.insert(process)),

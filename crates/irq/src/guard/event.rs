@@ -36,6 +36,9 @@ pub enum Event {
         /// The interface.
         interface: String,
     },
+    /// There are too many files or threads for one scan: it continues at the next. Until it is complete,
+    /// priorities follow the last complete one, and rules apply to all processes.
+    ScanPartial,
     /// All limits are in use: from this process on, processes share one limit for each budget.
     LimitsFull {
         /// Processes that have a limit of their own.
@@ -51,6 +54,13 @@ pub enum Event {
     LedgerFull {
         /// That time, in nanoseconds.
         unrecorded_ns: u64,
+    },
+    /// The guard has exited.
+    Restored {
+        /// Settings with their value of before.
+        restored: usize,
+        /// Settings that could not be restored; they stay in the journal.
+        failed: usize,
     },
     /// Something could not be set; it is told once.
     Refused {
@@ -100,6 +110,10 @@ impl fmt::Display for Event {
                 }
             }
             Event::Vanished { interface } => write!(f, "{interface}: vanished"),
+            Event::ScanPartial => f.write_str(
+                "too many files or threads for one scan: priorities follow more slowly, budgets hold \
+                 for all processes that rules fit",
+            ),
             Event::LimitsFull { processes } => write!(
                 f,
                 "budgets: all {processes} limits are in use; further processes share a limit for each \
@@ -116,6 +130,9 @@ impl fmt::Display for Event {
                  until it has",
                 *unrecorded_ns as f64 / 1e6
             ),
+            Event::Restored { restored, failed } => {
+                write!(f, "{restored} settings restored, {failed} failed")
+            }
             Event::Refused { interface, reason } => write!(f, "{interface}: {reason}"),
         }
     }
@@ -129,7 +146,8 @@ impl Serialize for Usage {
             Limit::None => None,
             Limit::PacketsPerSecond(packets) => Some(packets),
         };
-        let mut usage = serializer.serialize_struct("Usage", 7)?;
+        let mut usage = serializer.serialize_struct("Usage", 8)?;
+        usage.serialize_field("event", "budget")?;
         usage.serialize_field("pid", &self.process.pid)?;
         usage.serialize_field("command", &self.command)?;
         usage.serialize_field("budget_ns_per_s", &self.budget.ns_per_s)?;
@@ -205,6 +223,9 @@ mod tests {
         ] {
             assert_eq!(event.to_string(), text);
         }
+        let restored = Event::Restored { restored: 4, failed: 1 };
+        assert_eq!(restored.to_string(), "4 settings restored, 1 failed");
+        assert_eq!(serde_json::to_value(restored).unwrap()["event"], "restored");
         let json = serde_json::to_value(follows(who(false))).unwrap();
         assert_eq!((&json["event"], &json["to"]), (&"follows".into(), &"real-time 50".into()));
         assert_eq!(json["who"]["tid"], 8);
@@ -225,7 +246,10 @@ mod tests {
             "iperf3 (7): 23.1 % of a CPU, budget 10.0 %, limited to 4000 packets/s, 12 dropped";
         assert_eq!(usage.to_string(), text);
         let json = serde_json::to_value(&usage).unwrap();
-        assert_eq!(json["limit_packets_per_s"], 4000);
+        assert_eq!(
+            (&json["event"], &json["limit_packets_per_s"]),
+            (&"budget".into(), &4000.into())
+        );
         let one = Usage { limit: Limit::PacketsPerSecond(1), shared: true, ..usage.clone() };
         let text = one.to_string();
         assert!(

@@ -2,7 +2,9 @@
 //!
 //! Its programs go with this, or with the process.
 
+use std::collections::BTreeSet;
 use std::mem::offset_of;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -46,6 +48,7 @@ pub(super) struct Limiter {
     drop_at: DropAt,
     links: Vec<(u32, OwnedFd)>,
     limits: Vec<u64>,
+    addresses: BTreeSet<Ipv6Addr>,
 }
 
 impl Limiter {
@@ -68,7 +71,33 @@ impl Limiter {
         }
         let object =
             open.load().map_err(|source| Error::kernel("load the program of budgets", source))?;
-        Ok(Self { object, drop_at, links: Vec::new(), limits: vec![0; Self::SLOTS as usize] })
+        Ok(Self {
+            object,
+            drop_at,
+            links: Vec::new(),
+            limits: vec![0; Self::SLOTS as usize],
+            addresses: BTreeSet::new(),
+        })
+    }
+
+    /// Limits packets to these addresses alone, those of this host: no other packet has one known receiver.
+    pub(super) fn set_addresses(&mut self, addresses: impl Iterator<Item = IpAddr>) -> Result<()> {
+        let addresses: BTreeSet<Ipv6Addr> = addresses
+            .map(|address| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped(),
+                IpAddr::V6(address) => address,
+            })
+            .collect();
+        let table = map(&self.object, "addresses");
+        let failed = |source| Error::kernel("set the addresses that budgets hold for", source);
+        for gone in self.addresses.difference(&addresses) {
+            table.delete(&gone.octets()).map_err(failed)?;
+        }
+        for new in addresses.difference(&self.addresses) {
+            table.update(&new.octets(), &[1], MapFlags::ANY).map_err(failed)?;
+        }
+        self.addresses = addresses;
+        Ok(())
     }
 
     /// Puts a program on these devices, and takes it off all others.
@@ -90,8 +119,9 @@ impl Limiter {
                 // It goes no more: that is found by whoever looks for devices.
                 Err(libc::ENODEV) => {}
                 Err(error) => tracing::warn!(
-                    "the interface of index {device} takes no XDP program ({}): what exceeds a \
-                     budget is dropped at tc ingress there",
+                    "interface {:?} accepts no XDP program ({}): packets above a budget are \
+                     dropped at its tc ingress",
+                    name_of(device),
                     std::io::Error::from_raw_os_error(error)
                 ),
             }
@@ -100,7 +130,7 @@ impl Limiter {
             libc::EINVAL => Error::NoIngress,
             error => {
                 let source = libbpf_rs::Error::from_raw_os_error(error);
-                let what = format!("drop packets early on the interface of index {device}");
+                let what = format!("drop packets early on interface {:?}", name_of(device));
                 Error::kernel(what, source)
             }
         })
@@ -166,4 +196,10 @@ impl Limiter {
             .ok_or(Error::Foreign { table: "buckets", octets: octets.len() })?;
         Ok(Count { passed, dropped })
     }
+}
+
+/// The name of an interface; of one that has just vanished, its index.
+fn name_of(device: u32) -> String {
+    nix::net::if_::if_indextoname(device)
+        .map_or_else(|_| device.to_string(), |name| name.to_string_lossy().into_owned())
 }

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use onbeat_netdev::{Handle, Link};
 
+use super::TimeSlice;
 use super::budgets::{Budgets, Usage};
 use super::config::Config;
 use super::event::Event;
@@ -44,17 +46,32 @@ pub(super) struct Live {
     walk: Walk,
     budgets: Option<Budgets>,
     links: Vec<Link>,
+    scan: Scan,
+    /// CPU time for each part of a scan.
+    slice: Duration,
+    /// Whether the last scan was partial, as last reported.
+    was_partial: bool,
+    events: Vec<Event>,
 }
 
 impl Live {
-    pub(super) fn open(config: &Config, now_ns: u64) -> Result<Self> {
+    pub(super) fn open(config: &Config, slice: Duration, now_ns: u64) -> Result<Self> {
         let handle = Handle::open()?;
         // The kernel keeps it in 32 bits.
         let netns = handle.namespace().inode() as u32;
         let walk = Walk::new(netns, config)?;
         let budgets =
             (!config.budgets.is_empty()).then(|| Budgets::new(config, netns, &walk, now_ns));
-        Ok(Self { handle, budgets: budgets.transpose()?, walk, links: Vec::new() })
+        Ok(Self {
+            handle,
+            budgets: budgets.transpose()?,
+            walk,
+            links: Vec::new(),
+            scan: Scan::default(),
+            slice,
+            was_partial: false,
+            events: Vec::new(),
+        })
     }
 }
 
@@ -66,14 +83,20 @@ impl Look for Live {
     }
 
     fn candidates(&mut self, devices: &[u32], now_ns: u64) -> Result<Candidates> {
-        let scan: Scan = self.walk.scan()?;
+        let addresses = addresses(&self.links)?;
+        let Self { walk, scan, slice, .. } = self;
+        walk.scan(*slice, |address| addresses.contains_key(address), scan)?;
+        if scan.partial && !self.was_partial {
+            self.events.push(Event::ScanPartial);
+        }
+        self.was_partial = scan.partial;
         if let Some(budgets) = &mut self.budgets {
             budgets.set_devices(devices)?;
-            budgets.step(&self.walk, &scan, now_ns)?;
+            budgets.set_addresses(addresses.keys().copied())?;
+            budgets.step(walk, scan, &TimeSlice::new(*slice), now_ns)?;
         }
-        let addresses = addresses(&self.links)?;
         let above = devices.iter().map(|device| (*device, above(*device, &self.links))).collect();
-        Ok(candidates(&scan, &Places { above, addresses }))
+        Ok(candidates(scan, &Places { above, addresses }))
     }
 
     fn usage(&self) -> Vec<Usage> {
@@ -81,7 +104,9 @@ impl Look for Live {
     }
 
     fn events(&mut self) -> Vec<Event> {
-        self.budgets.as_mut().map(Budgets::events).unwrap_or_default()
+        let mut events = std::mem::take(&mut self.events);
+        events.extend(self.budgets.as_mut().map(Budgets::events).unwrap_or_default());
+        events
     }
 }
 

@@ -63,6 +63,33 @@ fn pause(cpu_time: Duration, interval: Duration) -> Duration {
     cpu_time.saturating_mul(COST - 1).clamp(interval, interval.saturating_mul(LONGEST_PAUSE))
 }
 
+/// The shortest time for a part of a scan: a usual host is scanned at once, also at short intervals.
+const SHORTEST_SLICE: Duration = Duration::from_millis(5);
+
+/// CPU time for each of the three parts of a scan: threads, sockets, rules. With the longest pause that is one
+/// part in 20 of a CPU for all of them, at intervals of 100 ms and above: what is left continues after the
+/// pause.
+fn slice(interval: Duration) -> Duration {
+    (interval.saturating_mul(LONGEST_PAUSE) / 19 / 3).max(SHORTEST_SLICE)
+}
+
+/// A bounded CPU time of the calling thread.
+#[derive(Debug)]
+struct TimeSlice {
+    until: Duration,
+}
+
+impl TimeSlice {
+    /// From now on.
+    fn new(length: Duration) -> Self {
+        Self { until: cpu_time().saturating_add(length) }
+    }
+
+    fn is_over(&self) -> bool {
+        cpu_time() >= self.until
+    }
+}
+
 /// The policy of the scanning thread: above all threads of the normal policies, so that no number of them
 /// delays a scan, and below all other real-time threads, which it must not delay.
 const SCHEDULING: Scheduling = Scheduling::Fifo(1);
@@ -111,7 +138,7 @@ pub fn run(
         let start = Instant::now();
         let now_ns = || start.elapsed().as_nanos() as u64;
         let mut journal = Journal::open(directory, DISCARD)?;
-        let mut look = look::Live::open(config, now_ns())?;
+        let mut look = look::Live::open(config, slice(config.interval), now_ns())?;
         let (mut guard, events) = Guard::begin(config, host, &mut journal, &mut look)?;
         tell(&events, &[]);
         let _scheduled = scheduled();
@@ -145,7 +172,7 @@ pub struct Preview {
 /// As [`Guard::begin`].
 pub fn preview(config: &Config) -> Result<Preview> {
     Live::run(|host| {
-        let mut look = look::Live::open(config, 0)?;
+        let mut look = look::Live::open(config, Duration::MAX, 0)?;
         let there = look.devices(&config.interfaces)?;
         for name in &config.interfaces {
             if !there.contains_key(name) {
@@ -198,5 +225,16 @@ mod tests {
             assert_eq!(found.as_micros(), pause_us, "{cpu_time_us} us of {interval_ms} ms");
         }
         assert_eq!(pause(Duration::MAX, MS), 3 * MS);
+    }
+
+    #[test]
+    fn the_cpu_share_of_scans_is_bounded() {
+        for interval_ms in [100, 250, 10_000] {
+            let interval = Duration::from_millis(interval_ms);
+            let scan = 3 * slice(interval);
+            let share = scan.as_secs_f64() / (scan + pause(scan, interval)).as_secs_f64();
+            assert!((0.04..=0.0501).contains(&share), "{share} of a CPU at {interval:?}");
+        }
+        assert_eq!(slice(Duration::from_millis(1)), SHORTEST_SLICE);
     }
 }

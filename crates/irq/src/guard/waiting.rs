@@ -17,7 +17,7 @@ pub struct Waiter {
 }
 
 /// A socket that packets can come for, once for each process that has it open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Socket {
     /// The process.
     pub pid: u32,
@@ -32,7 +32,7 @@ pub struct Socket {
 }
 
 /// Who reads a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reader {
     /// The process.
     pub pid: u32,
@@ -58,6 +58,8 @@ pub struct Scan {
     pub sockets: Vec<Socket>,
     /// The threads.
     pub threads: Vec<Thread>,
+    /// Whether they were too many for one scan: there may be sockets and threads besides.
+    pub partial: bool,
 }
 
 /// What lies above the guarded devices of a network namespace.
@@ -154,7 +156,7 @@ mod tests {
     }
 
     fn found(sockets: Vec<Socket>, threads: Vec<Thread>) -> Vec<(u32, u32, Rank)> {
-        let candidates = candidates(&Scan { sockets, threads }, &places());
+        let candidates = candidates(&Scan { sockets, threads, partial: false }, &places());
         candidates
             .waiting
             .into_iter()

@@ -1,8 +1,10 @@
 //! Walks sockets and threads in the kernel: loads bpf/waiters.bpf.c, reads what it tells.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 use std::mem::offset_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use libbpf_rs::ErrorKind as Kind;
 use libbpf_rs::btf::Btf;
@@ -10,6 +12,7 @@ use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
 use onbeat_netdev::Plain;
 
+use super::TimeSlice;
 use super::config::{Config, Namespaces};
 use super::waiting::{Reader, Scan, Socket, Thread, Waiter};
 use crate::abi::{guard_socket, guard_thread};
@@ -31,8 +34,10 @@ use skeleton::types::{bss, rodata};
 #[derive(Debug)]
 pub(super) struct Walk {
     object: Object,
-    files: Link,
-    tasks: Link,
+    files: Slices,
+    tasks: Slices,
+    sockets: BTreeSet<Socket>,
+    threads: Vec<Thread>,
     _reads: Option<Link>,
 }
 
@@ -67,26 +72,52 @@ impl Walk {
         }
         let mut object =
             open.load().map_err(|source| Error::kernel("load the guard's programs", source))?;
-        let files = walk(&mut object, "each_file")?;
-        let tasks = walk(&mut object, "each_task")?;
+        let files = Slices::new(&mut object, "each_file")?;
+        let tasks = Slices::new(&mut object, "each_task")?;
         let reads = match told_of_reads {
             Some(_) => {
                 Some(attach(&mut object, "on_sock_recv_length", |program| program.attach())?)
             }
             None => None,
         };
-        Ok(Self { files, tasks, _reads: reads, object })
+        let (sockets, threads) = (BTreeSet::new(), Vec::new());
+        Ok(Self { files, tasks, sockets, threads, _reads: reads, object })
     }
 
-    /// The sockets that are open now, and the threads.
-    pub(super) fn scan(&self) -> Result<Scan> {
-        // Sockets first: a thread that is not among the threads has ended, or begun since.
-        let sockets = entries::<guard_socket>(&self.files)?;
-        let threads = entries::<guard_thread>(&self.tasks)?;
-        Ok(Scan {
-            sockets: sockets.iter().map(socket).collect(),
-            threads: threads.iter().map(thread).collect(),
-        })
+    /// Reads sockets and threads, each for `slice` of CPU time, and continues at the next call. Updates of
+    /// `scan` what is complete, and what is known of the rest: `has_address` is false for an address that
+    /// no interface has.
+    pub(super) fn scan(
+        &mut self,
+        slice: Duration,
+        has_address: impl Fn(&IpAddr) -> bool,
+        scan: &mut Scan,
+    ) -> Result<()> {
+        let Self { files, tasks, sockets, threads, .. } = self;
+        let each = |entry: &guard_thread| threads.push(thread(entry));
+        let threads_complete = tasks.advance(&TimeSlice::new(slice), each)?;
+        if threads_complete {
+            scan.threads = std::mem::take(threads);
+        }
+        // Sockets that are alike are one: other users decide how many there are.
+        let each = |entry: &guard_socket| {
+            let mut socket = socket(entry);
+            if !has_address(&socket.address) && !socket.address.is_loopback() {
+                socket.address = Ipv4Addr::UNSPECIFIED.into();
+            }
+            // Without a process it is an empty entry.
+            if socket.pid != 0 {
+                sockets.insert(socket);
+            }
+        };
+        let sockets_complete = files.advance(&TimeSlice::new(slice), each)?;
+        if sockets_complete {
+            scan.sockets = std::mem::take(sockets).into_iter().collect();
+        }
+        // A scan that needed several slices is one of too many files: so is the next one, probably.
+        let slices = files.slices.max(tasks.slices);
+        scan.partial = !(sockets_complete && threads_complete) || slices > 1;
+        Ok(())
     }
 
     /// Processes that can have a number at a time.
@@ -130,8 +161,56 @@ impl Walk {
     }
 }
 
-fn walk(object: &mut Object, name: &str) -> Result<Link> {
-    attach(object, name, |program| program.attach_iter_with_opts(IterOpts::None))
+/// A walk that is read in slices, each from where the last one stopped.
+#[derive(Debug)]
+struct Slices {
+    link: Link,
+    under_way: Option<Iter>,
+    /// The beginning of an entry whose end is yet to be read.
+    rest: Vec<u8>,
+    /// Slices of the walk that is under way, or of the last one.
+    slices: u32,
+}
+
+/// Octets that are read at once: what the kernel walks over for them is not interrupted.
+const READ: usize = 4096;
+
+impl Slices {
+    fn new(object: &mut Object, name: &str) -> Result<Self> {
+        let link = attach(object, name, |program| program.attach_iter_with_opts(IterOpts::None))?;
+        Ok(Self { link, under_way: None, rest: Vec::new(), slices: 0 })
+    }
+
+    /// Reads entries while there is time, and at least some; true at the end of the walk.
+    fn advance<T: Plain>(&mut self, slice: &TimeSlice, mut each: impl FnMut(&T)) -> Result<bool> {
+        let mut iter = match self.under_way.take() {
+            Some(iter) => iter,
+            None => {
+                (self.slices, self.rest) = (0, Vec::new());
+                Iter::new(&self.link).map_err(|source| Error::kernel("start a scan", source))?
+            }
+        };
+        self.slices = self.slices.saturating_add(1);
+        loop {
+            let mut octets = [0; READ];
+            match iter.read(&mut octets) {
+                Ok(0) => return Ok(true),
+                Ok(length) => self.rest.extend_from_slice(&octets[..length]),
+                // After a million files without an entry the kernel is to be called again.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => return Err(Error::kernel("scan sockets and threads", error.into())),
+            }
+            let entries = self.rest.chunks_exact(size_of::<T>());
+            let whole = entries.len() * size_of::<T>();
+            entries.filter_map(T::from_octets).for_each(|entry| each(&entry));
+            self.rest.drain(..whole);
+            if slice.is_over() {
+                self.under_way = Some(iter);
+                return Ok(false);
+            }
+        }
+    }
 }
 
 fn attach(
@@ -142,18 +221,6 @@ fn attach(
     let program = object.progs_mut().find(|program| program.name() == name);
     attach(&program.expect("the object holds it"))
         .map_err(|source| Error::kernel(format!("attach the guard's {name}"), source))
-}
-
-fn entries<T: Plain>(link: &Link) -> Result<Vec<T>> {
-    let mut octets = Vec::new();
-    let mut iter = Iter::new(link).map_err(|source| Error::kernel("begin a walk", source))?;
-    while let Err(error) = iter.read_to_end(&mut octets) {
-        // After a million files that are none of ours the kernel asks to be called again.
-        if error.kind() != ErrorKind::WouldBlock {
-            return Err(Error::kernel("walk over sockets and threads", error.into()));
-        }
-    }
-    Ok(octets.chunks_exact(size_of::<T>()).filter_map(T::from_octets).collect())
 }
 
 fn socket(entry: &guard_socket) -> Socket {
@@ -197,5 +264,58 @@ fn rank(entry: &guard_thread) -> Rank {
         libc::SCHED_DEADLINE => Rank::Deadline,
         libc::SCHED_IDLE => Rank::Idle,
         _ => Rank::Normal { nice: i8::try_from(entry.nice).unwrap_or_default() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use onbeat_netdev::Namespace;
+    use onbeat_netdev::testing::{Feature, require_all};
+
+    use super::*;
+
+    /// Without any time each slice is one read; all of them together are a whole scan.
+    #[test]
+    fn slices_are_bounded_and_make_a_whole_scan() {
+        const SOCKETS: usize = 400;
+        if !require_all(&[Feature::Root, Feature::Btf]) {
+            return;
+        }
+        let open = |at: usize| UdpSocket::bind((Ipv4Addr::new(127, 1, 0, at as u8), 0)).unwrap();
+        let namespace = Namespace::new().unwrap();
+        let _sockets: Vec<UdpSocket> = namespace
+            .run(|| {
+                let lo = onbeat_netdev::Handle::open().unwrap();
+                lo.set_up("lo").unwrap();
+                (0..SOCKETS).map(|at| open(at % 200 + 1)).collect()
+            })
+            .unwrap();
+        let config = Config::of(vec!["r0".to_owned()]);
+        let mut walk = Walk::new(namespace.inode() as u32, &config).unwrap();
+        let (mut scan, mut slices) = (Scan::default(), 0);
+        while scan.sockets.is_empty() || scan.threads.is_empty() {
+            walk.scan(Duration::ZERO, |_| false, &mut scan).unwrap();
+            slices += 1;
+            assert!(slices < 10_000, "{scan:?}");
+        }
+        let at_least = SOCKETS * size_of::<guard_socket>() / READ;
+        assert!(slices > at_least && scan.partial, "{slices} slices, {scan:?}");
+        let this = |scan: &Scan| {
+            let pid = std::process::id();
+            let sockets = scan.sockets.iter().filter(|socket| socket.pid == pid);
+            // Two at each address are one.
+            sockets.count()
+        };
+        assert_eq!(this(&scan), 200);
+        assert!(scan.threads.iter().any(|thread| thread.waiter.tid == std::process::id()));
+        // The walk of threads was shorter and may have started again.
+        let mut scan = Scan::default();
+        for partial in [true, false] {
+            walk.scan(Duration::MAX, |_| false, &mut scan).unwrap();
+            assert!(partial || !scan.partial);
+        }
+        assert_eq!(this(&scan), 200);
     }
 }

@@ -87,11 +87,39 @@ fn namespaces() -> HashMap<u32, PathBuf> {
     named.chain(of_processes).filter_map(of).collect()
 }
 
+/// Whether there is a device of this name: `eth0` in any network namespace, or `eth0@4026532281`.
+#[must_use]
+pub fn device_exists(wanted: &str) -> bool {
+    let (name, netns) = match wanted.split_once('@') {
+        Some((name, netns)) => (name, Some(netns)),
+        None => (wanted, None),
+    };
+    let has = |namespace: &Namespace| {
+        netns.is_none_or(|netns| netns == namespace.inode().to_string())
+            && Handle::in_namespace(namespace).is_ok_and(|handle| handle.index(name).is_ok())
+    };
+    // By the number that a device without a name is shown as.
+    if name.starts_with('#') || Namespace::current().is_ok_and(|here| has(&here)) {
+        return true;
+    }
+    let opened = |path: &Path| Namespace::from_path(path).ok();
+    namespaces().values().filter_map(|path| opened(path)).any(|namespace| has(&namespace))
+        || held_namespaces().filter_map(|(_, path)| opened(&path)).any(|namespace| has(&namespace))
+}
+
+/// The network namespaces that processes have descriptors of, as `net:[INODE]`, each with a descriptor.
+fn held_namespaces() -> impl Iterator<Item = (PathBuf, PathBuf)> {
+    let descriptors = numbers().flat_map(|pid| entries(format!("/proc/{pid}/fd")));
+    descriptors.filter_map(|path| {
+        let target = fs::read_link(&path).ok()?;
+        target.to_str()?.starts_with("net:[").then_some((target, path))
+    })
+}
+
 /// An open descriptor of a network namespace, of any process.
 fn held(netns: u32) -> Option<PathBuf> {
     let name = PathBuf::from(format!("net:[{netns}]"));
-    let mut descriptors = numbers().flat_map(|pid| entries(format!("/proc/{pid}/fd")));
-    descriptors.find(|path| fs::read_link(path).is_ok_and(|target| target == name))
+    held_namespaces().find(|(target, _)| *target == name).map(|(_, path)| path)
 }
 
 fn entries(directory: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
@@ -120,6 +148,9 @@ mod tests {
         let netns = elsewhere.inode() as u32;
         devices.refresh();
         assert_eq!(devices.name(Device { netns, index: 1 }), format!("lo@{netns}"));
+        assert!(device_exists("lo") && device_exists(&format!("lo@{netns}")));
+        assert!(!device_exists("nosuch") && !device_exists(&format!("nosuch@{netns}")));
+        assert!(!device_exists("lo@5"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod reasons;
 mod stat;
 
 pub use describe::Description;
-pub use devices::Devices;
+pub use devices::{Devices, device_exists};
 pub use octets::Octets;
 pub use processes::{Known, Processes};
 pub use reasons::Reasons;

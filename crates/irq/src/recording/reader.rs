@@ -7,7 +7,7 @@ use super::{Begin, Error, FORMAT, Line, Result, VERSION, VERSION_SAMPLED};
 /// No line of ours is longer: it is another kind of file, or not worth the memory.
 const LONGEST: u64 = 256 << 20;
 
-/// Octets of a first line that are shown where they are not what they should be.
+/// Characters of a first line that are shown where they are not what they should be.
 const SHOWN: usize = 60;
 
 /// Reads a recording. It is an iterator over the lines after the first; nothing follows an error.
@@ -33,13 +33,9 @@ impl<R: BufRead> Reader<R> {
     /// [`Error::NoRecording`], [`Error::Version`], and those of reading.
     pub fn open(mut from: R) -> Result<Self> {
         let octets = read_line(&mut from, 1)?;
-        let text = String::from_utf8_lossy(&octets);
-        let other = || {
-            let shown: String = text.trim_end().chars().take(SHOWN).collect();
-            Error::NoRecording(if shown.is_empty() { "empty".into() } else { format!("{shown:?}") })
-        };
-        // What another version has besides is not known.
-        let value: serde_json::Value = serde_json::from_str(&text).map_err(|_| other())?;
+        let other = || Error::NoRecording(shown(&octets));
+        // The other members of another version are not known.
+        let value: serde_json::Value = serde_json::from_slice(&octets).map_err(|_| other())?;
         if value["format"] != FORMAT {
             return Err(other());
         }
@@ -88,6 +84,17 @@ impl<R: BufRead> Iterator for Reader<R> {
             self.state = State::Over;
         }
         Some(line)
+    }
+}
+
+/// A first line as an error shows it.
+fn shown(octets: &[u8]) -> String {
+    match str::from_utf8(octets.trim_ascii_end()) {
+        Ok("") => "empty".into(),
+        Ok(text) if !text.contains(|c: char| c.is_control() && c != '\t') => {
+            format!("{:?}", text.chars().take(SHOWN).collect::<String>())
+        }
+        _ => "binary".into(),
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Summary {
     pub unrecorded_ns: u64,
     /// What recording it took.
     pub own: OwnCost,
+    /// Length of the intervals of which the programs' time in `own` is, in nanoseconds.
+    pub own_length_ns: u64,
     /// The processes that are mentioned, with what the kernel says of their time and what is off.
     pub corrections: BTreeMap<Process, Correction>,
     /// N'(t) of the paper at the end: interrupts in a tick.
@@ -162,7 +164,10 @@ impl Summary {
         self.intervals += 1;
         self.length_ns = interval.to_ns;
         self.unrecorded_ns += interval.unrecorded_ns;
-        self.own.programs_ns += interval.own.programs_ns;
+        if let Some(ns) = interval.own.programs_ns {
+            *self.own.programs_ns.get_or_insert_default() += ns;
+            self.own_length_ns += interval.to_ns.saturating_sub(interval.from_ns);
+        }
         self.own.process_ns += interval.own.process_ns;
         for line in &interval.cpus {
             self.cpus.entry(line.cpu).or_default().add(&line.accounts());

@@ -72,7 +72,8 @@ fn recording() -> Vec<u8> {
     for number in 0..4 {
         let tick = |_| Tick { cpu: 1, running: Some(VICTIM), packets: 9, bottom_half_ns: 9 * MS };
         let besides = Besides {
-            own: OwnCost { programs_ns: 5, process_ns: 7 },
+            // Of one interval it was not measured.
+            own: OwnCost { programs_ns: (number != 2).then_some(5), process_ns: 7 },
             ticks: (0..10).map(tick).collect(),
         };
         let times = |process| {
@@ -108,7 +109,8 @@ fn what_is_written_is_read() {
     let to_server = total.caused[&Cause::Process { process: SERVER, device: ETH0 }];
     assert_eq!(to_server, Amount { ns: 240 * MS, packets: 240 });
     assert_eq!((found.length_ns, found.intervals), (400 * MS, 4));
-    assert_eq!(found.own, OwnCost { programs_ns: 20, process_ns: 28 });
+    assert_eq!(found.own, OwnCost { programs_ns: Some(15), process_ns: 28 });
+    assert_eq!(found.own_length_ns, 300 * MS);
     assert_eq!(found.process(VICTIM).description.unwrap().command, "p20".into());
     assert_eq!((found.device(ETH0), found.reason(3)), ("eth2".into(), "why 3".into()));
     assert!(found.end.is_some() && found.cpus.len() == 1);

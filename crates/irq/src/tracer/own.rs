@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use nix::unistd::{SysconfVar, sysconf};
 use serde::{Deserialize, Serialize};
 
 use super::Tracer;
@@ -13,9 +14,10 @@ use crate::statistics::Watched;
 /// Time that the ledger took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnCost {
-    /// Its programs in the kernel, on all CPUs, in nanoseconds: as much as they took while they were last
-    /// watched. Most of it is in the bottom halves' time.
-    pub programs_ns: u64,
+    /// Its programs in the kernel, on all CPUs, in nanoseconds: their mean share while they were watched.
+    /// Most of it is softirq time. `None`: not measured, since the kernel reported more time than its CPUs
+    /// have.
+    pub programs_ns: Option<u64>,
     /// This process, in nanoseconds.
     pub process_ns: u64,
 }
@@ -24,9 +26,44 @@ pub struct OwnCost {
 #[derive(Debug)]
 pub struct OwnWatch {
     under_way: Option<(Watched, Instant)>,
-    /// The programs' share of one CPU's time, when they were last watched.
-    share: f64,
+    programs: ProgramTime,
     process_ns: u64,
+}
+
+/// The programs' time in all windows in which they were watched.
+///
+/// A window is short, and the kernel's time of a program includes that of whatever preempted it: a window
+/// with more time than the CPUs have is left out.
+#[derive(Debug, PartialEq, Eq)]
+struct ProgramTime {
+    cpus: u64,
+    taken_ns: u64,
+    watched_ns: u64,
+    /// Whether the last window had more time than the CPUs have.
+    implausible: bool,
+}
+
+impl ProgramTime {
+    fn new(cpus: u64) -> Self {
+        Self { cpus, taken_ns: 0, watched_ns: 0, implausible: false }
+    }
+
+    fn add(&mut self, taken_ns: u64, watched_ns: u64) {
+        self.implausible = taken_ns > watched_ns.saturating_mul(self.cpus);
+        if !self.implausible {
+            self.taken_ns += taken_ns;
+            self.watched_ns += watched_ns;
+        }
+    }
+
+    /// Time in an interval of `length_ns`, of which the CPUs have `length_ns` each.
+    fn within(&self, length_ns: u64) -> Option<u64> {
+        if self.implausible || self.watched_ns == 0 {
+            return None;
+        }
+        let ns = u128::from(self.taken_ns) * u128::from(length_ns) / u128::from(self.watched_ns);
+        u64::try_from(ns).ok()
+    }
 }
 
 impl OwnWatch {
@@ -35,7 +72,9 @@ impl OwnWatch {
     /// # Errors
     /// Where the kernel does not tell.
     pub fn new() -> Result<Self> {
-        Ok(Self { under_way: None, share: 0.0, process_ns: process_ns()? })
+        let cpus = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().unwrap_or(1);
+        let programs = ProgramTime::new(cpus.max(1) as u64);
+        Ok(Self { under_way: None, programs, process_ns: process_ns()? })
     }
 
     /// Begins to watch the programs.
@@ -53,15 +92,14 @@ impl OwnWatch {
     /// Where the kernel does not tell.
     pub fn end(&mut self, tracer: &Tracer) -> Result<()> {
         if let Some((watched, since)) = self.under_way.take() {
-            let watched_ns = since.elapsed().as_nanos().max(1);
             let taken_ns = watched.end(|| tracer.runs())?.time_ns;
-            self.share = taken_ns as f64 / watched_ns as f64;
+            self.programs.add(taken_ns, since.elapsed().as_nanos() as u64);
         }
         Ok(())
     }
 
-    /// What the ledger took in this time: its programs as when they were last watched, this process since
-    /// the call before.
+    /// What the ledger took in this time: its programs by their mean share while they were watched, this
+    /// process since the call before.
     ///
     /// # Errors
     /// Where the kernel does not tell.
@@ -69,7 +107,7 @@ impl OwnWatch {
         let process_ns = process_ns()?;
         let since = process_ns.saturating_sub(self.process_ns);
         self.process_ns = process_ns;
-        Ok(OwnCost { programs_ns: (self.share * length_ns as f64) as u64, process_ns: since })
+        Ok(OwnCost { programs_ns: self.programs.within(length_ns), process_ns: since })
     }
 }
 
@@ -79,4 +117,36 @@ fn process_ns() -> Result<u64> {
     })?;
     let time = usage.user_time() + usage.system_time();
     Ok(time.num_nanoseconds() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn windows_are_pooled_and_no_more_is_reported_than_the_cpus_have() {
+        let mut programs = ProgramTime::new(2);
+        assert_eq!(programs.within(223 * MS), None, "nothing was watched");
+        programs.add(2 * MS, 20 * MS);
+        assert_eq!(programs.within(200 * MS), Some(20 * MS));
+        // 4 of 60 ms in all.
+        programs.add(2 * MS, 40 * MS);
+        assert_eq!(programs.within(300 * MS), Some(20 * MS));
+        // Six times what one CPU has: programs were preempted.
+        programs.add(120 * MS, 20 * MS);
+        assert_eq!(programs.within(223 * MS), None);
+        programs.add(0, 20 * MS);
+        assert_eq!(programs.within(400 * MS), Some(20 * MS));
+    }
+
+    #[test]
+    fn all_of_the_cpus_is_possible() {
+        let mut programs = ProgramTime::new(2);
+        programs.add(40 * MS, 20 * MS);
+        assert_eq!(programs.within(u64::MAX / 2), Some(u64::MAX - 1));
+        programs.add(40 * MS + 1, 20 * MS);
+        assert_eq!(programs.within(1), None);
+    }
 }

@@ -2,21 +2,25 @@
 
 use std::cell::Cell;
 use std::ffi::CStr;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::sockopt::{RcvBuf, ReuseAddr};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket};
 use nix::sys::wait::waitpid;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{ForkResult, Pid, fork};
 use onbeat_irq::charge::Process;
-use onbeat_irq::guard::{Config, Event, Rule, Usage, run};
+use onbeat_irq::guard::{Config, DropAt, Event, Rule, Usage, run};
 use onbeat_irq::policy::{Budget, Limit, Settings};
 use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_realtime::host::PutBack;
 
-use crate::harness::{BOUND, Flow, World};
+use crate::harness::{BOUND, Flow, RECEIVER, SENDER, World};
 use crate::kernel::{has, set_fifo, turn};
 use crate::reader::Reader;
 use crate::running::Running;
@@ -44,6 +48,110 @@ fn flood_until_limited(guard: &Running, flow: &Flow, reader: &mut Reader) {
         flow.send(100, 100);
         usage(guard, reader.process).is_some_and(|usage| usage.dropped > before)
     });
+}
+
+/// A socket of the receiver at an address that others may be bound to as well.
+fn shared_socket(world: &World, to: SocketAddrV4) -> UdpSocket {
+    let open = || {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let socket = socket(AddressFamily::Inet, SockType::Datagram, flags, None).unwrap();
+        setsockopt(&socket, ReuseAddr, &true).unwrap();
+        bind(socket.as_raw_fd(), &SockaddrIn::from(to)).unwrap();
+        UdpSocket::from(socket)
+    };
+    let socket = world.receiver.namespace().run(open).unwrap();
+    socket.set_read_timeout(Some(BOUND)).unwrap();
+    socket
+}
+
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 7, 7, 7);
+
+/// A process over its budget joins the group, or binds to the port, of another one: the limit of the first
+/// must not drop the packets of the second.
+fn another_keeps_its_packets(drop_at: DropAt, to: Ipv4Addr) {
+    const PACKETS: u32 = 200;
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let innocent = shared_socket(&world, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    setsockopt(&innocent, RcvBuf, &(4 << 20)).unwrap();
+    let port = innocent.local_addr().unwrap().port();
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
+    let evil = shared_socket(&world, any);
+    for socket in [&innocent, &evil] {
+        socket.join_multicast_v4(&GROUP, &RECEIVER).unwrap();
+    }
+    let mut reader = Reader::named(&evil, Some(NAME));
+    let bind = || UdpSocket::bind((SENDER, 0)).unwrap();
+    let writer = world.sender.namespace().run(bind).unwrap();
+    writer.set_broadcast(true).unwrap();
+    writer.connect((RECEIVER, port)).unwrap();
+    let rule = Rule { command: Some(WRITTEN.to_owned()), cgroup: None, budget: SMALL };
+    let guard = Running::start(&world, |config| {
+        config.budgets = vec![rule];
+        config.drop_at = drop_at;
+    });
+    guard.wait_for("budget", || usage(&guard, reader.process).is_some());
+    let unicast = Flow { writer, reader: evil };
+    flood_until_limited(&guard, &unicast, &mut reader);
+    let dropped = || usage(&guard, reader.process).unwrap().dropped;
+    unicast.writer.connect((to, port)).unwrap();
+    let shared = Flow { reader: innocent, ..unicast };
+    shared.pass(PACKETS, 100);
+    // The limit still holds for its own.
+    shared.writer.connect((RECEIVER, port)).unwrap();
+    let before = dropped();
+    guard.wait_for("packets dropped early", || {
+        shared.send(100, 100);
+        dropped() > before
+    });
+    guard.end();
+}
+
+#[test]
+fn a_limit_drops_no_multicast_packet_of_another_process() {
+    another_keeps_its_packets(DropAt::Tc, GROUP);
+    another_keeps_its_packets(DropAt::Xdp, GROUP);
+}
+
+#[test]
+fn a_limit_drops_no_broadcast_packet_of_another_process() {
+    another_keeps_its_packets(DropAt::Tc, Ipv4Addr::BROADCAST);
+    another_keeps_its_packets(DropAt::Tc, Ipv4Addr::new(10, 9, 0, 255));
+}
+
+/// A socket that is bound to any address matches all packets to its port, also those for other hosts.
+#[test]
+fn a_limit_drops_no_forwarded_packet() {
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let behind = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+    let far = VethEnd::new("b0").namespace(behind.namespace());
+    world.receiver.create_veth(&VethEnd::new("r1"), &far).unwrap();
+    let [router, host] = [1, 2].map(|last| Ipv4Addr::new(10, 9, 1, last));
+    for (handle, name, address) in [(&world.receiver, "r1", router), (&behind, "b0", host)] {
+        handle.add_address(name, address.into(), 24).unwrap();
+        handle.set_up(name).unwrap();
+    }
+    let forward = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
+    world.receiver.namespace().run(forward).unwrap();
+    world.sender.add_route("s0", host.into(), 32, RECEIVER.into()).unwrap();
+    // The way back, for hosts that check where packets come from.
+    behind.add_route("b0", Ipv4Addr::new(10, 9, 0, 0).into(), 24, router.into()).unwrap();
+    let evil = shared_socket(&world, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    let port = evil.local_addr().unwrap().port();
+    let innocent = behind.namespace().run(|| UdpSocket::bind((host, port)).unwrap()).unwrap();
+    innocent.set_read_timeout(Some(BOUND)).unwrap();
+    setsockopt(&innocent, RcvBuf, &(4 << 20)).unwrap();
+    let mut reader = Reader::of(&evil);
+    let writer = world.sender.namespace().run(|| UdpSocket::bind((SENDER, 0)).unwrap()).unwrap();
+    writer.connect((RECEIVER, port)).unwrap();
+    let guard = Running::start(&world, |config| config.budgets = any(SMALL));
+    guard.wait_for("budget", || usage(&guard, reader.process).is_some());
+    let flow = Flow { writer, reader: evil };
+    flood_until_limited(&guard, &flow, &mut reader);
+    flow.writer.connect((host, port)).unwrap();
+    Flow { reader: innocent, ..flow }.pass(200, 100);
+    guard.end();
 }
 
 /// No text, and a line feed and an escape for a terminal in it.
@@ -295,4 +403,60 @@ fn busy_processes_do_not_blind_the_guard() {
         assert!((INTERVAL..=longest).contains(&pause.length), "{pause:?}");
         assert_eq!(pause.policy, libc::SCHED_FIFO, "{pause:?}");
     }
+}
+
+/// A process opens another socket: with its first read that has the limit of the process, and not only with
+/// the next scan.
+#[test]
+fn a_new_socket_of_a_limited_process_is_limited_at_its_first_read() {
+    const PACKETS: u32 = 200;
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let guard = Running::start(&world, |config| {
+        config.budgets = any(SMALL);
+        config.interval = Duration::from_secs(1);
+    });
+    let this = onbeat_irq::names::process(std::process::id()).unwrap();
+    let first = world.flow();
+    let read = |flow: &Flow| {
+        flow.reader.set_nonblocking(true).unwrap();
+        (0..).take_while(|_| flow.reader.recv(&mut [0; 2048]).is_ok()).count() as u32
+    };
+    guard.wait_for("limit", || {
+        first.send(10, 100);
+        read(&first);
+        usage(&guard, this).is_some_and(|usage| usage.limit != Limit::None)
+    });
+    // The next scan is a second away.
+    let second = world.flow();
+    setsockopt(&second.reader, RcvBuf, &(4 << 20)).unwrap();
+    second.pass(1, 100);
+    second.send(PACKETS, 100);
+    assert!(read(&second) < PACKETS / 2, "its packets were not limited");
+    guard.end();
+}
+
+/// Processes have more files than a slice of a scan reads: priorities still follow, and a process whose
+/// sockets no scan has read yet has its budget.
+#[test]
+fn too_many_files_make_a_scan_partial_and_release_no_budget() {
+    const SOCKETS: usize = 10_000;
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let Some(sockets) = crate::kernel::many_sockets(&world, SOCKETS) else { return };
+    let readers: Vec<Reader> = sockets.iter().take(10).map(Reader::of).collect();
+    let rule = Rule { command: Some(WRITTEN.to_owned()), cgroup: None, budget: SMALL };
+    let guard = Running::start(&world, |config| {
+        config.budgets = vec![rule];
+        config.interval = Duration::from_millis(1);
+    });
+    let partial = |events: &[Event]| events.iter().any(|event| *event == Event::ScanPartial);
+    guard.wait_for("partial scan", || partial(&guard.events()));
+    set_fifo(readers[0].process.pid, 42);
+    guard.wait_for("priority", || has(&world, 42));
+    let flow = world.flow();
+    let mut late = Reader::named(&flow.reader, Some(NAME));
+    guard.wait_for("budget", || usage(&guard, late.process).is_some());
+    flood_until_limited(&guard, &flow, &mut late);
+    guard.end();
 }

@@ -17,8 +17,8 @@ use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
 /// Longest wait for something that comes at once unless it never comes.
 pub(crate) const BOUND: Duration = Duration::from_secs(20);
 
-const SENDER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
+pub(crate) const SENDER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
+pub(crate) const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 
 pub(crate) fn possible() -> bool {
     let kernel = [Feature::Kernel(6, 3), Feature::Softirqs];

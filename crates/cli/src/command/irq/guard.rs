@@ -99,6 +99,9 @@ impl Guard {
         if let Some(failure) = failure {
             return Err(failure);
         }
+        let count = |outcome| restored.iter().filter(|one| one.outcome == outcome).count();
+        let (restored_now, failed) = (count(PutBack::Restored), count(PutBack::Failed));
+        printer.tell(&[Event::Restored { restored: restored_now, failed }], &[])?;
         for one in restored.iter().filter(|one| one.outcome == PutBack::Failed) {
             let reason = one.reason.as_deref().unwrap_or_default();
             let place = &one.entry.place;

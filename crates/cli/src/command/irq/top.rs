@@ -11,14 +11,14 @@ use std::time::{Duration, SystemTime};
 use clap::builder::PossibleValuesParser;
 use onbeat_irq::OwnCost;
 use onbeat_irq::charge::sample::Estimate;
-use onbeat_irq::names::Names;
+use onbeat_irq::names::{Names, device_exists};
 use onbeat_irq::view::{Order, Table};
 use onbeat_lab::interrupt;
 use serde::Serialize;
 
 use super::watch::{Look, Watch, check_interval, one_in, start, wait};
 use crate::args::duration;
-use crate::exit::{Answer, Result};
+use crate::exit::{Answer, Failure, Result};
 use crate::output::{self, Reader};
 
 /// Name and version of what `--json` prints.
@@ -106,6 +106,12 @@ struct CpuTable {
 impl Top {
     pub(super) fn execute(self) -> Result {
         check_interval(self.interval)?;
+        if let Some(device) = self.device.as_deref().filter(|device| !device_exists(device)) {
+            return Err(Failure::new(format!(
+                "--device {device:?}: no such device in any network namespace; see the devices of \
+                 this one: ip link"
+            )));
+        }
         let shown = Shown {
             order: Order::from_name(&self.sort).unwrap_or_default(),
             device: self.device.clone(),
@@ -226,5 +232,7 @@ mod tests {
             assert!(top(line).is_err(), "{line}");
         }
         assert!(top("--interval 1ms").unwrap().execute().is_err());
+        let error = top("--device nosuch").unwrap().execute().unwrap_err().to_string();
+        assert!(error.contains("no such device"), "{error}");
     }
 }

@@ -36,7 +36,10 @@ pub(super) fn of(mut summary: Summary, lines: &Timelines) -> Outcome {
     };
     outcome.figure("bottom halves", share(total.measured_ns, length_ns));
     outcome.figure("hard interrupts", share(total.hardirq_ns, length_ns));
-    outcome.figure("onbeat's own programs", share(summary.own.programs_ns, length_ns));
+    match summary.own.programs_ns {
+        Some(ns) => outcome.figure("onbeat's own programs", share(ns, summary.own_length_ns)),
+        None => outcome.notes.push("the time of onbeat's own programs was not measured".into()),
+    }
     outcome.figure("onbeat's own process", share(summary.own.process_ns, length_ns));
     outcome.figure("caused and suffered, by process", processes(&table));
     outcome.figure("caused, by process, device and direction", devices(&table));

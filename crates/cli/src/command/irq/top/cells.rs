@@ -84,10 +84,12 @@ pub(super) fn unowned(row: &UnownedRow, length_ns: u64) -> [String; 5] {
 
 /// The line of what the ledger takes itself.
 pub(super) fn own(picture: &Picture) -> [String; 5] {
-    let took = |what: &str, ns| {
-        [what.to_owned(), share(ns, picture.length_ns), String::new(), String::new(), String::new()]
+    let time = match picture.own.programs_ns {
+        Some(ns) => share(ns, picture.length_ns),
+        None => "not measured".into(),
     };
-    took("onbeat's own programs (in the above)", picture.own.programs_ns)
+    let rest = String::new;
+    ["onbeat's own programs (in the above)".into(), time, rest(), rest(), rest()]
 }
 
 /// What stands above: shares of all CPUs together, of which one is 100 %.
