@@ -15,8 +15,8 @@ mod common;
 use std::fs;
 
 use common::{
-    Capture, Flow, FrameText, Injector, PORTS, assert_gone, can_run, log, one_node, port, program,
-    replicate, run, run_in, show, start, two_paths, wait_for,
+    Capture, Flow, FrameText, Injector, PORTS, assert_gone, can_run, eliminate, log, one_node,
+    port, program, replicate, run, run_in, show, start, two_paths, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_lab::world::Ends;
@@ -244,7 +244,7 @@ fn a_veth_whose_other_end_does_not_poll_is_told_with_the_way_out() {
     gro(&world, false);
     world.start("a", program()).unwrap();
     let why = why_not_native("host");
-    for named in ["port \"path1\", and path1, a veth", "gro on", "onbeat down a"] {
+    for named in ["port \"path1\", and path1, a veth", "ethtool -K eth0 gro on", "onbeat down a"] {
         assert!(why.contains(named), "{named} in {why}");
     }
     for name in ["path1", "path2"] {
@@ -267,6 +267,52 @@ fn a_veth_whose_other_end_does_not_poll_is_told_with_the_way_out() {
     let status = show("a");
     assert!(status.ports.iter().all(|port| port.mode == PortMode::Native), "{:?}", status.ports);
     assert!(status.ports.iter().all(|port| port.not_native.is_none()), "{:?}", status.ports);
+}
+
+/// No veth of this network polls. The hosts' ends keep the paths' programs in generic mode; both nodes
+/// need native mode at the port of the host, and the paths must take its frames.
+#[test]
+fn plain_veths_carry_replicas_that_differ() {
+    if !can_run() || !require_all(&[Feature::XdpFeatures]) {
+        return;
+    }
+    let config = |to: &str, from: &str| {
+        format!("{PORTS}{}{}", replicate("to", to, VLAN), eliminate("from", from, VLAN))
+    };
+    let other = "01:00:5e:00:00:02";
+    let mut world = World::build(&two_paths(&config(GROUP, other), &config(other, GROUP))).unwrap();
+    let gro = |world: &World, station: &str, interface: &str| {
+        let ethtool = Ethtool::in_namespace(world.namespace(station).unwrap()).unwrap();
+        ethtool.feature(interface, "rx-gro").unwrap()
+    };
+    for (station, interface) in [
+        ("talker", "eth0"),
+        ("a", "host"),
+        ("a", "path1"),
+        ("a", "path2"),
+        ("b", "path1"),
+        ("b", "path2"),
+        ("b", "host"),
+        ("listener", "eth0"),
+    ] {
+        let ethtool = Ethtool::in_namespace(world.namespace(station).unwrap()).unwrap();
+        ethtool.set_features(interface, &[("gro", false)]).unwrap();
+    }
+    world.start_all(program()).unwrap();
+    for node in ["a", "b"] {
+        wait_for("the paths take frames", || {
+            show(node).ports.iter().all(|port| port.frames_lost.is_none())
+        });
+        let modes = show(node).ports.into_iter().map(|port| port.mode);
+        let expected = [PortMode::Native, PortMode::Generic, PortMode::Generic];
+        assert_eq!(modes.collect::<Vec<_>>(), expected, "{node}");
+    }
+    let flow = flow(&world);
+    flow.advance(WHILE);
+    flow.finish_whole();
+    assert!(gro(&world, "a", "path1"));
+    world.daemon("a").unwrap().interrupt().unwrap();
+    assert!(!gro(&world, "a", "path1"), "restored");
 }
 
 #[test]

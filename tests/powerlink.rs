@@ -146,6 +146,9 @@ fn names_as_hidden(output: &Output, node: &str) {
     let polls = "polls without an answer in time";
     assert!(checks.iter().all(|check| check["name"] != polls), "{text}");
     assert!(found["notes"].to_string().contains("bridge port"), "{text}");
+    let cause = &found["causes"][0];
+    assert_eq!(cause["name"], "hidden nodes", "{text}");
+    assert!(cause["statement"].to_string().contains("mirror port"), "{text}");
 }
 
 /// Frames that a node transmits bypass captures on its own interface, and where it has an XDP program,

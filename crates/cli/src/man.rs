@@ -1,6 +1,7 @@
 //! The manual page: one page for all commands, from their own help.
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
+use onbeat_host::RUN;
 use roff::{Inline, Roff, bold, italic, roman};
 
 use crate::args::Arguments;
@@ -139,14 +140,20 @@ fn closing(roff: &mut Roff, command: &Command) {
         ],
     );
     roff.control("SH", ["FILES"]);
+    let in_run = |name: &str| format!("{RUN}/{name}");
     definitions(
         roff,
         &[
             ("/etc/onbeat/NAME.toml", "The configuration that the service onbeat@NAME runs."),
-            ("/run/onbeat/NAME.sock", "The control socket of a running node."),
+            (&in_run("NAME.sock"), "The control socket of a running node."),
+            (&in_run("NAME.sock.node-journal"), "Settings of interfaces that down restores."),
             (
-                "/run/onbeat/interfaces",
+                &in_run("interfaces"),
                 "Locks on interfaces: one program at a time opens one for itself.",
+            ),
+            (
+                &in_run("cpus"),
+                "Locks on CPUs: one experiment with real-time tasks at a time uses one.",
             ),
             (
                 "/sys/fs/bpf/onbeat/NAME",

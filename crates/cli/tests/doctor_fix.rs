@@ -210,6 +210,8 @@ fn settings_are_held_while_a_command_runs() {
         let ran = look(code);
         assert_eq!((ran.code, host.read(THROTTLING)), (expected, "950000".into()), "{ran:?}");
         assert!(ran.out.ends_with("\n-1"), "{ran:?}");
+        assert!(ran.out.contains("\nrestored on exit; "), "{ran:?}");
+        assert!(!ran.out.contains("until the next boot"), "{ran:?}");
         assert!(!host.path(JOURNAL).exists());
     }
     assert_eq!(fs::read(host.path("dev/cpu_dma_latency")).unwrap(), 7_i32.to_ne_bytes());

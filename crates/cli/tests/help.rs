@@ -18,6 +18,26 @@ fn listed(help: &str) -> Vec<String> {
         .collect()
 }
 
+/// Width of help that is not printed to a terminal.
+const WIDTH: usize = 100;
+
+/// Paragraphs that are filled to the width, and lists without gaps.
+fn check_layout(help: &str) {
+    let lines: Vec<&str> = help.lines().collect();
+    for pair in lines.windows(2) {
+        let [line, next] = pair else { continue };
+        let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+        if is_prose(line) && is_prose(next) {
+            let word = next.split(' ').next().unwrap_or_default();
+            let width = line.chars().count() + 1 + word.chars().count();
+            assert!(width > WIDTH, "{word:?} fits into the line before: {help}");
+        }
+    }
+    let examples = lines.iter().skip_while(|line| **line != "Examples:");
+    let mut rest = examples.skip_while(|line| !line.is_empty());
+    assert!(rest.all(|line| !line.starts_with("  onbeat ")), "a gap between examples: {help}");
+}
+
 fn check(command: &[String]) {
     let words =
         |last: &str| -> Vec<String> { command.iter().cloned().chain([last.to_owned()]).collect() };
@@ -27,6 +47,7 @@ fn check(command: &[String]) {
         assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{command:?}");
         assert!(ran.out.contains("\nExamples:\n  onbeat "), "{command:?}: {}", ran.out);
         assert!(ran.out.contains("\nExit status: 0 "), "{command:?}: {}", ran.out);
+        check_layout(&ran.out);
         assert!(!ran.out.contains('\x1b'), "colours into a pipe: {:?}", ran.out);
     }
     for name in listed(&asked(words("--help")).out) {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 
+use crate::ethtool::Feature;
 use crate::{Ethtool, Handle, Link, Namespace, Result};
 
 /// Where `ip netns` keeps namespaces by name.
@@ -23,9 +24,8 @@ pub struct VethPeer {
     pub name: Option<String>,
     /// The file by which its namespace was found; `None`: that of this end.
     pub namespace: Option<PathBuf>,
-    /// Whether its transmit checksum offload is on: frames that it sends have unfinished checksums.
-    /// `None` where that cannot be read.
-    pub checksum_offload: Option<bool>,
+    /// The offloads that are on, by the kernel's names; `None` where they cannot be read.
+    pub offloads: Option<Vec<String>>,
 }
 
 impl VethPeer {
@@ -80,20 +80,43 @@ impl VethPeer {
 
     fn unknown(link: &Link) -> Option<Self> {
         let (Some("veth"), Some(index)) = (link.kind.as_deref(), link.peer) else { return None };
-        Some(Self { index, name: None, namespace: None, checksum_offload: None })
+        Some(Self { index, name: None, namespace: None, offloads: None })
     }
 
     fn read(&self, namespace: &Namespace) -> Result<Self> {
         let name = Handle::in_namespace(namespace)?.link_by_index(self.index)?.name;
-        let offload = Ethtool::in_namespace(namespace)?.feature(&name, "tx-checksum-ip-generic");
-        Ok(Self { name: Some(name), checksum_offload: offload.ok(), ..self.clone() })
+        let features = Ethtool::in_namespace(namespace)?.features(&name).ok();
+        let active = |feature: Feature| feature.active.then_some(feature.name);
+        let offloads = features.map(|features| features.into_iter().filter_map(active).collect());
+        Ok(Self { name: Some(name), offloads, ..self.clone() })
+    }
+
+    /// Whether an offload of the other end is on, by the kernel's name; `None` where that cannot be
+    /// read.
+    #[must_use]
+    pub fn offload(&self, name: &str) -> Option<bool> {
+        Some(self.offloads.as_ref()?.iter().any(|on| on == name))
+    }
+
+    /// Whether the transmit checksum offload of the other end is on: frames that it sends have
+    /// unfinished checksums. `None` where that cannot be read.
+    #[must_use]
+    pub fn checksum_offload(&self) -> Option<bool> {
+        self.offload("tx-checksum-ip-generic")
     }
 
     /// The command that turns the transmit checksum offload of the other end off; `None` where its
     /// name is unknown.
     #[must_use]
     pub fn finish_checksums(&self) -> Option<String> {
-        let ethtool = format!("ethtool -K {} tx off", quoted(self.name.as_ref()?));
+        self.set_offloads("tx off")
+    }
+
+    /// The command that sets offloads of the other end, such as `gro on`; `None` where its name is
+    /// unknown.
+    #[must_use]
+    pub fn set_offloads(&self, offloads: &str) -> Option<String> {
+        let ethtool = format!("ethtool -K {} {offloads}", quoted(self.name.as_ref()?));
         let Some(namespace) = &self.namespace else { return Some(ethtool) };
         let named = namespace.strip_prefix(NAMES).ok().and_then(Path::to_str);
         Some(match named {
@@ -165,7 +188,7 @@ fn id_of(handle: &Handle, namespace: &Namespace) -> Option<i32> {
 mod tests {
     use super::*;
     use crate::VethEnd;
-    use crate::testing::{Feature, require_all};
+    use crate::testing::{Feature as Required, require_all};
 
     #[test]
     fn words_of_a_command_are_quoted_where_a_shell_would_read_them() {
@@ -177,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_other_end_is_found_in_this_namespace_and_in_that_of_a_process() {
-        if !require_all(&[Feature::Root, Feature::Veth]) {
+        if !require_all(&[Required::Root, Required::Veth]) {
             return;
         }
         let (here, there) = (Namespace::new().unwrap(), Namespace::new().unwrap());
@@ -188,18 +211,18 @@ mod tests {
             let link = handle.link(name).unwrap();
             VethPeer::of(&handle, &link).unwrap()
         };
-        assert_eq!(peer("a").checksum_offload, Some(true));
+        assert_eq!(peer("a").checksum_offload(), Some(true));
         assert_eq!(peer("a").finish_checksums().unwrap(), "ethtool -K b tx off");
         let ethtool = Ethtool::in_namespace(&here).unwrap();
         ethtool.set_features("b", &[("tx-checksum-ip-generic", false)]).unwrap();
-        assert_eq!(peer("a").checksum_offload, Some(false));
+        assert_eq!(peer("a").checksum_offload(), Some(false));
 
         // Only this test's descriptor keeps it.
         let unknown = VethPeer {
             index: Handle::in_namespace(&there).unwrap().index("d").unwrap(),
             name: None,
             namespace: None,
-            checksum_offload: None,
+            offloads: None,
         };
         assert_eq!(peer("c"), unknown);
         assert_eq!(unknown.finish_checksums(), None);
@@ -216,11 +239,14 @@ mod tests {
         let _ = child.kill();
         child.wait().unwrap();
         assert_eq!(found.reread(&handle, &link), None);
-        assert_eq!(found.checksum_offload, Some(true));
+        assert_eq!(found.checksum_offload(), Some(true));
         let path = format!("/proc/{}/ns/net", child.id());
         assert_eq!(found.namespace.as_deref(), Some(Path::new(&path)));
         let command = format!("nsenter --net={path} ethtool -K d tx off");
         assert_eq!(found.finish_checksums(), Some(command));
+        assert_eq!(found.offload("rx-gro"), Some(false));
+        let command = format!("nsenter --net={path} ethtool -K d gro on");
+        assert_eq!(found.set_offloads("gro on"), Some(command));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use onbeat_link::{Backend, Backends, Purpose, Remark};
+use onbeat_netdev::VethPeer;
 use onbeat_netdev::testing::TemporaryDirectory;
 use onbeat_node::doctor::{Device, Devices, Finding, Level, Live, Root, examine, table, worst};
 
@@ -318,6 +319,18 @@ fn a_host_that_shows_nothing_is_examined_all_the_same() {
     assert!(interface.value.contains("\"eth1\" not found"), "{interface:?}");
 }
 
+/// Makes it a veth whose other end has these offloads on; its own offloads do not matter.
+fn behind_peer(device: &mut Device, offloads: &[&str]) {
+    device.veth = true;
+    device.offloads = vec!["tx-generic-segmentation".into(), "rx-vlan-hw-parse".into()];
+    device.peer = Some(VethPeer {
+        index: 7,
+        name: Some("eth0".into()),
+        namespace: Some("/run/netns/h1".into()),
+        offloads: Some(offloads.iter().map(|name| (*name).to_owned()).collect()),
+    });
+}
+
 /// A change to a good NIC, and what the doctor makes of it.
 type NicCase = (fn(&mut Device), &'static str, Level, &'static str, &'static str);
 
@@ -383,18 +396,28 @@ const NIC_CASES: &[NicCase] = &[
         "ethtool --set-eee eth1 eee off",
     ),
     (
-        |d| (d.veth, d.redirect_target) = (true, Some(false)),
-        "xdp-redirect",
-        Level::Warn,
-        "other end",
-        "gro on",
-    ),
-    (
-        |d| (d.veth, d.offloads) = (true, vec!["tx-tcp-segmentation".into()]),
+        |d| behind_peer(d, &["tx-tcp-segmentation"]),
         "segmentation",
         Level::Warn,
         "tx-tcp-segmentation",
-        "tso off",
+        "ip netns exec h1 ethtool -K eth0 tso off gso off tx-udp-segmentation off",
+    ),
+    (
+        |d| behind_peer(d, &["tx-vlan-hw-insert"]),
+        "vlan-offload",
+        Level::Warn,
+        "the other end passes them beside",
+        "ip netns exec h1 ethtool -K eth0 txvlan off",
+    ),
+    (
+        |d| {
+            behind_peer(d, &[]);
+            d.redirect_target = Some(false);
+        },
+        "xdp-redirect",
+        Level::Warn,
+        "other end",
+        "ip netns exec h1 ethtool -K eth0 gro on",
     ),
 ];
 

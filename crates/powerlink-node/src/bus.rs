@@ -183,10 +183,14 @@ impl Bus {
         self.fill(outcome, &hidden);
         if !hidden.is_empty() {
             outcome.figure("hidden nodes", self.hidden_nodes(&hidden));
+            outcome.cause(
+                "hidden nodes",
+                "one direction of the bus cannot be seen here: frames that a node transmits bypass \
+                 captures on its own interface; observe a bridge port or a mirror port between the nodes",
+            );
             outcome.note(
-                "one direction of the bus cannot be seen at this place, so that polls and responses of \
-                 the hidden nodes are not judged: frames that a node transmits bypass captures on its own \
-                 interface; observe a bridge port or a mirror port between the nodes",
+                "polls and responses of the hidden nodes are not judged: they are seen on a bridge port or \
+                 a mirror port between the nodes",
             );
         }
     }

@@ -14,7 +14,6 @@ use crate::output;
 Examples:
   onbeat down bridge
   onbeat down /etc/onbeat/bridge.toml
-
   onbeat down bridge --forget
 
 Exit status: 0 the node is removed; 1 it is removed, but a setting of an interface could not be restored \

@@ -19,8 +19,8 @@ use crate::output;
 
 /// Ready-made networks on this machine, with traffic and faults
 ///
-/// Each is built of network namespaces, with real frames and the real data plane, and goes with
-/// the command whichever way that ends. They touch nothing outside.
+/// Each is built of network namespaces, with real frames and the real data plane, and is removed
+/// however the command exits. Traffic and faults stay in these namespaces.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -113,7 +113,7 @@ Examples:
   onbeat lab run powerlink-paths --nodes 4
   onbeat lab run chaos --minutes 10 --seed 7 --backend packet
 
-Each scenario has some of the options from --backend to --captures: `onbeat lab list` shows which. An
+Each scenario has some of the options from --backend to --captures: `onbeat lab list` shows which. An \
 option that it does not have is an error.
 
 Exit status: 0 all checks hold, 1 a check failed, 2 error (root is required).")]

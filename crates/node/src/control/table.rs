@@ -63,7 +63,11 @@ pub fn node_table(status: &NodeStatus) -> String {
             let _ = writeln!(text, "\nport {} is not in native mode: {why}", port.name);
         }
         if let Some(why) = &port.frames_lost {
-            let _ = writeln!(text, "\nport {}: frames are lost: {why}", port.name);
+            let _ = writeln!(
+                text,
+                "\nport {}: frames are lost, and OUTPUT counts them: {why}",
+                port.name
+            );
         }
         if let Some(why) = &port.unfinished_checksums {
             let _ = writeln!(text, "\nport {}: {why}", port.name);

@@ -121,7 +121,7 @@ fn redirect(device: &Device, interface: &str) -> Finding {
             what,
             "not now: its other end does not run NAPI",
         )
-        .remedy(format!("ethtool -K PEER gro on, where PEER is the other end of {interface}")),
+        .remedy(at_peer(device, interface, "gro on")),
         Some(false) => Finding::new("xdp-redirect", Level::Warn, what, "not now").remedy(
             "some drivers can once a program is on the interface: look again while the node runs",
         ),
@@ -163,18 +163,28 @@ fn mtu(device: &Device, interface: &str) -> Finding {
 
 fn vlan_offload(device: &Device, interface: &str) -> Finding {
     let what = "VLAN tags reach XDP";
-    if !on(device, "rx-vlan-hw-parse") {
-        return Finding::ok("vlan-offload", what, "yes");
-    }
-    let (value, remedy) = if device.veth {
-        (
-            "perhaps not: the other end may hand them over beside the frame",
-            "ethtool -K PEER txvlan off".to_owned(),
-        )
+    let is_beside = if device.veth {
+        peer_offload(device, "tx-vlan-hw-insert")
     } else {
-        ("no: the NIC takes them off", format!("ethtool -K {interface} rxvlan off"))
+        Some(on(device, "rx-vlan-hw-parse"))
     };
-    Finding::new("vlan-offload", Level::Warn, what, value).remedy(remedy)
+    let (level, value, remedy) = match is_beside {
+        Some(false) => return Finding::ok("vlan-offload", what, "yes"),
+        Some(true) if device.veth => (
+            Level::Warn,
+            "no: the other end passes them beside the frame",
+            at_peer(device, interface, "txvlan off"),
+        ),
+        Some(true) => {
+            (Level::Warn, "no: the NIC removes them", format!("ethtool -K {interface} rxvlan off"))
+        }
+        None => (
+            Level::Info,
+            "unknown: the other end was not found",
+            at_peer(device, interface, "txvlan off"),
+        ),
+    };
+    Finding::new("vlan-offload", level, what, value).remedy(remedy)
 }
 
 fn merging(device: &Device, interface: &str) -> Finding {
@@ -229,7 +239,7 @@ fn energy_efficient(device: &Device, interface: &str) -> Option<Finding> {
 /// XDP forwards frames as they are: a checksum that is left to the device stays unfinished.
 fn checksums(peer: &VethPeer) -> Finding {
     let what = "the other end finishes checksums of TCP and UDP";
-    match (peer.checksum_offload, peer.finish_checksums()) {
+    match (peer.checksum_offload(), peer.finish_checksums()) {
         (Some(false), _) => Finding::ok("peer-checksums", what, "yes"),
         (Some(true), Some(command)) => Finding::new(
             "peer-checksums",
@@ -249,19 +259,31 @@ fn checksums(peer: &VethPeer) -> Finding {
 }
 
 fn segmentation(device: &Device, interface: &str) -> Finding {
-    let what = "programs may send packets larger than a frame into the pair";
-    let large: Vec<String> = device
-        .offloads
-        .iter()
-        .filter(|name| name.starts_with("tx-") && name.ends_with("-segmentation"))
-        .cloned()
-        .collect();
+    let what = "the other end may send packets larger than a frame";
+    let remedy = at_peer(device, interface, "tso off gso off tx-udp-segmentation off");
+    let Some(offloads) = device.peer.as_ref().and_then(|peer| peer.offloads.as_ref()) else {
+        let value = "unknown: the other end was not found";
+        return Finding::new("segmentation", Level::Info, what, value).remedy(remedy);
+    };
+    let is_large = |name: &&String| name.starts_with("tx-") && name.ends_with("-segmentation");
+    let large: Vec<String> = offloads.iter().filter(is_large).cloned().collect();
     if large.is_empty() {
         return Finding::ok("segmentation", what, "no");
     }
-    Finding::new("segmentation", Level::Warn, what, shortened(&large))
-        .remedy(format!("ethtool -K {interface} tso off gso off tx-udp-segmentation off"))
-        .fix(Kind::Offloads)
+    Finding::new("segmentation", Level::Warn, what, shortened(&large)).remedy(remedy)
+}
+
+/// Whether an offload of the other end of a veth is on; `None` where that end was not found.
+fn peer_offload(device: &Device, name: &str) -> Option<bool> {
+    device.peer.as_ref()?.offload(name)
+}
+
+/// The command that sets offloads of the other end of a veth.
+fn at_peer(device: &Device, interface: &str, offloads: &str) -> String {
+    let command = device.peer.as_ref().and_then(|peer| peer.set_offloads(offloads));
+    command.unwrap_or_else(|| {
+        format!("in the namespace of the other end of {interface}: ethtool -K PEER {offloads}")
+    })
 }
 
 /// Which back ends of a real-time port can be used, and which is best for what.

@@ -50,7 +50,7 @@ pub(super) struct Node {
     pub(super) upkeep: Upkeep,
     /// The data plane asked for when the node was started, whatever the file says.
     asked: Option<Backend>,
-    journal: Journal,
+    pub(super) journal: Journal,
 }
 
 impl Node {
@@ -110,6 +110,7 @@ impl Node {
             asked: options.backend,
             journal,
         };
+        node.find_peers(&layout.ports, Instant::now());
         for index in 0..layout.ports.len() {
             node.attach(&layout, index, options.replace, true)?;
         }
@@ -238,6 +239,7 @@ impl Node {
         }
         check(&self.devices, &new)?;
         let layout = Layout::new(&new.node, &new.ports, &new.streams);
+        self.find_peers(&layout.ports, Instant::now());
         for &index in &fresh {
             self.attach(&layout, index, false, true)?;
         }
@@ -329,6 +331,7 @@ impl Node {
     pub(super) fn attach_port(&mut self, index: usize) -> Result<()> {
         let layout = self.setup.layout();
         self.devices.prepare(&layout.ports[index], &mut self.journal)?;
+        self.find_peers(&layout.ports, Instant::now());
         self.attach(&layout, index, false, true)?;
         self.tell_disappointed(&layout)?;
         self.read_peers();

@@ -83,7 +83,10 @@ impl Node {
     ) -> Result<Vec<(&'a PortConfig, Ability)>> {
         let mut egress = Vec::new();
         for to in layout.egress(index) {
-            egress.extend(self.ability(to)?.map(|ability| (to, ability)));
+            let Some(mut ability) = self.ability(to)? else { continue };
+            let peer = self.upkeep.peers.peer(&to.name);
+            ability.start_polling = peer.and_then(|peer| peer.set_offloads("gro on"));
+            egress.push((to, ability));
         }
         Ok(egress)
     }
@@ -173,6 +176,9 @@ impl Node {
         let generic = link.xdp_program().is_some_and(|program| program.mode == XdpMode::Generic);
         if generic && chosen == Mode::Native {
             why.get_or_insert_with(|| mode::from_before(node));
+        }
+        if generic && ability.driver == "veth" {
+            self.devices.poll(&link, &mut self.journal)?;
         }
         let about = About { port: Some(&port.name), ..About::default() };
         let before = self.not_native.remove(&port.name);

@@ -22,6 +22,8 @@ pub(super) struct Ability {
     pub(super) transmit: bool,
     /// How the program runs that is there now.
     pub(super) running: Option<XdpMode>,
+    /// The command that makes the other end of a veth poll, where that end was found.
+    pub(super) start_polling: Option<String>,
 }
 
 impl Ability {
@@ -81,11 +83,17 @@ fn of_egress(to: &PortConfig, ability: &Ability) -> String {
     let interface = to.attached_interface();
     let port = format!("frames go on to port {:?}", to.name);
     if ability.driver == "veth" {
-        let other_end = if to.create.is_some() { to.interface.as_str() } else { "PEER" };
-        format!(
+        let refusal = format!(
             "{port}, and {interface}, a veth, takes them from native programs only while its other \
-             end is up and polls; there: ethtool -K {other_end} gro on"
-        )
+             end is up and polls"
+        );
+        match &ability.start_polling {
+            Some(command) => format!("{refusal}; run: {command}"),
+            None => format!(
+                "{refusal}; that end was not found: in its namespace, with its name for PEER, run: \
+                 ethtool -K PEER gro on"
+            ),
+        }
     } else if ability.programs && ability.running != Some(XdpMode::Native) {
         format!(
             "{port}, which is not in native mode itself, and takes none from native programs then; \
@@ -152,11 +160,17 @@ fn driver_of(port: &PortConfig, ability: &Ability) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Create};
+    use crate::config::Config;
 
     fn ability(driver: &str) -> Ability {
-        let (driver, running) = (driver.into(), None);
-        Ability { driver, programs: true, redirect: true, transmit: true, running }
+        Ability {
+            driver: driver.into(),
+            programs: true,
+            redirect: true,
+            transmit: true,
+            running: None,
+            start_polling: None,
+        }
     }
 
     fn ports() -> Vec<PortConfig> {
@@ -212,12 +226,10 @@ mod tests {
         };
         assert_eq!(needs(cannot("veth")), Mode::Native);
         assert_eq!(needs(Ability { programs: false, ..cannot("bridge") }), Mode::Generic);
-        // The node's own pair: the other end has a name.
-        let mut ports = ports();
-        ports[1].create = Some(Create::Veth);
-        let said = choose(&ports[0], &own, &[(&ports[1], cannot("veth"))], true, false);
-        let said = said.1.unwrap();
-        assert!(said.contains("eth1-frer, a veth") && said.contains("-K eth1 gro on"), "{said}");
+        let command = "ip netns exec h1 ethtool -K eth0 gro on";
+        let said =
+            why(&own, Ability { start_polling: Some(command.into()), ..cannot("veth") }).unwrap();
+        assert!(said.ends_with(&format!("polls; run: {command}")), "{said}");
     }
 
     #[test]

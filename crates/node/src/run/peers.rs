@@ -61,7 +61,7 @@ impl PeerCache {
         mut reader: impl PeerReader,
         now: Instant,
         ports: &[(&str, Link)],
-    ) -> BTreeMap<String, VethPeer> {
+    ) {
         self.peers.retain(|name, cached| {
             ports.iter().any(|(port, link)| port == name && cached.is_of(link))
         });
@@ -90,7 +90,6 @@ impl PeerCache {
                 self.note(now, port, link, peer);
             }
         }
-        self.peers.iter().map(|(port, cached)| (port.clone(), cached.peer.clone())).collect()
     }
 
     /// Stores the answer of a search.
@@ -105,6 +104,11 @@ impl PeerCache {
         };
         let link = (link.index, link.peer_namespace);
         self.peers.insert(port.to_owned(), CachedPeer { peer, link, due_at, delay });
+    }
+
+    /// The peer of a port by the last reading.
+    pub(super) fn peer(&self, port: &str) -> Option<&VethPeer> {
+        self.peers.get(port).map(|cached| &cached.peer)
     }
 
     /// Makes the peer of a port due: its interface changed.
@@ -152,7 +156,7 @@ mod tests {
             index: link.peer.unwrap(),
             name: name.cloned(),
             namespace: name.map(|_| "/proc/1/ns/net".into()),
-            checksum_offload: name.map(|_| true),
+            offloads: name.map(|_| vec![]),
         }
     }
 
@@ -174,9 +178,9 @@ mod tests {
         let mut searched_at = Vec::new();
         for second in 0..600 {
             let before = reader.searches;
-            let peers = cache.read(&mut reader, start + Duration::from_secs(second), &ports);
-            assert_eq!(peers.len(), 2);
-            assert!(peers.values().all(|peer| peer.name.is_none()));
+            cache.read(&mut reader, start + Duration::from_secs(second), &ports);
+            assert!(["a", "b"].iter().all(|port| cache.peer(port).unwrap().name.is_none()));
+            assert_eq!(cache.peer("c"), None);
             searched_at.extend((reader.searches > before).then_some(second));
         }
         assert_eq!(searched_at[..7], [0, 2, 6, 14, 30, 62, 122]);
@@ -209,17 +213,19 @@ mod tests {
         reader.there.insert(1, "eth0".into());
         let ports = [("a", veth(1))];
         for _ in 0..5 {
-            let peers = cache.read(&mut reader, now, &ports);
-            assert_eq!(peers["a"].name.as_deref(), Some("eth0"));
+            cache.read(&mut reader, now, &ports);
+            assert_eq!(cache.peer("a").unwrap().name.as_deref(), Some("eth0"));
         }
         assert_eq!((reader.searches, reader.rereads), (1, 4));
         // Its process exits.
         reader.there.clear();
         for _ in 0..5 {
-            assert_eq!(cache.read(&mut reader, now, &ports)["a"].name, None);
+            cache.read(&mut reader, now, &ports);
+            assert_eq!(cache.peer("a").unwrap().name, None);
         }
         assert_eq!(reader.searches, 2);
-        assert!(cache.read(&mut reader, now, &[]).is_empty());
+        cache.read(&mut reader, now, &[]);
+        assert_eq!(cache.peer("a"), None);
         assert_eq!(cache.next_due(), None);
     }
 }

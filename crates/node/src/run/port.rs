@@ -26,8 +26,11 @@ const PAIR_OFFLOADS: [(&str, bool); 7] = [
     ("tx-generic-segmentation", false),
     ("tx-udp-segmentation", false),
     ("tx-vlan-hw-insert", false),
-    ("rx-gro", true),
+    RX_GRO,
 ];
+
+/// GRO starts NAPI of a veth.
+const RX_GRO: (&str, bool) = ("rx-gro", true);
 
 /// Whether a node changes this feature of an interface.
 pub(super) fn is_changed_feature(name: &str) -> bool {
@@ -155,6 +158,12 @@ impl Devices {
         Err(Error::NotOnePair { port: port.name.clone(), interface, attached })
     }
 
+    /// Makes a veth whose program runs in generic mode poll (NAPI): only then can native programs, such
+    /// as those of another node, send frames to the other end. A native program starts NAPI itself.
+    pub(super) fn poll(&self, link: &Link, journal: &mut Journal) -> Result<()> {
+        self.set_features(Some(journal), link, &[RX_GRO])
+    }
+
     /// Sets features of an interface; the states of those that change are written to the journal,
     /// where there is one, before.
     fn set_features(
@@ -204,6 +213,7 @@ impl Devices {
             redirect: can(|features| features.redirect),
             transmit: can(|features| features.ndo_xmit),
             running: self.handle.link(interface)?.xdp_program().map(|program| program.mode),
+            start_polling: None,
         })
     }
 }

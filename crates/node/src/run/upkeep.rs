@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use onbeat_netdev::VethPeer;
+use onbeat_netdev::{Link, VethPeer};
 
 use super::assembly::Node;
 use super::engine::Engine;
 use super::events::About;
 use super::peers::PeerCache;
-use crate::config::Backend;
+use crate::config::{Backend, PortConfig};
 use crate::control::What;
 
 /// Interval of reading peers while something is wrong with one; a reading is valid for as long.
@@ -143,11 +143,22 @@ impl Node {
     pub(super) fn read_peers(&mut self) {
         let now = Instant::now();
         self.upkeep.peers_at = now + PEER_INTERVAL;
+        let layout = self.setup.layout();
+        self.find_peers(&layout.ports, now);
         if !self.frames_lost.is_empty() {
-            let layout = self.setup.layout();
             self.tell_disappointed(&layout).unwrap_or_else(|error| tracing::error!("{error}"));
         }
-        self.read_checksums(now);
+        self.read_checksums();
+    }
+
+    /// Reads the other ends of these ports' veth pairs.
+    pub(super) fn find_peers(&mut self, ports: &[PortConfig], now: Instant) {
+        let handle = &self.devices.handle;
+        // Without its interface a port has other problems, which are reported as such.
+        let link = |port: &PortConfig| handle.link(&port.attached_interface()).ok();
+        let links: Vec<(&str, Link)> =
+            ports.iter().filter_map(|port| Some((port.name.as_str(), link(port)?))).collect();
+        self.upkeep.peers.read(handle, now, &links);
     }
 
     /// Ports that receive frames which no other node has forwarded yet.
@@ -156,20 +167,13 @@ impl Node {
         streams.flat_map(|stream| &stream.members).map(|member| member.port.0.into()).collect()
     }
 
-    fn read_checksums(&mut self, now: Instant) {
-        let handle = &self.devices.handle;
-        let mut links = Vec::new();
+    fn read_checksums(&mut self) {
+        let mut checksums = BTreeMap::new();
         for index in self.ingress_ports() {
             let port = &self.setup.ports[index];
-            // Without its interface a port has other problems, which are reported as such.
-            let Ok(link) = handle.link(&port.attached_interface()) else { continue };
-            links.push((port.name.as_str(), link));
-        }
-        let peers = self.upkeep.peers.read(handle, now, &links);
-        let mut checksums = BTreeMap::new();
-        for (port, link) in &links {
-            let peer = peers.get(*port).and_then(|peer| unfinished(&link.name, peer));
-            checksums.extend(peer.map(|peer| ((*port).to_owned(), peer)));
+            let peer = self.upkeep.peers.peer(&port.name);
+            let peer = peer.and_then(|peer| unfinished(&port.attached_interface(), peer));
+            checksums.extend(peer.map(|peer| (port.name.clone(), peer)));
         }
         let before = std::mem::replace(&mut self.upkeep.checksums, checksums);
         let known = |all: &BTreeMap<String, UnfinishedChecksums>, port: &str| {
@@ -255,7 +259,7 @@ fn unfinished(interface: &str, peer: &VethPeer) -> Option<UnfinishedChecksums> {
     let leaves = "leaves checksums of TCP and UDP to the device, and frames of streams are forwarded \
                   with unfinished ones";
     let of = |known, why| Some(UnfinishedChecksums { known, why });
-    match (peer.checksum_offload, peer.finish_checksums()) {
+    match (peer.checksum_offload(), peer.finish_checksums()) {
         (Some(false), _) => None,
         (Some(true), Some(command)) => {
             of(true, format!("the other end of {interface} {leaves}; run: {command}"))

@@ -80,7 +80,7 @@ impl Fix {
         let tuning = self.tuning(interfaces);
         if self.dry_run {
             let survey = at.host(|host| host::Host::survey(host, &tuning.interfaces))??;
-            return print(at, &tuning, &plan(&tuning, &survey).into(), json);
+            return print(at, &tuning, &plan(&tuning, &survey).into(), json, self.hold);
         }
         // From here on a signal must not end the process between two changes.
         let signals = HeldSignals::begin()?;
@@ -88,7 +88,7 @@ impl Fix {
         let latency = self.hold_latency(at)?;
         let keep_going = self.keep_going;
         let mut report = at.host(|host| apply(host, &mut journal, &tuning, keep_going))??;
-        let printed = print(at, &tuning, &report, json);
+        let printed = print(at, &tuning, &report, json, self.hold);
         let Some(latency) = latency else { return printed };
         let ended = match printed {
             Ok(Answer::Bad) if !keep_going => Ok(Answer::Bad),
@@ -132,7 +132,8 @@ fn end(at: &Where, journal: &mut Journal, changes: &mut [Change]) -> Result<bool
     Ok(changes.iter().all(|change| change.outcome != Outcome::Stuck))
 }
 
-fn print(at: &Where, tuning: &Tuning, report: &Report, json: bool) -> Result {
+/// Prints what was changed, for a `session` that restores it on exit or until the next boot.
+fn print(at: &Where, tuning: &Tuning, report: &Report, json: bool, session: bool) -> Result {
     let ok = report.is_good();
     let changed = |change: &Change| matches!(change.outcome, Outcome::Changed | Outcome::Stuck);
     let undo = report.changes.iter().any(changed).then_some(UNDO);
@@ -155,7 +156,11 @@ fn print(at: &Where, tuning: &Tuning, report: &Report, json: bool) -> Result {
     }
     // Writing to a String cannot fail.
     if let Some(undo) = undo {
-        let _ = writeln!(text, "until the next boot; put back with: {undo}");
+        let _ = if session {
+            writeln!(text, "restored on exit; put back after kill -9 with: {undo}")
+        } else {
+            writeln!(text, "until the next boot; put back with: {undo}")
+        };
     }
     if !left.is_empty() {
         let _ = write!(text, "\nnot changed by --fix:\n{}", table(&left));

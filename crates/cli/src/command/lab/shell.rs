@@ -18,6 +18,8 @@ use crate::output;
 ///
 /// Hosts and nodes are network namespaces, and the shell says how to enter each. It has a /run of its
 /// own, in which onbeat finds the nodes. All of it, and all that still runs in it, ends with the shell.
+/// Without --at the shell is in the network namespace of the caller: commands there can change the
+/// interfaces of this machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,8 +28,8 @@ Examples:
   onbeat lab shell examples/lab/end-systems.toml --at talker
   onbeat lab shell ladder --quiet -- onbeat show f
 
-Exit status: 0 the shell exited, or the command with status 0; 1 the command exited with another \
-status; 2 error (root is required).")]
+Exit status: 0 the shell exited with any status, or the command with status 0; 1 the command exited \
+with another status; 2 error (root is required).")]
 pub(super) struct Shell {
     /// The network: a scenario's name, or the file of a topology
     #[arg(value_name = "TOPOLOGY|SCENARIO")]
