@@ -11,11 +11,12 @@ mod common;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::{PORTS, Ran, assert_gone, can_run, log, one_node, program, replicate, run_in, start};
 use onbeat_lab::World;
-use onbeat_netdev::Bridge;
 use onbeat_netdev::testing::Unprivileged;
+use onbeat_netdev::{Bridge, VethEnd};
 
 const JOURNAL: &str = "/run/onbeat/a.sock.node-journal";
 const MTU: u32 = 1500;
@@ -206,20 +207,90 @@ fn a_control_path_that_others_can_write_is_refused_by_every_command() {
     let directory = "/run/onbeat/lab";
     symlink(directory, format!("{directory}/link")).unwrap();
     let file = format!("{directory}/own.toml");
-    for (control, why) in [
-        ("/tmp/a.sock".to_owned(), "other users can write to it (mode 1777); use a directory"),
-        (format!("{directory}/link/a.sock"), "it is a symbolic link; write the path"),
-        (format!("{directory}/../a.sock"), "it contains \"..\"; write the path without"),
+    for (control, why, remedy) in [
+        ("/tmp/a.sock".to_owned(), "other users can write to it (mode 1777)", "use a directory"),
+        (format!("{directory}/link/a.sock"), "it is a symbolic link", "write the path"),
+        (format!("{directory}/../a.sock"), "it contains \"..\"", "write the path without"),
     ] {
         fs::write(&file, format!("[node]\nname = \"a\"\ncontrol = {control:?}\n{}", config()))
             .unwrap();
         for command in [&["run", "--check", &file][..], &["run", &file], &["down", &file]] {
             let ran = run_in(world.namespace("a").unwrap(), command);
             assert_eq!(ran.code, 2, "{command:?}: {ran:?}");
-            assert!(ran.err.contains(why), "{command:?}: {ran:?}");
+            assert!(ran.err.contains(why) && ran.err.contains(remedy), "{command:?}: {ran:?}");
+            let place = format!("{file}:3:11: node.control: ");
+            assert_eq!(ran.err.contains(&place), command[1] == "--check", "{command:?}: {ran:?}");
         }
         assert_eq!(mtu(&world), MTU);
         assert_gone("a");
     }
     assert!(!Path::new("/tmp/a.sock").exists());
+}
+
+/// As in `ip netns exec`, and /proc/1/root leads to no BPF file system with the pins: the data plane
+/// stays, and so does what it needs.
+#[test]
+fn down_fails_where_the_pins_of_a_live_data_plane_cannot_be_reached() {
+    if !can_run() {
+        return;
+    }
+    let mut world = start(&one_node(&config()));
+    world.daemon("a").unwrap().kill().unwrap();
+    for argument in ["a", "/run/onbeat/lab/a.toml"] {
+        let mut command = Command::new("unshare");
+        let mounts = "mount -t sysfs sysfs /sys && exec \"$0\" down \"$1\"";
+        command.args(["--mount", "sh", "-c", mounts]).arg(program()).arg(argument);
+        let namespace = world.namespace("a").unwrap();
+        let ran: Ran = namespace.start_in(&mut command).output().unwrap().into();
+        assert_eq!((ran.code, ran.out.as_str(), mtu(&world)), (1, "", 1506), "{ran:?}");
+        let named = ran.err.contains("the data plane still runs on path1, path2");
+        assert!(named && ran.err.contains("nsenter --net="), "{ran:?}");
+        assert!(ran.err.contains(&format!("onbeat down {argument}")), "{ran:?}");
+        assert_eq!(world.handle("a").unwrap().link("path1").unwrap().xdp.len(), 1);
+    }
+    let ran = down(&world, &["a"]);
+    assert_eq!((ran.code, ran.out.as_str(), mtu(&world)), (0, "a is down\n", MTU), "{ran:?}");
+    assert_gone("a");
+}
+
+/// A pin directory of another node is not taken over, by no back end, whether that node's daemon runs
+/// or not.
+#[test]
+fn the_pin_directory_of_another_node_is_refused_by_every_command() {
+    if !can_run() {
+        return;
+    }
+    let mut world = start(&one_node(&config()));
+    let interfaces = world.handle("a").unwrap();
+    interfaces.create_veth(&VethEnd::new("nx0"), &VethEnd::new("nx1")).unwrap();
+    let second = "/run/onbeat/lab/second.toml";
+    let pin = "/sys/fs/bpf/onbeat/a";
+    let text = format!(
+        "[node]\nname = \"second\"\npin = {pin:?}\n[[port]]\nname = \"p\"\ninterface = \"nx0\"\n"
+    );
+    fs::write(second, text).unwrap();
+    let links = || fs::read_dir(format!("{pin}/links")).unwrap().count();
+    for killed in [false, true] {
+        if killed {
+            world.daemon("a").unwrap().kill().unwrap();
+        }
+        for command in
+            [&["run", second][..], &["run", second, "--backend", "packet"], &["down", second]]
+        {
+            let ran = run_in(world.namespace("a").unwrap(), command);
+            assert_eq!((ran.code, links()), (2, 3), "{command:?}: {ran:?}");
+            let owner = "belongs to the node with control socket \"/run/onbeat/a.sock\"";
+            assert!(ran.err.contains(owner), "{command:?}: {ran:?}");
+            assert_eq!(world.handle("a").unwrap().link("path1").unwrap().xdp.len(), 1);
+            assert_gone("second");
+        }
+    }
+    // The version before recorded no node: its own takes it over, and records it.
+    fs::remove_file(format!("{pin}/node")).unwrap();
+    let ran = run_in(world.namespace("a").unwrap(), &["down", second]);
+    assert!(ran.code == 2 && ran.err.contains("of the former version"), "{ran:?}");
+    world.start("a", program()).unwrap_or_else(|error| panic!("{error}: {}", log("a")));
+    assert_eq!(fs::read_link(format!("{pin}/node")).unwrap(), Path::new("/run/onbeat/a.sock"));
+    assert_eq!(down(&world, &["a"]).code, 0);
+    assert_gone("a");
 }

@@ -5,8 +5,9 @@ mod common;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{Directory, Ran, run};
+use common::{Directory, Ran, onbeat, run};
 use nix::poll::{PollFd, PollTimeout, poll};
+use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_node::control::{
     Event, NodeStatus, Reply, Request, Response, Server, Since, StreamStatus, What,
 };
@@ -159,6 +160,78 @@ fn a_node_is_asked_and_told() {
     let Ran { code, out, err } = ran(&["reload", node]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert_eq!(err, "onbeat: a.toml:3:1: unknown key \"x\"\n");
+}
+
+#[test]
+fn a_follower_exits_with_the_node() {
+    let directory = Directory::new("follower");
+    let socket = directory.file("a.sock");
+    let mut server = Server::bind(&socket).expect("a control socket");
+    let node = socket.to_str().expect("a path that is text");
+    let ran = std::thread::scope(|scope| {
+        let command = scope.spawn(|| run(&["show", node, "--events", "--follow"]));
+        let end = Instant::now() + Duration::from_secs(60);
+        let mut follows = false;
+        while !follows {
+            assert!(Instant::now() < end, "it does not wait for events");
+            let mut fds: Vec<PollFd<'_>> =
+                server.fds().map(|(fd, events)| PollFd::new(fd, events)).collect();
+            poll(&mut fds, PollTimeout::from(20u8)).expect("poll");
+            drop(fds);
+            server.step(Instant::now(), |request| match request {
+                Request::Events { since, wait: true } => {
+                    follows = true;
+                    Reply::Later(events(since.as_ref(), false))
+                }
+                request => answer(request),
+            });
+        }
+        drop(server);
+        command.join().expect("it runs")
+    });
+    let Ran { code, out, err } = ran;
+    assert_eq!((code, out.lines().count()), (0, 2), "{err}");
+    assert_eq!(err, "onbeat: the node has exited: no more events\n");
+}
+
+/// What another user left in the current directory is no node, and no configuration of root's.
+#[test]
+fn a_file_of_another_user_is_neither_a_node_nor_a_configuration() {
+    if !require_all(&[Feature::Root]) {
+        return;
+    }
+    let directory = Directory::new("planted");
+    let file = directory.file("nx-planted");
+    let text = "[node]\nname = \"victim\"\n[[port]]\nname = \"p\"\ninterface = \"nx0\"\n";
+    std::fs::write(&file, text).expect("a file");
+    let here = |line: &[&str], sudo: Option<&str>| -> Ran {
+        let mut command = onbeat();
+        command.args(line).current_dir(directory.file(""));
+        sudo.map(|uid| command.env("SUDO_UID", uid));
+        command.output().expect("it starts").into()
+    };
+    let Ran { code, err, .. } = here(&["down", "nx-planted"], None);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("nothing of node \"nx-planted\" at /sys/fs/bpf/onbeat/nx-planted"),
+        "{err}"
+    );
+
+    std::os::unix::fs::chown(&file, Some(65534), None).expect("another owner");
+    let file = file.to_str().expect("a path that is text");
+    let refusal = format!("configuration file {file:?} is refused: {file:?} belongs to user 65534");
+    for line in [["down", file], ["run", file]] {
+        let Ran { code, out, err } = here(&line, None);
+        assert_eq!((code, out.as_str()), (2, ""), "{line:?}: {err}");
+        assert!(err.contains(&refusal), "{line:?}: {err}");
+    }
+    let Ran { code, out, err } = here(&["run", "--check", file], None);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with("node victim: ") && err.contains(&refusal), "{out}{err}");
+    // The user who became root by sudo.
+    let Ran { code, err, .. } = here(&["down", "./nx-planted"], Some("65534"));
+    assert_eq!(code, 2);
+    assert!(err.contains("nothing of node \"victim\""), "{err}");
 }
 
 #[test]

@@ -37,6 +37,28 @@ pub enum Error {
         /// What it holds.
         foreign: PathBuf,
     },
+    /// The pin directory is another node's.
+    #[error(
+        "pin directory {path:?} {how} the node with control socket {control:?}; set pin under [node] to \
+         another directory, or remove that node first with: onbeat down"
+    )]
+    PinOwner {
+        /// The pin directory.
+        path: PathBuf,
+        /// Whether that node uses it now.
+        how: &'static str,
+        /// The other node's control socket.
+        control: PathBuf,
+    },
+    /// The former version pinned it for a node that is unknown.
+    #[error(
+        "pin directory {path:?} is of the former version, which recorded no node, and nothing shows that \
+         it is this node's; set pin under [node] to another directory, or remove it with: rm -r {path:?}"
+    )]
+    PinUnknown {
+        /// The pin directory.
+        path: PathBuf,
+    },
     /// The kernel refused a program or a table.
     #[error("cannot {what}: {source}")]
     Kernel {

@@ -17,7 +17,9 @@ mod steering;
 mod table;
 
 pub use error::{Error, Result};
-pub use link::Mode;
-pub use pin::{BPF_MOUNT, PinDirectory, check_path as check_pin_path, uses_mount_of_init};
+pub use link::{Mode, forwards};
+pub use pin::{
+    BPF_MOUNT, PinDirectory, PinOwner, check_path as check_pin_path, uses_mount_of_init,
+};
 pub use plane::{Changes, Memory, Options, Plane, PortSpec, Running};
 pub use steering::Steering;

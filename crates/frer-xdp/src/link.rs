@@ -175,6 +175,12 @@ pub(crate) fn program_name(id: u32) -> String {
         .unwrap_or_else(|_| "of unknown name".to_string())
 }
 
+/// Whether a loaded program is that of a node's data plane in the kernel, of any node.
+#[must_use]
+pub fn forwards(program: u32) -> bool {
+    program_name(program) == "\"frer_ingress\""
+}
+
 /// Takes a program that no link holds off an interface.
 pub(crate) fn detach_unlinked(ifindex: u32, mode: Mode) -> Result<()> {
     // SAFETY: no pointers but null options.

@@ -5,6 +5,9 @@
 //! link, and stays open; it must be in a BPF file system, below the root of the mount, and only the caller
 //! and root may write to it. Nothing is removed recursively: only links and tables by names that a
 //! node gives, then directories that are empty.
+//!
+//! A directory belongs to one node. A process that changes it locks it (flock), which excludes others
+//! while it runs. A symbolic link in it names the node's control socket, also after `kill -9`.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,10 +15,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag};
+use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, readlinkat};
 use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
 use nix::sys::statfs::{BPF_FS_MAGIC, fstatfs};
-use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
+use nix::unistd::{UnlinkatFlags, geteuid, symlinkat, unlinkat};
 use onbeat_frer::spec::MAX_PORTS;
 use onbeat_host::{make_directory, open_directory};
 
@@ -32,6 +35,10 @@ const LINKS: &str = "links";
 /// Subdirectory of pinned tables, by their names.
 const TABLES: &str = "tables";
 
+/// Symbolic link whose target is the control socket of the node that the directory belongs to. It is
+/// read and never followed.
+const OWNER: &str = "node";
+
 /// An open pin directory.
 #[derive(Debug)]
 pub struct PinDirectory {
@@ -39,6 +46,25 @@ pub struct PinDirectory {
     fd: OwnedFd,
     /// The directory that it is in.
     parent: OwnedFd,
+    /// Excludes other processes, once it is claimed.
+    lock: Option<Flock<File>>,
+}
+
+/// The node that a pin directory is to belong to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinOwner {
+    control: PathBuf,
+    adopts: bool,
+}
+
+impl PinOwner {
+    /// The node with this control socket. `adopts`: a directory that the former version pinned, which
+    /// names no node, is this node's.
+    #[must_use]
+    pub fn new(control: &Path, adopts: bool) -> Self {
+        // One spelling of the path.
+        Self { control: control.components().collect(), adopts }
+    }
 }
 
 /// Why a path cannot be a pin directory, as far as the path alone shows.
@@ -69,19 +95,66 @@ impl PinDirectory {
         walk(path, false)
     }
 
-    /// As [`PinDirectory::open`], and creates the directory where it does not exist. One that holds
-    /// anything that is not of a node is refused.
+    /// As [`PinDirectory::open`], creates the directory where it does not exist, and claims it for a
+    /// node. One that holds anything that is not of a node is refused.
     ///
     /// # Errors
-    /// As [`PinDirectory::open`]; nothing was created then.
-    pub(crate) fn create(path: &Path) -> Result<Self> {
+    /// As [`PinDirectory::open`] and [`PinDirectory::claim`]; nothing was created then.
+    pub fn create(path: &Path, owner: &PinOwner) -> Result<Self> {
         let directory = walk(path, true)?.expect("it was created");
         directory.require_own()?;
+        let directory = directory.claim(owner)?;
         for part in [LINKS, TABLES] {
             let made = make_directory(&directory.fd, part, Mode::S_IRWXU);
             made.map_err(|errno| directory.failed("create directory", part, errno))?;
         }
         Ok(directory)
+    }
+
+    /// Refuses the directory of another node.
+    ///
+    /// # Errors
+    /// [`Error::PinOwner`] names the other node; [`Error::PinUnknown`]: the former version pinned it,
+    /// and `owner` does not adopt it.
+    pub fn check_owner(&self, owner: &PinOwner) -> Result<()> {
+        let content = self.content()?;
+        match &content.owner {
+            Some(other) if *other != owner.control => Err(self.of_other("belongs to", other)),
+            None if content.is_of_node() && !owner.adopts => {
+                Err(Error::PinUnknown { path: self.path.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Locks the directory for a node, and records the node in it.
+    ///
+    /// # Errors
+    /// As [`PinDirectory::check_owner`]; [`Error::PinOwner`] where another process has the lock.
+    pub fn claim(mut self, owner: &PinOwner) -> Result<Self> {
+        let failed = |errno| self.failed("lock", "", errno);
+        let file = File::from(open_directory(&self.fd, ".", OFlag::O_RDONLY).map_err(failed)?);
+        self.check_owner(owner)?;
+        let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => lock,
+            Err((_, Errno::EWOULDBLOCK)) => {
+                let holder = self.content()?.owner.unwrap_or_default();
+                return Err(self.of_other("is in use by", &holder));
+            }
+            Err((_, errno)) => return Err(failed(errno)),
+        };
+        // Its content may have changed before it was locked.
+        self.check_owner(owner)?;
+        match symlinkat(&owner.control, &self.fd, OWNER) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(self.failed("record the node in", OWNER, errno)),
+        }
+        self.lock = Some(lock);
+        Ok(self)
+    }
+
+    fn of_other(&self, how: &'static str, control: &Path) -> Error {
+        Error::PinOwner { path: self.path.clone(), how, control: control.to_path_buf() }
     }
 
     /// Refuses a directory that holds anything that is not of a node.
@@ -157,8 +230,12 @@ impl PinDirectory {
     }
 
     /// Detaches and removes what a node pinned here, and the directory where nothing else is in it.
-    /// Returns what else is in it.
-    pub(crate) fn remove(self) -> Result<Vec<PathBuf>> {
+    /// Returns what else is in it. The directory is claimed.
+    ///
+    /// # Errors
+    /// What cannot be removed.
+    pub fn remove(self) -> Result<Vec<PathBuf>> {
+        debug_assert!(self.lock.is_some());
         let content = self.content()?;
         if !content.is_of_node() {
             return Ok(Vec::new());
@@ -172,6 +249,9 @@ impl PinDirectory {
         for part in content.parts {
             remove_empty(&self.fd, part.as_ref())
                 .map_err(|errno| self.failed("remove", part, errno))?;
+        }
+        if content.owner.is_some() {
+            self.unlink(".", OWNER)?;
         }
         if let Some(name) = self.path.file_name() {
             remove_empty(&self.parent, name.as_ref())
@@ -208,6 +288,11 @@ impl PinDirectory {
             match part {
                 Some(part) if self.file_type("", part)? == Some(SFlag::S_IFDIR) => {
                     self.read_part(part, tables, &mut content)?;
+                }
+                None if name == OWNER && self.file_type("", OWNER)? == Some(SFlag::S_IFLNK) => {
+                    let target = readlinkat(&self.fd, OWNER);
+                    let target = target.map_err(|errno| self.failed("read", OWNER, errno))?;
+                    content.owner = Some(target.into());
                 }
                 _ => content.foreign.push(self.path.join(name)),
             }
@@ -275,15 +360,18 @@ struct Content {
     parts: Vec<&'static str>,
     links: Vec<(u8, String)>,
     tables: Vec<String>,
+    /// Control socket of the node that it belongs to.
+    owner: Option<PathBuf>,
     /// Everything else.
     foreign: Vec<PathBuf>,
 }
 
 impl Content {
-    /// Whether a node left it: links or tables of it, or at least its two empty subdirectories.
+    /// Whether a node left it: links or tables of it, its record, or at least its two empty
+    /// subdirectories.
     fn is_of_node(&self) -> bool {
         let empty = self.parts.len() == 2 && self.foreign.is_empty();
-        empty || !self.links.is_empty() || !self.tables.is_empty()
+        empty || self.owner.is_some() || !self.links.is_empty() || !self.tables.is_empty()
     }
 }
 
@@ -383,7 +471,9 @@ fn walk(path: &Path, create: bool) -> Result<Option<PinDirectory>> {
     }
     check_directory(path, directory.as_fd(), parent.is_some())?;
     match parent {
-        Some(parent) => Ok(Some(PinDirectory { path: path.to_path_buf(), fd: directory, parent })),
+        Some(parent) => {
+            Ok(Some(PinDirectory { path: path.to_path_buf(), fd: directory, parent, lock: None }))
+        }
         None => Err(refused("is the root of a mount".to_string())),
     }
 }
@@ -433,7 +523,7 @@ mod tests {
     fn a_directory_that_cannot_be_read_is_not_an_empty_one() {
         let file = || OwnedFd::from(File::open("/dev/null").unwrap());
         let path = PathBuf::from("/sys/fs/bpf/hx");
-        let directory = PinDirectory { path, fd: file(), parent: file() };
+        let directory = PinDirectory { path, fd: file(), parent: file(), lock: None };
         for error in [directory.links().unwrap_err(), directory.open_link(0, "a").unwrap_err()] {
             let text = error.to_string();
             assert!(text.contains("/sys/fs/bpf/hx"), "{text}");

@@ -358,6 +358,70 @@ fn a_path_that_others_can_redirect_is_refused() {
     refused(&directory.socket(), "it is a symbolic link");
 }
 
+/// Files that another program happens to have beside its own socket.
+#[test]
+fn locks_of_other_programs_stay_as_they_are() {
+    let directory = Directory::new("foreign-locks");
+    let [former, own] = ["a.sock.lock", "a.sock.node-lock"].map(|name| directory.0.file(name));
+    for content in ["", "precious", "{\"pid\": 7}"] {
+        fs::write(&former, content).unwrap();
+        drop(Server::bind(&directory.socket()).unwrap());
+        assert_eq!(fs::read_to_string(&former).unwrap(), content);
+    }
+    for content in ["precious", "{\"pid\": 7}", "7"] {
+        fs::write(&own, content).unwrap();
+        for error in [
+            Server::bind(&directory.socket()).unwrap_err(),
+            Server::holder(&directory.socket()).unwrap_err(),
+        ] {
+            assert!(matches!(error, BindError::ForeignLock { .. }), "{error}");
+        }
+        assert_eq!(fs::read_to_string(&own).unwrap(), content);
+    }
+    // Killed before it wrote into its lock; the former version's.
+    fs::write(&own, "").unwrap();
+    fs::write(&former, "4711").unwrap();
+    assert_eq!(Server::holder(&directory.socket()).unwrap(), None);
+    let _server = Server::bind(&directory.socket()).unwrap();
+    assert!(!former.exists());
+    let holder = Server::holder(&directory.socket()).unwrap().unwrap();
+    assert_eq!(holder.pid, Some(std::process::id()));
+    let client = Client::connect(&directory.socket()).unwrap();
+    assert_eq!(client.listener(), holder.pid);
+}
+
+/// A request is whole in time, however often a part of it comes.
+#[test]
+fn a_client_that_never_finishes_a_request_is_given_up() {
+    let directory = Directory::new("spaces");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    let mut slow = UnixStream::connect(directory.socket()).unwrap();
+    server.step(Instant::now(), handle);
+    let deadline = server.next_deadline().unwrap();
+    for left_ms in [20_000u64, 10_000, 100, 0] {
+        assert_eq!(server.fds().count(), 2, "{left_ms} ms before the deadline");
+        slow.write_all(b" ").unwrap();
+        server.step(deadline - Duration::from_millis(left_ms), handle);
+    }
+    assert_eq!(server.fds().count(), 1, "only the listener is left");
+}
+
+#[test]
+fn nodes_whose_daemons_have_died_do_not_count() {
+    let directory = Directory::new("dead-nodes");
+    let dead = |name: &str| drop(UnixListener::bind(directory.0.file(name)).unwrap());
+    dead("b.sock");
+    dead("c.sock");
+    let only = Client::to_node(None, directory.0.path()).unwrap_err().to_string();
+    assert!(only.contains("have died: b, c;") && only.contains("onbeat down NODE"), "{only}");
+    let _server = Server::bind(&directory.socket()).unwrap();
+    assert!(Client::to_node(None, directory.0.path()).is_ok(), "the dead ones do not count");
+    let unknown = Client::to_node(Some("x"), directory.0.path()).unwrap_err().to_string();
+    assert_eq!(unknown, "no node \"x\" runs here; these do: a");
+    let named = Client::to_node(Some("b"), directory.0.path()).unwrap_err();
+    assert!(matches!(named, ClientError::Dead { .. }), "{named}");
+}
+
 #[test]
 fn which_node_is_meant_is_asked_when_it_is_not_clear() {
     let directory = Directory::new("which");

@@ -1,6 +1,6 @@
 //! `onbeat down`
 
-use onbeat_node::run;
+use onbeat_node::run::{self, Removal};
 
 use crate::exit::{Answer, Result};
 use crate::output;
@@ -16,11 +16,12 @@ Examples:
   onbeat down /etc/onbeat/bridge.toml
   onbeat down bridge --forget
 
-Exit status: 0 the node is removed; 1 it is removed, but a setting of an interface could not be restored \
-and stays in the journal for the next attempt; 2 error.")]
+Exit status: 0 the node is removed, and nothing of it is left; 1 something is left: a setting of an \
+interface that could not be restored and stays in the journal for the next attempt, or a data plane \
+whose pins are in a BPF file system that this mount namespace does not have; 2 error.")]
 pub(crate) struct Arguments {
-    /// Name of the node, or its configuration file (which tells where it is pinned, where that is
-    /// not the default)
+    /// Name of the node, or its configuration file, where that sets another pin or control: with a
+    /// "/" or the ending .toml it is a file
     #[arg(value_name = "NODE|FILE")]
     node: String,
     /// Discard the settings of interfaces that cannot be restored, and a damaged journal
@@ -30,9 +31,11 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
-        let restored = run::down(&self.node, self.forget)?;
-        output::print(&format!("{} is down\n", self.node))?;
-        Ok(Answer::good_if(restored))
+        let removal = run::down(&self.node, self.forget)?;
+        if removal != Removal::DataPlaneLeft {
+            output::print(&format!("{} is down\n", self.node))?;
+        }
+        Ok(Answer::good_if(removal == Removal::Complete))
     }
 }
 

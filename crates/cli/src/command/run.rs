@@ -47,7 +47,10 @@ impl Arguments {
     pub(crate) fn execute(self) -> Result {
         if self.check {
             let config = Config::load(&self.file)?;
-            run::check_control(&config.node.control)?;
+            if let Err(refusal) = run::check_file(&self.file) {
+                exit::warn(format!("warning: a run would fail: {refusal}"));
+            }
+            config.check_control()?;
             // Of interfaces only what the file says: they may be those of another machine.
             let warnings = config.check(|_| None)?;
             run::check(&config)?;

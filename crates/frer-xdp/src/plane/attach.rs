@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
 
 use onbeat_frer::spec::MAX_PORTS;
 
@@ -10,7 +9,6 @@ use super::groups::egress_port;
 use super::{Plane, Port, PortSpec, Running};
 use crate::error::{Context, Error, Result};
 use crate::link::{self, Link, Mode};
-use crate::pin::PinDirectory;
 use crate::programs::Instance;
 
 impl Plane {
@@ -230,14 +228,5 @@ impl Plane {
     /// The pin directory cannot be read.
     pub fn pinned_ports(&self) -> Result<Vec<String>> {
         Ok(self.pinned_links()?.into_iter().map(|(_, name)| name).collect())
-    }
-
-    /// Removes a node's programs and tables from a pin directory, and the directory where nothing else
-    /// is in it. Returns what else is in it.
-    ///
-    /// # Errors
-    /// The path does not lead to a pin directory; what cannot be removed.
-    pub fn remove(directory: &Path) -> Result<Vec<PathBuf>> {
-        PinDirectory::open(directory)?.map_or(Ok(Vec::new()), PinDirectory::remove)
     }
 }

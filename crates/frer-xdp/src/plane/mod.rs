@@ -21,7 +21,6 @@ mod testing;
 mod wanted;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -54,9 +53,9 @@ use splits::Splits;
 /// How a data plane is opened.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Directory in a BPF file system that outlives the daemon; `None`: nothing is pinned, and
-    /// everything ends with this process.
-    pub directory: Option<PathBuf>,
+    /// Directory in a BPF file system that outlives the daemon, claimed for a node; `None`: nothing is
+    /// pinned, and everything ends with this process.
+    pub directory: Option<Arc<PinDirectory>>,
     /// Streams to make room for, where the tables are not there yet.
     pub max_streams: u32,
     /// Programs take the time from [`Plane::set_test_clock`] instead of the kernel's clock.
@@ -259,8 +258,7 @@ impl Plane {
     }
 
     fn open_for(options: &Options, purpose: Purpose) -> Result<Self> {
-        let directory = options.directory.as_deref().map(PinDirectory::create);
-        let directory = directory.transpose()?.map(Arc::new);
+        let directory = options.directory.clone();
         let mut maps = Maps::open(directory.clone(), purpose, options.max_streams)?;
         maps.create()?;
         let control = Control::load(&mut maps, options.test_clock)?;

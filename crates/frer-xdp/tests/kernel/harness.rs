@@ -1,6 +1,8 @@
 //! A node whose programs are called by BPF_PROG_TEST_RUN, frame by frame, under a clock of ours.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
 
 use libbpf_rs::ProgramMut;
 use libbpf_rs::libbpf_sys as sys;
@@ -9,7 +11,7 @@ use onbeat_frer::spec::{
     Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged,
     VlanMatch,
 };
-use onbeat_frer_xdp::{Mode, Options, Plane, PortSpec};
+use onbeat_frer_xdp::{Mode, Options, PinDirectory, PinOwner, Plane, PortSpec};
 use onbeat_netdev::testing::{Feature, require};
 use onbeat_wire::MacAddress;
 
@@ -29,6 +31,15 @@ pub(crate) struct Node {
 /// Whether programs can be loaded here; says so by name where not.
 pub(crate) fn can_run() -> bool {
     require(Feature::Root)
+}
+
+/// A pin directory of the node that tests run.
+pub(crate) fn pins(path: &Path) -> Option<Arc<PinDirectory>> {
+    Some(Arc::new(PinDirectory::create(path, &owner()).expect("a pin directory")))
+}
+
+pub(crate) fn owner() -> PinOwner {
+    PinOwner::new(Path::new("/run/onbeat/test.sock"), false)
 }
 
 impl Node {

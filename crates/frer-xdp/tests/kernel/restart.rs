@@ -10,7 +10,7 @@ use onbeat_frer::spec::{Algorithm, MAX_EGRESS, Recovery, Stream, VlanAction};
 use onbeat_frer_xdp::Options;
 
 use crate::harness::{
-    Node, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member, stream, talker,
+    Node, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member, pins, stream, talker,
 };
 pub(crate) use private_bpffs::with_private_bpffs;
 
@@ -25,7 +25,7 @@ pub(crate) const VECTOR: Recovery = Recovery {
 };
 
 fn open(directory: &std::path::Path) -> Node {
-    let directory = Some(directory.to_path_buf());
+    let directory = pins(directory);
     Node::open(PORTS, &Options { directory, max_streams: MAX_STREAMS, test_clock: true })
 }
 

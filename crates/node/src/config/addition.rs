@@ -62,7 +62,7 @@ impl Addition {
 
         let warnings = faults.judge(&source)?;
         let (owners, streams) = streams.into_iter().unzip();
-        let written = Written { source, warnings, blocks };
+        let written = Written { source, warnings, blocks, control: None };
         Ok(Addition { streams, blocks: owners, how, written })
     }
 

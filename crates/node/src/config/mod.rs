@@ -18,6 +18,7 @@ mod set;
 mod stream;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use onbeat_config::diagnostic::Source;
@@ -29,7 +30,10 @@ pub use onbeat_config::{ConfigError, LoadError, Warnings};
 use onbeat_config::{diagnostic, reader, realtime, suggest, text};
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_user::Poll;
+use onbeat_host::{Error, PrivateDirectory};
 use onbeat_realtime::Profile;
+
+use crate::control::in_directory;
 
 pub use addition::{Addition, How};
 pub use events::EventsConfig;
@@ -58,6 +62,8 @@ struct Written {
     warnings: Warnings,
     /// Where each stream stands; several where `count` made them.
     blocks: Vec<stream::Block>,
+    /// Where the control socket is named.
+    control: Option<Range<usize>>,
 }
 
 /// The `[node]` table.
@@ -193,7 +199,7 @@ impl Config {
         let root = parse(text, &source)?;
         let faults = Faults::default();
         let mut table = Table::root(&root, &faults);
-        let mut node = node::read(table.take("node"), file);
+        let (mut node, control) = node::read(table.take("node"), file);
         node.guard = table.take("guard").and_then(|value| guard::read(&value));
         let (ports, ids) = node::read_ports(table.items("port"), node.backend);
         if ports.is_empty() && !table.has("port") {
@@ -208,7 +214,41 @@ impl Config {
 
         let warnings = faults.judge(&source)?;
         let streams = streams.into_iter().map(|(_, stream)| stream).collect();
-        Ok(Config { node, ports, streams, written: Written { source, warnings, blocks }, taken })
+        Ok(Config {
+            node,
+            ports,
+            streams,
+            written: Written { source, warnings, blocks, control },
+            taken,
+        })
+    }
+
+    /// Checks the directory of the control socket, the lock and the journal, as far as it exists.
+    ///
+    /// # Errors
+    /// Other users could write there, or redirect the path.
+    pub fn check_control(&self) -> Result<(), ConfigError> {
+        let control = &self.node.control;
+        let (message, help) = match in_directory(control).map(|(directory, _)| directory) {
+            Ok(directory) => match PrivateDirectory::check(directory) {
+                Ok(()) => return Ok(()),
+                Err(Error::Refused { path, why, remedy }) => {
+                    (format!("{path:?} is refused: {why}"), remedy.to_owned())
+                }
+                Err(error) => (error.to_string(), OTHER_CONTROL.to_owned()),
+            },
+            Err(_) => {
+                (format!("{control:?} does not end in a file name"), OTHER_CONTROL.to_owned())
+            }
+        };
+        let faults = Faults::default();
+        faults.note(
+            self.written.control.clone().unwrap_or_default(),
+            "node.control",
+            message,
+            help,
+        );
+        faults.judge(&self.written.source).map(drop)
     }
 
     /// What is needed while the node runs: the streams can be exchanged, and where they stood is
@@ -231,6 +271,9 @@ impl Config {
         &self.ports[usize::from(id.0)]
     }
 }
+
+/// The way out for a control socket whose directory cannot be used.
+const OTHER_CONTROL: &str = "name a socket in a directory of root, such as /run/onbeat/NAME.sock";
 
 /// The names of ports.
 type PortIds = HashMap<String, PortId>;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use onbeat_frer::spec::{MAX_PORTS, PortId};
@@ -26,7 +27,7 @@ const MAX_STREAMS: u32 = 65536;
 /// `sun_path` of a socket address, without its closing 0.
 const SOCKET_PATH_LENGTH: usize = 107;
 
-pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
+pub(super) fn read(value: Option<Value<'_>>, file: &str) -> (NodeConfig, Option<Range<usize>>) {
     let stem = Path::new(file).file_stem().and_then(|stem| stem.to_str());
     let mut config = NodeConfig {
         name: stem.filter(|stem| is_name(stem)).unwrap_or("node").into(),
@@ -39,7 +40,7 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
         events: EventsConfig::default(),
         guard: None,
     };
-    let (mut control, mut pin) = (None, None);
+    let (mut control, mut pin, mut control_at) = (None, None, None);
     if let Some(mut table) = value.and_then(|value| value.table()) {
         if let Some(name) = table.take("name").and_then(|value| read_name(&value)) {
             config.name = name;
@@ -55,13 +56,16 @@ pub(super) fn read(value: Option<Value<'_>>, file: &str) -> NodeConfig {
             config.max_streams = value.number(1..=MAX_STREAMS).unwrap_or(DEFAULT_MAX_STREAMS);
         }
         config.events = table.take("events").map(|value| events::read(&value)).unwrap_or_default();
-        control = table.take("control").and_then(|value| path(&value, SOCKET_PATH_LENGTH));
+        let named = table.take("control");
+        control_at = named.as_ref().map(Value::span);
+        control = named.and_then(|value| path(&value, SOCKET_PATH_LENGTH));
         pin = table.take("pin").and_then(|value| read_pin(&value));
         table.finish();
     }
-    config.control = control.unwrap_or_else(|| format!("/run/onbeat/{}.sock", config.name).into());
+    config.control = control
+        .unwrap_or_else(|| Path::new(onbeat_host::RUN).join(format!("{}.sock", config.name)));
     config.pin = pin.unwrap_or_else(|| format!("/sys/fs/bpf/onbeat/{}", config.name).into());
-    config
+    (config, control_at)
 }
 
 fn path(value: &Value<'_>, longest: usize) -> Option<PathBuf> {

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use onbeat_frer::spec::{
     Identification, IpMatch, NextProtocol, Rewrite, Stream, VlanAction, VlanMatch,
 };
+use onbeat_report::format::count as counted;
 use onbeat_wire::MacAddress;
 
 use super::reader::{Faults, Table, Value};
@@ -41,7 +42,7 @@ pub(super) fn read(table: &mut Table<'_>, name: Option<&Value<'_>>) -> Repeat {
     if let (Some(value), Some(text)) = (name, name.and_then(|value| value.text())) {
         if count > 1 && !text.contains("{n}") {
             value.fault(
-                format!("{count} streams cannot all be named {text:?}"),
+                format!("{} cannot all be named {text:?}", counted(count.into(), "stream")),
                 "put {n} into the name, such as \"axis-{n}\"",
             );
         }
@@ -86,8 +87,10 @@ pub(super) fn unfold(
         };
         total += u64::from(block.repeat.count);
         if total > u64::from(room) {
-            let message =
-                format!("with this there are {total} streams, the node has room for {room}");
+            let message = format!(
+                "this makes {}, and the node has room for {room}",
+                counted(total, "stream")
+            );
             fault(message, "raise max-streams under [node], or remove streams");
             break;
         }

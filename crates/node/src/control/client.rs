@@ -2,14 +2,20 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, setsockopt, socket, sockopt,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
+
 use super::{Request, Response};
 
 /// Where nodes have their control sockets unless their configuration says otherwise.
-pub const DIRECTORY: &str = "/run/onbeat";
+pub const DIRECTORY: &str = onbeat_host::RUN;
 
 /// How long a node may take to answer: a reload builds its tables anew.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,6 +40,16 @@ pub enum ClientError {
     NoNode {
         /// Where it was looked for.
         directory: PathBuf,
+    },
+    /// There are only sockets of nodes whose daemons have died.
+    #[error(
+        "no node runs here; the daemons of these have died: {}; start one again with: onbeat run FILE, or \
+         remove it with: onbeat down NODE",
+        nodes.join(", ")
+    )]
+    OnlyDead {
+        /// Their names.
+        nodes: Vec<String>,
     },
     /// There is none of this name.
     #[error("no node {name:?} runs here; {}", running(nodes))]
@@ -81,6 +97,12 @@ pub enum ClientError {
         /// Why.
         source: serde_json::Error,
     },
+    /// The daemon has exited.
+    #[error("control socket {path:?}: the node closed the connection without an answer")]
+    Closed {
+        /// The socket.
+        path: PathBuf,
+    },
     /// The node said no.
     #[error("{0}")]
     Refused(String),
@@ -105,6 +127,25 @@ pub fn discover(directory: &Path) -> Vec<(String, PathBuf)> {
     nodes
 }
 
+/// Connects, and waits for a place in the listener's queue no longer than that.
+fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let fd = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    let seconds = TimeVal::seconds(patience.as_secs() as i64);
+    setsockopt(&fd, sockopt::SendTimeout, &seconds)?;
+    connect(fd.as_raw_fd(), &UnixAddr::new(path)?).map_err(|errno| in_time(errno.into()))?;
+    Ok(fd.into())
+}
+
+/// An error with what a time-out means.
+fn in_time(error: io::Error) -> io::Error {
+    if error.kind() != ErrorKind::WouldBlock {
+        return error;
+    }
+    let seconds = PATIENCE.as_secs();
+    let what = format!("no answer within {seconds} s; is the node stopped or stuck?");
+    io::Error::new(ErrorKind::TimedOut, what)
+}
+
 impl Client {
     /// Connects to the node of a name, to the socket of a path (a name with a `/`), or to the
     /// only node there is.
@@ -115,23 +156,37 @@ impl Client {
             return Err(ClientError::Forbidden { path: directory.into() });
         }
         let nodes = discover(directory);
-        let names = |nodes: Vec<(String, PathBuf)>| nodes.into_iter().map(|node| node.0).collect();
-        match (name, nodes.as_slice()) {
-            (Some(path), _) if path.contains('/') => Client::connect(Path::new(path)),
-            (Some(name), _) => match nodes.iter().find(|node| node.0 == name) {
-                Some((_, path)) => Client::connect(path),
-                None => Err(ClientError::UnknownNode { name: name.into(), nodes: names(nodes) }),
-            },
-            (None, []) => Err(ClientError::NoNode { directory: directory.into() }),
-            (None, [(_, path)]) => Client::connect(path),
-            (None, _) => Err(ClientError::SeveralNodes { nodes: names(nodes) }),
+        let named = |name: &str| nodes.iter().find(|node| node.0 == name);
+        let path = match name {
+            Some(path) if path.contains('/') => Some(Path::new(path)),
+            name => name.and_then(named).map(|node| node.1.as_path()),
+        };
+        if let Some(path) = path {
+            return Client::connect(path);
         }
+        let (mut alive, mut dead) = (Vec::new(), Vec::new());
+        for (name, path) in nodes {
+            match Client::connect(&path) {
+                Err(ClientError::Dead { .. } | ClientError::NoNode { .. }) => dead.push(name),
+                client => alive.push((name, client)),
+            }
+        }
+        if let (None, 1) = (name, alive.len()) {
+            return alive.remove(0).1;
+        }
+        let nodes: Vec<String> = alive.into_iter().map(|(name, _)| name).collect();
+        Err(match name {
+            Some(name) => ClientError::UnknownNode { name: name.into(), nodes },
+            None if !nodes.is_empty() => ClientError::SeveralNodes { nodes },
+            None if !dead.is_empty() => ClientError::OnlyDead { nodes: dead },
+            None => ClientError::NoNode { directory: directory.into() },
+        })
     }
 
     /// Connects to a control socket.
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
         let owned = path.to_owned();
-        let stream = UnixStream::connect(path).map_err(|source| match source.kind() {
+        let stream = connect_within(path, PATIENCE).map_err(|source| match source.kind() {
             ErrorKind::ConnectionRefused => ClientError::Dead { path: owned.clone() },
             ErrorKind::PermissionDenied => ClientError::Forbidden { path: owned.clone() },
             ErrorKind::NotFound => ClientError::NoNode { directory: owned.clone() },
@@ -144,24 +199,23 @@ impl Client {
         Ok(Client { stream: BufReader::new(stream), path: owned })
     }
 
+    /// The process that listens on the socket; `None` where it has no number here: it is in another
+    /// process namespace.
+    pub fn listener(&self) -> Option<u32> {
+        let peer = getsockopt(self.stream.get_ref(), sockopt::PeerCredentials).ok()?;
+        u32::try_from(peer.pid()).ok().filter(|pid| *pid != 0)
+    }
+
     /// Asks, and waits for the answer. [`Response::Error`] is [`ClientError::Refused`].
     pub fn request(&mut self, request: &Request) -> Result<Response, ClientError> {
         let line = self.exchange(request).map_err(|source| {
-            let source = match source.kind() {
-                ErrorKind::WouldBlock => io::Error::new(
-                    ErrorKind::TimedOut,
-                    format!(
-                        "no answer within {} s; is the node stopped or stuck?",
-                        PATIENCE.as_secs()
-                    ),
-                ),
-                ErrorKind::UnexpectedEof => io::Error::new(
-                    source.kind(),
-                    "the node closed the connection without an answer",
-                ),
-                _ => source,
-            };
-            ClientError::Io { path: self.path.clone(), source }
+            let path = self.path.clone();
+            match source.kind() {
+                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+                    ClientError::Closed { path }
+                }
+                _ => ClientError::Io { path, source: in_time(source) },
+            }
         })?;
         match serde_json::from_slice(&line) {
             Ok(Response::Error { message }) => Err(ClientError::Refused(message)),

@@ -189,6 +189,13 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(stream) = &self.stream {
             write!(f, "stream {stream:?}: ")?;
+            if let What::Streams { added, changed, .. } = self.what {
+                return f.write_str(match (added, changed) {
+                    (0, 0) => "removed",
+                    (0, _) => "changed",
+                    _ => "added",
+                });
+            }
         }
         match (&self.port, self.member) {
             (Some(port), Some(member)) => write!(f, "member {member} (port {port:?}): ")?,
@@ -275,5 +282,24 @@ impl fmt::Display for Cause {
             Self::TimeOut => "by its time-out",
             Self::Request => "on request",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_one_stream_names_it_once() {
+        let text = |stream: Option<&str>, added, changed, removed| {
+            let what = What::Streams { added, changed, removed };
+            let stream = stream.map(str::to_owned);
+            let (time, port, member) = (String::new(), None, None);
+            Event { number: 1, time, monotonic_ns: 1, stream, port, member, what }.to_string()
+        };
+        assert_eq!(text(Some("ax"), 1, 0, 0), "stream \"ax\": added");
+        assert_eq!(text(Some("ax"), 0, 1, 0), "stream \"ax\": changed");
+        assert_eq!(text(Some("ax"), 0, 0, 1), "stream \"ax\": removed");
+        assert_eq!(text(None, 2, 0, 1), "streams: 2 added, 0 changed, 1 removed");
     }
 }

@@ -1,12 +1,15 @@
 //! The daemon's side of the control socket: no thread, a poll loop calls [`Server::step`].
 
+use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
@@ -81,6 +84,15 @@ pub enum BindError {
         /// The path.
         path: PathBuf,
     },
+    /// A file with the name of the node's lock that is no lock.
+    #[error(
+        "{path:?} has the name of the lock of control socket and is a file of another program; remove it, \
+         or set control under [node]"
+    )]
+    ForeignLock {
+        /// The file.
+        path: PathBuf,
+    },
     /// A path without a file name.
     #[error("control path {path:?} does not end in a file name; give one, such as \"a.sock\"")]
     Name {
@@ -108,17 +120,16 @@ impl Server {
         let (directory, name) = in_directory(path)?;
         let directory = PrivateDirectory::create(directory)?;
         let running = |error| match error {
-            onbeat_host::Error::Locked { holder, .. } => {
+            BindError::Host(onbeat_host::Error::Locked { holder, .. }) => {
                 BindError::Running { path: path.to_owned(), holder }
             }
-            error => error.into(),
+            error => error,
         };
-        // The former version locked a file that other users could open, and so hold.
-        let former = format!("{name}.lock");
-        Lock::refuse_former(&directory, Some(&former)).map_err(running)?;
-        let lock = Lock::take(&directory, &format!("{name}.node-lock"), &command_line());
-        let lock = lock.map_err(running)?;
-        directory.remove(&former)?;
+        let lock = take_lock(&directory, name).map_err(running)?;
+        let former = former_lock(name);
+        if is_file_with(&directory, &former, is_former_record) {
+            directory.remove(&former)?;
+        }
         if let Some(stat) = directory.stat(name)? {
             let is_socket = stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFSOCK.bits();
             if !is_socket || !is_abandoned(&directory, name) {
@@ -130,6 +141,21 @@ impl Server {
         let listener = listen_privately(&directory, &name)?;
         let (clients, room_at) = (Vec::new(), None);
         Ok(Server { listener, path, directory, name, clients, room_at, _lock: lock })
+    }
+
+    /// The process that has the lock of the node with this control socket; `None` where none has it.
+    pub fn holder(path: &Path) -> Result<Option<Holder>, BindError> {
+        let (directory, name) = in_directory(path)?;
+        let Some(directory) = PrivateDirectory::open(directory)? else { return Ok(None) };
+        let is_there = |name: &str| Ok::<_, BindError>(directory.stat(name)?.is_some());
+        if !is_there(&own_lock(name))? && !is_there(&former_lock(name))? {
+            return Ok(None);
+        }
+        match take_lock(&directory, name) {
+            Ok(_) => Ok(None),
+            Err(BindError::Host(onbeat_host::Error::Locked { holder, .. })) => Ok(Some(holder)),
+            Err(error) => Err(error),
+        }
     }
 
     /// Where it listens.
@@ -214,6 +240,48 @@ impl Drop for Server {
     }
 }
 
+fn own_lock(name: &str) -> String {
+    format!("{name}.node-lock")
+}
+
+/// The former version locked a file that other users could open, and so hold.
+fn former_lock(name: &str) -> String {
+    format!("{name}.lock")
+}
+
+/// Takes the lock of the node with this control socket. A file of another program stays as it is.
+fn take_lock(directory: &PrivateDirectory, name: &str) -> Result<Lock, BindError> {
+    Lock::refuse_former(directory, Some(&former_lock(name)))?;
+    let own = own_lock(name);
+    if is_file_with(directory, &own, |content| !is_record(content)) {
+        return Err(BindError::ForeignLock { path: directory.file(&own) });
+    }
+    Ok(Lock::take(directory, &own, &command_line())?)
+}
+
+/// Whether a lock has this content: empty while a process writes it, or after it was killed then.
+fn is_record(content: &[u8]) -> bool {
+    let record: serde_json::Value = serde_json::from_slice(content).unwrap_or_default();
+    content.is_empty() || ["pid", "boot", "what"].iter().all(|key| record.get(key).is_some())
+}
+
+/// As [`is_record`], of the former version: the number of a process.
+fn is_former_record(content: &[u8]) -> bool {
+    !content.is_empty() && content.iter().all(u8::is_ascii_digit)
+}
+
+/// Whether there is a regular file of this name with such content.
+fn is_file_with(directory: &PrivateDirectory, name: &str, is: impl Fn(&[u8]) -> bool) -> bool {
+    /// Octets of a lock at most.
+    const LONGEST: u64 = 1 << 20;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
+    let Ok(file) = options.open(directory.through_descriptor(name)) else { return false };
+    let mut content = Vec::new();
+    let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+    is_file && file.take(LONGEST).read_to_end(&mut content).is_ok() && is(&content)
+}
+
 /// Whether no program uses the socket of this name, as after `kill -9`. This node's lock is free, so a
 /// program that answers there is another one.
 fn is_abandoned(directory: &PrivateDirectory, name: &str) -> bool {
@@ -266,7 +334,7 @@ struct Connection {
     /// The answer, and how much of it is written.
     output: Vec<u8>,
     written: usize,
-    /// When it last asked or took something.
+    /// When it connected, last made a whole request, or took part of an answer.
     active: Instant,
     /// The client has said all, or said too much: close after the answer.
     ending: bool,
@@ -335,16 +403,17 @@ impl Connection {
                     Reply::Later(_) if more || now >= self.active + WAIT => self.reply(&otherwise),
                     Reply::Later(otherwise) => {
                         self.waiting = Some((request, otherwise));
-                        if !self.read(now) {
+                        if !self.read() {
                             return true;
                         }
                     }
                 }
             } else if let Some(line) = self.line() {
-                self.answer(now, &line, followers, handle);
+                self.active = now;
+                self.answer(&line, followers, handle);
             } else if self.ending {
                 return false;
-            } else if !self.read(now) {
+            } else if !self.read() {
                 break;
             }
         }
@@ -371,7 +440,6 @@ impl Connection {
 
     fn answer(
         &mut self,
-        now: Instant,
         line: &[u8],
         followers: &mut usize,
         handle: &mut impl FnMut(&Request) -> Reply,
@@ -399,8 +467,6 @@ impl Connection {
         match handle(&request) {
             Reply::Now(response) => self.reply(&response),
             Reply::Later(otherwise) => {
-                // The wait begins.
-                self.active = now;
                 self.waiting = Some((request, otherwise));
             }
         }
@@ -416,13 +482,11 @@ impl Connection {
     }
 
     /// Whether something is to be looked at: octets came in, or the end.
-    fn read(&mut self, now: Instant) -> bool {
+    fn read(&mut self) -> bool {
         let mut chunk = [0; 16384];
         match self.stream.read(&mut chunk) {
             Ok(0) => self.ending = true,
             Ok(length) => {
-                // Who waits and says something else has waited long enough.
-                self.active = now;
                 self.input.extend_from_slice(&chunk[..length]);
                 if self.input.len() >= REQUEST_LENGTH && self.line_end().is_none() {
                     let message = format!("a request has {REQUEST_LENGTH} octets at most");

@@ -3,6 +3,7 @@
 use onbeat_link::{Backend, Backends, Purpose};
 use onbeat_netdev::VethPeer;
 use onbeat_realtime::host::Kind;
+use onbeat_report::format::count;
 
 use super::device::Device;
 use super::host::shortened;
@@ -216,8 +217,11 @@ fn coalescing(device: &Device, interface: &str) -> Option<Finding> {
     }
     let adaptive = if coalescing.adaptive_rx || coalescing.adaptive_tx { ", adaptive" } else { "" };
     let value = format!(
-        "received {} us or {} frames, sent {} us or {} frames{adaptive}",
-        coalescing.rx_usecs, coalescing.rx_frames, coalescing.tx_usecs, coalescing.tx_frames
+        "received {} us or {}, sent {} us or {}{adaptive}",
+        coalescing.rx_usecs,
+        count(coalescing.rx_frames.into(), "frame"),
+        coalescing.tx_usecs,
+        count(coalescing.tx_frames.into(), "frame")
     );
     let remedy = format!("ethtool -C {interface} adaptive-rx off rx-usecs 0 tx-usecs 0");
     Some(Finding::new("coalescing", Level::Warn, what, value).remedy(remedy).fix(Kind::Coalescing))

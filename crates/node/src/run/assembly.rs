@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use onbeat_frer::spec::Stream;
 use onbeat_frer_user::Poll;
-use onbeat_frer_xdp::{Options as PlaneOptions, PinDirectory, Plane};
+use onbeat_frer_xdp::{BPF_MOUNT, Options as PlaneOptions, PinDirectory, PinOwner, Plane};
 use onbeat_netdev::LinkEvent;
 use onbeat_realtime::Profile;
 
@@ -20,6 +21,7 @@ use super::port::Devices;
 use super::setup::{Layout, Setup, names};
 use super::upkeep::Upkeep;
 use super::watch::{Teller, Watcher};
+use super::{namespace, trust};
 use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
 use crate::control::{Link, What};
 
@@ -68,10 +70,17 @@ impl Node {
         let argument = file.to_string_lossy();
         Journal::adopt_former(&node.control, &argument, Some(&config.ports))?;
         let journal = Journal::open(&node.control, &argument)?;
-        let fresh = !is_pinned(directory.as_ref())? && journal.is_empty();
-        let started = Self::bring_up(file, config, options, journal);
+        let pinned = is_pinned(directory.as_ref())?;
+        let owner = pin_owner(&node.name, &node.pin, &node.control, !journal.is_empty());
+        let pins = match directory {
+            _ if !node.backend.is_user_space() => Some(PinDirectory::create(&node.pin, &owner)?),
+            Some(directory) if pinned => Some(directory.claim(&owner)?),
+            _ => None,
+        };
+        let fresh = !pinned && journal.is_empty();
+        let started = Self::bring_up(file, config, options, journal, pins, !pinned);
         if started.is_err() && fresh {
-            let removed = NodeRemoval::of(&node, &argument).remove();
+            let removed = NodeRemoval::of(&node, &argument).remove_own();
             removed.map(drop).unwrap_or_else(|error| tracing::warn!("{error}"));
         }
         started
@@ -82,14 +91,15 @@ impl Node {
         config: Config,
         options: Options,
         mut journal: Journal,
+        pins: Option<PinDirectory>,
+        first: bool,
     ) -> Result<Self> {
         let mut devices = Devices::open(&config.node.name)?;
         for port in &config.ports {
             devices.prepare(port, &mut journal)?;
         }
         check(&devices, &config)?;
-        let first = !is_pinned(PinDirectory::open(&config.node.pin)?.as_ref())?;
-        let plane = open(&config)?;
+        let plane = open(&config, pins)?;
         let layout = Layout::new(&config.node, &config.ports, &config.streams);
         let mut events = Events::new(config.node.events.keep);
         events.tell(&About::default(), What::Started);
@@ -187,7 +197,7 @@ impl Node {
     /// # Errors
     /// A file that cannot be used: the node goes on as it was.
     pub(super) fn reload(&mut self) -> Result<()> {
-        let mut new = Config::load(&self.file)?;
+        let mut new = trust::load(&self.file)?;
         if let Some(backend) = self.asked {
             new.set_backend(backend);
         }
@@ -349,12 +359,11 @@ impl Node {
         self.setup.ports.iter().position(|port| port.attached_interface() == interface)
     }
 
-    /// Removes programs and tables, and undoes changes of interfaces. Returns whether every change
-    /// is undone.
-    pub(super) fn remove(self) -> Result<bool> {
+    /// Removes programs and tables, and undoes changes of interfaces.
+    pub(super) fn remove(self) -> Result<Removal> {
         let removal = NodeRemoval::of(&self.setup.node, &self.file.to_string_lossy());
         drop(self);
-        removal.remove()
+        removal.remove_own()
     }
 }
 
@@ -368,18 +377,18 @@ pub(super) fn sweep_interval(stream: &Stream) -> Option<Duration> {
 }
 
 /// Opens the data plane that the configuration asks for.
-fn open(config: &Config) -> Result<Engine> {
+fn open(config: &Config, pins: Option<PinDirectory>) -> Result<Engine> {
     let ports = config.ports.len();
     let config = &config.node;
     Ok(match config.backend {
         Backend::Xdp => Engine::Xdp(Box::new(Plane::open(&PlaneOptions {
-            directory: Some(config.pin.clone()),
+            directory: pins.map(Arc::new),
             max_streams: config.max_streams,
             test_clock: false,
         })?)),
         Backend::Packet | Backend::Xsk => {
             // Of an earlier daemon, which would forward each frame once more.
-            remove_pins(&config.pin)?;
+            pins.map_or(Ok(()), remove_pins)?;
             Engine::User(Box::new(UserPlane::start(config, ports)?))
         }
     })
@@ -403,25 +412,82 @@ impl NodeRemoval {
         Self { name, pin, control, argument: argument.to_owned(), forget: false }
     }
 
-    /// Removes what is pinned, and undoes changes of interfaces. Returns whether every change is
-    /// undone or discarded.
-    pub(super) fn remove(&self) -> Result<bool> {
+    /// As [`NodeRemoval::remove`], of the daemon itself: a pin directory that is another node's stays.
+    fn remove_own(&self) -> Result<Removal> {
+        let pins = match self.claim_pins() {
+            Err(error @ Error::Plane(onbeat_frer_xdp::Error::PinOwner { .. })) => {
+                tracing::warn!("{error}");
+                None
+            }
+            pins => pins?,
+        };
+        self.remove(pins)
+    }
+
+    /// The node's pin directory, locked; `None` where nothing is pinned.
+    pub(super) fn claim_pins(&self) -> Result<Option<PinDirectory>> {
+        let directory = PinDirectory::open(&self.pin)?;
+        let pinned = is_pinned(directory.as_ref())?;
+        let journal = Journal::exists(&self.control)?;
+        let owner = pin_owner(&self.name, &self.pin, &self.control, journal);
+        let claimed = directory.filter(|_| pinned).map(|directory| directory.claim(&owner));
+        Ok(claimed.transpose()?)
+    }
+
+    /// Removes what is pinned, and undoes changes of interfaces.
+    pub(super) fn remove(&self, pins: Option<PinDirectory>) -> Result<Removal> {
         // A journal that cannot be used is an error before anything is removed.
         let mut journal = Journal::open(&self.control, &self.argument)?;
-        remove_pins(&self.pin)?;
-        let failures = journal.restore_all(&mut Devices::open(&self.name)?)?;
+        let mut devices = Devices::open(&self.name)?;
+        pins.map_or(Ok(()), remove_pins)?;
+        let failures = journal.restore_all(&mut devices)?;
         failures.iter().for_each(|failure| tracing::warn!("{failure}"));
         if self.forget {
             journal.discard()?;
-        } else if !failures.is_empty() {
-            let argument = &self.argument;
-            tracing::warn!(
-                "settings not restored stay in the journal; try again with: onbeat down {argument}, \
-                 or discard them with: onbeat down {argument} --forget"
-            );
+            return Ok(Removal::Complete);
         }
-        Ok(failures.is_empty() || self.forget)
+        if failures.is_empty() {
+            return Ok(Removal::Complete);
+        }
+        let argument = &self.argument;
+        tracing::warn!(
+            "settings not restored stay in the journal; try again with: onbeat down {argument}, or \
+             discard them with: onbeat down {argument} --forget"
+        );
+        Ok(Removal::SettingsLeft)
     }
+
+    /// Whether interfaces of the journal run a data plane, which needs the changes. The log names them,
+    /// and the remedy.
+    pub(super) fn forwards(&self) -> Result<bool> {
+        let devices = Devices::open(&self.name)?;
+        let journal = Journal::open(&self.control, &self.argument)?;
+        let forwarding = devices.forwarding(&journal.interfaces());
+        if forwarding.is_empty() {
+            return Ok(false);
+        }
+        let namespace = namespace::path(devices.handle.namespace().inode());
+        let enter = namespace.unwrap_or_else(|| "NAMESPACE".to_owned());
+        tracing::warn!(
+            "the data plane still runs on {}: its pins are not in the BPF file system that this \
+             process can read; nothing was removed or restored; run in the mount namespace of the \
+             host: nsenter --net={enter} onbeat down {}",
+            forwarding.join(", "),
+            self.argument
+        );
+        Ok(true)
+    }
+}
+
+/// What became of a node that was to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// Nothing of it is left.
+    Complete,
+    /// Settings of interfaces are not restored, and stay in the journal.
+    SettingsLeft,
+    /// Its data plane forwards frames: its pins cannot be reached.
+    DataPlaneLeft,
 }
 
 /// Whether a node left its data plane in its pin directory.
@@ -429,9 +495,20 @@ pub(super) fn is_pinned(directory: Option<&PinDirectory>) -> Result<bool> {
     Ok(directory.map(PinDirectory::is_of_node).transpose()?.unwrap_or(false))
 }
 
+/// The owner of a node's pin directory. The former version recorded none: the directory with the
+/// node's name is the node's, and any other where the node has a journal.
+pub(super) fn pin_owner(name: &str, pin: &Path, control: &Path, journal: bool) -> PinOwner {
+    PinOwner::new(control, *pin == default_pin(name) || journal)
+}
+
+/// Where the node of a name is pinned, unless its configuration says otherwise.
+pub(super) fn default_pin(name: &str) -> PathBuf {
+    Path::new(BPF_MOUNT).join("onbeat").join(name)
+}
+
 /// Removes what a node pinned, and reports what else is in its directory.
-fn remove_pins(pin: &Path) -> Result<()> {
-    for foreign in Plane::remove(pin)? {
+fn remove_pins(pins: PinDirectory) -> Result<()> {
+    for foreign in pins.remove()? {
         tracing::warn!("{foreign:?} is not of a node, and stays");
     }
     Ok(())

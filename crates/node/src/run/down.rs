@@ -3,42 +3,52 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use onbeat_frer_xdp::{BPF_MOUNT, PinDirectory};
+use onbeat_frer_xdp::PinDirectory;
 use onbeat_host::PrivateDirectory;
 
-use super::assembly::{NodeRemoval, is_pinned};
+use super::assembly::{NodeRemoval, Removal, default_pin, is_pinned, pin_owner};
 use super::error::{Error, Result};
 use super::journal::Journal;
+use super::trust;
 use crate::config::{Config, is_name};
-use crate::control::{BindError, Client, DIRECTORY, Request, Response, Server, in_directory};
+use crate::control::{
+    BindError, Client, ClientError, DIRECTORY, Request, Response, Server, in_directory,
+};
 
 /// How long a daemon may take to exit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Removes a node, whether its daemon runs or not: programs, tables, and changes of interfaces.
-/// `node` is a name, or the path of a configuration file. With `forget`, a damaged
-/// journal and the settings that cannot be restored are discarded.
-///
-/// Returns whether every change is undone; the others are logged and stay in the journal.
+/// `node` is the path of a configuration file where it has a `/` or the ending `.toml`, or else a
+/// name, whatever is in the current directory. With `forget`, a damaged journal and the settings that
+/// cannot be restored are discarded.
 ///
 /// # Errors
-/// `node` is neither a file nor a valid name; there is no such node; something cannot be removed.
-pub fn down(node: &str, forget: bool) -> Result<bool> {
-    let (name, control, pin, ports) = if Path::new(node).is_file() {
-        let Config { node, ports, .. } = Config::load(Path::new(node))?;
+/// `node` is neither a file nor a valid name; another user could have written the file; there is no
+/// such node; another process listens on its control socket, or another node has its pin directory;
+/// something cannot be removed.
+pub fn down(node: &str, forget: bool) -> Result<Removal> {
+    let is_file = node.contains('/') || node.ends_with(".toml");
+    let (name, control, pin, ports) = if is_file && Path::new(node).is_file() {
+        let Config { node, ports, .. } = trust::load(Path::new(node))?;
         (node.name, node.control, node.pin, Some(ports))
     } else {
         // It goes into the paths of what is removed: it must not lead elsewhere.
-        if !is_name(node) {
+        if is_file || !is_name(node) {
             return Err(Error::NoNode { node: node.to_string() });
         }
         let control = Path::new(DIRECTORY).join(format!("{node}.sock"));
-        (node.to_string(), control, Path::new(BPF_MOUNT).join("onbeat").join(node), None)
+        (node.to_string(), control, default_pin(node), None)
     };
     // Both are checked before anything is removed, and before the control socket is used.
-    let pinned = is_pinned(PinDirectory::open(&pin)?.as_ref())?;
+    let pins = PinDirectory::open(&pin)?;
     let directory = PrivateDirectory::open(in_directory(&control)?.0)?;
-    let stopped = directory.is_some() && stop(&control);
+    let pinned = is_pinned(pins.as_ref())?;
+    if let (Some(pins), true) = (&pins, pinned) {
+        let journal = directory.is_some() && Journal::exists(&control)?;
+        pins.check_owner(&pin_owner(&name, &pin, &control, journal))?;
+    }
+    let stopped = directory.is_some() && stop(&name, &control)?;
     // A damaged journal, too, shows that there was such a node.
     let known = stopped || pinned || directory.is_some() && Journal::exists(&control)?;
     if !known {
@@ -57,15 +67,39 @@ pub fn down(node: &str, forget: bool) -> Result<bool> {
     }
     Journal::adopt_former(&control, node, ports.as_deref())?;
     let argument = node.to_owned();
-    NodeRemoval { name, pin, control, argument, forget }.remove()
+    let removal = NodeRemoval { name, pin, control, argument, forget };
+    let pins = removal.claim_pins()?;
+    if pins.is_none() && removal.forwards()? {
+        return Ok(Removal::DataPlaneLeft);
+    }
+    removal.remove(pins)
 }
 
-/// Makes a daemon remove its node and exit. Returns whether one runs.
-fn stop(control: &Path) -> bool {
-    let Ok(mut client) = Client::connect(control) else { return false };
-    let Ok(Response::Done { message }) = client.request(&Request::Stop) else { return false };
-    tracing::info!("{message}");
-    true
+/// Makes the daemon of a node remove it and exit. Returns whether one runs. Nothing is sent to a
+/// process that does not hold the lock of the control socket, and only a ping to the daemon of
+/// another node.
+fn stop(name: &str, control: &Path) -> Result<bool> {
+    let Some(holder) = Server::holder(control)? else { return Ok(false) };
+    let mut client = match Client::connect(control) {
+        // It starts, or exits.
+        Err(ClientError::Dead { .. } | ClientError::NoNode { .. }) => return Ok(false),
+        client => client?,
+    };
+    let refused = |cause: String| Err(Error::OtherDaemon { control: control.to_owned(), cause });
+    let listener = client.listener();
+    if listener != holder.pid {
+        let listener = listener.map_or("another process".into(), |pid| format!("process {pid}"));
+        return refused(format!("{listener} listens there, and {holder} has the lock of the node"));
+    }
+    match client.request(&Request::Ping)? {
+        Response::Pong { node, .. } if node == name => {}
+        Response::Pong { node, .. } => return refused(format!("it is that of node {node:?}")),
+        _ => return refused(format!("{holder} is not a node")),
+    }
+    if let Response::Done { message } = client.request(&Request::Stop)? {
+        tracing::info!("{message}");
+    }
+    Ok(true)
 }
 
 /// Binds the control socket. A daemon that exits releases it last.
@@ -84,11 +118,15 @@ fn bind(control: &Path, exiting: bool) -> Result<Server> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::io::Read;
+    use std::os::unix::net::UnixListener;
+    use std::process::{Command, Stdio};
 
     use onbeat_host::Lock;
     use onbeat_netdev::testing::{Feature, TemporaryDirectory, require_all};
 
     use super::*;
+    use crate::control::Reply;
 
     /// A daemon holds the lock and does not answer: its journal is not set aside.
     #[test]
@@ -120,10 +158,83 @@ mod tests {
         drop(lock);
         let error = down(file, false).unwrap_err().to_string();
         assert!(error.contains("--forget"), "{error}");
-        assert!(down(file, true).unwrap());
+        assert_eq!(down(file, true).unwrap(), Removal::Complete);
         assert!(!journal.exists() && !former.exists());
         let error = down(file, true).unwrap_err().to_string();
         assert!(error.contains("nothing of node"), "{error}");
+    }
+
+    /// A node with this control socket, of which a journal is left; the argument of `down`.
+    fn left_behind(directory: &TemporaryDirectory, control: &Path) -> String {
+        let file = directory.file("a.toml");
+        let text = format!(
+            "[node]\nname = \"nx-down\"\ncontrol = {control:?}\n[[port]]\nname = \"p\"\n\
+             interface = \"nx0\"\n"
+        );
+        fs::write(&file, text).unwrap();
+        fs::write(directory.file("a.sock.node-journal"), "damaged").unwrap();
+        file.to_str().unwrap().to_owned()
+    }
+
+    /// The process that listens has not the lock of the node: nothing is sent to it, and its socket
+    /// stays.
+    #[test]
+    fn a_program_that_is_not_the_daemon_is_not_stopped() {
+        if !require_all(&[Feature::Root, Feature::BpfFilesystem]) {
+            return;
+        }
+        let directory = TemporaryDirectory::new("run-foreign");
+        let control = directory.file("a.sock");
+        let file = left_behind(&directory, &control);
+        let listener = UnixListener::bind(&control).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let nothing_sent = || {
+            while let Ok((mut client, _)) = listener.accept() {
+                let mut sent = Vec::new();
+                client.read_to_end(&mut sent).unwrap();
+                assert!(sent.is_empty(), "{sent:?}");
+            }
+            assert!(control.exists());
+        };
+        let error = down(&file, false).unwrap_err();
+        assert!(matches!(error, Error::Control(BindError::Occupied { .. })), "{error}");
+        nothing_sent();
+
+        // Another process has the lock.
+        let lock = directory.file("a.sock.node-lock");
+        let mut holder = Command::new("flock");
+        holder.arg(&lock).args(["--command", "echo; exec sleep 60"]).stdout(Stdio::piped());
+        let mut holder = holder.spawn().unwrap();
+        holder.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let error = down(&file, false).unwrap_err();
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert!(matches!(error, Error::OtherDaemon { .. }), "{error}");
+        nothing_sent();
+        assert!(directory.file("a.sock.node-journal").exists());
+    }
+
+    #[test]
+    fn the_daemon_of_another_node_is_not_stopped() {
+        if !require_all(&[Feature::Root, Feature::BpfFilesystem]) {
+            return;
+        }
+        let directory = TemporaryDirectory::new("run-other");
+        let control = directory.file("a.sock");
+        let file = left_behind(&directory, &control);
+        let mut server = Server::bind(&control).unwrap();
+        let error = std::thread::scope(|scope| {
+            let down = scope.spawn(|| down(&file, false).unwrap_err());
+            while !down.is_finished() {
+                server.step(Instant::now(), |request| {
+                    assert_eq!(*request, Request::Ping);
+                    Reply::Now(Response::Pong { node: "other".into(), pid: std::process::id() })
+                });
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            down.join().unwrap()
+        });
+        assert!(error.to_string().contains("it is that of node \"other\""), "{error}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config::{ConfigError, LoadError, name_rule};
-use crate::control::BindError;
+use crate::control::{BindError, ClientError};
 
 /// Why a node cannot run, or cannot be changed.
 #[derive(Debug, thiserror::Error)]
@@ -11,8 +11,22 @@ pub enum Error {
     /// The configuration file.
     #[error(transparent)]
     Load(#[from] LoadError),
+    /// A configuration file that another user could have written.
+    #[error("configuration file {file:?} is refused: {cause}; {remedy}")]
+    UntrustedFile {
+        /// The file.
+        file: PathBuf,
+        /// Who could have written what.
+        cause: String,
+        /// The way out.
+        remedy: String,
+    },
     /// What should be a node is no file, and cannot be a name.
-    #[error("node {node:?}: there is no such file, and the name of a node is {rule}", rule = name_rule())]
+    #[error(
+        "node {node:?}: there is no such file, and the name of a node is {rule} (a file has a \"/\" or \
+         the ending .toml)",
+        rule = name_rule()
+    )]
     NoNode {
         /// What was given.
         node: String,
@@ -23,6 +37,20 @@ pub enum Error {
     /// The control socket.
     #[error(transparent)]
     Control(#[from] BindError),
+    /// The daemon.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The process at a control socket is not the daemon of this node.
+    #[error(
+        "control socket {control:?}: {cause}; it was not stopped, and nothing was removed; set another \
+         control under [node], or stop that process"
+    )]
+    OtherDaemon {
+        /// The socket.
+        control: PathBuf,
+        /// What listens there.
+        cause: String,
+    },
     /// An interface.
     #[error("port {port:?}: {source}")]
     Port {
@@ -56,17 +84,12 @@ pub enum Error {
     #[error(transparent)]
     Host(#[from] onbeat_host::Error),
     /// An XDP program that receives frames before packet sockets do.
-    #[error(
-        "port {port:?}: interface {interface:?} cannot be opened: XDP program {program} receives its \
-         frames first; take down its owner (onbeat down NODE), or: ip link set dev {interface} xdp off"
-    )]
+    #[error("port {port:?}: {source}")]
     Programmed {
         /// The port.
         port: String,
-        /// Its interface.
-        interface: String,
-        /// The kernel's id of the program.
-        program: u32,
+        /// The program.
+        source: onbeat_link::Error,
     },
     /// Network devices in general.
     #[error(transparent)]

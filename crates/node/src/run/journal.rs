@@ -10,6 +10,7 @@ use onbeat_netdev::{Link, check_name};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
+use super::namespace;
 use super::port::{Devices, is_changed_feature};
 use crate::config::{PortConfig, VETH_SUFFIX};
 use crate::control::in_directory;
@@ -253,8 +254,10 @@ impl Journal {
         let here = devices.handle.namespace().inode();
         let link = match self.changes.identity.get(interface) {
             Some(InterfaceIdentity { namespace, .. }) if *namespace != here => {
+                let name = namespace::path(*namespace).map(|path| format!(" ({path})"));
                 return Err(format!(
-                    "it was changed in network namespace net:[{namespace}]; run this command there"
+                    "it was changed in network namespace net:[{namespace}]{}; run this command there",
+                    name.unwrap_or_default()
                 ));
             }
             Some(identity) => devices.handle.link_by_index(identity.index),
@@ -452,7 +455,12 @@ mod tests {
     /// Interfaces of the journal that node "a" has with the former version's journal in its
     /// directory, and whether that journal is there still.
     fn adopt(directory: &TemporaryDirectory, ports: Option<&[PortConfig]>) -> (Vec<String>, bool) {
-        let text = r#"{"created":[],"promiscuous":[],"mtu":{"path1":1500},"features":{}}"#;
+        // As on a tmpfs: elsewhere a journal that names no boot is refused.
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let text = format!(
+            r#"{{"boot":"{}","created":[],"promiscuous":[],"mtu":{{"path1":1500}},"features":{{}}}}"#,
+            boot.trim()
+        );
         fs::write(directory.file("a.journal.json"), text).unwrap();
         let control = directory.file("a.sock");
         Journal::adopt_former(&control, "a", ports).unwrap();

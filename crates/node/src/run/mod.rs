@@ -17,10 +17,12 @@ mod guard;
 mod journal;
 mod latent;
 mod mode;
+mod namespace;
 mod peers;
 mod port;
 mod setup;
 mod status;
+mod trust;
 mod upkeep;
 mod watch;
 
@@ -33,16 +35,17 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use onbeat_frer_xdp::PinDirectory;
-use onbeat_host::PrivateDirectory;
 use onbeat_netdev::Monitor;
 use onbeat_report::format::count;
 
 use crate::config::{Backend, Config, How};
-use crate::control::{Reply, Request, Response, Server, in_directory};
+use crate::control::{Reply, Request, Response, Server};
 use crate::notify::Notifier;
 use assembly::Node;
+pub use assembly::Removal;
 pub use down::down;
 pub use error::{Error, Result};
+pub use trust::check_file;
 
 /// How a node is run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -87,7 +90,7 @@ enum End {
 /// # Errors
 /// The node cannot start, or the daemon cannot wait for events.
 pub fn run(file: &Path, options: Options) -> Result<bool> {
-    let config = Config::load(file)?;
+    let config = trust::load(file)?;
     if !nix::unistd::geteuid().is_root() {
         return Err(Error::Permission);
     }
@@ -133,7 +136,7 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
             }
             Ok(restored)
         }
-        End::Remove => Ok(node.remove()? && restored),
+        End::Remove => Ok(node.remove()? == Removal::Complete && restored),
     }
 }
 
@@ -168,14 +171,6 @@ fn signals() -> Result<SignalFd> {
         SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
     };
     open().map_err(|errno: Errno| Error::System { what: "take signals", source: errno.into() })
-}
-
-/// Checks the directory of a node's control socket, lock and journal, as far as it exists.
-///
-/// # Errors
-/// Other users could write there, or redirect the path.
-pub fn check_control(control: &Path) -> Result<()> {
-    Ok(PrivateDirectory::check(in_directory(control)?.0)?)
 }
 
 /// What is due when, besides events.

@@ -1,6 +1,7 @@
 //! Interfaces made ready for the data plane.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use onbeat_frer_xdp::{Mode, PortSpec, Running};
 use onbeat_host::InterfaceLock;
@@ -10,7 +11,7 @@ use onbeat_netdev::{Ethtool, Handle, Link, VethEnd, XdpAttachment, XdpMode};
 use super::error::{Error, Result};
 use super::journal::Journal;
 use super::mode::Ability;
-use crate::config::{PortConfig, Promiscuous};
+use crate::config::{PortConfig, Promiscuous, VETH_SUFFIX};
 use crate::control;
 
 /// The offload that takes VLAN tags off received frames, by the kernel's name.
@@ -31,6 +32,8 @@ const PAIR_OFFLOADS: [(&str, bool); 7] = [
 
 /// GRO starts NAPI of a veth.
 const RX_GRO: (&str, bool) = ("rx-gro", true);
+/// How long the kernel may take to remove a program after its last owner has exited.
+const DETACHING: Duration = Duration::from_secs(1);
 
 /// Whether a node changes this feature of an interface.
 pub(super) fn is_changed_feature(name: &str) -> bool {
@@ -189,6 +192,21 @@ impl Devices {
             }
         }
         Ok(())
+    }
+
+    /// Which of these interfaces, and of the ends that a node makes to them, run the program of a data
+    /// plane in the kernel. One that the kernel is removing is waited for.
+    pub(super) fn forwarding(&self, interfaces: &BTreeSet<String>) -> Vec<String> {
+        let ends =
+            interfaces.iter().flat_map(|name| [name.clone(), format!("{name}{VETH_SUFFIX}")]);
+        let forwards = |link: &Link| {
+            link.xdp.iter().any(|program| onbeat_frer_xdp::forwards(program.program_id))
+        };
+        ends.filter(|name| {
+            self.handle.link(name).is_ok_and(|link| forwards(&link))
+                && self.handle.wait_for(name, "", DETACHING, |link| !forwards(link)).is_err()
+        })
+        .collect()
     }
 
     /// The MTU of a port's interface, where it is there.

@@ -1,6 +1,6 @@
 //! `onbeat show --events`
 
-use onbeat_node::control::{Event, Request, Response, Since};
+use onbeat_node::control::{ClientError, Event, Request, Response, Since};
 use onbeat_report::format::count;
 
 use super::Arguments;
@@ -33,9 +33,15 @@ pub(super) fn show(arguments: &Arguments) -> Result {
     let mut since = arguments.since.clone();
     let mut wait = false;
     loop {
-        let (events, missed, last) = match client.request(&Request::Events { since, wait })? {
-            Response::Events { events, missed, last } => (events, missed, last),
-            _ => return Err(node::unexpected()),
+        let (events, missed, last) = match client.request(&Request::Events { since, wait }) {
+            Ok(Response::Events { events, missed, last }) => (events, missed, last),
+            // It was waiting for events that no longer come.
+            Err(ClientError::Closed { .. }) if wait => {
+                exit::warn("the node has exited: no more events");
+                return Ok(Answer::Good);
+            }
+            Ok(_) => return Err(node::unexpected()),
+            Err(error) => return Err(error.into()),
         };
         if missed > 0 {
             exit::warn(format!("{} before these no longer stored", count(missed, "event")));

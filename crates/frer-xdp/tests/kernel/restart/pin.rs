@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::mount::{MsFlags, mount};
-use onbeat_frer_xdp::{Error, Options, PinDirectory, Plane};
+use onbeat_frer_xdp::{Error, Options, PinDirectory, PinOwner, Plane};
 
 use super::with_private_bpffs;
-use crate::harness::can_run;
+use crate::harness::{can_run, owner};
 
 /// Each path below, with its type, mode, owner and inode, and the text of files.
 fn listing(root: &Path) -> BTreeMap<PathBuf, String> {
@@ -30,16 +31,25 @@ fn listing(root: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-fn options(directory: &Path) -> Options {
-    Options { directory: Some(directory.to_path_buf()), max_streams: 4, test_clock: true }
+fn open(pin: &Path) -> Result<Plane, Error> {
+    let directory = Some(Arc::new(PinDirectory::create(pin, &owner())?));
+    Plane::open(&Options { directory, max_streams: 4, test_clock: true })
+}
+
+/// Removes what the node of these tests pinned, as `onbeat down` does.
+fn remove(pin: &Path, owner: &PinOwner) -> Result<Vec<PathBuf>, Error> {
+    match PinDirectory::open(pin)? {
+        Some(directory) if directory.is_of_node()? => directory.claim(owner)?.remove(),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Neither a start nor a removal changes anything below `root`, and both refuse `pin`.
 #[track_caller]
 fn refused(root: &Path, pin: &Path) -> Error {
     let before = listing(root);
-    let error = Plane::open(&options(pin)).expect_err("no pin directory");
-    let removal = Plane::remove(pin);
+    let error = open(pin).expect_err("no pin directory");
+    let removal = remove(pin, &owner());
     assert_eq!(listing(root), before, "{}", pin.display());
     assert!(removal.is_err() || !pin.join("tables").exists(), "{removal:?}");
     assert!(error.to_string().contains(&format!("{pin:?}")), "{error}");
@@ -85,7 +95,7 @@ fn pins_and_directories_of_others_stay() {
         let root = directory.parent().expect("the mount");
         let node = |name: &str| root.join(name);
         // Links and maps of another program, under names of a node's as well.
-        drop(Plane::open(&options(&node("other"))).expect("a data plane"));
+        drop(open(&node("other")).expect("a data plane"));
         fs::create_dir_all(node("foreign/links")).expect("a directory");
         fs::rename(node("other/tables/node"), node("foreign/links/0-path1")).expect("a pin");
         fs::create_dir(node("empty")).expect("a directory");
@@ -102,23 +112,26 @@ fn pins_and_directories_of_others_stay() {
         assert!(matches!(error, Error::PinPath { .. }), "{error}");
         let before = listing(root);
         for pin in ["empty", "half", "foreign", "mixed"] {
-            assert!(Plane::remove(&node(pin)).expect("a pin directory").is_empty());
+            assert!(remove(&node(pin), &owner()).expect("a pin directory").is_empty());
         }
-        assert!(Plane::remove(&node("none")).expect("no directory").is_empty());
+        assert!(remove(&node("none"), &owner()).expect("no directory").is_empty());
         assert_eq!(listing(root), before);
 
         // What another program put beside a node's own pins stays, and is named.
-        drop(Plane::open(&options(&node("node"))).expect("a data plane"));
+        drop(open(&node("node")).expect("a data plane"));
         fs::rename(node("mixed/groups"), node("node/tables/foreign")).expect("a pin");
         assert!(
             PinDirectory::open(&node("node"))
                 .expect("open")
                 .is_some_and(|d| d.is_of_node().expect("read"))
         );
-        assert_eq!(Plane::remove(&node("node")).expect("removed"), [node("node/tables/foreign")]);
+        assert_eq!(
+            remove(&node("node"), &owner()).expect("removed"),
+            [node("node/tables/foreign")]
+        );
         assert_eq!(listing(&node("node")).len(), 3, "{:?}", listing(&node("node")));
-        drop(Plane::open(&options(&node("second"))).expect("a data plane"));
-        assert!(Plane::remove(&node("second")).expect("removed").is_empty());
+        drop(open(&node("second")).expect("a data plane"));
+        assert!(remove(&node("second"), &owner()).expect("removed").is_empty());
         assert!(!node("second").exists());
     });
 }
@@ -146,7 +159,43 @@ fn directories_that_others_may_write_to_are_refused() {
         fs::create_dir(&inner).expect("a directory");
         mount(Some("bpf"), &inner, Some("bpf"), MsFlags::empty(), None::<&str>).expect("a mount");
         assert!(matches!(refused(root, &inner), Error::PinPath { .. }));
-        drop(Plane::open(&options(&inner.join("node"))).expect("a data plane"));
+        drop(open(&inner.join("node")).expect("a data plane"));
         nix::mount::umount(&inner).expect("unmounted");
+    });
+}
+
+/// A directory is one node's: while its process runs, after it was killed, and where the version before
+/// named none.
+#[test]
+fn a_pin_directory_of_another_node_is_refused_and_names_it() {
+    if !can_run() {
+        return;
+    }
+    with_private_bpffs(|directory| {
+        let other = PinOwner::new(Path::new("/run/onbeat/other.sock"), false);
+        let refused = |owner: &PinOwner, why: &str| {
+            let before = listing(directory);
+            for error in [
+                PinDirectory::create(directory, owner).map(drop).expect_err("another node's"),
+                remove(directory, owner).map(drop).expect_err("another node's"),
+            ] {
+                assert!(error.to_string().contains(why), "{error}");
+            }
+            assert_eq!(listing(directory), before);
+        };
+        let plane = open(directory).expect("a data plane");
+        refused(&other, "belongs to the node with control socket \"/run/onbeat/test.sock\"");
+        refused(&owner(), "is in use by the node with control socket \"/run/onbeat/test.sock\"");
+        drop(plane);
+        refused(&other, "belongs to the node with control socket \"/run/onbeat/test.sock\"");
+        drop(open(directory).expect("its own again"));
+
+        fs::remove_file(directory.join("node")).expect("the record");
+        refused(&other, "of the former version");
+        let adopting = PinOwner::new(Path::new("/run//onbeat/./other.sock"), true);
+        drop(PinDirectory::create(directory, &adopting).expect("adopted"));
+        refused(&owner(), "belongs to the node with control socket \"/run/onbeat/other.sock\"");
+        assert_eq!(remove(directory, &other).expect("removed"), [""; 0].map(PathBuf::from));
+        assert!(!directory.exists());
     });
 }

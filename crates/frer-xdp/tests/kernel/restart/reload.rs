@@ -13,7 +13,7 @@ use super::{VECTOR, with_private_bpffs};
 use crate::frames::random;
 use crate::harness::{
     DESTINATION, Node, Random, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member,
-    stream, talker,
+    pins, stream, talker,
 };
 
 const SEED: u64 = 0x5_1cb;
@@ -96,20 +96,17 @@ fn state_follows_streams_over_reloads_and_restarts() {
         return;
     }
     with_private_bpffs(|directory| {
-        let options = Options {
-            directory: Some(directory.to_path_buf()),
-            max_streams: ROOM,
-            test_clock: true,
-        };
+        let options =
+            || Options { directory: pins(directory), max_streams: ROOM, test_clock: true };
         let mut random = Random(SEED);
-        let mut node = Node::open(PORTS, &options);
+        let mut node = Node::open(PORTS, &options());
         let mut plane = Plane::new(PORTS);
         let mut streams: Vec<Stream> = Vec::new();
         for round in 0..150 {
             let context = format!("seed {SEED:#x}, round {round}");
             if random.one_in(10) {
                 drop(node);
-                node = Node::open(PORTS, &options);
+                node = Node::open(PORTS, &options());
                 // The new process must see what the old one did before it may change anything.
                 node.apply(&streams);
             }

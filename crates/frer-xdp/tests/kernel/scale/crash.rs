@@ -9,7 +9,7 @@ use onbeat_frer_xdp::Options;
 
 use super::super::restart::{VECTOR, with_private_bpffs};
 use crate::harness::{
-    Node, Random, XDP_PASS, XDP_REDIRECT, can_run, frame, member, stream, talker,
+    Node, Random, XDP_PASS, XDP_REDIRECT, can_run, frame, member, pins, stream, talker,
 };
 
 const PORTS: usize = 2;
@@ -20,7 +20,7 @@ const KILLS: u16 = 12;
 const DIRECTORY: &str = "ONBEAT_TEST_CRASH_DIRECTORY";
 
 fn open(directory: &Path) -> Node {
-    let directory = Some(directory.to_path_buf());
+    let directory = pins(directory);
     Node::open(PORTS, &Options { directory, max_streams: ROOM, test_clock: true })
 }
 

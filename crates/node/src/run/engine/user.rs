@@ -105,10 +105,8 @@ impl UserPlane {
     /// Opens a port's interface by packet sockets, in place of the one before.
     pub(in super::super) fn attach_packet(&mut self, name: &str, link: &Link) -> Result<()> {
         let place = self.place(name)?;
-        if let Some(program) = link.xdp_program().filter(|_| !self.runs_on(link)) {
-            let (port, interface) = (name.to_owned(), link.name.clone());
-            return Err(Error::Programmed { port, interface, program: program.program_id });
-        }
+        onbeat_link::refuse_foreign_program(link, self.own_program(link))
+            .map_err(|source| Error::Programmed { port: name.to_owned(), source })?;
         if link.master.is_some() {
             return Err(Error::Enslaved { port: name.to_owned(), interface: link.name.clone() });
         }
@@ -171,13 +169,11 @@ impl UserPlane {
         }
     }
 
-    /// Whether the program on an interface is that of one of these ports. The interface has one
-    /// program at most.
-    fn runs_on(&self, link: &Link) -> bool {
-        let mut ports = self.ports.iter();
-        ports.any(|(name, opened)| {
-            opened.index == link.index && opened.by != By::Packet && self.runs(name)
-        })
+    /// The program of one of these ports that runs on an interface.
+    fn own_program(&self, link: &Link) -> Option<u32> {
+        let steering = &self.xsk.as_ref()?.steering;
+        let here = self.ports.iter().filter(|(_, opened)| opened.index == link.index);
+        here.filter_map(|(name, _)| steering.running_program(name)).next()
     }
 
     fn open(&mut self, name: &str, opened: Opened, port: Port) -> Result<()> {
