@@ -13,11 +13,11 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statfs::{FsType, statfs};
 use onbeat_host::PrivateDirectory;
 use onbeat_netdev::ethtool::HardwareStamps;
-use onbeat_netdev::{Ethtool, Handle, Namespace, check_name};
+use onbeat_netdev::{Ethtool, Handle, InterfaceIdentity, Namespace, check_name};
 
 use self::before::Before;
 pub(crate) use self::before::check_rx_filter;
-use crate::journal::{Entry, Journal};
+use crate::journal::{Entry, Journal, not_identified};
 use crate::{Error, Result};
 
 /// An interface that belongs to this process alone.
@@ -48,7 +48,7 @@ pub struct Claim {
 #[derive(Debug)]
 struct Held {
     home: Handle,
-    before: Before,
+    entry: Entry<Before>,
     journal: Journal<Before>,
 }
 
@@ -75,11 +75,12 @@ impl Claim {
         let claim = Before::read(&home, interface)
             .and_then(|before| Ok((before, Namespace::new()?)))
             .and_then(|(before, namespace)| {
-                let entry = Entry { home: home.namespace().inode(), before };
+                let interface = InterfaceIdentity::of(&home, &home.link(interface)?)?;
+                let entry = Entry { interface, before };
                 journal.write(&entry)?;
-                Ok((entry.before, namespace))
+                Ok((entry, namespace))
             });
-        let (before, namespace) = match claim {
+        let (entry, namespace) = match claim {
             Ok(found) => found,
             Err(error) => {
                 journal.remove()?;
@@ -87,7 +88,7 @@ impl Claim {
             }
         };
         // From here on dropping gives back.
-        let held = Held { home, before, journal };
+        let held = Held { home, entry, journal };
         let claim = Self { interface: interface.to_owned(), namespace, held: Some(held) };
         claim.isolate()?;
         Ok(claim)
@@ -184,8 +185,7 @@ impl Claim {
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(Held { home, before, journal }) = self.held.take() else { return Ok(()) };
-        let entry = Entry { home: home.namespace().inode(), before };
+        let Some(Held { home, entry, journal }) = self.held.take() else { return Ok(()) };
         give_back(&home, &self.interface, &entry, journal.directory())?;
         journal.remove()
     }
@@ -220,30 +220,25 @@ fn give_back(
     entry: &Entry<Before>,
     directory: &PrivateDirectory,
 ) -> Result<()> {
-    let inode = home.namespace().inode();
-    if inode != entry.home {
-        return Err(Error::InUse {
-            interface: interface.to_owned(),
-            why: format!("it was claimed from namespace {}, and this is {inode}", entry.home),
-            remedy: "give it back from there".into(),
-        });
-    }
+    let refused = |error: onbeat_netdev::Error| not_identified(error.into(), &Journal::<Before>::path(directory.path(), interface));
+    entry.interface.check_namespace(home).map_err(refused)?;
     let name = mount_name(interface);
     let mount = directory.through_descriptor(&name);
     // A path that is no namespace: the claim ended before the mount, or the mount was undone.
     let is_namespace = statfs(&mount).is_ok_and(|fs| fs.filesystem_type() == NSFS_MAGIC);
     if is_namespace {
         let inside = Handle::in_namespace(&Namespace::from_path(&mount)?)?;
-        match inside.link(interface) {
-            Ok(_) => {
-                inside.set_down(interface)?;
-                inside.move_to(interface, home.namespace())?;
-            }
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error.into()),
+        if let Some(link) = entry.interface.find_device(inside.links()?) {
+            inside.set_down(&link.name)?;
+            inside.move_to(&link.name, home.namespace())?;
         }
     }
-    match entry.before.restore(home, interface) {
+    // The move may have changed its index.
+    let link = match entry.interface.find_device(home.links()?) {
+        Some(link) => Some(link),
+        None => entry.interface.find(home).map_err(refused)?,
+    };
+    match link.map_or(Ok(()), |link| entry.before.restore(home, interface, &link.name)) {
         // Gone for good: a USB adapter that was pulled out, a veth pair that was deleted.
         Err(Error::Netdev(error)) if error.is_not_found() => {}
         result => result?,

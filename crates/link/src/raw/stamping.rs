@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use onbeat_host::PrivateDirectory;
 use onbeat_netdev::ethtool::HardwareStamps;
-use onbeat_netdev::{Ethtool, Namespace};
+use onbeat_netdev::{Ethtool, Handle, InterfaceIdentity, Namespace};
 use serde::{Deserialize, Serialize};
 
 use crate::claim::check_rx_filter;
-use crate::journal::{Entry, Journal, Settings};
+use crate::journal::{Entry, Journal, Settings, not_identified};
 use crate::{Error, Result};
 
 /// A NIC that stamps every frame that comes, until this is dropped: then it stamps as before.
@@ -96,19 +96,27 @@ trait Nic {
     fn stamps(&self) -> Result<HardwareStamps>;
     /// What it then does, which may be more.
     fn set_stamps(&self, stamps: HardwareStamps) -> Result<HardwareStamps>;
+    /// The identity of its interface, for the journal.
+    fn identify(&self) -> Result<InterfaceIdentity>;
+    /// The NIC of the interface that a journal names; `None` where it no longer exists.
+    fn find(&self, interface: &InterfaceIdentity) -> Result<Option<Self>>
+    where
+        Self: Sized;
 }
 
 /// That of an interface.
 #[derive(Debug)]
 struct LiveNic {
     ethtool: Ethtool,
+    handle: Handle,
     interface: String,
 }
 
 impl LiveNic {
     fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
         let ethtool = Ethtool::in_namespace(namespace)?;
-        Ok(Self { ethtool, interface: interface.to_owned() })
+        let handle = Handle::in_namespace(namespace)?;
+        Ok(Self { ethtool, handle, interface: interface.to_owned() })
     }
 }
 
@@ -120,6 +128,15 @@ impl Nic for LiveNic {
     fn set_stamps(&self, stamps: HardwareStamps) -> Result<HardwareStamps> {
         Ok(self.ethtool.set_hardware_stamps(&self.interface, stamps)?)
     }
+
+    fn identify(&self) -> Result<InterfaceIdentity> {
+        Ok(InterfaceIdentity::of(&self.handle, &self.handle.link(&self.interface)?)?)
+    }
+
+    fn find(&self, interface: &InterfaceIdentity) -> Result<Option<Self>> {
+        let link = interface.find(&self.handle)?;
+        link.map(|link| Self::open(self.handle.namespace(), &link.name)).transpose()
+    }
 }
 
 /// Where the journal of an interface is.
@@ -127,15 +144,13 @@ impl Nic for LiveNic {
 struct Place {
     directory: PathBuf,
     interface: String,
-    namespace: u64,
 }
 
 impl Place {
     /// Each namespace has its own, since names are told apart within one.
     fn of(directory: &Path, namespace: &Namespace, interface: &str) -> Self {
-        let inode = namespace.inode();
-        let directory = directory.join(inode.to_string());
-        Self { directory, interface: interface.to_owned(), namespace: inode }
+        let directory = directory.join(namespace.inode().to_string());
+        Self { directory, interface: interface.to_owned() }
     }
 
     fn lock(&self) -> Result<Journal<Before>> {
@@ -173,7 +188,9 @@ fn put_back(nic: &impl Nic, place: &Place) -> Result<bool> {
     };
     let left = journal.left()?;
     if let Some(entry) = &left {
-        give_back(nic, entry.before)?;
+        let journal = Journal::<Before>::path(&place.directory, &place.interface);
+        let found = nic.find(&entry.interface).map_err(|error| not_identified(error, &journal))?;
+        found.map_or(Ok(()), |nic| give_back(&nic, entry.before))?;
     }
     journal.remove()?;
     Ok(left.is_some())
@@ -207,7 +224,7 @@ impl<N: Nic> Stamping<N> {
         }
         let journal = place.lock()?;
         let before = Before { tx: now.tx, rx_filter: now.rx_filter };
-        journal.write(&Entry { home: place.namespace, before })?;
+        journal.write(&Entry { interface: nic.identify()?, before })?;
         let stamping = Self { nic, interface, held: Some((before, journal)) };
         let all = HardwareStamps { rx_filter: HardwareStamps::ALL, ..now };
         // From here on dropping gives back.
@@ -270,6 +287,14 @@ mod tests {
             self.now.set(self.instead.filter(|_| all).unwrap_or(stamps));
             Ok(self.now.get())
         }
+
+        fn identify(&self) -> Result<InterfaceIdentity> {
+            Ok(InterfaceIdentity::former(7, "eth0"))
+        }
+
+        fn find(&self, interface: &InterfaceIdentity) -> Result<Option<Self>> {
+            Ok(interface.is_same(&self.identify()?).then_some(*self))
+        }
     }
 
     struct Directory(PathBuf);
@@ -281,7 +306,7 @@ mod tests {
         }
 
         fn place(&self) -> Place {
-            Place { directory: self.0.join("7"), interface: "eth0".into(), namespace: 7 }
+            Place { directory: self.0.join("7"), interface: "eth0".into() }
         }
 
         fn is_empty(&self) -> bool {

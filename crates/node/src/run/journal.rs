@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use onbeat_host::{Content, Journal as File, PrivateDirectory};
-use onbeat_netdev::{Link, check_name};
+use onbeat_netdev::{Handle, InterfaceIdentity, Link, check_name};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
@@ -28,14 +28,6 @@ pub(super) struct InterfaceChanges {
     /// By name. An interface that is made later with the same name has another identity.
     #[serde(default)]
     identity: BTreeMap<String, InterfaceIdentity>,
-}
-
-/// The interface that had a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct InterfaceIdentity {
-    /// The inode of its network namespace.
-    namespace: u64,
-    index: u32,
 }
 
 impl InterfaceChanges {
@@ -67,6 +59,13 @@ impl Content for InterfaceChanges {
         for name in self.interfaces().iter().chain(self.identity.keys()) {
             check_name(name).map_err(|error| error.to_string())?;
         }
+        // The former version wrote no name into an identity.
+        let mut identities = self.identity.iter();
+        if let Some((name, identity)) =
+            identities.find(|(name, identity)| !["", name].contains(&identity.name()))
+        {
+            return Err(format!("interface {name:?} has the identity of {:?}", identity.name()));
+        }
         if let Some(mtu) = self.mtu.values().find(|mtu| !(68..=65535).contains(*mtu)) {
             return Err(format!("{mtu} is not an MTU"));
         }
@@ -90,7 +89,10 @@ impl Journal {
     /// left. `node` is the argument of `onbeat down` for this node.
     pub(super) fn open(control: &Path, node: &str) -> Result<Self> {
         let file = JournalPath::of(control)?.open(node);
-        let changes = file.read()?.unwrap_or_default();
+        let mut changes: InterfaceChanges = file.read()?.unwrap_or_default();
+        for (name, identity) in &mut changes.identity {
+            identity.set_former_name(name);
+        }
         Ok(Self { file, changes })
     }
 
@@ -158,35 +160,39 @@ impl Journal {
     }
 
     /// Before a veth pair is made.
-    pub(super) fn creating(&mut self, interface: &str) -> Result<()> {
-        self.changes.forget(interface);
+    pub(super) fn creating(&mut self, handle: &Handle, interface: &str) -> Result<()> {
+        self.identify(interface, InterfaceIdentity::planned(handle, interface)?);
         self.changes.created.insert(interface.to_owned());
         self.save()
     }
 
     /// Whether the node made this veth pair.
-    pub(super) fn has_created(&self, namespace: u64, link: &Link) -> bool {
-        let identity = InterfaceIdentity { namespace, index: link.index };
+    pub(super) fn has_created(&self, handle: &Handle, link: &Link) -> bool {
+        let is_same = |known: &InterfaceIdentity| {
+            let found = known.find(handle).ok().flatten();
+            found.is_some_and(|found| found.index == link.index)
+        };
         self.changes.created.contains(&link.name)
-            && self.changes.identity.get(&link.name).is_none_or(|known| *known == identity)
+            && self.changes.identity.get(&link.name).is_none_or(is_same)
     }
 
     /// Once it is made.
-    pub(super) fn created(&mut self, namespace: u64, link: &Link) -> Result<()> {
-        self.identify(namespace, link);
+    pub(super) fn created(&mut self, handle: &Handle, link: &Link) -> Result<()> {
+        let made = InterfaceIdentity::of(handle, link)?;
+        self.changes.identity.insert(link.name.clone(), made);
         self.save()
     }
 
     /// Before the MTU of an interface is changed.
-    pub(super) fn changing_mtu(&mut self, namespace: u64, link: &Link) -> Result<()> {
-        self.identify(namespace, link);
+    pub(super) fn changing_mtu(&mut self, handle: &Handle, link: &Link) -> Result<()> {
+        self.identify(&link.name, InterfaceIdentity::of(handle, link)?);
         self.changes.mtu.entry(link.name.clone()).or_insert(link.mtu);
         self.save()
     }
 
     /// Before an interface is set promiscuous.
-    pub(super) fn changing_promiscuous(&mut self, namespace: u64, link: &Link) -> Result<()> {
-        self.identify(namespace, link);
+    pub(super) fn changing_promiscuous(&mut self, handle: &Handle, link: &Link) -> Result<()> {
+        self.identify(&link.name, InterfaceIdentity::of(handle, link)?);
         self.changes.promiscuous.insert(link.name.clone());
         self.save()
     }
@@ -194,24 +200,26 @@ impl Journal {
     /// Before a feature with this state is changed.
     pub(super) fn changing_feature(
         &mut self,
-        namespace: u64,
+        handle: &Handle,
         link: &Link,
         (name, on): (&str, bool),
     ) -> Result<()> {
-        self.identify(namespace, link);
+        self.identify(&link.name, InterfaceIdentity::of(handle, link)?);
         let before = self.changes.features.entry(link.name.clone()).or_default();
         before.entry(name.to_owned()).or_insert(on);
         self.save()
     }
 
-    /// Notes the identity of an interface. Changes of another one of this name are discarded: it is gone.
-    fn identify(&mut self, namespace: u64, link: &Link) {
-        let new = InterfaceIdentity { namespace, index: link.index };
-        let known = self.changes.identity.get(&link.name);
-        if known.is_some_and(|known| *known != new) {
-            self.changes.forget(&link.name);
+    /// Notes the identity of an interface. Changes of another one with this name are discarded.
+    fn identify(&mut self, interface: &str, new: InterfaceIdentity) {
+        let is_known = self.changes.identity.get(interface).is_some_and(|known| known.is_same(&new));
+        if !is_known && self.changes.interfaces().contains(interface) {
+            tracing::warn!(
+                "changes of the former interface {interface:?} discarded, as another one has its name"
+            );
+            self.changes.forget(interface);
         }
-        self.changes.identity.insert(link.name.clone(), new);
+        self.changes.identity.insert(interface.to_owned(), new);
     }
 
     /// Writes the journal; removes it once it is empty.
@@ -250,24 +258,18 @@ impl Journal {
         devices: &mut Devices,
         interface: &str,
     ) -> std::result::Result<Option<Link>, String> {
-        let here = devices.handle.namespace().inode();
-        let link = match self.changes.identity.get(interface) {
-            Some(InterfaceIdentity { namespace, .. }) if *namespace != here => {
-                return Err(format!(
-                    "it was changed in network namespace net:[{namespace}]; run this command there"
-                ));
-            }
-            Some(identity) => devices.handle.link_by_index(identity.index),
-            None => devices.handle.link(interface),
+        let found = match self.changes.identity.get(interface) {
+            Some(identity) => identity.find(&devices.handle),
+            None => match devices.handle.link(interface) {
+                Err(error) if error.is_not_found() => Ok(None),
+                link => link.map(Some),
+            },
         };
-        match link {
-            Ok(link) => {
-                devices.lock(&link).map_err(|error| error.to_string())?;
-                Ok(Some(link))
-            }
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error.to_string()),
+        let found = found.map_err(|error| error.to_string())?;
+        if let Some(link) = &found {
+            devices.lock(link).map_err(|error| error.to_string())?;
         }
+        Ok(found)
     }
 
     fn restore_link(
@@ -302,7 +304,8 @@ impl Journal {
             self.changes.promiscuous.remove(interface);
         }
         if self.changes.created.contains(interface) {
-            let identified = self.changes.identity.contains_key(interface);
+            let identity = self.changes.identity.get(interface);
+            let identified = identity.is_some_and(InterfaceIdentity::was_made);
             if !is_made_by_node(devices, interface, link, identified) {
                 failures.push(format!(
                     "interface {interface:?} not removed: it is not a veth that a node made"

@@ -52,14 +52,15 @@ impl Devices {
         Ok(Self { handle, ethtool, node: format!("node {node:?}"), locks: BTreeMap::new() })
     }
 
-    fn namespace(&self) -> u64 {
-        self.handle.namespace().inode()
-    }
-
     /// Locks an interface for this node, which may have the lock already.
     pub(super) fn lock(&mut self, link: &Link) -> onbeat_host::Result<()> {
         if !self.locks.contains_key(&link.index) {
-            let lock = InterfaceLock::take(self.namespace(), link.index, &link.name, &self.node)?;
+            let lock = InterfaceLock::take(
+                self.handle.namespace(),
+                link.index,
+                &link.name,
+                &self.node,
+            )?;
             self.locks.insert(link.index, lock);
         }
         Ok(())
@@ -90,14 +91,13 @@ impl Devices {
         let name = port.attached_interface();
         let link = self.handle.link(&name).map_err(of_port)?;
         self.lock(&link).map_err(|source| Error::InUse { port: port.name.clone(), source })?;
-        let namespace = self.namespace();
         let other = port.create.map(|_| self.other_end(port, &link)).transpose()?;
         // The journal's only entry of a pair that the node made is that it made the pair.
-        let made = other.as_ref().is_some_and(|other| journal.has_created(namespace, other));
+        let made = other.as_ref().is_some_and(|other| journal.has_created(&self.handle, other));
         if let Some(mtu) = port.mtu {
             for end in other.iter().chain([&link]).filter(|end| end.mtu != mtu) {
                 if !made {
-                    journal.changing_mtu(namespace, end)?;
+                    journal.changing_mtu(&self.handle, end)?;
                 }
                 self.handle.set_mtu(&end.name, mtu).map_err(of_port)?;
             }
@@ -113,7 +113,7 @@ impl Devices {
             Promiscuous::No => false,
         };
         if wanted && !link.promiscuous {
-            journal.changing_promiscuous(namespace, &link)?;
+            journal.changing_promiscuous(&self.handle, &link)?;
             self.handle.set_promiscuous(&name, true).map_err(of_port)?;
         }
         // A NIC that removes VLAN tags hides them from programs in the driver.
@@ -134,11 +134,11 @@ impl Devices {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(of_port(error)),
         }
-        journal.creating(name)?;
+        journal.creating(&self.handle, name)?;
         let (end, attached) = (VethEnd::new(name), VethEnd::new(port.attached_interface()));
         self.handle.create_veth(&end, &attached).map_err(of_port)?;
         let made = self.handle.link(name).map_err(of_port)?;
-        journal.created(self.namespace(), &made)
+        journal.created(&self.handle, &made)
     }
 
     /// The end of a port's veth pair that programs of this machine use.
@@ -173,7 +173,7 @@ impl Devices {
                 continue;
             }
             if let Some(journal) = &mut journal {
-                journal.changing_feature(self.namespace(), link, (name, feature.requested))?;
+                journal.changing_feature(&self.handle, link, (name, feature.requested))?;
             }
             if let Err(error) = self.ethtool.set_features(&link.name, &[(name, on)]) {
                 tracing::warn!("{}: feature {name} not changed: {error}", link.name);
