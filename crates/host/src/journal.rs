@@ -16,6 +16,9 @@ use crate::{Error, PrivateDirectory, Result};
 /// Octets of a journal at most.
 const LONGEST: u64 = 16 << 20;
 
+/// Names for a journal that is being written.
+const UNFINISHED: usize = 8;
+
 /// Version of the form of journals.
 const VERSION: u64 = 1;
 
@@ -83,7 +86,7 @@ impl<T: Content> Journal<T> {
     /// [`Error::Damaged`]: it is empty, cut off, not a journal, too long, of another user, writable
     /// by others, of an unknown boot, or its content breaks a rule of [`Content`].
     pub fn read(&self) -> Result<Option<T>> {
-        self.remove_unfinished()?;
+        self.unfinished().try_for_each(|name| self.remove_unfinished(&name))?;
         let (file, stat) = match self.directory.open_file(&self.name, OFlag::O_RDONLY) {
             Ok(Some(opened)) => opened,
             Ok(None) => return Ok(None),
@@ -135,19 +138,15 @@ impl<T: Content> Journal<T> {
     /// # Errors
     /// What the kernel refuses: the journal is as before.
     pub fn write(&self, content: &T) -> Result<()> {
-        let new = self.unfinished();
         let failed = |operation| {
-            let path = self.directory.file(&new);
+            let path = self.path();
             move |source| Error::Io { path, operation, source }
         };
         let envelope = Envelope { version: VERSION, boot: boot(), content };
         let octets =
             serde_json::to_vec_pretty(&envelope).map_err(|e| failed("write it")(e.into()))?;
         debug_assert!(octets.starts_with(START));
-        self.remove_unfinished()?;
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
-        let gone = || failed("make it")(io::ErrorKind::NotFound.into());
-        let (mut file, _) = self.directory.open_file(&new, flags)?.ok_or_else(gone)?;
+        let (new, mut file) = self.make_unfinished()?;
         // On a disk the name must not lead to content that is not there yet.
         let written = file.write_all(&octets).and_then(|()| file.sync_data());
         if let Err(source) = written {
@@ -157,22 +156,41 @@ impl<T: Content> Journal<T> {
         self.directory.rename(&new, &self.name)
     }
 
-    /// The name of the file that becomes the journal once it is written.
-    fn unfinished(&self) -> String {
-        format!("{}.new", self.name)
+    /// Makes the file that becomes the journal once it is written.
+    fn make_unfinished(&self) -> Result<(String, File)> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+        let mut refusal = io::ErrorKind::NotFound.into();
+        for name in self.unfinished() {
+            self.remove_unfinished(&name)?;
+            match self.directory.open_file(&name, flags) {
+                Ok(Some((file, _))) => return Ok((name, file)),
+                Ok(None) => {}
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
+                    refusal = source;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let path = self.directory.file(&format!("{}.new", self.name));
+        Err(Error::Io { path, operation: "make it", source: refusal })
+    }
+
+    /// Names for that file: the first one, unless files of others have it.
+    fn unfinished(&self) -> impl Iterator<Item = String> + '_ {
+        let others = (1..UNFINISHED).map(|number| format!("{}.{number}.new", self.name));
+        std::iter::once(format!("{}.new", self.name)).chain(others)
     }
 
     /// Removes what a process left that was killed while it wrote. A file with another content than
     /// the start of a journal is not one of ours: it stays.
-    fn remove_unfinished(&self) -> Result<()> {
-        let name = self.unfinished();
-        let Ok(Some((file, stat))) = self.directory.open_file(&name, OFlag::O_RDONLY) else {
+    fn remove_unfinished(&self, name: &str) -> Result<()> {
+        let Ok(Some((file, stat))) = self.directory.open_file(name, OFlag::O_RDONLY) else {
             return Ok(());
         };
         let mut start = Vec::new();
         let read = file.take(START.len() as u64).read_to_end(&mut start);
         let is_ours = stat.st_mode & 0o7777 == 0o600 && START.starts_with(&start);
-        if read.is_ok() && is_ours { self.directory.remove(&name) } else { Ok(()) }
+        if read.is_ok() && is_ours { self.directory.remove(name) } else { Ok(()) }
     }
 
     /// Removes the journal: everything is restored.

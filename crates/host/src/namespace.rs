@@ -63,7 +63,9 @@ impl NamespaceLock {
             }
             Err(occupant) => {
                 let owner = match occupant {
-                    Occupant::Process { uid, pid } => format!("user {uid} ({})", Holder::of_pid(pid)),
+                    Occupant::Process { uid, pid } => {
+                        format!("user {uid} ({})", Holder::of_pid(pid))
+                    }
                     _ => "an unknown user, as it accepts no connections".to_owned(),
                 };
                 tracing::warn!(
@@ -97,10 +99,10 @@ fn take(name: &str) -> nix::Result<std::result::Result<OwnedFd, Occupant>> {
             Err(errno) => return Err(errno),
         }
         occupant = inspect(&address, name)?;
-        if let Occupant::Process { .. } = occupant {
+        if !matches!(occupant, Occupant::Gone) {
             break;
         }
-        // It was released, is about to listen, or has no room for a connection.
+        // It was released, or is about to listen.
         thread::sleep(PAUSE);
     }
     Ok(Err(occupant))
@@ -129,7 +131,8 @@ fn creator(name: &str) -> Option<Occupant> {
     let mut inodes = table.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(6);
         let inode = words.next()?;
-        (words.next() == Some(&shown)).then_some(inode)
+        // Connections that wait to be accepted have the name and no inode.
+        (inode != "0" && words.next() == Some(&shown)).then_some(inode)
     });
     // The name of another socket may contain a line end, and the rest of such a line.
     let (Some(inode), None) = (inodes.next(), inodes.next()) else { return None };

@@ -224,7 +224,9 @@ impl Host for Fake {
     fn find(&self, interface: &InterfaceIdentity) -> std::result::Result<Option<String>, Refusal> {
         let name = interface.name();
         let is_here = interface.is_same(&InterfaceIdentity::former(self.namespace, name));
-        is_here.then(|| Some(name.to_owned())).ok_or_else(|| Refusal::Failed("it is in another network namespace (net:[1])".into()))
+        is_here
+            .then(|| Some(name.to_owned()))
+            .ok_or_else(|| Refusal::Failed("it is in another network namespace (net:[1])".into()))
     }
 }
 

@@ -120,7 +120,8 @@ impl Before {
         home.namespace().run(|| {
             let now = sysctl::read(interface);
             for (path, value) in &self.sysctls {
-                let (of_former, of_present) = (format!("/conf/{former}/"), format!("/conf/{interface}/"));
+                let (of_former, of_present) =
+                    (format!("/conf/{former}/"), format!("/conf/{interface}/"));
                 let path = &path.replacen(&of_former, &of_present, 1);
                 if now.get(path).is_none_or(|now| now == value) {
                     continue;

@@ -220,7 +220,9 @@ fn give_back(
     entry: &Entry<Before>,
     directory: &PrivateDirectory,
 ) -> Result<()> {
-    let refused = |error: onbeat_netdev::Error| not_identified(error.into(), &Journal::<Before>::path(directory.path(), interface));
+    let refused = |error: onbeat_netdev::Error| {
+        not_identified(error.into(), &Journal::<Before>::path(directory.path(), interface))
+    };
     entry.interface.check_namespace(home).map_err(refused)?;
     let name = mount_name(interface);
     let mount = directory.through_descriptor(&name);

@@ -212,7 +212,8 @@ impl Journal {
 
     /// Notes the identity of an interface. Changes of another one with this name are discarded.
     fn identify(&mut self, interface: &str, new: InterfaceIdentity) {
-        let is_known = self.changes.identity.get(interface).is_some_and(|known| known.is_same(&new));
+        let is_known =
+            self.changes.identity.get(interface).is_some_and(|known| known.is_same(&new));
         if !is_known && self.changes.interfaces().contains(interface) {
             tracing::warn!(
                 "changes of the former interface {interface:?} discarded, as another one has its name"
@@ -431,10 +432,11 @@ mod tests {
     #[test]
     fn control_sockets_of_one_directory_have_a_journal_each() {
         let directory = TemporaryDirectory::new("run-journals");
+        let handle = Handle::open().unwrap();
         let journal = |socket: &str| Journal::open(&directory.file(socket), "a").unwrap();
         for (index, socket) in ["a.sock", "a.ctl", "a", "a.sock.ctl"].into_iter().enumerate() {
             assert!(journal(socket).is_empty(), "{socket}");
-            journal(socket).changing_mtu(1, &link(&format!("path{index}"), 1)).unwrap();
+            journal(socket).changing_mtu(&handle, &link(&format!("path{index}"), 1)).unwrap();
             let interfaces: Vec<_> = journal(socket).interfaces().into_iter().collect();
             assert_eq!(interfaces, [format!("path{index}")], "{socket}");
         }
@@ -445,7 +447,7 @@ mod tests {
         let directory = TemporaryDirectory::new("run-once");
         let mut journal = Journal::open(&directory.file("a.sock"), "a").unwrap();
         for _ in 0..3 {
-            journal.changing_promiscuous(1, &link("path1", 1)).unwrap();
+            journal.changing_promiscuous(&Handle::open().unwrap(), &link("path1", 1)).unwrap();
         }
         let text = fs::read_to_string(directory.file("a.sock.node-journal")).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -508,7 +510,7 @@ mod tests {
 
         let directory = TemporaryDirectory::new("run-newer");
         let mut journal = Journal::open(&directory.file("a.sock"), "a").unwrap();
-        journal.changing_mtu(1, &link("path2", 1)).unwrap();
+        journal.changing_mtu(&Handle::open().unwrap(), &link("path2", 1)).unwrap();
         assert_eq!(adopt(&directory, None), (vec!["path2".to_owned()], true), "it has a newer one");
     }
 

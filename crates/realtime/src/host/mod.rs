@@ -78,10 +78,7 @@ pub trait Host {
     ///
     /// # Errors
     /// [`Refusal`]: another interface has its index or name, or it is in another network namespace.
-    fn find(
-        &self,
-        identity: &InterfaceIdentity,
-    ) -> std::result::Result<Option<String>, Refusal>;
+    fn find(&self, identity: &InterfaceIdentity) -> std::result::Result<Option<String>, Refusal>;
 }
 
 /// What was there before, kept where it outlives the process.

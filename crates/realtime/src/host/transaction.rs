@@ -362,7 +362,6 @@ fn put_back(
 /// Takes entries out of the journal; writes it only where that changes it.
 fn forget(log: &mut dyn Log, forgotten: impl Fn(&Entry) -> bool) -> Result<()> {
     let entries = log.entries();
-    let kept: Vec<Entry> =
-        entries.iter().filter(|entry| !forgotten(entry)).cloned().collect();
+    let kept: Vec<Entry> = entries.iter().filter(|entry| !forgotten(entry)).cloned().collect();
     if kept.len() == entries.len() { Ok(()) } else { log.replace(kept) }
 }
