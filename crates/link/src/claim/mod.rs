@@ -228,18 +228,25 @@ fn give_back(
     let mount = directory.through_descriptor(&name);
     // A path that is no namespace: the claim ended before the mount, or the mount was undone.
     let is_namespace = statfs(&mount).is_ok_and(|fs| fs.filesystem_type() == NSFS_MAGIC);
+    let mut link = None;
     if is_namespace {
         let inside = Handle::in_namespace(&Namespace::from_path(&mount)?)?;
-        if let Some(link) = entry.interface.find_device(inside.links()?) {
-            inside.set_down(&link.name)?;
-            inside.move_to(&link.name, home.namespace())?;
+        let links = inside.links()?;
+        // The namespace is of this claim: the name is sufficient there.
+        let of_name = links.iter().find(|link| link.name == interface).cloned();
+        if let Some(found) = of_name.or_else(|| entry.interface.find_device(links)) {
+            inside.set_down(&found.name)?;
+            inside.move_to(&found.name, home.namespace())?;
+            link = Some(home.link(&found.name)?);
         }
     }
-    // The move may have changed its index.
-    let link = match entry.interface.find_device(home.links()?) {
-        Some(link) => Some(link),
-        None => entry.interface.find(home).map_err(refused)?,
-    };
+    if link.is_none() {
+        // A move may have changed its index.
+        link = entry.interface.find_device(home.links()?);
+    }
+    if link.is_none() {
+        link = entry.interface.find(home).map_err(refused)?;
+    }
     match link.map_or(Ok(()), |link| entry.before.restore(home, interface, &link.name)) {
         // Gone for good: a USB adapter that was pulled out, a veth pair that was deleted.
         Err(Error::Netdev(error)) if error.is_not_found() => {}
