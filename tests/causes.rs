@@ -206,13 +206,67 @@ fn the_remedy_remedies() {
         // Both at once are both named.
         let both = directory.path("both.pcap");
         editcap(&["-F", "nsecpcap", "-s", "68", "-t", "-3600", departures, &both]);
-        let (code, told) = result(&["delay", "match", arrivals, &both]);
-        assert_eq!((code, causes(&told).0), (1, vec!["cut packets", "clocks apart"]));
+        let (code, outcome) = result(&["delay", "match", arrivals, &both]);
+        assert_eq!((code, causes(&outcome).0), (1, vec!["cut packets", "clocks apart"]));
     }
-    for (code, told) in found {
-        assert_eq!((code, causes(&told).0), (0, vec![]), "{told:#}");
-        assert_eq!(packets(&told, "matched: no other could be meant"), u64::from(PACKETS));
+    for (code, outcome) in found {
+        assert_eq!((code, causes(&outcome).0), (0, vec![]), "{outcome:#}");
+        assert_eq!(packets(&outcome, "matched: no other could be meant"), u64::from(PACKETS));
     }
+}
+
+/// Each cause of several prints the command that undoes all of them, also those undone already.
+#[test]
+fn a_remedy_is_that_of_all_causes() {
+    let hop = Hop::new("several");
+    let (directory, arrivals) = (&hop.directory, &hop.arrivals[..]);
+    let translated = |shift_ns: i64| -> Vec<Captured> {
+        let departures = side(0..PACKETS, false, true, None).into_iter();
+        let translate = |(time_ns, mut octets): Captured| {
+            octets[26..30].copy_from_slice(&[192, 0, 2, 9]);
+            (time_ns + shift_ns, octets)
+        };
+        departures.map(translate).collect()
+    };
+    let nat = directory.capture("nat.pcap", &translated(0));
+    let later = directory.capture("later.pcap", &translated(5_000_000_000));
+    let mut cases = vec![
+        (vec![&nat[..], arrivals], vec!["translated addresses", "swapped captures"]),
+        (vec![arrivals, &later], vec!["translated addresses", "clocks apart"]),
+        (vec![arrivals, &later, "--two-clocks"], vec!["translated addresses"]),
+        (vec![arrivals, &nat, "--octets", "46"], vec!["translated addresses"]),
+    ];
+    let cut = directory.path("cut.pcap");
+    if has_editcap() {
+        editcap(&["-F", "nsecpcap", "-s", "54", &nat, &cut]);
+        cases.extend([
+            (vec![arrivals, &cut[..]], vec!["cut packets", "translated addresses"]),
+            (vec![arrivals, &cut, "--octets", "40"], vec!["translated addresses"]),
+            (vec![arrivals, &cut, "--nat"], vec!["cut packets"]),
+        ]);
+    }
+    for (arguments, expected) in cases {
+        let (code, found) = result(&[&["delay", "match"], &arguments[..]].concat());
+        let (names, statements) = causes(&found);
+        assert_eq!((code, names), (1, expected.clone()), "{arguments:?}: {statements}");
+        let commands: Vec<&str> =
+            statements.split('`').filter_map(|part| part.strip_prefix("onbeat ")).collect();
+        assert_eq!(commands.len(), expected.len(), "{statements}");
+        for command in commands {
+            let (code, found) = result(&command.split(' ').collect::<Vec<_>>());
+            assert_eq!((code, causes(&found).0), (0, vec![]), "{command}: {found:#}");
+            let matched = packets(&found, "matched: no other could be meant");
+            assert_eq!(matched, u64::from(PACKETS), "{command}");
+        }
+    }
+}
+
+#[test]
+fn forwarded_packets_are_no_replies() {
+    let hop = Hop::new("forwarded");
+    let (code, found) =
+        remedied("no replies", &["delay", "match", &hop.arrivals, &hop.departures, "--reply"]);
+    assert_eq!((code, causes(&found).0), (0, vec![]), "{found:#}");
 }
 
 #[test]
@@ -241,9 +295,9 @@ fn captures_of_both_directions_and_of_a_clock_set_back_match() {
     ] {
         let mut onbeat = Command::new(program());
         onbeat.args(["delay", "match", "-", &paths[1], "--json", "--quiet"]).args(options);
-        let told = onbeat.stdin(File::open(&paths[0]).unwrap()).output().unwrap();
-        let found: Value = serde_json::from_slice(&told.stdout).unwrap();
-        assert_eq!((told.status.code().unwrap(), causes(&found).0), expected, "{found:#}");
+        let output = onbeat.stdin(File::open(&paths[0]).unwrap()).output().unwrap();
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((output.status.code().unwrap(), causes(&found).0), expected, "{found:#}");
     }
 
     let sides = [false, true].map(|behind| {

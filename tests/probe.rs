@@ -354,7 +354,7 @@ fn keys_that_do_not_fit() {
         assert!(ran.code == 2 && ran.err.contains("openssl rand -hex 32"), "{ran:?}");
     }
     let ran = run(&["delay", "ping", REFLECTOR, "--key", right.name(), "--size", "44"]);
-    assert!(ran.code == 2 && ran.err.contains("a STAMP packet has 112"), "{ran:?}");
+    assert!(ran.code == 2 && ran.err.contains("use 112 (a STAMP packet)"), "{ran:?}");
 }
 
 #[test]
@@ -365,7 +365,7 @@ fn nobody_answers_and_what_cannot_be() {
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.out.contains("no STAMP reflector answered at 127.0.0.1:1"), "{}", ran.out);
     for (arguments, expected) in [
-        (vec!["127.0.0.1", "--size", "43"], "a STAMP packet has 44"),
+        (vec!["127.0.0.1", "--size", "43"], "use 44 (a STAMP packet)"),
         (vec!["127.0.0.1", "--rate", "0"], "--rate"),
         (vec!["127.0.0.1", "--profile", "10 for ever"], "100..1000 for 10s"),
         (vec!["127.0.0.1", "--source", "::1"], "--source"),

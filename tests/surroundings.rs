@@ -219,7 +219,13 @@ fn tcp_passes_once_the_reported_command_was_run() {
 /// Runs a shell script as process 1 of a PID namespace, with mounts of its own, in a's namespace.
 /// `$ONBEAT`, `$FILE` and the function `run_apart`, which runs the node as `ip netns exec` does: with
 /// a sysfs of its own, on which nothing is mounted.
-fn as_init(world: &World, script: &str) -> String {
+///
+/// Returns the world with the node's log; `None` where this machine cannot run it.
+fn as_init(script: &str) -> Option<(World, String)> {
+    if !can_run() {
+        return None;
+    }
+    let world = World::build(&one_node(PORTS)).unwrap();
     let prelude = r#"
 set -eu
 cat > /run/apart.sh <<'APART'
@@ -245,17 +251,12 @@ run_apart() {
     let ran = world.namespace("a").unwrap().start_in(&mut command).output().unwrap();
     let log = std::fs::read_to_string("/run/apart.log").unwrap_or_default();
     assert!(ran.status.success(), "{ran:?}\n{log}");
-    log
+    Some((world, log))
 }
 
 #[test]
 fn without_a_bpf_file_system_of_its_own_a_node_pins_in_that_of_process_1() {
-    if !can_run() {
-        return;
-    }
-    let world = World::build(&one_node(PORTS)).unwrap();
-    let log = as_init(
-        &world,
+    let Some((_world, log)) = as_init(
         r#"
 run_apart
 test -e /sys/fs/bpf/onbeat/a/links/0-host
@@ -264,7 +265,9 @@ test -e /sys/fs/bpf/onbeat/a/links/0-host
 "$ONBEAT" down a
 test ! -e /sys/fs/bpf/onbeat/a
 "#,
-    );
+    ) else {
+        return;
+    };
     assert!(log.contains("pinning in that of process 1"), "{log}");
     assert!(log.contains("the data plane goes on; onbeat down a ends it"), "{log}");
     assert!(!log.contains("this mount namespace alone"), "{log}");
@@ -272,18 +275,15 @@ test ! -e /sys/fs/bpf/onbeat/a
 
 #[test]
 fn a_data_plane_that_ends_with_the_mount_namespace_is_reported_so() {
-    if !can_run() {
-        return;
-    }
-    let world = World::build(&one_node(PORTS)).unwrap();
-    let log = as_init(
-        &world,
+    let Some((world, log)) = as_init(
         r#"
 while umount /sys/fs/bpf 2> /dev/null; do :; done
 run_apart
 kill -TERM $node; wait $node
 "#,
-    );
+    ) else {
+        return;
+    };
     assert!(log.contains("in a BPF file system of this mount namespace alone"), "{log}");
     assert!(log.contains("the data plane ends now"), "{log}");
     assert!(!log.contains("goes on"), "{log}");

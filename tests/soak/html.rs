@@ -123,7 +123,7 @@ fn capture(random: &mut Random) {
     fs::remove_file(file).unwrap();
 }
 
-/// Processes and devices with such names, as the kernel tells them to the ledger.
+/// Processes and devices with such names, as the kernel reports them to the ledger.
 fn ledger(random: &mut Random, handle: &Handle) {
     let fits = |name: String, device: bool| {
         let name: String =

@@ -186,7 +186,7 @@ impl Soak {
         assert!(within.unwrap(), "{:#?}\nbefore: {:#?}", interfaces(&self.world), self.clean);
     }
 
-    /// What the soak looks for is found where it is.
+    /// A planted defect is found at its position.
     fn control(&mut self, random: &mut Random) {
         self.world.set_backend(Some(Backend::Xdp));
         for node in NODES {

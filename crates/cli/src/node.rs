@@ -29,15 +29,12 @@ pub(crate) fn connect(node: Option<&str>, command: &str) -> Result<Client> {
 pub(crate) fn order(node: Option<&str>, command: &str, request: &Request) -> Result {
     match ask(node, command, request)? {
         Response::Done { message } => output::print(&format!("{message}\n"))?,
-        other => return Err(unexpected(&other)),
+        _ => return Err(unexpected()),
     }
     Ok(Answer::Good)
 }
 
-/// An answer to some other question.
-pub(crate) fn unexpected(response: &Response) -> Failure {
-    Failure::new(format!(
-        "the node answered something else than was asked: {response:?}; \
-         use the version of onbeat that the node runs"
-    ))
+/// A response of another type than that of the request.
+pub(crate) fn unexpected() -> Failure {
+    Failure::new("unexpected response of the node; use the version of onbeat that the node runs")
 }

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
-use onbeat_report::{Figure, Outcome, file, html, text};
+use onbeat_report::{Figure, Outcome, html, text};
 
 use crate::exit::{Answer, Failure, Result};
 
@@ -63,7 +63,7 @@ pub(crate) fn check_report(path: Option<&Path>) -> Result<()> {
 /// Writes the page of a result, where one is asked for.
 pub(crate) fn write_report(path: Option<&Path>, outcome: &Outcome) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
-    file::write(path, html::render(outcome)).map_err(|error| {
+    onbeat_host::output::write(path, html::render(outcome)).map_err(|error| {
         Failure::new(format!("--html: {} cannot be written: {error}", path.display()))
     })
 }

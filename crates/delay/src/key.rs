@@ -16,6 +16,7 @@ use foldhash::quality::FixedState;
 use onbeat_wire::{EtherType, Frame, Protocol};
 
 use crate::capture::{LinkType, Packet};
+use crate::pairing::Side;
 
 /// The same for every run, so that keys can be compared between them.
 const HASH: FixedState = FixedState::with_seed(0);
@@ -62,27 +63,23 @@ pub enum Unrecognised {
 }
 
 impl Recognition {
-    /// The key of a captured packet.
+    /// The key of a captured packet that arrives.
     pub fn key(&self, packet: &Packet<'_>) -> Result<u64, Unrecognised> {
+        self.key_on(Side::Arrivals, packet)
+    }
+
+    /// The key of a packet captured on this side. A departing reply has the key of its request, and a
+    /// request that departs as it arrived has another.
+    pub fn key_on(&self, side: Side, packet: &Packet<'_>) -> Result<u64, Unrecognised> {
+        let reversed = self.reply && side == Side::Departures;
         let (ethertype, payload) = network(packet)?;
         // What the wire had of the payload, captured or not.
         let wire_len =
             payload.len() + (packet.wire_len as usize).saturating_sub(packet.octets.len());
-        self.key_of(ethertype, payload, wire_len)
-    }
-
-    /// The key of what stands behind `ethertype`; `wire_len` octets, of which `payload` is the
-    /// start or all.
-    fn key_of(
-        &self,
-        ethertype: EtherType,
-        payload: &[u8],
-        wire_len: usize,
-    ) -> Result<u64, Unrecognised> {
         let mut hasher = HASH.build_hasher();
         match (ethertype, payload.first().map(|first| first >> 4)) {
-            (EtherType::IPV4, Some(4)) => self.ipv4(&mut hasher, payload, wire_len)?,
-            (EtherType::IPV6, Some(6)) => self.ipv6(&mut hasher, payload, wire_len)?,
+            (EtherType::IPV4, Some(4)) => self.ipv4(&mut hasher, payload, wire_len, reversed)?,
+            (EtherType::IPV6, Some(6)) => self.ipv6(&mut hasher, payload, wire_len, reversed)?,
             _ => self.other(&mut hasher, ethertype, payload, wire_len)?,
         }
         Ok(hasher.finish())
@@ -98,6 +95,7 @@ impl Recognition {
         hasher: &mut impl Hasher,
         captured: &[u8],
         wire_len: usize,
+        reversed: bool,
     ) -> Result<(), Unrecognised> {
         let header: &[u8; 20] = header(captured, wire_len)?;
         let header_len = usize::from(header[0] & 0x0f) * 4;
@@ -116,11 +114,11 @@ impl Recognition {
                 | ((total - header_len) as u64) << 8
                 | u64::from(header[9]),
         );
-        let addresses = (u128::from(be32(header, 12)), u128::from(be32(header, 16)));
+        let addresses = [u128::from(be32(header, 12)), u128::from(be32(header, 16))];
         let transport = packet.get(header_len..).unwrap_or_default();
         // The ports stand in the first fragment alone.
         let protocol = if fragment & 0x1fff == 0 { Protocol(header[9]) } else { Protocol(0xff) };
-        self.transport(hasher, addresses, protocol, transport);
+        self.transport(hasher, addresses, protocol, transport, reversed);
         Ok(())
     }
 
@@ -129,6 +127,7 @@ impl Recognition {
         hasher: &mut impl Hasher,
         captured: &[u8],
         wire_len: usize,
+        reversed: bool,
     ) -> Result<(), Unrecognised> {
         let header: &[u8; 40] = header(captured, wire_len)?;
         let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
@@ -140,7 +139,8 @@ impl Recognition {
         hasher.write_u64((total as u64) << 8 | u64::from(header[6]) | 1 << 63);
         let address = |at| u128::from_be_bytes(std::array::from_fn(|i| header[at + i]));
         let transport = packet.get(40..).unwrap_or_default();
-        self.transport(hasher, (address(8), address(24)), Protocol(header[6]), transport);
+        let addresses = [address(8), address(24)];
+        self.transport(hasher, addresses, Protocol(header[6]), transport, reversed);
         Ok(())
     }
 
@@ -148,9 +148,10 @@ impl Recognition {
     fn transport(
         &self,
         hasher: &mut impl Hasher,
-        addresses: (u128, u128),
+        addresses: [u128; 2],
         protocol: Protocol,
         octets: &[u8],
+        reversed: bool,
     ) {
         let (has_ports, checksum) = match protocol {
             Protocol::UDP => (true, 6),
@@ -165,9 +166,9 @@ impl Recognition {
             }
             _ => ((0, 0), octets),
         };
-        let mut ends = [(addresses.0, ports.0), (addresses.1, ports.1)];
-        if self.reply && ends[1] < ends[0] {
-            ends.swap(0, 1);
+        let mut ends = [(addresses[0], ports.0), (addresses[1], ports.1)];
+        if reversed {
+            ends.reverse();
         }
         if !self.nat {
             let [(source, from), (destination, to)] = ends;

@@ -116,8 +116,8 @@ struct Stream<R, T> {
 }
 
 impl<R: Read, T> Stream<R, T> {
-    fn new(reader: Reader<R>, shift_ns: i64) -> Self {
-        Stream { reader, shift_ns, head: None, intake: Intake::default() }
+    fn new(side: Side, reader: Reader<R>, shift_ns: i64) -> Self {
+        Stream { reader, shift_ns, head: None, intake: Intake::new(side) }
     }
 
     #[inline]
@@ -159,7 +159,8 @@ impl<A: Read, D: Read, T: Copy + Default, F: Fn(&Packet<'_>) -> T> Pair<A, D, T,
         recognition: Recognition,
         tag: F,
     ) -> Self {
-        let (arrivals, departures) = (Stream::new(arrivals, 0), Stream::new(departures, shift_ns));
+        let arrivals = Stream::new(Side::Arrivals, arrivals, 0);
+        let departures = Stream::new(Side::Departures, departures, shift_ns);
         Pair { recognition, arrivals, departures, tag, met: false }
     }
 

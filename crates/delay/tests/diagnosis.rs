@@ -147,15 +147,17 @@ enum Damage {
     SetBack,
     Disordered,
     OtherTime,
+    LittleOverlap,
 }
 
 impl Damage {
     /// In the order in which several are done.
-    const ALL: [Damage; 11] = [
+    const ALL: [Damage; 12] = [
         Damage::BothDirections,
         Damage::Translated,
         Damage::Filtered,
         Damage::OtherTime,
+        Damage::LittleOverlap,
         Damage::SetBack,
         Damage::Disordered,
         Damage::SameFile,
@@ -177,13 +179,26 @@ impl Damage {
             Damage::BothDirections => "both directions",
             Damage::SetBack => "clock set back",
             Damage::Disordered => "disorder",
-            Damage::OtherTime => "no overlap in time",
+            Damage::OtherTime | Damage::LittleOverlap => "no overlap in time",
         }
     }
 
     /// Whether all packets that can be matched are, nevertheless.
     fn is_remedied(self) -> bool {
         matches!(self, Damage::BothDirections | Damage::SetBack | Damage::Disordered)
+    }
+
+    /// The option of the matching that undoes the damage.
+    fn remedy(self, causes: &[Cause]) -> Option<Recognition> {
+        let whole = Recognition::default();
+        match self {
+            Damage::Translated => Some(Recognition { nat: true, ..whole }),
+            Damage::Cut => causes.iter().find_map(|cause| match cause {
+                Cause::Cut { octets, .. } => Some(Recognition { octets: (*octets)?, ..whole }),
+                _ => None,
+            }),
+            _ => None,
+        }
     }
 
     fn apply(self, hop: &Hop, captures: &mut Captures, random: &mut Random) {
@@ -245,6 +260,17 @@ impl Damage {
                 captures[1] = other.traffic(false)[1].clone();
                 captures[1].iter_mut().for_each(|captured| captured.time_ns += 3600 * SECOND);
             }
+            // 2 to 5 % of the packets are in both: arrivals up to there, departures from there on.
+            Damage::LittleOverlap => {
+                let both = captures[1].len() * random.between(20, 51) as usize / 1000;
+                let from = captures[1].len() / 2;
+                let before =
+                    |captured: &Captured| captured.octets[captured.octets.len() - 8..].to_vec();
+                captures[1].drain(..from);
+                let last = before(&captures[1][both - 1]);
+                let place = captures[0].iter().position(|captured| before(captured) == last);
+                captures[0].truncate(place.unwrap() + 1);
+            }
         }
     }
 
@@ -261,6 +287,10 @@ impl Damage {
                 && !is(Emptied, Cut)
                 && !is(OtherTime, SetBack)
                 && !is(OtherTime, Disordered);
+        }
+        // Packets of both directions end in the middle; a clock set back there leaves nothing in common.
+        if any(LittleOverlap) && (any(BothDirections) || any(SetBack) || any(Disordered)) {
+            return false;
         }
         // Both are read alike from either side.
         if is(Swapped, BothDirections) || is(SetBack, Disordered) {
@@ -288,12 +318,20 @@ struct Reading {
 }
 
 fn read(files: &[Vec<u8>; 2], plan: Plan, filters: [Option<PacketFilter>; 2]) -> Reading {
+    read_by(Recognition::default(), files, plan, filters)
+}
+
+fn read_by(
+    recognition: Recognition,
+    files: &[Vec<u8>; 2],
+    plan: Plan,
+    filters: [Option<PacketFilter>; 2],
+) -> Reading {
     let [arrivals, departures] = [0, 1].map(|side| Reader::new(&files[side][..]).unwrap());
     let tag = |_: &Packet<'_>| ();
     let window = Window { lead_ns: MS, ..Window::default() }.with_disorder(plan.disorder_ns);
-    let mut pair = Pair::new(arrivals, departures, 0, Recognition::default(), tag)
-        .filtered(filters)
-        .planned(plan);
+    let mut pair =
+        Pair::new(arrivals, departures, 0, recognition, tag).filtered(filters).planned(plan);
     let mut matcher = Matcher::new(window);
     let mut delays_ns = Vec::new();
     let mut take = |event: Event<()>| {
@@ -316,13 +354,17 @@ fn read(files: &[Vec<u8>; 2], plan: Plan, filters: [Option<PacketFilter>; 2]) ->
 
 /// As the program reads captures: once more where the first reading shows how.
 fn diagnosed(captures: &Captures) -> (Reading, Vec<Cause>) {
+    diagnosed_by(Recognition::default(), captures)
+}
+
+fn diagnosed_by(recognition: Recognition, captures: &Captures) -> (Reading, Vec<Cause>) {
     let files = [0, 1].map(|side| written(&captures[side]));
-    let first = read(&files, Plan::default(), [None, None]);
+    let first = read_by(recognition, &files, Plan::default(), [None, None]);
     let last = match first.diagnosis.plan == Plan::default() {
         true => Reading { diagnosis: first.diagnosis.clone(), ..first },
         false => Reading {
             diagnosis: first.diagnosis.clone(),
-            ..read(&files, first.diagnosis.plan.clone(), [None, None])
+            ..read_by(recognition, &files, first.diagnosis.plan.clone(), [None, None])
         },
     };
     let causes = last.diagnosis.conclude(&last.matched, &MATCHING, true).causes;
@@ -336,7 +378,7 @@ fn names(causes: &[Cause]) -> BTreeSet<&'static str> {
 /// The damages of a seed: none, one or two.
 fn damages(seed: u64, hop: &Hop) -> Vec<Damage> {
     let mut random = Random(seed ^ 0xdada);
-    let mut pick = || Damage::ALL[(random.next() % 11) as usize];
+    let mut pick = || Damage::ALL[(random.next() % 12) as usize];
     let first = pick();
     match seed % 4 {
         0 => Vec::new(),
@@ -355,6 +397,7 @@ fn damages(seed: u64, hop: &Hop) -> Vec<Damage> {
 fn the_cause_is_the_damage() {
     let mut wrong = Vec::new();
     let mut seen = BTreeSet::new();
+    let mut remedied = BTreeSet::new();
     for seed in 0..400 {
         let hop = Hop::of(seed);
         let damages = damages(seed, &hop);
@@ -364,7 +407,7 @@ fn the_cause_is_the_damage() {
         damages.iter().for_each(|damage| damage.apply(&hop, &mut captures, &mut random));
         let (reading, causes) = diagnosed(&captures);
         let expected: BTreeSet<_> = damages.iter().map(|damage| damage.cause()).collect();
-        seen.extend(damages.iter().map(|damage| damage.cause()));
+        seen.extend(damages.iter().map(|damage| format!("{damage:?}")));
         let passes = damages.iter().all(|damage| damage.is_remedied());
         let matched = reading.matched;
         let is_measurement = matched.is_enough(&MATCHING)
@@ -376,6 +419,18 @@ fn the_cause_is_the_damage() {
         if names(&causes) != expected || is_measurement != passes || !all {
             wrong.push(format!("{seed}: {damages:?} of {hop:?}: {causes:?}, {matched:?}"));
         }
+        // What one remedy leaves is the other damage.
+        for (place, damage) in damages.iter().enumerate() {
+            let Some(recognition) = damage.remedy(&causes) else { continue };
+            let mut rest = damages.clone();
+            rest.remove(place);
+            let expected: BTreeSet<_> = rest.iter().map(|damage| damage.cause()).collect();
+            let (_, causes) = diagnosed_by(recognition, &captures);
+            remedied.extend([format!("{damages:?} less {damage:?}")]);
+            if names(&causes) != expected {
+                wrong.push(format!("{seed}: {damages:?} by {recognition:?}: {causes:?}"));
+            }
+        }
         if passes {
             let longest_ns = hop.delay_ns * 2;
             let true_delays = reading.delays_ns.iter().all(|ns| (1..longest_ns).contains(ns));
@@ -384,6 +439,9 @@ fn the_cause_is_the_damage() {
     }
     assert!(wrong.is_empty(), "{} of 400:\n{}", wrong.len(), wrong.join("\n"));
     assert_eq!(seen.len(), Damage::ALL.len(), "{seen:?}");
+    for pair in ["[Translated, Cut] less Translated", "[Translated, Cut] less Cut"] {
+        assert!(remedied.contains(pair), "{remedied:?}");
+    }
 }
 
 proptest! {
@@ -476,6 +534,62 @@ fn few_packets_and_few_matches_are_told() {
         matches!(found[..], [Cause::NoOverlap { gap_ns: -10_100_000..=-9_800_000 }]),
         "{found:?}"
     );
+}
+
+/// However few packets are in both, none of them is denied.
+#[test]
+fn a_small_overlap_is_no_different_traffic() {
+    let whole = ROUTER.traffic(false);
+    for both in [2, 3, 5, 8, 20] {
+        let last = START_NS + 20 * MS + both * 100_000;
+        let mut captures = whole.clone();
+        captures[0].retain(|captured| captured.time_ns < last);
+        captures[1].retain(|captured| captured.time_ns > START_NS + 20 * MS + 50_000);
+        let (found, matched) = causes(&captures);
+        assert!(matched.matched > 0, "{both}");
+        assert!(matches!(found[..], [Cause::NoOverlap { gap_ns: ..=0 }]), "{both}: {found:?}");
+    }
+}
+
+#[test]
+fn forwarded_packets_are_no_replies() {
+    let forwarded = ROUTER.traffic(false);
+    let expects_replies = Recognition { reply: true, ..Recognition::default() };
+    let (reading, causes) = diagnosed_by(expects_replies, &forwarded);
+    assert_eq!(reading.matched.matched, 0);
+    assert!(matches!(causes[..], [Cause::NoReplies { packets: 300.. }]), "{causes:?}");
+    // The station behind the hop answers each packet with its contents.
+    let mut replies = forwarded;
+    for captured in &mut replies[1] {
+        let station = [12, 13, 14, 15].map(|at| captured.octets[14 + at]);
+        captured.octets.copy_within(30..34, 26);
+        captured.octets[30..34].copy_from_slice(&station);
+        captured.octets[34..38].rotate_left(2);
+    }
+    for (recognition, expected) in
+        [(expects_replies, BTreeSet::new()), (Recognition::default(), BTreeSet::from(["replies"]))]
+    {
+        let (_, causes) = diagnosed_by(recognition, &replies);
+        assert_eq!(names(&causes), expected, "{recognition:?}: {causes:?}");
+    }
+}
+
+/// The sign is that of the captures as they were given.
+#[test]
+fn clocks_are_apart_as_the_captures_were_given() {
+    for (swapped, by_ns) in [(false, 5), (false, -5), (true, 5), (true, -5)] {
+        let mut captures = ROUTER.traffic(false);
+        if swapped {
+            captures.swap(0, 1);
+        }
+        captures[1].iter_mut().for_each(|captured| captured.time_ns += by_ns * SECOND);
+        let (found, _) = causes(&captures);
+        let apart = found.iter().find_map(|cause| match cause {
+            Cause::ClocksApart { by_ns } => Some(*by_ns),
+            _ => None,
+        });
+        assert!(apart.unwrap().abs_diff(by_ns * SECOND) < MS as u64, "{swapped}: {found:?}");
+    }
 }
 
 /// A clock of one capture alone that was set back makes half of the delays false, which match.

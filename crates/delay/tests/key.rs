@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use onbeat_delay::capture::{LinkType, Packet};
 use onbeat_delay::key::{Recognition, Unrecognised};
+use onbeat_delay::pairing::Side;
 use onbeat_wire::edit::{Edit, RTagAction, VlanAction, edit};
 use onbeat_wire::{
     EtherType, Frame, MacAddress, Ports, Protocol, VlanTag, ethernet, ipv4, ipv6, udp,
@@ -23,7 +24,11 @@ fn cut_key_of(
     octets: &[u8],
     wire_len: usize,
 ) -> Result<u64, Unrecognised> {
-    recognition.key(&Packet {
+    recognition.key(&packet(link, octets, wire_len))
+}
+
+fn packet(link: LinkType, octets: &[u8], wire_len: usize) -> Packet<'_> {
+    Packet {
         number: 1,
         time_ns: 0,
         interface: 0,
@@ -32,7 +37,12 @@ fn cut_key_of(
         link,
         wire_len: wire_len as u32,
         octets,
-    })
+    }
+}
+
+fn departure_key(recognition: &Recognition, octets: &[u8]) -> u64 {
+    let packet = packet(LinkType::ETHERNET, octets, octets.len());
+    recognition.key_on(Side::Departures, &packet).unwrap()
 }
 
 fn key(recognition: &Recognition, octets: &[u8]) -> u64 {
@@ -189,7 +199,9 @@ fn replies() {
         let mut reply = datagram(there, here, PAYLOAD);
         reply[14 + 5] ^= if reply[12] == 8 { 0x55 } else { 0 };
         assert_ne!(key(&PLAIN, &request), key(&PLAIN, &reply));
-        assert_eq!(key(&REPLY, &request), key(&REPLY, &reply));
+        assert_eq!(key(&REPLY, &request), departure_key(&REPLY, &reply));
+        assert_ne!(key(&REPLY, &request), departure_key(&REPLY, &request), "forwarded");
+        assert_eq!(key(&PLAIN, &request), departure_key(&PLAIN, &request));
     }
     // ICMP: a request of type 8, its reply of type 0.
     let echo = |kind: u8, number: u8, [source, destination]: [(IpAddr, u16); 2]| {
@@ -199,8 +211,9 @@ fn replies() {
         octets
     };
     let (there, back) = (V4, [V4[1], V4[0]]);
-    assert_eq!(key(&REPLY, &echo(8, 1, there)), key(&REPLY, &echo(0, 1, back)));
-    assert_ne!(key(&REPLY, &echo(8, 1, there)), key(&REPLY, &echo(0, 2, back)));
+    assert_eq!(key(&REPLY, &echo(8, 1, there)), departure_key(&REPLY, &echo(0, 1, back)));
+    assert_ne!(key(&REPLY, &echo(8, 1, there)), departure_key(&REPLY, &echo(0, 2, back)));
+    assert_ne!(key(&REPLY, &echo(8, 1, there)), departure_key(&REPLY, &echo(8, 1, there)));
     assert_ne!(key(&PLAIN, &echo(8, 1, there)), key(&PLAIN, &echo(0, 1, there)));
 }
 

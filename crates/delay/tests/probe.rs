@@ -331,8 +331,51 @@ fn an_offset_from_probes() {
     assert_eq!(compared.spans, spans);
     assert_eq!(found + compared.around_steps, 20_000);
     assert!((1..400).contains(&compared.around_steps) && compared.left_out == 0);
+    assert_eq!(compared.steps, 1);
     assert!(worst <= compared.bound_ns.unwrap(), "{worst} {compared:?}");
     assert!(TwoWay::new().offsets().spans().is_empty());
+}
+
+/// Both ends go by one clock; the path or the hosts become slower, and stall: no step is proven, and
+/// every probe has its delays, to the bound.
+#[test]
+fn a_slower_path_is_no_step_of_a_clock() {
+    type Slower = fn(u64) -> [i64; 2];
+    let cases: [(&str, Slower); 5] = [
+        ("steady", |_| [0, 0]),
+        ("both ways", |second| if second < 2 { [0, 0] } else { [30_000, 20_000] }),
+        ("there", |second| if second < 2 { [0, 0] } else { [40_000, 0] }),
+        ("back, for a time", |second| if second == 1 { [0, 90_000] } else { [0, 0] }),
+        ("a stall", |second| if second == 3 { [700_000, 500_000] } else { [0, 0] }),
+    ];
+    for (name, slower) in cases {
+        for seed in 1..20_u64 {
+            let mut state = seed;
+            let mut random = move || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 40) as i64 % 3_000
+            };
+            let fate = |number| {
+                let [there, back] = slower(number / 500);
+                let there_ns = 400 + random() + there;
+                Fate { there_ns, back_ns: 3_000 + random() + back, answers: 1, held_up_ns: 0 }
+            };
+            let (samples, _) = run(session(500.0, 4), Format::Ptp, |_| 0, fate);
+            let mut one_way = OneWay::new();
+            samples.iter().for_each(|sample| one_way.push(sample));
+            let mut truth = samples.iter();
+            let (mut found, mut worst): (u64, f64) = (0, 0.0);
+            let compared = one_way.compare(|ways| {
+                found += 1;
+                let there_ns = truth.next().and_then(|sample| sample.there_ns()).unwrap();
+                worst = worst.max((ways.there_ns - there_ns as f64).abs());
+            });
+            let context = format!("{name}, {seed}: {compared:?}");
+            assert_eq!((compared.steps, compared.around_steps), (0, 0), "{context}");
+            assert_eq!(found, 2000, "{context}");
+            assert!(worst <= compared.bound_ns.unwrap(), "{worst}: {context}");
+        }
+    }
 }
 
 proptest! {

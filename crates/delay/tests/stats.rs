@@ -96,3 +96,24 @@ proptest! {
         }
     }
 }
+
+/// A percentile has no more digits than the clock of the delays.
+#[test]
+fn percentiles_are_multiples_of_the_resolution() {
+    for step in [1, 7, 100, 1_000, 1_000_000] {
+        let mut delays = Distribution::new();
+        let mut later = Distribution::new();
+        for number in 1..2000 {
+            let part = if number % 2 == 0 { &mut delays } else { &mut later };
+            part.record((number % 500 + 9) * step);
+        }
+        delays.merge(&later);
+        for quantile in [0.1, 0.5, 0.9, 0.99] {
+            let found = delays.percentile(quantile, 0.95).unwrap();
+            for value in [Some(found.value_ns), found.lower_ns, found.upper_ns] {
+                assert_eq!(value.unwrap() % step as u64, 0, "{step}: {found:?}");
+            }
+            assert!(found.lower_ns <= Some(found.value_ns), "{step}: {found:?}");
+        }
+    }
+}

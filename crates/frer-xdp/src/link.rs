@@ -149,8 +149,8 @@ impl Link {
     }
 }
 
-/// What /proc shows of the object pinned at `path`: its kind and type, unlike the kernel's other ways
-/// for an object of any kind. Empty where nothing is pinned.
+/// What /proc shows of the object pinned at `path`: its class and type. The kernel's other
+/// interfaces work for one class of object each. Empty where nothing is pinned.
 pub(crate) fn pinned_object(path: &Path) -> io::Result<String> {
     let Some(object) = Link::open(path).map_err(io::Error::other)? else {
         return Ok(String::new());

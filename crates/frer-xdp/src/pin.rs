@@ -2,7 +2,7 @@
 //!
 //! Its path comes from a configuration file, and root creates and removes what is in it. So nothing
 //! is done by path: the directory is opened component by component, without following a symbolic
-//! link, and held; it must be in a BPF file system, below the root of the mount, and only the caller
+//! link, and stays open; it must be in a BPF file system, below the root of the mount, and only the caller
 //! and root may write to it. Nothing is removed recursively: only links and tables by names that a
 //! node gives, then directories that are empty.
 
@@ -12,11 +12,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, openat};
-use nix::sys::stat::{Mode, SFlag, fstat, fstatat, mkdirat};
+use nix::fcntl::{AtFlags, OFlag};
+use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
 use nix::sys::statfs::{BPF_FS_MAGIC, fstatfs};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use onbeat_frer::spec::MAX_PORTS;
+use onbeat_host::{make_directory, open_directory};
 
 use crate::error::{Context, Error, Result};
 use crate::link::{Link, pinned_object};
@@ -77,7 +78,7 @@ impl PinDirectory {
         let directory = walk(path, true)?.expect("it was created");
         directory.require_own()?;
         for part in [LINKS, TABLES] {
-            let made = create_directory(&directory.fd, part.as_ref());
+            let made = make_directory(&directory.fd, part, Mode::S_IRWXU);
             made.map_err(|errno| directory.failed("create directory", part, errno))?;
         }
         Ok(directory)
@@ -148,7 +149,7 @@ impl PinDirectory {
 
     fn unlink(&self, part: &str, name: &str) -> Result<()> {
         let failed = |errno| self.failed("remove", &format!("{part}/{name}"), errno);
-        let directory = open_directory(&self.fd, part.as_ref()).map_err(failed)?;
+        let directory = open_directory(&self.fd, part, OFlag::O_PATH).map_err(failed)?;
         match unlinkat(&directory, name, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => Ok(()),
             Err(errno) => Err(failed(errno)),
@@ -297,19 +298,6 @@ fn is_bpf(directory: impl AsFd) -> nix::Result<bool> {
     Ok(fstatfs(directory)?.filesystem_type() == BPF_FS_MAGIC)
 }
 
-fn open_directory(parent: impl AsFd, name: &Path) -> nix::Result<OwnedFd> {
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    openat(parent, name, flags, Mode::empty())
-}
-
-/// Creates a directory for this user alone, unless it exists.
-fn create_directory(parent: impl AsFd, name: &Path) -> nix::Result<()> {
-    match mkdirat(parent, name, Mode::S_IRWXU) {
-        Err(Errno::EEXIST) => Ok(()),
-        made => made,
-    }
-}
-
 /// Removes a directory if it is there and empty.
 fn remove_empty(parent: impl AsFd, name: &Path) -> nix::Result<()> {
     match unlinkat(parent, name, UnlinkatFlags::RemoveDir) {
@@ -373,12 +361,12 @@ fn walk(path: &Path, create: bool) -> Result<Option<PinDirectory>> {
     let (mut directory, rest) = start(path).map_err(failed("open"))?;
     let mut parent = None;
     for component in rest.components() {
-        let name: &Path = component.as_ref();
-        let next = match open_directory(&directory, name) {
+        let name = component.as_os_str();
+        let next = match open_directory(&directory, name, OFlag::O_PATH) {
             Err(Errno::ENOENT) if create => {
                 check_directory(path, directory.as_fd(), parent.is_some())?;
-                create_directory(&directory, name).map_err(failed("create"))?;
-                open_directory(&directory, name)
+                make_directory(&directory, name, Mode::S_IRWXU).map_err(failed("create"))?;
+                open_directory(&directory, name, OFlag::O_PATH)
             }
             Err(Errno::ENOENT) => return Ok(None),
             next => next,

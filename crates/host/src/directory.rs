@@ -8,15 +8,12 @@ use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
-use nix::sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, fstatat, mkdirat};
+use nix::sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, fstatat};
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use nix::unistd::{Uid, UnlinkatFlags, geteuid, unlinkat};
 
 use crate::error::failed;
-use crate::{Error, Result};
-
-/// The run-time directory of this program: all below it belongs to it alone.
-pub const RUN: &str = "/run/onbeat";
+use crate::{Error, RUN, Result, make_directory, open_directory};
 
 /// Mode of directories that this process makes.
 const PRIVATE: Mode = Mode::S_IRWXU;
@@ -199,7 +196,7 @@ impl PrivateDirectory {
     }
 
     /// A name in this directory, and not a path out of it.
-    fn check_name(&self, name: &str) -> Result<()> {
+    pub(crate) fn check_name(&self, name: &str) -> Result<()> {
         let mut components = Path::new(name).components();
         let normal = matches!(components.next(), Some(Component::Normal(first)) if first == name);
         if normal && components.next().is_none() && !name.contains('\0') {
@@ -266,16 +263,14 @@ fn enter(
 ) -> Result<Option<OwnedFd>> {
     // An ancestor need not be readable.
     let access = if last { OFlag::O_RDONLY } else { OFlag::O_PATH };
-    let flags = access | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    let enter = || openat(parent, name, flags, Mode::empty());
+    let enter = || open_directory(parent, name, access);
     let opened = match enter() {
         Err(Errno::ENOENT) if how == Walk::Create => {
-            match mkdirat(parent, name, PRIVATE) {
+            let made = make_directory(parent, name, PRIVATE);
+            if made.map_err(failed(path, "make the directory"))? {
                 // No other user can exchange what this one made in a verified directory.
-                Ok(()) => fchmodat(parent, name, PRIVATE, FchmodatFlags::FollowSymlink)
-                    .map_err(failed(path, "set its mode"))?,
-                Err(Errno::EEXIST) => {}
-                Err(errno) => return Err(failed(path, "make the directory")(errno)),
+                fchmodat(parent, name, PRIVATE, FchmodatFlags::FollowSymlink)
+                    .map_err(failed(path, "set its mode"))?;
             }
             enter()
         }

@@ -25,8 +25,8 @@ pub struct InterfaceLock {
 }
 
 impl InterfaceLock {
-    /// Where the locks are.
-    pub const DIRECTORY: &str = "/run/onbeat/interfaces";
+    /// Directory of the locks.
+    pub const DIRECTORY: &str = run_directory!("interfaces");
 
     /// Takes the lock on the interface with this index in the network namespace.
     /// `what` describes the holder to others: a node, a command.

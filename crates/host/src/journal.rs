@@ -1,7 +1,7 @@
 //! Values from before a change, in a file that any later process finds.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
@@ -11,13 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::holder::boot;
-use crate::{Error, PrivateDirectory, Result};
+use crate::{Error, PrivateDirectory, Result, replace};
 
 /// Octets of a journal at most.
 const LONGEST: u64 = 16 << 20;
-
-/// Names for a journal that is being written.
-const UNFINISHED: usize = 8;
 
 /// Version of the form of journals.
 const VERSION: u64 = 1;
@@ -86,7 +83,7 @@ impl<T: Content> Journal<T> {
     /// [`Error::Damaged`]: it is empty, cut off, not a journal, too long, of another user, writable
     /// by others, of an unknown boot, or its content breaks a rule of [`Content`].
     pub fn read(&self) -> Result<Option<T>> {
-        self.unfinished().try_for_each(|name| self.remove_unfinished(&name))?;
+        self.remove_unfinished()?;
         let (file, stat) = match self.directory.open_file(&self.name, OFlag::O_RDONLY) {
             Ok(Some(opened)) => opened,
             Ok(None) => return Ok(None),
@@ -138,59 +135,25 @@ impl<T: Content> Journal<T> {
     /// # Errors
     /// What the kernel refuses: the journal is as before.
     pub fn write(&self, content: &T) -> Result<()> {
-        let failed = |operation| {
-            let path = self.path();
-            move |source| Error::Io { path, operation, source }
-        };
+        let failed = |source| Error::Io { path: self.path(), operation: "write it", source };
         let envelope = Envelope { version: VERSION, boot: boot(), content };
-        let octets =
-            serde_json::to_vec_pretty(&envelope).map_err(|e| failed("write it")(e.into()))?;
+        let octets = serde_json::to_vec_pretty(&envelope).map_err(|e| failed(e.into()))?;
         debug_assert!(octets.starts_with(START));
-        let (new, mut file) = self.make_unfinished()?;
-        // On a disk the name must not lead to content that is not there yet.
-        let written = file.write_all(&octets).and_then(|()| file.sync_data());
-        if let Err(source) = written {
-            let _ = self.directory.remove(&new);
-            return Err(failed("write it")(source));
-        }
-        self.directory.rename(&new, &self.name)
-    }
-
-    /// Makes the file that becomes the journal once it is written.
-    fn make_unfinished(&self) -> Result<(String, File)> {
-        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
-        let mut refusal = io::ErrorKind::NotFound.into();
-        for name in self.unfinished() {
-            self.remove_unfinished(&name)?;
-            match self.directory.open_file(&name, flags) {
-                Ok(Some((file, _))) => return Ok((name, file)),
-                Ok(None) => {}
-                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
-                    refusal = source;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let path = self.directory.file(&format!("{}.new", self.name));
-        Err(Error::Io { path, operation: "make it", source: refusal })
-    }
-
-    /// Names for that file: the first one, unless files of others have it.
-    fn unfinished(&self) -> impl Iterator<Item = String> + '_ {
-        let others = (1..UNFINISHED).map(|number| format!("{}.{number}.new", self.name));
-        std::iter::once(format!("{}.new", self.name)).chain(others)
+        self.directory.check_name(&self.name)?;
+        replace(&self.directory, self.name.as_ref(), &octets).map_err(failed)
     }
 
     /// Removes what a process left that was killed while it wrote. A file with another content than
     /// the start of a journal is not one of ours: it stays.
-    fn remove_unfinished(&self, name: &str) -> Result<()> {
-        let Ok(Some((file, stat))) = self.directory.open_file(name, OFlag::O_RDONLY) else {
+    fn remove_unfinished(&self) -> Result<()> {
+        let name = format!("{}.new", self.name);
+        let Ok(Some((file, stat))) = self.directory.open_file(&name, OFlag::O_RDONLY) else {
             return Ok(());
         };
         let mut start = Vec::new();
         let read = file.take(START.len() as u64).read_to_end(&mut start);
         let is_ours = stat.st_mode & 0o7777 == 0o600 && START.starts_with(&start);
-        if read.is_ok() && is_ours { self.directory.remove(name) } else { Ok(()) }
+        if read.is_ok() && is_ours { self.directory.remove(&name) } else { Ok(()) }
     }
 
     /// Removes the journal: everything is restored.

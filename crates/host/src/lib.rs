@@ -1,5 +1,5 @@
 //! Files of a privileged process that no other user can read, hold or plant, and bounded reading of
-//! files that a user names ([`file`]).
+//! files that a user names ([`file`]); writing of files that a user names ([`output`]).
 //!
 //! ```text
 //!  PrivateDirectory   opened without following symbolic links; owner and modes verified
@@ -17,6 +17,22 @@
 
 #![forbid(unsafe_code)]
 
+/// The run-time directory of this program, of which everything belongs to it alone; with an argument,
+/// a path in it.
+#[macro_export]
+macro_rules! run_directory {
+    () => {
+        "/run/onbeat"
+    };
+    ($below:literal) => {
+        concat!($crate::run_directory!(), "/", $below)
+    };
+}
+
+/// The run-time directory of this program.
+pub const RUN: &str = run_directory!();
+
+mod component;
 mod directory;
 mod error;
 pub mod file;
@@ -25,8 +41,10 @@ mod interface;
 mod journal;
 mod lock;
 mod namespace;
+pub mod output;
 
-pub use directory::{PrivateDirectory, RUN};
+pub use component::{make_directory, open_directory, replace};
+pub use directory::PrivateDirectory;
 pub use error::{Error, Result};
 pub use holder::{Holder, command_line};
 pub use interface::InterfaceLock;

@@ -12,7 +12,8 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, getsockopt, listen, socket,
+    AddressFamily, Backlog, Shutdown, SockFlag, SockType, UnixAddr, bind, connect, getsockopt,
+    listen, shutdown, socket,
 };
 use nix::sys::stat::{fstat, stat};
 use nix::unistd::geteuid;
@@ -105,7 +106,19 @@ fn take(name: &str) -> nix::Result<std::result::Result<OwnedFd, Occupant>> {
         // It was released, or is about to listen.
         thread::sleep(PAUSE);
     }
-    Ok(Err(occupant))
+    Ok(Err(match occupant {
+        Occupant::Gone => creator(name).unwrap_or(Occupant::Unknown),
+        occupant => occupant,
+    }))
+}
+
+impl Drop for NamespaceLock {
+    fn drop(&mut self) {
+        // A child process has the socket too, between its fork and exec: others see that it is released.
+        if let Some(socket) = &self.socket {
+            let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+        }
+    }
 }
 
 /// The owner of the socket with this name, as far as a connection shows it.
@@ -119,7 +132,7 @@ fn inspect(address: &UnixAddr, name: &str) -> nix::Result<Occupant> {
         // It has no room for another connection: any user can fill it.
         Err(Errno::EAGAIN) => Ok(creator(name).unwrap_or(Occupant::Unknown)),
         // It is bound and does not listen, or it was released.
-        Err(Errno::ECONNREFUSED) => Ok(creator(name).unwrap_or(Occupant::Gone)),
+        Err(Errno::ECONNREFUSED) => Ok(Occupant::Gone),
         Err(errno) => Err(errno),
     }
 }

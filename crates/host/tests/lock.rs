@@ -71,7 +71,7 @@ fn one_process_has_it_and_its_name_is_told_and_kill_9_releases_it() {
     child.wait().unwrap();
     assert!(temporary.path("a/a.lock").exists());
     let lock = Lock::take(&directory, "a.lock", "third").unwrap();
-    // Of the process that was killed, nothing is told.
+    // The refusal does not name the process that was killed.
     let refusal = Lock::take(&directory, "a.lock", "fourth").unwrap_err().to_string();
     let expected = format!("process {} (third)", std::process::id());
     assert!(refusal.contains(&expected), "{refusal}");

@@ -55,7 +55,9 @@ impl Child {
     pub(crate) fn at_rest(&self) -> Result<()> {
         match waitpid(self.0, Some(WaitPidFlag::WUNTRACED)) {
             Ok(WaitStatus::Stopped(..)) => Ok(()),
-            Ok(other) => Err(Error::Invalid(format!("a forked process ended: {other:?}"))),
+            Ok(other) => {
+                Err(Error::Invalid(format!("a forked process exited: {}", exit_text(other))))
+            }
             Err(errno) => Err(Error::io("wait for a forked process", errno)),
         }
     }
@@ -78,6 +80,15 @@ impl Child {
     fn signal(&self, signal: Signal) -> Result<()> {
         kill(self.0, signal)
             .map_err(|errno| Error::io(format!("send {signal} to a forked process"), errno))
+    }
+}
+
+/// Exit status or signal, for messages.
+fn exit_text(status: WaitStatus) -> String {
+    match status {
+        WaitStatus::Exited(_, status) => format!("status {status}"),
+        WaitStatus::Signaled(_, signal, _) => format!("signal {signal}"),
+        _ => "unexpected state".into(),
     }
 }
 

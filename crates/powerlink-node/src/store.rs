@@ -4,8 +4,7 @@
 //! the file as it was or the new one whole, wherever power fails.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
@@ -120,26 +119,7 @@ fn folder(path: &Path) -> &Path {
 
 /// Puts a file in the place of the one before, both whole at any time.
 fn replace(path: &Path, octets: &[u8]) -> io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let new = path.with_file_name(name);
-    let written = write_to_disk(&new, octets).and_then(|()| fs::rename(&new, path));
-    if written.is_err() {
-        // What is there of it is of no use.
-        let _ = fs::remove_file(&new);
-    }
-    written.and_then(|()| File::open(folder(path))?.sync_all())
-}
-
-fn write_to_disk(path: &Path, octets: &[u8]) -> io::Result<()> {
-    // One that a crash left. A link that another process plants in the meantime is not followed.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(octets)?;
-    file.sync_all()
+    onbeat_host::replace(File::open(folder(path))?, path.file_name().unwrap_or_default(), octets)
 }
 
 fn remove(path: &Path) -> io::Result<()> {

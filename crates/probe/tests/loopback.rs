@@ -294,5 +294,5 @@ fn sizes_that_there_are_not() {
     }
     let (key, sizes) = (Key::new(b"key"), vec![111]);
     let error = ping(&PingConfig { key, sizes, ..config(to, 1) }, &|| false, &mut |_, _| ());
-    assert!(error.unwrap_err().to_string().contains("a STAMP packet has 112"));
+    assert!(error.unwrap_err().to_string().contains("use 112 (a STAMP packet)"));
 }

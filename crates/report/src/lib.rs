@@ -22,7 +22,6 @@
 pub mod conditions;
 pub mod distribution;
 pub mod figure;
-pub mod file;
 pub mod format;
 pub mod html;
 pub mod plot;

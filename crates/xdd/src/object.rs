@@ -146,7 +146,10 @@ fn written(
         faults.note_attribute(
             node,
             attribute,
-            format!("object {object}: {attribute} {text:?} is no {:?}", described.data_type),
+            format!(
+                "object {object}: {attribute} {text:?} is not a value of {}",
+                described.data_type
+            ),
             "write a number in decimal, or in hexadecimal as 0x1F, that fits the data type",
         );
     }

@@ -91,7 +91,7 @@ fn faults_have_their_place() {
         ),
         (
             objects(&unsigned("defaultValue=\"256\"")),
-            "3:53: object 2000/00: defaultValue \"256\" is no Unsigned(1)",
+            "3:53: object 2000/00: defaultValue \"256\" is not a value of UNSIGNED8",
             "0x1F",
         ),
         (

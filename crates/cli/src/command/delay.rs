@@ -2,6 +2,7 @@
 
 mod calibrate;
 pub(super) mod captures;
+mod command_line;
 mod compare;
 mod crossed;
 mod echo;

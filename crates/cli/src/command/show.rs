@@ -53,7 +53,7 @@ impl Arguments {
         }
         let status = match node::ask(self.node.as_deref(), "onbeat show", &Request::Show)? {
             Response::Status { status } => status,
-            other => return Err(node::unexpected(&other)),
+            _ => return Err(node::unexpected()),
         };
         match (&self.stream, self.json) {
             (None, false) => output::print(&node_table(&status))?,

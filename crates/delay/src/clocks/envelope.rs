@@ -117,12 +117,29 @@ impl Envelope {
 
     /// The segments between steps. What was measured around a step is in none.
     pub fn clocks(&self) -> Clocks {
+        self.clocks_with(|_, _| true)
+    }
+
+    /// The same, of the steps that are proven by what was measured from one time to another, in
+    /// nanoseconds: between the steps before and after.
+    pub(super) fn clocks_with(&self, is_proven: impl Fn(i64, i64) -> bool) -> Clocks {
         let filled: Vec<usize> = (0..self.bins.len()).filter(|&i| self.bins[i].count > 0).collect();
         let start = self.start_ns.unwrap_or(0);
         let tilt = Line { origin_ns: start, delay_ns: 0.0, skew: self.skew(&filled) };
         let edge: Vec<f64> =
             filled.iter().map(|&bin| self.bins[bin].hull.above(&tilt).unwrap_or(0.0)).collect();
-        let steps = steps(&edge);
+        let mut steps = steps(&edge);
+        let time_of = |place: usize| match filled.get(place) {
+            Some(&bin) => self.start_of(bin),
+            None => self.start_of(self.bins.len()),
+        };
+        while let Some(unproven) = (0..steps.len()).find(|&i| {
+            let before = if i == 0 { 0 } else { steps[i - 1] };
+            let after = steps.get(i + 1).copied().unwrap_or(filled.len());
+            !is_proven(time_of(before), time_of(after))
+        }) {
+            steps.remove(unproven);
+        }
 
         let mut segments = Vec::new();
         let mut from = 0;
@@ -134,6 +151,23 @@ impl Envelope {
             from = step;
         }
         Clocks { segments }
+    }
+
+    /// The lower hull of what was measured from one time to another.
+    pub(super) fn hull_between(&self, from_ns: i64, to_ns: i64) -> Hull {
+        let mut hull = Hull::new();
+        for (place, bin) in self.bins.iter().enumerate() {
+            if (from_ns..to_ns).contains(&self.start_of(place)) {
+                bin.hull.corners().iter().for_each(|corner| hull.push(*corner));
+            }
+        }
+        hull
+    }
+
+    /// Where a piece of time starts, in nanoseconds.
+    fn start_of(&self, bin: usize) -> i64 {
+        let start_ns = self.start_ns.unwrap_or(0);
+        start_ns.saturating_add((bin as i64).saturating_mul(self.bin_ns))
     }
 
     /// The skew that pairs of pieces agree on, however the clocks were set between a few of them.
@@ -162,10 +196,9 @@ impl Envelope {
             bins.iter().filter_map(|&bin| self.bins[bin].hull.above(&line)).collect();
         above.sort_unstable_by(f64::total_cmp);
         let residual_ns = above.get(above.len() * 9 / 10).or(above.last()).copied()?;
-        let edge = |bin: usize| start.saturating_add((bin as i64).saturating_mul(self.bin_ns));
         Some(Segment {
-            from_ns: edge(*bins.first()?),
-            to_ns: edge(*bins.last()? + 1),
+            from_ns: self.start_of(*bins.first()?),
+            to_ns: self.start_of(*bins.last()? + 1),
             line,
             residual_ns,
             count: whole.count,
@@ -206,6 +239,16 @@ impl Clocks {
     pub fn segment(&self, time_ns: i64) -> Option<&Segment> {
         let place = self.segments.partition_point(|segment| segment.to_ns <= time_ns);
         self.segments.get(place).filter(|segment| segment.from_ns <= time_ns)
+    }
+
+    /// The same, with the first and the last segment also before and after all that was measured.
+    pub(super) fn nearest_segment(&self, time_ns: i64) -> Option<&Segment> {
+        let (first, last) = (self.segments.first()?, self.segments.last()?);
+        match time_ns {
+            _ if time_ns < first.from_ns => Some(first),
+            _ if time_ns >= last.to_ns => Some(last),
+            _ => self.segment(time_ns),
+        }
     }
 
     /// By how much a delay is longer than that of the fastest packet, in nanoseconds, skew and

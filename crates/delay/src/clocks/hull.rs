@@ -87,6 +87,17 @@ impl Hull {
         }
     }
 
+    /// The hull at a time, in nanoseconds; `None` before its first and after its last corner.
+    pub fn at(&self, time_ns: i64) -> Option<f64> {
+        let after = self.corners.partition_point(|corner| corner.time_ns < time_ns);
+        let to = *self.corners.get(after)?;
+        match after {
+            _ if to.time_ns == time_ns => Some(to.delay_ns as f64),
+            0 => None,
+            _ => Some(Line::through(self.corners[after - 1], to).at(time_ns)),
+        }
+    }
+
     /// By how much the nearest point is above a line, in nanoseconds.
     pub fn above(&self, line: &Line) -> Option<f64> {
         let above = |corner: &Point| corner.delay_ns as f64 - line.at(corner.time_ns);

@@ -53,6 +53,11 @@ pub enum Cause {
         /// Replies.
         packets: usize,
     },
+    /// Departures are arrivals that the hop forwarded, where replies are expected.
+    NoReplies {
+        /// Packets forwarded.
+        packets: usize,
+    },
     /// Packets in common are stamped further apart than a packet may take, or in reverse order.
     ClocksApart {
         /// The median of departure less arrival, in nanoseconds; or the most negative delay.
@@ -70,6 +75,8 @@ pub enum Cause {
         arrivals: u64,
         /// Packets of departures.
         departures: u64,
+        /// Octets compared, where they are too few to find what the hop changed.
+        octets: Option<usize>,
     },
     /// Each capture holds both directions.
     BothDirections {
@@ -134,6 +141,7 @@ impl Cause {
             Cause::Swapped { .. } => "swapped captures",
             Cause::Translated { .. } => "translated addresses",
             Cause::Replies { .. } => "replies",
+            Cause::NoReplies { .. } => "no replies",
             Cause::ClocksApart { .. } => "clocks apart",
             Cause::NoOverlap { .. } => "no overlap in time",
             Cause::DifferentTraffic { .. } => "different traffic",

@@ -39,7 +39,7 @@ enum PacketDirection {
 impl Directions {
     pub(super) fn of(common: &CommonPackets<'_>, matching: &MatchingOptions) -> Self {
         let by_hop_limit: Vec<Option<PacketDirection>> =
-            common.packets.iter().map(routed).collect();
+            common.packets.iter().map(|one| routed(one).filter(|_| !common.replies)).collect();
         let routed = by_hop_limit.iter().flatten().count();
         // A router shows the direction of every packet. Where none does, by one clock, time does.
         let is_routed = 2 * routed >= common.packets.len();

@@ -26,7 +26,7 @@ use crate::change::median;
 use crate::key::Recognition;
 use crate::pairing::{Plan, Side, Tally};
 use directions::Directions;
-use pairs::{Change, CommonPackets, shortest_cut};
+use pairs::{Change, CommonPackets, TELLING, shortest_cut};
 
 /// What was read of one side.
 #[derive(Debug, Clone)]
@@ -105,16 +105,17 @@ pub struct Diagnosis {
 impl Evidence<'_> {
     /// Finds what is wrong with the captures, and how to read them nevertheless.
     pub fn diagnose(&self, matching: &MatchingOptions) -> Diagnosis {
-        let mut found = Diagnosis { overlap_ns: self.overlap_ns(), ..Diagnosis::default() };
+        let mut found = Diagnosis { overlap_ns: self.overlap_ns(0), ..Diagnosis::default() };
         self.order(matching, &mut found);
         let octets = self.cut(&mut found);
         if !self.empty(&mut found) {
             let samples = [self.arrivals.sample, self.departures.sample];
             match CommonPackets::find(samples, &self.recognition, octets) {
                 Some(common) => self.common(&common, matching, &mut found),
-                None if self.has_samples() && (octets.is_some() || !found.is_cut()) => {
-                    self.nothing_in_common(matching, &mut found);
+                None if found.is_cut() && octets.is_none_or(|octets| octets < TELLING) => {
+                    found.cut_is_too_short();
                 }
+                None if self.has_samples() => self.nothing_in_common(matching, &mut found),
                 None => {}
             }
         }
@@ -269,6 +270,7 @@ impl Evidence<'_> {
         let packets = common.packets.len();
         match common.change {
             Change::None => {}
+            Change::Forwards => found.causes.push(Cause::NoReplies { packets }),
             Change::Replies => found.causes.push(Cause::Replies { packets }),
             Change::Translates => {
                 found.causes.push(Cause::Translated { packets, untranslated: common.as_matched })
@@ -299,16 +301,31 @@ impl Evidence<'_> {
             found.plan.arrivals.excluded = directions.excluded.0;
             found.plan.departures.excluded = directions.excluded.1;
         }
+        // As the user named the captures, exchanged or not.
+        let by_ns = directions.median_ns as i64;
         let apart = difference_ns < 0.0 || difference_ns > matching.longest_ns as f64;
         if !matching.two_clocks && apart {
-            found.causes.push(Cause::ClocksApart { by_ns: difference_ns as i64 });
+            found.causes.push(Cause::ClocksApart { by_ns });
+        }
+        self.little_overlap(common, by_ns, found);
+    }
+
+    /// Captures that were taken together for less than half of the time, and share less than half of
+    /// their packets. Departures are `by_ns` later than arrivals.
+    fn little_overlap(&self, common: &CommonPackets<'_>, by_ns: i64, found: &mut Diagnosis) {
+        found.overlap_ns = self.overlap_ns(by_ns);
+        let Some((overlap_ns, shorter_ns)) = found.overlap_ns else { return };
+        if overlap_ns < shorter_ns / 2 && 2 * common.keys < common.smaller {
+            found.causes.push(Cause::NoOverlap { gap_ns: overlap_ns.max(0).saturating_neg() });
         }
     }
 
-    /// For how long both sides were captured; negative: how long one started after the other ended.
-    fn overlap_ns(&self) -> Option<(i64, i64)> {
-        let (first, second) =
+    /// For how long both sides were captured, where departures are `by_ns` later; negative: how long
+    /// one started after the other ended. And how long the shorter capture is.
+    fn overlap_ns(&self, by_ns: i64) -> Option<(i64, i64)> {
+        let (first, (from_ns, to_ns)) =
             (self.arrivals.sample.times_ns()?, self.departures.sample.times_ns()?);
+        let second = (from_ns.saturating_sub(by_ns), to_ns.saturating_sub(by_ns));
         let overlap_ns = first.1.min(second.1).saturating_sub(first.0.max(second.0));
         let length = |(from, to): (i64, i64)| to.saturating_sub(from);
         Some((overlap_ns, length(first).min(length(second))))
@@ -320,7 +337,11 @@ impl Evidence<'_> {
             Some((overlap_ns, _)) if overlap_ns < 0 && !matching.two_clocks => {
                 Cause::NoOverlap { gap_ns: overlap_ns.saturating_neg() }
             }
-            _ => Cause::DifferentTraffic { arrivals: counts[0], departures: counts[1] },
+            _ => Cause::DifferentTraffic {
+                arrivals: counts[0],
+                departures: counts[1],
+                octets: Some(self.recognition.octets).filter(|octets| *octets < TELLING),
+            },
         });
     }
 }
@@ -339,6 +360,15 @@ impl Diagnosis {
         self.causes.iter().any(|cause| matches!(cause, Cause::Cut { .. }))
     }
 
+    /// Packets were captured in so small a part that what they have in common remains unknown.
+    fn cut_is_too_short(&mut self) {
+        for cause in &mut self.causes {
+            if let Cause::Cut { octets, .. } = cause {
+                *octets = None;
+            }
+        }
+    }
+
     /// The causes that stand beside a result. Where the measurement is one, only those that were
     /// remedied do. `planned`: the captures were read by the [`plan`](Self::plan).
     pub fn conclude(
@@ -355,7 +385,14 @@ impl Diagnosis {
             cause.fault() == Fault::Voids
                 || (unplanned && matches!(cause, Cause::BothDirections { .. }))
         };
-        let stands = |cause: &&Cause| fails || voids(cause) || is_remedied(cause);
+        // A sample may miss the few packets that did match.
+        let is_refuted = |cause: &Cause| {
+            let is_of_none =
+                matches!(cause, Cause::DifferentTraffic { .. } | Cause::NoOverlap { gap_ns: 1.. });
+            is_of_none && matched.matched > 0
+        };
+        let stands =
+            |cause: &&Cause| (fails && !is_refuted(cause)) || voids(cause) || is_remedied(cause);
         let mut causes: Vec<Cause> = self.causes.iter().filter(stands).cloned().collect();
         let voiding = causes.iter().filter(voids).count();
         if fails && !unplanned && causes.iter().all(is_remedied) {
@@ -369,6 +406,7 @@ impl Diagnosis {
         match self.overlap_ns {
             _ if matched.negative > 0 => Cause::ClocksApart { by_ns: matched.most_negative_ns },
             Some((overlap_ns, shorter_ns)) if overlap_ns < shorter_ns / 2 => {
+                let overlap_ns = if matched.matched > 0 { overlap_ns.max(0) } else { overlap_ns };
                 Cause::NoOverlap { gap_ns: overlap_ns.saturating_neg() }
             }
             _ if 2 * matched.matched < matched.smaller => {

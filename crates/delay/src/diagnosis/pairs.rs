@@ -4,16 +4,19 @@ use std::collections::HashMap;
 
 use super::sample::{Sample, SampledPacket};
 use crate::key::{Recognition, Unrecognised};
+use crate::pairing::Side;
 
 /// Octets compared where a packet is not matched as the user says: fewer than a sample keeps.
 const COMPARED: usize = 128;
-/// Octets that tell packets apart without their addresses: IPv4, UDP and some payload.
-const TELLING: usize = 44;
+/// Fewest octets that tell packets apart without their addresses: IPv4, UDP and some payload.
+pub(super) const TELLING: usize = 32;
 
 /// What a hop does to packets that the user has not said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     None,
+    /// Departures are forwarded arrivals, and the user expects replies.
+    Forwards,
     Replies,
     Translates,
 }
@@ -36,6 +39,8 @@ impl CommonPacket<'_> {
 #[derive(Debug)]
 pub(super) struct CommonPackets<'a> {
     pub(super) change: Change,
+    /// Whether departures are replies.
+    pub(super) replies: bool,
     /// Keys that both samples hold, and those of the sample that holds fewer.
     pub(super) keys: usize,
     pub(super) smaller: usize,
@@ -45,10 +50,12 @@ pub(super) struct CommonPackets<'a> {
     pub(super) packets: Vec<CommonPacket<'a>>,
 }
 
-/// Fewest keys in common that are no coincidence, and the share of the smaller sample that they
-/// have to be, in percent.
-const FEWEST: usize = 8;
-const SHARE_PERCENT: usize = 5;
+/// Fewest keys in common that are no coincidence.
+const FEWEST: usize = 5;
+/// Without addresses they are also this share of the smaller sample, in percent, and so many of them
+/// are of one packet on either side. The contents of heartbeats and probes repeat.
+const SHARE_PERCENT: usize = 1;
+const UNIQUE_PERCENT: usize = 75;
 
 impl<'a> CommonPackets<'a> {
     /// Finds what samples have in common by the least assumption that explains nearly as much as
@@ -58,28 +65,40 @@ impl<'a> CommonPackets<'a> {
         recognition: &Recognition,
         octets: Option<usize>,
     ) -> Option<Self> {
-        let compared = Recognition { octets: octets.unwrap_or(COMPARED), ..*recognition };
-        let mut candidates = Vec::new();
+        let octets = octets.unwrap_or(COMPARED).min(recognition.octets);
+        let compared = Recognition { octets, ..*recognition };
+        let plain = Self::under(Change::None, samples, &compared);
+        let as_matched = plain.keys;
+        let mut candidates = vec![plain];
+        if compared.reply {
+            let forwarded = Recognition { reply: false, ..compared };
+            candidates.push(Self::under(Change::Forwards, samples, &forwarded));
+        }
         for (change, assumed) in [
-            (Change::None, compared),
             (Change::Replies, Recognition { reply: true, ..compared }),
             (Change::Translates, Recognition { nat: true, ..compared }),
         ] {
-            let is_other = assumed != compared && compared.octets >= TELLING;
-            if change == Change::None || is_other {
-                candidates.push(Self::under(change, samples, &assumed));
+            if assumed != compared && octets >= TELLING {
+                let common = Self::under(change, samples, &assumed);
+                candidates.extend(Some(common).filter(Self::is_no_coincidence));
             }
         }
-        let as_matched = candidates.first().map_or(0, |plain| plain.keys);
         let best = candidates.iter().map(|common| common.keys).max()?;
         let mut found = candidates.into_iter().find(|common| common.keys * 10 >= best * 8)?;
         found.as_matched = as_matched;
         let enough = FEWEST.min(found.smaller.div_ceil(2)).max(1);
-        (found.keys >= enough && found.keys * 100 >= found.smaller * SHARE_PERCENT).then_some(found)
+        (found.keys >= enough).then_some(found)
+    }
+
+    /// Whether contents that are alike are the same packets.
+    fn is_no_coincidence(&self) -> bool {
+        self.keys * 100 >= self.smaller * SHARE_PERCENT
+            && self.packets.len() * 100 >= self.keys * UNIQUE_PERCENT
     }
 
     fn under(change: Change, samples: [&'a Sample; 2], assumed: &Recognition) -> Self {
-        let [arrivals, departures] = samples.map(|sample| by_key(sample, assumed));
+        let arrivals = by_key(Side::Arrivals, samples[0], assumed);
+        let departures = by_key(Side::Departures, samples[1], assumed);
         let smaller = arrivals.len().min(departures.len());
         let both =
             arrivals.iter().filter_map(|(key, arrival)| Some((*arrival, *departures.get(key)?)));
@@ -91,18 +110,19 @@ impl<'a> CommonPackets<'a> {
             }
         }
         packets.sort_by_key(|common| common.arrival.time_ns);
-        CommonPackets { change, keys, smaller, as_matched: 0, packets }
+        CommonPackets { change, replies: assumed.reply, keys, smaller, as_matched: 0, packets }
     }
 }
 
 /// Each key's packet; `None`: more than one.
 fn by_key<'a>(
+    side: Side,
     sample: &'a Sample,
     recognition: &Recognition,
 ) -> HashMap<u64, Option<&'a SampledPacket>> {
     let mut packets = HashMap::new();
     for sampled in sample.packets() {
-        let Ok(key) = recognition.key(&sampled.packet()) else { continue };
+        let Ok(key) = recognition.key_on(side, &sampled.packet()) else { continue };
         packets.entry(key).and_modify(|other| *other = None).or_insert(Some(sampled));
     }
     packets

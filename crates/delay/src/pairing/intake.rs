@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use super::Tally;
+use super::{Side, Tally};
 use crate::capture::{CaptureError, Packet};
 use crate::diagnosis::{Sample, SideEvidence, TimeOrder};
 use crate::key::{Recognition, Unrecognised, endpoints};
@@ -47,8 +47,9 @@ pub struct Plan {
     pub disorder_ns: i64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Intake {
+    side: Side,
     filter: Option<PacketFilter>,
     plan: SidePlan,
     pub(super) tally: Tally,
@@ -57,6 +58,17 @@ pub(super) struct Intake {
 }
 
 impl Intake {
+    pub(super) fn new(side: Side) -> Self {
+        Intake {
+            side,
+            filter: None,
+            plan: SidePlan::default(),
+            tally: Tally::default(),
+            sample: Sample::default(),
+            order: TimeOrder::default(),
+        }
+    }
+
     pub(super) fn filter(&mut self, filter: Option<PacketFilter>) {
         self.filter = filter;
     }
@@ -88,7 +100,7 @@ impl Intake {
             self.tally.other_direction += 1;
             return Ok(None);
         }
-        let key = match recognition.key(packet) {
+        let key = match recognition.key_on(self.side, packet) {
             Ok(key) => Some(key),
             Err(Unrecognised::Link(link)) => {
                 return Err(CaptureError::Link { number: packet.number, link });

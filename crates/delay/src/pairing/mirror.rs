@@ -135,7 +135,7 @@ pub struct Sorter {
 impl Sorter {
     /// Without a packet yet.
     pub fn new(sides: Sides, recognition: Recognition) -> Self {
-        let (arrivals, departures) = (Intake::default(), Intake::default());
+        let (arrivals, departures) = (Intake::new(Side::Arrivals), Intake::new(Side::Departures));
         let order = TimeOrder::default();
         Sorter { recognition, sides, arrivals, departures, order, other: 0, met: false }
     }

@@ -26,8 +26,10 @@ pub fn median_difference_ns(
     packets: u64,
 ) -> Result<Option<i64>, PairingError> {
     let of = |side| move |error| PairingError { side, error };
-    let arrivals = times(arrivals, recognition, packets).map_err(of(Side::Arrivals))?;
-    let departures = times(departures, recognition, packets).map_err(of(Side::Departures))?;
+    let arrivals =
+        times(Side::Arrivals, arrivals, recognition, packets).map_err(of(Side::Arrivals))?;
+    let departures =
+        times(Side::Departures, departures, recognition, packets).map_err(of(Side::Departures))?;
     let differences: Vec<f64> = arrivals
         .iter()
         .filter_map(|(key, arrival)| {
@@ -43,6 +45,7 @@ pub fn median_difference_ns(
 
 /// When each key was seen; `None`: more than once.
 fn times(
+    side: Side,
     reader: &mut Reader<impl Read>,
     recognition: &Recognition,
     packets: u64,
@@ -50,7 +53,7 @@ fn times(
     let mut times = HashMap::new();
     for _ in 0..packets {
         let Some(packet) = reader.next_packet()? else { break };
-        let key = match recognition.key(&packet) {
+        let key = match recognition.key_on(side, &packet) {
             Ok(key) => key,
             Err(Unrecognised::Link(link)) => {
                 return Err(CaptureError::Link { number: packet.number, link });

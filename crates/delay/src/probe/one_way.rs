@@ -38,6 +38,8 @@ pub struct Compared {
     pub spans: Vec<Span>,
     /// Every delay is right to this, in nanoseconds; `None` where there is no delay.
     pub bound_ns: Option<f64>,
+    /// Steps of a clock.
+    pub steps: usize,
     /// Probes around a step of a clock, whose delays are not known.
     pub around_steps: u64,
     /// Probes beyond those that were kept.
@@ -75,7 +77,8 @@ impl OneWay {
             bound_ns = Some(bound_ns.map_or(bound, |most| most.max(bound)));
             each(ways);
         }
-        Compared { spans: offsets.spans(), bound_ns, around_steps, left_out: self.left_out }
+        let (spans, steps) = (offsets.spans(), offsets.steps());
+        Compared { spans, bound_ns, steps, around_steps, left_out: self.left_out }
     }
 }
 

@@ -65,7 +65,7 @@ pub enum WaveformError {
         channels: usize,
     },
     /// No sample, or a single one.
-    #[error("not a waveform: {0} samples, at least 2 required")]
+    #[error("not a waveform: number of samples {0}, at least 2 required")]
     Short(usize),
     /// Times that do not go up in equal steps.
     #[error(

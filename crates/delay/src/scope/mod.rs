@@ -15,6 +15,7 @@ pub mod synthesis;
 use crate::capture::{LinkType, Packet};
 use crate::key::Recognition;
 use crate::matching::{Counts, Event, Matcher, Passage, Verdict, Window};
+use crate::pairing::Side;
 
 pub use csv::{Channel, Waveform, WaveformError, read_csv};
 pub use manchester::{Decoded, FCS_LEN, Frame, decode, fcs};
@@ -39,7 +40,7 @@ pub fn crossings(
     longest_ns: i64,
 ) -> (Vec<Crossing>, Counts) {
     let mut passages: Vec<(f64, bool, u64)> = Vec::new();
-    for (leaves, frames) in [(false, arrivals), (true, departures)] {
+    for (side, frames) in [(Side::Arrivals, arrivals), (Side::Departures, departures)] {
         for frame in frames.iter().filter(|frame| frame.fcs_right) {
             let octets = frame.without_fcs();
             let packet = Packet {
@@ -52,8 +53,8 @@ pub fn crossings(
                 wire_len: octets.len() as u32,
                 octets,
             };
-            if let Ok(key) = recognition.key(&packet) {
-                passages.push((frame.time_s, leaves, key));
+            if let Ok(key) = recognition.key_on(side, &packet) {
+                passages.push((frame.time_s, side == Side::Departures, key));
             }
         }
     }

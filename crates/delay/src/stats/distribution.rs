@@ -38,6 +38,8 @@ pub struct Distribution {
     negative: u64,
     most_negative: i64,
     clamped: u64,
+    /// All delays are multiples of it: the resolution of their clock, or more.
+    step: u64,
 }
 
 impl Default for Distribution {
@@ -60,6 +62,7 @@ impl Distribution {
             negative: 0,
             most_negative: 0,
             clamped: 0,
+            step: 0,
         }
     }
 
@@ -76,6 +79,7 @@ impl Distribution {
         self.min = self.min.min(delay);
         self.max = self.max.max(delay);
         self.sum += u128::from(delay);
+        self.refine(delay);
         // 2^63 squared, 2 times, is all that fits; 60 s squared fits 2^56 times.
         let delay = u128::from(delay.min(MAX_DELAY_NS));
         self.squares += delay * delay;
@@ -91,6 +95,17 @@ impl Distribution {
         self.negative += other.negative;
         self.most_negative = self.most_negative.min(other.most_negative);
         self.clamped += other.clamped;
+        self.refine(other.step);
+    }
+
+    #[inline]
+    fn refine(&mut self, delay: u64) {
+        if self.step != 1 && (self.step == 0 || delay % self.step != 0) {
+            let mut rest = delay;
+            while rest != 0 {
+                (self.step, rest) = (rest, self.step % rest);
+            }
+        }
     }
 
     /// Delays recorded, negative ones not among them.
@@ -165,7 +180,11 @@ impl Distribution {
         // The middle of the rank's step, so that rounding in the quotient cannot leave it.
         let value = self.histogram.value_at_quantile((rank as f64 - 0.5) / n as f64);
         let within = |value: u64| value.clamp(self.min, self.max);
-        (within(self.histogram.lowest_equivalent(value)), within(value))
+        // The bucket holds a multiple of the step, and no delay that is none.
+        let step = self.step.max(1);
+        let lowest = self.histogram.lowest_equivalent(value).next_multiple_of(step);
+        let highest = within(value - value % step);
+        (within(lowest).min(highest), highest)
     }
 
     /// The share of delays above `delay_ns` nanoseconds, and its interval; to a bucket's width.

@@ -48,7 +48,8 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
         done += 1;
         if !caught_up(&flows)? {
             stage.note(format!(
-                "stopped after cut {done}, of {link} ({ends:?}): frames are missing"
+                "stopped after cut {done}, of {link} ({}): frames are missing",
+                ends.words()
             ));
             break;
         }

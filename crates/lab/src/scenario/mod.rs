@@ -214,7 +214,7 @@ pub fn run(name: &str, options: &Options) -> Result<Outcome> {
     stage.assert_all_read();
     let outcome = stage.finish();
     if let Some(path) = &options.html {
-        onbeat_report::file::write(path, html::render(&outcome))
+        onbeat_host::output::write(path, html::render(&outcome))
             .map_err(|error| Error::io(format!("write {}", path.display()), error))?;
     }
     Ok(outcome)

@@ -53,6 +53,15 @@ pub enum Ends {
 }
 
 impl Ends {
+    /// For messages.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Ends::Both => "both ends",
+            Ends::First => "the first end",
+            Ends::Second => "the second end",
+        }
+    }
+
     /// The first end (0) or the second.
     #[must_use]
     pub fn one(end: usize) -> Self {

@@ -9,7 +9,7 @@ use onbeat_netdev::PrivateMounts;
 use crate::{Error, Result};
 
 /// Where the lab keeps configurations, sockets and logs of its nodes.
-pub(super) const DIRECTORY: &str = "/run/onbeat/lab";
+pub(super) const DIRECTORY: &str = onbeat_host::run_directory!("lab");
 
 /// A mount namespace of the calling thread, and of the threads and processes that it starts: an
 /// empty /run with /run/onbeat in it, and an empty bpffs on /sys/fs/bpf. No other process sees

@@ -1,4 +1,4 @@
-//! What an interface is like before it is claimed, and how it becomes so again.
+//! Settings of an interface before it is claimed, and restoring them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use super::{proc, sysctl};
 use crate::journal::Settings;
 use crate::{Error, Result};
 
-/// Queueing disciplines that the kernel gives an interface by itself.
+/// Queueing disciplines that the kernel sets by itself.
 const PLAIN_QDISCS: [&str; 6] = ["noqueue", "noop", "mq", "pfifo_fast", "fq_codel", "fq"];
 
 /// Addresses of an interface that a journal holds at most.
@@ -24,15 +24,15 @@ const MAX_ADDRESSES: usize = 4096;
 /// has 16 at present.
 const MAX_RX_FILTER: i32 = 255;
 
-/// What moving an interface to another namespace takes away from it.
+/// Settings that an interface loses when it moves to another namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Before {
+pub(super) struct FormerSettings {
     pub(super) up: bool,
     pub(super) arp: bool,
     /// With prefix lengths.
     pub(super) addresses: Vec<(IpAddr, u8)>,
-    /// The interface's own settings, by path: the other namespace begins with its defaults, and
-    /// so does this one when the interface returns.
+    /// The interface's own settings, by path: in another namespace it starts with that one's
+    /// defaults, and so it does when it returns.
     pub(super) sysctls: BTreeMap<String, String>,
     /// Which frames the NIC stamps; `None`: it has no such stamps.
     #[serde(default)]
@@ -64,7 +64,7 @@ impl Stamps {
     }
 }
 
-impl Settings for Before {
+impl Settings for FormerSettings {
     fn check(&self, interface: &str) -> std::result::Result<(), String> {
         if self.addresses.len() > MAX_ADDRESSES {
             return Err(format!(
@@ -92,8 +92,8 @@ pub(crate) fn check_rx_filter(number: i32) -> std::result::Result<(), String> {
     Err(format!("receive filter {number} is not one of 0 to {MAX_RX_FILTER}"))
 }
 
-impl Before {
-    /// Reads what is to be given back, or refuses where something could not be.
+impl FormerSettings {
+    /// Reads the settings, or refuses where one could not be restored.
     pub(super) fn read(home: &Handle, interface: &str) -> Result<Self> {
         let link = home.link(interface)?;
         let (addresses, sysctls) =
@@ -101,7 +101,7 @@ impl Before {
         refuse_irreversible(home, &link, &addresses)?;
         let stamps = Stamps::read(home, interface);
         let before = Self { up: link.up, arp: link.arp, addresses, sysctls, stamps };
-        // What no later process would accept from the journal, is not taken away.
+        // A later process would refuse the journal.
         before.check(interface).map_err(|why| Error::InUse {
             interface: interface.to_owned(),
             why,
@@ -127,7 +127,9 @@ impl Before {
                     continue;
                 }
                 if let Err(error) = fs::write(path, value) {
-                    tracing::warn!("{interface}: {path} is not {value} again: {error}");
+                    tracing::warn!(
+                        "interface {interface:?}: cannot restore {path} to {value}: {error}"
+                    );
                 }
             }
         })?;
@@ -138,7 +140,7 @@ impl Before {
         }
         for (address, prefix) in &self.addresses {
             match home.add_address(interface, *address, *prefix) {
-                // Never taken away, or made anew by the kernel (IPv6 link-local).
+                // Never removed, or set by the kernel (IPv6 link-local).
                 Err(error) if error.errno() == Some(Errno::EEXIST) => {}
                 result => result?,
             }
@@ -165,7 +167,7 @@ fn refuse_irreversible(home: &Handle, link: &Link, addresses: &[(IpAddr, u8)]) -
     if let Some(program) = link.xdp.first() {
         return refuse(
             format!("XDP program {} ({}) takes its frames", program.program_id, program.mode),
-            format!("stop whom it belongs to, or: ip link set dev {name} xdp off"),
+            format!("stop its owner, or: ip link set dev {name} xdp off"),
         );
     }
     if let Some(kind) = link.qdisc.as_ref().filter(|kind| !plain(kind)) {

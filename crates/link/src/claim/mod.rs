@@ -1,4 +1,4 @@
-//! Claiming an interface: taken away from the host's network stack, and given back.
+//! Claims: interfaces that are removed from the host's network stack, and returned.
 
 mod before;
 mod proc;
@@ -15,7 +15,7 @@ use onbeat_host::PrivateDirectory;
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Handle, InterfaceIdentity, Namespace, check_name};
 
-use self::before::Before;
+use self::before::FormerSettings;
 pub(crate) use self::before::check_rx_filter;
 use crate::journal::{Entry, Journal, not_identified};
 use crate::{Error, Result};
@@ -41,26 +41,26 @@ pub struct Claim {
     interface: String,
     namespace: Namespace,
     /// `None` once given back.
-    held: Option<Held>,
+    restoration: Option<Restoration>,
 }
 
 /// What it takes to give an interface back.
 #[derive(Debug)]
-struct Held {
+struct Restoration {
     home: Handle,
-    entry: Entry<Before>,
-    journal: Journal<Before>,
+    entry: Entry<FormerSettings>,
+    journal: Journal<FormerSettings>,
 }
 
 /// File system type of a namespace's file (linux/magic.h).
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
 
 impl Claim {
-    /// Where claims keep their journals and mounts, unless told otherwise.
-    pub const DIRECTORY: &str = "/run/onbeat/claims";
+    /// Default directory of the journals and mounts of claims.
+    pub const DIRECTORY: &str = onbeat_host::run_directory!("claims");
 
-    /// Takes an interface out of the namespace `home`. What a process that was killed left of an
-    /// earlier claim is given back first.
+    /// Moves an interface out of the namespace `home`. What a killed process left of an earlier claim
+    /// is restored first.
     ///
     /// # Errors
     /// [`Error::Claimed`] by a living process; [`Error::InUse`]; where the kernel refuses, the
@@ -72,7 +72,7 @@ impl Claim {
         if let Some(entry) = journal.left()? {
             give_back(&home, interface, &entry, journal.directory())?;
         }
-        let claim = Before::read(&home, interface)
+        let claim = FormerSettings::read(&home, interface)
             .and_then(|before| Ok((before, Namespace::new()?)))
             .and_then(|(before, namespace)| {
                 let interface = InterfaceIdentity::of(&home, &home.link(interface)?)?;
@@ -87,14 +87,15 @@ impl Claim {
                 return Err(error);
             }
         };
-        // From here on dropping gives back.
-        let held = Held { home, entry, journal };
-        let claim = Self { interface: interface.to_owned(), namespace, held: Some(held) };
+        // From here on dropping restores.
+        let restoration = Restoration { home, entry, journal };
+        let claim =
+            Self { interface: interface.to_owned(), namespace, restoration: Some(restoration) };
         claim.isolate()?;
         Ok(claim)
     }
 
-    /// Gives back what a process that was killed left; whether there was anything.
+    /// Restores what a killed process left; whether there was anything.
     ///
     /// # Errors
     /// [`Error::Claimed`] by a living process; where the kernel refuses.
@@ -117,7 +118,7 @@ impl Claim {
     /// # Errors
     /// Other users could write to the directory; what the kernel refuses.
     pub fn discard_damaged(directory: &Path) -> Result<Vec<PathBuf>> {
-        Journal::<Before>::discard_damaged(directory)
+        Journal::<FormerSettings>::discard_damaged(directory)
     }
 
     /// The interface.
@@ -162,10 +163,10 @@ impl Claim {
     }
 
     fn isolate(&self) -> Result<()> {
-        let Some(Held { home, journal, .. }) = &self.held else { return Ok(()) };
+        let Some(Restoration { home, journal, .. }) = &self.restoration else { return Ok(()) };
         let name = &self.interface;
         hold(&self.namespace, journal.directory(), name)?;
-        // Before the interface comes: it takes these for its own when it arrives.
+        // First, as the interface takes these for its own when it arrives.
         self.namespace.run(|| {
             for scope in ["all", "default"] {
                 let path = format!("/proc/sys/net/ipv6/conf/{scope}/disable_ipv6");
@@ -185,7 +186,9 @@ impl Claim {
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(Held { home, entry, journal }) = self.held.take() else { return Ok(()) };
+        let Some(Restoration { home, entry, journal }) = self.restoration.take() else {
+            return Ok(());
+        };
         give_back(&home, &self.interface, &entry, journal.directory())?;
         journal.remove()
     }
@@ -194,7 +197,10 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            tracing::warn!("{}: not given back, the next claim will: {error}", self.interface);
+            tracing::warn!(
+                "interface {:?} is not restored: {error}; the next claim tries again",
+                self.interface
+            );
         }
     }
 }
@@ -217,11 +223,11 @@ fn hold(namespace: &Namespace, directory: &PrivateDirectory, interface: &str) ->
 fn give_back(
     home: &Handle,
     interface: &str,
-    entry: &Entry<Before>,
+    entry: &Entry<FormerSettings>,
     directory: &PrivateDirectory,
 ) -> Result<()> {
     let refused = |error: onbeat_netdev::Error| {
-        not_identified(error.into(), &Journal::<Before>::path(directory.path(), interface))
+        not_identified(error.into(), &Journal::<FormerSettings>::path(directory.path(), interface))
     };
     entry.interface.check_namespace(home).map_err(refused)?;
     let name = mount_name(interface);

@@ -1,7 +1,7 @@
-//! A NIC that stamps every frame that comes, as long as somebody looks.
+//! NIC time stamps of every received frame, for as long as a capture runs.
 //!
-//! How it stamped before is in a journal before it is told otherwise: after `kill -9` whoever opens a
-//! tap on the interface next puts that back first.
+//! The former setting is in a journal before it is changed: after `kill -9` the next tap on the
+//! interface restores it first.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ use crate::claim::check_rx_filter;
 use crate::journal::{Entry, Journal, Settings, not_identified};
 use crate::{Error, Result};
 
-/// A NIC that stamps every frame that comes, until this is dropped: then it stamps as before.
+/// NIC time stamps of every received frame, until this is dropped: then the former setting is restored.
 ///
-/// One at a time has a NIC stamp, and [`Tap`](super::Tap) is one of them. After `kill -9` the next one on
-/// the interface puts back first what was before.
+/// Only one capture at a time can use NIC time stamps; a [`Tap`](super::Tap) can be that one. After
+/// `kill -9` the next one on the interface restores the former setting first.
 #[derive(Debug)]
 pub struct NicStamps {
     _stamping: Stamping<LiveNic>,
@@ -25,7 +25,7 @@ pub struct NicStamps {
 }
 
 impl NicStamps {
-    /// Has the NIC of an interface of `namespace` stamp; `directory` keeps the journals
+    /// Turns on time stamps of the NIC of an interface of `namespace`; `directory` keeps the journals
     /// ([`Tap::DIRECTORY`](super::Tap::DIRECTORY)).
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl NicStamps {
         if !(can.rx_hardware && can.rx_all) {
             return Err(cannot());
         }
-        match Stamping::begin(nic, &Place::of(directory, namespace, interface)) {
+        match Stamping::begin(nic, &JournalPath::of(directory, namespace, interface)) {
             Ok(Some(stamping)) => Ok(Self { _stamping: stamping, clock: can.phc }),
             Ok(None) => Err(cannot()),
             Err(Error::Claimed { by, .. }) => Err(refuse(
@@ -60,13 +60,16 @@ impl NicStamps {
         }
     }
 
-    /// Puts back what a process left that was killed; whether there was anything. Nothing of one that
-    /// lives.
+    /// Restores the setting that a killed process left changed; whether there was one. The setting of
+    /// a live process stays.
     ///
     /// # Errors
     /// The journal cannot be read, or the driver refuses.
     pub fn put_back(namespace: &Namespace, interface: &str, directory: &Path) -> Result<bool> {
-        put_back(&LiveNic::open(namespace, interface)?, &Place::of(directory, namespace, interface))
+        put_back(
+            &LiveNic::open(namespace, interface)?,
+            &JournalPath::of(directory, namespace, interface),
+        )
     }
 
     /// Discards damaged journals in a directory of [`NicStamps::begin`]: moves them aside, and
@@ -79,7 +82,7 @@ impl NicStamps {
         let Some(opened) = PrivateDirectory::open(directory)? else { return Ok(aside) };
         let names = opened.names()?.into_iter();
         for inode in names.filter(|name| name.bytes().all(|octet| octet.is_ascii_digit())) {
-            aside.extend(Journal::<Before>::discard_damaged(&directory.join(inode))?);
+            aside.extend(Journal::<FormerStamps>::discard_damaged(&directory.join(inode))?);
         }
         Ok(aside)
     }
@@ -91,10 +94,10 @@ impl NicStamps {
     }
 }
 
-/// How a NIC is told which frames to stamp.
+/// Configures which frames a NIC stamps.
 trait Nic {
     fn stamps(&self) -> Result<HardwareStamps>;
-    /// What it then does, which may be more.
+    /// Returns the setting in effect, which may stamp more frames.
     fn set_stamps(&self, stamps: HardwareStamps) -> Result<HardwareStamps>;
     /// The identity of its interface, for the journal.
     fn identify(&self) -> Result<InterfaceIdentity>;
@@ -139,46 +142,46 @@ impl Nic for LiveNic {
     }
 }
 
-/// Where the journal of an interface is.
+/// Path of an interface's journal.
 #[derive(Debug, Clone)]
-struct Place {
+struct JournalPath {
     directory: PathBuf,
     interface: String,
 }
 
-impl Place {
-    /// Each namespace has its own, since names are told apart within one.
+impl JournalPath {
+    /// Each namespace has a directory of its own, as names are unique only within one.
     fn of(directory: &Path, namespace: &Namespace, interface: &str) -> Self {
         let directory = directory.join(namespace.inode().to_string());
         Self { directory, interface: interface.to_owned() }
     }
 
-    fn lock(&self) -> Result<Journal<Before>> {
+    fn lock(&self) -> Result<Journal<FormerStamps>> {
         Journal::lock(&self.directory, &self.interface)
     }
 
-    /// Whether anybody changed the NIC who has not put it back, or does so now. Told without the right to
-    /// write there: who does not have the NIC stamp need not have it.
+    /// Whether a process changed the NIC and has not restored it. Requires no right to write there: a
+    /// capture without NIC time stamps need not have it.
     fn is_there(&self) -> bool {
-        Journal::<Before>::path(&self.directory, &self.interface).exists()
+        Journal::<FormerStamps>::path(&self.directory, &self.interface).exists()
     }
 }
 
-/// What the journal keeps: [`HardwareStamps`].
+/// [`HardwareStamps`], in the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Before {
+struct FormerStamps {
     tx: bool,
     rx_filter: i32,
 }
 
-impl Settings for Before {
+impl Settings for FormerStamps {
     fn check(&self, _interface: &str) -> std::result::Result<(), String> {
         check_rx_filter(self.rx_filter)
     }
 }
 
-/// Puts back what a process left that was killed; whether there was anything. Of one that lives, nothing.
-fn put_back(nic: &impl Nic, place: &Place) -> Result<bool> {
+/// As [`NicStamps::put_back`].
+fn put_back(nic: &impl Nic, place: &JournalPath) -> Result<bool> {
     if !place.is_there() {
         return Ok(false);
     }
@@ -188,15 +191,15 @@ fn put_back(nic: &impl Nic, place: &Place) -> Result<bool> {
     };
     let left = journal.left()?;
     if let Some(entry) = &left {
-        let journal = Journal::<Before>::path(&place.directory, &place.interface);
+        let journal = Journal::<FormerStamps>::path(&place.directory, &place.interface);
         let found = nic.find(&entry.interface).map_err(|error| not_identified(error, &journal))?;
-        found.map_or(Ok(()), |nic| give_back(&nic, entry.before))?;
+        found.map_or(Ok(()), |nic| restore(&nic, entry.before))?;
     }
     journal.remove()?;
     Ok(left.is_some())
 }
 
-fn give_back(nic: &impl Nic, before: Before) -> Result<()> {
+fn restore(nic: &impl Nic, before: FormerStamps) -> Result<()> {
     let before = HardwareStamps { tx: before.tx, rx_filter: before.rx_filter };
     if nic.stamps()? != before {
         nic.set_stamps(before)?;
@@ -204,30 +207,30 @@ fn give_back(nic: &impl Nic, before: Before) -> Result<()> {
     Ok(())
 }
 
-/// Has a NIC stamp every frame that comes until it is dropped.
+/// A NIC that stamps every received frame until this is dropped.
 #[derive(Debug)]
 struct Stamping<N: Nic> {
     nic: N,
     interface: String,
-    /// `None` where the NIC did so before, and once it is put back.
-    held: Option<(Before, Journal<Before>)>,
+    /// `None` where the NIC did so before, and once the former setting is restored.
+    former: Option<(FormerStamps, Journal<FormerStamps>)>,
 }
 
 impl<N: Nic> Stamping<N> {
-    /// `None`: the NIC was told and stamps other frames; it is as before.
-    fn begin(nic: N, place: &Place) -> Result<Option<Self>> {
+    /// `None`: the NIC stamps other frames than it was configured to; its former setting is restored.
+    fn begin(nic: N, place: &JournalPath) -> Result<Option<Self>> {
         let interface = place.interface.clone();
         put_back(&nic, place)?;
         let now = nic.stamps()?;
         if now.rx_filter == HardwareStamps::ALL && !place.is_there() {
-            return Ok(Some(Self { nic, interface, held: None }));
+            return Ok(Some(Self { nic, interface, former: None }));
         }
         let journal = place.lock()?;
-        let before = Before { tx: now.tx, rx_filter: now.rx_filter };
+        let before = FormerStamps { tx: now.tx, rx_filter: now.rx_filter };
         journal.write(&Entry { interface: nic.identify()?, before })?;
-        let stamping = Self { nic, interface, held: Some((before, journal)) };
+        let stamping = Self { nic, interface, former: Some((before, journal)) };
         let all = HardwareStamps { rx_filter: HardwareStamps::ALL, ..now };
-        // From here on dropping gives back.
+        // From here on dropping restores.
         let got = stamping.nic.set_stamps(all)?;
         Ok((got.rx_filter == HardwareStamps::ALL).then_some(stamping))
     }
@@ -235,10 +238,11 @@ impl<N: Nic> Stamping<N> {
 
 impl<N: Nic> Drop for Stamping<N> {
     fn drop(&mut self) {
-        let Some((before, journal)) = self.held.take() else { return };
-        if let Err(error) = give_back(&self.nic, before).and_then(|()| journal.remove()) {
+        let Some((before, journal)) = self.former.take() else { return };
+        if let Err(error) = restore(&self.nic, before).and_then(|()| journal.remove()) {
             tracing::warn!(
-                "{}: its NIC stamps as before with the next tap: {error}",
+                "interface {:?}: the time stamps of its NIC are not restored: {error}; the next \
+                 capture on it tries again",
                 self.interface
             );
         }
@@ -305,8 +309,8 @@ mod tests {
             Self(std::env::temp_dir().join(name))
         }
 
-        fn place(&self) -> Place {
-            Place { directory: self.0.join("7"), interface: "eth0".into() }
+        fn place(&self) -> JournalPath {
+            JournalPath { directory: self.0.join("7"), interface: "eth0".into() }
         }
 
         fn is_empty(&self) -> bool {
@@ -322,7 +326,7 @@ mod tests {
 
     /// As the kernel ends a process: locks go, files and the NIC's settings stay.
     fn kill(mut stamping: Stamping<&Fake>) {
-        stamping.held = None;
+        stamping.former = None;
     }
 
     #[test]
@@ -340,7 +344,7 @@ mod tests {
     fn as_before_by_the_next_one_when_it_was_killed() {
         let (directory, nic) = (Directory::new("killed"), Fake::new(PTP));
         for _ in 0..3 {
-            // Each puts back, and begins anew.
+            // Each restores, and starts again.
             kill(Stamping::begin(&nic, &directory.place()).unwrap().unwrap());
             assert_eq!(nic.now.get(), ALL);
         }

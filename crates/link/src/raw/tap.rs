@@ -107,8 +107,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Where taps keep journals of how NICs stamped, unless told otherwise.
-    pub const DIRECTORY: &str = "/run/onbeat/taps";
+    /// Default directory of the journals of taps, with the former settings of NICs.
+    pub const DIRECTORY: &str = onbeat_host::run_directory!("taps");
 
     /// Opens an interface of `namespace`, for frames as long as its MTU says. What a process that was
     /// killed left of an earlier tap is put back first.
@@ -124,7 +124,7 @@ impl Tap {
     ) -> Result<Self> {
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         if let Err(error) = NicStamps::put_back(namespace, interface, directory) {
-            tracing::warn!("{interface}: its NIC goes on stamping every frame: {error}");
+            tracing::warn!("interface {interface:?}: its NIC still stamps every frame: {error}");
         }
         let (clock, stamps, reason) = match options.stamps {
             Wanted::Kernel => (TapClock::Monotonic, None, None),

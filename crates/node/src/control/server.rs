@@ -6,9 +6,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
 };
 use nix::sys::stat::SFlag;
 use onbeat_host::{Holder, Lock, PrivateDirectory, command_line};
@@ -71,9 +72,10 @@ pub enum BindError {
         /// The other daemon.
         holder: Holder,
     },
-    /// Something else has the path.
+    /// A file that is no socket, or a socket of another program.
     #[error(
-        "control path {path:?} exists and is no socket; remove it, or set control under [node]"
+        "control path {path:?} exists and is no socket, or another program listens there; remove \
+         it, or set control under [node]"
     )]
     Occupied {
         /// The path.
@@ -118,7 +120,8 @@ impl Server {
         let lock = lock.map_err(running)?;
         directory.remove(&former)?;
         if let Some(stat) = directory.stat(name)? {
-            if stat.st_mode & SFlag::S_IFMT.bits() != SFlag::S_IFSOCK.bits() {
+            let is_socket = stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFSOCK.bits();
+            if !is_socket || !is_abandoned(&directory, name) {
                 return Err(BindError::Occupied { path: path.to_owned() });
             }
             directory.remove(name)?;
@@ -209,6 +212,17 @@ impl Drop for Server {
         // While the lock is held the path is this server's own.
         let _ = self.directory.remove(&self.name);
     }
+}
+
+/// Whether no program uses the socket of this name, as after `kill -9`. This node's lock is free, so a
+/// program that answers there is another one.
+fn is_abandoned(directory: &PrivateDirectory, name: &str) -> bool {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let connected = socket(AddressFamily::Unix, SockType::Stream, flags, None).and_then(|fd| {
+        let path = directory.through_descriptor(name);
+        connect(std::os::fd::AsRawFd::as_raw_fd(&fd), &UnixAddr::new(&path)?)
+    });
+    connected == Err(Errno::ECONNREFUSED)
 }
 
 /// No process can connect before `listen`, so none does before the mode is set.

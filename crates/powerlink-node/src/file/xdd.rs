@@ -90,7 +90,7 @@ impl Descriptions {
             let help = "a concise DCF is a number of entries, and of each index, sub-index, length \
                         and value, with the low octet first";
             let read = dcf_entries(&octets).count();
-            value.fault(format!("{shown} is no concise DCF: {read} entries can be read"), help);
+            value.fault(format!("{shown} is not a concise DCF: readable entries: {read}"), help);
             return None;
         }
         let entries = dcf_entries(&octets).filter(|(object, _)| !follows_from_network(*object));

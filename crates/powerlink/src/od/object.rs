@@ -45,6 +45,20 @@ pub enum DataType {
     Domain,
 }
 
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DataType::Boolean => f.write_str("BOOLEAN"),
+            DataType::Integer(octets) => write!(f, "INTEGER{}", 8 * u16::from(*octets)),
+            DataType::Unsigned(octets) => write!(f, "UNSIGNED{}", 8 * u16::from(*octets)),
+            DataType::Real(octets) => write!(f, "REAL{}", 8 * u16::from(*octets)),
+            DataType::VisibleString(_) => f.write_str("VISIBLE_STRING"),
+            DataType::OctetString(_) => f.write_str("OCTET_STRING"),
+            DataType::Domain => f.write_str("DOMAIN"),
+        }
+    }
+}
+
 impl DataType {
     /// Octets of every value, where that is so.
     pub const fn fixed_len(self) -> Option<usize> {

@@ -31,7 +31,7 @@ impl Content for Entries {
 
 impl Journal {
     /// Where the journal is, from the root of the file system.
-    pub const DIRECTORY: &str = "/run/onbeat/realtime";
+    pub const DIRECTORY: &str = onbeat_host::run_directory!("realtime");
 
     /// Opens the journal in a directory, with the entries that an earlier process left. `discard`
     /// is the command that discards a damaged one ([`Journal::set_aside`]).

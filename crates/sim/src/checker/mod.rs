@@ -200,7 +200,7 @@ impl Checker {
     fn pres(&mut self, mac: MacAddress, node: NodeId, pres: &Pres<'_>) -> Option<String> {
         let turn = core::mem::replace(&mut self.turn, Turn::Managing);
         let Some(slot) = turn.polled(node) else {
-            return Some(format!("PRes of {node}, which was not polled: {turn:?}"));
+            return Some(format!("PRes of {node}, which was not polled"));
         };
         if pres.multiplexed_slot != slot {
             return Some(format!(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use onbeat_delay::correction::Correction;
 use onbeat_delay::stats::Distribution;
-use onbeat_report::{Cell, Check, Counters, Number, Outcome, file};
+use onbeat_report::{Cell, Check, Counters, Number, Outcome};
 
 use super::method::{Measured, Method};
 use super::taken::CALIBRATED;
@@ -131,7 +131,7 @@ fn table(correction: &Correction, delays: &Distribution) -> Counters {
 
 fn write(path: &Path, outcome: &Outcome) -> Result<()> {
     let text = serde_json::to_string_pretty(outcome)? + "\n";
-    file::write(path, text).map_err(|error| {
+    onbeat_host::output::write(path, text).map_err(|error| {
         Failure::new(format!("--output: {} cannot be written: {error}", path.display()))
     })
 }

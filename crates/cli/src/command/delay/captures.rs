@@ -65,9 +65,11 @@ pub(super) fn notes(
             octets => format!("matching compares {}", count(octets as u64, "octet")),
         };
         let packets = count(tally.cut, "packet");
-        notes.push(format!(
-            "{what}: {packets} captured in part, and {compared}: try --octets {shortest}"
-        ));
+        let remedy = match shortest < recognition.octets {
+            true => format!("try --octets {shortest}"),
+            false => "too few for their headers; capture with `tcpdump -s 0`".into(),
+        };
+        notes.push(format!("{what}: {packets} captured in part, and {compared}: {remedy}"));
     }
     if tally.filtered > 0 {
         notes.push(format!(

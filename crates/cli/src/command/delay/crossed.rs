@@ -7,10 +7,11 @@ use onbeat_delay::clocks::{Clocks, Envelope, Point};
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher, Verdict, Window};
 use onbeat_delay::pairing::{Pair, PairingError, Plan, Side, median_difference_ns};
-use onbeat_report::format::count;
+use onbeat_report::format::{count, duration_ns};
 use onbeat_report::{Cell, Counters, Progress, Run};
 
 use super::captures::{self, Capture};
+use super::command_line::CommandLine;
 use super::judgement::{self, Source};
 use super::method::{Measured, Method};
 use super::options::{Options, Show};
@@ -107,13 +108,12 @@ impl Method for Match {
             [&self.arrivals, &self.departures].map(|path| path.display().to_string());
         let source = Source::Two { arrivals: &arrivals, departures: &departures };
         let matched = sink.matched(read.counts.matched(), read.smaller);
-        judgement::judge(
-            &mut outcome,
-            &read.diagnosis,
-            &matched,
-            (&matching, read.planned),
-            source,
-        );
+        let two_clocks = self.two_clocks.then_some(("--two-clocks", None));
+        let command = CommandLine::new(Self::NAME, &[&arrivals, &departures])
+            .given(two_clocks)
+            .given(self.options.given());
+        let matching = (&matching, read.planned);
+        judgement::judge(&mut outcome, &read.diagnosis, &matched, matching, (source, &command));
         Ok(Measured { outcome, delays: sink.collected.delays })
     }
 
@@ -178,8 +178,8 @@ impl Match {
         ];
         notes.extend(apart_ns.map(|apart_ns| {
             format!(
-                "at first departures were stamped {apart_ns} ns after arrivals, in the median of both \
-                 starts"
+                "the median of departure less arrival is {} at the start of both captures",
+                duration_ns(apart_ns as f64)
             )
         }));
         if at_steps > 0 {

@@ -5,6 +5,8 @@ use onbeat_delay::pairing::Side;
 use onbeat_report::format::{count, count_of, duration_ns};
 use onbeat_report::{Check, Number, Outcome};
 
+use super::command_line::CommandLine;
+
 /// Matches that a measurement takes at least, where nothing else is requested.
 const MIN_MATCHED: u64 = 100;
 /// The share of the side with fewer packets that it takes, in percent.
@@ -24,6 +26,11 @@ impl Required {
     pub(super) fn matches(&self, count: Option<u64>) -> u64 {
         let default = count.map_or(MIN_MATCHED, |count| count.min(MIN_MATCHED));
         self.min_matched.unwrap_or(default)
+    }
+
+    /// The option, as it was given.
+    pub(super) fn given(&self) -> Option<(&'static str, Option<String>)> {
+        self.min_matched.map(|number| ("--min-matched", Some(number.to_string())))
     }
 }
 
@@ -55,7 +62,7 @@ pub(super) fn judge(
     diagnosis: &Diagnosis,
     matched: &MatchSummary,
     (matching, planned): (&MatchingOptions, bool),
-    source: Source<'_>,
+    (source, command): (Source<'_>, &CommandLine),
 ) {
     check(outcome, matched.matched, matched.smaller, matching.min_matched);
     let conclusion = diagnosis.conclude(matched, matching, planned);
@@ -63,8 +70,9 @@ pub(super) fn judge(
         let name = "causes that make delays meaningless";
         outcome.check(Check::eq(name, conclusion.voiding, 0_u64, ""));
     }
+    let command = command.remedying(&conclusion.causes);
     for cause in &conclusion.causes {
-        outcome.cause(cause.name(), statement(cause, source, planned));
+        outcome.cause(cause.name(), statement(cause, source, &command, planned));
     }
 }
 
@@ -79,22 +87,10 @@ impl Source<'_> {
             (Source::Mirrored(name) | Source::Live(name), Some(side)) => format!("{name}: {side}"),
         }
     }
-
-    /// The command with an option more.
-    fn with(self, option: &str) -> String {
-        match self {
-            Source::Two { arrivals, departures } => {
-                format!("`onbeat delay match {arrivals} {departures} {option}`")
-            }
-            Source::Mirrored(name) | Source::Live(name) => {
-                format!("`onbeat delay mirror {name} ... {option}`")
-            }
-        }
-    }
 }
 
-/// What the cause is, its evidence, and the remedy.
-fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
+/// What the cause is, its evidence, and the remedy; `command` remedies all causes.
+fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: bool) -> String {
     match *cause {
         Cause::Empty { side } => empty(source, side),
         Cause::NothingSelected { side, of } => {
@@ -119,10 +115,7 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
                 count_of(cut, of, "packet")
             );
             match octets {
-                Some(octets) => format!(
-                    "{what}; match by the first octets: {}",
-                    source.with(&format!("--octets {octets}"))
-                ),
+                Some(_) => format!("{what}; match by the first octets: {command}"),
                 None => format!("{what}, too little to match by; capture with `tcpdump -s 0`"),
             }
         }
@@ -135,28 +128,27 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
         Cause::Swapped { packets } => {
             let compared = count_of(packets as u64, packets as u64, "compared packet");
             let what = format!("{compared} went from the departures to the arrivals");
-            match source {
-                Source::Two { arrivals, departures } => {
-                    format!(
-                        "{what}; exchange the captures: `onbeat delay match {departures} {arrivals}`"
-                    )
-                }
-                _ => format!("{what}; exchange the two sides, as in --vlan OUT,IN"),
+            match command.is_exchangeable() {
+                true => format!("{what}; exchange the two sides: {command}"),
+                false => format!("{what}; exchange the two sides, as in --vlan OUT,IN"),
             }
         }
         Cause::Translated { packets, untranslated } => format!(
             "equal without addresses and ports: {}, with them: {untranslated}; the hop translates; ignore \
-             addresses and ports: {}",
-            count(packets as u64, "compared packet"),
-            source.with("--nat")
+             addresses and ports: {command}",
+            count(packets as u64, "compared packet")
         ),
         Cause::Replies { packets } => format!(
-            "replies to arrivals among the departures: {}; match them: {}",
-            count(packets as u64, "compared packet"),
-            source.with("--reply")
+            "replies to arrivals among the departures: {}; match them: {command}",
+            count(packets as u64, "compared packet")
         ),
-        Cause::ClocksApart { by_ns } => clocks_apart(by_ns, source),
-        Cause::NoOverlap { gap_ns: gap_ns @ 0.. } => format!(
+        Cause::NoReplies { packets } => format!(
+            "--reply matches replies, and the departures are none: the hop forwarded {}; match forwarded \
+             packets: {command}",
+            count_of(packets as u64, packets as u64, "compared packet")
+        ),
+        Cause::ClocksApart { by_ns } => clocks_apart(by_ns, source, command),
+        Cause::NoOverlap { gap_ns: gap_ns @ 1.. } => format!(
             "{} are of different times, {} apart, and have no packet in common; capture both sides at once",
             source.name(None),
             duration(gap_ns)
@@ -166,7 +158,13 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
             source.name(None),
             duration(gap_ns)
         ),
-        Cause::DifferentTraffic { arrivals, departures } => format!(
+        Cause::DifferentTraffic { arrivals, departures, octets: Some(octets) } => format!(
+            "{} and {} have no packet in common by their first {octets} octets, too few to find what the hop \
+             changed; compare more octets, or capture with `tcpdump -s 0`",
+            count(arrivals, "arrival"),
+            count(departures, "departure")
+        ),
+        Cause::DifferentTraffic { arrivals, departures, octets: None } => format!(
             "{} and {} have no packet in common; capture the same traffic on both sides of the hop",
             count(arrivals, "arrival"),
             count(departures, "departure")
@@ -178,8 +176,9 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
             );
             match (planned, source) {
                 (true, Source::Two { arrivals, departures }) => format!(
-                    "{what}; matched are those from {arrivals} to {departures}; for the others: `onbeat \
-                     delay match {departures} {arrivals}`; --filter-in and --filter-out select others"
+                    "{what}; matched are those from {arrivals} to {departures}; for the others: {}; \
+                     --filter-in and --filter-out select others",
+                    command.exchanged()
                 ),
                 (true, _) => format!(
                     "{what}; matched are those from arrivals to departures; --filter-in and --filter-out \
@@ -187,12 +186,12 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
                 ),
                 (false, _) => format!(
                     "{what}; select one: {}",
-                    source.with("--filter 'src net NETWORK/LENGTH'")
+                    command.with("--filter", Some("src net NETWORK/LENGTH"))
                 ),
             }
         }
         Cause::ClockSetBack { side, steps, size_ns, alone } => {
-            let times = if steps == 1 { "once".into() } else { format!("{steps} times") };
+            let times = count(steps as u64, "time");
             let what = format!(
                 "the clock of {} was set back {times}, by up to {}",
                 source.name(side),
@@ -200,8 +199,7 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
             );
             match (alone, source) {
                 (true, _) => format!(
-                    "{what}, that of the other capture was not; they are two clocks: {}",
-                    source.with("--two-clocks")
+                    "{what}, that of the other capture was not; they are two clocks: {command}"
                 ),
                 (false, Source::Two { .. }) if !planned => {
                     format!("{what}; give files instead of pipes")
@@ -229,13 +227,13 @@ fn statement(cause: &Cause, source: Source<'_>, planned: bool) -> String {
         Cause::TooFew { matched, required } => format!(
             "{} matched, {required} required; capture for longer, or accept fewer: {}",
             count(matched, "packet"),
-            source.with(&format!("--min-matched {matched}"))
+            command.with("--min-matched", Some(&matched.to_string()))
         ),
         Cause::FewMatched { matched, of } => format!(
             "{} of the side with fewer matched, and no change of addresses, order or time \
              explains the others: the hop lost them, or they did not pass it; select those that pass: {}",
             count_of(matched, of, "packet"),
-            source.with("--filter EXPR")
+            command.with("--filter", Some("EXPR"))
         ),
     }
 }
@@ -252,22 +250,21 @@ fn empty(source: Source<'_>, side: Option<Side>) -> String {
     }
 }
 
-fn clocks_apart(by_ns: i64, source: Source<'_>) -> String {
+fn clocks_apart(by_ns: i64, source: Source<'_>, command: &CommandLine) -> String {
+    let [arrivals, departures] =
+        [Side::Arrivals, Side::Departures].map(|side| source.name(Some(side)));
     let by = duration(by_ns);
-    let what = match by_ns {
-        ..0 => format!("departures are stamped {by} before the arrivals of the same packets"),
-        _ => format!(
-            "departures are stamped {by} after the arrivals of the same packets, beyond --longest"
-        ),
-    };
+    let when = if by_ns < 0 { "before" } else { "after" };
+    let what = format!("{departures} has the same packets {by} {when} {arrivals}");
     match (source, by_ns) {
         (Source::Two { .. }, ..0) => {
-            format!("{what}; of two clocks, they are matched by {}", source.with("--two-clocks"))
+            format!("{what}; if they are of two clocks: {command}")
         }
-        (Source::Two { .. }, _) => format!(
-            "{what}; of two clocks, they are matched by {}; of one, by a longer --longest",
-            source.with("--two-clocks")
-        ),
+        (Source::Two { .. }, _) => {
+            format!(
+                "{what}; if they are of two clocks: {command}; if of one, give a longer --longest"
+            )
+        }
         (_, ..0) => format!("{what}; stamp both sides by one clock"),
         _ => format!("{what}; give a longer --longest"),
     }

@@ -16,6 +16,9 @@ use crate::args::duration;
 use crate::command::shown::Shown;
 use crate::exit::{Failure, Result};
 
+/// The longest delay, where none is given.
+const DEFAULT_LONGEST: Duration = Duration::from_secs(1);
+
 /// How packets are recognised, and what is done with their delays.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
@@ -87,6 +90,21 @@ impl Options {
     pub(super) fn matching(&self, two_clocks: bool, count: Option<u64>) -> MatchingOptions {
         let min_matched = self.required.matches(count);
         MatchingOptions { longest_ns: self.longest_ns(), two_clocks, min_matched }
+    }
+
+    /// The options that decide what is matched, as they were given.
+    pub(super) fn given(&self) -> Vec<(&'static str, Option<String>)> {
+        let longest = Some(match self.longest.as_micros() {
+            us if us % 1_000_000 == 0 => format!("{}s", us / 1_000_000),
+            us => format!("{us}us"),
+        });
+        let octets = self.octets.map(|octets| ("--octets", Some(octets.to_string())));
+        let mut given = self.selection.given();
+        given.extend((self.longest != DEFAULT_LONGEST).then_some(("--longest", longest)));
+        given.extend(self.nat.then_some(("--nat", None)));
+        given.extend(self.reply.then_some(("--reply", None)));
+        given.extend(octets.into_iter().chain(self.required.given()));
+        given
     }
 
     pub(super) fn longest_ns(&self) -> i64 {

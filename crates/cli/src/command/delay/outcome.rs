@@ -25,6 +25,9 @@ const PERCENTILES: [(&str, f64); 6] = [
 /// Powers of ten: packets of which one takes longer than the bound that is told.
 const ONE_IN: std::ops::RangeInclusive<i32> = 4..=9;
 
+/// The factor between the ends of an interval from which on a bound says nothing.
+const WIDEST: f64 = 10.0;
+
 /// What a delay is counted from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
@@ -164,7 +167,9 @@ fn corrected_mean(
             outcome.figure("mean delay, corrected", figure);
         }
         None => outcome.note(format!(
-            "the corrected mean is withheld: {value:.0} ns may be off by {error:.0} ns"
+            "the corrected mean is withheld: {} may be off by {}",
+            duration_ns(value),
+            duration_ns(error)
         )),
     }
 }
@@ -201,25 +206,33 @@ fn bounds(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
     for power in ONE_IN {
         let packets = 10_f64.powi(power);
         if let Some(found) = tail.delay_exceeded_with(1.0 / packets, confidence) {
-            let finite =
-                |value: f64| if value.is_finite() { value.into() } else { Number::MISSING };
+            if found.upper > WIDEST * found.lower {
+                let number = format::integer(packets as i64);
+                outcome.note(format!(
+                    "upper bounds exceeded by one packet in {number} or fewer are withheld: {} leave an \
+                     interval with a factor above {WIDEST} between its ends; measure for longer",
+                    format::count(tail.count, "delay")
+                ));
+                break;
+            }
             table.row([
                 Cell::from(packets as u64),
                 found.value.into(),
-                finite(found.lower).into(),
-                finite(found.upper).into(),
+                found.lower.into(),
+                found.upper.into(),
             ]);
         }
     }
     outcome.figure("upper bounds, extrapolated", table);
     outcome.note(format!(
-        "upper bounds: a generalised Pareto tail of {} above {:.0} ns (p = {:.2}; {:.0} % of \
+        "upper bounds: a generalised Pareto tail of {} above {} (p = {:.2}; {:.0} % of \
          them come independently of each other){}",
         format::count(tail.exceedances() as u64, "delay"),
-        tail.threshold_ns,
+        duration_ns(tail.threshold_ns),
         tail.p_value,
         tail.extremal_index * 100.0,
-        tail.end_ns().map_or(String::new(), |end| format!("; it most likely ends at {end:.0} ns")),
+        tail.end_ns()
+            .map_or(String::new(), |end| format!("; it most likely ends at {}", duration_ns(end))),
     ));
 }
 

@@ -26,16 +26,24 @@ pub(super) struct Selection {
 impl Selection {
     /// Refuses what is no filter of Ethernet, before any work is done.
     pub(super) fn check(&self) -> Result<()> {
-        for (option, expression) in [
-            ("--filter", &self.filter),
-            ("--filter-in", &self.filter_in),
-            ("--filter-out", &self.filter_out),
-        ] {
+        for (option, expression) in self.given() {
             let Some(expression) = expression else { continue };
-            Filter::compile(LinkType::ETHERNET.0, expression)
+            Filter::compile(LinkType::ETHERNET.0, &expression)
                 .map_err(|error| Failure::new(format!("{option} {expression:?}: {error}")))?;
         }
         Ok(())
+    }
+
+    /// The options, as they were given.
+    pub(super) fn given(&self) -> Vec<(&'static str, Option<String>)> {
+        let options = [
+            ("--filter", &self.filter),
+            ("--filter-in", &self.filter_in),
+            ("--filter-out", &self.filter_out),
+        ];
+        let is_given = |(_, expression): &(_, &Option<String>)| expression.is_some();
+        let owned = |(option, expression): (_, &Option<String>)| (option, expression.clone());
+        options.into_iter().filter(is_given).map(owned).collect()
     }
 
     /// The filters of arrivals and of departures.

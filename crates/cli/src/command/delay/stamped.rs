@@ -6,6 +6,7 @@ use onbeat_hooks::{FollowedClock, Packet};
 use onbeat_lab::clock;
 use onbeat_link::raw::{NicStamps, Tap};
 use onbeat_netdev::Namespace;
+use onbeat_report::format::duration_ns;
 use onbeat_report::{Cell, Counters, Outcome};
 
 use crate::exit::{Failure, Result};
@@ -74,9 +75,9 @@ impl Stamped {
         }
         outcome.figure("stamps of the NIC", table);
         outcome.note(format!(
-            "stamps of /dev/ptp{} are told by CLOCK_MONOTONIC, and may be off by up to {} ns",
+            "stamps of /dev/ptp{} are told by CLOCK_MONOTONIC, and may be off by up to {}",
             self.stamps.clock().unwrap_or_default(),
-            self.error_ns
+            duration_ns(self.error_ns as f64)
         ));
     }
 }

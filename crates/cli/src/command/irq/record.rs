@@ -58,7 +58,7 @@ impl Record {
         check_interval(self.interval)?;
         let (tracer, ticks) = start(self.sample)?;
         let file =
-            onbeat_report::file::create(&self.output).map_err(|error| self.cannot_write(&error))?;
+            onbeat_host::output::create(&self.output).map_err(|error| self.cannot_write(&error))?;
         let _guard = interrupt::Guard::install();
         let recorded = self.record(tracer, ticks, file);
         if recorded.is_err() && fs::metadata(&self.output).is_ok_and(|file| file.len() == 0) {

@@ -35,7 +35,7 @@ pub(super) fn show(arguments: &Arguments) -> Result {
     loop {
         let (events, missed, last) = match client.request(&Request::Events { since, wait })? {
             Response::Events { events, missed, last } => (events, missed, last),
-            other => return Err(node::unexpected(&other)),
+            _ => return Err(node::unexpected()),
         };
         if missed > 0 {
             exit::warn(format!("{} before these no longer stored", count(missed, "event")));

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use onbeat_report::file;
+use onbeat_host::output;
 
 use super::check::Violation;
 use super::pcapng;
@@ -50,14 +50,14 @@ pub(super) fn keep(under: &Path, seed: u64, trial: &Trial) -> Result<PathBuf> {
         move |error| Error::io(format!("write {path}"), error)
     };
     let path = directory.join("all.pcapng");
-    let file = file::create_with_directories(&path).map_err(failed(&path))?;
+    let file = output::create_with_directories(&path).map_err(failed(&path))?;
     let name = |point: super::tap::Point| {
         let node = &trial.plan.nodes[point.node];
         format!("{}:{}", node.name, node.ports[point.port].name)
     };
     pcapng::write(&mut BufWriter::new(file), &trial.captured, name).map_err(failed(&path))?;
     let path = directory.join("story.txt");
-    file::write(&path, story(trial)).map_err(failed(&path))?;
+    output::write(&path, story(trial)).map_err(failed(&path))?;
     Ok(directory)
 }
 

@@ -94,7 +94,11 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     };
     if !(least_us..=1_000_000).contains(&cycle_us) {
         let reason = format!("with {} use {least_us} us to 1 s", count(nodes.into(), "node"));
-        return Err(Error::Option { option: "cycle", value: format!("{cycle_us}us"), reason });
+        return Err(Error::Option {
+            option: "cycle",
+            value: format!("{:?}", stage.cycle().unwrap_or_default()),
+            reason,
+        });
     }
     if nodes > REAL {
         virtual_time::play(stage, nodes, cycle_us)

@@ -106,7 +106,11 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>) -> Result<()> {
     };
     if !(1000..=1_000_000).contains(&cycle_us) {
         let reason = "use 1 ms to 1 s".to_owned();
-        return Err(Error::Option { option: "cycle", value: format!("{cycle_us}us"), reason });
+        return Err(Error::Option {
+            option: "cycle",
+            value: format!("{:?}", stage.cycle().unwrap_or_default()),
+            reason,
+        });
     }
     let phase_ns = stage.phase_ns(2.0)?;
     let network = topology(nodes);

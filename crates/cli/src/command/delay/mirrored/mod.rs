@@ -14,6 +14,7 @@ use onbeat_wire::MacAddress;
 
 use self::live::Live;
 use super::captures;
+use super::command_line::CommandLine;
 use super::judgement::{self, Source};
 use super::method::{Measured, Method};
 use super::options::{Options, Show};
@@ -70,6 +71,23 @@ struct Side {
 }
 
 impl Side {
+    /// The option, as it was given.
+    fn given(&self) -> Option<(&'static str, Option<String>)> {
+        Some(match (self.vlan, &self.interface) {
+            (Some((arrivals, departures)), _) => {
+                ("--vlan", Some(format!("{arrivals},{departures}")))
+            }
+            (_, Some((arrivals, departures))) => {
+                ("--interface", Some(format!("{arrivals},{departures}")))
+            }
+            _ if self.direction => ("--direction", None),
+            _ => {
+                let addresses: Vec<String> = self.mac.iter().map(ToString::to_string).collect();
+                ("--mac", Some(addresses.join(",")))
+            }
+        })
+    }
+
     fn sides(&self) -> Result<Sides> {
         let same = |what: &str| Failure::new(format!("{what}: the two sides are the same"));
         Ok(match (self.vlan, &self.interface) {
@@ -135,7 +153,10 @@ impl Method for Mirror {
         let source = if is_file { Source::Mirrored(&name) } else { Source::Live(&name) };
         let matched = sink.matched(reading.counts.matched(), reading.smaller);
         let matching = (&matching, reading.planned);
-        judgement::judge(&mut outcome, &reading.diagnosis, &matched, matching, source);
+        let command = CommandLine::new(Self::NAME, &[&name])
+            .given(self.side.given())
+            .given(self.options.given());
+        judgement::judge(&mut outcome, &reading.diagnosis, &matched, matching, (source, &command));
         Ok(Measured { outcome, delays: sink.collected.delays })
     }
 }

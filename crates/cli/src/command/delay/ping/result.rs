@@ -5,7 +5,7 @@ use onbeat_delay::probe::{OneWay, Sample};
 use onbeat_delay::stats::Distribution;
 use onbeat_probe::{PingConfig, PingReport};
 use onbeat_report::distribution::PhaseId;
-use onbeat_report::format::count;
+use onbeat_report::format::{count, duration_ns};
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, Recorder};
 use onbeat_wire::stamp::COVERED_LEN;
 
@@ -118,6 +118,8 @@ impl Seen {
                 "the reflector's clock was set while probes were under way: they have no delay",
             );
         }
+        let name = "steps of this host's time of day";
+        outcome.check(Check::eq(name, found.clock_steps, 0_u64, ""));
         outcome.figure("probes", probes(found));
         rate(outcome, config, found);
         let bound_ns = self.one_way.take().map(|one_way| self.compare(outcome, &one_way));
@@ -167,10 +169,12 @@ impl Seen {
             ]);
         }
         outcome.figure("clocks", table);
+        outcome.check(Check::eq("steps of the reflector's clock", compared.steps, 0_u64, ""));
         if let Some(bound_ns) = compared.bound_ns {
             outcome.note(format!(
-                "two clocks: delays there and back are right to {bound_ns:.0} ns, since a path may share its \
-                 fastest round trip between both directions in any way; what is not above that is withheld"
+                "two clocks: delays there and back are right to {}, since a path may share its \
+                 fastest round trip between both directions in any way; what is not above that is withheld",
+                duration_ns(bound_ns)
             ));
         }
         if compared.around_steps > 0 {
@@ -268,7 +272,12 @@ fn notes(outcome: &mut Outcome, config: &PingConfig, found: &PingReport) {
          one that is not set) but for the reflector's departures, which it stamps itself",
     );
     if let Some(estimate) = found.reflector {
-        outcome.note(format!("the reflector's clock: {estimate}"));
+        let error = match estimate.error_ns() {
+            Some(error_ns) => format!("±{}", duration_ns(error_ns as f64)),
+            None => "of unknown error".into(),
+        };
+        let to = if estimate.synchronised { " to UTC" } else { ", not synchronised" };
+        outcome.note(format!("the reflector's clock: {error}{to}"));
     }
     if config.key.is_some() {
         outcome.note(format!(

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 
-use onbeat_report::file::{self, Output};
+use onbeat_host::output::{self, Output};
 
 use super::{Column, Value};
 use crate::exit::{Failure, Result};
@@ -19,7 +19,7 @@ impl Csv {
     /// Creates the file, with a line of headings.
     pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
         let failed = |error| cannot_write(path, &error);
-        let mut file = BufWriter::new(file::create_whole(path).map_err(failed)?);
+        let mut file = BufWriter::new(output::create_whole(path).map_err(failed)?);
         let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
         writeln!(file, "{}", names.join(",")).map_err(failed)?;
         Ok(Self { path: path.into(), file, failed: None })

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use onbeat_report::file::{self, Output};
+use onbeat_host::output::{self, Output};
 use parquet::basic::{ConvertedType, Encoding, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::Result as Written;
@@ -51,7 +51,7 @@ impl Parquet {
     }
 
     fn with_groups_of(group: usize, path: &Path, columns: &[Column]) -> Result<Self> {
-        let file = file::create_whole(path).map_err(|error| cannot_write(path, &error))?;
+        let file = output::create_whole(path).map_err(|error| cannot_write(path, &error))?;
         let failed = |error: parquet::errors::ParquetError| cannot_write(path, &error);
         let writer = SerializedFileWriter::new(
             file,

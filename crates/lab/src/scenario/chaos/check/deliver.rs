@@ -82,8 +82,12 @@ impl Frame<'_> {
             if !functions().any(fits) {
                 let seen = &out.sighting;
                 let text = format!(
-                    "frame {} left to {} with VLAN {:?} and number {:?}; it came with number {:?}",
-                    self.sequence, seen.destination, seen.vlan, seen.number, first.number
+                    "frame {} left to {} with VLAN {} and number {}; it arrived with number {}",
+                    self.sequence,
+                    seen.destination,
+                    or_none(seen.vlan),
+                    or_none(seen.number),
+                    or_none(first.number)
                 );
                 verdict.violate(
                     self.place,
@@ -244,4 +248,9 @@ impl Frame<'_> {
 fn ports(eras: &[Era]) -> std::collections::BTreeSet<usize> {
     let functions = eras.iter().filter_map(|era| era.function.as_ref());
     functions.flat_map(|function| &function.egress).map(|egress| egress.port).collect()
+}
+
+/// A tag's number for messages.
+fn or_none(number: Option<u16>) -> String {
+    number.map_or("none".into(), |number| number.to_string())
 }

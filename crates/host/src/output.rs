@@ -19,9 +19,11 @@ use std::path::{Component, Path};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, FcntlArg, OFlag, fcntl, openat, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 use nix::unistd::{UnlinkatFlags, ftruncate, geteuid, unlinkat};
+
+use crate::make_directory;
 
 /// Links followed for one path at most, as in the kernel.
 const LINKS: usize = 40;
@@ -117,7 +119,7 @@ impl Walk {
         let directory = open_directory(".")?;
         let mut walk = Self { directory, rest: VecDeque::new(), links: 0 };
         walk.prepend(path)?;
-        // What ends so can only be a directory, though its components do not show it.
+        // Such a path can only name a directory, though its components do not show it.
         let slash = path.as_os_str().as_encoded_bytes().ends_with(b"/");
         if slash || walk.rest.back().is_none_or(|last| last == "..") {
             return Err(ErrorKind::IsADirectory.into());
@@ -160,10 +162,7 @@ impl Walk {
             let next = match openat(&self.directory, name.as_os_str(), flags, Mode::empty()) {
                 Err(Errno::ENOENT) if create_directories => {
                     let mode = Mode::S_IRWXU | Mode::from_bits_truncate(0o055);
-                    match mkdirat(&self.directory, name.as_os_str(), mode) {
-                        Ok(()) | Err(Errno::EEXIST) => {}
-                        Err(errno) => return Err(errno.into()),
-                    }
+                    make_directory(&self.directory, &name, mode)?;
                     openat(&self.directory, name.as_os_str(), flags, Mode::empty())?
                 }
                 next => next?,
