@@ -24,7 +24,7 @@ impl fmt::Display for Holder {
         match (self.pid, &self.what) {
             (Some(pid), Some(what)) => write!(f, "process {pid} ({what})"),
             (Some(pid), None) => write!(f, "process {pid}"),
-            (None, _) => f.write_str("another process"),
+            (None, _) => f.write_str("a process of another PID namespace"),
         }
     }
 }
@@ -44,6 +44,12 @@ impl Record {
     pub(crate) fn new(what: &str) -> Self {
         let pid = std::process::id();
         Self { pid, start: start_time(pid), boot: boot(), what: what.to_owned() }
+    }
+
+    /// Whether the process that wrote the content of a lock file still exists; `None` where the
+    /// content is none.
+    pub(crate) fn is_of_live_process(content: &[u8]) -> Option<bool> {
+        serde_json::from_slice::<Self>(content).ok().map(|record| record.is_alive())
     }
 
     fn is_alive(&self) -> bool {
@@ -104,6 +110,14 @@ fn start_time(pid: u32) -> Option<u64> {
 fn name(pid: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
+impl Holder {
+    /// The process with this id; 0 is one of another process namespace.
+    pub(crate) fn of_pid(pid: u32) -> Self {
+        let pid = Some(pid).filter(|pid| *pid != 0);
+        Self { pid, what: pid.and_then(name).map(|what| printable(&what)) }
+    }
 }
 
 /// The command line of this process, for the content of a lock.

@@ -1,13 +1,17 @@
 //! One program at a time on a network interface.
 
+use std::os::fd::AsFd;
 use std::path::Path;
 
+use nix::sys::stat::fstat;
 use nix::unistd::geteuid;
 
-use crate::{Error, Lock, PrivateDirectory, Result};
+use crate::error::failed;
+use crate::{Error, Lock, NamespaceLock, PrivateDirectory, Result};
 
 /// A lock on a network interface, by its namespace and index: the programs that open it for
-/// themselves exclude each other, whichever back end each uses.
+/// themselves exclude each other, whichever back end each uses. It is a lock file, and a
+/// [`NamespaceLock`] for programs that do not share the run-time directory.
 ///
 /// A process that is not root opens raw sockets by a capability (CAP_NET_RAW), and cannot write to
 /// the run-time directory: it takes no lock, and logs a warning that names the interface. Every
@@ -17,30 +21,47 @@ use crate::{Error, Lock, PrivateDirectory, Result};
 pub struct InterfaceLock {
     namespace: u64,
     index: u32,
-    lock: Option<Lock>,
+    locks: Option<(Lock, NamespaceLock)>,
 }
 
 impl InterfaceLock {
     /// Directory of the locks.
     pub const DIRECTORY: &str = run_directory!("interfaces");
 
-    /// Takes the lock on the interface with this index in the network namespace with this inode.
+    /// Takes the lock on the interface with this index in the network namespace.
     /// `what` describes the holder to others: a node, a command.
     ///
     /// # Errors
     /// [`Error::InterfaceInUse`] with the process that has it.
-    pub fn take(namespace: u64, index: u32, interface: &str, what: &str) -> Result<Self> {
+    pub fn take(
+        namespace: &(impl AsFd + Sync),
+        index: u32,
+        interface: &str,
+        what: &str,
+    ) -> Result<Self> {
+        let inode = fstat(namespace.as_fd()).map(|stat| stat.st_ino);
+        let inode = inode.map_err(failed(Path::new("network namespace"), "read its status"))?;
         if !geteuid().is_root() {
             tracing::warn!(
                 "interface {interface:?} is not locked, as this process is not root: other programs \
                  can use it at the same time; each then receives every frame, and two senders use \
                  the same sequence numbers; run it as root to exclude them"
             );
-            return Ok(Self { namespace, index, lock: None });
+            return Ok(Self { namespace: inode, index, locks: None });
         }
         let directory = PrivateDirectory::create(Path::new(Self::DIRECTORY))?;
-        match Lock::take(&directory, &format!("{namespace}-{index}.lock"), what) {
-            Ok(lock) => Ok(Self { namespace, index, lock: Some(lock) }),
+        let lock = Lock::take(&directory, &format!("{inode}-{index}.lock"), what);
+        let locks = lock.and_then(|lock| {
+            Ok((lock, NamespaceLock::take(namespace, &format!("interface/{index}"))?))
+        });
+        match locks {
+            Ok(locks) => {
+                // Without a process that could remove them they would stay until the next boot.
+                if let Err(error) = Lock::remove_stale(&directory) {
+                    tracing::warn!("stale lock files not removed: {error}");
+                }
+                Ok(Self { namespace: inode, index, locks: Some(locks) })
+            }
             Err(Error::Locked { holder, .. }) => {
                 Err(Error::InterfaceInUse { interface: interface.to_owned(), holder })
             }
@@ -51,7 +72,7 @@ impl InterfaceLock {
     /// Whether it excludes other programs: not of a process that is not root.
     #[must_use]
     pub fn is_exclusive(&self) -> bool {
-        self.lock.is_some()
+        self.locks.is_some()
     }
 
     /// Whether it is the lock on this interface.

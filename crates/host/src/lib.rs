@@ -4,7 +4,8 @@
 //! ```text
 //!  PrivateDirectory   opened without following symbolic links; owner and modes verified
 //!    ├─ Lock          one process at a time; the kernel releases it when the process exits
-//!    │    └─ InterfaceLock   a lock on a network interface, for whichever program opens it
+//!    │    └─ InterfaceLock   a lock on a network interface, for whichever program opens it; with a
+//!    │                       NamespaceLock also between programs that do not share /run
 //!    └─ Journal       values from before a change, so that a later process can restore them
 //! ```
 //!
@@ -39,6 +40,7 @@ mod holder;
 mod interface;
 mod journal;
 mod lock;
+mod namespace;
 pub mod output;
 
 pub use component::{make_directory, open_directory, replace};
@@ -48,3 +50,4 @@ pub use holder::{Holder, command_line};
 pub use interface::InterfaceLock;
 pub use journal::{Content, Journal};
 pub use lock::Lock;
+pub use namespace::NamespaceLock;

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
@@ -17,6 +19,11 @@ const CONTENT: u64 = 4096;
 
 /// Attempts while other processes release the lock, each of which removes the file.
 const ATTEMPTS: usize = 1000;
+
+/// Attempts while the holder is a process that no longer exists: another process is removing its file,
+/// or has not recorded itself yet.
+const STALE_ATTEMPTS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A lock on a name in a private directory: at most one process has it.
 ///
@@ -38,6 +45,7 @@ impl Lock {
     /// regular file of this user.
     pub fn take(directory: &PrivateDirectory, name: &str, what: &str) -> Result<Self> {
         let path = directory.file(name);
+        let mut stale = 0;
         for _ in 0..ATTEMPTS {
             let flags = OFlag::O_RDWR | OFlag::O_CREAT;
             let Some((file, stat)) = directory.open_file(name, flags)? else { continue };
@@ -51,6 +59,12 @@ impl Lock {
                     let mut content = Vec::new();
                     // Unreadable content only makes the message shorter.
                     let _ = file.take(CONTENT).read_to_end(&mut content);
+                    let is_stale = Record::is_of_live_process(&content) != Some(true);
+                    if is_stale && stale < STALE_ATTEMPTS {
+                        stale += 1;
+                        thread::sleep(PAUSE);
+                        continue;
+                    }
                     return Err(Error::Locked { path, holder: holder(&stat, &content) });
                 }
                 Err((_, errno)) => return Err(failed(&path, "lock it")(errno)),
@@ -69,6 +83,31 @@ impl Lock {
             return Ok(lock);
         }
         Err(failed(&path, "lock it")(Errno::EAGAIN))
+    }
+
+    /// Removes the lock files of a directory that processes left which no longer exist, such as those
+    /// of interfaces that are gone. Leaves other files.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn remove_stale(directory: &PrivateDirectory) -> Result<()> {
+        for name in directory.names()?.into_iter().filter(|name| name.ends_with(".lock")) {
+            // Another process may have removed it, and what is no file of this user is not ours.
+            let Ok(Some((file, stat))) = directory.open_file(&name, OFlag::O_RDWR) else {
+                continue;
+            };
+            let mut content = Vec::new();
+            let read = (&file).take(CONTENT).read_to_end(&mut content);
+            if read.is_err() || Record::is_of_live_process(&content) != Some(false) {
+                continue;
+            }
+            let Ok(file) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { continue };
+            if is_same(directory.stat(&name)?, &stat) {
+                // Dropping removes the file while it is locked.
+                drop(Self { directory: directory.clone(), name, file });
+            }
+        }
+        Ok(())
     }
 
     /// Writes a description of this process, for messages of others.

@@ -67,6 +67,26 @@ fn a_crash_leaves_the_former_or_the_new_one() {
 }
 
 #[test]
+fn what_a_killed_process_wrote_is_removed_and_other_files_stay() {
+    let temporary = Temporary::new("unfinished");
+    let journal = journal(&temporary);
+    journal.write(&Mtu { before: 1500 }).unwrap();
+    let whole = fs::read(journal.path()).unwrap();
+    journal.remove().unwrap();
+    let new = temporary.path("a/a.json.new");
+    for length in 0..=whole.len() {
+        fs::write(&new, &whole[..length]).unwrap();
+        set_mode(&new, 0o600);
+        assert_eq!(journal.read().unwrap(), None);
+        assert!(!new.exists(), "{length}");
+    }
+    fs::write(&new, "precious").unwrap();
+    set_mode(&new, 0o600);
+    assert_eq!(journal.read().unwrap(), None);
+    assert_eq!(fs::read_to_string(&new).unwrap(), "precious");
+}
+
+#[test]
 fn one_of_an_earlier_boot_restores_nothing() {
     let temporary = Temporary::new("boot");
     let journal = journal(&temporary);

@@ -16,6 +16,7 @@ use common::{Temporary, mode, set_mode};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::stat::{Mode, SFlag, mknod};
 use onbeat_host::{Error, InterfaceLock, Lock, PrivateDirectory};
+use onbeat_netdev::Namespace;
 use onbeat_netdev::testing::{Feature, Unprivileged, require};
 
 /// Names to a copy of this program the directory to lock.
@@ -104,7 +105,7 @@ fn locks_an_interface_unprivileged() {
         return;
     }
     tracing_subscriber::fmt().with_ansi(false).init();
-    let lock = InterfaceLock::take(u64::MAX, 7, "hx0", "test").unwrap();
+    let lock = InterfaceLock::take(&Namespace::current().unwrap(), 7, "hx0", "test").unwrap();
     println!("\nexclusive: {}", lock.is_exclusive());
 }
 
@@ -251,11 +252,10 @@ fn an_interface_is_of_one_at_a_time() {
     if !require(Feature::Root) {
         return;
     }
-    // Inodes of namespaces have 32 bits: no namespace has this one, and no other run of this test.
-    let namespace = 1 << 40 | u64::from(std::process::id());
-    let lock = InterfaceLock::take(namespace, 7, "eth0", "node \"a\"").unwrap();
-    assert!(lock.is_of(namespace, 7) && !lock.is_of(namespace, 8));
-    let refusal = InterfaceLock::take(namespace, 7, "eth0", "node \"b\"").unwrap_err();
+    let namespace = Namespace::new().unwrap();
+    let lock = InterfaceLock::take(&namespace, 7, "eth0", "node \"a\"").unwrap();
+    assert!(lock.is_of(namespace.inode(), 7) && !lock.is_of(namespace.inode(), 8));
+    let refusal = InterfaceLock::take(&namespace, 7, "eth0", "node \"b\"").unwrap_err();
     let id = std::process::id();
     assert_eq!(
         refusal.to_string(),
@@ -264,7 +264,31 @@ fn an_interface_is_of_one_at_a_time() {
              use another interface"
         )
     );
-    let _other = InterfaceLock::take(namespace, 8, "eth0", "node \"b\"").unwrap();
+    let _other = InterfaceLock::take(&namespace, 8, "eth0", "node \"b\"").unwrap();
     drop(lock);
-    InterfaceLock::take(namespace, 7, "eth0", "node \"b\"").unwrap();
+    InterfaceLock::take(&namespace, 7, "eth0", "node \"b\"").unwrap();
+}
+
+#[test]
+fn files_of_dead_processes_are_removed_and_never_refuse_the_lock() {
+    let temporary = Temporary::new("stale");
+    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
+    let dead = r#"{"pid":1,"start":1,"boot":"","what":"nothing"}"#;
+    let _live = Lock::take(&directory, "live.lock", "test").unwrap();
+    for (name, content) in
+        [("dead.lock", dead), ("other", dead), ("foreign.lock", "text"), ("empty.lock", "")]
+    {
+        fs::write(temporary.path("a").join(name), content).unwrap();
+    }
+    Lock::remove_stale(&directory).unwrap();
+    let mut names = directory.names().unwrap();
+    names.sort();
+    assert_eq!(names, ["empty.lock", "foreign.lock", "live.lock", "other"]);
+    for _ in 0..200 {
+        fs::write(temporary.path("a/dead.lock"), dead).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| Lock::remove_stale(&directory).unwrap());
+            Lock::take(&directory, "dead.lock", "test").unwrap();
+        });
+    }
 }

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 
 /// Locks an interface for a port of this process, whichever its back end.
 pub(crate) fn lock(namespace: &Namespace, link: &Link) -> Result<InterfaceLock> {
-    Ok(InterfaceLock::take(namespace.inode(), link.index, &link.name, &command_line())?)
+    Ok(InterfaceLock::take(namespace, link.index, &link.name, &command_line())?)
 }
 
 /// Refuses an interface whose frames an XDP program receives before packet sockets do, such as the

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use onbeat_host::{Content, Journal as File, Lock, PrivateDirectory, command_line};
-use onbeat_netdev::check_name;
+use onbeat_netdev::{InterfaceIdentity, check_name};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -12,11 +12,29 @@ use crate::{Error, Result};
 
 /// Content of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredEntry<B>")]
 pub(crate) struct Entry<B> {
-    /// The inode of the namespace that the interface comes from.
-    pub(crate) home: u64,
+    /// The interface, in the namespace that it comes from.
+    pub(crate) interface: InterfaceIdentity,
     /// The interface as it was there.
     pub(crate) before: B,
+}
+
+/// An entry of this version or of the former one, which held the inode of the namespace alone: the
+/// name is that of the journal.
+#[derive(Deserialize)]
+struct StoredEntry<B> {
+    interface: Option<InterfaceIdentity>,
+    #[serde(default)]
+    home: u64,
+    before: B,
+}
+
+impl<B> From<StoredEntry<B>> for Entry<B> {
+    fn from(StoredEntry { interface, home, before }: StoredEntry<B>) -> Self {
+        let interface = interface.unwrap_or_else(|| InterfaceIdentity::former(home, ""));
+        Self { interface, before }
+    }
 }
 
 /// Settings of an interface in a journal.
@@ -34,7 +52,11 @@ impl<B: Settings> Content for Entry<B> {
     }
 
     fn check_name(&self, name: &str) -> std::result::Result<(), String> {
-        self.before.check(name.strip_suffix(SUFFIX).unwrap_or(name))
+        let interface = name.strip_suffix(SUFFIX).unwrap_or(name);
+        if !["", interface].contains(&self.interface.name()) {
+            return Err(format!("it is of interface {:?}", self.interface.name()));
+        }
+        self.before.check(interface)
     }
 }
 
@@ -46,6 +68,7 @@ const SUFFIX: &str = ".json";
 pub(crate) struct Journal<B: Settings> {
     directory: PrivateDirectory,
     file: File<Entry<B>>,
+    interface: String,
     _lock: Lock,
 }
 
@@ -69,7 +92,7 @@ impl<B: Settings> Journal<B> {
         let lock = Lock::take(&directory, &format!("{interface}.lock"), &command_line());
         let lock = lock.map_err(claimed)?;
         let file = File::new(directory.clone(), &name, remedy(directory.path()));
-        Ok(Self { directory, file, _lock: lock })
+        Ok(Self { directory, file, interface: interface.to_owned(), _lock: lock })
     }
 
     /// Discards the damaged journals in a directory, except those that a live process uses: moves
@@ -97,7 +120,11 @@ impl<B: Settings> Journal<B> {
 
     /// The settings that an earlier process left changed.
     pub(crate) fn left(&self) -> Result<Option<Entry<B>>> {
-        Ok(self.file.read()?)
+        let mut left = self.file.read()?;
+        if let Some(entry) = &mut left {
+            entry.interface.set_former_name(&self.interface);
+        }
+        Ok(left)
     }
 
     pub(crate) fn write(&self, entry: &Entry<B>) -> Result<()> {
@@ -112,6 +139,20 @@ impl<B: Settings> Journal<B> {
 
 fn name(interface: &str) -> String {
     format!("{interface}{SUFFIX}")
+}
+
+/// Adds to the refusal of an interface which journal names it.
+pub(crate) fn not_identified(error: Error, journal: &Path) -> Error {
+    match error {
+        Error::Netdev(onbeat_netdev::Error::NotIdentified { interface, why, remedy }) => {
+            Error::InUse {
+                interface,
+                why: format!("it is not the one that journal {journal:?} names: {why}"),
+                remedy: format!("{remedy}, or remove the journal"),
+            }
+        }
+        error => error,
+    }
 }
 
 /// What the user does about a damaged journal. The command discards those in the run-time directory.

@@ -297,6 +297,29 @@ fn a_planted_journal_is_refused_until_it_is_discarded() {
     check_home(&cable);
 }
 
+#[test]
+fn a_journal_of_another_namespace_restores_nothing() {
+    if !require_all(&[Feature::Root, Feature::Veth]) {
+        return;
+    }
+    let (cable, directory) = (furnished(), Directory::new("identity"));
+    let home = cable.near.namespace();
+    kill_a_claimer(home, &directory.0);
+    let journal = directory.0.join("p0.json");
+    let valid = fs::read_to_string(&journal).unwrap();
+    let cookie = format!("\"cookie\": {}", cable.near.cookie().unwrap());
+    assert!(valid.contains(&cookie), "{valid}");
+    fs::write(&journal, valid.replace(&cookie, &format!("{cookie}7"))).unwrap();
+    let refusal = Claim::recover(home, "p0", &directory.0).unwrap_err().to_string();
+    assert!(refusal.contains("no longer exists"), "{refusal}");
+    assert!(refusal.contains("p0.json") && refusal.contains("or remove the journal"), "{refusal}");
+    assert!(cable.near.link("p0").unwrap_err().is_not_found(), "it was moved");
+
+    fs::write(&journal, &valid).unwrap();
+    assert!(Claim::recover(home, "p0", &directory.0).unwrap());
+    check_home(&cable);
+}
+
 /// Has another process claim the interface, and kills it.
 fn kill_a_claimer(home: &Namespace, directory: &Path) {
     let mut command = Command::new(env::current_exe().unwrap());

@@ -85,7 +85,7 @@ fn an_interface_of_a_node_is_refused() {
     let cable = Cable::new();
     let namespace = cable.near.namespace();
     let index = cable.near.index("p0").unwrap();
-    let _lock = InterfaceLock::take(namespace.inode(), index, "p0", "node \"a\"").unwrap();
+    let _lock = InterfaceLock::take(namespace, index, "p0", "node \"a\"").unwrap();
     for (name, open) in BACKENDS {
         let error = open(namespace).err().unwrap_or_else(|| panic!("{name}")).to_string();
         assert!(error.contains("(node \"a\") uses it; stop it"), "{name}: {error}");

@@ -78,6 +78,16 @@ pub enum Error {
         /// What is wrong with the answer.
         reason: String,
     },
+    /// The interface that a journal names is not the one that is here.
+    #[error("interface {interface:?} is not the one that was changed: {why}; {remedy}")]
+    NotIdentified {
+        /// Its name when it was changed.
+        interface: String,
+        /// What differs, or where it is now.
+        why: String,
+        /// What to do.
+        remedy: String,
+    },
     /// A condition did not come true in time.
     #[error("interface {interface:?} did not become {condition} within {timeout:?}")]
     Timeout {

@@ -3,6 +3,7 @@
 //!
 //! - [`Namespace`]: a network namespace that lives as long as a descriptor of it.
 //! - [`Handle`]: makes, changes and shows the devices of a namespace; [`Link`] is what it shows.
+//! - [`InterfaceIdentity`]: recognizes the interface that a journal names.
 //! - [`VethPeer`]: the other end of a veth pair, in the same namespace or another one.
 //! - [`Tap`]: an interface whose other end is this process.
 //! - [`PrivateMounts`]: mounts that only one thread sees.
@@ -30,6 +31,7 @@
 
 mod error;
 mod genl;
+mod identity;
 mod link;
 mod monitor;
 mod mounts;
@@ -51,6 +53,7 @@ pub mod xdp;
 pub use embed::Plain;
 pub use error::{Error, MAX_NAME, Result, check_name};
 pub use ethtool::Ethtool;
+pub use identity::InterfaceIdentity;
 pub use link::{Bridge, Handle, Link, Statistics, VethEnd, XdpAttachment, XdpMode};
 pub use monitor::{LinkEvent, Monitor};
 pub use mounts::PrivateMounts;

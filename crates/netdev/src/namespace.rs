@@ -1,10 +1,10 @@
 //! Network namespaces that nothing but a file descriptor keeps alive.
 
 use std::{
-    fs::File,
+    fs::{self, File, Metadata},
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
-        unix::process::CommandExt,
+        unix::{fs::MetadataExt, process::CommandExt},
     },
     panic,
     path::{Path, PathBuf},
@@ -96,6 +96,16 @@ impl Namespace {
     pub fn inode(&self) -> u64 {
         // fstat of a descriptor that is open fails for no reason that a caller could meet.
         fstat(&self.fd).map_or(0, |stat| stat.st_ino)
+    }
+
+    /// The path of the namespace with this inode that `ip netns` names; `None` where it has no name
+    /// there.
+    #[must_use]
+    pub fn named_path(inode: u64) -> Option<PathBuf> {
+        let device = fs::metadata("/proc/self/ns/net").ok()?.dev();
+        let entries = fs::read_dir("/run/netns").ok()?.flatten();
+        let is = |of: Metadata| (of.dev(), of.ino()) == (device, inode);
+        entries.map(|entry| entry.path()).find(|path| fs::metadata(path).is_ok_and(is))
     }
 
     /// Moves the calling thread into the namespace, for good.

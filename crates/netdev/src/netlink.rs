@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     sync::{Mutex, PoisonError},
 };
 
@@ -67,6 +68,13 @@ impl Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Failure::Io(error)
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the socket is open for as long as `self` is borrowed.
+        unsafe { BorrowedFd::borrow_raw(self.socket.as_raw_fd()) }
     }
 }
 

@@ -172,6 +172,14 @@ fn find<N>(
     found
 }
 
+/// The file of the namespace that has this id in that of `handle`, where there is one.
+pub(crate) fn file_of(handle: &Handle, id: i32) -> Option<PathBuf> {
+    let found = find(&BTreeSet::from([id]), namespace_files(), |path| {
+        Some((id_of(handle, &Namespace::from_path(path).ok()?)?, ()))
+    });
+    found.into_values().next().map(|(path, ())| path)
+}
+
 /// The id of a namespace in that of `handle`.
 fn id_of(handle: &Handle, namespace: &Namespace) -> Option<i32> {
     let mut query = NsidMessage::default();

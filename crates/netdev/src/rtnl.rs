@@ -1,7 +1,13 @@
 //! rtnetlink: typed messages over a [`Connection`].
 
+use std::os::fd::{AsFd, BorrowedFd};
+
 use netlink_packet_core::{NetlinkDeserializable, NetlinkSerializable};
-use netlink_packet_route::{RouteNetlinkMessage, link::LinkMessage};
+use netlink_packet_route::{
+    RouteNetlinkMessage,
+    link::LinkMessage,
+    nsid::{NsidAttribute, NsidMessage},
+};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use crate::{
@@ -41,6 +47,21 @@ impl Rtnl {
         parse(reply)
     }
 
+    /// The ids of other namespaces in the namespace of this socket.
+    pub(crate) fn namespace_ids(&self) -> Result<Vec<i32>, Failure> {
+        let query = RouteNetlinkMessage::GetNsId(NsidMessage::default());
+        let mut ids = Vec::new();
+        for reply in self.0.dump(query.message_type(), &bytes(&query))? {
+            if let RouteNetlinkMessage::NewNsId(message) = parse(&reply)? {
+                ids.extend(message.attributes.iter().filter_map(|attribute| match attribute {
+                    NsidAttribute::Id(id) => Some(*id),
+                    _ => None,
+                }));
+            }
+        }
+        Ok(ids)
+    }
+
     /// The one link that `query` names.
     pub(crate) fn link(&self, query: LinkMessage) -> Result<LinkMessage, Failure> {
         let message = RouteNetlinkMessage::GetLink(query);
@@ -52,6 +73,12 @@ impl Rtnl {
     pub(crate) fn links(&self, query: LinkMessage) -> Result<Vec<LinkMessage>, Failure> {
         let message = RouteNetlinkMessage::GetLink(query);
         links(&self.0.dump(message.message_type(), &bytes(&message))?)
+    }
+}
+
+impl AsFd for Rtnl {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -133,13 +133,24 @@ fn settings_of_an_interface_in_another_namespace_wait_for_it() {
         let restored = restore(host, journal).unwrap();
         assert_eq!((restored[0].outcome, journal.entries().len()), (PutBack::Failed, 1));
     });
-    handle.rename("rt0", "other").unwrap();
+    let elsewhere = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+    handle.move_to("rt0", elsewhere.namespace()).unwrap();
     run(handle.namespace(), &mut |host, journal| {
         let reason = restore(host, journal).unwrap().remove(0).reason.unwrap();
-        assert!(reason.contains("\"rt0\" not found") && reason.contains("--forget"), "{reason}");
+        assert!(reason.contains("move it back") && reason.contains("--forget"), "{reason}");
         assert_eq!(journal.entries().len(), 1);
     });
-    handle.rename("other", "rt0").unwrap();
+    elsewhere.move_to("rt0", handle.namespace()).unwrap();
+    let address = handle.link("rt0").unwrap().mac.unwrap();
+    handle.set_mac("rt0", [2, 0, 0, 0, 0, 7].into()).unwrap();
+    run(handle.namespace(), &mut |host, journal| {
+        let reason = restore(host, journal).unwrap().remove(0).reason.unwrap();
+        assert!(reason.contains("instead of") && reason.contains("--forget"), "{reason}");
+        assert_eq!(journal.entries().len(), 1);
+    });
+    handle.set_mac("rt0", address).unwrap();
+    // The same interface under another name.
+    handle.rename("rt0", "other").unwrap();
     run(handle.namespace(), &mut |host, journal| {
         assert_eq!(restore(host, journal).unwrap()[0].outcome, PutBack::Restored);
         assert_eq!(journal.entries(), []);

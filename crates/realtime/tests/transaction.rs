@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use onbeat_netdev::InterfaceIdentity;
 use onbeat_realtime::Result;
 use onbeat_realtime::host::{
     Change, Entry, Governor, Host, InterfaceSurvey, Kind, Log, NapiThread, Outcome, Place, PutBack,
@@ -216,8 +217,16 @@ impl Host for Fake {
         Ok(())
     }
 
-    fn namespace(&self) -> u64 {
-        self.namespace
+    fn identify(&self, interface: &str) -> std::result::Result<InterfaceIdentity, Refusal> {
+        Ok(InterfaceIdentity::former(self.namespace, interface))
+    }
+
+    fn find(&self, interface: &InterfaceIdentity) -> std::result::Result<Option<String>, Refusal> {
+        let name = interface.name();
+        let is_here = interface.is_same(&InterfaceIdentity::former(self.namespace, name));
+        is_here
+            .then(|| Some(name.to_owned()))
+            .ok_or_else(|| Refusal::Failed("it is in another network namespace (net:[1])".into()))
     }
 }
 

@@ -138,10 +138,15 @@ impl<'a> Guard<'a> {
         Ok(events)
     }
 
-    /// The kernel took the settings of an interface away with it.
+    /// Discards the settings of interfaces of this name that no longer exist. One that was moved to
+    /// another network namespace keeps its settings, which are restored once it is back.
     fn forget(&mut self, name: &str) -> Result<()> {
         let mut entries: Vec<Entry> = self.log.entries();
-        entries.retain(|entry| entry.place.interface() != Some(name));
+        entries.retain(|entry| {
+            let interface = entry.interface.as_ref();
+            let is_elsewhere = |interface| self.host.find(interface) != Ok(None);
+            entry.place.interface() != Some(name) || interface.is_some_and(is_elsewhere)
+        });
         Ok(self.log.replace(entries)?)
     }
 

@@ -32,6 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
+use onbeat_host::NamespaceLock;
 use onbeat_netdev::Namespace;
 use onbeat_realtime::host::{Host, Journal, Live, Report, Restored, plan};
 use onbeat_realtime::{Profile, Realtime, Scheduling};
@@ -121,6 +122,12 @@ pub fn journal_directory() -> Result<PathBuf> {
     Ok(format!("/run/onbeat/guard/{inode}").into())
 }
 
+/// Excludes other guards of the calling thread's network namespace, also those that do not share /run.
+fn lock() -> Result<NamespaceLock> {
+    let namespace = Namespace::current().map_err(onbeat_realtime::Error::from)?;
+    Ok(NamespaceLock::take(&namespace, "guard").map_err(onbeat_realtime::Error::from)?)
+}
+
 /// Guards until `go_on` says no: it is called for each pause, whose length it is given. `tell` hears
 /// what happened, and how processes stand to their budgets.
 ///
@@ -138,6 +145,7 @@ pub fn run(
         let start = Instant::now();
         let now_ns = || start.elapsed().as_nanos() as u64;
         let mut journal = Journal::open(directory, DISCARD)?;
+        let _lock = lock()?;
         let mut look = look::Live::open(config, slice(config.interval), now_ns())?;
         let (mut guard, events) = Guard::begin(config, host, &mut journal, &mut look)?;
         tell(&events, &[]);
@@ -193,6 +201,7 @@ pub fn restore(directory: &Path, forget: bool) -> Result<Vec<Restored>> {
     use onbeat_realtime::host::{self, Log};
     Live::run(|live| {
         let mut journal = Journal::open(directory, DISCARD)?;
+        let _lock = lock()?;
         let restored = host::restore(live, &mut journal)?;
         if forget {
             journal.replace(Vec::new())?;

@@ -6,6 +6,7 @@ use onbeat_irq::Result;
 use onbeat_irq::charge::Process;
 use onbeat_irq::guard::{Candidates, Look, Usage, Waiter};
 use onbeat_irq::policy::Rank;
+use onbeat_netdev::InterfaceIdentity;
 use onbeat_realtime::host::{
     Entry, Host, InterfaceSurvey, Log, NapiThread, Place, Refusal, Survey,
 };
@@ -109,8 +110,12 @@ impl Host for FakeHost {
         Ok(())
     }
 
-    fn namespace(&self) -> u64 {
-        1
+    fn identify(&self, interface: &str) -> std::result::Result<InterfaceIdentity, Refusal> {
+        Ok(InterfaceIdentity::former(1, interface))
+    }
+
+    fn find(&self, interface: &InterfaceIdentity) -> std::result::Result<Option<String>, Refusal> {
+        Ok(self.interfaces.contains_key(interface.name()).then(|| interface.name().to_owned()))
     }
 }
 

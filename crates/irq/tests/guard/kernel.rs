@@ -97,6 +97,23 @@ fn a_process_of_a_higher_priority_does_not_raise_what_its_normal_thread_reads() 
     guard.end();
 }
 
+#[test]
+fn a_guard_excludes_others_of_its_namespace_that_do_not_share_run() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let guard = Running::start(&world, |_| ());
+    guard.wait_for("event", || !guard.events().is_empty());
+    // As in a container on the network of the host: its directory is another one.
+    let directory = std::env::temp_dir().join(format!("onbeat-guard-other-{}", std::process::id()));
+    let restore = || onbeat_irq::guard::restore(&directory, false);
+    let refusal = world.receiver.namespace().run(restore).unwrap().unwrap_err().to_string();
+    let holder = format!("\"@onbeat/guard\" cannot be taken: process {} (", std::process::id());
+    assert!(refusal.contains(&holder), "{refusal}");
+    guard.end();
+    assert_eq!(world.receiver.namespace().run(restore).unwrap().unwrap(), []);
+    fs::remove_dir_all(directory).unwrap();
+}
+
 /// What a socket is bound to says for which device its owner waits.
 #[test]
 fn who_waits_elsewhere_raises_nothing() {

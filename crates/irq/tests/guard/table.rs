@@ -7,6 +7,7 @@ use std::rc::Rc;
 use onbeat_irq::guard::{Candidates, Config, Event, Guard, Look, Usage};
 use onbeat_irq::policy::{Rank, Settings};
 use onbeat_irq::{Error, Result};
+use onbeat_netdev::InterfaceIdentity;
 use onbeat_realtime::host::{
     Host, Kind, Log, NapiThread, Place, PutBack, Refusal, Setting, Survey, change_all,
 };
@@ -47,8 +48,12 @@ impl Host for World {
         self.host.borrow_mut().write(place, value)
     }
 
-    fn namespace(&self) -> u64 {
-        1
+    fn identify(&self, interface: &str) -> std::result::Result<InterfaceIdentity, Refusal> {
+        self.host.borrow().identify(interface)
+    }
+
+    fn find(&self, interface: &InterfaceIdentity) -> std::result::Result<Option<String>, Refusal> {
+        self.host.borrow().find(interface)
     }
 }
 

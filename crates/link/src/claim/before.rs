@@ -110,8 +110,9 @@ impl FormerSettings {
         Ok(before)
     }
 
-    /// Restores the settings. The interface is at home, and turned off where it was away.
-    pub(super) fn restore(&self, home: &Handle, interface: &str) -> Result<()> {
+    /// Restores the settings. The interface is at home, and turned off where it was away. `former` is
+    /// its name when the settings were read.
+    pub(super) fn restore(&self, home: &Handle, former: &str, interface: &str) -> Result<()> {
         home.set_arp(interface, self.arp)?;
         if let Some(stamps) = self.stamps {
             stamps.restore(home, interface)?;
@@ -119,6 +120,9 @@ impl FormerSettings {
         home.namespace().run(|| {
             let now = sysctl::read(interface);
             for (path, value) in &self.sysctls {
+                let (of_former, of_present) =
+                    (format!("/conf/{former}/"), format!("/conf/{interface}/"));
+                let path = &path.replacen(&of_former, &of_present, 1);
                 if now.get(path).is_none_or(|now| now == value) {
                     continue;
                 }

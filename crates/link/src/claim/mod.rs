@@ -13,11 +13,11 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::statfs::{FsType, statfs};
 use onbeat_host::PrivateDirectory;
 use onbeat_netdev::ethtool::HardwareStamps;
-use onbeat_netdev::{Ethtool, Handle, Namespace, check_name};
+use onbeat_netdev::{Ethtool, Handle, InterfaceIdentity, Namespace, check_name};
 
 use self::before::FormerSettings;
 pub(crate) use self::before::check_rx_filter;
-use crate::journal::{Entry, Journal};
+use crate::journal::{Entry, Journal, not_identified};
 use crate::{Error, Result};
 
 /// An interface that belongs to this process alone.
@@ -48,7 +48,7 @@ pub struct Claim {
 #[derive(Debug)]
 struct Restoration {
     home: Handle,
-    before: FormerSettings,
+    entry: Entry<FormerSettings>,
     journal: Journal<FormerSettings>,
 }
 
@@ -75,11 +75,12 @@ impl Claim {
         let claim = FormerSettings::read(&home, interface)
             .and_then(|before| Ok((before, Namespace::new()?)))
             .and_then(|(before, namespace)| {
-                let entry = Entry { home: home.namespace().inode(), before };
+                let interface = InterfaceIdentity::of(&home, &home.link(interface)?)?;
+                let entry = Entry { interface, before };
                 journal.write(&entry)?;
-                Ok((entry.before, namespace))
+                Ok((entry, namespace))
             });
-        let (before, namespace) = match claim {
+        let (entry, namespace) = match claim {
             Ok(found) => found,
             Err(error) => {
                 journal.remove()?;
@@ -87,7 +88,7 @@ impl Claim {
             }
         };
         // From here on dropping restores.
-        let restoration = Restoration { home, before, journal };
+        let restoration = Restoration { home, entry, journal };
         let claim =
             Self { interface: interface.to_owned(), namespace, restoration: Some(restoration) };
         claim.isolate()?;
@@ -185,10 +186,9 @@ impl Claim {
     }
 
     fn end(&mut self) -> Result<()> {
-        let Some(Restoration { home, before, journal }) = self.restoration.take() else {
+        let Some(Restoration { home, entry, journal }) = self.restoration.take() else {
             return Ok(());
         };
-        let entry = Entry { home: home.namespace().inode(), before };
         give_back(&home, &self.interface, &entry, journal.directory())?;
         journal.remove()
     }
@@ -226,30 +226,34 @@ fn give_back(
     entry: &Entry<FormerSettings>,
     directory: &PrivateDirectory,
 ) -> Result<()> {
-    let inode = home.namespace().inode();
-    if inode != entry.home {
-        return Err(Error::InUse {
-            interface: interface.to_owned(),
-            why: format!("it was claimed from namespace {}, and this is {inode}", entry.home),
-            remedy: "restore it from that namespace".into(),
-        });
-    }
+    let refused = |error: onbeat_netdev::Error| {
+        not_identified(error.into(), &Journal::<FormerSettings>::path(directory.path(), interface))
+    };
+    entry.interface.check_namespace(home).map_err(refused)?;
     let name = mount_name(interface);
     let mount = directory.through_descriptor(&name);
     // A path that is no namespace: the claim ended before the mount, or the mount was undone.
     let is_namespace = statfs(&mount).is_ok_and(|fs| fs.filesystem_type() == NSFS_MAGIC);
+    let mut link = None;
     if is_namespace {
         let inside = Handle::in_namespace(&Namespace::from_path(&mount)?)?;
-        match inside.link(interface) {
-            Ok(_) => {
-                inside.set_down(interface)?;
-                inside.move_to(interface, home.namespace())?;
-            }
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(error.into()),
+        let links = inside.links()?;
+        // The namespace is of this claim: the name is sufficient there.
+        let of_name = links.iter().find(|link| link.name == interface).cloned();
+        if let Some(found) = of_name.or_else(|| entry.interface.find_device(links)) {
+            inside.set_down(&found.name)?;
+            inside.move_to(&found.name, home.namespace())?;
+            link = Some(home.link(&found.name)?);
         }
     }
-    match entry.before.restore(home, interface) {
+    if link.is_none() {
+        // A move may have changed its index.
+        link = entry.interface.find_device(home.links()?);
+    }
+    if link.is_none() {
+        link = entry.interface.find(home).map_err(refused)?;
+    }
+    match link.map_or(Ok(()), |link| entry.before.restore(home, interface, &link.name)) {
         // Gone for good: a USB adapter that was pulled out, a veth pair that was deleted.
         Err(Error::Netdev(error)) if error.is_not_found() => {}
         result => result?,

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use onbeat_host::PrivateDirectory;
 use onbeat_netdev::ethtool::HardwareStamps;
-use onbeat_netdev::{Ethtool, Namespace};
+use onbeat_netdev::{Ethtool, Handle, InterfaceIdentity, Namespace};
 use serde::{Deserialize, Serialize};
 
 use crate::claim::check_rx_filter;
-use crate::journal::{Entry, Journal, Settings};
+use crate::journal::{Entry, Journal, Settings, not_identified};
 use crate::{Error, Result};
 
 /// NIC time stamps of every received frame, until this is dropped: then the former setting is restored.
@@ -99,19 +99,27 @@ trait Nic {
     fn stamps(&self) -> Result<HardwareStamps>;
     /// Returns the setting in effect, which may stamp more frames.
     fn set_stamps(&self, stamps: HardwareStamps) -> Result<HardwareStamps>;
+    /// The identity of its interface, for the journal.
+    fn identify(&self) -> Result<InterfaceIdentity>;
+    /// The NIC of the interface that a journal names; `None` where it no longer exists.
+    fn find(&self, interface: &InterfaceIdentity) -> Result<Option<Self>>
+    where
+        Self: Sized;
 }
 
 /// That of an interface.
 #[derive(Debug)]
 struct LiveNic {
     ethtool: Ethtool,
+    handle: Handle,
     interface: String,
 }
 
 impl LiveNic {
     fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
         let ethtool = Ethtool::in_namespace(namespace)?;
-        Ok(Self { ethtool, interface: interface.to_owned() })
+        let handle = Handle::in_namespace(namespace)?;
+        Ok(Self { ethtool, handle, interface: interface.to_owned() })
     }
 }
 
@@ -123,6 +131,15 @@ impl Nic for LiveNic {
     fn set_stamps(&self, stamps: HardwareStamps) -> Result<HardwareStamps> {
         Ok(self.ethtool.set_hardware_stamps(&self.interface, stamps)?)
     }
+
+    fn identify(&self) -> Result<InterfaceIdentity> {
+        Ok(InterfaceIdentity::of(&self.handle, &self.handle.link(&self.interface)?)?)
+    }
+
+    fn find(&self, interface: &InterfaceIdentity) -> Result<Option<Self>> {
+        let link = interface.find(&self.handle)?;
+        link.map(|link| Self::open(self.handle.namespace(), &link.name)).transpose()
+    }
 }
 
 /// Path of an interface's journal.
@@ -130,15 +147,13 @@ impl Nic for LiveNic {
 struct JournalPath {
     directory: PathBuf,
     interface: String,
-    namespace: u64,
 }
 
 impl JournalPath {
     /// Each namespace has a directory of its own, as names are unique only within one.
     fn of(directory: &Path, namespace: &Namespace, interface: &str) -> Self {
-        let inode = namespace.inode();
-        let directory = directory.join(inode.to_string());
-        Self { directory, interface: interface.to_owned(), namespace: inode }
+        let directory = directory.join(namespace.inode().to_string());
+        Self { directory, interface: interface.to_owned() }
     }
 
     fn lock(&self) -> Result<Journal<FormerStamps>> {
@@ -176,7 +191,9 @@ fn put_back(nic: &impl Nic, place: &JournalPath) -> Result<bool> {
     };
     let left = journal.left()?;
     if let Some(entry) = &left {
-        restore(nic, entry.before)?;
+        let journal = Journal::<FormerStamps>::path(&place.directory, &place.interface);
+        let found = nic.find(&entry.interface).map_err(|error| not_identified(error, &journal))?;
+        found.map_or(Ok(()), |nic| restore(&nic, entry.before))?;
     }
     journal.remove()?;
     Ok(left.is_some())
@@ -210,7 +227,7 @@ impl<N: Nic> Stamping<N> {
         }
         let journal = place.lock()?;
         let before = FormerStamps { tx: now.tx, rx_filter: now.rx_filter };
-        journal.write(&Entry { home: place.namespace, before })?;
+        journal.write(&Entry { interface: nic.identify()?, before })?;
         let stamping = Self { nic, interface, former: Some((before, journal)) };
         let all = HardwareStamps { rx_filter: HardwareStamps::ALL, ..now };
         // From here on dropping restores.
@@ -274,6 +291,14 @@ mod tests {
             self.now.set(self.instead.filter(|_| all).unwrap_or(stamps));
             Ok(self.now.get())
         }
+
+        fn identify(&self) -> Result<InterfaceIdentity> {
+            Ok(InterfaceIdentity::former(7, "eth0"))
+        }
+
+        fn find(&self, interface: &InterfaceIdentity) -> Result<Option<Self>> {
+            Ok(interface.is_same(&self.identify()?).then_some(*self))
+        }
     }
 
     struct Directory(PathBuf);
@@ -285,7 +310,7 @@ mod tests {
         }
 
         fn place(&self) -> JournalPath {
-            JournalPath { directory: self.0.join("7"), interface: "eth0".into(), namespace: 7 }
+            JournalPath { directory: self.0.join("7"), interface: "eth0".into() }
         }
 
         fn is_empty(&self) -> bool {

@@ -13,6 +13,9 @@ pub struct Link {
     pub name: String,
     /// Hardware address, where it has six octets.
     pub mac: Option<MacAddress>,
+    /// Hardware address that the device was made with, which no process changes; virtual devices have
+    /// none.
+    pub permanent_mac: Option<MacAddress>,
     /// Longest payload of a frame, in octets.
     pub mtu: u32,
     /// Smallest MTU the driver takes.
@@ -90,6 +93,7 @@ impl From<LinkMessage> for Link {
             index: message.header.index,
             name: String::new(),
             mac: None,
+            permanent_mac: None,
             mtu: 0,
             min_mtu: 0,
             max_mtu: None,
@@ -123,6 +127,9 @@ impl Link {
             LinkAttribute::IfName(name) => self.name = name,
             LinkAttribute::Address(octets) => {
                 self.mac = <[u8; 6]>::try_from(octets).ok().map(MacAddress);
+            }
+            LinkAttribute::PermAddress(octets) => {
+                self.permanent_mac = <[u8; 6]>::try_from(octets).ok().map(MacAddress);
             }
             LinkAttribute::Mtu(mtu) => self.mtu = mtu,
             LinkAttribute::MinMtu(mtu) => self.min_mtu = mtu,

@@ -74,6 +74,16 @@ impl Handle {
         Ok(links.into_iter().map(Link::from).collect())
     }
 
+    /// The devices of the namespace that has this id in the handle's namespace.
+    pub(crate) fn links_of(&self, namespace_id: i32) -> Result<Vec<Link>> {
+        let mut query = LinkMessage::default();
+        query.attributes.push(LinkAttribute::IfNetnsId(namespace_id));
+        query.attributes.push(LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats]));
+        let links = self.rtnl.links(query);
+        let links = links.map_err(|failure| failure.of("list interfaces of a namespace", ""))?;
+        Ok(links.into_iter().map(Link::from).collect())
+    }
+
     /// The device of that name.
     ///
     /// # Errors

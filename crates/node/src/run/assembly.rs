@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use onbeat_frer::spec::Stream;
 use onbeat_frer_user::Poll;
 use onbeat_frer_xdp::{BPF_MOUNT, Options as PlaneOptions, PinDirectory, PinOwner, Plane};
-use onbeat_netdev::LinkEvent;
+use onbeat_netdev::{LinkEvent, Namespace};
 use onbeat_realtime::Profile;
 
 use super::Options;
@@ -19,9 +19,9 @@ use super::events::{About, Events};
 use super::journal::Journal;
 use super::port::Devices;
 use super::setup::{Layout, Setup, names};
+use super::trust;
 use super::upkeep::Upkeep;
 use super::watch::{Teller, Watcher};
-use super::{namespace, trust};
 use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
 use crate::control::{Link, What};
 
@@ -466,8 +466,8 @@ impl NodeRemoval {
         if forwarding.is_empty() {
             return Ok(false);
         }
-        let namespace = namespace::path(devices.handle.namespace().inode());
-        let enter = namespace.unwrap_or_else(|| "NAMESPACE".to_owned());
+        let namespace = Namespace::named_path(devices.handle.namespace().inode());
+        let enter = namespace.map_or("NAMESPACE".into(), |path| path.display().to_string());
         tracing::warn!(
             "the data plane still runs on {}: its pins are not in the BPF file system that this \
              process can read; nothing was removed or restored; run in the mount namespace of the \

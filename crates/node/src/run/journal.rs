@@ -6,11 +6,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use onbeat_host::{Content, Journal as File, PrivateDirectory};
-use onbeat_netdev::{Link, check_name};
+use onbeat_netdev::{Handle, InterfaceIdentity, Link, check_name};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
-use super::namespace;
 use super::port::{Devices, is_changed_feature};
 use crate::config::{PortConfig, VETH_SUFFIX};
 use crate::control::in_directory;
@@ -29,14 +28,6 @@ pub(super) struct InterfaceChanges {
     /// By name. An interface that is made later with the same name has another identity.
     #[serde(default)]
     identity: BTreeMap<String, InterfaceIdentity>,
-}
-
-/// The interface that had a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct InterfaceIdentity {
-    /// The inode of its network namespace.
-    namespace: u64,
-    index: u32,
 }
 
 impl InterfaceChanges {
@@ -68,6 +59,13 @@ impl Content for InterfaceChanges {
         for name in self.interfaces().iter().chain(self.identity.keys()) {
             check_name(name).map_err(|error| error.to_string())?;
         }
+        // The former version wrote no name into an identity.
+        let mut identities = self.identity.iter();
+        if let Some((name, identity)) =
+            identities.find(|(name, identity)| !["", name].contains(&identity.name()))
+        {
+            return Err(format!("interface {name:?} has the identity of {:?}", identity.name()));
+        }
         if let Some(mtu) = self.mtu.values().find(|mtu| !(68..=65535).contains(*mtu)) {
             return Err(format!("{mtu} is not an MTU"));
         }
@@ -91,7 +89,10 @@ impl Journal {
     /// left. `node` is the argument of `onbeat down` for this node.
     pub(super) fn open(control: &Path, node: &str) -> Result<Self> {
         let file = JournalPath::of(control)?.open(node);
-        let changes = file.read()?.unwrap_or_default();
+        let mut changes: InterfaceChanges = file.read()?.unwrap_or_default();
+        for (name, identity) in &mut changes.identity {
+            identity.set_former_name(name);
+        }
         Ok(Self { file, changes })
     }
 
@@ -159,35 +160,39 @@ impl Journal {
     }
 
     /// Before a veth pair is made.
-    pub(super) fn creating(&mut self, interface: &str) -> Result<()> {
-        self.changes.forget(interface);
+    pub(super) fn creating(&mut self, handle: &Handle, interface: &str) -> Result<()> {
+        self.identify(interface, InterfaceIdentity::planned(handle, interface)?);
         self.changes.created.insert(interface.to_owned());
         self.save()
     }
 
     /// Whether the node made this veth pair.
-    pub(super) fn has_created(&self, namespace: u64, link: &Link) -> bool {
-        let identity = InterfaceIdentity { namespace, index: link.index };
+    pub(super) fn has_created(&self, handle: &Handle, link: &Link) -> bool {
+        let is_same = |known: &InterfaceIdentity| {
+            let found = known.find(handle).ok().flatten();
+            found.is_some_and(|found| found.index == link.index)
+        };
         self.changes.created.contains(&link.name)
-            && self.changes.identity.get(&link.name).is_none_or(|known| *known == identity)
+            && self.changes.identity.get(&link.name).is_none_or(is_same)
     }
 
     /// Once it is made.
-    pub(super) fn created(&mut self, namespace: u64, link: &Link) -> Result<()> {
-        self.identify(namespace, link);
+    pub(super) fn created(&mut self, handle: &Handle, link: &Link) -> Result<()> {
+        let made = InterfaceIdentity::of(handle, link)?;
+        self.changes.identity.insert(link.name.clone(), made);
         self.save()
     }
 
     /// Before the MTU of an interface is changed.
-    pub(super) fn changing_mtu(&mut self, namespace: u64, link: &Link) -> Result<()> {
-        self.identify(namespace, link);
+    pub(super) fn changing_mtu(&mut self, handle: &Handle, link: &Link) -> Result<()> {
+        self.identify(&link.name, InterfaceIdentity::of(handle, link)?);
         self.changes.mtu.entry(link.name.clone()).or_insert(link.mtu);
         self.save()
     }
 
     /// Before an interface is set promiscuous.
-    pub(super) fn changing_promiscuous(&mut self, namespace: u64, link: &Link) -> Result<()> {
-        self.identify(namespace, link);
+    pub(super) fn changing_promiscuous(&mut self, handle: &Handle, link: &Link) -> Result<()> {
+        self.identify(&link.name, InterfaceIdentity::of(handle, link)?);
         self.changes.promiscuous.insert(link.name.clone());
         self.save()
     }
@@ -195,24 +200,27 @@ impl Journal {
     /// Before a feature with this state is changed.
     pub(super) fn changing_feature(
         &mut self,
-        namespace: u64,
+        handle: &Handle,
         link: &Link,
         (name, on): (&str, bool),
     ) -> Result<()> {
-        self.identify(namespace, link);
+        self.identify(&link.name, InterfaceIdentity::of(handle, link)?);
         let before = self.changes.features.entry(link.name.clone()).or_default();
         before.entry(name.to_owned()).or_insert(on);
         self.save()
     }
 
-    /// Notes the identity of an interface. Changes of another one of this name are discarded: it is gone.
-    fn identify(&mut self, namespace: u64, link: &Link) {
-        let new = InterfaceIdentity { namespace, index: link.index };
-        let known = self.changes.identity.get(&link.name);
-        if known.is_some_and(|known| *known != new) {
-            self.changes.forget(&link.name);
+    /// Notes the identity of an interface. Changes of another one with this name are discarded.
+    fn identify(&mut self, interface: &str, new: InterfaceIdentity) {
+        let is_known =
+            self.changes.identity.get(interface).is_some_and(|known| known.is_same(&new));
+        if !is_known && self.changes.interfaces().contains(interface) {
+            tracing::warn!(
+                "changes of the former interface {interface:?} discarded, as another one has its name"
+            );
+            self.changes.forget(interface);
         }
-        self.changes.identity.insert(link.name.clone(), new);
+        self.changes.identity.insert(interface.to_owned(), new);
     }
 
     /// Writes the journal; removes it once it is empty.
@@ -251,26 +259,18 @@ impl Journal {
         devices: &mut Devices,
         interface: &str,
     ) -> std::result::Result<Option<Link>, String> {
-        let here = devices.handle.namespace().inode();
-        let link = match self.changes.identity.get(interface) {
-            Some(InterfaceIdentity { namespace, .. }) if *namespace != here => {
-                let name = namespace::path(*namespace).map(|path| format!(" ({path})"));
-                return Err(format!(
-                    "it was changed in network namespace net:[{namespace}]{}; run this command there",
-                    name.unwrap_or_default()
-                ));
-            }
-            Some(identity) => devices.handle.link_by_index(identity.index),
-            None => devices.handle.link(interface),
+        let found = match self.changes.identity.get(interface) {
+            Some(identity) => identity.find(&devices.handle),
+            None => match devices.handle.link(interface) {
+                Err(error) if error.is_not_found() => Ok(None),
+                link => link.map(Some),
+            },
         };
-        match link {
-            Ok(link) => {
-                devices.lock(&link).map_err(|error| error.to_string())?;
-                Ok(Some(link))
-            }
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error.to_string()),
+        let found = found.map_err(|error| error.to_string())?;
+        if let Some(link) = &found {
+            devices.lock(link).map_err(|error| error.to_string())?;
         }
+        Ok(found)
     }
 
     fn restore_link(
@@ -305,7 +305,8 @@ impl Journal {
             self.changes.promiscuous.remove(interface);
         }
         if self.changes.created.contains(interface) {
-            let identified = self.changes.identity.contains_key(interface);
+            let identity = self.changes.identity.get(interface);
+            let identified = identity.is_some_and(InterfaceIdentity::was_made);
             if !is_made_by_node(devices, interface, link, identified) {
                 failures.push(format!(
                     "interface {interface:?} not removed: it is not a veth that a node made"
@@ -431,10 +432,11 @@ mod tests {
     #[test]
     fn control_sockets_of_one_directory_have_a_journal_each() {
         let directory = TemporaryDirectory::new("run-journals");
+        let handle = Handle::open().unwrap();
         let journal = |socket: &str| Journal::open(&directory.file(socket), "a").unwrap();
         for (index, socket) in ["a.sock", "a.ctl", "a", "a.sock.ctl"].into_iter().enumerate() {
             assert!(journal(socket).is_empty(), "{socket}");
-            journal(socket).changing_mtu(1, &link(&format!("path{index}"), 1)).unwrap();
+            journal(socket).changing_mtu(&handle, &link(&format!("path{index}"), 1)).unwrap();
             let interfaces: Vec<_> = journal(socket).interfaces().into_iter().collect();
             assert_eq!(interfaces, [format!("path{index}")], "{socket}");
         }
@@ -445,7 +447,7 @@ mod tests {
         let directory = TemporaryDirectory::new("run-once");
         let mut journal = Journal::open(&directory.file("a.sock"), "a").unwrap();
         for _ in 0..3 {
-            journal.changing_promiscuous(1, &link("path1", 1)).unwrap();
+            journal.changing_promiscuous(&Handle::open().unwrap(), &link("path1", 1)).unwrap();
         }
         let text = fs::read_to_string(directory.file("a.sock.node-journal")).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -513,7 +515,7 @@ mod tests {
 
         let directory = TemporaryDirectory::new("run-newer");
         let mut journal = Journal::open(&directory.file("a.sock"), "a").unwrap();
-        journal.changing_mtu(1, &link("path2", 1)).unwrap();
+        journal.changing_mtu(&Handle::open().unwrap(), &link("path2", 1)).unwrap();
         assert_eq!(adopt(&directory, None), (vec!["path2".to_owned()], true), "it has a newer one");
     }
 

@@ -17,7 +17,6 @@ mod guard;
 mod journal;
 mod latent;
 mod mode;
-mod namespace;
 mod peers;
 mod port;
 mod setup;

@@ -58,14 +58,11 @@ impl Devices {
         Ok(Self { handle, ethtool, node: format!("node {node:?}"), locks: BTreeMap::new() })
     }
 
-    fn namespace(&self) -> u64 {
-        self.handle.namespace().inode()
-    }
-
     /// Locks an interface for this node, which may have the lock already.
     pub(super) fn lock(&mut self, link: &Link) -> onbeat_host::Result<()> {
         if !self.locks.contains_key(&link.index) {
-            let lock = InterfaceLock::take(self.namespace(), link.index, &link.name, &self.node)?;
+            let lock =
+                InterfaceLock::take(self.handle.namespace(), link.index, &link.name, &self.node)?;
             self.locks.insert(link.index, lock);
         }
         Ok(())
@@ -96,14 +93,13 @@ impl Devices {
         let name = port.attached_interface();
         let link = self.handle.link(&name).map_err(of_port)?;
         self.lock(&link).map_err(|source| Error::InUse { port: port.name.clone(), source })?;
-        let namespace = self.namespace();
         let other = port.create.map(|_| self.other_end(port, &link)).transpose()?;
         // The journal's only entry of a pair that the node made is that it made the pair.
-        let made = other.as_ref().is_some_and(|other| journal.has_created(namespace, other));
+        let made = other.as_ref().is_some_and(|other| journal.has_created(&self.handle, other));
         if let Some(mtu) = port.mtu {
             for end in other.iter().chain([&link]).filter(|end| end.mtu != mtu) {
                 if !made {
-                    journal.changing_mtu(namespace, end)?;
+                    journal.changing_mtu(&self.handle, end)?;
                 }
                 self.handle.set_mtu(&end.name, mtu).map_err(of_port)?;
             }
@@ -119,7 +115,7 @@ impl Devices {
             Promiscuous::No => false,
         };
         if wanted && !link.promiscuous {
-            journal.changing_promiscuous(namespace, &link)?;
+            journal.changing_promiscuous(&self.handle, &link)?;
             self.handle.set_promiscuous(&name, true).map_err(of_port)?;
         }
         // A NIC that removes VLAN tags hides them from programs in the driver.
@@ -140,11 +136,11 @@ impl Devices {
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(of_port(error)),
         }
-        journal.creating(name)?;
+        journal.creating(&self.handle, name)?;
         let (end, attached) = (VethEnd::new(name), VethEnd::new(port.attached_interface()));
         self.handle.create_veth(&end, &attached).map_err(of_port)?;
         let made = self.handle.link(name).map_err(of_port)?;
-        journal.created(self.namespace(), &made)
+        journal.created(&self.handle, &made)
     }
 
     /// The end of a port's veth pair that programs of this machine use.
@@ -185,7 +181,7 @@ impl Devices {
                 continue;
             }
             if let Some(journal) = &mut journal {
-                journal.changing_feature(self.namespace(), link, (name, feature.requested))?;
+                journal.changing_feature(&self.handle, link, (name, feature.requested))?;
             }
             if let Err(error) = self.ethtool.set_features(&link.name, &[(name, on)]) {
                 tracing::warn!("{}: feature {name} not changed: {error}", link.name);
@@ -258,10 +254,12 @@ pub(super) fn spec(port: &PortConfig, link: &Link, mode: Mode) -> PortSpec {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::Path;
 
     use onbeat_netdev::Namespace;
     use onbeat_netdev::testing::{Feature, TemporaryDirectory, require_all};
+    use onbeat_wire::MacAddress;
 
     use super::*;
     use crate::config::Config;
@@ -347,6 +345,115 @@ mod tests {
             devices.prepare(&port(), &mut journal).unwrap();
             assert_eq!(journal.restore_all(&mut devices).unwrap(), Vec::<String>::new());
             assert!(devices.handle.link("tsn0").unwrap_err().is_not_found());
+        });
+    }
+
+    /// Replaces text of the journal, as if an earlier process had written it.
+    fn edit_journal(control: &Path, edit: impl Fn(&mut serde_json::Value)) {
+        let path = control.with_file_name("a.sock.node-journal");
+        let mut journal = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        edit(&mut journal);
+        fs::write(&path, journal.to_string()).unwrap();
+    }
+
+    fn restore(control: &Path, devices: &mut Devices) -> Vec<String> {
+        Journal::open(control, "nh").unwrap().restore_all(devices).unwrap()
+    }
+
+    /// The namespace of a killed node was removed, and another one has its inode: interfaces with the
+    /// indices and names of the node's are other ones.
+    #[test]
+    fn interfaces_of_another_namespace_with_the_same_inode_are_not_changed() {
+        in_namespace("inode", |control| {
+            let mut devices = Devices::open("nh").unwrap();
+            let mut journal = Journal::open(control, "nh").unwrap();
+            devices.prepare(&port(), &mut journal).unwrap();
+            devices.handle.create_veth(&VethEnd::new("x"), &VethEnd::new("y")).unwrap();
+            journal.changing_mtu(&devices.handle, &devices.handle.link("x").unwrap()).unwrap();
+            devices.handle.set_mtu("x", 9000).unwrap();
+            let cookie = devices.handle.cookie().unwrap();
+            let edit_cookies = |cookie: u64| {
+                edit_journal(control, |journal| {
+                    for name in ["tsn0", "x"] {
+                        journal["content"]["identity"][name]["cookie"] = cookie.into();
+                    }
+                });
+            };
+            edit_cookies(cookie + 1);
+            let failures = restore(control, &mut devices);
+            assert_eq!(failures.len(), 2, "{failures:?}");
+            for failure in failures {
+                assert!(failure.contains("no longer exists"), "{failure}");
+            }
+            assert_eq!(devices.handle.link("x").unwrap().mtu, 9000);
+            devices.handle.link("tsn0").unwrap();
+            edit_cookies(cookie);
+            assert_eq!(restore(control, &mut devices), Vec::<String>::new());
+            assert_eq!(devices.handle.link("x").unwrap().mtu, 1500);
+            assert!(devices.handle.link("tsn0").unwrap_err().is_not_found());
+        });
+    }
+
+    #[test]
+    fn a_renamed_interface_is_restored_and_another_one_with_its_index_is_not() {
+        in_namespace("renamed", |control| {
+            let mut devices = Devices::open("nh").unwrap();
+            let mut journal = Journal::open(control, "nh").unwrap();
+            devices.prepare(&port(), &mut journal).unwrap();
+            let address = devices.handle.link("tsn0").unwrap().mac.unwrap();
+            devices.handle.rename("tsn0", "other").unwrap();
+            devices.handle.set_mac("other", MacAddress([2, 0, 0, 0, 0, 7])).unwrap();
+            let failures = restore(control, &mut devices);
+            assert!(failures[0].contains("instead of"), "{failures:?}");
+            devices.handle.set_mac("other", address).unwrap();
+            assert_eq!(restore(control, &mut devices), Vec::<String>::new());
+            assert!(devices.handle.link("other").unwrap_err().is_not_found());
+        });
+    }
+
+    #[test]
+    fn a_journal_of_the_former_version_is_used_where_inode_index_and_name_agree() {
+        in_namespace("former", |control| {
+            let mut devices = Devices::open("nh").unwrap();
+            create_pair(&devices.handle);
+            let mut journal = Journal::open(control, "nh").unwrap();
+            let link = devices.handle.link("tsn0").unwrap();
+            journal.changing_mtu(&devices.handle, &link).unwrap();
+            devices.handle.set_mtu("tsn0", 9000).unwrap();
+            edit_journal(control, |journal| {
+                let (namespace, index) = (devices.handle.namespace().inode(), link.index);
+                let former = serde_json::json!({ "namespace": namespace, "index": index });
+                journal["content"]["identity"]["tsn0"] = former;
+            });
+            devices.handle.rename("tsn0", "other").unwrap();
+            let failures = restore(control, &mut devices);
+            assert!(failures[0].contains("\"other\" with another name"), "{failures:?}");
+            assert_eq!(devices.handle.link("other").unwrap().mtu, 9000);
+            devices.handle.rename("other", "tsn0").unwrap();
+            assert_eq!(restore(control, &mut devices), Vec::<String>::new());
+            assert_eq!(devices.handle.link("tsn0").unwrap().mtu, 1500);
+        });
+    }
+
+    #[test]
+    fn changes_of_an_interface_that_was_moved_to_another_namespace_stay_in_the_journal() {
+        in_namespace("moved", |control| {
+            let mut devices = Devices::open("nh").unwrap();
+            create_pair(&devices.handle);
+            let mut journal = Journal::open(control, "nh").unwrap();
+            devices.prepare(&port(), &mut journal).unwrap();
+            let elsewhere = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+            devices.handle.move_to("tsn0-frer", elsewhere.namespace()).unwrap();
+            let failures = restore(control, &mut devices);
+            let [failure] = &failures[..] else { panic!("{failures:?}") };
+            for words in ["\"tsn0-frer\" not restored", "of network namespace", "move it back"] {
+                assert!(failure.contains(words), "{failure}");
+            }
+            assert_eq!(elsewhere.link("tsn0-frer").unwrap().mtu, 1400);
+            elsewhere.move_to("tsn0-frer", devices.handle.namespace()).unwrap();
+            assert_eq!(restore(control, &mut devices), Vec::<String>::new());
+            assert_eq!(devices.handle.link("tsn0-frer").unwrap().mtu, 1500);
+            assert!(!Journal::exists(control).unwrap());
         });
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
-use onbeat_netdev::{Error as Netdev, Ethtool, Handle, Namespace, napi};
+use onbeat_netdev::{Error as Netdev, Ethtool, Handle, InterfaceIdentity, Namespace, napi};
 
 use super::value::{Fields, is_merging, list, words};
 use super::{Host, NapiThread, Place, Refusal, Survey};
@@ -20,7 +20,6 @@ pub struct Live {
     pub(super) root: PathBuf,
     /// `None` for a host made of files: its numbers of threads are none of this host.
     pub(super) devices: Option<Devices>,
-    namespace: u64,
 }
 
 /// The interfaces of a network namespace.
@@ -38,17 +37,16 @@ impl Live {
     /// Without root.
     pub fn run<T: Send>(f: impl FnOnce(&mut Live) -> T + Send) -> Result<T> {
         let namespace = Namespace::current()?;
-        let inode = namespace.inode();
         namespace.run_with_sysfs(|| {
             let devices = Devices { handle: Handle::open()?, ethtool: Ethtool::open()? };
-            let mut live = Live { root: "/".into(), devices: Some(devices), namespace: inode };
+            let mut live = Live { root: "/".into(), devices: Some(devices) };
             Ok(f(&mut live))
         })?
     }
 
     /// A host whose files are below a directory; without ethtool, and without threads.
     pub fn below(root: impl Into<PathBuf>) -> Live {
-        Live { root: root.into(), devices: None, namespace: 0 }
+        Live { root: root.into(), devices: None }
     }
 
     pub(super) fn path(&self, path: &str) -> PathBuf {
@@ -182,8 +180,15 @@ impl Host for Live {
         }
     }
 
-    fn namespace(&self) -> u64 {
-        self.namespace
+    fn identify(&self, interface: &str) -> Answer<InterfaceIdentity> {
+        let Devices { handle, .. } = self.devices()?;
+        let link = handle.link(interface).map_err(netdev)?;
+        InterfaceIdentity::of(handle, &link).map_err(netdev)
+    }
+
+    fn find(&self, identity: &InterfaceIdentity) -> Answer<Option<String>> {
+        let found = identity.find(&self.devices()?.handle).map_err(netdev)?;
+        Ok(found.map(|link| link.name))
     }
 }
 
@@ -234,6 +239,9 @@ fn netdev(error: Netdev) -> Refusal {
         Netdev::Unsupported { .. } => Refusal::Unsupported(error.to_string()),
         Netdev::NotFound { .. } => {
             Refusal::Failed(format!("{error}; bring it back, or give it up with --forget"))
+        }
+        Netdev::NotIdentified { .. } => {
+            Refusal::Failed(format!("{error}, or discard them with --forget"))
         }
         _ => Refusal::Failed(error.to_string()),
     }

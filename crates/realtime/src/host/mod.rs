@@ -35,6 +35,8 @@ pub use transaction::{
     Change, Entry, Outcome, PutBack, Report, Restored, apply, change_all, restore, roll_back,
 };
 
+use onbeat_netdev::InterfaceIdentity;
+
 use crate::Result;
 
 /// Where settings are read and written.
@@ -66,8 +68,17 @@ pub trait Host {
     /// [`Refusal`].
     fn write(&mut self, place: &Place, value: &str) -> std::result::Result<(), Refusal>;
 
-    /// The number of the network namespace whose interfaces these are.
-    fn namespace(&self) -> u64;
+    /// The identity of an interface, for the journal.
+    ///
+    /// # Errors
+    /// [`Refusal`]: it does not exist.
+    fn identify(&self, interface: &str) -> std::result::Result<InterfaceIdentity, Refusal>;
+
+    /// The present name of an interface of the journal; `None` where it does not exist.
+    ///
+    /// # Errors
+    /// [`Refusal`]: another interface has its index or name, or it is in another network namespace.
+    fn find(&self, identity: &InterfaceIdentity) -> std::result::Result<Option<String>, Refusal>;
 }
 
 /// What was there before, kept where it outlives the process.

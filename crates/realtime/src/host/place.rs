@@ -76,6 +76,22 @@ impl Place {
         }
     }
 
+    /// The same place of the interface under another name.
+    #[must_use]
+    pub(super) fn renamed(&self, name: &str) -> Self {
+        let mut place = self.clone();
+        match &mut place {
+            Place::File { .. } | Place::Irq { .. } => {}
+            Place::Threaded { interface }
+            | Place::Offloads { interface }
+            | Place::Coalescing { interface }
+            | Place::EnergyEfficient { interface }
+            | Place::ThreadPolicy { interface, .. }
+            | Place::ThreadCpus { interface, .. } => name.clone_into(interface),
+        }
+        place
+    }
+
     /// Checks that it is a place that a plan names: a journal must not lead elsewhere.
     ///
     /// # Errors

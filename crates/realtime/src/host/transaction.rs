@@ -1,12 +1,14 @@
 //! Changing by a plan, and putting back: knows neither files nor devices.
 
+use onbeat_netdev::InterfaceIdentity;
 use serde::{Deserialize, Serialize};
 
 use super::{Host, Kind, Log, Place, Plan, Refusal, Setting, Tuning, plan};
-use crate::Result;
+use crate::{Error, Result};
 
 /// What a journal keeps of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredEntry")]
 pub struct Entry {
     /// Which setting it is.
     pub kind: Kind,
@@ -14,8 +16,40 @@ pub struct Entry {
     pub place: Place,
     /// The value before.
     pub before: String,
-    /// The network namespace of the interface, where the place is within one.
-    pub namespace: Option<u64>,
+    /// The interface, where the place is within a network namespace.
+    pub interface: Option<InterfaceIdentity>,
+}
+
+/// An entry of this version or of the former one, which held the inode of the namespace alone.
+#[derive(Deserialize)]
+struct StoredEntry {
+    kind: Kind,
+    place: Place,
+    before: String,
+    #[serde(default)]
+    interface: Option<InterfaceIdentity>,
+    #[serde(default)]
+    namespace: Option<u64>,
+}
+
+impl From<StoredEntry> for Entry {
+    fn from(stored: StoredEntry) -> Self {
+        let StoredEntry { kind, place, before, interface, namespace } = stored;
+        let former = namespace.zip(place.interface());
+        let former = former.map(|(namespace, name)| InterfaceIdentity::former(namespace, name));
+        Self { kind, place, before, interface: interface.or(former) }
+    }
+}
+
+impl Entry {
+    /// Whether it is of the place of this interface.
+    fn is_of(&self, place: &Place, interface: Option<&InterfaceIdentity>) -> bool {
+        let is_same = match (&self.interface, interface) {
+            (Some(own), Some(other)) => own.is_same(other),
+            (own, other) => own.is_none() && other.is_none(),
+        };
+        self.place == *place && is_same
+    }
 }
 
 /// What came of a planned change.
@@ -115,14 +149,14 @@ pub fn apply(
     keep_going: bool,
 ) -> Result<Report> {
     let mut report = Report::default();
-    let earlier = places(log);
+    let earlier = log.entries();
     match phases(host, log, tuning, keep_going, &mut report) {
         Ok(true) => {
             // Of what was not changed there is nothing to put back.
-            let unchanged = |place: &Place| {
-                !earlier.contains(place)
+            let unchanged = |entry: &Entry| {
+                !earlier.contains(entry)
                     && report.changes.iter().any(|change| {
-                        change.setting.place == *place
+                        change.setting.place == entry.place
                             && matches!(change.outcome, Outcome::Skipped | Outcome::Failed)
                     })
             };
@@ -194,13 +228,13 @@ fn remember(host: &dyn Host, log: &mut dyn Log, settings: &[Setting]) -> Result<
     let mut entries = log.entries();
     let known = entries.len();
     for setting in settings {
-        if entries.iter().all(|entry| entry.place != setting.place) {
-            entries.push(Entry {
-                kind: setting.kind,
-                place: setting.place.clone(),
-                before: setting.now.clone(),
-                namespace: setting.place.is_in_namespace().then(|| host.namespace()),
-            });
+        let Setting { kind, place, now, .. } = setting;
+        let interface = place.interface().filter(|_| place.is_in_namespace());
+        let interface = interface.map(|name| host.identify(name)).transpose();
+        let interface = interface.map_err(|refusal| Error::Identity(refusal.to_string()))?;
+        if !entries.iter().any(|entry| entry.is_of(place, interface.as_ref())) {
+            let (kind, place, before) = (*kind, place.clone(), now.clone());
+            entries.push(Entry { kind, place, before, interface });
         }
     }
     if entries.len() == known { Ok(()) } else { log.replace(entries) }
@@ -241,17 +275,16 @@ pub fn roll_back(host: &mut dyn Host, log: &mut dyn Log, changes: &mut [Change])
     };
     let mut entries = log.entries();
     entries.retain(|entry| !settled(entry));
-    let earlier: Vec<Place> = entries.into_iter().map(|entry| entry.place).collect();
-    undo(host, log, changes, &earlier)
+    undo(host, log, changes, &entries)
 }
 
-/// Puts back the changes, and takes out of the journal all but `earlier` places and those that are
+/// Puts back the changes, and takes out of the journal all but `earlier` entries and those that are
 /// stuck: what was planned and never tried is in it, too.
 fn undo(
     host: &mut dyn Host,
     log: &mut dyn Log,
     changes: &mut [Change],
-    earlier: &[Place],
+    earlier: &[Entry],
 ) -> Result<()> {
     for change in changes.iter_mut().rev() {
         if !matches!(change.outcome, Outcome::Changed | Outcome::Stuck) {
@@ -271,7 +304,7 @@ fn undo(
             .iter()
             .any(|change| change.setting.place == *place && change.outcome == Outcome::Stuck)
     };
-    forget(log, |place| !earlier.contains(place) && !stuck(place))
+    forget(log, |entry| !earlier.contains(entry) && !stuck(&entry.place))
 }
 
 /// Puts back everything that the journal knows, in the reverse order, and takes it out.
@@ -281,13 +314,15 @@ fn undo(
 pub fn restore(host: &mut dyn Host, log: &mut dyn Log) -> Result<Vec<Restored>> {
     let mut restored = Vec::new();
     for entry in log.entries().into_iter().rev() {
-        let elsewhere = entry.namespace.filter(|namespace| *namespace != host.namespace());
-        let result = match elsewhere {
-            Some(namespace) => Err(format!(
-                "it is in another network namespace (net:[{namespace}]); restore it there, or give \
-                 it up with --forget"
+        let found = entry.interface.as_ref().map(|interface| host.find(interface)).transpose();
+        let result = match found {
+            Err(refusal) => Err(refusal.to_string()),
+            Ok(Some(None)) => Err(format!(
+                "interface {:?} is not here; bring it back, or give it up with --forget",
+                entry.place.interface().unwrap_or_default()
             )),
-            None => put_back(host, &entry.place, &entry.before),
+            Ok(Some(Some(name))) => put_back(host, &entry.place.renamed(&name), &entry.before),
+            Ok(None) => put_back(host, &entry.place, &entry.before),
         };
         let (outcome, reason) = match result {
             Ok(outcome) => (outcome, None),
@@ -295,12 +330,12 @@ pub fn restore(host: &mut dyn Host, log: &mut dyn Log) -> Result<Vec<Restored>> 
         };
         restored.push(Restored { entry, outcome, reason });
     }
-    let failed = |place: &Place| {
+    let failed = |entry: &Entry| {
         restored
             .iter()
-            .any(|restored| restored.entry.place == *place && restored.outcome == PutBack::Failed)
+            .any(|restored| restored.entry == *entry && restored.outcome == PutBack::Failed)
     };
-    forget(log, |place| !failed(place))?;
+    forget(log, |entry| !failed(entry))?;
     Ok(restored)
 }
 
@@ -324,14 +359,9 @@ fn put_back(
     }
 }
 
-fn places(log: &dyn Log) -> Vec<Place> {
-    log.entries().into_iter().map(|entry| entry.place).collect()
-}
-
 /// Takes entries out of the journal; writes it only where that changes it.
-fn forget(log: &mut dyn Log, forgotten: impl Fn(&Place) -> bool) -> Result<()> {
+fn forget(log: &mut dyn Log, forgotten: impl Fn(&Entry) -> bool) -> Result<()> {
     let entries = log.entries();
-    let kept: Vec<Entry> =
-        entries.iter().filter(|entry| !forgotten(&entry.place)).cloned().collect();
+    let kept: Vec<Entry> = entries.iter().filter(|entry| !forgotten(entry)).cloned().collect();
     if kept.len() == entries.len() { Ok(()) } else { log.replace(kept) }
 }

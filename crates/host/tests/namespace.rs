@@ -1,0 +1,172 @@
+//! Locks on interfaces hold between processes that do not share /run, and no other user can hold them.
+
+#[allow(dead_code, reason = "other tests use the rest")]
+mod common;
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use common::Temporary;
+use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
+};
+use nix::unistd::{Gid, Uid, setgid, setgroups, setuid};
+use onbeat_host::{Error, InterfaceLock, NamespaceLock, Result};
+use onbeat_netdev::testing::{Feature, require};
+use onbeat_netdev::{Namespace, PrivateMounts};
+
+/// Names to a copy of this program what it does.
+const TASK: &str = "ONBEAT_TEST_TASK";
+
+/// The socket of the lock on interface 7.
+const NAME: &[u8] = b"onbeat/interface/7";
+
+/// A copy of this program in a network namespace. Killed on drop.
+struct Copy(Child);
+
+impl Copy {
+    /// Starts it, and waits until it has done its task.
+    fn start(namespace: &Namespace, task: &str) -> Self {
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["--exact", "does_its_task", "--nocapture", "--test-threads=1"]);
+        command.env(TASK, task).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = namespace.start_in(&mut command).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(lines.map_while(std::io::Result::ok).any(|line| line == "done"), "{task}");
+        Self(child)
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Not a test of its own: the program of [`Copy`].
+#[test]
+fn does_its_task() {
+    let Ok(task) = env::var(TASK) else { return };
+    let flags = SockFlag::SOCK_NONBLOCK;
+    let stream = || socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+    let address = UnixAddr::new_abstract(NAME).unwrap();
+    let mut held = (None, None);
+    if task == "lock" {
+        held.0 =
+            Some(InterfaceLock::take(&Namespace::current().unwrap(), 7, "eth0", "test").unwrap());
+    } else {
+        setgroups(&[]).unwrap();
+        setgid(Gid::from_raw(65534)).unwrap();
+        setuid(Uid::from_raw(65534)).unwrap();
+        let own = stream();
+        if task != "fill" {
+            bind(own.as_raw_fd(), &address).unwrap();
+        }
+        match &*task {
+            "listen" => listen(&own, Backlog::MAXCONN).unwrap(),
+            "full" => listen(&own, Backlog::new(1).unwrap()).unwrap(),
+            _ => {}
+        }
+        if ["fill", "full"].contains(&&*task) {
+            let fill = || connect(stream().as_raw_fd(), &address);
+            let refusal = (0..100_000).find_map(|_| fill().err());
+            assert_eq!(refusal, Some(Errno::EAGAIN));
+        }
+        held.1 = Some(own);
+    }
+    println!("\ndone");
+    std::io::stdout().flush().unwrap();
+    let _ = std::io::stdin().lines().next();
+    drop(held);
+}
+
+/// Takes the lock on interface 7 as a program does whose /run is its own.
+fn take_elsewhere(namespace: &Namespace) -> Result<InterfaceLock> {
+    std::thread::scope(|scope| {
+        let take = || {
+            let _mounts = PrivateMounts::enter().unwrap();
+            let (none, tmpfs) = (None::<&str>, Some("tmpfs"));
+            mount(tmpfs, "/run", tmpfs, MsFlags::empty(), none).unwrap();
+            InterfaceLock::take(namespace, 7, "eth0", "test")
+        };
+        scope.spawn(take).join().unwrap()
+    })
+}
+
+fn refusal(namespace: &Namespace) -> String {
+    let error = take_elsewhere(namespace).unwrap_err();
+    assert!(matches!(error, Error::InterfaceInUse { .. }), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn a_program_with_another_run_directory_is_refused_until_the_holder_is_killed() {
+    if !require(Feature::Root) {
+        return;
+    }
+    let (namespace, other) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+    let holder = Copy::start(&namespace, "lock");
+    let expected = format!("process {} (", holder.0.id());
+    let refused = refusal(&namespace);
+    assert!(refused.contains(&expected), "{refused}");
+    take_elsewhere(&other).unwrap();
+    // Any user can connect until there is no room for another connection.
+    let _filler = Copy::start(&namespace, "fill");
+    let refused = refusal(&namespace);
+    assert!(refused.contains(&expected), "{refused}");
+    drop(holder);
+    take_elsewhere(&namespace).unwrap();
+}
+
+#[test]
+fn another_user_cannot_hold_the_lock_and_is_named() {
+    if !require(Feature::Root) {
+        return;
+    }
+    let temporary = Temporary::new("squatter");
+    for task in ["listen", "full", "bind"] {
+        let namespace = Namespace::new().unwrap();
+        let squatter = Copy::start(&namespace, task);
+        let log = temporary.path(task);
+        let writer = Arc::new(File::create(&log).unwrap());
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        let take = || InterfaceLock::take(&namespace, 7, "eth0", "test").unwrap();
+        let _lock = tracing::subscriber::with_default(subscriber, take);
+        let text = fs::read_to_string(log).unwrap();
+        let owner =
+            format!("\"@onbeat/interface/7\" belongs to user 65534 (process {} (", squatter.0.id());
+        assert!(text.contains("WARN") && text.contains(&owner), "{task}: {text}");
+        // The lock file still excludes others.
+        InterfaceLock::take(&namespace, 7, "eth0", "test").unwrap_err();
+    }
+}
+
+/// A line end in the name of another socket must not pass it off as the one.
+#[test]
+fn a_socket_with_a_forged_line_in_its_name_is_not_the_owner() {
+    if !require(Feature::Root) {
+        return;
+    }
+    let namespace = Namespace::new().unwrap();
+    let _squatter = Copy::start(&namespace, "bind");
+    let _forged = namespace
+        .run(|| {
+            let own = UnixListener::bind_addr(&SocketAddr::from_abstract_name("own").unwrap());
+            let table = fs::read_to_string("/proc/thread-self/net/unix").unwrap();
+            let line = table.lines().find(|line| line.ends_with("@own")).unwrap();
+            let name = format!("x\n{}", line.replace("@own", "@onbeat/interface/7"));
+            (own, UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()))
+        })
+        .unwrap();
+    let lock = NamespaceLock::take(&namespace, "interface/7").unwrap();
+    assert!(!lock.is_exclusive());
+}
