@@ -325,7 +325,7 @@ back    recover   2,000  1,000,000    999,998      0     2             0        
         status.ports[0].frames_lost = Some("nobody takes them; do this".into());
         let text = node_table(&status);
         let end = "\n\nport path1 is not in native mode: its driver cannot; use another\n\n\
-                   port path1: frames are lost: nobody takes them; do this\n";
+                   port path1: frames are lost, and OUTPUT counts them: nobody takes them; do this\n";
         assert!(text.ends_with(end), "{text}");
     }
 

@@ -177,7 +177,8 @@ impl Node {
         if generic && chosen == Mode::Native {
             why.get_or_insert_with(|| mode::from_before(node));
         }
-        if generic && ability.driver == "veth" {
+        // Only programs of this machine send at the other end of a pair that the node made.
+        if generic && ability.driver == "veth" && port.create.is_none() {
             self.devices.poll(&link, &mut self.journal)?;
         }
         let about = About { port: Some(&port.name), ..About::default() };
