@@ -56,6 +56,15 @@ struct {
  */
 __u32 number_of_others;
 
+/* Processes that were first seen to read a socket since the loader last took them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, GUARD_PROCESSES);
+	__type(key, __u32);
+	__type(value, __u8);
+} new_readers SEC(".maps");
+
 static __always_inline bool is_elsewhere(const struct sock *sk)
 {
 	return sk->__sk_common.skc_net.net->ns.inum != netns;
@@ -92,6 +101,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 {
 	__u64 now = bpf_get_current_pid_tgid();
 	struct guard_reader *known, reader = {.pid = now >> 32, .tid = now};
+	__u8 noted = 1;
 
 	if (!everywhere && is_elsewhere(sk))
 		return 0;
@@ -103,9 +113,13 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk)
 	else
 		/* At once: the loader may read it now. */
 		*(volatile __u64 *)known = *(__u64 *)&reader;
+	if (!budgets || is_elsewhere(sk))
+		return 0;
 	/* A new socket has the limit of its process before the next scan. */
-	if (budgets && !is_elsewhere(sk) && bpf_map_lookup_elem(&numbers, &reader.pid))
+	if (bpf_map_lookup_elem(&numbers, &reader.pid))
 		number(sk, reader.pid);
+	else
+		bpf_map_update_elem(&new_readers, &reader.pid, &noted, BPF_ANY);
 	return 0;
 }
 

@@ -51,6 +51,10 @@ pub(super) struct Budgets {
     meters: BTreeMap<u32, LimitMeter>,
     processes: BTreeMap<Process, BudgetedProcess>,
     without: BTreeSet<Process>,
+    /// Processes that read sockets and that no complete scan has shown yet.
+    readers: BTreeSet<u32>,
+    /// Whether there are more of them.
+    any_reads: bool,
     /// Known processes that are yet to be matched against the rules again.
     due: BTreeSet<Process>,
     /// Processes that the kernel's table has no room for: they have the default limit.
@@ -98,6 +102,8 @@ impl Budgets {
             meters: BTreeMap::new(),
             processes: BTreeMap::new(),
             without: BTreeSet::new(),
+            readers: BTreeSet::new(),
+            any_reads: false,
             due: BTreeSet::new(),
             unnumbered: BTreeSet::new(),
             table_size,
@@ -195,14 +201,22 @@ impl Budgets {
             self.rules_ns = now_ns;
             self.due = self.numbers.processes().chain(self.without.iter().copied()).collect();
         }
-        let receivers: BTreeSet<u32> = scan.sockets.iter().map(|socket| socket.pid).collect();
+        // A partial scan does not show all sockets: then the processes that read some count as well.
+        match walk.new_readers()? {
+            Some(pids) => self.readers.extend(pids),
+            None => self.any_reads = true,
+        }
+        if !scan.partial {
+            (self.readers, self.any_reads) = (BTreeSet::new(), false);
+        }
+        let mut receivers = self.readers.clone();
+        receivers.extend(scan.sockets.iter().map(|socket| socket.pid));
         let alive: BTreeMap<Process, &Octets> = scan
             .threads
             .iter()
             .filter(|thread| {
                 let Waiter { process, tid } = thread.waiter;
-                // Of a partial scan, any process may have sockets that it has yet to read.
-                process.pid == tid && (scan.partial || receivers.contains(&tid))
+                process.pid == tid && (self.any_reads || receivers.contains(&tid))
             })
             .map(|thread| (thread.waiter.process, &thread.name))
             .collect();

@@ -37,7 +37,7 @@ pub enum Event {
         interface: String,
     },
     /// There are too many files or threads for one scan: it continues at the next. Until it is complete,
-    /// priorities follow the last complete one, and rules apply to all processes.
+    /// priorities follow the last complete one, and rules apply to all processes that read a socket.
     ScanPartial,
     /// All limits are in use: from this process on, processes share one limit for each budget.
     LimitsFull {
@@ -112,7 +112,7 @@ impl fmt::Display for Event {
             Event::Vanished { interface } => write!(f, "{interface}: vanished"),
             Event::ScanPartial => f.write_str(
                 "too many files or threads for one scan: priorities follow more slowly, budgets hold \
-                 for all processes that rules fit",
+                 for all processes that read a socket",
             ),
             Event::LimitsFull { processes } => write!(
                 f,

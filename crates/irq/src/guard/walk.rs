@@ -120,6 +120,22 @@ impl Walk {
         Ok(())
     }
 
+    /// Processes without a number that were first seen to read a socket since the last call; `None`: too many.
+    pub(super) fn new_readers(&self) -> Result<Option<Vec<u32>>> {
+        let table = map(&self.object, "new_readers");
+        let keys: Vec<Vec<u8>> = table.keys().collect();
+        for key in &keys {
+            match table.delete(key) {
+                Err(source) if source.kind() != Kind::NotFound => {
+                    return Err(Error::kernel("read the new readers of sockets", source));
+                }
+                _ => {}
+            }
+        }
+        let pids = keys.iter().filter_map(|key| Some(u32::from_ne_bytes(key[..].try_into().ok()?)));
+        Ok((keys.len() < table.max_entries() as usize).then(|| pids.collect()))
+    }
+
     /// Processes that can have a number at a time.
     pub(super) fn table_size(&self) -> usize {
         map(&self.object, "numbers").max_entries() as usize

@@ -203,7 +203,7 @@ fn many_sockets_are_one_waiter() {
 }
 
 /// Sends packets, one after another, until one arrives: what others sent before it has gone.
-fn arrive(flow: &Flow) {
+pub(crate) fn arrive(flow: &Flow) {
     let deadline = Instant::now() + BOUND;
     flow.reader.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     flow.send(1, 1);
