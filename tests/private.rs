@@ -238,7 +238,7 @@ fn down_fails_where_the_pins_of_a_live_data_plane_cannot_be_reached() {
     world.daemon("a").unwrap().kill().unwrap();
     for argument in ["a", "/run/onbeat/lab/a.toml"] {
         let mut command = Command::new("unshare");
-        let mounts = "mount -t sysfs sysfs /sys && exec \"$0\" down \"$1\"";
+        let mounts = "umount -l /sys && mount -t sysfs sysfs /sys && exec \"$0\" down \"$1\"";
         command.args(["--mount", "sh", "-c", mounts]).arg(program()).arg(argument);
         let namespace = world.namespace("a").unwrap();
         let ran: Ran = namespace.start_in(&mut command).output().unwrap().into();

@@ -203,7 +203,8 @@ mod tests {
         // Another process has the lock.
         let lock = directory.file("a.sock.node-lock");
         let mut holder = Command::new("flock");
-        holder.arg(&lock).args(["--command", "echo; exec sleep 60"]).stdout(Stdio::piped());
+        holder.arg("--no-fork").arg(&lock).args(["sh", "-c", "echo; exec sleep 60"]);
+        holder.stdout(Stdio::piped());
         let mut holder = holder.spawn().unwrap();
         holder.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let error = down(&file, false).unwrap_err();
