@@ -232,7 +232,7 @@ mod tests {
             assert!(top(line).is_err(), "{line}");
         }
         assert!(top("--interval 1ms").unwrap().execute().is_err());
-        let error = top("--device nosuch").unwrap().execute().unwrap_err().to_string();
+        let error = format!("{:?}", top("--device nosuch").unwrap().execute().unwrap_err());
         assert!(error.contains("no such device"), "{error}");
     }
 }
