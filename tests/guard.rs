@@ -126,15 +126,14 @@ fn it_guards_until_it_is_told_to_end_and_gives_all_back() {
         assert!(second.code == 2 && second.err.contains(&busy), "{second:?}");
         guard.signal(signal);
         let code = guard.0.wait().unwrap().code();
-        let out = BufReader::new(guard.0.stdout.take().unwrap());
-        let last: Value = serde_json::from_str(&out.lines().last().unwrap().unwrap()).unwrap();
-        assert_eq!((&last["event"], &last["failed"]), (&"restored".into(), &0.into()));
         assert_eq!((code, hosts.thread()), (Some(0), None), "{signal}");
         assert!(!hosts.journal().exists());
         let lines = BufReader::new(guard.0.stdout.take().unwrap()).lines();
         let events: Vec<Value> =
             lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
         assert_eq!(events[0]["event"], "taken", "{events:?}");
+        let last = events.last().unwrap();
+        assert_eq!((&last["event"], &last["failed"]), (&"restored".into(), &0.into()));
         let raised = |event: &Value| event["event"] == "follows" && event["to"] == "real-time 40";
         let raised = events.iter().find(|event| raised(event));
         let who = &raised.unwrap_or_else(|| panic!("{events:?}"))["who"];

@@ -48,9 +48,10 @@ struct vlan {
 };
 
 /*
- * The addresses of this network namespace's interfaces, IPv4 as ::ffff:a.b.c.d; written by the loader.
- * A packet to one of them has one receiver, which the look-up finds. Others may have several
- * (broadcast, multicast) or are forwarded: a socket that would match them says nothing of those.
+ * The addresses of this network namespace's interfaces, IPv4 as ::ffff:a.b.c.d; written by the
+ * loader. A packet to one of them has one receiver, which the look-up finds. Others may have
+ * several (broadcast, multicast) or are forwarded: a socket that would match them says nothing of
+ * those.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

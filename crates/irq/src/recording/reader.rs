@@ -89,7 +89,7 @@ impl<R: BufRead> Iterator for Reader<R> {
 
 /// A first line as an error shows it.
 fn shown(octets: &[u8]) -> String {
-    match str::from_utf8(octets.trim_ascii_end()) {
+    match std::str::from_utf8(octets.trim_ascii_end()) {
         Ok("") => "empty".into(),
         Ok(text) if !text.contains(|c: char| c.is_control() && c != '\t') => {
             format!("{:?}", text.chars().take(SHOWN).collect::<String>())
