@@ -91,7 +91,10 @@ fn a_second_node_is_refused_by_name_whatever_moves_the_frames() {
                 assert!(ran.err.contains(named), "{ran:?}");
                 assert_gone("second");
             };
-            second("packet", "receives its frames first; take down its owner");
+            second(
+                "packet",
+                "receives its frames first; stop its owner (a node: onbeat down NODE)",
+            );
             second("xsk", "--replace");
             second("xdp", "--replace");
         }
