@@ -1,15 +1,18 @@
 //! Single components of paths, which are never followed where they are symbolic links, and files that
 //! are replaced as a whole.
 
+use std::collections::hash_map::RandomState;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat, renameat};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{Mode, mkdirat};
-use nix::unistd::{UnlinkatFlags, fsync, unlinkat};
+use nix::unistd::{UnlinkatFlags, fsync, linkat, unlinkat};
 
 /// Opens a directory of `parent`; `access` is `O_PATH` where it need not be readable. A symbolic link
 /// is an error ([`Errno::ENOTDIR`] or [`Errno::ELOOP`]).
@@ -38,29 +41,80 @@ pub fn make_directory(parent: impl AsFd, name: impl AsRef<OsStr>, mode: Mode) ->
 }
 
 /// Writes a file of a directory in place of the one before, for this user alone: after a crash it is
-/// the former one or the new one. A symbolic link of that name is replaced.
+/// the former one or the new one. A symbolic link of that name is replaced, and no other file is.
 ///
 /// # Errors
 /// What the kernel refuses: the file is as before.
 pub fn replace(directory: impl AsFd, name: &OsStr, octets: &[u8]) -> io::Result<()> {
-    let mut new = OsString::from(name);
-    new.push(".new");
-    let remove = || unlinkat(&directory, new.as_os_str(), UnlinkatFlags::NoRemoveDir);
-    // Left by a process that was killed.
-    match remove() {
-        Ok(()) | Err(Errno::ENOENT) => {}
-        Err(errno) => return Err(errno.into()),
-    }
-    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
-    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
-    let mut file = File::from(openat(&directory, new.as_os_str(), flags, mode)?);
+    let new = fresh_name(name);
+    let mut file = File::from(open_new(&directory, &new)?);
     // On a disk the name must not lead to content that is not there yet.
     let written = file.write_all(octets).and_then(|()| file.sync_all());
+    let link = || link(&directory, &file, &new);
     let rename =
         || renameat(&directory, new.as_os_str(), &directory, name).map_err(io::Error::from);
-    if let Err(error) = written.and_then(|()| rename()) {
-        let _ = remove();
+    if let Err(error) = written.and_then(|()| link()).and_then(|()| rename()) {
+        // It is missing where it was not linked.
+        let _ = unlinkat(&directory, new.as_os_str(), UnlinkatFlags::NoRemoveDir);
         return Err(error);
     }
     Ok(fsync(directory)?)
+}
+
+/// A name beside `name` that no other file has.
+fn fresh_name(name: &OsStr) -> OsString {
+    let mut new = OsString::from(name);
+    new.push(format!(".{:016x}.new", RandomState::new().build_hasher().finish()));
+    new
+}
+
+/// A new file without a name, which nothing of is left after a crash; with the name `new` where the
+/// file system has no such files.
+fn open_new(directory: impl AsFd, new: &OsStr) -> nix::Result<OwnedFd> {
+    let (flags, mode) = (OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::S_IRUSR | Mode::S_IWUSR);
+    match openat(&directory, ".", flags | OFlag::O_TMPFILE, mode) {
+        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL) => {
+            openat(&directory, new, flags | OFlag::O_CREAT | OFlag::O_EXCL, mode)
+        }
+        file => file,
+    }
+}
+
+/// Gives a file of [`open_new`] its name, where it has none.
+fn link(directory: impl AsFd, file: &File, new: &OsStr) -> io::Result<()> {
+    if file.metadata()?.nlink() > 0 {
+        return Ok(());
+    }
+    let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(AT_FDCWD, unnamed.as_str(), directory, new, AtFlags::AT_SYMLINK_FOLLOW)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn only_the_file_of_that_name_is_replaced() {
+        // /dev/shm has files without a name; that for temporary files may not.
+        for below in [Path::new("/dev/shm").to_owned(), std::env::temp_dir()] {
+            let path = below.join(format!("onbeat-replace-{}", std::process::id()));
+            fs::create_dir(&path).unwrap();
+            let directory = File::open(&path).unwrap();
+            fs::write(path.join("a.new"), "of a user").unwrap();
+            for text in ["first", "second"] {
+                replace(&directory, OsStr::new("a"), text.as_bytes()).unwrap();
+                assert_eq!(fs::read_to_string(path.join("a")).unwrap(), text);
+            }
+            fs::create_dir(path.join("b")).unwrap();
+            replace(&directory, OsStr::new("b"), b"over a directory").unwrap_err();
+            let mut names: Vec<_> =
+                fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            fs::remove_dir_all(&path).unwrap();
+            assert_eq!(names, ["a", "a.new", "b"]);
+        }
+    }
 }

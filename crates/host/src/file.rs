@@ -7,17 +7,22 @@ use std::path::Path;
 
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 
 /// Opens a regular file for reading. A FIFO would block until a writer comes, a device may have side
 /// effects when it is opened: neither is.
 ///
 /// # Errors
-/// It does not exist, is not readable, or is not a regular file.
+/// It does not exist, is not readable, or is not a regular file; files of /proc are none.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     // O_PATH opens nothing but the name.
     let name = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
     let kind = SFlag::from_bits_truncate(fstat(&name)?.st_mode & SFlag::S_IFMT.bits());
     let found = match kind {
+        // Reading one may never end (/proc/kmsg).
+        SFlag::S_IFREG if fstatfs(&name)?.filesystem_type() == PROC_SUPER_MAGIC => {
+            "a file of /proc"
+        }
         SFlag::S_IFREG => return File::open(format!("/proc/self/fd/{}", name.as_raw_fd())),
         SFlag::S_IFDIR => "a directory",
         SFlag::S_IFIFO => "a FIFO",
@@ -76,4 +81,17 @@ fn too_long(limit: u64) -> io::Error {
         ErrorKind::FileTooLarge,
         format!("it is longer than the limit of {limit} octets"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_may_never_end_is_refused() {
+        let error = read_text(Path::new("/proc/kmsg"), 100).unwrap_err();
+        assert_eq!(error.to_string(), "it is a file of /proc, not a regular file");
+        let error = read_text(Path::new("/dev/zero"), 100).unwrap_err();
+        assert_eq!(error.to_string(), "it is a device, not a regular file");
+    }
 }
