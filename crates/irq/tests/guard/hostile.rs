@@ -454,7 +454,7 @@ fn too_many_files_make_a_scan_partial_and_release_no_budget() {
         config.budgets = vec![rule];
         config.interval = Duration::from_millis(1);
     });
-    let partial = |events: &[Event]| events.iter().any(|event| *event == Event::ScanPartial);
+    let partial = |events: &[Event]| events.contains(&Event::ScanPartial);
     guard.wait_for("partial scan", || partial(&guard.events()));
     set_fifo(readers[0].process.pid, 42);
     guard.wait_for("priority", || has(&world, 42));

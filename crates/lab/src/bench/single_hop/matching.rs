@@ -43,7 +43,7 @@ const BATCH: u64 = 65_536;
 
 pub(super) fn measure(options: &Options, cpus: &Cpus, progress: &mut Progress) -> Result<Found> {
     let traffic = Traffic::of(options.packets);
-    progress.update(|| format!("making captures of {}", count(options.packets as u64, "packet")));
+    progress.update(|| format!("making captures of {}", count(options.packets, "packet")));
     let captures = Captures::write(&options.directory, &traffic)?;
     let _pinned = cpus.pin()?;
     captures.read_plainly()?;

@@ -206,7 +206,7 @@ fn notes(stage: &mut Stage<'_>, loads: &[Load], schedule: &Schedule, place: &Pla
          kernel to the time stamp of that kernel when it is back. The listener answers by an XDP \
          program, in softirq, as a kernel answers a ping.",
         count(schedule.rounds as u64, "round"),
-        count(schedule.warm_up() as u64, "probe"),
+        count(schedule.warm_up(), "probe"),
     ));
     stage.note(format!(
         "\"{REDIRECT}\" is the same chain, answering program and crossings of veth included: what a \
