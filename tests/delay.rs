@@ -340,7 +340,7 @@ fn hooked(router: &Router, arguments: &[&str], traffic: impl FnOnce()) -> Value 
     // Its progress is that it has begun; a pipe is no terminal, so that it is a line.
     let mut begun = BufReader::new(child.stderr.take().unwrap()).lines();
     common::wait_for("the hooks", || {
-        begun.next().is_none_or(|line| line.unwrap().contains("gone"))
+        begun.next().is_none_or(|line| line.unwrap().contains("done"))
     });
     traffic();
     kill(Pid::from_raw(child.id() as i32), signal::SIGINT).unwrap();

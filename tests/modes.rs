@@ -13,6 +13,7 @@
 mod common;
 
 use std::fs;
+use std::process::Command;
 
 use common::{
     Capture, Flow, FrameText, Injector, PORTS, assert_gone, can_run, eliminate, log, one_node,
@@ -242,9 +243,15 @@ fn a_veth_whose_other_end_does_not_poll_is_told_with_the_way_out() {
         ethtool.set_features("eth0", &[("gro", on)]).unwrap();
     };
     gro(&world, false);
+    // Its namespace has no name; it is found by a process there.
+    let mut sleep = Command::new("sleep");
+    let mut sleep = world.namespace("path1").unwrap().start_in(sleep.arg("600")).spawn().unwrap();
     world.start("a", program()).unwrap();
     let why = why_not_native("host");
-    for named in ["port \"path1\", and path1, a veth", "ethtool -K eth0 gro on", "onbeat down a"] {
+    sleep.kill().unwrap();
+    sleep.wait().unwrap();
+    let remedy = format!("nsenter --net=/proc/{}/ns/net ethtool -K eth0 gro on", sleep.id());
+    for named in ["port \"path1\", and path1, a veth", &remedy, "onbeat down a"] {
         assert!(why.contains(named), "{named} in {why}");
     }
     for name in ["path1", "path2"] {

@@ -234,7 +234,7 @@ fn the_program_boots_a_network() {
     let back = values.iter().find(|row| row[1] == "back").expect("the value that comes back");
     assert!(back[5].as_u64().unwrap() > 0, "{values:?}");
     let events = found["figures"]["events"]["rows"].as_array().unwrap();
-    assert!(events.iter().any(|row| row[1] == "node 1: Operational"), "{events:?}");
+    assert!(events.iter().any(|row| row[1] == "node 1: operational"), "{events:?}");
 }
 
 /// What went over the cable while a node was configured.

@@ -372,7 +372,7 @@ const NIC_CASES: &[NicCase] = &[
         |d| d.offloads = vec!["rx-vlan-hw-parse".into()],
         "vlan-offload",
         Level::Warn,
-        "takes them off",
+        "the NIC removes them",
         "ethtool -K eth1 rxvlan off",
     ),
     (|d| d.offloads = vec!["rx-lro".into()], "lro", Level::Warn, "yes", "ethtool -K eth1 lro off"),

@@ -215,18 +215,19 @@ mod tests {
         assert_eq!(missing.kind(), ErrorKind::NotFound);
         let path = folder.0.join("drive.dcf");
         fs::write(&path, "before").unwrap();
-        // Where the new file would be is a folder.
-        fs::create_dir(folder.0.join("drive.dcf.new")).unwrap();
         let (mut store, kept) = Store::open(&path).unwrap();
         assert_eq!(kept.as_deref(), Some(&b"before"[..]));
+        let moved = Folder(folder.0.with_extension("moved"));
+        fs::rename(&folder.0, &moved.0).unwrap();
         store.keep(Keep::Parameters(b"after"));
         assert!(!wait(&mut store));
-        assert_eq!(fs::read(&path).unwrap(), b"before");
+        assert_eq!(moved.names(), ["drive.dcf"]);
+        assert_eq!(fs::read(moved.0.join("drive.dcf")).unwrap(), b"before");
         assert!(
             store.words().contains("written or removed 0 times; the last attempt failed: "),
             "{}",
             store.words()
         );
-        assert!(Store::open(&folder.0).is_err(), "a folder is no store");
+        assert!(Store::open(&moved.0).is_err(), "a folder is no store");
     }
 }

@@ -315,7 +315,11 @@ fn by_answers_in_the_driver() {
             panic!("{:?}", outcome.figures.keys())
         };
         let polls = times.series.iter().find(|series| series.name == "PRes of node 1").unwrap();
-        assert_eq!(polls.count, counts.answered);
+        // Where this thread did not run for long, the port may no longer know when it answered.
+        let untimed = outcome.notes.iter().find_map(|note| {
+            note.split_once(" answered by the port, which")?.0.split(' ').next()?.parse().ok()
+        });
+        assert_eq!(polls.count + untimed.unwrap_or(0), counts.answered, "{:?}", outcome.notes);
         assert!(outcome.notes.iter().any(|note| note.contains("answered by the back end xdp")));
     });
 }

@@ -158,7 +158,7 @@ fn frames_that_cannot_be_read() {
             let place = last(trace, "1 -> 255 PRes");
             trace[place].1.truncate(59);
         },
-        "59 octets",
+        "not an Ethernet frame: length 59",
     );
     finds(|trace| set(trace, "1 -> 255 PRes", 0, 0x0d), "message type 13");
     finds(|trace| set(trace, "1 -> 255 PRes", 9, 9), "is cut off");

@@ -16,8 +16,11 @@ use onbeat_netdev::{Handle, Namespace, napi};
 use onbeat_realtime::Profile;
 
 use crate::harness::{BOUND, Flow, World};
+use crate::program::{Attach, load, returns};
 use crate::reader::Reader;
 use crate::running::Running;
+
+const XDP_PASS: i32 = 2;
 
 /// One at a time: they are threads of one process, which has the sockets of all of them open, as have the
 /// processes that it forks.
@@ -250,19 +253,19 @@ fn where_another_program_is_in_the_driver_packets_are_dropped_behind_it() {
         return;
     };
     let world = World::with_napi();
-    let budgets = |config: &mut Config| {
-        let budget = Budget { ns_per_s: 10_000 };
-        config.budgets = vec![Rule { command: None, cgroup: None, budget }];
-        config.drop_at = DropAt::Xdp;
-    };
-    let first = Running::start(&world, budgets);
-    first.wait_for("program in the driver", || has_program(&world, "guard_xdp"));
-    let second = Running::start(&world, budgets);
-    second.wait_for("program at tc ingress", || has_program(&world, "guard_ingress"));
-    second.end();
-    first.end();
-    for program in ["guard_xdp", "guard_ingress"] {
-        assert!(!has_program(&world, program), "{program} goes with the guard");
+    let other = load(&returns(XDP_PASS));
+    for attach in [Attach::Link, Attach::Netlink] {
+        let attached = attach.to(&world, &other);
+        let guard = Running::start(&world, |config: &mut Config| {
+            let budget = Budget { ns_per_s: 10_000 };
+            config.budgets = vec![Rule { command: None, cgroup: None, budget }];
+            config.drop_at = DropAt::Xdp;
+        });
+        guard.wait_for("program at tc ingress", || has_program(&world, "guard_ingress"));
+        assert!(!has_program(&world, "guard_xdp"));
+        guard.end();
+        assert!(!has_program(&world, "guard_ingress"), "it goes with the guard");
+        drop(attached);
     }
 }
 

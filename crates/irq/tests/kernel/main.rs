@@ -5,6 +5,7 @@ mod flow;
 mod harness;
 mod many;
 mod owners;
+mod program;
 mod reader;
 mod sample;
 mod unowned;

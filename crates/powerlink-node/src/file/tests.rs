@@ -266,8 +266,8 @@ fn a_concise_dcf_of_another_tool_is_written_to_the_node() {
     let expected = [(id(0x1300, 0), vec![0xe8, 3, 0, 0])];
     assert_eq!(file.network.nodes[0].parameters, expected);
     for (name, what) in [
-        ("cut.cdc", "cut.cdc is no concise DCF: 1 entries can be read"),
-        ("long.cdc", "long.cdc is no concise DCF: 2 entries can be read"),
+        ("cut.cdc", "cut.cdc is not a concise DCF: readable entries: 1"),
+        ("long.cdc", "long.cdc is not a concise DCF: readable entries: 2"),
         ("none.cdc", "none.cdc cannot be read"),
     ] {
         let error = parse(&text.replace("node.cdc", name)).expect_err(name).to_string();
