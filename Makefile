@@ -39,7 +39,7 @@ build: setup ## Build the program
 
 test: lint ## Check the sources and run every test (root, or some tests only say what they miss)
 	$(MAKE) -C kmod selftest
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 test-vm: setup-vm ## Run what needs other kernels in qemu; KERNELS and SUITES say which (long)
 	CARGO="$(CARGO)" SUITES="$(SUITES)" tests/vm/test $(KERNELS)

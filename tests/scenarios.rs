@@ -313,7 +313,7 @@ fn only_loss_under_cpu_steal_is_no_measurement() {
     assert!(!ran(1, 1.5, &["guard: settings not put back"]));
     assert!(!ran(1, 1.5, &[]) && !ran(0, 1.5, &["lost"]));
     let error = |err: &str| not_measured(&Ran { code: 2, out: String::new(), err: err.into() });
-    assert!(error("the source did not get the CPU time").is_some());
+    assert!(error("the source did not get enough CPU time").is_some());
     assert!(error("no such interface").is_none());
 }
 

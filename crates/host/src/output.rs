@@ -106,6 +106,19 @@ impl Drop for Output {
     }
 }
 
+/// The descriptor of standard output or standard error, where that is the same file: what this process
+/// writes by either stands one behind the other.
+fn standard_stream(file: &OwnedFd) -> io::Result<Option<OwnedFd>> {
+    let own = fstat(file)?;
+    for stream in [io::stdout().as_fd(), io::stderr().as_fd()] {
+        if fstat(stream).is_ok_and(|found| (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino))
+        {
+            return stream.try_clone_to_owned().map(Some);
+        }
+    }
+    Ok(None)
+}
+
 /// A path that is followed.
 struct Walk {
     directory: OwnedFd,
@@ -146,9 +159,10 @@ impl Walk {
             // Links there are the kernel's own, and lead where no path does: /dev/stdout.
             if fstatfs(&self.directory)?.filesystem_type() == PROC_SUPER_MAGIC {
                 let rest: std::path::PathBuf = [name].into_iter().chain(self.rest).collect();
-                let flags = OFlag::O_WRONLY | OFlag::O_TRUNC | OFlag::O_CLOEXEC;
-                let file = openat(&self.directory, &rest, flags, Mode::empty())?.into();
-                return Ok((file, None));
+                // A file that is open already may hold what others wrote to it.
+                let flags = OFlag::O_WRONLY | OFlag::O_APPEND | OFlag::O_CLOEXEC;
+                let file = openat(&self.directory, &rest, flags, Mode::empty())?;
+                return Ok((standard_stream(&file)?.unwrap_or(file).into(), None));
             }
             if self.rest.is_empty() {
                 match self.open_last(&name)? {
@@ -256,6 +270,7 @@ fn is_own(found: &FileStat) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
     use std::path::PathBuf;
 
@@ -308,6 +323,13 @@ mod tests {
         for device in ["/dev/null", "/proc/self/fd/2"] {
             create(Path::new(device)).unwrap();
         }
+        // A log that this process has open keeps what is there.
+        let log = directory.file("log");
+        fs::write(&log, "before, ").unwrap();
+        let open = fs::OpenOptions::new().write(true).open(&log).unwrap();
+        let descriptor = format!("/proc/self/fd/{}", open.as_raw_fd());
+        create(Path::new(&descriptor)).unwrap().write_all(b"after").unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "before, after");
     }
 
     #[test]
