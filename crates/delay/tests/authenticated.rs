@@ -2,7 +2,7 @@
 //! session whose path forges.
 
 use onbeat_delay::probe::{
-    Answer, Key, Profile, Sender, Session, Stray, Stretch, Unanswered, admit, reflect,
+    Answer, Key, Profile, Sender, Session, Stray, Stretch, Unanswered, admit, is_reflected, reflect,
 };
 use onbeat_wire::stamp::{
     AUTHENTICATED_LEN, AuthenticatedView, ErrorEstimate, Format, PACKET_LEN, Reflected, Test,
@@ -172,6 +172,8 @@ fn four_times_of_an_authenticated_probe() {
     let mut datagram = vec![0x5a; 200];
     assert_eq!(sender.send(START, &mut datagram), Some(Ok(AUTHENTICATED_LEN)));
     let answer = answered(&datagram, Some(&key));
+    assert!(!is_reflected(&datagram, Some(&key), START));
+    assert!(is_reflected(&answer, Some(&key), START));
     assert_eq!(answer[AUTHENTICATED_LEN..], [0x5a; 200 - AUTHENTICATED_LEN], "padding comes back");
     assert_eq!(sender.receive(&answer, START + 60_000), Ok(()));
     let sample = sender.expire(START + 60_000).unwrap();

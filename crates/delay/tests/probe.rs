@@ -4,6 +4,7 @@
 use onbeat_delay::clocks::TwoWay;
 use onbeat_delay::probe::{
     self, Answer, OneWay, Profile, Sample, Sender, Session, Stray, Stretch, Unanswered, admit,
+    is_reflected,
 };
 use onbeat_wire::stamp::{ErrorEstimate, Format, PACKET_LEN, ReflectedView};
 use proptest::prelude::*;
@@ -414,5 +415,40 @@ proptest! {
         sender.send(START, &mut [0; PACKET_LEN]).unwrap().unwrap();
         let _ = sender.receive(&octets, START + i64::from(at));
         prop_assert_eq!(sender.counts().answered + sender.counts().stray + sender.counts().duplicate_or_late, 1);
+    }
+}
+
+/// By the clock that made a quoted stamp, and by one that agrees with the reflector's; of any length.
+#[test]
+fn what_a_reflector_sent_is_told_from_a_test_packet() {
+    let hour = 3_600 * SECOND;
+    for (len, padding) in [(14, 0x5a), (20, 0x5a), (44, 0), (60, 0), (192, 0x5a)] {
+        let mut sent = vec![padding; 192];
+        let test = onbeat_wire::stamp::Test {
+            sequence: 5,
+            timestamp: onbeat_wire::stamp::Timestamp::new(Format::Ntp, START),
+            error_estimate: ErrorEstimate::of(1000, false, Format::Ntp),
+            session: 0,
+        };
+        let mut fields = [0; PACKET_LEN];
+        test.emit(&mut fields).unwrap();
+        sent[..14].copy_from_slice(&fields[..14]);
+        assert!(!is_reflected(&sent[..len], None, START), "{len} octets");
+        for ahead in [0, 30 * SECOND, hour] {
+            for format in [Format::Ntp, Format::Ptp] {
+                let answer = Answer {
+                    sequence: None,
+                    received_ns: START + ahead,
+                    ttl: 64,
+                    sent_ns: START + ahead,
+                    error_estimate: ErrorEstimate::of(1000, false, format),
+                };
+                let mut room = sent.clone();
+                let len = reflect(&mut room, len, &answer, |_| None).unwrap();
+                assert!(is_reflected(&room[..len], None, START + 1), "made the test packet");
+                assert!(is_reflected(&room[..len], None, START + ahead), "made the answer");
+                assert!(!is_reflected(&room[..len], None, START + 24 * hour));
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use onbeat_delay::probe::{Answer, Key, Sessions, Unanswered, admit, reflect};
+use onbeat_delay::probe::{Answer, Key, Sessions, Unanswered, admit, is_reflected, reflect};
 use onbeat_realtime::clock::{realtime_ns, synchronisation};
 use onbeat_wire::stamp::{ErrorEstimate, Format, PORT};
 
@@ -54,7 +54,7 @@ pub struct EchoCounts {
     pub too_short: u64,
     /// Of these, whose HMAC is wrong: of who has another key, or none, or changed on their way.
     pub unverified: u64,
-    /// Of these, sent from the reflector's own port: two reflectors would answer each other for ever.
+    /// Of these, reflected packets: two reflectors would answer each other for ever.
     pub reflectors: u64,
     /// Answers that the kernel did not take.
     pub refused: u64,
@@ -174,10 +174,6 @@ impl Reflector {
     fn take(&mut self, place: usize, room: &mut [u8], datagram: &Datagram) {
         self.counts.received += 1;
         let Some(from) = datagram.from else { return };
-        if from.port() == self.addresses[place].port() {
-            self.counts.reflectors += 1;
-            return;
-        }
         self.counts.stamped_late += u64::from(datagram.realtime_ns.is_none());
         let received_ns = datagram.realtime_ns.unwrap_or_else(realtime_ns);
         let key = self.key.as_ref();
@@ -193,6 +189,10 @@ impl Reflector {
                 return;
             }
         };
+        if is_reflected(&room[..datagram.len], key, received_ns) {
+            self.counts.reflectors += 1;
+            return;
+        }
         let sessions = self.sessions.as_mut();
         let answer = Answer {
             sequence: sessions.map(|known| known.number((from, test.session), received_ns)),

@@ -22,6 +22,6 @@ mod sessions;
 pub use key::Key;
 pub use one_way::{Compared, OneWay, Ways};
 pub use profile::{Course, Profile, ProfileError, Stretch};
-pub use reflect::{Answer, Unanswered, admit, reflect};
+pub use reflect::{Answer, Unanswered, admit, is_reflected, reflect};
 pub use sender::{Counts, Received, Sample, Sender, Session, Stray};
 pub use sessions::Sessions;

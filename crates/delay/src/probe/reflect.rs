@@ -1,8 +1,8 @@
 //! The session reflector (RFC 8762 4.3): test packets become answers.
 
 use onbeat_wire::stamp::{
-    AuthenticatedView, ErrorEstimate, PACKET_LEN, Reflected, TWAMP_REFLECTED_LEN, TWAMP_TEST_LEN,
-    Test, TestView, Timestamp,
+    AuthenticatedView, ErrorEstimate, PACKET_LEN, Reflected, ReflectedView, TWAMP_REFLECTED_LEN,
+    TWAMP_TEST_LEN, Test, TestView, Timestamp,
 };
 use onbeat_wire::{EmitError, Truncated};
 
@@ -58,6 +58,33 @@ pub fn admit(datagram: &[u8], key: Option<&Key>) -> Result<Test, Unanswered> {
     let known = if len < PACKET_LEN { TWAMP_TEST_LEN } else { PACKET_LEN };
     fields[..known].copy_from_slice(&datagram[..known]);
     Ok(Test::parse(&TestView::new_checked(&fields)?))
+}
+
+/// How far the clock of another reflector may differ: as long as a stamp that a reflector made can be on its
+/// way, and so short that no padding is taken for one.
+const RECENT_NS: u64 = 60_000_000_000;
+
+/// Whether a datagram, which [`admit`] took by the same key, is a reflected packet: two reflectors that
+/// answer each other, or an echo service, would do so for ever. It quotes a time stamp that this reflector
+/// made, or has that of its reception by another one, where a test packet has zeros or padding.
+#[must_use]
+pub fn is_reflected(datagram: &[u8], key: Option<&Key>, now_ns: i64) -> bool {
+    let reflected = if key.is_some() {
+        AuthenticatedView::new_checked(datagram).map(|packet| packet.reflected())
+    } else {
+        let mut fields = [0; PACKET_LEN];
+        let len = datagram.len().min(PACKET_LEN);
+        fields[..len].copy_from_slice(&datagram[..len]);
+        ReflectedView::new_checked(&fields).map(|packet| Reflected::parse(&packet))
+    };
+    let is_recent = |stamp: Timestamp, format| {
+        let time_ns = (stamp.0 != [0; 8]).then(|| stamp.time_ns(format, now_ns)).flatten();
+        time_ns.is_some_and(|time_ns| time_ns.abs_diff(now_ns) <= RECENT_NS)
+    };
+    reflected.is_ok_and(|packet| {
+        is_recent(packet.received, packet.error_estimate.format)
+            || is_recent(packet.test.timestamp, packet.test.error_estimate.format)
+    })
 }
 
 /// Turns the datagram of `len` octets at the start of `room`, which [`admit`] took for `test` by the same

@@ -94,7 +94,7 @@ fn outcome(mut outcome: Outcome, counts: &EchoCounts) -> Outcome {
         ("answered", counts.answered),
         ("too short for a test packet", counts.too_short),
         ("with a wrong HMAC, not answered", counts.unverified),
-        ("of another reflector, not answered", counts.reflectors),
+        ("already reflected, not answered", counts.reflectors),
         ("stamped by the program, not the kernel", counts.stamped_late),
         ("sessions that began", counts.sessions),
         ("sessions forgotten for want of room", counts.forgotten),
