@@ -82,7 +82,9 @@ pub fn is_reflected(datagram: &[u8], key: Option<&Key>, now_ns: i64) -> bool {
         time_ns.is_some_and(|time_ns| time_ns.abs_diff(now_ns) <= RECENT_NS)
     };
     reflected.is_ok_and(|packet| {
-        is_recent(packet.received, packet.error_estimate.format)
+        // An authenticated test packet has zeros in the place of its time stamp, which stands in that of the
+        // reception.
+        packet.timestamp.0 != [0; 8] && is_recent(packet.received, packet.error_estimate.format)
             || is_recent(packet.test.timestamp, packet.test.error_estimate.format)
     })
 }
