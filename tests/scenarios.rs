@@ -89,7 +89,7 @@ fn holds(name: &str, options: &[&str], checks: &[&str]) -> Option<Value> {
         .unwrap_or_else(|error| panic!("{name}: exit status {}: {error}: {}", ran.code, ran.err));
     let all = result["checks"].as_array().expect("checks");
     let failed: Vec<_> = all.iter().filter(|check| check["ok"] != true).collect();
-    assert!(failed.is_empty(), "{name}: {failed:#?}\n{}", result["notes"]);
+    assert!(failed.is_empty(), "{name}: {failed:#?}\n{result:#}");
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{name}");
     assert_eq!((&result["name"], &result["ok"]), (&name.into(), &true.into()));
     for wanted in checks {

@@ -37,6 +37,15 @@ pub enum Error {
         /// What it holds.
         foreign: PathBuf,
     },
+    /// A process that is of no node has locked the pin directory.
+    #[error(
+        "pin directory {path:?} is locked by another process, and no node is recorded in it; end that \
+         process, which lslocks shows"
+    )]
+    PinLocked {
+        /// The pin directory.
+        path: PathBuf,
+    },
     /// The pin directory is another node's.
     #[error(
         "pin directory {path:?} {how} the node with control socket {control:?}; set pin under [node] to \

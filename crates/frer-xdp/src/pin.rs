@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, readlinkat};
-use nix::sys::stat::{Mode, SFlag, fstat, fstatat};
+use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat};
 use nix::sys::statfs::{BPF_FS_MAGIC, fstatfs};
 use nix::unistd::{UnlinkatFlags, geteuid, symlinkat, unlinkat};
 use onbeat_frer::spec::MAX_PORTS;
@@ -130,16 +130,21 @@ impl PinDirectory {
     /// Locks the directory for a node, and records the node in it.
     ///
     /// # Errors
-    /// As [`PinDirectory::check_owner`]; [`Error::PinOwner`] where another process has the lock.
+    /// As [`PinDirectory::check_owner`]; [`Error::PinOwner`] where the node's process has the lock,
+    /// [`Error::PinLocked`] where another one has it.
     pub fn claim(mut self, owner: &PinOwner) -> Result<Self> {
         let failed = |errno| self.failed("lock", "", errno);
         let file = File::from(open_directory(&self.fd, ".", OFlag::O_RDONLY).map_err(failed)?);
         self.check_owner(owner)?;
+        // Who can open it can lock it.
+        fchmod(&file, Mode::S_IRWXU).map_err(failed)?;
         let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => lock,
             Err((_, Errno::EWOULDBLOCK)) => {
-                let holder = self.content()?.owner.unwrap_or_default();
-                return Err(self.of_other("is in use by", &holder));
+                return Err(match self.content()?.owner {
+                    Some(holder) => self.of_other("is in use by", &holder),
+                    None => Error::PinLocked { path: self.path.clone() },
+                });
             }
             Err((_, errno)) => return Err(failed(errno)),
         };

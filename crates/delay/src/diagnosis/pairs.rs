@@ -52,8 +52,8 @@ pub(super) struct CommonPackets<'a> {
 
 /// Fewest keys in common that are no coincidence.
 const FEWEST: usize = 5;
-/// Without addresses they are also this share of the smaller sample, in percent, and so many of them
-/// are of one packet on either side. The contents of heartbeats and probes repeat.
+/// Without addresses they are also this share of the smaller sample, in percent, and this share of them, in
+/// percent, is of one packet on either side. The contents of heartbeats and probes repeat.
 const SHARE_PERCENT: usize = 1;
 const UNIQUE_PERCENT: usize = 75;
 

@@ -19,6 +19,8 @@ pub const DIRECTORY: &str = onbeat_host::RUN;
 
 /// How long a node may take to answer: a reload builds its tables anew.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a node may take to accept, where only whether one listens is asked.
+const GLANCE: Duration = Duration::from_secs(1);
 
 /// Octets of an answer at most: some ten times what 65,536 streams take.
 const ANSWER_LENGTH: u64 = 1 << 30;
@@ -166,13 +168,13 @@ impl Client {
         }
         let (mut alive, mut dead) = (Vec::new(), Vec::new());
         for (name, path) in nodes {
-            match Client::connect(&path) {
+            match Client::connect_in(&path, GLANCE) {
                 Err(ClientError::Dead { .. } | ClientError::NoNode { .. }) => dead.push(name),
-                client => alive.push((name, client)),
+                _ => alive.push((name, path)),
             }
         }
-        if let (None, 1) = (name, alive.len()) {
-            return alive.remove(0).1;
+        if let (None, [(_, path)]) = (name, &alive[..]) {
+            return Client::connect(path);
         }
         let nodes: Vec<String> = alive.into_iter().map(|(name, _)| name).collect();
         Err(match name {
@@ -185,8 +187,12 @@ impl Client {
 
     /// Connects to a control socket.
     pub fn connect(path: &Path) -> Result<Client, ClientError> {
+        Client::connect_in(path, PATIENCE)
+    }
+
+    fn connect_in(path: &Path, patience: Duration) -> Result<Client, ClientError> {
         let owned = path.to_owned();
-        let stream = connect_within(path, PATIENCE).map_err(|source| match source.kind() {
+        let stream = connect_within(path, patience).map_err(|source| match source.kind() {
             ErrorKind::ConnectionRefused => ClientError::Dead { path: owned.clone() },
             ErrorKind::PermissionDenied => ClientError::Forbidden { path: owned.clone() },
             ErrorKind::NotFound => ClientError::NoNode { directory: owned.clone() },

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use onbeat_frer::spec::Stream;
 use onbeat_frer_user::Poll;
-use onbeat_frer_xdp::{BPF_MOUNT, Options as PlaneOptions, PinDirectory, PinOwner, Plane};
+use onbeat_frer_xdp::{
+    BPF_MOUNT, Error as PlaneError, Options as PlaneOptions, PinDirectory, PinOwner, Plane,
+};
 use onbeat_netdev::{LinkEvent, Namespace};
 use onbeat_realtime::Profile;
 
@@ -415,7 +417,9 @@ impl NodeRemoval {
     /// As [`NodeRemoval::remove`], of the daemon itself: a pin directory that is another node's stays.
     fn remove_own(&self) -> Result<Removal> {
         let pins = match self.claim_pins() {
-            Err(error @ Error::Plane(onbeat_frer_xdp::Error::PinOwner { .. })) => {
+            Err(Error::Plane(
+                error @ (PlaneError::PinOwner { .. } | PlaneError::PinLocked { .. }),
+            )) => {
                 tracing::warn!("{error}");
                 None
             }

@@ -87,7 +87,7 @@ impl Live {
             return Ok(format!("{directory}/threaded"));
         }
         Err(Refusal::Failed(format!(
-            "interface {interface:?} is not here; bring it back, or give it up with --forget"
+            "interface {interface:?} is not here; bring it back, or discard its settings with --forget"
         )))
     }
 
@@ -237,9 +237,9 @@ fn thread(errno: Errno) -> Refusal {
 fn netdev(error: Netdev) -> Refusal {
     match error {
         Netdev::Unsupported { .. } => Refusal::Unsupported(error.to_string()),
-        Netdev::NotFound { .. } => {
-            Refusal::Failed(format!("{error}; bring it back, or give it up with --forget"))
-        }
+        Netdev::NotFound { .. } => Refusal::Failed(format!(
+            "{error}; bring it back, or discard its settings with --forget"
+        )),
         Netdev::NotIdentified { .. } => {
             Refusal::Failed(format!("{error}, or discard them with --forget"))
         }

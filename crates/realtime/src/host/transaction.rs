@@ -318,7 +318,7 @@ pub fn restore(host: &mut dyn Host, log: &mut dyn Log) -> Result<Vec<Restored>> 
         let result = match found {
             Err(refusal) => Err(refusal.to_string()),
             Ok(Some(None)) => Err(format!(
-                "interface {:?} is not here; bring it back, or give it up with --forget",
+                "interface {:?} is not here; bring it back, or discard its settings with --forget",
                 entry.place.interface().unwrap_or_default()
             )),
             Ok(Some(Some(name))) => put_back(host, &entry.place.renamed(&name), &entry.before),

@@ -75,7 +75,7 @@ impl Stamped {
         }
         outcome.figure("stamps of the NIC", table);
         outcome.note(format!(
-            "stamps of /dev/ptp{} are told by CLOCK_MONOTONIC, and may be off by up to {}",
+            "stamps of /dev/ptp{} are converted to CLOCK_MONOTONIC, and may be off by up to {}",
             self.stamps.clock().unwrap_or_default(),
             duration_ns(self.error_ns as f64)
         ));

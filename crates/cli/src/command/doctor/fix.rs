@@ -157,7 +157,7 @@ fn print(at: &Where, tuning: &Tuning, report: &Report, json: bool, session: bool
     // Writing to a String cannot fail.
     if let Some(undo) = undo {
         let _ = if session {
-            writeln!(text, "restored on exit; put back after kill -9 with: {undo}")
+            writeln!(text, "restored on exit; restore after kill -9 with: {undo}")
         } else {
             writeln!(text, "until the next boot; put back with: {undo}")
         };

@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount};
 use onbeat_frer_xdp::{Error, Options, PinDirectory, PinOwner, Plane};
 
@@ -161,6 +162,26 @@ fn directories_that_others_may_write_to_are_refused() {
         assert!(matches!(refused(root, &inner), Error::PinPath { .. }));
         drop(open(&inner.join("node")).expect("a data plane"));
         nix::mount::umount(&inner).expect("unmounted");
+    });
+}
+
+/// Whoever can open a directory can lock it.
+#[test]
+fn a_pin_directory_that_others_can_read_is_made_private() {
+    if !can_run() {
+        return;
+    }
+    with_private_bpffs(|directory| {
+        fs::create_dir_all(directory).expect("a directory");
+        fs::set_permissions(directory, Permissions::from_mode(0o755)).expect("a mode");
+        let other = fs::File::open(directory).expect("as another user could");
+        let lock = Flock::lock(other, FlockArg::LockExclusiveNonblock).expect("a lock");
+        let error = PinDirectory::create(directory, &owner()).map(drop).expect_err("it is locked");
+        assert!(matches!(error, Error::PinLocked { .. }), "{error}");
+        drop(lock);
+        drop(PinDirectory::create(directory, &owner()).expect("it is free"));
+        let mode = fs::metadata(directory).expect("metadata").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
     });
 }
 
