@@ -8,7 +8,9 @@ use crate::reader::Value;
 pub fn read(value: &Value<'_>) -> Option<String> {
     let name = value.text()?;
     let reason = match check_name(name) {
-        Ok(()) if name.bytes().all(|octet| octet.is_ascii_graphic()) => return Some(name.to_owned()),
+        Ok(()) if name.bytes().all(|octet| octet.is_ascii_graphic()) => {
+            return Some(name.to_owned());
+        }
         Err(Error::InvalidName { reason, .. }) => reason,
         // The kernel permits other octets, which a terminal may obey.
         _ => "it contains a character that is not printable ASCII",

@@ -199,7 +199,9 @@ mod tests {
         for good in ["a", "eth0", "veth-talker.100", "0123456789abcde"] {
             assert!(check_name(good).is_ok(), "{good}");
         }
-        for bad in ["", ".", "..", "0123456789abcdef", "a b", "a/b", "a:b", "a\nb", "a\0b", "x%d", "%"] {
+        for bad in
+            ["", ".", "..", "0123456789abcdef", "a b", "a/b", "a:b", "a\nb", "a\0b", "x%d", "%"]
+        {
             assert!(matches!(check_name(bad), Err(Error::InvalidName { .. })), "{bad:?}");
         }
     }

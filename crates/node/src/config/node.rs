@@ -14,8 +14,7 @@ use onbeat_realtime::Profile;
 use super::reader::Value;
 use super::text::{is_name, name_rule};
 use super::{
-    Backend, Create, EventsConfig, Mode, NodeConfig, PortConfig, PortIds,
-    Promiscuous, VETH_SUFFIX,
+    Backend, Create, EventsConfig, Mode, NodeConfig, PortConfig, PortIds, Promiscuous, VETH_SUFFIX,
 };
 use super::{events, interface, realtime};
 

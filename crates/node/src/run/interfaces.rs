@@ -31,7 +31,11 @@ pub(super) fn resolve(handle: &Handle, ports: &mut [PortConfig]) -> Result<()> {
             let (owner, known) = owners.entry(interface.clone()).or_insert((index, name.clone()));
             if *owner != index {
                 let ports = [&ports[*owner], &ports[index]].map(|port| port.name.clone());
-                return Err(Error::SameInterface { ports, names: [known.clone(), name], interface });
+                return Err(Error::SameInterface {
+                    ports,
+                    names: [known.clone(), name],
+                    interface,
+                });
             }
         }
     }

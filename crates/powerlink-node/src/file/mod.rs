@@ -7,7 +7,9 @@ mod xdd;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use onbeat_config::{ConfigError, Faults, LoadError, Source, Table, Value, file, interface, realtime};
+use onbeat_config::{
+    ConfigError, Faults, LoadError, Source, Table, Value, file, interface, realtime,
+};
 use onbeat_powerlink::network::Network;
 use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
