@@ -14,12 +14,13 @@ mod common;
 use std::fs;
 
 use common::{
-    Flow, PORTS, assert_gone, can_run, eliminate, log, port, program, replicate, run_in, show,
+    Flow, PORTS, assert_gone, can_run, eliminate, log, port, program, replicate, run, run_in, show,
     start, stream, two_paths, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_lab::world::Ends;
 use onbeat_netdev::VethEnd;
+use onbeat_node::config::Backend;
 use onbeat_node::control::{Link, PortMode};
 
 const STREAM: &str = "axis";
@@ -80,10 +81,101 @@ fn refused(config: &str) -> String {
     let world = World::build(&two_paths(&plain, "")).unwrap();
     let file = "/run/onbeat/lab/own.toml";
     fs::write(file, format!("[node]\nname = \"a\"\n{config}")).unwrap();
+    let before = interfaces(&world);
     let ran = run_in(world.namespace("a").unwrap(), &["run", file]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
     assert_as_before(&world, "a");
+    assert_eq!(interfaces(&world), before);
     ran.err
+}
+
+/// Names of the interfaces of node a.
+fn interfaces(world: &World) -> Vec<String> {
+    let links = world.handle("a").unwrap().links().unwrap();
+    links.into_iter().map(|link| link.name).collect()
+}
+
+/// Ports of which the first creates its interface, and the second has none.
+const BROKEN_PORTS: &str = "[[port]]\nname = \"made\"\ninterface = \"x0\"\ncreate = \"veth\"\n\
+                            [[port]]\nname = \"missing\"\ninterface = \"eth7\"\n";
+
+#[test]
+fn a_start_or_a_reload_that_fails_removes_the_interfaces_that_it_created() {
+    if !can_run() {
+        return;
+    }
+    let (config, b) = configurations();
+    let broken = format!("{config}{BROKEN_PORTS}");
+    assert!(refused(&broken).contains("\"eth7\""));
+
+    let mut world = start(&two_paths(&config, &b));
+    let before = interfaces(&world);
+    let file = "/run/onbeat/lab/a.toml";
+    let good = fs::read_to_string(file).unwrap();
+    // Its port path2 is attached to another interface before the port that is missing.
+    let other = good.replace("interface = \"path2\"", "interface = \"x1\"\ncreate = \"veth\"");
+    for broken in [format!("{good}{BROKEN_PORTS}"), format!("{other}{BROKEN_PORTS}")] {
+        fs::write(file, &broken).unwrap();
+        let ran = run(&["reload", "a"]);
+        assert!(ran.code == 2 && ran.err.contains("\"eth7\""), "{ran:?}");
+        assert_eq!(interfaces(&world), before);
+    }
+    let flow = flow(&world);
+    flow.advance(WHILE);
+    flow.finish_whole();
+    ["path1", "path2"].iter().for_each(|path| assert!(arrived(path) >= WHILE, "{path}"));
+
+    // Beside what a killed daemon left.
+    world.daemon("a").unwrap().kill().unwrap();
+    let ran = run_in(world.namespace("a").unwrap(), &["run", file]);
+    assert!(ran.code == 2 && ran.err.contains("\"eth7\""), "{ran:?}");
+    assert_eq!(interfaces(&world), before);
+    assert_eq!(device(&world, "a", "path1").mtu, WANTED, "the data plane of before goes on");
+    let flow = self::flow(&world);
+    flow.advance(WHILE);
+    flow.finish_whole();
+}
+
+#[test]
+fn an_interface_is_the_interface_of_one_port_by_whatever_name() {
+    if !can_run() {
+        return;
+    }
+    let (good, b) = configurations();
+    let alternative = good.replace("interface = \"path1\"", "interface = \"other1\"");
+    let mut world = World::build(&two_paths(&alternative, &b)).unwrap();
+    world.handle("a").unwrap().add_alternative_name("path1", "other1").unwrap();
+    let file = "/run/onbeat/lab/a.toml";
+    let twice = good.replace("interface = \"path2\"", "interface = \"other1\"");
+    let refused = |world: &World, arguments: &[&str]| {
+        let ran = run_in(world.namespace("a").unwrap(), arguments);
+        assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{arguments:?}: {ran:?}");
+        for named in ["\"path1\" and \"path2\" have the same interface", "\"other1\""] {
+            assert!(ran.err.contains(named), "{arguments:?}: {named} in {ran:?}");
+        }
+    };
+    fs::write(file, &twice).unwrap();
+    refused(&world, &["run", "--check", file]);
+    for (backend, _) in Backend::ALL {
+        refused(&world, &["run", file, "--backend", backend]);
+        assert_as_before(&world, "a");
+    }
+
+    // Alone the name is as good as the other one, which the node reports.
+    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+    let program = || device(&world, "a", "path1").xdp;
+    let before = program();
+    for text in [&good, &twice] {
+        fs::write(file, text).unwrap();
+        if text == &twice {
+            refused(&world, &["reload", "a"]);
+        } else {
+            assert_eq!(run(&["reload", "a"]).code, 0);
+        }
+        assert_eq!(port(&show("a"), "path1").interface, "path1");
+        assert_eq!(port(&show("a"), "path2").interface, "path2");
+        assert_eq!(program(), before);
+    }
 }
 
 #[test]

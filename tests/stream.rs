@@ -19,6 +19,7 @@ use common::{
 };
 use onbeat_lab::World;
 use onbeat_node::config::Backend;
+use onbeat_node::control::PortStatus;
 
 const AXIS: &str = "01:00:5e:00:00:01";
 const GUEST: &str = "01:00:5e:00:00:02";
@@ -76,13 +77,39 @@ fn come_change_and_go(backend: Option<Backend>) {
 
     let removed = "streams: 0 added, 0 changed, 1 removed\n";
     let lasted_to = guest.begun();
+    let before = ["a", "b"].map(port_counters);
     good(&run(&["stream", "remove", "guest", "--node", "a"]), removed);
     let gone = guest.finish();
     assert_eq!(gone.delivery.lost_in(0..lasted_to), 0, "{:?}", gone.delivery.lost);
     good(&run(&["stream", "remove", "guest", "--node", "b"]), removed);
     assert_eq!(names("b"), ["axis"]);
+    for (before, after) in before.iter().flatten().zip(["a", "b"].iter().flat_map(port_counters)) {
+        let falls = before.1.iter().zip(&after.1).any(|(before, after)| after < before);
+        assert!(before.0 == after.0 && !falls, "{before:?}, then {after:?}");
+    }
     axis.advance(WHILE);
     axis.finish_whole();
+
+    // A stream that is renamed, and renamed back, is another one each time.
+    let before = ["a", "b"].map(port_counters);
+    assert!(before.iter().flatten().all(|(_, counters)| *counters != [0; 4]), "{before:?}");
+    for name in ["renamed", "axis"] {
+        for (node, text) in [("a", &a), ("b", &b)] {
+            let text = text.replace("name = \"axis\"", &format!("name = \"{name}\""));
+            world.daemon(node).unwrap().reload(&text).unwrap();
+        }
+        assert_eq!(names("b"), [name]);
+        assert_eq!(["a", "b"].map(port_counters), before, "{name}");
+    }
+}
+
+/// Counters of each port of a node: input, output, passed, discarded.
+fn port_counters(node: impl AsRef<str>) -> Vec<(String, [u64; 4])> {
+    let counters = |port: PortStatus| {
+        let counters = [port.input_packets, port.output_packets, port.passed, port.discard];
+        (port.name, counters)
+    };
+    show(node.as_ref()).ports.into_iter().map(counters).collect()
 }
 
 #[test]

@@ -9,6 +9,7 @@
 
 pub mod diagnostic;
 pub mod file;
+pub mod interface;
 pub mod reader;
 pub mod realtime;
 pub mod suggest;

@@ -48,12 +48,6 @@ pub fn name_rule() -> String {
     )
 }
 
-/// Whether the kernel takes it for the name of an interface (`dev_valid_name`).
-pub fn is_interface(text: &str) -> bool {
-    let allowed = |octet: u8| octet.is_ascii_graphic() && !matches!(octet, b'/' | b':');
-    (1..=15).contains(&text.len()) && !matches!(text, "." | "..") && text.bytes().all(allowed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,13 +83,5 @@ mod tests {
             assert!(!is_name(text), "{text:?}");
         }
         assert!(!is_name(&"a".repeat(64)));
-    }
-
-    #[test]
-    fn interface_names_are_the_kernel_s() {
-        assert!(is_interface("enp1s0f0np0") && is_interface("eth0.100"));
-        for text in ["", "..", "a b", "a/b", "a:b", "sixteen-octets-x"] {
-            assert!(!is_interface(text), "{text}");
-        }
     }
 }

@@ -40,6 +40,12 @@ macro_rules! counters {
                 [$(Counter { name: stringify!($field), clause: $clause, value: self.$field }),*]
                     .into_iter()
             }
+
+            /// What each counter has above that of `other`.
+            #[must_use]
+            pub fn saturating_sub(self, other: Self) -> Self {
+                Self { $($field: self.$field.saturating_sub(other.$field)),* }
+            }
         }
 
         impl AddAssign for $set {

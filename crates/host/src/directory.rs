@@ -79,6 +79,28 @@ impl PrivateDirectory {
         }
     }
 
+    /// Removes the directory of this path, if it is empty.
+    ///
+    /// # Errors
+    /// As [`PrivateDirectory::create`], for the parent directory.
+    pub fn remove_empty(path: &Path) -> Result<()> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+        let Some(parent) = Self::open(parent)? else { return Ok(()) };
+        match unlinkat(&parent.fd, name, UnlinkatFlags::RemoveDir) {
+            Ok(()) | Err(Errno::ENOENT | Errno::ENOTEMPTY | Errno::EEXIST) => Ok(()),
+            Err(errno) => Err(failed(path, "remove the directory")(errno)),
+        }
+    }
+
+    /// Whether the directory was removed since it was opened: no file can be created in it.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn is_removed(&self) -> Result<bool> {
+        let stat = fstat(&self.fd).map_err(failed(&self.path, "read its status"))?;
+        Ok(stat.st_nlink == 0)
+    }
+
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {

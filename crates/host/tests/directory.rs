@@ -103,3 +103,20 @@ fn names_lead_nowhere_else() {
     }
     assert_eq!(fs::read_to_string(temporary.path("precious")).unwrap(), "x");
 }
+
+#[test]
+fn only_an_empty_directory_is_removed_and_open_ones_notice() {
+    let temporary = Temporary::new("empty");
+    let path = temporary.path("a/b");
+    PrivateDirectory::remove_empty(&path).unwrap();
+    let directory = PrivateDirectory::create(&path).unwrap();
+    fs::write(path.join("file"), "").unwrap();
+    PrivateDirectory::remove_empty(&path).unwrap();
+    assert!(path.join("file").exists() && !directory.is_removed().unwrap());
+    directory.remove("file").unwrap();
+    PrivateDirectory::remove_empty(&path).unwrap();
+    assert!(!path.exists() && directory.is_removed().unwrap());
+    symlink(temporary.path("a"), &path).unwrap();
+    PrivateDirectory::remove_empty(&path).unwrap_err();
+    assert!(path.is_symlink());
+}

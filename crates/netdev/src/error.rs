@@ -12,7 +12,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub enum Error {
     /// A name that the kernel would not take for an interface.
-    #[error("{name:?} cannot name an interface: {reason}")]
+    #[error("{name:?} cannot name an interface: {reason}; {NAME_RULE}")]
     InvalidName {
         /// The name.
         name: String,
@@ -161,7 +161,13 @@ fn on_off(state: bool) -> &'static str {
 /// Longest interface name, without the terminating NUL (`IFNAMSIZ - 1`).
 pub const MAX_NAME: usize = libc::IFNAMSIZ - 1;
 
-/// Checks a name as the kernel does (`dev_valid_name`), to say what is wrong where it says EINVAL.
+/// What [`check_name`] requires, as a remedy.
+pub const NAME_RULE: &str =
+    "use 1 to 15 characters without white space, \"/\", \":\" and \"%\", and not \".\" or \"..\"";
+
+/// Checks a name as the kernel does (`dev_valid_name`), to report what is wrong where it reports EINVAL.
+/// A percent sign is refused as well: the kernel takes the name of a new device for a template, and
+/// gives the device another name.
 ///
 /// # Errors
 /// [`Error::InvalidName`].
@@ -170,9 +176,10 @@ pub fn check_name(name: &str) -> Result<()> {
         "" => "it is empty",
         "." | ".." => "it names a directory",
         _ if name.len() > MAX_NAME => "it is longer than 15 octets",
-        _ if name.bytes().any(|c| c == b'/' || c == b':' || c == 0 || is_space(c)) => {
-            "it holds a slash, a colon, a space or a NUL"
+        _ if name.bytes().any(|c| matches!(c, b'/' | b':' | 0) || is_space(c)) => {
+            "it contains a slash, a colon, white space or a NUL"
         }
+        _ if name.contains('%') => "it contains a percent sign, which the kernel expands",
         _ => return Ok(()),
     };
     Err(Error::InvalidName { name: name.to_owned(), reason })
@@ -192,7 +199,9 @@ mod tests {
         for good in ["a", "eth0", "veth-talker.100", "0123456789abcde"] {
             assert!(check_name(good).is_ok(), "{good}");
         }
-        for bad in ["", ".", "..", "0123456789abcdef", "a b", "a/b", "a:b", "a\nb", "a\0b"] {
+        for bad in
+            ["", ".", "..", "0123456789abcdef", "a b", "a/b", "a:b", "a\nb", "a\0b", "x%d", "%"]
+        {
             assert!(matches!(check_name(bad), Err(Error::InvalidName { .. })), "{bad:?}");
         }
     }

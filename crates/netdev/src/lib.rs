@@ -51,7 +51,7 @@ pub mod testing;
 pub mod xdp;
 
 pub use embed::Plain;
-pub use error::{Error, MAX_NAME, Result, check_name};
+pub use error::{Error, MAX_NAME, NAME_RULE, Result, check_name};
 pub use ethtool::Ethtool;
 pub use identity::InterfaceIdentity;
 pub use link::{Bridge, Handle, Link, Statistics, VethEnd, XdpAttachment, XdpMode};

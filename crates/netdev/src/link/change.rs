@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 
 use netlink_packet_route::{
     RouteNetlinkMessage,
-    link::{LinkAttribute, LinkFlags, LinkMessage},
+    link::{LinkAttribute, LinkFlags, LinkMessage, Prop},
 };
 use onbeat_wire::MacAddress;
 
@@ -84,6 +84,20 @@ impl Handle {
         message.header.index = self.index(name)?;
         message.attributes.push(LinkAttribute::IfName(new.to_owned()));
         self.set_link(message, name, &format!("rename to {new:?}"))
+    }
+
+    /// Adds an alternative name, by which lookups find the device as well.
+    ///
+    /// # Errors
+    /// As [`Handle::set_up`], and where the name is taken.
+    pub fn add_alternative_name(&self, name: &str, other: &str) -> Result<()> {
+        check_name(other)?;
+        let mut message = named(name)?;
+        let names = vec![Prop::AltIfName(other.to_owned())];
+        message.attributes.push(LinkAttribute::PropList(names));
+        self.rtnl.change(&RouteNetlinkMessage::NewLinkProp(message), 0).map_err(|failure| {
+            self.explain(failure, &format!("add the alternative name {other:?}"), name)
+        })
     }
 
     /// Moves the device to another namespace. It arrives turned off and without addresses.

@@ -8,8 +8,7 @@ use onbeat_irq::policy::{Budget, Policy, Rank, Settings};
 
 use super::reader::{Faults, Table, Value};
 use super::realtime::parse as parse_text;
-use super::text::is_interface;
-use super::{LoadError, Source, parse, source_of};
+use super::{LoadError, Source, interface, parse, source_of};
 
 /// Longest of all times, an hour.
 const LONGEST_MS: u32 = 3_600_000;
@@ -89,18 +88,13 @@ pub(super) fn read(value: &Value<'_>) -> Option<Config> {
 fn names(value: &Value<'_>) -> Option<Vec<String>> {
     let mut names: Vec<String> = Vec::new();
     for one in value.array()? {
-        let Some(name) = one.text() else { continue };
-        if !is_interface(name) {
-            one.fault(
-                format!("{name:?} is no name of an interface"),
-                "use 1 to 15 characters without / and spaces",
-            );
-        } else if names.iter().any(|known| known == name) {
+        let Some(name) = interface::read(&one) else { continue };
+        if names.contains(&name) {
             one.fault(format!("{name:?} is there twice"), "name each interface once");
         }
-        names.push(name.to_owned());
+        names.push(name);
     }
-    if names.is_empty() {
+    if value.array().is_some_and(|all| all.is_empty()) {
         value.fault("no interface is named", "write it like [\"eth0\"]");
     }
     Some(names)

@@ -27,7 +27,7 @@ use onbeat_config::file::{load as source_of, parse};
 use onbeat_config::reader::{Faults, Table};
 pub(crate) use onbeat_config::text::{is_name, name_rule};
 pub use onbeat_config::{ConfigError, LoadError, Warnings};
-use onbeat_config::{diagnostic, reader, realtime, suggest, text};
+use onbeat_config::{diagnostic, interface, reader, realtime, suggest, text};
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_user::Poll;
 use onbeat_host::{Error, PrivateDirectory};
@@ -138,9 +138,6 @@ pub struct PortConfig {
     /// Whether the interface must take frames for any address.
     pub promiscuous: Promiscuous,
 }
-
-/// Longest interface name Linux takes.
-const INTERFACE_LENGTH: usize = 15;
 
 /// What the node's own end of a veth pair is called: the interface's name and this.
 pub(crate) const VETH_SUFFIX: &str = "-frer";

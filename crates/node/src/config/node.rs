@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use onbeat_frer::spec::{MAX_PORTS, PortId};
 use onbeat_frer_user::Poll;
 use onbeat_frer_xdp::check_pin_path;
+use onbeat_netdev::MAX_NAME;
 use onbeat_realtime::Profile;
 
 use super::reader::Value;
-use super::text::{is_interface, is_name, name_rule};
+use super::text::{is_name, name_rule};
 use super::{
-    Backend, Create, EventsConfig, INTERFACE_LENGTH, Mode, NodeConfig, PortConfig, PortIds,
-    Promiscuous, VETH_SUFFIX,
+    Backend, Create, EventsConfig, Mode, NodeConfig, PortConfig, PortIds, Promiscuous, VETH_SUFFIX,
 };
-use super::{events, realtime};
+use super::{events, interface, realtime};
 
 /// Streams a node has room for when the file does not say.
 const DEFAULT_MAX_STREAMS: u32 = 4096;
@@ -202,23 +202,14 @@ fn read_port_backend(value: &Value<'_>, port: &str, of_node: Backend) -> Option<
 }
 
 fn read_interface(value: &Value<'_>, create: Option<Create>) -> Option<String> {
-    let name = value.text()?;
-    let longest = INTERFACE_LENGTH - create.map_or(0, |Create::Veth| VETH_SUFFIX.len());
-    if !is_interface(name) {
-        value.fault(
-            format!("{name:?} cannot be the name of an interface"),
-            format!("use 1 to {INTERFACE_LENGTH} characters without spaces, \":\" and \"/\""),
-        );
-    } else if name.len() > longest {
-        value.fault(
-            format!(
-                "{name:?} is too long: the other end will be {:?}",
-                format!("{name}{VETH_SUFFIX}")
-            ),
-            format!("use {longest} characters at most with create = \"veth\""),
-        );
-    } else {
-        return Some(name.into());
+    let name = interface::read(value)?;
+    let longest = MAX_NAME - create.map_or(0, |Create::Veth| VETH_SUFFIX.len());
+    if name.len() <= longest {
+        return Some(name);
     }
+    value.fault(
+        format!("{name:?} is too long: the other end will be {:?}", format!("{name}{VETH_SUFFIX}")),
+        format!("use {longest} characters at most with create = \"veth\""),
+    );
     None
 }

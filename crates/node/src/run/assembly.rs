@@ -1,6 +1,6 @@
 //! A configuration made to run: interfaces, programs, streams.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +18,10 @@ use super::clock::monotonic_ns;
 use super::engine::{Engine, UserPlane};
 use super::error::{Error, Result};
 use super::events::{About, Events};
+use super::interfaces;
 use super::journal::Journal;
 use super::port::Devices;
+use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
 use super::trust;
 use super::upkeep::Upkeep;
@@ -52,6 +54,7 @@ pub(super) struct Node {
     /// By port whose frames are lost: why, and the way out.
     pub(super) frames_lost: BTreeMap<String, String>,
     pub(super) upkeep: Upkeep,
+    pub(super) former_counters: FormerCounters,
     /// The data plane asked for when the node was started, whatever the file says.
     asked: Option<Backend>,
     pub(super) journal: Journal,
@@ -65,6 +68,8 @@ impl Node {
             config.set_backend(backend);
         }
         let node = config.node.clone();
+        let devices = Devices::open(&node.name)?;
+        interfaces::resolve(&devices.handle, &mut config.ports)?;
         let directory = PinDirectory::open(&node.pin)?;
         if let (Some(directory), false) = (&directory, node.backend.is_user_space()) {
             directory.require_own()?;
@@ -72,6 +77,7 @@ impl Node {
         let argument = file.to_string_lossy();
         Journal::adopt_former(&node.control, &argument, Some(&config.ports))?;
         let journal = Journal::open(&node.control, &argument)?;
+        let known = journal.interfaces();
         let pinned = is_pinned(directory.as_ref())?;
         let owner = pin_owner(&node.name, &node.pin, &node.control, !journal.is_empty());
         let pins = match directory {
@@ -80,10 +86,12 @@ impl Node {
             _ => None,
         };
         let fresh = !pinned && journal.is_empty();
-        let started = Self::bring_up(file, config, options, journal, pins, !pinned);
-        if started.is_err() && fresh {
-            let removed = NodeRemoval::of(&node, &argument).remove_own();
-            removed.map(drop).unwrap_or_else(|error| tracing::warn!("{error}"));
+        let started = Self::bring_up(file, config, options, (devices, journal), pins, !pinned);
+        if started.is_err() {
+            let removal = NodeRemoval::of(&node, &argument);
+            let undone =
+                if fresh { removal.remove_own().map(drop) } else { removal.restore_others(&known) };
+            undone.unwrap_or_else(|error| tracing::warn!("{error}"));
         }
         started
     }
@@ -92,11 +100,10 @@ impl Node {
         file: &Path,
         config: Config,
         options: Options,
-        mut journal: Journal,
+        (mut devices, mut journal): (Devices, Journal),
         pins: Option<PinDirectory>,
         first: bool,
     ) -> Result<Self> {
-        let mut devices = Devices::open(&config.node.name)?;
         for port in &config.ports {
             devices.prepare(port, &mut journal)?;
         }
@@ -116,6 +123,7 @@ impl Node {
             not_native: BTreeMap::new(),
             frames_lost: BTreeMap::new(),
             upkeep: Upkeep::new(Instant::now()),
+            former_counters: FormerCounters::default(),
             setup: Setup::from(config),
             plane,
             devices,
@@ -191,6 +199,7 @@ impl Node {
         self.not_native.retain(|port, _| is_port(port));
         self.frames_lost.retain(|port, _| is_port(port));
         self.upkeep.retain_ports(is_port);
+        self.former_counters.retain_ports(is_port);
         Ok(())
     }
 
@@ -211,6 +220,7 @@ impl Node {
                 node: self.setup.node.name.clone(),
             })
         };
+        interfaces::resolve(&self.devices.handle, &mut new.ports)?;
         let (old, now) = (&self.setup.node, &new.node);
         if old.name != now.name {
             return needs_restart("name", &old.name, &now.name);
@@ -240,6 +250,16 @@ impl Node {
         if old.control != now.control {
             return needs_restart("control", &old.control.display(), &now.control.display());
         }
+        let changed = self.change_to(new);
+        if changed.is_err() {
+            // What was prepared and attached for the new file.
+            (0..self.setup.ports.len()).for_each(|index| self.follow(index));
+            self.drop_ports_of_others().unwrap_or_else(|error| tracing::warn!("{error}"));
+        }
+        changed
+    }
+
+    fn change_to(&mut self, new: Config) -> Result<()> {
         let fresh: Vec<usize> = (0..new.ports.len())
             .filter(|&index| {
                 let port = &new.ports[index];
@@ -256,8 +276,10 @@ impl Node {
             self.attach(&layout, index, false, true)?;
         }
         self.tell_disappointed(&layout)?;
+        let counted = self.read_changing_shares(&new)?;
         self.apply(&new.ports, &new.streams)?;
         let before = std::mem::replace(&mut self.setup, Setup::from(new));
+        self.keep_counters(counted);
         self.watch_all(&before.streams);
         self.read_peers();
         self.drop_ports_of_others()
@@ -341,7 +363,8 @@ impl Node {
     /// Sets up the interface of port number `index`, and attaches the data plane to it: the interface
     /// was removed and added, or another process detached the program.
     pub(super) fn attach_port(&mut self, index: usize) -> Result<()> {
-        let layout = self.setup.layout();
+        let mut layout = self.setup.layout();
+        interfaces::resolve(&self.devices.handle, &mut layout.ports)?;
         self.devices.prepare(&layout.ports[index], &mut self.journal)?;
         self.find_peers(&layout.ports, Instant::now());
         self.attach(&layout, index, false, true)?;
@@ -436,6 +459,15 @@ impl NodeRemoval {
         let owner = pin_owner(&self.name, &self.pin, &self.control, journal);
         let claimed = directory.filter(|_| pinned).map(|directory| directory.claim(&owner));
         Ok(claimed.transpose()?)
+    }
+
+    /// Undoes the changes of interfaces that were not `known` before a start that failed.
+    fn restore_others(&self, known: &BTreeSet<String>) -> Result<()> {
+        let mut journal = Journal::open(&self.control, &self.argument)?;
+        let others = &journal.interfaces() - known;
+        let failures = journal.restore(&mut Devices::open(&self.name)?, &others)?;
+        failures.iter().for_each(|failure| tracing::warn!("{failure}"));
+        Ok(())
     }
 
     /// Removes what is pinned, and undoes changes of interfaces.

@@ -19,10 +19,12 @@ impl Node {
     /// # Errors
     /// A fault of the text, a conflict with streams that stay, what the data plane has no room for.
     pub(super) fn put(&mut self, how: How, text: &str, file: &str) -> Result<What> {
-        let setup = &mut self.setup;
+        let setup = &self.setup;
         let room = (setup.streams.len(), setup.node.max_streams);
         let addition = Addition::parse(text, file, how, &setup.ports, room)?;
         let warnings = addition.check(&setup.ports, |port| self.devices.mtu(port))?;
+        let counted = self.read_shares(addition.streams.iter().map(|stream| &*stream.name))?;
+        let setup = &mut self.setup;
         let before = addition.enter(&mut setup.streams, &setup.ports)?;
         let changed = self.plane.change(&names(&setup.ports), &[], &addition.streams);
         let changes = match changed {
@@ -32,6 +34,7 @@ impl Node {
                 return Err(error);
             }
         };
+        self.keep_counters(counted);
         log_warnings(&warnings);
         for stream in &addition.streams {
             self.watcher.set(stream);
@@ -59,11 +62,13 @@ impl Node {
         }
         let gone: BTreeSet<&str> = gone.iter().map(String::as_str).collect();
         let gone: Vec<&str> = gone.into_iter().collect();
+        let counted = self.read_shares(gone.iter().copied())?;
         let changes = self.plane.change(&names(&self.setup.ports), &gone, &[])?;
         for name in &gone {
             self.setup.streams.remove(name);
             self.watcher.remove(name);
         }
+        self.keep_counters(counted);
         Ok(self.changed(gone.into_iter(), changes))
     }
 

@@ -72,6 +72,20 @@ pub enum Error {
         /// The end for the data plane.
         attached: String,
     },
+    /// Two ports have one interface.
+    #[error(
+        "ports {:?} and {:?} have the same interface: {:?} and {:?} are names of {interface:?}; give \
+         each port its own interface",
+        ports[0], ports[1], names[0], names[1]
+    )]
+    SameInterface {
+        /// The ports.
+        ports: [String; 2],
+        /// The interface of each, as configured.
+        names: [String; 2],
+        /// The kernel's name.
+        interface: String,
+    },
     /// Another process has a port's interface.
     #[error("port {port:?}: {source}")]
     InUse {

@@ -14,11 +14,13 @@ mod engine;
 mod error;
 mod events;
 mod guard;
+mod interfaces;
 mod journal;
 mod latent;
 mod mode;
 mod peers;
 mod port;
+mod port_counters;
 mod setup;
 mod status;
 mod trust;
@@ -34,7 +36,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use onbeat_frer_xdp::PinDirectory;
-use onbeat_netdev::Monitor;
+use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
 use crate::config::{Backend, Config, How};
@@ -55,11 +57,13 @@ pub struct Options {
     pub backend: Option<Backend>,
 }
 
-/// Checks that the pin directory of a configuration, where it exists, is one that a node may use.
+/// Checks what exists of a node: that its ports have different interfaces, and that a node may use
+/// its pin directory.
 ///
 /// # Errors
-/// The pin directory cannot be used.
+/// Two ports have one interface; the pin directory cannot be used.
 pub fn check(config: &Config) -> Result<()> {
+    interfaces::resolve(&Handle::open()?, &mut config.ports.clone())?;
     match PinDirectory::open(&config.node.pin) {
         // Invisible without privileges.
         Err(onbeat_frer_xdp::Error::Pin { source, .. })
@@ -102,8 +106,8 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
     let mut monitor = Monitor::open()?;
     // First, so that a node whose guard cannot start changes nothing.
     let guard = config.node.guard.clone().map(guard::start).transpose().map_err(Error::Guard)?;
-    let mut node = Node::start(file, config, options)?;
     let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
+    let mut node = Node::start(file, config, options)?;
     let ready = running(&node);
     tracing::info!("node {:?} runs: {ready}", node.setup.node.name);
     say(notifier.ready(&ready));

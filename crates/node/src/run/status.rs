@@ -1,6 +1,6 @@
 //! The state of a node, read from its data plane.
 
-use onbeat_frer::counters::{Counters, PortCounters, StreamCounters};
+use onbeat_frer::counters::{Counters, PortCounters};
 use onbeat_frer::reading::{RecoveryReading, StreamReading};
 use onbeat_frer::spec::{Identification, Stream};
 use onbeat_frer_user::Copies;
@@ -10,6 +10,7 @@ use onbeat_netdev as netdev;
 use super::assembly::Node;
 use super::engine::By;
 use super::error::Result;
+use super::port_counters::shares;
 use crate::config::PortConfig;
 use crate::control::{
     EgressStatus, GenerationStatus, Link, MemberStatus, MemoryStatus, NodeStatus, PortMode,
@@ -20,11 +21,12 @@ use crate::control::{
 pub(super) fn read(node: &Node) -> Result<NodeStatus> {
     node.plane.expire()?;
     let setup = &node.setup;
-    let mut sums = vec![Sums::default(); setup.ports.len()];
+    let former = setup.ports.iter().map(|port| node.former_counters.of_port(&port.name));
+    let mut sums: Vec<PortCounters> = former.collect();
     let mut streams = Vec::with_capacity(setup.streams.len());
     for stream in setup.streams.iter() {
         if let Some(reading) = node.plane.read_stream(&stream.name)? {
-            add_to_ports(&mut sums, stream, &reading);
+            shares(stream, &reading).for_each(|(port, share)| sums[usize::from(port.0)] += share);
             streams.push(of_stream(node, stream, &reading));
         }
     }
@@ -41,7 +43,7 @@ pub(super) fn read(node: &Node) -> Result<NodeStatus> {
         data_plane: setup.node.backend.to_string(),
         streams,
         ports: (setup.ports.iter().zip(sums))
-            .map(|(port, sums)| of_port(node, port, &attached, sums.port_counters()))
+            .map(|(port, sums)| of_port(node, port, &attached, sums))
             .collect::<Result<_>>()?,
     })
 }
@@ -143,38 +145,4 @@ fn of_port(
         discard: sums.discard,
         unmatched: node.plane.unmatched(&config.name)?,
     })
-}
-
-/// What a port's sums are over (9.3, 10.9).
-#[derive(Debug, Clone, Default)]
-struct Sums {
-    traffic: StreamCounters,
-    last: Counters,
-    before: Counters,
-}
-
-impl Sums {
-    fn port_counters(&self) -> PortCounters {
-        PortCounters::sum([self.traffic], [self.last], [self.before])
-    }
-}
-
-/// Adds a stream to the sums of its ports. A sequence recovery function stands over all ports of its
-/// stream: it is counted at each port by which its packets leave.
-fn add_to_ports(sums: &mut [Sums], stream: &Stream, reading: &StreamReading) {
-    for (member, counted) in stream.members.iter().zip(&reading.members) {
-        let port = &mut sums[usize::from(member.port.0)];
-        port.traffic.input_packets += counted.input;
-        if let Some(individual) = counted.individual {
-            let function = if stream.recover.is_some() { &mut port.before } else { &mut port.last };
-            *function += individual.counters;
-        }
-    }
-    for egress in &stream.egress {
-        let port = &mut sums[usize::from(egress.port.0)];
-        port.traffic.output_packets += reading.output;
-        if let Some(recovery) = reading.recovery {
-            port.last += recovery.counters;
-        }
-    }
 }

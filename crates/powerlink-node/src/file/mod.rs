@@ -7,7 +7,9 @@ mod xdd;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use onbeat_config::{ConfigError, Faults, LoadError, Source, Table, Value, file, realtime, text};
+use onbeat_config::{
+    ConfigError, Faults, LoadError, Source, Table, Value, file, interface, realtime,
+};
 use onbeat_powerlink::network::Network;
 use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
@@ -184,10 +186,10 @@ fn network(root: &mut Table<'_>) -> Network {
 
 /// The keys `interface`, `backend` and `virtual-ethernet` of a table.
 fn host(table: &mut Table<'_>) -> Host {
-    let named = table.take("interface").and_then(|value| interface(&value));
+    let named = table.take("interface").and_then(|value| interface::read(&value));
     let backend = table.take("backend").and_then(|value| value.choice(&Backend::ALL));
     let virtual_ethernet = table.take("virtual-ethernet").and_then(|value| {
-        let name = interface(&value)?;
+        let name = interface::read(&value)?;
         if Some(&name) == named.as_ref() {
             let help = "give it a name of its own, such as \"plk0\": the interface is made";
             value.fault(format!("{name:?} is the interface of the bus"), help);
@@ -207,16 +209,6 @@ fn soc(value: &Value<'_>, backend: Backend) -> Option<Sender> {
         return None;
     }
     Some(sender)
-}
-
-fn interface(value: &Value<'_>) -> Option<String> {
-    let name = value.text()?;
-    if !text::is_interface(name) {
-        let help = "an interface has 1 to 15 characters, without blanks, \"/\" and \":\"";
-        value.fault(format!("{name:?} is no name of an interface"), help);
-        return None;
-    }
-    Some(name.to_owned())
 }
 
 #[cfg(test)]

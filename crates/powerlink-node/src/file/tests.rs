@@ -115,8 +115,13 @@ fn faults_name_place_value_and_way_out() {
         ),
         (
             "[[node]]\nid = 1\ninterface = \"eth 1\"\n",
-            "node[0].interface: \"eth 1\" is no name of an interface",
-            "without blanks",
+            "node[0].interface: \"eth 1\" cannot name an interface",
+            "without white space",
+        ),
+        (
+            "[[node]]\nid = 1\nvirtual-ethernet = \"plk%d\"\n",
+            "node[0].virtual-ethernet: \"plk%d\" cannot name an interface: it contains a percent sign",
+            "and \"%\"",
         ),
         (
             "[[node]]\nid = 1\ninterface = \"eth1\"\nvirtual-ethernet = \"eth1\"\n",

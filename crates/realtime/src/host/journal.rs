@@ -16,6 +16,20 @@ pub struct Journal {
     file: onbeat_host::Journal<Entries>,
     entries: Vec<Entry>,
     _lock: Lock,
+    // Dropped after the lock, whose file is in the directory.
+    _directory: TemporaryDirectory,
+}
+
+/// A directory that is removed once no process has a file in it.
+#[derive(Debug)]
+struct TemporaryDirectory(PathBuf);
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        if let Err(error) = PrivateDirectory::remove_empty(&self.0) {
+            tracing::debug!("{error}");
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,7 +56,8 @@ impl Journal {
     pub fn open(directory: &Path, discard: &str) -> Result<Self> {
         let (lock, file) = locked(directory, discard)?;
         let entries = file.read()?.map(|content| content.entries).unwrap_or_default();
-        Ok(Self { file, entries, _lock: lock })
+        let _directory = TemporaryDirectory(directory.to_owned());
+        Ok(Self { file, entries, _lock: lock, _directory })
     }
 
     /// Discards a damaged journal: moves it aside, and returns where it is then. `None` where the
@@ -63,9 +78,16 @@ impl Journal {
 }
 
 fn locked(directory: &Path, discard: &str) -> Result<(Lock, onbeat_host::Journal<Entries>)> {
-    let directory = PrivateDirectory::create(directory)?;
-    Lock::refuse_former(&directory, None)?;
-    let lock = Lock::take(&directory, "journal.lock", &command_line())?;
+    let (lock, directory) = loop {
+        let directory = PrivateDirectory::create(directory)?;
+        Lock::refuse_former(&directory, None)?;
+        match Lock::take(&directory, "journal.lock", &command_line()) {
+            Ok(lock) => break (lock, directory),
+            // By the process that had the journal before.
+            Err(_) if directory.is_removed()? => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
     let remedy = format!("discard it, and restore nothing of what it says, with: {discard}");
     Ok((lock, onbeat_host::Journal::new(directory, FILE, remedy)))
 }

@@ -1,0 +1,139 @@
+//! Counters of ports (802.1CB 9.3, 10.9): sums over the streams that the node has, and over those that
+//! it had since its daemon started, so that no counter of a port falls when streams change.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use onbeat_frer::counters::{Counters, PortCounters, StreamCounters};
+use onbeat_frer::reading::StreamReading;
+use onbeat_frer::spec::{PortId, Stream};
+
+use super::assembly::Node;
+use super::error::Result;
+use super::setup::names;
+use crate::config::{Config, PortConfig};
+
+/// Streams that are read between two batches of frames.
+const AT_ONCE: usize = 64;
+
+/// What streams add to the counters of ports: by stream, by port.
+pub(super) type Shares = BTreeMap<Rc<str>, BTreeMap<String, PortCounters>>;
+
+/// What a stream adds to the counters of its ports. A sequence recovery function covers all ports of
+/// its stream: it is counted at each port by which its packets leave.
+pub(super) fn shares(
+    stream: &Stream,
+    reading: &StreamReading,
+) -> impl Iterator<Item = (PortId, PortCounters)> {
+    let members = stream.members.iter().zip(&reading.members).map(|(member, counted)| {
+        let traffic = StreamCounters { input_packets: counted.input, ..<_>::default() };
+        let individual = counted.individual.map(|individual| individual.counters);
+        let (before, last) = match stream.recover {
+            Some(_) => (individual, None),
+            None => (None, individual),
+        };
+        (member.port, PortCounters::sum([traffic], last, before))
+    });
+    let recovery: Option<Counters> = reading.recovery.map(|recovery| recovery.counters);
+    let traffic = StreamCounters { output_packets: reading.output, ..<_>::default() };
+    let leaving = PortCounters::sum([traffic], recovery, []);
+    members.chain(stream.egress.iter().map(move |egress| (egress.port, leaving)))
+}
+
+/// Counters of streams that the node no longer has, by port.
+#[derive(Debug, Default)]
+pub(super) struct FormerCounters(BTreeMap<String, PortCounters>);
+
+impl FormerCounters {
+    /// Adds what streams no longer count after a change.
+    fn add(&mut self, before: Shares, after: &Shares) {
+        for (stream, ports) in before {
+            let after = after.get(&stream);
+            for (port, counted) in ports {
+                let still = after.and_then(|ports| ports.get(&port)).copied().unwrap_or_default();
+                *self.0.entry(port).or_default() += counted.saturating_sub(still);
+            }
+        }
+    }
+
+    pub(super) fn of_port(&self, port: &str) -> PortCounters {
+        self.0.get(port).copied().unwrap_or_default()
+    }
+
+    pub(super) fn retain_ports(&mut self, is_port: impl Fn(&String) -> bool) {
+        self.0.retain(|port, _| is_port(port));
+    }
+}
+
+impl Node {
+    /// What the streams of these names, as far as there are such, add to the counters of ports.
+    pub(super) fn read_shares<'a>(
+        &self,
+        streams: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Shares> {
+        let there = |name: &&str| self.setup.streams.get(name).is_some();
+        let streams: Vec<Rc<str>> = streams.into_iter().filter(there).map(Rc::from).collect();
+        let mut all = Shares::new();
+        for some in streams.chunks(AT_ONCE) {
+            for (name, reading) in some.iter().zip(self.plane.read_streams(some)?) {
+                let (Some(stream), Some(reading)) = (self.setup.streams.get(name), reading) else {
+                    continue;
+                };
+                let ports = all.entry(name.clone()).or_default();
+                for (port, share) in shares(stream, &reading) {
+                    *ports.entry(self.setup.port(port).name.clone()).or_default() += share;
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// What the streams that `new` changes or removes add to the counters of ports.
+    pub(super) fn read_changing_shares(&self, new: &Config) -> Result<Shares> {
+        let same_ports = |ports: &[PortConfig]| names(ports) == names(&self.setup.ports);
+        let streams: HashMap<&str, &Stream> = match same_ports(&new.ports) {
+            true => new.streams.iter().map(|stream| (stream.name.as_str(), stream)).collect(),
+            // Numbers of ports have another meaning.
+            false => HashMap::new(),
+        };
+        let changes = |stream: &&Stream| streams.get(stream.name.as_str()) != Some(stream);
+        let changing = self.setup.streams.iter().filter(changes);
+        self.read_shares(changing.map(|stream| stream.name.as_str()))
+    }
+
+    /// Keeps what the streams with these shares no longer count after a change. Packets between the
+    /// reading of the shares and the change are not counted.
+    pub(super) fn keep_counters(&mut self, before: Shares) {
+        match self.read_shares(before.keys().map(|name| &**name)) {
+            Ok(after) => self.former_counters.add(before, &after),
+            Err(error) => tracing::error!("counters of changed streams cannot be read: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports(input_packets: u64, output_packets: u64) -> BTreeMap<String, PortCounters> {
+        let counted = PortCounters { input_packets, output_packets, ..<_>::default() };
+        BTreeMap::from([("p".to_owned(), counted)])
+    }
+
+    #[test]
+    fn a_port_keeps_what_its_streams_no_longer_count() {
+        let mut former = FormerCounters::default();
+        let shares =
+            |shares: [(&str, _); 2]| shares.map(|(name, ports)| (Rc::from(name), ports)).into();
+        // One stream is removed, of the other one member of two.
+        let before = shares([("gone", ports(41, 40)), ("changed", ports(150, 7))]);
+        let after = shares([("changed", ports(52, 9)), ("new", ports(3, 3))]);
+        former.add(before, &after);
+        former.add(shares([("new", ports(3, 3)), ("changed", ports(52, 9))]), &after);
+        let counted = former.of_port("p");
+        assert_eq!((counted.input_packets, counted.output_packets), (41 + 98, 40));
+        assert_eq!(former.of_port("q"), PortCounters::default());
+        former.retain_ports(|port| port == "q");
+        assert_eq!(former.of_port("p"), PortCounters::default());
+    }
+}
