@@ -33,12 +33,18 @@ const volatile bool everywhere;
 /* Whether there are budgets. */
 const volatile bool budgets;
 
+/* The last reader of a socket. */
+struct known_reader {
+	struct guard_reader reader;
+	__u64 numbering; /* the value of numbering when the socket was numbered for it */
+};
+
 /* Gone with the socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct guard_reader);
+	__type(value, struct known_reader);
 } readers SEC(".maps");
 
 /* The number of each process that has a budget. */
@@ -56,7 +62,13 @@ struct {
  */
 __u32 number_of_others;
 
-/* Processes that were first seen to read a socket since the loader last took them. */
+/*
+ * Incremented when processes have new numbers: their sockets take them at the next read, as a scan
+ * may reach those late. Written by the loader.
+ */
+__u32 numbering;
+
+/* Processes without a number that read a socket, until the loader takes them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -100,26 +112,35 @@ SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk)
 {
 	__u64 now = bpf_get_current_pid_tgid();
-	struct guard_reader *known, reader = {.pid = now >> 32, .tid = now};
+	struct known_reader *known;
+	struct known_reader read = {
+	    .reader = {.pid = now >> 32, .tid = now},
+	    .numbering = *(volatile __u32 *)&numbering,
+	};
+	__u32 pid = read.reader.pid;
 	__u8 noted = 1;
+	bool has_number;
 
 	if (!everywhere && is_elsewhere(sk))
 		return 0;
 	known = bpf_sk_storage_get(&readers, sk, NULL, 0);
-	if (known && known->tid == reader.tid)
+	if (known && known->reader.tid == read.reader.tid && known->numbering == read.numbering)
 		return 0;
-	if (!known)
-		bpf_sk_storage_get(&readers, sk, &reader, BPF_SK_STORAGE_GET_F_CREATE);
-	else
+	if (!known) {
+		bpf_sk_storage_get(&readers, sk, &read, BPF_SK_STORAGE_GET_F_CREATE);
+	} else {
 		/* At once: the loader may read it now. */
-		*(volatile __u64 *)known = *(__u64 *)&reader;
+		*(volatile __u64 *)&known->reader = *(__u64 *)&read.reader;
+		known->numbering = read.numbering;
+	}
 	if (!budgets || is_elsewhere(sk))
 		return 0;
-	/* A new socket has the limit of its process before the next scan. */
-	if (bpf_map_lookup_elem(&numbers, &reader.pid))
-		number(sk, reader.pid);
-	else
-		bpf_map_update_elem(&new_readers, &reader.pid, &noted, BPF_ANY);
+	has_number = bpf_map_lookup_elem(&numbers, &pid);
+	if (!has_number)
+		bpf_map_update_elem(&new_readers, &pid, &noted, BPF_ANY);
+	/* The socket has the limit of its process before a scan reaches it. */
+	if (has_number || *(volatile __u32 *)&number_of_others)
+		number(sk, pid);
 	return 0;
 }
 
@@ -162,7 +183,7 @@ static __always_inline bool describe(struct sock *sk, struct guard_socket *to)
 static __always_inline bool receives(struct file *file, struct guard_socket *entry)
 {
 	struct socket *socket = bpf_sock_from_file(file);
-	struct guard_reader *reader;
+	struct known_reader *known;
 	struct sock *sk;
 
 	if (!socket)
@@ -173,9 +194,9 @@ static __always_inline bool receives(struct file *file, struct guard_socket *ent
 	entry->elsewhere = is_elsewhere(sk);
 	if ((entry->elsewhere && !everywhere) || !describe(sk, entry))
 		return false;
-	reader = bpf_sk_storage_get(&readers, sk, NULL, 0);
-	if (reader)
-		*(__u64 *)&entry->reader = *(volatile __u64 *)reader;
+	known = bpf_sk_storage_get(&readers, sk, NULL, 0);
+	if (known)
+		*(__u64 *)&entry->reader = *(volatile __u64 *)&known->reader;
 	/* Packets are dropped by the sockets of the interface's own namespace. */
 	if (budgets && !entry->elsewhere && entry->reader.pid)
 		number(sk, entry->reader.pid);

@@ -1,6 +1,6 @@
 //! Budgets: compares the softirq time that processes cause with their budgets, and limits what exceeds them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 use super::TimeSlice;
@@ -51,8 +51,9 @@ pub(super) struct Budgets {
     meters: BTreeMap<u32, LimitMeter>,
     processes: BTreeMap<Process, BudgetedProcess>,
     without: BTreeSet<Process>,
-    /// Processes that read sockets and that no complete scan has shown yet.
-    readers: BTreeSet<u32>,
+    /// Living processes that read sockets and that no complete scan has shown yet, each with the number of
+    /// walks over threads that were complete when it was noted.
+    readers: BTreeMap<u32, u32>,
     /// Whether there are more of them.
     any_reads: bool,
     /// Known processes that are yet to be matched against the rules again.
@@ -102,7 +103,7 @@ impl Budgets {
             meters: BTreeMap::new(),
             processes: BTreeMap::new(),
             without: BTreeSet::new(),
-            readers: BTreeSet::new(),
+            readers: BTreeMap::new(),
             any_reads: false,
             due: BTreeSet::new(),
             unnumbered: BTreeSet::new(),
@@ -139,7 +140,7 @@ impl Budgets {
     /// interval is over.
     pub(super) fn step(
         &mut self,
-        walk: &Walk,
+        walk: &mut Walk,
         scan: &Scan,
         slice: &TimeSlice,
         now_ns: u64,
@@ -191,7 +192,7 @@ impl Budgets {
     /// names.
     fn take_processes(
         &mut self,
-        walk: &Walk,
+        walk: &mut Walk,
         scan: &Scan,
         slice: &TimeSlice,
         now_ns: u64,
@@ -202,24 +203,30 @@ impl Budgets {
             self.due = self.numbers.processes().chain(self.without.iter().copied()).collect();
         }
         // A partial scan does not show all sockets: then the processes that read some count as well.
-        match walk.new_readers()? {
-            Some(pids) => self.readers.extend(pids),
+        if !scan.partial {
+            (self.readers, self.any_reads) = (BTreeMap::new(), false);
+        }
+        let walks = walk.thread_walks();
+        match walk.new_readers(slice)? {
+            Some(pids) => self.readers.extend(pids.into_iter().map(|pid| (pid, walks))),
             None => self.any_reads = true,
         }
-        if !scan.partial {
-            (self.readers, self.any_reads) = (BTreeSet::new(), false);
-        }
-        let mut receivers = self.readers.clone();
-        receivers.extend(scan.sockets.iter().map(|socket| socket.pid));
+        let receivers: HashSet<u32> = scan.sockets.iter().map(|socket| socket.pid).collect();
         let alive: BTreeMap<Process, &Octets> = scan
             .threads
             .iter()
             .filter(|thread| {
                 let Waiter { process, tid } = thread.waiter;
-                process.pid == tid && (self.any_reads || receivers.contains(&tid))
+                let reads = || receivers.contains(&tid) || self.readers.contains_key(&tid);
+                process.pid == tid && (self.any_reads || reads())
             })
             .map(|thread| (thread.waiter.process, &thread.name))
             .collect();
+        // The next walk that is complete may have passed a new process by; the one after it does not.
+        self.readers.retain(|pid, noted| {
+            let [first, last] = [0, u32::MAX].map(|start_ticks| Process { pid: *pid, start_ticks });
+            walks.wrapping_sub(*noted) < 2 || alive.range(first..=last).next().is_some()
+        });
         self.without.retain(|process| alive.contains_key(process));
         self.due.retain(|process| alive.contains_key(process));
         let gone: Vec<Process> =
@@ -263,7 +270,7 @@ impl Budgets {
         }
         self.report_full(!had_unnumbered && !self.unnumbered.is_empty());
         let default = self.numbers.number_of_rule(self.strictest_rule());
-        walk.number_others(if self.unnumbered.is_empty() { 0 } else { default })
+        walk.publish_numbers(if self.unnumbered.is_empty() { 0 } else { default })
     }
 
     /// The rule whose budget is the default limit.
@@ -293,7 +300,13 @@ impl Budgets {
 
     /// Gives a process the budget of a rule, or the default limit where the kernel's table is full: there
     /// its sockets have the number of all processes without an entry.
-    fn hold(&mut self, walk: &Walk, process: Process, command: &Octets, rule: usize) -> Result<()> {
+    fn hold(
+        &mut self,
+        walk: &mut Walk,
+        process: Process,
+        command: &Octets,
+        rule: usize,
+    ) -> Result<()> {
         let mut assigned = self.numbers.assign(process, rule);
         if !walk.number(process.pid, assigned.number)? {
             self.numbers.release(process);
@@ -318,7 +331,7 @@ impl Budgets {
         Ok(())
     }
 
-    fn release(&mut self, walk: &Walk, process: Process) -> Result<()> {
+    fn release(&mut self, walk: &mut Walk, process: Process) -> Result<()> {
         self.processes.remove(&process);
         self.unnumbered.remove(&process);
         let Some(assigned) = self.numbers.release(process) else { return Ok(()) };
@@ -348,8 +361,133 @@ fn caused(accounts: &Accounts, netns: u32) -> HashMap<Process, Amount> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use libbpf_rs::{MapCore, MapFlags};
+    use onbeat_netdev::testing::{Feature, require_all};
+    use onbeat_netdev::{Handle, Namespace};
+
     use super::*;
     use crate::charge::{Device, Owner};
+    use crate::guard::Thread;
+    use crate::policy::Rank;
+
+    /// Budgets of all processes, and a socket on the loopback of the namespace.
+    struct World {
+        walk: Walk,
+        budgets: Budgets,
+        socket: UdpSocket,
+    }
+
+    impl World {
+        /// `None` where the kernel has no budgets.
+        fn new() -> Option<Self> {
+            if !require_all(&[Feature::Root, Feature::Btf, Feature::Kernel(6, 6)]) {
+                return None;
+            }
+            let namespace = Namespace::new().unwrap();
+            let open = || {
+                Handle::open().unwrap().set_up("lo").unwrap();
+                UdpSocket::bind("127.0.0.1:0").unwrap()
+            };
+            let socket = namespace.run(open).unwrap();
+            socket.connect(socket.local_addr().unwrap()).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let rule = Rule { command: None, cgroup: None, budget: Budget { ns_per_s: 1_000 } };
+            let config = Config { budgets: vec![rule], ..Config::of(vec!["lo".to_owned()]) };
+            let netns = namespace.inode() as u32;
+            let walk = Walk::new(netns, &config).unwrap();
+            let budgets = Budgets::new(&config, netns, &walk, 0).unwrap();
+            Some(Self { walk, budgets, socket })
+        }
+
+        fn step(&mut self, scan: &Scan, slice: Duration) {
+            let Self { walk, budgets, .. } = self;
+            budgets.step(walk, scan, &TimeSlice::new(slice), 0).unwrap();
+        }
+
+        /// Reads a packet in a process of its own, which then exits.
+        fn read_in_child(&self) {
+            self.socket.send(&[0]).unwrap();
+            let stdin = OwnedFd::from(self.socket.try_clone().unwrap());
+            let mut head = Command::new("head");
+            head.args(["-c", "1"]).stdin(stdin).stdout(Stdio::null());
+            assert!(head.status().unwrap().success());
+        }
+
+        /// Reads a packet; returns the number that the socket has then.
+        fn read(&self) -> Option<u32> {
+            self.socket.send(&[0]).unwrap();
+            self.socket.recv(&mut [0]).unwrap();
+            let [slots, _] = self.walk.numbers_of_sockets();
+            let number = slots.lookup(&self.socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY);
+            number.unwrap().map(|octets| u32::from_ne_bytes(octets.try_into().unwrap()))
+        }
+    }
+
+    /// A scan that has shown this process, and none of its files yet.
+    fn partial_scan() -> Scan {
+        let process = crate::names::process(std::process::id()).unwrap();
+        let waiter = Waiter { process, tid: process.pid };
+        let thread = Thread { waiter, rank: Rank::Normal { nice: 0 }, name: "test".into() };
+        Scan { sockets: Vec::new(), threads: vec![thread], partial: true }
+    }
+
+    #[test]
+    fn a_socket_has_the_number_of_its_reader_before_a_scan_shows_it() {
+        let Some(mut world) = World::new() else { return };
+        let scan = partial_scan();
+        let Waiter { process, .. } = scan.threads[0].waiter;
+        assert_eq!(world.read(), None);
+        world.step(&scan, Duration::MAX);
+        let assigned = world.budgets.numbers.get(process).unwrap().number;
+        assert_eq!(world.read(), Some(assigned));
+        // Another number, and that of all processes without one.
+        assert!(world.walk.number(process.pid, 9).unwrap());
+        world.walk.publish_numbers(0).unwrap();
+        assert_eq!(world.read(), Some(9));
+        world.walk.forget_number(process.pid).unwrap();
+        world.walk.publish_numbers(7).unwrap();
+        assert_eq!(world.read(), Some(7));
+    }
+
+    /// Also where no walk over files ever ends, which other users decide.
+    #[test]
+    fn dead_readers_are_released_while_scans_are_partial() {
+        let Some(mut world) = World::new() else { return };
+        let mut scan = Scan::default();
+        let mut step = |world: &mut World| {
+            world.walk.scan(Duration::MAX, |_| false, &mut scan).unwrap();
+            scan.partial = true;
+            world.step(&scan, Duration::MAX);
+        };
+        // This process lives.
+        world.read();
+        for _ in 0..3 {
+            world.read_in_child();
+            step(&mut world);
+        }
+        (0..2).for_each(|_| step(&mut world));
+        let readers = &world.budgets.readers;
+        assert!(readers.keys().eq(&[std::process::id()]), "{readers:?}");
+    }
+
+    #[test]
+    fn where_there_is_no_time_for_all_new_readers_all_processes_count() {
+        let Some(mut world) = World::new() else { return };
+        (0..2).for_each(|_| world.read_in_child());
+        let mut scan = partial_scan();
+        world.step(&scan, Duration::ZERO);
+        assert!(world.budgets.any_reads);
+        assert_eq!(world.budgets.processes.len(), 1);
+        scan.partial = false;
+        world.step(&scan, Duration::MAX);
+        assert!(!world.budgets.any_reads);
+        assert_eq!(world.budgets.processes.len(), 0);
+    }
 
     #[test]
     fn no_budget_is_held_against_an_estimate() {

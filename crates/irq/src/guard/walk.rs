@@ -38,6 +38,12 @@ pub(super) struct Walk {
     tasks: Slices,
     sockets: BTreeSet<Socket>,
     threads: Vec<Thread>,
+    /// Complete walks over threads.
+    thread_walks: u32,
+    /// How often processes have got numbers.
+    numbering: u32,
+    /// The number of all processes that have none of their own.
+    others: u32,
     _reads: Option<Link>,
 }
 
@@ -80,8 +86,17 @@ impl Walk {
             }
             None => None,
         };
-        let (sockets, threads) = (BTreeSet::new(), Vec::new());
-        Ok(Self { files, tasks, sockets, threads, _reads: reads, object })
+        Ok(Self {
+            files,
+            tasks,
+            sockets: BTreeSet::new(),
+            threads: Vec::new(),
+            thread_walks: 0,
+            numbering: 0,
+            others: 0,
+            _reads: reads,
+            object,
+        })
     }
 
     /// Reads sockets and threads, each for `slice` of CPU time, and continues at the next call. Updates of
@@ -98,6 +113,7 @@ impl Walk {
         let threads_complete = tasks.advance(&TimeSlice::new(slice), each)?;
         if threads_complete {
             scan.threads = std::mem::take(threads);
+            self.thread_walks = self.thread_walks.wrapping_add(1);
         }
         // Sockets that are alike are one: other users decide how many there are.
         let each = |entry: &guard_socket| {
@@ -120,20 +136,33 @@ impl Walk {
         Ok(())
     }
 
-    /// Processes without a number that were first seen to read a socket since the last call; `None`: too many.
-    pub(super) fn new_readers(&self) -> Result<Option<Vec<u32>>> {
+    /// Complete walks over threads, modulo 2^32.
+    pub(super) fn thread_walks(&self) -> u32 {
+        self.thread_walks
+    }
+
+    /// Processes without a number that read a socket since the last call; `None`: more than there is room or,
+    /// in `slice`, time for. The next call returns some of those that are left.
+    pub(super) fn new_readers(&self, slice: &TimeSlice) -> Result<Option<Vec<u32>>> {
         let table = map(&self.object, "new_readers");
-        let keys: Vec<Vec<u8>> = table.keys().collect();
-        for key in &keys {
-            match table.delete(key) {
+        let (mut keys, mut pids) = (table.keys(), Vec::new());
+        let mut next = keys.next();
+        while let Some(key) = next {
+            // The kernel finds the next key by this one.
+            next = keys.next();
+            match table.delete(&key) {
                 Err(source) if source.kind() != Kind::NotFound => {
                     return Err(Error::kernel("read the new readers of sockets", source));
                 }
                 _ => {}
             }
+            pids.extend(key.try_into().map(u32::from_ne_bytes));
+            if slice.is_over() {
+                break;
+            }
         }
-        let pids = keys.iter().filter_map(|key| Some(u32::from_ne_bytes(key[..].try_into().ok()?)));
-        Ok((keys.len() < table.max_entries() as usize).then(|| pids.collect()))
+        let complete = next.is_none() && pids.len() < table.max_entries() as usize;
+        Ok(complete.then_some(pids))
     }
 
     /// Processes that can have a number at a time.
@@ -141,11 +170,15 @@ impl Walk {
         map(&self.object, "numbers").max_entries() as usize
     }
 
-    /// Gives a process the number by which its sockets are limited; false where the table is full.
-    pub(super) fn number(&self, pid: u32, number: u32) -> Result<bool> {
+    /// Gives a process the number by which its sockets are limited; false where the table is full. Sockets
+    /// take it after [`Self::publish_numbers`].
+    pub(super) fn number(&mut self, pid: u32, number: u32) -> Result<bool> {
         let numbers = map(&self.object, "numbers");
         match numbers.update(&pid.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.numbering = self.numbering.wrapping_add(1);
+                Ok(true)
+            }
             Err(full) if matches!(full.kind(), Kind::TooBig | Kind::OutOfMemory) => Ok(false),
             Err(source) => Err(Error::kernel(format!("number process {pid}"), source)),
         }
@@ -161,14 +194,23 @@ impl Walk {
         }
     }
 
-    /// Sets the number of all processes that have none; 0: none.
-    pub(super) fn number_others(&self, number: u32) -> Result<()> {
+    /// Makes sockets take the numbers of their readers at the next read; `others` is that of all processes
+    /// that have none of their own, 0: none.
+    pub(super) fn publish_numbers(&mut self, others: u32) -> Result<()> {
+        if others != self.others {
+            (self.others, self.numbering) = (others, self.numbering.wrapping_add(1));
+        }
         let variables = variables(&self.object);
         let mut all = vec![0; variables.value_size() as usize];
-        all[offset_of!(bss, number_of_others)..][..4].copy_from_slice(&number.to_ne_bytes());
+        for (offset, value) in [
+            (offset_of!(bss, number_of_others), self.others),
+            (offset_of!(bss, numbering), self.numbering),
+        ] {
+            all[offset..][..4].copy_from_slice(&value.to_ne_bytes());
+        }
         variables
             .update(&0u32.to_ne_bytes(), &all, MapFlags::ANY)
-            .map_err(|source| Error::kernel("number all other processes", source))
+            .map_err(|source| Error::kernel("publish the numbers of processes", source))
     }
 
     /// The tables of the numbers that sockets have.
@@ -333,5 +375,27 @@ mod tests {
             assert!(partial || !scan.partial);
         }
         assert_eq!(this(&scan), 200);
+    }
+
+    #[test]
+    fn new_readers_are_bounded_by_time_and_room() {
+        if !require_all(&[Feature::Root, Feature::Btf]) {
+            return;
+        }
+        let namespace = Namespace::new().unwrap();
+        let config = Config::of(vec!["r0".to_owned()]);
+        let walk = Walk::new(namespace.inode() as u32, &config).unwrap();
+        let table = map(&walk.object, "new_readers");
+        let note = |pids: std::ops::Range<u32>| {
+            pids.for_each(|pid| table.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY).unwrap());
+        };
+        let (all, none) = (TimeSlice::new(Duration::MAX), TimeSlice::new(Duration::ZERO));
+        note(0..10);
+        assert_eq!(walk.new_readers(&none).unwrap(), None);
+        assert_eq!(walk.new_readers(&all).unwrap().unwrap().len(), 9);
+        assert_eq!(walk.new_readers(&all).unwrap().unwrap().len(), 0);
+        note(0..table.max_entries());
+        assert_eq!(walk.new_readers(&all).unwrap(), None);
+        assert_eq!(walk.new_readers(&all).unwrap().unwrap().len(), 0);
     }
 }

@@ -409,34 +409,35 @@ fn busy_processes_do_not_blind_the_guard() {
     }
 }
 
-/// A process opens another socket: with its first read that has the limit of the process, and not only with
-/// the next scan.
+/// A process opens another socket: with its first read that has the limit of the process, before any scan.
 #[test]
 fn a_new_socket_of_a_limited_process_is_limited_at_its_first_read() {
     const PACKETS: u32 = 200;
     let Some(_turn) = turn().filter(|_| possible()) else { return };
     let world = World::with_napi();
-    let guard = Running::start(&world, |config| {
-        config.budgets = any(SMALL);
-        config.interval = Duration::from_secs(1);
-    });
+    let guard = Running::start(&world, |config| config.budgets = any(SMALL));
     let this = onbeat_irq::names::process(std::process::id()).unwrap();
     let first = world.flow();
     let read = |flow: &Flow| {
         flow.reader.set_nonblocking(true).unwrap();
         (0..).take_while(|_| flow.reader.recv(&mut [0; 2048]).is_ok()).count() as u32
     };
+    let halted = Cell::new(None);
     guard.wait_for("limit", || {
+        drop(halted.take());
         first.send(10, 100);
         read(&first);
+        halted.set(Some(guard.halt()));
         usage(&guard, this).is_some_and(|usage| usage.limit != Limit::None)
     });
-    // The next scan is a second away.
     let second = world.flow();
     setsockopt(&second.reader, RcvBuf, &(4 << 20)).unwrap();
     second.pass(1, 100);
     second.send(PACKETS, 100);
+    // It has not been read and has no limit: its packet arrives behind those.
+    world.flow().pass(1, 100);
     assert!(read(&second) < PACKETS / 2, "its packets were not limited");
+    drop(halted);
     guard.end();
 }
 

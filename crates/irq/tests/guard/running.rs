@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,29 @@ use crate::harness::{BOUND, World};
 /// All events of a guard, and its last usage of budgets.
 type Reports = Arc<Mutex<(Vec<Event>, Vec<Usage>)>>;
 
+/// What the guard passes after each step.
+#[derive(Default)]
+struct Gate {
+    lock: Mutex<()>,
+    is_waiting: AtomicBool,
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pass(&self) {
+        self.is_waiting.store(true, Ordering::SeqCst);
+        let _lock = self.lock();
+        self.is_waiting.store(false, Ordering::SeqCst);
+    }
+}
+
 pub(crate) struct Running {
     guard: Option<Background>,
     reports: Reports,
+    gate: Arc<Gate>,
     directory: PathBuf,
 }
 
@@ -33,14 +53,25 @@ impl Running {
         change(&mut config);
         let reports = Reports::default();
         let written = Arc::clone(&reports);
+        let gate = Arc::<Gate>::default();
+        let passed = Arc::clone(&gate);
         let tell = move |events: &[Event], usage: &[Usage]| {
             let mut reports = written.lock().unwrap();
             reports.0.extend_from_slice(events);
             reports.1 = usage.to_vec();
+            drop(reports);
+            passed.pass();
         };
         let start = || Background::start(config, directory.clone(), tell).unwrap();
         let guard = world.receiver.namespace().run(start).unwrap();
-        Self { guard: Some(guard), reports, directory }
+        Self { guard: Some(guard), reports, gate, directory }
+    }
+
+    /// Stops the guard after its next step, with what that has reported, until the result is dropped.
+    pub(crate) fn halt(&self) -> MutexGuard<'_, ()> {
+        let halted = self.gate.lock();
+        self.wait_for("step", || self.gate.is_waiting.load(Ordering::SeqCst));
+        halted
     }
 
     pub(crate) fn wait_for(&self, what: &str, condition: impl Fn() -> bool) {
