@@ -55,6 +55,12 @@ pub struct Journal<T> {
     content: PhantomData<T>,
 }
 
+/// What the user does about a journal that cannot be used, where this command discards it.
+#[must_use]
+pub fn discard_remedy(command: &str) -> String {
+    format!("discard it, and restore none of its settings, with: {command}")
+}
+
 #[derive(Serialize, Deserialize)]
 struct Envelope<T> {
     version: u64,
@@ -64,7 +70,7 @@ struct Envelope<T> {
 
 impl<T: Content> Journal<T> {
     /// The journal of this name; opens nothing. `remedy` is what the user does about a journal that
-    /// cannot be used: the command that discards it.
+    /// cannot be used, such as [`discard_remedy`].
     #[must_use]
     pub fn new(directory: PrivateDirectory, name: &str, remedy: impl Into<String>) -> Self {
         let (name, remedy) = (name.to_owned(), remedy.into());

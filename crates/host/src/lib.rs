@@ -48,6 +48,6 @@ pub use directory::PrivateDirectory;
 pub use error::{Error, Result};
 pub use holder::{Holder, command_line};
 pub use interface::InterfaceLock;
-pub use journal::{Content, Journal};
+pub use journal::{Content, Journal, discard_remedy};
 pub use lock::Lock;
 pub use namespace::NamespaceLock;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use onbeat_host::{Content, Journal as File, Lock, PrivateDirectory, command_line};
+use onbeat_host::{Content, Journal as File, Lock, PrivateDirectory, command_line, discard_remedy};
 use onbeat_netdev::{InterfaceIdentity, check_name};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -156,11 +156,11 @@ pub(crate) fn not_identified(error: Error, journal: &Path) -> Error {
 }
 
 /// What the user does about a damaged journal. The command discards those in the run-time directory.
-fn remedy(directory: &Path) -> &'static str {
+fn remedy(directory: &Path) -> String {
     if directory.starts_with(onbeat_host::RUN) {
-        "discard it, and restore nothing of what it says, with: onbeat doctor --restore --forget"
+        discard_remedy("onbeat doctor --restore --forget")
     } else {
-        "restore the settings by hand, and remove the file"
+        "restore the settings by hand, and remove the file".into()
     }
 }
 

@@ -1,11 +1,14 @@
 //! The identity of an interface, for journals: names, indices and inodes of namespaces are reused.
 
+use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::peer::file_of;
+use crate::peer::{file_of, namespace_files};
 use crate::{Error, Handle, Link, Namespace, Result};
 
 /// `SO_NETNS_COOKIE` of asm-generic/socket.h, Linux 5.14.
@@ -131,6 +134,17 @@ impl InterfaceIdentity {
         let path = path.map_or(String::new(), |path| format!(" ({})", path.display()));
         let why = format!("it was changed in network namespace net:[{}]{path}", self.namespace);
         Err(self.not_identified(why, "run this command there"))
+    }
+
+    /// Whether its network namespace exists: it is the handle's, `ip netns` names it, or a process that
+    /// this one can see is in it.
+    #[must_use]
+    pub fn has_namespace(&self, handle: &Handle) -> bool {
+        if self.namespace == handle.namespace().inode() {
+            return self.check_namespace(handle).is_ok();
+        }
+        let inode = |path: PathBuf| fs::metadata(path).map(|metadata| metadata.ino());
+        namespace_files().any(|path| inode(path).is_ok_and(|inode| inode == self.namespace))
     }
 
     /// Whether an interface of any namespace is this one, by what a move to another namespace keeps.

@@ -137,7 +137,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// Files of namespaces: those with names first, then those of processes.
-fn namespace_files() -> impl Iterator<Item = PathBuf> {
+pub(crate) fn namespace_files() -> impl Iterator<Item = PathBuf> {
     let below = |directory: &str| {
         fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
     };

@@ -53,6 +53,11 @@ fn cookies_of_namespaces_differ() {
     let refused = refusal(&identity(&one), &two);
     let inode = format!("net:[{}]; run this command there", one.namespace().inode());
     assert!(refused.contains(&inode), "{refused}");
+    // Only descriptors keep these two; this process is in the third.
+    assert!(!identity(&one).has_namespace(&two));
+    let here = Handle::open().unwrap();
+    let lo = InterfaceIdentity::of(&here, &here.link("lo").unwrap()).unwrap();
+    assert!(lo.has_namespace(&here) && lo.has_namespace(&one));
 }
 
 #[test]

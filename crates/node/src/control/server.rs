@@ -86,8 +86,8 @@ pub enum BindError {
     },
     /// A file with the name of the node's lock that is no lock.
     #[error(
-        "{path:?} has the name of the lock of control socket and is a file of another program; remove it, \
-         or set control under [node]"
+        "lock file {path:?} of the control socket has foreign content; remove it, or set control under \
+         [node]"
     )]
     ForeignLock {
         /// The file.

@@ -122,6 +122,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
     use std::process::{Command, Stdio};
 
+    use nix::poll::{PollFd, PollTimeout, poll};
     use onbeat_host::Lock;
     use onbeat_netdev::testing::{Feature, TemporaryDirectory, require_all};
 
@@ -226,13 +227,18 @@ mod tests {
         let mut server = Server::bind(&control).unwrap();
         let error = std::thread::scope(|scope| {
             let down = scope.spawn(|| down(&file, false).unwrap_err());
-            while !down.is_finished() {
+            let mut answered = false;
+            while !answered {
+                let fds = server.fds().map(|(fd, flags)| PollFd::new(fd, flags));
+                let bound = PollTimeout::try_from(PATIENCE).unwrap();
+                assert_ne!(poll(&mut fds.collect::<Vec<_>>(), bound).unwrap(), 0, "no request");
                 server.step(Instant::now(), |request| {
                     assert_eq!(*request, Request::Ping);
+                    answered = true;
                     Reply::Now(Response::Pong { node: "other".into(), pid: std::process::id() })
                 });
-                std::thread::sleep(Duration::from_millis(1));
             }
+            server.flush(PATIENCE);
             down.join().unwrap()
         });
         assert!(error.to_string().contains("it is that of node \"other\""), "{error}");

@@ -94,6 +94,21 @@ pub enum Error {
         /// The process.
         source: onbeat_host::Error,
     },
+    /// The journal has former settings that may be of another interface with this name.
+    #[error(
+        "interface {interface:?} cannot be changed: the journal has settings to restore: {why}; {remedy}, or \
+         discard them with: onbeat down {node} --forget"
+    )]
+    FormerSettings {
+        /// The interface.
+        interface: String,
+        /// How the interface of the journal differs, or where it is.
+        why: String,
+        /// What to do.
+        remedy: String,
+        /// The argument of `onbeat down` for the node.
+        node: String,
+    },
     /// The journal, or the directory of the control socket.
     #[error(transparent)]
     Host(#[from] onbeat_host::Error),

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use onbeat_host::{Content, Journal as File, PrivateDirectory};
-use onbeat_netdev::{Handle, InterfaceIdentity, Link, check_name};
+use onbeat_host::{Content, Journal as File, PrivateDirectory, discard_remedy};
+use onbeat_netdev::{Error as Netdev, Handle, InterfaceIdentity, Link, check_name};
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, Result};
@@ -82,6 +82,8 @@ impl Content for InterfaceChanges {
 pub(super) struct Journal {
     file: File<InterfaceChanges>,
     changes: InterfaceChanges,
+    /// The argument of `onbeat down` for the node.
+    node: String,
 }
 
 impl Journal {
@@ -93,7 +95,7 @@ impl Journal {
         for (name, identity) in &mut changes.identity {
             identity.set_former_name(name);
         }
-        Ok(Self { file, changes })
+        Ok(Self { file, changes, node: node.to_owned() })
     }
 
     /// Whether there is a journal of the node, usable or not, or one that the former version wrote.
@@ -116,7 +118,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Renames the journal of the former version to the present name, unless it may be the journal
+    /// Renames the journal of the former version to the present name, or removes it where it is of an
+    /// earlier boot, unless it may be the journal
     /// of another node: the former name did not contain the extension of the control socket. The
     /// caller has the lock of the node; `ports` are those of its configuration, where that is known.
     pub(super) fn adopt_former(
@@ -133,8 +136,10 @@ impl Journal {
         let why = if let Some(other) = path.other_control()? {
             Some(format!("control socket {other:?} is in its directory"))
         } else {
-            // A damaged one is an error only where it is this node's.
-            let Some(changes) = path.open_former(node).read()? else { return Ok(()) };
+            // A damaged one is an error only where it is this node's. One of an earlier boot has nothing
+            // to restore.
+            let file = path.open_former(node);
+            let Some(changes) = file.read()? else { return Ok(file.remove()?) };
             let interface = ports.and_then(|ports| changes.interface_of_others(ports));
             interface.map(|name| format!("no port of this node has its interface {name:?}"))
         };
@@ -161,19 +166,16 @@ impl Journal {
 
     /// Before a veth pair is made.
     pub(super) fn creating(&mut self, handle: &Handle, interface: &str) -> Result<()> {
-        self.identify(interface, InterfaceIdentity::planned(handle, interface)?);
+        self.identify(handle, interface, None)?;
         self.changes.created.insert(interface.to_owned());
         self.save()
     }
 
     /// Whether the node made this veth pair.
     pub(super) fn has_created(&self, handle: &Handle, link: &Link) -> bool {
-        let is_same = |known: &InterfaceIdentity| {
-            let found = known.find(handle).ok().flatten();
-            found.is_some_and(|found| found.index == link.index)
-        };
+        let found = || self.find(handle, &link.name).ok().flatten();
         self.changes.created.contains(&link.name)
-            && self.changes.identity.get(&link.name).is_none_or(is_same)
+            && found().is_some_and(|found| found.index == link.index)
     }
 
     /// Once it is made.
@@ -185,14 +187,14 @@ impl Journal {
 
     /// Before the MTU of an interface is changed.
     pub(super) fn changing_mtu(&mut self, handle: &Handle, link: &Link) -> Result<()> {
-        self.identify(&link.name, InterfaceIdentity::of(handle, link)?);
+        self.identify(handle, &link.name, Some(link))?;
         self.changes.mtu.entry(link.name.clone()).or_insert(link.mtu);
         self.save()
     }
 
     /// Before an interface is set promiscuous.
     pub(super) fn changing_promiscuous(&mut self, handle: &Handle, link: &Link) -> Result<()> {
-        self.identify(&link.name, InterfaceIdentity::of(handle, link)?);
+        self.identify(handle, &link.name, Some(link))?;
         self.changes.promiscuous.insert(link.name.clone());
         self.save()
     }
@@ -204,23 +206,57 @@ impl Journal {
         link: &Link,
         (name, on): (&str, bool),
     ) -> Result<()> {
-        self.identify(&link.name, InterfaceIdentity::of(handle, link)?);
+        self.identify(handle, &link.name, Some(link))?;
         let before = self.changes.features.entry(link.name.clone()).or_default();
         before.entry(name.to_owned()).or_insert(on);
         self.save()
     }
 
-    /// Notes the identity of an interface. Changes of another one with this name are discarded.
-    fn identify(&mut self, interface: &str, new: InterfaceIdentity) {
-        let is_known =
-            self.changes.identity.get(interface).is_some_and(|known| known.is_same(&new));
-        if !is_known && self.changes.interfaces().contains(interface) {
-            tracing::warn!(
-                "changes of the former interface {interface:?} discarded, as another one has its name"
-            );
-            self.changes.forget(interface);
+    /// Notes the identity of an interface that is going to be changed, or, without a link, made. What
+    /// the journal has of it stays. What it has of another one with this name is discarded only where
+    /// that one no longer exists.
+    fn identify(&mut self, handle: &Handle, interface: &str, link: Option<&Link>) -> Result<()> {
+        let index = link.map(|link| link.index);
+        for known in self.interfaces() {
+            let has_name = known == interface;
+            match self.find(handle, &known) {
+                Ok(Some(found)) if has_name == (Some(found.index) == index) => {}
+                Ok(Some(found)) => {
+                    let why = format!("interface {known:?} is now {:?}", found.name);
+                    let remedy = format!("restore them with: onbeat down {}", self.node);
+                    return Err(self.former_settings(interface, why, remedy));
+                }
+                _ if !has_name => {}
+                Err(Netdev::NotIdentified { why, remedy, .. })
+                    if !self.is_of_gone_namespace(handle, interface) =>
+                {
+                    return Err(self.former_settings(interface, why, remedy));
+                }
+                Ok(None) | Err(Netdev::NotIdentified { .. }) => {
+                    tracing::warn!(
+                        "former settings of interface {interface:?} discarded: it no longer exists"
+                    );
+                    self.changes.forget(interface);
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        self.changes.identity.insert(interface.to_owned(), new);
+        let identity = match link {
+            Some(link) => InterfaceIdentity::of(handle, link)?,
+            None => InterfaceIdentity::planned(handle, interface)?,
+        };
+        self.changes.identity.insert(interface.to_owned(), identity);
+        Ok(())
+    }
+
+    fn is_of_gone_namespace(&self, handle: &Handle, interface: &str) -> bool {
+        let identity = self.changes.identity.get(interface);
+        identity.is_some_and(|identity| !identity.has_namespace(handle))
+    }
+
+    fn former_settings(&self, interface: &str, why: String, remedy: String) -> Error {
+        let (interface, node) = (interface.to_owned(), self.node.clone());
+        Error::FormerSettings { interface, why, remedy, node }
     }
 
     /// Writes the journal; removes it once it is empty.
@@ -241,7 +277,7 @@ impl Journal {
     ) -> Result<Vec<String>> {
         let mut failures = Vec::new();
         for interface in interfaces {
-            match self.find(devices, interface) {
+            match self.find_locked(devices, interface) {
                 Ok(Some(link)) => self.restore_link(devices, interface, &link, &mut failures),
                 Ok(None) => self.changes.forget(interface),
                 Err(why) => failures.push(format!("interface {interface:?} not restored: {why}")),
@@ -253,20 +289,24 @@ impl Journal {
         Ok(failures)
     }
 
-    /// The interface that was changed, locked; `None` where it is gone.
-    fn find(
+    /// The interface that was changed; `None` where it is gone.
+    fn find(&self, handle: &Handle, interface: &str) -> onbeat_netdev::Result<Option<Link>> {
+        match self.changes.identity.get(interface) {
+            Some(identity) => identity.find(handle),
+            None => match handle.link(interface) {
+                Err(error) if error.is_not_found() => Ok(None),
+                link => link.map(Some),
+            },
+        }
+    }
+
+    /// As [`Journal::find`], locked.
+    fn find_locked(
         &self,
         devices: &mut Devices,
         interface: &str,
     ) -> std::result::Result<Option<Link>, String> {
-        let found = match self.changes.identity.get(interface) {
-            Some(identity) => identity.find(&devices.handle),
-            None => match devices.handle.link(interface) {
-                Err(error) if error.is_not_found() => Ok(None),
-                link => link.map(Some),
-            },
-        };
-        let found = found.map_err(|error| error.to_string())?;
+        let found = self.find(&devices.handle, interface).map_err(|error| error.to_string())?;
         if let Some(link) = &found {
             devices.lock(link).map_err(|error| error.to_string())?;
         }
@@ -370,9 +410,7 @@ impl JournalPath {
     }
 
     fn file(&self, name: &str, node: &str) -> File<InterfaceChanges> {
-        let remedy = format!(
-            "discard it, and restore none of its settings, with: onbeat down {node} --forget"
-        );
+        let remedy = discard_remedy(&format!("onbeat down {node} --forget"));
         File::new(self.directory.clone(), name, remedy)
     }
 
@@ -447,11 +485,11 @@ mod tests {
         let directory = TemporaryDirectory::new("run-once");
         let mut journal = Journal::open(&directory.file("a.sock"), "a").unwrap();
         for _ in 0..3 {
-            journal.changing_promiscuous(&Handle::open().unwrap(), &link("path1", 1)).unwrap();
+            journal.changing_promiscuous(&Handle::open().unwrap(), &link("lo", 1)).unwrap();
         }
         let text = fs::read_to_string(directory.file("a.sock.node-journal")).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(value["content"]["promiscuous"], serde_json::json!(["path1"]));
+        assert_eq!(value["content"]["promiscuous"], serde_json::json!(["lo"]));
     }
 
     /// Interfaces of the journal that node "a" has with the former version's journal in its
@@ -517,6 +555,16 @@ mod tests {
         let mut journal = Journal::open(&directory.file("a.sock"), "a").unwrap();
         journal.changing_mtu(&Handle::open().unwrap(), &link("path2", 1)).unwrap();
         assert_eq!(adopt(&directory, None), (vec!["path2".to_owned()], true), "it has a newer one");
+    }
+
+    #[test]
+    fn the_journal_of_the_former_version_of_an_earlier_boot_is_removed() {
+        let directory = TemporaryDirectory::new("run-boot");
+        let control = directory.file("a.sock");
+        let text = r#"{"boot":"earlier","created":[],"promiscuous":["a"],"mtu":{},"features":{}}"#;
+        fs::write(directory.file("a.journal.json"), text).unwrap();
+        Journal::adopt_former(&control, "a", Some(&ports("b"))).unwrap();
+        assert!(!Journal::exists(&control).unwrap());
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Interfaces made ready for the data plane.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use onbeat_frer_xdp::{Mode, PortSpec, Running};
 use onbeat_host::InterfaceLock;
 use onbeat_netdev::xdp::{self, XdpFeatures};
 use onbeat_netdev::{Ethtool, Handle, Link, VethEnd, XdpAttachment, XdpMode};
+use onbeat_wire::MacAddress;
 
 use super::error::{Error, Result};
 use super::journal::Journal;
@@ -137,7 +139,9 @@ impl Devices {
             Err(error) => return Err(of_port(error)),
         }
         journal.creating(&self.handle, name)?;
-        let (end, attached) = (VethEnd::new(name), VethEnd::new(port.attached_interface()));
+        // udev replaces addresses that the kernel chose: the journal could not identify the pair.
+        let end = |name: &str| VethEnd::new(name).mac(random_address());
+        let (end, attached) = (end(name), end(&port.attached_interface()));
         self.handle.create_veth(&end, &attached).map_err(of_port)?;
         let made = self.handle.link(name).map_err(of_port)?;
         journal.created(&self.handle, &made)
@@ -232,6 +236,12 @@ impl Devices {
     }
 }
 
+/// A locally administered address of one station.
+fn random_address() -> MacAddress {
+    let [first, rest @ ..] = RandomState::new().build_hasher().finish().to_ne_bytes();
+    MacAddress([first & 0xfc | 2, rest[0], rest[1], rest[2], rest[3], rest[4]])
+}
+
 fn running(attachment: &XdpAttachment) -> Running {
     let mode = match attachment.mode {
         XdpMode::Native => Some(Mode::Native),
@@ -259,10 +269,11 @@ mod tests {
 
     use onbeat_netdev::Namespace;
     use onbeat_netdev::testing::{Feature, TemporaryDirectory, require_all};
-    use onbeat_wire::MacAddress;
 
     use super::*;
     use crate::config::Config;
+
+    mod further_changes;
 
     /// Runs in a new network namespace, with the directory of a control socket.
     fn in_namespace(name: &str, test: impl FnOnce(&Path) + Send) {
@@ -313,9 +324,6 @@ mod tests {
         in_namespace("found", |control| {
             let mut devices = Devices::open("nh").unwrap();
             create_pair(&devices.handle);
-            for end in ["tsn0", "tsn0-frer"] {
-                devices.handle.set_up(end).unwrap();
-            }
             let states = |devices: &Devices| ["tsn0", "tsn0-frer"].map(|end| state(devices, end));
             let before = states(&devices);
             let mut journal = Journal::open(control, "nh").unwrap();
@@ -328,9 +336,11 @@ mod tests {
                 }
             }
             // As the next process has it.
-            let mut journal = Journal::open(control, "nh").unwrap();
-            assert_eq!(journal.restore_all(&mut devices).unwrap(), Vec::<String>::new());
-            assert_eq!(states(&devices), before);
+            assert_eq!(restore(control, &mut devices), Vec::<String>::new());
+            // They were down, and stay up.
+            let restored = before.map(|(on, up, mtu)| (on, !up, mtu));
+            assert_eq!(states(&devices), restored);
+            assert!(restored.iter().all(|(_, up, _)| *up));
             assert!(!Journal::exists(control).unwrap());
         });
     }
@@ -345,6 +355,20 @@ mod tests {
             devices.prepare(&port(), &mut journal).unwrap();
             assert_eq!(journal.restore_all(&mut devices).unwrap(), Vec::<String>::new());
             assert!(devices.handle.link("tsn0").unwrap_err().is_not_found());
+        });
+    }
+
+    /// The address type of an interface that udev leaves alone: `NET_ADDR_SET`.
+    #[test]
+    fn the_addresses_of_a_veth_pair_that_the_node_made_are_not_the_kernel_s() {
+        in_namespace("address", |control| {
+            let mut devices = Devices::open("nh").unwrap();
+            devices.prepare(&port(), &mut Journal::open(control, "nh").unwrap()).unwrap();
+            let assigned =
+                |end| fs::read_to_string(format!("/sys/class/net/{end}/addr_assign_type"));
+            let read = || ["tsn0", "tsn0-frer"].map(|end| assigned(end).unwrap());
+            let types = devices.handle.namespace().run_with_sysfs(read).unwrap();
+            assert_eq!(types, ["3\n", "3\n"]);
         });
     }
 

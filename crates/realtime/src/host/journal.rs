@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use onbeat_host::{Content, Lock, PrivateDirectory, command_line};
+use onbeat_host::{Content, Lock, PrivateDirectory, command_line, discard_remedy};
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, Log};
@@ -88,8 +88,7 @@ fn locked(directory: &Path, discard: &str) -> Result<(Lock, onbeat_host::Journal
             Err(error) => return Err(error.into()),
         }
     };
-    let remedy = format!("discard it, and restore nothing of what it says, with: {discard}");
-    Ok((lock, onbeat_host::Journal::new(directory, FILE, remedy)))
+    Ok((lock, onbeat_host::Journal::new(directory, FILE, discard_remedy(discard))))
 }
 
 impl Log for Journal {
