@@ -18,6 +18,9 @@ use crate::{Error, RUN, Result, make_directory, open_directory};
 /// Mode of directories that this process makes.
 const PRIVATE: Mode = Mode::S_IRWXU;
 
+/// Attempts to make a directory while other processes remove it ([`PrivateDirectory::remove_empty`]).
+const ATTEMPTS: usize = 100;
+
 /// Bits that let other users write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
@@ -286,18 +289,21 @@ fn enter(
     // An ancestor need not be readable.
     let access = if last { OFlag::O_RDONLY } else { OFlag::O_PATH };
     let enter = || open_directory(parent, name, access);
-    let opened = match enter() {
-        Err(Errno::ENOENT) if how == Walk::Create => {
-            let made = make_directory(parent, name, PRIVATE);
-            if made.map_err(failed(path, "make the directory"))? {
-                // No other user can exchange what this one made in a verified directory.
-                fchmodat(parent, name, PRIVATE, FchmodatFlags::FollowSymlink)
-                    .map_err(failed(path, "set its mode"))?;
-            }
-            enter()
+    let mut opened = enter();
+    for _ in 0..ATTEMPTS {
+        if how != Walk::Create || !matches!(opened, Err(Errno::ENOENT)) {
+            break;
         }
-        other => other,
-    };
+        let made = make_directory(parent, name, PRIVATE);
+        if made.map_err(failed(path, "make the directory"))? {
+            // No other user can exchange what this one made in a verified directory.
+            match fchmodat(parent, name, PRIVATE, FchmodatFlags::FollowSymlink) {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(errno) => return Err(failed(path, "set its mode")(errno)),
+            }
+        }
+        opened = enter();
+    }
     match opened {
         Ok(fd) => Ok(Some(fd)),
         Err(Errno::ENOENT) => Ok(None),

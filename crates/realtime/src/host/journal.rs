@@ -107,3 +107,30 @@ impl Log for Journal {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::Error;
+
+    #[test]
+    fn the_directory_is_removed_with_the_last_journal_and_none_is_refused_for_it() {
+        let parent = onbeat_netdev::testing::TemporaryDirectory::new("realtime-journal");
+        let path = parent.file("journal");
+        let opened = AtomicUsize::new(0);
+        let open = || {
+            for _ in 0..100 {
+                match Journal::open(&path, "") {
+                    Ok(_journal) => _ = opened.fetch_add(1, Ordering::Relaxed),
+                    Err(Error::Host(onbeat_host::Error::Locked { .. })) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(open)));
+        assert!(opened.into_inner() > 0);
+        assert!(!path.exists());
+    }
+}
