@@ -1,5 +1,5 @@
-//! Files that a command line names: one that the command writes is neither one that it reads nor one that
-//! it writes by another option. Checked before the command starts, for every command.
+//! Files that a command line names: no output is an input or another output. Checked before a command
+//! starts, for every command.
 
 use std::any::TypeId;
 use std::io;
@@ -51,7 +51,8 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<()> {
         let Named { full, .. } = output;
         if let Some(Named { label, .. }) = inputs.iter().find(same) {
             return Err(Failure::new(format!(
-                "{full}: the command reads this file ({label}) and would overwrite it; name another file"
+                "{full}: the command reads this file, too ({label}), and would destroy it; name another \
+                 file"
             )));
         }
         let clash = |other: &&Named| !other.target.append || !output.target.append;
@@ -122,8 +123,17 @@ mod tests {
         assert_eq!(
             names(false),
             [
-                "arrivals", "captures", "correct", "departures", "directory", "file", "key", "node",
-                "profile", "root", "source"
+                "arrivals",
+                "captures",
+                "correct",
+                "departures",
+                "directory",
+                "file",
+                "key",
+                "node",
+                "profile",
+                "root",
+                "source"
             ]
         );
     }

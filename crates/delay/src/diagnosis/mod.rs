@@ -343,7 +343,8 @@ impl Evidence<'_> {
         let [first_ns, second_ns] = self.sides().map(|(_, side)| side.sample.resolution_ns());
         let coarser_ns = first_ns.max(second_ns);
         let of = common.packets.len();
-        let is_equal = |one: &&pairs::CommonPacket<'_>| one.difference_ns().saturating_abs() < coarser_ns;
+        let is_equal =
+            |one: &&pairs::CommonPacket<'_>| one.difference_ns().saturating_abs() < coarser_ns;
         let is_same = |one: &&pairs::CommonPacket<'_>| one.arrival.is_same_frame(one.departure);
         let equal = || common.packets.iter().filter(is_equal);
         let (packets, same) = (equal().count(), equal().filter(is_same).count());
