@@ -340,6 +340,10 @@ impl Evidence<'_> {
         matching: &MatchingOptions,
         found: &mut Diagnosis,
     ) -> bool {
+        // One capture of both sides has one resolution, and no packet in both roles.
+        if self.capture.is_some() {
+            return false;
+        }
         let [first_ns, second_ns] = self.sides().map(|(_, side)| side.sample.resolution_ns());
         let coarser_ns = first_ns.max(second_ns);
         let of = common.packets.len();
@@ -348,7 +352,7 @@ impl Evidence<'_> {
         let is_same = |one: &&pairs::CommonPacket<'_>| one.arrival.is_same_frame(one.departure);
         let equal = || common.packets.iter().filter(is_equal);
         let (packets, same) = (equal().count(), equal().filter(is_same).count());
-        if self.capture.is_none() && 2 * same >= of {
+        if 2 * same >= of {
             found.causes.push(Cause::OneCapture { packets: same, of });
             return true;
         }
