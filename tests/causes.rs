@@ -174,6 +174,11 @@ fn each_cause_is_named_alone() {
     assert_eq!(code, 0);
     let ran = run(&["delay", "match", arrivals, departures, "--filter", "udp and and"]);
     assert!(ran.code == 2 && ran.err.contains("syntax error"), "{}", ran.err);
+    let ports: Vec<_> = (1..=3000).map(|port| port.to_string()).collect();
+    let many = format!("port {}", ports.join(" or "));
+    let ran = run(&["delay", "match", arrivals, departures, "--filter-in", &many]);
+    assert!(ran.code == 2 && ran.err.starts_with("onbeat: --filter-in "), "{}", ran.err);
+    assert!(ran.err.contains("3000 terms, more than the limit of 128"), "{}", ran.err);
     // Said to a person as to a program.
     let ran = run(&["delay", "match", arrivals, arrivals, "--quiet"]);
     assert!(ran.code == 1 && ran.out.contains("one capture in both roles: "), "{}", ran.out);
@@ -265,6 +270,55 @@ fn matches_without_a_measurement_fail() {
         assert_eq!((code, causes(&found).0), (0, vec![]), "{name}: {found:#}");
         assert_eq!(packets(&found, "lost"), 0, "{name}");
     }
+}
+
+/// Contents repeat after 500 ms, and packets take 800 ms: where arrivals are captured from later on than
+/// departures, the captures match off by one period.
+#[test]
+fn contents_that_repeat_do_not_match_off_by_a_period() {
+    let hop = Hop::new("period");
+    let capture = |name: &str, behind: bool, delay_ns: i64, of: &dyn Fn(i64) -> bool| {
+        let packets = (0..2000).map(|n| (time(n) + delay_ns, frame(n % 500, false, behind, None)));
+        let captured: Vec<_> = packets.filter(|(time_ns, _)| of(*time_ns - START)).collect();
+        hop.directory.capture(name, &captured)
+    };
+    const MS: i64 = 1_000_000;
+    let all = |_: i64| true;
+    let departures = capture("all-out.pcap", true, 800 * MS, &all);
+    let late = capture("late-in.pcap", false, 0, &|at_ns| at_ns >= 500 * MS);
+    hop.fails(&[&late, &departures], "packets alike", "1,500 of 1,500 packets matched");
+    // Both captures end at once, so that no departure is too many.
+    let late = capture("later-in.pcap", false, 0, &|at_ns| at_ns >= 700 * MS);
+    let cut = capture("cut-out.pcap", true, 800 * MS, &|at_ns| at_ns < 2000 * MS);
+    hop.fails(&[&late, &cut], "packets alike", "1,000 of 1,000 packets matched");
+    // Whole captures match by order.
+    let arrivals = capture("all-in.pcap", false, 0, &all);
+    let departures = capture("soon-out.pcap", true, 300 * MS, &all);
+    let (code, found) = result(&["delay", "match", &arrivals, &departures]);
+    assert_eq!((code, causes(&found).0), (0, vec![]));
+    assert_eq!(packets(&found, "matched by order among alike"), 1500);
+}
+
+/// As of `tcpdump` beside `tcpdump --time-stamp-precision=nano`.
+#[test]
+fn one_point_is_one_point_at_another_resolution() {
+    let hop = Hop::new("resolution");
+    let capture = |name: &str, behind: bool, resolution_ns: i64| {
+        let jitter_ns = |n: u32| i64::from(n * 7919 % 1_000_000);
+        let packets = (0..PACKETS).map(|n| {
+            (
+                (time(n) + jitter_ns(n)) / resolution_ns * resolution_ns,
+                frame(n, false, behind, None),
+            )
+        });
+        hop.directory.capture(name, &packets.collect::<Vec<_>>())
+    };
+    let [coarse, fine, behind] = [("us", false, 1000), ("ns", false, 1), ("behind", true, 1)]
+        .map(|(name, behind, resolution_ns)| capture(name, behind, resolution_ns));
+    hop.fails(&[&coarse, &fine], "one capture in both roles", "300 of 300");
+    hop.fails(&[&fine, &coarse], "one capture in both roles", "resolution of the coarser");
+    // In frames of another link, or of a hop that is faster than the clock.
+    hop.fails(&[&coarse, &behind], "equal time stamps", "300 of 300 packets matched");
 }
 
 /// The printed command makes a measurement of it.

@@ -120,7 +120,13 @@ fn samples_are_the_same_in_either_format() {
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(!Path::new(&parquet).exists());
     let ran = run(&[&matched[..], &["--csv", &csv, "--parquet", &csv]].concat());
-    assert!(ran.code == 2 && ran.err.contains("one file cannot be both"), "{}", ran.err);
+    assert!(
+        ran.code == 2
+            && ran.err.contains("--parquet")
+            && ran.err.contains("--csv goes to this file, too"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -167,6 +173,17 @@ fn the_null_path_is_taken_off() {
     let (_, found) = result(&["delay", "match", &arrivals, &departures, "--correct", "9+-30us"]);
     assert!(cell(&found, "percentiles", "p50", "corrected").is_nan());
     assert!(value(&found, "mean delay, corrected").is_nan());
+    // A correction above every delay, or one that leaves less than its error, is no measurement.
+    for correction in ["9+-30us", "100+-1us"] {
+        let corrected = ["delay", "match", &arrivals, &departures, "--correct", correction];
+        let (code, found) = result(&corrected);
+        assert_eq!(code, 1, "{correction}: {found:#}");
+        let failed: Vec<_> =
+            found["checks"].as_array().unwrap().iter().filter(|c| c["ok"] == false).collect();
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        assert_eq!(failed[0]["name"], "corrected mean withheld");
+        assert!(found["notes"].to_string().contains("the corrected mean is withheld"));
+    }
 }
 
 /// The clock behind the hop is an hour ahead, 50 ppm fast, and is set back by 1 ms on the way.

@@ -252,6 +252,16 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
     assert!(ran.err.contains("--partial"), "{}", ran.err);
     let ran = run(&["irq", "report", file.path(), "--partial"]);
     assert!(ran.code == 0 && ran.out.contains("was cut off"), "{}{}", ran.out, ran.err);
+    // Without an interval it measured nothing.
+    let (first, last) = (whole.lines().next(), whole.lines().last());
+    for (lines, options) in [(vec![first], &["--partial"][..]), (vec![first, last], &[])] {
+        let lines: Option<Vec<_>> = lines.into_iter().collect();
+        fs::write(&file.0, lines.expect("lines").join("\n") + "\n").expect("written");
+        let ran = run(&[&["irq", "report", file.path(), "--json"], options].concat());
+        let result: Value = serde_json::from_str(&ran.out).expect(&ran.err);
+        assert_eq!((ran.code, &result["checks"][0]["name"]), (1, &"intervals recorded".into()));
+        assert_eq!(result["ok"], false);
+    }
 }
 
 /// A FRER node's programs take all frames of a stream from the port where they come in: a's from its host,

@@ -96,3 +96,94 @@ fn a_file_of_very_many_faults_is_reported_in_bounded_memory() {
         assert!(error.contains(expected) && error.len() < 1 << 20, "{}", error.len());
     }
 }
+
+/// Runs a command whose `option` names a file that the command reads or writes by another argument.
+fn refused_to_overwrite(line: &str, option: &str, output: &str) {
+    let directory = Directory::new("overwrite");
+    let file = directory.file("input");
+    fs::write(&file, "precious").unwrap();
+    for (name, link) in [("symbolic", true), ("hard", false)] {
+        let name = directory.file(name);
+        let _ = fs::remove_file(&name);
+        if link { symlink("input", name).unwrap() } else { fs::hard_link(&file, name).unwrap() }
+    }
+    let path = |name: &str| directory.file(name).to_str().unwrap().to_owned();
+    let words = line.split(' ').map(|word| match word {
+        "INPUT" | "OTHER" | "NEW" => path(&word.to_lowercase()),
+        word => word.to_owned(),
+    });
+    let output = path(output);
+    let words: Vec<String> = words.chain([option.to_owned(), output.clone()]).collect();
+    let stdin = File::open(&file).unwrap();
+    let ran: common::Ran = onbeat().args(&words).stdin(stdin).output().unwrap().into();
+    let expected = format!("onbeat: {option} {output:?}: ");
+    assert!(ran.code == 2 && ran.err.starts_with(&expected), "{words:?}: {}", ran.err);
+    assert!(ran.err.contains("; name another file"), "{words:?}: {}", ran.err);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious", "{words:?}");
+    assert!(!directory.file("new").exists(), "{words:?}");
+}
+
+#[test]
+fn an_input_is_not_overwritten() {
+    let samples = ["--csv", "--parquet", "--html"];
+    let key = "delay ping 127.0.0.1 --count 1 --key INPUT";
+    for (line, options) in [
+        ("delay match INPUT OTHER", &samples[..]),
+        ("delay match OTHER INPUT", &samples),
+        ("delay match OTHER -", &samples),
+        ("delay match OTHER OTHER --correct INPUT", &samples),
+        ("delay mirror INPUT --direction", &samples),
+        ("delay mirror - --direction", &samples),
+        ("delay scope INPUT", &samples),
+        ("delay hooks lo --correct INPUT", &samples),
+        (key, &samples),
+        ("delay ping 127.0.0.1 --count 1 --profile INPUT", &samples),
+        ("delay calibrate match OTHER INPUT --output NEW", &samples),
+        ("delay calibrate match INPUT OTHER", &["--output"]),
+        ("delay calibrate mirror INPUT --direction", &["--output"]),
+        ("delay calibrate scope INPUT", &["--output"]),
+        ("delay calibrate ping 127.0.0.1 --count 1 --key INPUT", &["--output"]),
+        ("irq report INPUT", &["--html"]),
+        ("powerlink sniff INPUT", &["--html"]),
+        ("powerlink sniff -", &["--html"]),
+    ] {
+        for option in options {
+            for output in ["input", "symbolic", "hard"] {
+                refused_to_overwrite(line, option, output);
+            }
+        }
+    }
+    // What the command prints overwrites as well.
+    let directory = Directory::new("overwrite-stdout");
+    let file = directory.file("input");
+    fs::write(&file, "precious").unwrap();
+    let append = File::options().append(true).open(&file).unwrap();
+    let ran = onbeat().args(["irq", "report"]).arg(&file).stdout(append).output().unwrap();
+    let error = String::from_utf8(ran.stderr).unwrap();
+    assert!(error.starts_with("onbeat: standard output: "), "{error}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+}
+
+#[test]
+fn two_outputs_are_two_files() {
+    for (line, option) in [
+        ("delay match OTHER OTHER --csv NEW", "--html"),
+        ("delay match OTHER OTHER --csv NEW", "--parquet"),
+        ("delay scope OTHER --parquet NEW", "--html"),
+        ("delay ping 127.0.0.1 --count 1 --csv NEW", "--html"),
+        ("delay hooks lo --csv NEW", "--parquet"),
+        ("delay calibrate scope OTHER --output NEW", "--csv"),
+    ] {
+        refused_to_overwrite(line, option, "new");
+    }
+    refused_to_overwrite("delay match OTHER OTHER --csv INPUT", "--html", "hard");
+    // Devices, and files that are appended to, can be named twice.
+    for device in ["/dev/null", "/dev/stdout", "/proc/self/fd/1"] {
+        let directory = Directory::new("twice");
+        let stdout = File::create(directory.file("stdout")).unwrap();
+        let command = ["delay", "match", "/no/such", "/no/such", "--csv", device, "--html", device];
+        let ran = onbeat().args(command).stdout(stdout).output().unwrap();
+        let error = String::from_utf8(ran.stderr).unwrap();
+        assert!(error.starts_with("onbeat: /no/such: "), "{device}: {error}");
+    }
+}

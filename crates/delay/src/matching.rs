@@ -10,6 +10,11 @@
 //! | a departure that several arrivals may be meant by | [`Ambiguous`](Verdict::Ambiguous) |
 //! | a departure more than there are arrivals | a duplicate; what was matched by order is ambiguous |
 //!
+//! A group that a packet from before the first arrival may belong to is matched off by one where there was
+//! such a packet. A departure without an arrival, of contents that arrive soon after, shows that packets
+//! were under way at the start: then such groups are ambiguous. So does a departure too many at the end of
+//! a group: then its matches, which came out already, are counted as ambiguous.
+//!
 //! A verdict is final when the window has passed, so that matches come out in order of arrival,
 //! one window late. An entry lives that long anyway: without it a duplicate could not be told.
 
@@ -109,7 +114,8 @@ pub struct Counts {
     pub certain: u64,
     /// See [`Verdict::Ordered`].
     pub ordered: u64,
-    /// See [`Verdict::Ambiguous`].
+    /// See [`Verdict::Ambiguous`]. Also matches that came out as others, before a departure too many
+    /// showed that their group may be matched off by one.
     pub ambiguous: u64,
     /// Arrivals that did not leave within the window.
     pub lost: u64,
@@ -163,6 +169,10 @@ pub struct Matcher<T> {
     /// The latest arrival that has left, one past it; what leaves and arrived before is reordered.
     newest_left: u64,
     strays: Strays,
+    /// The first arrival since the clock was set back.
+    start_ns: Option<i64>,
+    /// Whether packets of contents that repeat were under way at the first arrival.
+    preceded: bool,
 }
 
 #[derive(Debug)]
@@ -193,6 +203,10 @@ struct Group {
     clouded: u64,
     /// Members before this number were there when a departure too many came.
     exceeded: u64,
+    /// Whether a departure may be that of a packet from before the first arrival.
+    from_start: bool,
+    /// Of such a group, certain and ordered matches that came out.
+    settled: [u64; 2],
 }
 
 impl<T: Copy + Default> Matcher<T> {
@@ -210,6 +224,8 @@ impl<T: Copy + Default> Matcher<T> {
             held: VecDeque::new(),
             newest_left: 0,
             strays: Strays::default(),
+            start_ns: None,
+            preceded: false,
         }
     }
 
@@ -232,6 +248,8 @@ impl<T: Copy + Default> Matcher<T> {
             self.counts.crowded_out += 1;
             self.settle(events);
         }
+        self.start_ns.get_or_insert(arrival.time_ns);
+        let is_early = self.is_early(arrival.time_ns);
         let number = self.first + self.entries.len() as u64;
         let (entries, first) = (&self.entries, self.first);
         let key_of = |number: &u64| entries[(*number - first) as usize].key;
@@ -240,6 +258,7 @@ impl<T: Copy + Default> Matcher<T> {
             Place::Occupied(place) => Some(*place.get()),
             Place::Vacant(place) => {
                 place.insert(number);
+                self.preceded |= is_early && self.strays.has_departure(key);
                 None
             }
         };
@@ -253,8 +272,17 @@ impl<T: Copy + Default> Matcher<T> {
         });
     }
 
+    /// Whether a departure of this time may be of a packet from before the first arrival.
+    #[inline]
+    fn is_early(&self, time_ns: i64) -> bool {
+        let start_ns = self.start_ns.unwrap_or(time_ns);
+        time_ns < start_ns.saturating_add(self.window.longest_ns)
+    }
+
     /// Puts an arrival into the group of the oldest entry of its key.
     fn join(&mut self, oldest: u64, number: u64) -> u32 {
+        let departure_ns = self.entries[(oldest - self.first) as usize].departure.time_ns;
+        let is_early = self.is_early(departure_ns);
         let oldest_entry = &mut self.entries[(oldest - self.first) as usize];
         if oldest_entry.group == ALONE {
             oldest_entry.group = self.free.pop().unwrap_or_else(|| {
@@ -264,6 +292,7 @@ impl<T: Copy + Default> Matcher<T> {
             let group = &mut self.groups[oldest_entry.group as usize];
             group.members.push_back(oldest);
             group.left = usize::from(oldest_entry.state != State::Waiting);
+            group.from_start = group.left > 0 && is_early;
         }
         self.groups[oldest_entry.group as usize].members.push_back(number);
         oldest_entry.group
@@ -302,7 +331,7 @@ impl<T: Copy + Default> Matcher<T> {
         while !self.entries.is_empty() {
             if self.entries[0].state == State::Waiting {
                 self.counts.under_way += 1;
-                if let Some((entry, _)) = self.drop_first() {
+                if let Some(entry) = self.drop_first() {
                     self.strays.arrival(entry.key, entry.arrival.time_ns);
                 }
             } else {
@@ -321,6 +350,7 @@ impl<T: Copy + Default> Matcher<T> {
                 self.counts.steps_back += 1;
                 self.finish(events);
                 self.strays.restart();
+                (self.start_ns, self.preceded) = (None, false);
                 self.now = time_ns;
             }
             return;
@@ -348,6 +378,7 @@ impl<T: Copy + Default> Matcher<T> {
     }
 
     fn leave(&mut self, key: u64, departure: Passage<T>, events: &mut impl FnMut(Event<T>)) {
+        let is_early = self.is_early(departure.time_ns);
         let (entries, first) = (&mut self.entries, self.first);
         let found = self.index.find(key, |number| entries[(*number - first) as usize].key == key);
         let Some(&oldest) = found else {
@@ -375,9 +406,15 @@ impl<T: Copy + Default> Matcher<T> {
                 };
                 number = waiting;
                 group.left += 1;
+                group.from_start |= is_early;
                 true
             } else {
                 group.exceeded = newest + 1;
+                group.from_start = false;
+                let [certain, ordered] = std::mem::take(&mut group.settled);
+                self.counts.certain -= certain;
+                self.counts.ordered -= ordered;
+                self.counts.ambiguous += certain + ordered;
                 false
             }
         };
@@ -397,17 +434,15 @@ impl<T: Copy + Default> Matcher<T> {
 
     /// Takes the oldest entry out and tells what came of it.
     fn settle(&mut self, events: &mut impl FnMut(Event<T>)) {
-        let Some((entry, exceeded)) = self.drop_first() else { return };
-        let State::Left(mut verdict) = entry.state else {
+        self.judge_first();
+        let Some(entry) = self.drop_first() else { return };
+        let State::Left(verdict) = entry.state else {
             self.counts.lost += 1;
             self.strays.arrival(entry.key, entry.arrival.time_ns);
             events(Event::Lost(entry.arrival));
             return;
         };
         self.strays.matched();
-        if verdict == Verdict::Ordered && exceeded {
-            verdict = Verdict::Ambiguous;
-        }
         match verdict {
             Verdict::Certain => self.counts.certain += 1,
             Verdict::Ordered => self.counts.ordered += 1,
@@ -416,20 +451,35 @@ impl<T: Copy + Default> Matcher<T> {
         events(Event::Matched { arrival: entry.arrival, departure: entry.departure, verdict });
     }
 
-    /// Takes the oldest entry out, and whether its group had a departure too many.
-    fn drop_first(&mut self) -> Option<(Entry<T>, bool)> {
+    /// The verdict of the oldest entry, by all that its group showed.
+    fn judge_first(&mut self) {
+        let Some(entry) = self.entries.front_mut().filter(|entry| entry.group != ALONE) else {
+            return;
+        };
+        let State::Left(verdict) = &mut entry.state else { return };
+        let group = &mut self.groups[entry.group as usize];
+        let exceeded = self.first < group.exceeded && *verdict == Verdict::Ordered;
+        if exceeded || group.from_start && self.preceded {
+            *verdict = Verdict::Ambiguous;
+        }
+        if group.from_start && *verdict != Verdict::Ambiguous {
+            group.settled[usize::from(*verdict == Verdict::Ordered)] += 1;
+        }
+    }
+
+    /// Takes the oldest entry out.
+    fn drop_first(&mut self) -> Option<Entry<T>> {
         let entry = self.entries.pop_front()?;
         let number = self.first;
         self.first += 1;
         let Ok(place) = self.index.find_entry(entry.key, |oldest| *oldest == number) else {
-            return Some((entry, false));
+            return Some(entry);
         };
         if entry.group == ALONE {
             place.remove();
-            return Some((entry, false));
+            return Some(entry);
         }
         let group = &mut self.groups[entry.group as usize];
-        let exceeded = number < group.exceeded;
         group.members.pop_front();
         group.left -= usize::from(entry.state != State::Waiting);
         match group.members.front() {
@@ -440,6 +490,6 @@ impl<T: Copy + Default> Matcher<T> {
                 self.free.push(entry.group);
             }
         }
-        Some((entry, exceeded))
+        Some(entry)
     }
 }

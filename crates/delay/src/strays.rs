@@ -47,6 +47,11 @@ impl Strays {
         }
     }
 
+    /// Whether a departure of these contents had no arrival within the window.
+    pub(crate) fn has_departure(&self, key: u64) -> bool {
+        self.departures.times_ns.contains_key(&key)
+    }
+
     /// A packet was matched.
     #[inline]
     pub(crate) fn matched(&mut self) {

@@ -66,6 +66,14 @@ fn verdicts() {
         (WINDOW, "a0 a5 d10 A200", "0-10 ambiguous, 5 lost"),
         // The departure too many is the first's, or the second's: the first match stands.
         (WINDOW, "a0 d10 a20 d25 d30", "30 duplicate, 0-10 certain, 20-25 ambiguous"),
+        // A packet of these contents was under way before the first arrival: each may be the next one's.
+        (WINDOW, "d5 a10 d20 a30 d40", "5 unmatched, 10-20 ambiguous, 30-40 ambiguous"),
+        (WINDOW, "D5 A6 a10 d20 a30 d40", "5 unmatched, 10-20 ambiguous, 30-40 ambiguous"),
+        (
+            WINDOW,
+            "d5 a6 a200 d210 a220 d230",
+            "5 unmatched, 6 lost, 200-210 certain, 220-230 ordered",
+        ),
         // What comes after has nothing to do with the ambiguity before.
         (WINDOW, "a0 a5 d10 d20 a50 d60", "0-10 ambiguous, 5-20 ambiguous, 50-60 ordered"),
         // The clock is set back: what was under way is given up.
@@ -82,6 +90,20 @@ fn verdicts() {
         assert_eq!(told.join(", "), expected, "{steps}");
         conserved(&counts);
     }
+}
+
+/// Of contents that repeat, a departure too many may be the last arrival's, and the first departure one of a
+/// packet from before the first arrival.
+#[test]
+fn a_departure_too_many_makes_a_group_from_the_start_ambiguous() {
+    let (told, counts) = run(WINDOW, "a0 d10 a60 d70 a120 d130 d190");
+    assert_eq!(told.join(", "), "0-10 certain, 60-70 ordered, 190 duplicate, 120-130 ambiguous");
+    assert_eq!((counts.measured(), counts.ambiguous, counts.duplicates), (0, 3, 1));
+    conserved(&counts);
+    // Of a group that started later, arrivals are known from before.
+    let (_, counts) = run(WINDOW, "A0 a200 d210 a260 d270 a320 d330 d390");
+    assert_eq!((counts.measured(), counts.ambiguous, counts.duplicates), (2, 1, 1));
+    conserved(&counts);
 }
 
 /// Every packet is counted once.

@@ -14,13 +14,13 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, FcntlArg, OFlag, fcntl, openat, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
-use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, lstat, stat};
+use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs, statfs};
 use nix::unistd::{UnlinkatFlags, ftruncate, geteuid, unlinkat};
 
 use crate::make_directory;
@@ -62,6 +62,78 @@ pub fn write(path: &Path, contents: impl AsRef<[u8]>) -> io::Result<()> {
     output.write_all(contents.as_ref())?;
     output.complete();
     Ok(())
+}
+
+/// The file that a path leads to, to compare with others before one of them is overwritten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    file: FileId,
+    /// Whether [`create`] appends to the file and does not empty it, since a process has it open already
+    /// (/dev/stdout).
+    pub append: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum FileId {
+    /// By device and inode.
+    Existing(u64, u64),
+    /// By device and inode of the directory, and name.
+    New(u64, u64, OsString),
+}
+
+impl Target {
+    /// The regular file, or the file that [`create`] would create; `None` for devices, pipes,
+    /// directories, and where the path leads nowhere.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let mut path = path.to_owned();
+        for _ in 0..LINKS {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let parent = parent.unwrap_or(Path::new("."));
+            if statfs(parent).ok()?.filesystem_type() == PROC_SUPER_MAGIC {
+                let file = FileId::existing(&stat(&path).ok()?)?;
+                return Some(Self { file, append: true });
+            }
+            match lstat(&path) {
+                Ok(found) if is(&found, SFlag::S_IFLNK) => {
+                    path = parent.join(std::fs::read_link(&path).ok()?);
+                }
+                Ok(found) => return Some(Self { file: FileId::existing(&found)?, append: false }),
+                Err(Errno::ENOENT) => {
+                    let above = stat(parent).ok()?;
+                    let name = path.file_name()?.to_owned();
+                    let file = FileId::New(above.st_dev, above.st_ino, name);
+                    return Some(Self { file, append: false });
+                }
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// The regular file behind an open descriptor.
+    #[must_use]
+    pub fn of_open(descriptor: BorrowedFd<'_>) -> Option<Self> {
+        Some(Self { file: FileId::existing(&fstat(descriptor).ok()?)?, append: true })
+    }
+
+    /// Whether the file exists.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        matches!(self.file, FileId::Existing(..))
+    }
+
+    /// Whether both are one file, by whatever names.
+    #[must_use]
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        self.file == other.file
+    }
+}
+
+impl FileId {
+    fn existing(found: &FileStat) -> Option<Self> {
+        is(found, SFlag::S_IFREG).then_some(FileId::Existing(found.st_dev, found.st_ino))
+    }
 }
 
 /// A file that is removed on drop unless it is complete. Devices and pipes stay.
@@ -349,6 +421,37 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "");
         create_whole(Path::new("/dev/null")).unwrap();
         assert!(Path::new("/dev/null").exists());
+    }
+
+    #[test]
+    fn a_file_is_the_same_by_each_of_its_names() {
+        let directory = Shared::new("same");
+        let of = |name: &str| Target::of(&directory.file(name));
+        fs::write(directory.file("file"), "").unwrap();
+        fs::hard_link(directory.file("file"), directory.file("hard")).unwrap();
+        fs::create_dir(directory.file("below")).unwrap();
+        for (name, target) in [("link", "file"), ("new-link", "new"), ("loop", "loop")] {
+            symlink(target, directory.file(name)).unwrap();
+        }
+        symlink("../link", directory.file("below/link")).unwrap();
+        symlink("below", directory.file("way")).unwrap();
+        let (file, new) = (of("file").unwrap(), of("new").unwrap());
+        assert!(file.exists() && !new.exists() && !new.is_same_file(&of("other").unwrap()));
+        for name in ["hard", "link", "way/link", "below/../file", "./file"] {
+            assert!(of(name).unwrap().is_same_file(&file), "{name}");
+        }
+        for name in ["new-link", "below/../new"] {
+            assert!(of(name).unwrap().is_same_file(&new), "{name}");
+        }
+        let open = File::open(directory.file("hard")).unwrap();
+        let descriptor = format!("/dev/fd/{}", open.as_raw_fd());
+        let found = Target::of(Path::new(&descriptor)).unwrap();
+        assert!(found.is_same_file(&file) && found.append && !file.append);
+        assert_eq!(Target::of_open(open.as_fd()), Some(found));
+        for name in ["loop", "below", "no/where"] {
+            assert_eq!(of(name), None, "{name}");
+        }
+        assert_eq!(Target::of(Path::new("/dev/null")), None);
     }
 
     #[test]

@@ -309,12 +309,7 @@ impl Evidence<'_> {
         if packets == 0 || found.has(|cause| matches!(cause, Cause::ConstantTimes { .. })) {
             return;
         }
-        let is_same = |one: &pairs::CommonPacket<'_>| {
-            one.difference_ns() == 0 && one.arrival.is_same_frame(one.departure)
-        };
-        let same = common.packets.iter().filter(|one| is_same(one)).count();
-        if self.capture.is_none() && 2 * same >= packets {
-            found.causes.push(Cause::OneCapture { packets: same, of: packets });
+        if self.equal_times(common, matching, found) {
             return;
         }
         let directions = Directions::of(common, matching);
@@ -335,6 +330,38 @@ impl Evidence<'_> {
             found.causes.push(Cause::ClocksApart { by_ns });
         }
         self.little_overlap(common, by_ns, found);
+    }
+
+    /// Whether most packets have the same time stamp on both sides, to the resolution of the coarser
+    /// capture.
+    fn equal_times(
+        &self,
+        common: &CommonPackets<'_>,
+        matching: &MatchingOptions,
+        found: &mut Diagnosis,
+    ) -> bool {
+        // One capture of both sides has one resolution, and no packet in both roles.
+        if self.capture.is_some() {
+            return false;
+        }
+        let [first_ns, second_ns] = self.sides().map(|(_, side)| side.sample.resolution_ns());
+        let coarser_ns = first_ns.max(second_ns);
+        let of = common.packets.len();
+        let is_equal =
+            |one: &&pairs::CommonPacket<'_>| one.difference_ns().saturating_abs() < coarser_ns;
+        let is_same = |one: &&pairs::CommonPacket<'_>| one.arrival.is_same_frame(one.departure);
+        let equal = || common.packets.iter().filter(is_equal);
+        let (packets, same) = (equal().count(), equal().filter(is_same).count());
+        if 2 * same >= of {
+            found.causes.push(Cause::OneCapture { packets: same, of });
+            return true;
+        }
+        // Equal time stamps of one resolution are counted among the matches.
+        let is_one = first_ns != second_ns && !matching.two_clocks && 2 * packets >= of;
+        if is_one {
+            found.causes.push(Cause::EqualTimes { packets: packets as u64, of: of as u64 });
+        }
+        is_one
     }
 
     /// Captures that were taken together for less than half of the time, and share less than half of
@@ -445,6 +472,7 @@ impl Diagnosis {
             matches!(
                 cause,
                 Cause::OneCapture { .. }
+                    | Cause::EqualTimes { .. }
                     | Cause::ConstantTimes { .. }
                     | Cause::ClockSetBack { alone: true, .. }
                     | Cause::ClocksApart { .. }

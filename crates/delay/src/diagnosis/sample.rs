@@ -10,6 +10,8 @@ const ROOM_AFTER_STEP: usize = 1024;
 const STEPS: usize = 16;
 /// Packets of one time stamp that no clock in motion stamps.
 const CONSTANT: u64 = 16;
+/// The resolution of captures that `tcpdump` writes without further options, in nanoseconds.
+const MICROSECOND_NS: i64 = 1000;
 /// Octets kept of a packet.
 const PREFIX: usize = 192;
 
@@ -121,6 +123,15 @@ impl Sample {
     /// The earliest and the latest time stamp, in nanoseconds.
     pub fn times_ns(&self) -> Option<(i64, i64)> {
         self.times_ns
+    }
+
+    /// The resolution of the time stamps, in nanoseconds: a microsecond or a nanosecond.
+    pub(crate) fn resolution_ns(&self) -> i64 {
+        let is_coarse = |packet: &SampledPacket| packet.time_ns % MICROSECOND_NS == 0;
+        match self.count >= CONSTANT && self.packets.iter().all(is_coarse) {
+            true => MICROSECOND_NS,
+            false => 1,
+        }
     }
 
     /// Whether all time stamps are the same.

@@ -120,15 +120,15 @@ fn statement(cause: &Cause, source: Source<'_>, command: &CommandLine, planned: 
             }
         }
         Cause::OneCapture { packets, of } => format!(
-            "{} hold the same frames with the same time stamps ({} compared); give a \
-             capture of either side of the hop",
+            "{} hold the same frames with the same time stamps, to the resolution of the coarser one ({} \
+             compared); give a capture of either side of the hop",
             source.name(None),
             count_of(packets as u64, of as u64, "packet")
         ),
         Cause::EqualTimes { packets, of } => format!(
-            "{} matched have the same time stamp on both sides: both sides were captured at one \
-             point, or the time stamps are too coarse for the hop; capture either side of it, with `tcpdump \
-             --time-stamp-precision=nano`",
+            "{} matched have the same time stamp on both sides, to the coarser resolution: both sides were \
+             captured at one point, or the time stamps are too coarse for the hop; capture either side of it, with \
+             `tcpdump --time-stamp-precision=nano`",
             count_of(packets, of, "packet")
         ),
         Cause::ConstantTimes { side } => format!(

@@ -158,7 +158,10 @@ fn corrected_mean(
     delays: &Distribution,
     confidence: f64,
 ) {
-    let Some(mean) = correction.mean(delays, confidence) else { return };
+    let mean = correction.mean(delays, confidence);
+    let withheld = u64::from(mean.is_none_or(|mean| mean.told().is_none()));
+    outcome.check(Check::eq("corrected mean withheld", withheld, 0_u64, ""));
+    let Some(mean) = mean else { return };
     let (value, error) = (mean.value_ns, mean.error_ns);
     match mean.told() {
         Some(_) => {

@@ -68,9 +68,12 @@ impl Sink {
     /// The result of the measurement by this reading.
     pub(super) fn matched(&self, reading: &Reading) -> MatchSummary {
         let Collected { delays, ambiguous, .. } = &self.collected;
+        let recorded = delays.count() + delays.negative();
+        // Some showed to be ambiguous after they were recorded.
+        let matched = recorded.min(reading.counts.measured());
         MatchSummary {
-            matched: delays.count() + delays.negative(),
-            ambiguous: ambiguous.count() + ambiguous.negative(),
+            matched,
+            ambiguous: ambiguous.count() + ambiguous.negative() + recorded - matched,
             smaller: reading.smaller,
             equal_times: self.collected.equal_times,
             strays: reading.counts.strays,

@@ -24,7 +24,8 @@ Examples:
   onbeat irq report storm.irq --html storm.html
   onbeat irq report storm.irq --json | jq '.figures | keys'
 
-Exit status: 0 the accounts add up, 1 they do not (time was lost, or more than 1 % is missing), 2 error \
+Exit status: 0 the accounts add up, 1 they do not (time was lost, more than 1 % is missing, or nothing was \
+recorded), 2 error \
 (the file is not a recording, or is damaged).")]
 pub(super) struct Report {
     /// The recording

@@ -5,7 +5,7 @@ mod parquet;
 
 use std::path::PathBuf;
 
-use crate::exit::{Failure, Result};
+use crate::exit::Result;
 
 use csv::Csv;
 use parquet::Parquet;
@@ -94,9 +94,6 @@ pub(super) struct Samples {
 impl Samples {
     /// Creates the files that are asked for.
     pub(super) fn create(files: &Files, columns: &'static [Column]) -> Result<Self> {
-        if files.csv.is_some() && files.csv == files.parquet {
-            return Err(Failure::new("--csv and --parquet: one file cannot be both, give it two"));
-        }
         let csv = files.csv.as_deref().map(|path| Csv::create(path, columns)).transpose()?;
         let parquet = files.parquet.as_deref().map(|path| Parquet::create(path, columns));
         Ok(Self { csv, parquet: parquet.transpose()? })

@@ -69,6 +69,8 @@ fn checks(summary: &Summary) -> Vec<Check> {
         let measured_ns = accounts.measured_ns.max(1) as f64;
         accounts.imbalance_ns() as f64 / measured_ns * 100.0
     };
+    // A recording has one interval at least, and what holds none measured nothing.
+    let intervals = Check::min("intervals recorded", summary.intervals, 1_u64, "");
     // CPUs went on while the last look of one that was cut off was taken.
     let whole = summary.end.is_some();
     let judged = summary.cpus.iter().filter(|(_, cpu)| whole && cpu.measured_ns >= JUDGED_FROM_NS);
@@ -78,6 +80,7 @@ fn checks(summary: &Summary) -> Vec<Check> {
             Check::max(name, missing(accounts), MISSING_PERCENT, "%")
         })
         .collect();
+    checks.push(intervals);
     let lost = summary.unrecorded_ns;
     checks.push(Check::eq("time without room in the kernel's table", lost, 0_u64, "ns"));
     if let Some(end) = &summary.end {
