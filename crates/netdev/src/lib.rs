@@ -57,7 +57,7 @@ pub use identity::InterfaceIdentity;
 pub use link::{Bridge, Handle, Link, Statistics, VethEnd, XdpAttachment, XdpMode};
 pub use monitor::{LinkEvent, Monitor};
 pub use mounts::PrivateMounts;
-pub use namespace::Namespace;
+pub use namespace::{NAMED_NAMESPACES, Namespace};
 pub use nic_clock::NicClock;
 pub use peer::VethPeer;
 pub use tap::Tap;
