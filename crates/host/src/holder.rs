@@ -113,9 +113,8 @@ fn name(pid: u32) -> Option<String> {
 }
 
 impl Holder {
-    /// The process with this id; 0 is one of another process namespace.
-    pub(crate) fn of_pid(pid: u32) -> Self {
-        let pid = Some(pid).filter(|pid| *pid != 0);
+    /// The process with this id.
+    pub(crate) fn of_pid(pid: Option<u32>) -> Self {
         Self { pid, what: pid.and_then(name).map(|what| printable(&what)) }
     }
 }

@@ -1,12 +1,10 @@
 //! One program at a time on a network interface.
 
-use std::os::fd::AsFd;
 use std::path::Path;
 
-use nix::sys::stat::fstat;
 use nix::unistd::geteuid;
+use onbeat_netdev::Namespace;
 
-use crate::error::failed;
 use crate::{Error, Lock, NamespaceLock, PrivateDirectory, Result};
 
 /// A lock on a network interface, by its namespace and index: the programs that open it for
@@ -33,14 +31,8 @@ impl InterfaceLock {
     ///
     /// # Errors
     /// [`Error::InterfaceInUse`] with the process that has it.
-    pub fn take(
-        namespace: &(impl AsFd + Sync),
-        index: u32,
-        interface: &str,
-        what: &str,
-    ) -> Result<Self> {
-        let inode = fstat(namespace.as_fd()).map(|stat| stat.st_ino);
-        let inode = inode.map_err(failed(Path::new("network namespace"), "read its status"))?;
+    pub fn take(namespace: &Namespace, index: u32, interface: &str, what: &str) -> Result<Self> {
+        let inode = namespace.inode();
         if !geteuid().is_root() {
             tracing::warn!(
                 "interface {interface:?} is not locked, as this process is not root: other programs \

@@ -11,16 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::holder::boot;
-use crate::{Error, PrivateDirectory, Result, replace};
+use crate::{Error, PrivateDirectory, Result, remove_unfinished, replace};
 
 /// Octets of a journal at most.
 const LONGEST: u64 = 16 << 20;
 
 /// Version of the form of journals.
 const VERSION: u64 = 1;
-
-/// The octets that each journal starts with.
-const START: &[u8] = b"{\n  \"version\": 1,\n  \"boot\": \"";
 
 /// Content of a journal.
 pub trait Content: Serialize + DeserializeOwned {
@@ -83,13 +80,15 @@ impl<T: Content> Journal<T> {
         self.directory.file(&self.name)
     }
 
-    /// The content; `None` where there is no journal, or one of an earlier boot.
+    /// The content; `None` where there is no journal, or one of an earlier boot. Removes what a
+    /// process left that was killed while it wrote.
     ///
     /// # Errors
     /// [`Error::Damaged`]: it is empty, cut off, not a journal, too long, of another user, writable
     /// by others, of an unknown boot, or its content breaks a rule of [`Content`].
     pub fn read(&self) -> Result<Option<T>> {
-        self.remove_unfinished()?;
+        let failed = |source| Error::Io { path: self.path(), operation: "read it", source };
+        remove_unfinished(&self.directory, self.name.as_ref()).map_err(failed)?;
         let (file, stat) = match self.directory.open_file(&self.name, OFlag::O_RDONLY) {
             Ok(Some(opened)) => opened,
             Ok(None) => return Ok(None),
@@ -100,11 +99,7 @@ impl<T: Content> Journal<T> {
             let mode = stat.st_mode & 0o7777;
             return Err(self.damaged(format!("other users can write to it (mode {mode:04o})")));
         }
-        let octets = read(file).map_err(|source| Error::Io {
-            path: self.path(),
-            operation: "read it",
-            source,
-        })?;
+        let octets = read(file).map_err(failed)?;
         if octets.len() as u64 > LONGEST {
             return Err(self.damaged(format!("it is longer than {LONGEST} octets")));
         }
@@ -139,27 +134,13 @@ impl<T: Content> Journal<T> {
     /// Writes the content in place of what was there.
     ///
     /// # Errors
-    /// What the kernel refuses: the journal is as before.
+    /// What the kernel refuses: as [`replace`].
     pub fn write(&self, content: &T) -> Result<()> {
         let failed = |source| Error::Io { path: self.path(), operation: "write it", source };
         let envelope = Envelope { version: VERSION, boot: boot(), content };
         let octets = serde_json::to_vec_pretty(&envelope).map_err(|e| failed(e.into()))?;
-        debug_assert!(octets.starts_with(START));
         self.directory.check_name(&self.name)?;
         replace(&self.directory, self.name.as_ref(), &octets).map_err(failed)
-    }
-
-    /// Removes what a process left that was killed while it wrote. A file with another content than
-    /// the start of a journal is not one of ours: it stays.
-    fn remove_unfinished(&self) -> Result<()> {
-        let name = format!("{}.new", self.name);
-        let Ok(Some((file, stat))) = self.directory.open_file(&name, OFlag::O_RDONLY) else {
-            return Ok(());
-        };
-        let mut start = Vec::new();
-        let read = file.take(START.len() as u64).read_to_end(&mut start);
-        let is_ours = stat.st_mode & 0o7777 == 0o600 && START.starts_with(&start);
-        if read.is_ok() && is_ours { self.directory.remove(&name) } else { Ok(()) }
     }
 
     /// Removes the journal: everything is restored.

@@ -43,7 +43,7 @@ mod lock;
 mod namespace;
 pub mod output;
 
-pub use component::{make_directory, open_directory, replace};
+pub use component::{make_directory, open_directory, remove_unfinished, replace};
 pub use directory::PrivateDirectory;
 pub use error::{Error, Result};
 pub use holder::{Holder, command_line};

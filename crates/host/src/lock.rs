@@ -17,12 +17,10 @@ use crate::{Error, PrivateDirectory, Result};
 /// Octets of a lock file that are read.
 const CONTENT: u64 = 4096;
 
-/// Attempts while other processes release the lock, each of which removes the file.
-const ATTEMPTS: usize = 1000;
-
-/// Attempts while the holder is a process that no longer exists: another process is removing its file,
-/// or has not recorded itself yet.
-const STALE_ATTEMPTS: usize = 20;
+/// Attempts while other processes release the lock, each of which removes the file, and while the
+/// file describes a process that no longer exists: the holder is removing it, or has not recorded
+/// itself yet. A thread of real-time priority can preempt such a holder for most of a second.
+const ATTEMPTS: usize = 2000;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A lock on a name in a private directory: at most one process has it.
@@ -45,8 +43,7 @@ impl Lock {
     /// regular file of this user.
     pub fn take(directory: &PrivateDirectory, name: &str, what: &str) -> Result<Self> {
         let path = directory.file(name);
-        let mut stale = 0;
-        for _ in 0..ATTEMPTS {
+        for attempt in 1..=ATTEMPTS {
             let flags = OFlag::O_RDWR | OFlag::O_CREAT;
             let Some((file, stat)) = directory.open_file(name, flags)? else { continue };
             if stat.st_mode & 0o7777 != 0o600 {
@@ -60,8 +57,7 @@ impl Lock {
                     // Unreadable content only makes the message shorter.
                     let _ = file.take(CONTENT).read_to_end(&mut content);
                     let is_stale = Record::is_of_live_process(&content) != Some(true);
-                    if is_stale && stale < STALE_ATTEMPTS {
-                        stale += 1;
+                    if is_stale && attempt < ATTEMPTS {
                         thread::sleep(PAUSE);
                         continue;
                     }

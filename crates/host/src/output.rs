@@ -344,36 +344,21 @@ mod tests {
     use std::fs::{self, Permissions};
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
-    use std::path::PathBuf;
+
+    use onbeat_netdev::testing::TemporaryDirectory;
 
     use super::*;
 
-    /// A directory that all users may write to, and that goes with the test.
-    struct Shared(PathBuf);
-
-    impl Shared {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir();
-            let path = path.join(format!("onbeat-output-{}-{name}", std::process::id()));
-            fs::create_dir(&path).unwrap();
-            fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
-            Self(path)
-        }
-
-        fn file(&self, name: &str) -> PathBuf {
-            self.0.join(name)
-        }
-    }
-
-    impl Drop for Shared {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    /// A directory that all users may write to.
+    fn shared(name: &str) -> TemporaryDirectory {
+        let directory = TemporaryDirectory::new(&format!("output-{name}"));
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
+        directory
     }
 
     #[test]
     fn files_are_created_and_overwritten() {
-        let directory = Shared::new("plain");
+        let directory = shared("plain");
         let file = directory.file("new");
         for text in ["a long text", "short"] {
             write(&file, text).unwrap();
@@ -387,7 +372,8 @@ mod tests {
         assert_eq!(create(&below).unwrap_err().kind(), ErrorKind::NotFound);
         create_with_directories(&below).unwrap().write_all(b"deep").unwrap();
         assert_eq!(fs::read_to_string(&below).unwrap(), "deep");
-        for directory in [&directory.0, Path::new(""), Path::new("/"), &directory.file("new/")] {
+        for directory in [directory.path(), Path::new(""), Path::new("/"), &directory.file("new/")]
+        {
             assert!(create(directory).is_err(), "{directory:?}");
         }
         symlink("loop", directory.file("loop")).unwrap();
@@ -406,7 +392,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_complete_is_removed() {
-        let directory = Shared::new("partial");
+        let directory = shared("partial");
         let file = directory.file("half");
         create_whole(&file).unwrap().write_all(b"half").unwrap();
         assert!(!file.exists());
@@ -456,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_pipe_without_a_reader_does_not_hold_the_writer_up() {
-        let directory = Shared::new("pipe");
+        let directory = shared("pipe");
         let pipe = directory.file("pipe");
         nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).unwrap();
         let error = create(&pipe).unwrap_err();
@@ -471,13 +457,13 @@ mod tests {
             return;
         }
         const OTHER: u32 = 65534;
-        let directory = Shared::new("planted");
+        let directory = shared("planted");
         let canary = directory.file("canary");
         fs::create_dir(directory.file("own")).unwrap();
         fs::write(&canary, "as it was").unwrap();
 
         symlink(&canary, directory.file("link")).unwrap();
-        symlink(&directory.0, directory.file("way")).unwrap();
+        symlink(directory.path(), directory.file("way")).unwrap();
         symlink(directory.file("new"), directory.file("dangling")).unwrap();
         for link in ["link", "way", "dangling"] {
             lchown(directory.file(link), Some(OTHER), None).unwrap();

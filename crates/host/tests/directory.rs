@@ -7,9 +7,9 @@ use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
-use common::{Temporary, mode, set_mode};
+use common::{mode, set_mode};
 use onbeat_host::{Error, PrivateDirectory};
-use onbeat_netdev::testing::{Feature, Unprivileged, require};
+use onbeat_netdev::testing::{Feature, TemporaryDirectory, Unprivileged, require};
 
 const NOBODY: u32 = 65534;
 
@@ -28,8 +28,8 @@ fn refused(path: &Path, why: &str) {
 
 #[test]
 fn a_directory_that_others_can_write_is_refused() {
-    let temporary = Temporary::new("writable");
-    let path = temporary.path("a");
+    let temporary = TemporaryDirectory::new("writable");
+    let path = temporary.file("a");
     fs::create_dir_all(path.join("b")).unwrap();
     for loose in [0o775, 0o757, 0o1777] {
         set_mode(&path, loose);
@@ -47,14 +47,14 @@ fn a_directory_that_others_can_write_is_refused() {
 
 #[test]
 fn symbolic_links_are_not_followed_anywhere_on_the_path() {
-    let temporary = Temporary::new("link");
-    fs::create_dir_all(temporary.path("real/below")).unwrap();
-    symlink(temporary.path("real"), temporary.path("link")).unwrap();
-    refused(&temporary.path("link"), "it is a symbolic link");
-    refused(&temporary.path("link/below"), "it is a symbolic link");
-    refused(&temporary.path("real/../real"), "it contains \"..\"");
-    fs::write(temporary.path("file"), "").unwrap();
-    refused(&temporary.path("file"), "it is not a directory");
+    let temporary = TemporaryDirectory::new("link");
+    fs::create_dir_all(temporary.file("real/below")).unwrap();
+    symlink(temporary.file("real"), temporary.file("link")).unwrap();
+    refused(&temporary.file("link"), "it is a symbolic link");
+    refused(&temporary.file("link/below"), "it is a symbolic link");
+    refused(&temporary.file("real/../real"), "it contains \"..\"");
+    fs::write(temporary.file("file"), "").unwrap();
+    refused(&temporary.file("file"), "it is not a directory");
 }
 
 #[test]
@@ -62,10 +62,10 @@ fn directories_of_other_users_are_refused_on_the_whole_path() {
     if !require(Feature::Root) {
         return;
     }
-    let temporary = Temporary::new("owner");
-    let path = temporary.path("a/b");
+    let temporary = TemporaryDirectory::new("owner");
+    let path = temporary.file("a/b");
     fs::create_dir_all(&path).unwrap();
-    for of_other in [&path, &temporary.path("a")] {
+    for of_other in [&path, &temporary.file("a")] {
         chown(of_other, Some(NOBODY), Some(NOBODY)).unwrap();
         refused(&path, "it belongs to user 65534");
         chown(of_other, Some(0), Some(0)).unwrap();
@@ -93,15 +93,15 @@ fn the_run_time_directory_is_tightened() {
 
 #[test]
 fn names_lead_nowhere_else() {
-    let temporary = Temporary::new("names");
-    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
-    fs::write(temporary.path("precious"), "x").unwrap();
+    let temporary = TemporaryDirectory::new("names");
+    let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
+    fs::write(temporary.file("precious"), "x").unwrap();
     for name in ["../precious", "..", ".", "", "b/c", "/etc/passwd", "precious/", "a\0b"] {
         assert!(directory.remove(name).is_err(), "{name:?}");
         assert!(directory.stat(name).is_err(), "{name:?}");
         assert!(directory.set_mode(name, 0o777).is_err(), "{name:?}");
     }
-    assert_eq!(fs::read_to_string(temporary.path("precious")).unwrap(), "x");
+    assert_eq!(fs::read_to_string(temporary.file("precious")).unwrap(), "x");
 }
 
 #[test]

@@ -3,16 +3,21 @@
 #[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
+use std::env;
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
+use std::thread;
 
-use common::{Temporary, mode, set_mode};
+use common::{copy, mode, set_mode, wait_for_line};
 use nix::sys::stat::{Mode, SFlag, mknod};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use onbeat_host::{Content, Error, Journal, PrivateDirectory};
-use onbeat_netdev::testing::{Feature, require};
+use onbeat_netdev::testing::{Feature, TemporaryDirectory, require};
 use serde::{Deserialize, Serialize};
+
+/// Names to a copy of this program the directory to write to.
+const WRITE_IN: &str = "ONBEAT_TEST_WRITE_IN";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Mtu {
@@ -25,14 +30,14 @@ impl Content for Mtu {
     }
 }
 
-fn journal(temporary: &Temporary) -> Journal<Mtu> {
-    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
+fn journal(temporary: &TemporaryDirectory) -> Journal<Mtu> {
+    let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
     Journal::new(directory, "a.json", "discard it with: onbeat down a --forget")
 }
 
 #[test]
 fn what_was_written_is_read_until_it_is_removed() {
-    let temporary = Temporary::new("written");
+    let temporary = TemporaryDirectory::new("written");
     let journal = journal(&temporary);
     assert_eq!(journal.read().unwrap(), None);
     for before in [1500, 9000] {
@@ -40,55 +45,78 @@ fn what_was_written_is_read_until_it_is_removed() {
         assert_eq!(journal.read().unwrap(), Some(Mtu { before }));
         assert_eq!(mode(&journal.path()), 0o600);
     }
-    assert_eq!(fs::read_dir(temporary.path("a")).unwrap().count(), 1, "no temporary file stays");
+    assert_eq!(fs::read_dir(temporary.file("a")).unwrap().count(), 1, "no temporary file stays");
     journal.remove().unwrap();
     journal.remove().unwrap();
     assert_eq!(journal.read().unwrap(), None);
 }
 
-/// Killed while it wrote: the temporary file is there, and the journal is the former one.
+/// Not a test of its own: writes until it is killed, on several threads, of which most wait for the
+/// directory in the middle of a write.
 #[test]
-fn a_crash_leaves_the_former_or_the_new_one() {
-    let temporary = Temporary::new("crash");
-    let journal = journal(&temporary);
-    journal.write(&Mtu { before: 1500 }).unwrap();
-    let whole = fs::read(journal.path()).unwrap();
-    for length in 0..=whole.len() {
-        fs::write(temporary.path("a/a.json.new"), &whole[..length]).unwrap();
-        assert_eq!(journal.read().unwrap(), Some(Mtu { before: 1500 }));
+fn writes_where_told_to() {
+    let Some(path) = env::var_os(WRITE_IN) else { return };
+    let path = Path::new(&path);
+    let journals = journals(path);
+    journals.iter().for_each(|journal| journal.write(&Mtu { before: 1500 }).unwrap());
+    println!("\nwriting");
+    thread::scope(|scope| {
+        for journal in &journals {
+            scope.spawn(|| -> ! {
+                loop {
+                    journal.write(&Mtu { before: 9000 }).unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// Eight journals of one directory.
+fn journals(path: &Path) -> Vec<Journal<Mtu>> {
+    let directory = PrivateDirectory::create(path).unwrap();
+    let journal = |number| Journal::new(directory.clone(), &format!("{number}.json"), "remove it");
+    (0..8).map(journal).collect()
+}
+
+#[test]
+fn a_killed_process_leaves_whole_journals_and_the_next_reader_removes_the_rest() {
+    let temporary = TemporaryDirectory::below(Path::new("/dev/shm"), "killed");
+    let journals = journals(temporary.path());
+    for _ in 0..100 {
+        let mut child = copy("writes_where_told_to", WRITE_IN, temporary.path()).spawn().unwrap();
+        wait_for_line(&mut child, "writing");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let left = fs::read_dir(temporary.path()).unwrap().count() - journals.len();
+        for journal in &journals {
+            journal.read().unwrap().expect("it was written before");
+        }
+        let names = fs::read_dir(temporary.path()).unwrap().map(|entry| entry.unwrap().path());
+        let others: Vec<_> =
+            names.filter(|name| name.extension() != Some("json".as_ref())).collect();
+        assert!(others.is_empty(), "{others:?}");
+        if left > 0 {
+            return;
+        }
     }
-    // What is planted in the place of the temporary file is not written through.
-    fs::remove_file(temporary.path("a/a.json.new")).unwrap();
-    fs::write(temporary.path("canary"), "precious").unwrap();
-    symlink(temporary.path("canary"), temporary.path("a/a.json.new")).unwrap();
+    panic!("no process was killed while it wrote");
+}
+
+/// What is planted in the place of the temporary file is not written through.
+#[test]
+fn a_link_beside_the_journal_is_not_followed() {
+    let temporary = TemporaryDirectory::new("link");
+    let journal = journal(&temporary);
+    fs::write(temporary.file("canary"), "precious").unwrap();
+    symlink(temporary.file("canary"), temporary.file("a/a.json.new")).unwrap();
     journal.write(&Mtu { before: 9000 }).unwrap();
     assert_eq!(journal.read().unwrap(), Some(Mtu { before: 9000 }));
-    assert_eq!(fs::read_to_string(temporary.path("canary")).unwrap(), "precious");
-}
-
-#[test]
-fn what_a_killed_process_wrote_is_removed_and_other_files_stay() {
-    let temporary = Temporary::new("unfinished");
-    let journal = journal(&temporary);
-    journal.write(&Mtu { before: 1500 }).unwrap();
-    let whole = fs::read(journal.path()).unwrap();
-    journal.remove().unwrap();
-    let new = temporary.path("a/a.json.new");
-    for length in 0..=whole.len() {
-        fs::write(&new, &whole[..length]).unwrap();
-        set_mode(&new, 0o600);
-        assert_eq!(journal.read().unwrap(), None);
-        assert!(!new.exists(), "{length}");
-    }
-    fs::write(&new, "precious").unwrap();
-    set_mode(&new, 0o600);
-    assert_eq!(journal.read().unwrap(), None);
-    assert_eq!(fs::read_to_string(&new).unwrap(), "precious");
+    assert_eq!(fs::read_to_string(temporary.file("canary")).unwrap(), "precious");
 }
 
 #[test]
 fn one_of_an_earlier_boot_restores_nothing() {
-    let temporary = Temporary::new("boot");
+    let temporary = TemporaryDirectory::new("boot");
     let journal = journal(&temporary);
     for text in [
         r#"{"version":1,"boot":"another","content":{"before":1500}}"#,
@@ -102,7 +130,7 @@ fn one_of_an_earlier_boot_restores_nothing() {
 /// The former version wrote the content alone, some with its process and the boot.
 #[test]
 fn the_former_version_is_read() {
-    let temporary = Temporary::in_memory("former");
+    let temporary = TemporaryDirectory::below(Path::new("/dev/shm"), "former");
     let journal = journal(&temporary);
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     for text in [
@@ -124,7 +152,7 @@ fn one_of_an_unknown_boot_on_a_disk_is_refused() {
         eprintln!("{disk:?} is in memory: nothing here is on a disk");
         return;
     }
-    let temporary = Temporary::below(disk, "unknown");
+    let temporary = TemporaryDirectory::below(disk, "unknown");
     let journal = journal(&temporary);
     for text in [
         r#"{"before":1500}"#,
@@ -151,7 +179,7 @@ fn damaged(journal: &Journal<Mtu>, why: &str) {
 
 #[test]
 fn a_damaged_one_names_the_remedy_which_moves_it_aside() {
-    let temporary = Temporary::in_memory("damaged");
+    let temporary = TemporaryDirectory::below(Path::new("/dev/shm"), "damaged");
     let journal = journal(&temporary);
     journal.write(&Mtu { before: 1500 }).unwrap();
     let whole = fs::read(journal.path()).unwrap();
@@ -181,7 +209,7 @@ fn a_damaged_one_names_the_remedy_which_moves_it_aside() {
 
 #[test]
 fn one_that_another_user_could_have_written_is_refused() {
-    let temporary = Temporary::new("planted");
+    let temporary = TemporaryDirectory::new("planted");
     let journal = journal(&temporary);
     let valid = r#"{"before":1500}"#;
     let plant = || fs::write(journal.path(), valid).unwrap();
@@ -190,13 +218,13 @@ fn one_that_another_user_could_have_written_is_refused() {
         set_mode(&journal.path(), loose);
         damaged(&journal, "other users can write to it");
     }
-    fs::write(temporary.path("canary"), valid).unwrap();
+    fs::write(temporary.file("canary"), valid).unwrap();
     fs::remove_file(journal.path()).unwrap();
-    symlink(temporary.path("canary"), journal.path()).unwrap();
+    symlink(temporary.file("canary"), journal.path()).unwrap();
     damaged(&journal, "it is a symbolic link");
     journal.set_aside().unwrap().unwrap();
-    assert_eq!(fs::read_to_string(temporary.path("canary")).unwrap(), valid);
-    fs::hard_link(temporary.path("canary"), journal.path()).unwrap();
+    assert_eq!(fs::read_to_string(temporary.file("canary")).unwrap(), valid);
+    fs::hard_link(temporary.file("canary"), journal.path()).unwrap();
     damaged(&journal, "it has 2 names");
     fs::remove_file(journal.path()).unwrap();
     mknod(&journal.path(), SFlag::S_IFIFO, Mode::S_IRWXU, 0).unwrap();

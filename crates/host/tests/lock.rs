@@ -5,19 +5,20 @@ mod common;
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::{chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread;
+use std::time::Duration;
 
-use common::{Temporary, mode, set_mode};
+use common::{copy, mode, set_mode, wait_for_line};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::stat::{Mode, SFlag, mknod};
 use onbeat_host::{Error, InterfaceLock, Lock, PrivateDirectory};
 use onbeat_netdev::Namespace;
-use onbeat_netdev::testing::{Feature, Unprivileged, require};
+use onbeat_netdev::testing::{Feature, TemporaryDirectory, Unprivileged, require};
 
 /// Names to a copy of this program the directory to lock.
 const LOCK_IN: &str = "ONBEAT_TEST_LOCK_IN";
@@ -26,22 +27,9 @@ const RACE_IN: &str = "ONBEAT_TEST_RACE_IN";
 /// Makes a copy of this program, of another user, lock an interface.
 const UNPRIVILEGED: &str = "ONBEAT_TEST_UNPRIVILEGED";
 
-/// A copy of this program. Its path leads through directories that other users may not enter.
-fn copy(test: &str, variable: &str, value: &Path) -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(variable, value);
-    command
-}
-
-fn copy_of_this(test: &str, variable: &str, directory: &Path) -> Child {
-    let mut command = copy(test, variable, directory);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
-}
-
 fn holder(directory: &Path) -> Child {
-    let mut child = copy_of_this("locks_where_told_to", LOCK_IN, directory);
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(lines.map_while(Result::ok).any(|line| line == "locked"));
+    let mut child = copy("locks_where_told_to", LOCK_IN, directory).spawn().unwrap();
+    wait_for_line(&mut child, "locked");
     child
 }
 
@@ -58,25 +46,25 @@ fn locks_where_told_to() {
 
 #[test]
 fn one_process_has_it_and_its_name_is_told_and_kill_9_releases_it() {
-    let temporary = Temporary::new("one");
-    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
-    let mut child = holder(&temporary.path("a"));
+    let temporary = TemporaryDirectory::new("one");
+    let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
+    let mut child = holder(&temporary.file("a"));
     let refusal = Lock::take(&directory, "a.lock", "second").unwrap_err();
     assert!(refusal.is_busy());
     let expected = format!("process {} (node \"a\") holds it", child.id());
     assert!(refusal.to_string().contains(&expected), "{refusal}");
-    assert_eq!(mode(&temporary.path("a/a.lock")), 0o600);
+    assert_eq!(mode(&temporary.file("a/a.lock")), 0o600);
 
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(temporary.path("a/a.lock").exists());
+    assert!(temporary.file("a/a.lock").exists());
     let lock = Lock::take(&directory, "a.lock", "third").unwrap();
     // The refusal does not name the process that was killed.
     let refusal = Lock::take(&directory, "a.lock", "fourth").unwrap_err().to_string();
     let expected = format!("process {} (third)", std::process::id());
     assert!(refusal.contains(&expected), "{refusal}");
     drop(lock);
-    assert!(!temporary.path("a/a.lock").exists());
+    assert!(!temporary.file("a/a.lock").exists());
 }
 
 /// A process with only CAP_NET_RAW takes no lock, and warns.
@@ -112,11 +100,11 @@ fn locks_an_interface_unprivileged() {
 /// The content is of a dead process; the process that has the lock wrote none.
 #[test]
 fn the_holder_is_told_by_the_kernel_and_not_by_the_file() {
-    let temporary = Temporary::new("real");
-    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
-    fs::write(temporary.path("a/a.lock"), r#"{"pid":1,"start":1,"boot":"","what":"nothing"}"#)
+    let temporary = TemporaryDirectory::new("real");
+    let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
+    fs::write(temporary.file("a/a.lock"), r#"{"pid":1,"start":1,"boot":"","what":"nothing"}"#)
         .unwrap();
-    let file = File::open(temporary.path("a/a.lock")).unwrap();
+    let file = File::open(temporary.file("a/a.lock")).unwrap();
     let held = Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap();
     let refusal = Lock::take(&directory, "a.lock", "second").unwrap_err().to_string();
     assert!(refusal.contains(&format!("process {} (", std::process::id())), "{refusal}");
@@ -129,20 +117,21 @@ fn no_other_user_holds_it_before_or_after_its_process_is_killed() {
     if !require(Feature::Root) {
         return;
     }
-    let temporary = Temporary::new("other");
+    let temporary = TemporaryDirectory::new("other");
+    set_mode(temporary.path(), 0o755);
     // A directory that others can read and search.
-    fs::create_dir(temporary.path("a")).unwrap();
-    set_mode(&temporary.path("a"), 0o755);
-    let path = temporary.path("a/a.lock");
-    let mut child = holder(&temporary.path("a"));
+    fs::create_dir(temporary.file("a")).unwrap();
+    set_mode(&temporary.file("a"), 0o755);
+    let path = temporary.file("a/a.lock");
+    let mut child = holder(&temporary.file("a"));
     assert!(Unprivileged::hold(&path).is_none());
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(Unprivileged::hold(&path).is_none());
     // The directory they can hold, which holds nothing up.
-    let _held = Unprivileged::hold(&temporary.path("a")).unwrap();
+    let _held = Unprivileged::hold(&temporary.file("a")).unwrap();
     assert!(!Unprivileged::run("rm -f \"$0\" && ln -s /etc/passwd \"$0\"", &path));
-    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
+    let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
     Lock::take(&directory, "a.lock", "next").unwrap();
 }
 
@@ -152,16 +141,17 @@ fn a_former_lock_counts_only_while_a_process_of_this_user_has_it() {
     if !require(Feature::Root) {
         return;
     }
-    let temporary = Temporary::new("former");
-    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
-    set_mode(&temporary.path("a"), 0o755);
-    let path = temporary.path("a/former");
+    let temporary = TemporaryDirectory::new("former");
+    set_mode(temporary.path(), 0o755);
+    let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
+    set_mode(&temporary.file("a"), 0o755);
+    let path = temporary.file("a/former");
     fs::write(&path, "1").unwrap();
     set_mode(&path, 0o644);
     let held = Unprivileged::hold(&path).unwrap();
     Lock::refuse_former(&directory, Some("former")).unwrap();
     drop(held);
-    let held_directory = Unprivileged::hold(&temporary.path("a")).unwrap();
+    let held_directory = Unprivileged::hold(&temporary.file("a")).unwrap();
     Lock::refuse_former(&directory, None).unwrap();
     drop(held_directory);
 
@@ -174,9 +164,9 @@ fn a_former_lock_counts_only_while_a_process_of_this_user_has_it() {
 
 #[test]
 fn what_is_planted_at_its_path_is_refused_and_stays() {
-    let temporary = Temporary::new("planted");
-    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
-    let (path, canary) = (temporary.path("a/a.lock"), temporary.path("canary"));
+    let temporary = TemporaryDirectory::new("planted");
+    let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
+    let (path, canary) = (temporary.file("a/a.lock"), temporary.file("canary"));
     fs::write(&canary, "precious").unwrap();
     let refused = |why: &str| {
         let error = Lock::take(&directory, "a.lock", "test").unwrap_err();
@@ -235,10 +225,10 @@ fn race(path: &Path) {
 
 #[test]
 fn of_processes_that_race_one_at_a_time_has_it() {
-    let temporary = Temporary::new("race");
-    let path = temporary.path("a");
+    let temporary = TemporaryDirectory::new("race");
+    let path = temporary.file("a");
     let mut others: Vec<Child> =
-        (0..2).map(|_| copy_of_this("races_where_told_to", RACE_IN, &path)).collect();
+        (0..2).map(|_| copy("races_where_told_to", RACE_IN, &path).spawn().unwrap()).collect();
     thread::scope(|scope| {
         (0..2).for_each(|_| _ = scope.spawn(|| race(&path)));
     });
@@ -271,24 +261,43 @@ fn an_interface_is_of_one_at_a_time() {
 
 #[test]
 fn files_of_dead_processes_are_removed_and_never_refuse_the_lock() {
-    let temporary = Temporary::new("stale");
-    let directory = PrivateDirectory::create(&temporary.path("a")).unwrap();
+    let temporary = TemporaryDirectory::new("stale");
+    let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
     let dead = r#"{"pid":1,"start":1,"boot":"","what":"nothing"}"#;
     let _live = Lock::take(&directory, "live.lock", "test").unwrap();
     for (name, content) in
         [("dead.lock", dead), ("other", dead), ("foreign.lock", "text"), ("empty.lock", "")]
     {
-        fs::write(temporary.path("a").join(name), content).unwrap();
+        fs::write(temporary.file("a").join(name), content).unwrap();
     }
     Lock::remove_stale(&directory).unwrap();
     let mut names = directory.names().unwrap();
     names.sort();
     assert_eq!(names, ["empty.lock", "foreign.lock", "live.lock", "other"]);
     for _ in 0..200 {
-        fs::write(temporary.path("a/dead.lock"), dead).unwrap();
+        fs::write(temporary.file("a/dead.lock"), dead).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| Lock::remove_stale(&directory).unwrap());
             Lock::take(&directory, "dead.lock", "test").unwrap();
         });
     }
+}
+
+/// A process that removes the file of a dead one holds its lock meanwhile.
+#[test]
+fn a_remover_of_a_stale_file_that_is_preempted_does_not_refuse_the_lock() {
+    let temporary = TemporaryDirectory::new("preempted");
+    let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
+    let path = temporary.file("a/dead.lock");
+    fs::write(&path, r#"{"pid":1,"start":1,"boot":"","what":"nothing"}"#).unwrap();
+    let file = File::open(&path).unwrap();
+    let held = Flock::lock(file, FlockArg::LockExclusiveNonblock).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(200));
+            fs::remove_file(&path).unwrap();
+            drop(held);
+        });
+        Lock::take(&directory, "dead.lock", "test").unwrap();
+    });
 }

@@ -5,22 +5,26 @@ mod common;
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
-use std::process::{Child, Command, Stdio};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+use std::path::Path;
+use std::process::Child;
 use std::sync::Arc;
+use std::thread;
 
-use common::Temporary;
+use common::{copy, wait_for_line};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
+    AddressFamily, Backlog, Shutdown, SockFlag, SockType, UnixAddr, bind, connect, listen,
+    shutdown, socket,
 };
 use nix::unistd::{Gid, Uid, setgid, setgroups, setuid};
 use onbeat_host::{Error, InterfaceLock, NamespaceLock, Result};
-use onbeat_netdev::testing::{Feature, require};
+use onbeat_netdev::testing::{Feature, TemporaryDirectory, require};
 use onbeat_netdev::{Namespace, PrivateMounts};
 
 /// Names to a copy of this program what it does.
@@ -35,12 +39,9 @@ struct Copy(Child);
 impl Copy {
     /// Starts it, and waits until it has done its task.
     fn start(namespace: &Namespace, task: &str) -> Self {
-        let mut command = Command::new("/proc/self/exe");
-        command.args(["--exact", "does_its_task", "--nocapture", "--test-threads=1"]);
-        command.env(TASK, task).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut command = copy("does_its_task", TASK, Path::new(task));
         let mut child = namespace.start_in(&mut command).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(lines.map_while(std::io::Result::ok).any(|line| line == "done"), "{task}");
+        wait_for_line(&mut child, "done");
         Self(child)
     }
 }
@@ -63,6 +64,10 @@ fn does_its_task() {
     if task == "lock" {
         held.0 =
             Some(InterfaceLock::take(&Namespace::current().unwrap(), 7, "eth0", "test").unwrap());
+    } else if task == "refused" {
+        // The holder is in another PID namespace.
+        let refused = refusal(&Namespace::current().unwrap());
+        assert!(refused.contains("a process of another PID namespace uses it"), "{refused}");
     } else {
         setgroups(&[]).unwrap();
         setgid(Gid::from_raw(65534)).unwrap();
@@ -74,12 +79,13 @@ fn does_its_task() {
         match &*task {
             "listen" => listen(&own, Backlog::MAXCONN).unwrap(),
             "full" => listen(&own, Backlog::new(1).unwrap()).unwrap(),
+            "shut down" => shutdown(own.as_raw_fd(), Shutdown::Both).unwrap(),
             _ => {}
         }
         if ["fill", "full"].contains(&&*task) {
             let fill = || connect(stream().as_raw_fd(), &address);
             let refusal = (0..100_000).find_map(|_| fill().err());
-            assert_eq!(refusal, Some(Errno::EAGAIN));
+            assert!(matches!(refusal, Some(Errno::EAGAIN | Errno::ECONNREFUSED)), "{refusal:?}");
         }
         held.1 = Some(own);
     }
@@ -91,11 +97,12 @@ fn does_its_task() {
 
 /// Takes the lock on interface 7 as a program does whose /run is its own.
 fn take_elsewhere(namespace: &Namespace) -> Result<InterfaceLock> {
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let take = || {
             let _mounts = PrivateMounts::enter().unwrap();
             let (none, tmpfs) = (None::<&str>, Some("tmpfs"));
             mount(tmpfs, "/run", tmpfs, MsFlags::empty(), none).unwrap();
+            mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none).unwrap();
             InterfaceLock::take(namespace, 7, "eth0", "test")
         };
         scope.spawn(take).join().unwrap()
@@ -119,10 +126,17 @@ fn a_program_with_another_run_directory_is_refused_until_the_holder_is_killed() 
     let refused = refusal(&namespace);
     assert!(refused.contains(&expected), "{refused}");
     take_elsewhere(&other).unwrap();
-    // Any user can connect until there is no room for another connection.
+    // Connections of another user, as many as there is room for, change nothing.
     let _filler = Copy::start(&namespace, "fill");
     let refused = refusal(&namespace);
     assert!(refused.contains(&expected), "{refused}");
+    thread::scope(|scope| {
+        let elsewhere = || {
+            unshare(CloneFlags::CLONE_NEWPID).unwrap();
+            Copy::start(&namespace, "refused");
+        };
+        scope.spawn(elsewhere).join().unwrap();
+    });
     drop(holder);
     take_elsewhere(&namespace).unwrap();
 }
@@ -132,11 +146,11 @@ fn another_user_cannot_hold_the_lock_and_is_named() {
     if !require(Feature::Root) {
         return;
     }
-    let temporary = Temporary::new("squatter");
-    for task in ["listen", "full", "bind"] {
+    let temporary = TemporaryDirectory::new("squatter");
+    for task in ["listen", "full", "bind", "shut down"] {
         let namespace = Namespace::new().unwrap();
         let squatter = Copy::start(&namespace, task);
-        let log = temporary.path(task);
+        let log = temporary.file(task);
         let writer = Arc::new(File::create(&log).unwrap());
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
         let take = || InterfaceLock::take(&namespace, 7, "eth0", "test").unwrap();
@@ -150,23 +164,23 @@ fn another_user_cannot_hold_the_lock_and_is_named() {
     }
 }
 
-/// A line end in the name of another socket must not pass it off as the one.
+/// Each type of socket has names of its own, and the name of another socket may contain this one.
 #[test]
-fn a_socket_with_a_forged_line_in_its_name_is_not_the_owner() {
+fn sockets_with_similar_names_are_not_the_owner() {
     if !require(Feature::Root) {
         return;
     }
     let namespace = Namespace::new().unwrap();
     let _squatter = Copy::start(&namespace, "bind");
-    let _forged = namespace
-        .run(|| {
-            let own = UnixListener::bind_addr(&SocketAddr::from_abstract_name("own").unwrap());
-            let table = fs::read_to_string("/proc/thread-self/net/unix").unwrap();
-            let line = table.lines().find(|line| line.ends_with("@own")).unwrap();
-            let name = format!("x\n{}", line.replace("@own", "@onbeat/interface/7"));
-            (own, UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()))
-        })
-        .unwrap();
+    let _similar = namespace.run(|| {
+        let name = "onbeat/interface/7";
+        let address = |name| SocketAddr::from_abstract_name(name).unwrap();
+        let longer = format!("x\n\0{name}");
+        (
+            UnixDatagram::bind_addr(&address(name)).unwrap(),
+            UnixListener::bind_addr(&address(&longer)),
+        )
+    });
     let lock = NamespaceLock::take(&namespace, "interface/7").unwrap();
     assert!(!lock.is_exclusive());
 }

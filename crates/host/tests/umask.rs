@@ -5,14 +5,15 @@ mod common;
 
 use std::fs;
 
-use common::{Temporary, mode};
+use common::mode;
 use nix::sys::stat::{Mode, umask};
 use onbeat_host::PrivateDirectory;
+use onbeat_netdev::testing::TemporaryDirectory;
 
 #[test]
 fn what_is_missing_is_made_private_whatever_the_umask() {
-    let temporary = Temporary::new("made");
-    let path = temporary.path("a/b");
+    let temporary = TemporaryDirectory::new("made");
+    let path = temporary.file("a/b");
     assert!(PrivateDirectory::open(&path).unwrap().is_none());
     PrivateDirectory::check(&path).unwrap();
     assert!(!path.exists(), "a check makes nothing");
@@ -21,7 +22,7 @@ fn what_is_missing_is_made_private_whatever_the_umask() {
         let made = PrivateDirectory::create(&path);
         umask(before);
         made.unwrap();
-        assert_eq!((mode(&temporary.path("a")), mode(&path)), (0o700, 0o700), "umask {mask:o}");
-        fs::remove_dir_all(temporary.path("a")).unwrap();
+        assert_eq!((mode(&temporary.file("a")), mode(&path)), (0o700, 0o700), "umask {mask:o}");
+        fs::remove_dir_all(temporary.file("a")).unwrap();
     }
 }

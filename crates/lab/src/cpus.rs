@@ -114,6 +114,8 @@ fn mask(cpus: &Cpus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use onbeat_netdev::testing::TemporaryDirectory;
+
     use super::*;
 
     #[test]
@@ -130,8 +132,8 @@ mod tests {
 
     #[test]
     fn a_cpu_has_one_holder_that_the_others_wait_for() {
-        let path = std::env::temp_dir().join(format!("onbeat-cpus-{}", std::process::id()));
-        let directory = PrivateDirectory::create(&path).unwrap();
+        let temporary = TemporaryDirectory::new("cpus");
+        let directory = PrivateDirectory::create(temporary.path()).unwrap();
         let take = |cpu, ms, waits: &mut dyn FnMut(&Holder)| {
             CpuLock::take_in(&directory, cpu, "a test", Duration::from_millis(ms), waits)
         };
@@ -152,7 +154,6 @@ mod tests {
         });
         assert!(second.is_ok(), "{second:?}");
         assert_eq!(holders, [format!("process {} (a test)", std::process::id())]);
-        fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]

@@ -12,14 +12,12 @@ use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use onbeat_netdev::NAMED_NAMESPACES;
 
 use crate::clock::{SECOND, now_ns, sleep_until};
 use crate::interrupt::{Guard, check};
 use crate::world::die_with_parent;
 use crate::{Error, Result, Topology, World};
-
-/// Where `ip netns` looks for namespaces by name, and people do.
-const NAMES: &str = "/run/netns";
 
 /// How long what runs in the network may take to end when it is asked to.
 const GRACE_NS: u64 = 2 * SECOND;
@@ -62,9 +60,10 @@ impl Shell {
 
     /// A bind mount for each namespace: in the mounts of the network, which go with it.
     fn name_namespaces(&self) -> Result<()> {
-        fs::create_dir_all(NAMES).map_err(|error| Error::io(format!("make {NAMES}"), error))?;
+        fs::create_dir_all(NAMED_NAMESPACES)
+            .map_err(|error| Error::io(format!("make {NAMED_NAMESPACES}"), error))?;
         for (name, namespace) in self.world.stations() {
-            let path = format!("{NAMES}/{name}");
+            let path = format!("{NAMED_NAMESPACES}/{name}");
             fs::write(&path, "").map_err(|error| Error::io(format!("make {path}"), error))?;
             let (none, source) = (None::<&str>, namespace.path());
             mount(Some(&source), path.as_str(), none, MsFlags::MS_BIND, none)
@@ -87,9 +86,10 @@ impl Shell {
             let ends = topology.links.iter().flat_map(|link| &link.ends);
             let interfaces: Vec<_> =
                 ends.filter(|end| end.station == *name).map(|end| end.interface.as_str()).collect();
-            let (way, here) = (format!("nsenter --net={NAMES}/{name}"), self.at.as_ref());
+            let (way, here) =
+                (format!("nsenter --net={NAMED_NAMESPACES}/{name}"), self.at.as_ref());
             let mark = if here == Some(name) { " (the shell is here)" } else { "" };
-            let wide = width + NAMES.len() + "nsenter --net=/".len();
+            let wide = width + NAMED_NAMESPACES.len() + "nsenter --net=/".len();
             let interfaces = interfaces.join(" ");
             let _ = writeln!(text, "{kind} {name:<width$}  {way:<wide$}  {interfaces}{mark}");
         }

@@ -10,7 +10,7 @@ use onbeat_lab::fault::Impairment;
 use onbeat_lab::interrupt::wait_until;
 use onbeat_lab::world::Ends;
 use onbeat_lab::{Error, Topology, World};
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_netdev::testing::{Feature, TemporaryDirectory, require_all};
 
 /// Longest wait for something that comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(30);
@@ -139,9 +139,8 @@ fn a_daemon_dies_with_a_process_that_is_killed() {
         let _ = world.start("a", Path::new(&script));
         unreachable!("the program never says that it is ready, and the process is killed");
     }
-    let directory = std::env::temp_dir().join(format!("onbeat-lab-{}", std::process::id()));
-    fs::create_dir_all(&directory).unwrap();
-    let (script, pid_file) = (directory.join("node"), directory.join("pid"));
+    let directory = TemporaryDirectory::new("lab");
+    let (script, pid_file) = (directory.file("node"), directory.file("pid"));
     let text = format!(
         "#!/bin/sh\necho $$ > {0}.new\nmv {0}.new {0}\nexec sleep 600\n",
         pid_file.display()
@@ -166,7 +165,6 @@ fn a_daemon_dies_with_a_process_that_is_killed() {
         stat.is_empty() || stat.contains(") Z ")
     };
     assert!(wait_until(BOUND, gone).unwrap(), "process {pid} is still there");
-    fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]
@@ -185,7 +183,8 @@ fn an_interrupt_ends_what_waits_and_the_world_goes() {
         assert_eq!(namespaces(), 0);
         return;
     }
-    let mark = std::env::temp_dir().join(format!("onbeat-interrupt-{}", std::process::id()));
+    let directory = TemporaryDirectory::new("interrupt");
+    let mark = directory.file("mark");
     let mut waiting = Command::new(std::env::current_exe().unwrap())
         .args(["an_interrupt_ends_what_waits_and_the_world_goes", "--exact", "--test-threads=1"])
         .env("ONBEAT_TEST_INTERRUPTED", &mark)
@@ -196,5 +195,4 @@ fn an_interrupt_ends_what_waits_and_the_world_goes() {
     let pid = nix::unistd::Pid::from_raw(waiting.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
     assert!(waiting.wait().unwrap().success());
-    fs::remove_file(&mark).unwrap();
 }

@@ -5,6 +5,7 @@
 //! - [`Handle`]: makes, changes and shows the devices of a namespace; [`Link`] is what it shows.
 //! - [`InterfaceIdentity`]: recognizes the interface that a journal names.
 //! - [`VethPeer`]: the other end of a veth pair, in the same namespace or another one.
+//! - [`UnixSocket`]: the owner of an abstract socket name.
 //! - [`Tap`]: an interface whose other end is this process.
 //! - [`PrivateMounts`]: mounts that only one thread sees.
 //! - [`Monitor`]: hears of devices that come, change and go.
@@ -41,6 +42,7 @@ mod nic_clock;
 mod peer;
 mod rtnl;
 mod tap;
+mod unix_socket;
 
 #[doc(hidden)]
 pub mod embed;
@@ -57,7 +59,8 @@ pub use identity::InterfaceIdentity;
 pub use link::{Bridge, Handle, Link, Statistics, VethEnd, XdpAttachment, XdpMode};
 pub use monitor::{LinkEvent, Monitor};
 pub use mounts::PrivateMounts;
-pub use namespace::Namespace;
+pub use namespace::{NAMED_NAMESPACES, Namespace};
 pub use nic_clock::NicClock;
 pub use peer::VethPeer;
 pub use tap::Tap;
+pub use unix_socket::UnixSocket;

@@ -22,6 +22,9 @@ use nix::{
 
 use crate::{Error, Handle, PrivateMounts, Result};
 
+/// Where `ip netns` keeps namespaces by name.
+pub const NAMED_NAMESPACES: &str = "/run/netns";
+
 /// A network namespace, held by a file descriptor.
 ///
 /// A namespace made by [`Namespace::new`] has no name and no mount. When the last descriptor is
@@ -103,7 +106,7 @@ impl Namespace {
     #[must_use]
     pub fn named_path(inode: u64) -> Option<PathBuf> {
         let device = fs::metadata("/proc/self/ns/net").ok()?.dev();
-        let entries = fs::read_dir("/run/netns").ok()?.flatten();
+        let entries = fs::read_dir(NAMED_NAMESPACES).ok()?.flatten();
         let is = |of: Metadata| (of.dev(), of.ino()) == (device, inode);
         entries.map(|entry| entry.path()).find(|path| fs::metadata(path).is_ok_and(is))
     }

@@ -10,10 +10,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::nsid::{NsidAttribute, NsidMessage};
 
 use crate::ethtool::Feature;
-use crate::{Ethtool, Handle, Link, Namespace, Result};
-
-/// Where `ip netns` keeps namespaces by name.
-const NAMES: &str = "/run/netns";
+use crate::{Ethtool, Handle, Link, NAMED_NAMESPACES, Namespace, Result};
 
 /// The other end of a veth pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,7 +115,7 @@ impl VethPeer {
     pub fn set_offloads(&self, offloads: &str) -> Option<String> {
         let ethtool = format!("ethtool -K {} {offloads}", quoted(self.name.as_ref()?));
         let Some(namespace) = &self.namespace else { return Some(ethtool) };
-        let named = namespace.strip_prefix(NAMES).ok().and_then(Path::to_str);
+        let named = namespace.strip_prefix(NAMED_NAMESPACES).ok().and_then(Path::to_str);
         Some(match named {
             Some(name) => format!("ip netns exec {} {ethtool}", quoted(name)),
             None => format!("nsenter --net={} {ethtool}", namespace.display()),
@@ -146,7 +143,9 @@ pub(crate) fn namespace_files() -> impl Iterator<Item = PathBuf> {
         name.is_some_and(|name| name.bytes().all(|octet| octet.is_ascii_digit()))
     };
     let processes = std::iter::once("/proc").flat_map(below).filter(is_process);
-    std::iter::once(NAMES).flat_map(below).chain(processes.map(|path| path.join("ns/net")))
+    std::iter::once(NAMED_NAMESPACES)
+        .flat_map(below)
+        .chain(processes.map(|path| path.join("ns/net")))
 }
 
 /// The namespaces that have these ids, each with its file. Reads each namespace once, by

@@ -35,13 +35,11 @@ impl Store {
     /// # Errors
     /// The file cannot be read, is longer than [`LONGEST`], or its folder is not there.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Option<Vec<u8>>)> {
+        let directory = File::open(folder(path))?;
+        onbeat_host::remove_unfinished(directory, path.file_name().unwrap_or_default())?;
         let kept = match onbeat_host::file::read(path, LONGEST) {
             Ok(octets) => Some(octets),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                // Told now, not when the first configuration is lost.
-                fs::metadata(folder(path))?;
-                None
-            }
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
         let (orders, to_do) = mpsc::channel::<Order>();
@@ -132,6 +130,8 @@ fn remove(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::OpenOptionsExt;
+
     use super::*;
 
     /// A folder that goes with the test.
@@ -173,7 +173,12 @@ mod tests {
     fn a_file_is_replaced_and_removed() {
         let folder = Folder::new("replaced");
         let path = folder.0.join("drive.dcf");
+        // Of a process that was killed while it wrote.
+        let mut options = File::options();
+        let left = folder.0.join("drive.dcf.0123456789abcdef.new");
+        options.write(true).create_new(true).mode(0o600).open(left).unwrap();
         let (mut store, kept) = Store::open(&path).unwrap();
+        assert_eq!(folder.names(), [""; 0]);
         assert_eq!((kept, store.done()), (None, None));
         store.keep(Keep::Nothing);
         assert!(wait(&mut store), "there is nothing to remove");

@@ -1,39 +1,24 @@
-//! A place for the files of a test.
+//! Files and processes of tests.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
-/// A directory with mode 0755 that is removed with the value.
-#[derive(Debug)]
-pub(crate) struct Temporary(PathBuf);
-
-impl Temporary {
-    pub(crate) fn new(name: &str) -> Self {
-        Self::below(&std::env::temp_dir(), name)
-    }
-
-    /// In memory: a boot removes it.
-    pub(crate) fn in_memory(name: &str) -> Self {
-        Self::below(Path::new("/dev/shm"), name)
-    }
-
-    pub(crate) fn below(directory: &Path, name: &str) -> Self {
-        let path = directory.join(format!("onbeat-host-{name}-{}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        set_mode(&path, 0o755);
-        Self(path)
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
+/// A copy of this program that runs one test. Its path leads through directories that other users
+/// may not enter.
+pub(crate) fn copy(test: &str, variable: &str, value: &Path) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(variable, value);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
 }
 
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Waits until a process prints the line.
+pub(crate) fn wait_for_line(child: &mut Child, line: &str) {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|printed| printed == line), "no {line:?}");
 }
 
 pub(crate) fn set_mode(path: &Path, mode: u32) {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A directory with mode 0700 below that for temporary files. Removed on drop.
+/// A directory with mode 0700, below that for temporary files. Removed on drop.
 #[derive(Debug)]
 pub struct TemporaryDirectory(PathBuf);
 
@@ -17,7 +17,16 @@ impl TemporaryDirectory {
     /// Where it exists, or cannot be made.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("onbeat-{name}-{}", std::process::id()));
+        Self::below(&std::env::temp_dir(), name)
+    }
+
+    /// As [`TemporaryDirectory::new`], below another directory.
+    ///
+    /// # Panics
+    /// As [`TemporaryDirectory::new`].
+    #[must_use]
+    pub fn below(directory: &Path, name: &str) -> Self {
+        let path = directory.join(format!("onbeat-{name}-{}", std::process::id()));
         fs::DirBuilder::new().mode(0o700).create(&path).expect("make a temporary directory");
         Self(path)
     }
