@@ -10,9 +10,12 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, renameat};
-use nix::sys::stat::{Mode, mkdirat};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, RenameFlags, openat, renameat, renameat2};
+use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{UnlinkatFlags, fsync, linkat, unlinkat};
+
+/// Of files for this user alone.
+const PRIVATE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
 /// Opens a directory of `parent`; `access` is `O_PATH` where it need not be readable. A symbolic link
 /// is an error ([`Errno::ENOTDIR`] or [`Errno::ELOOP`]).
@@ -61,6 +64,34 @@ pub fn replace(directory: impl AsFd, name: &OsStr, octets: &[u8]) -> io::Result<
     Ok(fsync(directory)?)
 }
 
+/// Makes a file of a directory, for this user alone, which has its content as soon as it has its name.
+/// Returns whether no file had this name before; such a file is as before.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn create(directory: impl AsFd, name: &OsStr, octets: &[u8]) -> io::Result<bool> {
+    let new = fresh_name(name);
+    let mut file = File::from(open_new(&directory, &new)?);
+    let is_named = file.metadata()?.nlink() > 0;
+    let written = file.write_all(octets).and_then(|()| Ok(fchmod(&file, PRIVATE)?));
+    let made = written.and_then(|()| match is_named {
+        true => Ok(rename_new(&directory, &new, name)?),
+        false => link(&directory, &file, name),
+    });
+    if is_named && made.is_err() {
+        let _ = unlinkat(&directory, new.as_os_str(), UnlinkatFlags::NoRemoveDir);
+    }
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        made => made.map(|()| true),
+    }
+}
+
+/// Renames a file of a directory; an error ([`Errno::EEXIST`]) where a file has the new name.
+pub(crate) fn rename_new(directory: impl AsFd, from: &OsStr, to: &OsStr) -> nix::Result<()> {
+    renameat2(&directory, from, &directory, to, RenameFlags::RENAME_NOREPLACE)
+}
+
 /// A name beside `name` that no other file has.
 fn fresh_name(name: &OsStr) -> OsString {
     let mut new = OsString::from(name);
@@ -71,7 +102,7 @@ fn fresh_name(name: &OsStr) -> OsString {
 /// A new file without a name, which nothing of is left after a crash; with the name `new` where the
 /// file system has no such files.
 fn open_new(directory: impl AsFd, new: &OsStr) -> nix::Result<OwnedFd> {
-    let (flags, mode) = (OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::S_IRUSR | Mode::S_IWUSR);
+    let (flags, mode) = (OFlag::O_WRONLY | OFlag::O_CLOEXEC, PRIVATE);
     match openat(&directory, ".", flags | OFlag::O_TMPFILE, mode) {
         Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL) => {
             openat(&directory, new, flags | OFlag::O_CREAT | OFlag::O_EXCL, mode)

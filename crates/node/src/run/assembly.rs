@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use onbeat_frer::spec::Stream;
 use onbeat_frer_user::Poll;
 use onbeat_frer_xdp::{BPF_MOUNT, Options as PlaneOptions, PinDirectory, PinOwner, Plane};
+use onbeat_host::trust;
 use onbeat_netdev::{LinkEvent, Namespace};
 use onbeat_realtime::Profile;
 
@@ -19,7 +20,6 @@ use super::events::{About, Events};
 use super::journal::Journal;
 use super::port::Devices;
 use super::setup::{Layout, Setup, names};
-use super::trust;
 use super::upkeep::Upkeep;
 use super::watch::{Teller, Watcher};
 use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
@@ -197,7 +197,7 @@ impl Node {
     /// # Errors
     /// A file that cannot be used: the node goes on as it was.
     pub(super) fn reload(&mut self) -> Result<()> {
-        let mut new = trust::load(&self.file)?;
+        let mut new = trust::load(&self.file, Config::load)?;
         if let Some(backend) = self.asked {
             new.set_backend(backend);
         }

@@ -21,7 +21,6 @@ mod peers;
 mod port;
 mod setup;
 mod status;
-mod trust;
 mod upkeep;
 mod watch;
 
@@ -34,6 +33,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use onbeat_frer_xdp::PinDirectory;
+use onbeat_host::trust;
 use onbeat_netdev::Monitor;
 use onbeat_report::format::count;
 
@@ -44,7 +44,6 @@ use assembly::Node;
 pub use assembly::Removal;
 pub use down::down;
 pub use error::{Error, Result};
-pub use trust::check_file;
 
 /// How a node is run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -89,7 +88,7 @@ enum End {
 /// # Errors
 /// The node cannot start, or the daemon cannot wait for events.
 pub fn run(file: &Path, options: Options) -> Result<bool> {
-    let config = trust::load(file)?;
+    let config = trust::load(file, Config::load)?;
     if !nix::unistd::geteuid().is_root() {
         return Err(Error::Permission);
     }
