@@ -116,25 +116,24 @@ fn a_check_warns_of_files_that_another_user_could_have_written() {
     }
 }
 
-/// Device descriptions, concise DCFs and stores say what a node configures.
+/// Device descriptions and concise DCFs say what a node configures.
 #[test]
 fn files_that_a_network_names_are_as_the_network() {
     if !require_all(&[Feature::Root]) {
         return;
     }
     let files = Files::new("trust-network");
-    let (xdd, store) = (files.path("io.xdd"), files.path("io.dcf"));
+    let xdd = files.path("io.xdd");
     fs::copy(root().join("examples/powerlink/digital-io.xdd"), &xdd).expect("a copy");
     let concise = files.path("io.cdc");
     // No entries.
     fs::write(&concise, [0; 4]).expect("a file");
-    let text = format!("{NETWORK}xdd = \"io.xdd\"\ncdc = \"io.cdc\"\nstore = \"io.dcf\"\n");
+    let text = format!("{NETWORK}xdd = \"io.xdd\"\ncdc = \"io.cdc\"\n");
     fs::write(files.path("bus.toml"), text).expect("a file");
     let check = || files.run("powerlink cn --check bus.toml --node 3");
     let Ran { code, err, .. } = check();
     assert_eq!((code, err.as_str()), (0, ""));
-    fs::write(&store, "").expect("a file");
-    for file in [&xdd, &concise, &store] {
+    for file in [&xdd, &concise] {
         chown(file, Some(65534), None).expect("another owner");
         let refusal = format!("configuration file {file:?} is refused: ");
         let Ran { code, err, .. } = check();

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,12 @@ pub struct Untrusted {
     file: PathBuf,
     cause: String,
     remedy: String,
+}
+
+impl From<Untrusted> for io::Error {
+    fn from(refusal: Untrusted) -> Self {
+        io::Error::new(io::ErrorKind::PermissionDenied, refusal)
+    }
 }
 
 /// Reads a file that a privileged command acts on.
@@ -79,7 +86,7 @@ pub fn check_file(file: &Path) -> Result<(), Untrusted> {
 
 /// The directories and symbolic links that a path leads through, and the file at its end, each once.
 /// An error names what cannot be read.
-fn places(file: &Path) -> Result<Vec<(PathBuf, Metadata)>, (PathBuf, std::io::Error)> {
+fn places(file: &Path) -> Result<Vec<(PathBuf, Metadata)>, (PathBuf, io::Error)> {
     let absolute = std::path::absolute(file).map_err(|error| (file.to_owned(), error))?;
     let components = |path: &Path| {
         path.iter().rev().filter(|name| *name != ".").map(OsString::from).collect::<Vec<_>>()

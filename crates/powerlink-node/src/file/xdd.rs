@@ -71,16 +71,13 @@ impl Descriptions {
 
 impl Descriptions {
     /// The file that a value names for a node's parameters, which need not be there yet.
-    pub(super) fn store(&mut self, value: &Value<'_>) -> Option<PathBuf> {
+    pub(super) fn store(&self, value: &Value<'_>) -> Option<PathBuf> {
         let name = value.text()?;
         let path = self.folder.join(name);
         if name.ends_with('/') || path.file_name().is_none() {
             let help = "name a file, such as \"drive.dcf\", from the folder of this file on";
             value.fault(format!("{name:?} is no name of a file"), help);
             return None;
-        }
-        if path.exists() {
-            self.check(&path);
         }
         Some(path)
     }
