@@ -93,6 +93,11 @@ pub(crate) fn warn(message: impl Display) {
     say(&format!("onbeat: {message}"));
 }
 
+/// Warns that a run would refuse what a command only reads.
+pub(crate) fn warn_of_refusal(refusal: impl Display) {
+    warn(format!("warning: a run would fail: {refusal}"));
+}
+
 /// Nobody is left to be told that standard error cannot be written.
 fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");

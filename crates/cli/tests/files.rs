@@ -15,6 +15,7 @@ use common::{Directory, onbeat};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
+use onbeat_netdev::testing::{Feature, require_all};
 
 const MEMORY: u64 = 1 << 30;
 const BOUND: Duration = Duration::from_secs(20);
@@ -80,8 +81,35 @@ fn what_is_no_file_is_refused() {
             assert!(error.contains(expected), "{arguments:?}: {error}");
         }
     }
+    for (file, expected) in [("/proc/kmsg", "it is a file of /proc"), ("/dev/zero", "a device")] {
+        let error = refused(&["delay", "match", file, file]);
+        assert!(error.contains(expected), "{error}");
+    }
     let error = refused(&["stream", "add", "-"]);
     assert!(error.contains("standard input cannot be read: it is longer"), "{error}");
+}
+
+/// A regular file by its status; reading one waits for events, and consumes them.
+#[test]
+fn a_trace_of_the_kernel_is_refused() {
+    let known = fs::read_to_string("/proc/filesystems").unwrap();
+    if !require_all(&[Feature::Root]) || !known.contains("tracefs") {
+        eprintln!("not tested: root and a kernel with tracefs are required");
+        return;
+    }
+    let directory = Directory::new("trace");
+    fs::create_dir(directory.file("trace")).unwrap();
+    let trace = directory.file("trace");
+    for arguments in ["run --check PIPE", "delay match PIPE PIPE", "irq report PIPE"] {
+        let arguments = arguments.replace("PIPE", "\"$1/trace_pipe\"");
+        let script = format!("mount -t tracefs none \"$1\" && exec timeout 20 \"$0\" {arguments}");
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script]).arg(onbeat().get_program()).arg(&trace);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
+        assert!(error.contains("it is a file of tracefs, not a regular file"), "{error}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use onbeat_host::trust::Untrusted;
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -25,6 +26,9 @@ pub enum LoadError {
         /// Why.
         source: std::io::Error,
     },
+    /// Another user could have written it.
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
     /// It is not UTF-8.
     #[error("{path:?}: line {line} is not UTF-8 text; save the file as UTF-8", path = path.display())]
     NotText {

@@ -11,11 +11,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, openat, renameat};
-use nix::sys::stat::{Mode, mkdirat};
+use nix::fcntl::{
+    AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, RenameFlags, openat, renameat, renameat2,
+};
+use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{UnlinkatFlags, fsync, geteuid, linkat, unlinkat};
 
-/// Mode of new files.
+/// Mode of new files: for this user alone.
 const MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 
 /// Opens a directory of `parent`; `access` is `O_PATH` where it need not be readable. A symbolic link
@@ -95,6 +97,34 @@ pub fn remove_unfinished(directory: impl AsFd, name: &OsStr) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Makes a file of a directory, for this user alone, which has its content as soon as it has its name.
+/// Returns whether no file had this name before; such a file is as before.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn create(directory: impl AsFd, name: &OsStr, octets: &[u8]) -> io::Result<bool> {
+    let new = fresh_name(name);
+    let mut file = File::from(open_new(&directory, &new)?);
+    let is_named = file.metadata()?.nlink() > 0;
+    let written = file.write_all(octets).and_then(|()| Ok(fchmod(&file, MODE)?));
+    let made = written.and_then(|()| match is_named {
+        true => Ok(rename_new(&directory, &new, name)?),
+        false => link(&directory, &file, name),
+    });
+    if is_named && made.is_err() {
+        let _ = unlinkat(&directory, new.as_os_str(), UnlinkatFlags::NoRemoveDir);
+    }
+    match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        made => made.map(|()| true),
+    }
+}
+
+/// Renames a file of a directory; an error ([`Errno::EEXIST`]) where a file has the new name.
+pub(crate) fn rename_new(directory: impl AsFd, from: &OsStr, to: &OsStr) -> nix::Result<()> {
+    renameat2(&directory, from, &directory, to, RenameFlags::RENAME_NOREPLACE)
 }
 
 /// A name beside `name` that no other file has.

@@ -7,11 +7,12 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
+use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{FchmodatFlags, FileStat, Mode, SFlag, fchmodat, fstat, fstatat};
 use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use nix::unistd::{Uid, UnlinkatFlags, geteuid, unlinkat};
 
+use crate::component::rename_new;
 use crate::error::failed;
 use crate::{Error, RUN, Result, make_directory, open_directory};
 
@@ -183,9 +184,14 @@ impl PrivateDirectory {
         fstatfs(&self.fd).is_ok_and(|fs| fs.filesystem_type() == TMPFS_MAGIC)
     }
 
-    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+    /// Renames an entry, unless there is one of the new name. Returns whether there was none.
+    pub(crate) fn rename_new(&self, from: &str, to: &str) -> Result<bool> {
         self.check_name(to)?;
-        renameat(&self.fd, from, &self.fd, to).map_err(failed(&self.file(from), "rename it"))
+        match rename_new(&self.fd, from.as_ref(), to.as_ref()) {
+            Ok(()) => Ok(true),
+            Err(Errno::EEXIST) => Ok(false),
+            Err(errno) => Err(failed(&self.file(from), "rename it")(errno)),
+        }
     }
 
     /// Opens a regular file of this user, never through a symbolic link, and never waits for a pipe.

@@ -7,29 +7,56 @@ use std::path::Path;
 
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::{Mode, SFlag, fstat};
-use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
+use nix::sys::statfs::{
+    DEBUGFS_MAGIC, FsType, PROC_SUPER_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC, fstatfs,
+};
+
+/// File systems whose files are interfaces of the kernel: reading one may never end, or consume what
+/// another program waits for (/proc/kmsg, trace_pipe).
+const KERNEL: [(FsType, &str); 4] = [
+    (PROC_SUPER_MAGIC, "a file of /proc"),
+    (SYSFS_MAGIC, "a file of sysfs"),
+    (DEBUGFS_MAGIC, "a file of debugfs"),
+    (TRACEFS_MAGIC, "a file of tracefs"),
+];
 
 /// Opens a regular file for reading. A FIFO would block until a writer comes, a device may have side
 /// effects when it is opened: neither is.
 ///
 /// # Errors
-/// It does not exist, is not readable, or is not a regular file; files of /proc are none.
+/// It does not exist, is not readable, or is not a regular file; files of /proc, sysfs, debugfs and
+/// tracefs are none.
 pub fn open_regular(path: &Path) -> io::Result<File> {
+    open_kind(path, &[SFlag::S_IFREG], "a regular file")
+}
+
+/// Opens a file that is read once from start to end: a regular file, or a FIFO, whose writer this waits
+/// for.
+///
+/// # Errors
+/// As [`open_regular`].
+pub fn open_stream(path: &Path) -> io::Result<File> {
+    open_kind(path, &[SFlag::S_IFREG, SFlag::S_IFIFO], "a regular file or a pipe")
+}
+
+fn open_kind(path: &Path, allowed: &[SFlag], expected: &str) -> io::Result<File> {
     // O_PATH opens nothing but the name.
     let name = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
     let kind = SFlag::from_bits_truncate(fstat(&name)?.st_mode & SFlag::S_IFMT.bits());
-    let found = match kind {
-        // Reading one may never end (/proc/kmsg).
-        SFlag::S_IFREG if fstatfs(&name)?.filesystem_type() == PROC_SUPER_MAGIC => {
-            "a file of /proc"
+    let file_system = fstatfs(&name)?.filesystem_type();
+    let of_kernel =
+        KERNEL.iter().find(|(known, _)| kind == SFlag::S_IFREG && *known == file_system);
+    let found = match (of_kernel, kind) {
+        (Some((_, found)), _) => *found,
+        (None, kind) if allowed.contains(&kind) => {
+            return File::open(format!("/proc/self/fd/{}", name.as_raw_fd()));
         }
-        SFlag::S_IFREG => return File::open(format!("/proc/self/fd/{}", name.as_raw_fd())),
-        SFlag::S_IFDIR => "a directory",
-        SFlag::S_IFIFO => "a FIFO",
-        SFlag::S_IFSOCK => "a socket",
+        (None, SFlag::S_IFDIR) => "a directory",
+        (None, SFlag::S_IFIFO) => "a FIFO",
+        (None, SFlag::S_IFSOCK) => "a socket",
         _ => "a device",
     };
-    Err(io::Error::new(ErrorKind::InvalidInput, format!("it is {found}, not a regular file")))
+    Err(io::Error::new(ErrorKind::InvalidInput, format!("it is {found}, not {expected}")))
 }
 
 /// Reads a regular file of at most `limit` octets.
@@ -85,6 +112,8 @@ fn too_long(limit: u64) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -93,5 +122,23 @@ mod tests {
         assert_eq!(error.to_string(), "it is a file of /proc, not a regular file");
         let error = read_text(Path::new("/dev/zero"), 100).unwrap_err();
         assert_eq!(error.to_string(), "it is a device, not a regular file");
+        let error = open_stream(Path::new("/proc/kmsg")).unwrap_err();
+        assert_eq!(error.to_string(), "it is a file of /proc, not a regular file or a pipe");
+        let error = read_text(Path::new("/sys/kernel/uevent_seqnum"), 100).unwrap_err();
+        assert_eq!(error.to_string(), "it is a file of sysfs, not a regular file");
+    }
+
+    #[test]
+    fn a_stream_is_a_file_or_a_pipe() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(b"packets").unwrap();
+        drop(writer);
+        let pipe = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        let error = open_regular(Path::new(&pipe)).unwrap_err();
+        assert_eq!(error.to_string(), "it is a FIFO, not a regular file");
+        let stream = open_stream(Path::new(&pipe)).unwrap();
+        assert_eq!(read_stream(stream, 100).unwrap(), b"packets");
+        open_stream(Path::new("/dev/null")).unwrap_err();
+        open_stream(Path::new("/proc/self/exe")).unwrap();
     }
 }

@@ -16,6 +16,9 @@ use crate::{Error, PrivateDirectory, Result, remove_unfinished, replace};
 /// Octets of a journal at most.
 const LONGEST: u64 = 16 << 20;
 
+/// Journals of one name that are moved aside at most.
+const ASIDE: usize = 100;
+
 /// Version of the form of journals.
 const VERSION: u64 = 1;
 
@@ -151,17 +154,23 @@ impl<T: Content> Journal<T> {
         self.directory.remove(&self.name)
     }
 
-    /// Discards a journal that cannot be used: moves it aside, for a person to read. Returns where
-    /// it is then; `None` where the journal can be used, or there is none.
+    /// Discards a journal that cannot be used: moves it aside, for a person to read, and replaces no
+    /// file. Returns where it is then; `None` where the journal can be used, or there is none.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// What the kernel refuses; [`Error::Damaged`] where too many were moved aside before.
     pub fn set_aside(&self) -> Result<Option<PathBuf>> {
         match self.read() {
             Err(Error::Damaged { .. }) => {
-                let aside = format!("{}.damaged", self.name);
-                self.directory.rename(&self.name, &aside)?;
-                Ok(Some(self.directory.file(&aside)))
+                let first = format!("{}.damaged", self.name);
+                let others = (1..ASIDE).map(|number| format!("{first}.{number}"));
+                for aside in std::iter::once(first.clone()).chain(others) {
+                    if self.directory.rename_new(&self.name, &aside)? {
+                        return Ok(Some(self.directory.file(&aside)));
+                    }
+                }
+                let names = self.directory.file(&format!("{first}*"));
+                Err(self.damaged(format!("{ASIDE} files {names:?} exist; remove them first")))
             }
             other => other.map(|_| None),
         }

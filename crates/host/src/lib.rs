@@ -1,5 +1,6 @@
 //! Files of a privileged process that no other user can read, hold or plant, and bounded reading of
-//! files that a user names ([`file`]); writing of files that a user names ([`output`]).
+//! files that a user names ([`file`]), also of those that a privileged command acts on ([`trust`]);
+//! writing of files that a user names ([`output`]).
 //!
 //! ```text
 //!  PrivateDirectory   opened without following symbolic links; owner and modes verified
@@ -42,6 +43,7 @@ mod journal;
 mod lock;
 mod namespace;
 pub mod output;
+pub mod trust;
 
 pub use component::{make_directory, open_directory, remove_unfinished, replace};
 pub use directory::PrivateDirectory;

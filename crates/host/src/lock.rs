@@ -10,9 +10,10 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::sys::stat::{FileStat, Mode, fchmod, fstat};
 
+use crate::component::create;
 use crate::error::failed;
 use crate::holder::{Record, holder, own_holder};
-use crate::{Error, PrivateDirectory, Result};
+use crate::{Error, Holder, PrivateDirectory, Result};
 
 /// Octets of a lock file that are read.
 const CONTENT: u64 = 4096;
@@ -33,6 +34,7 @@ pub struct Lock {
     directory: PrivateDirectory,
     name: String,
     file: Flock<File>,
+    is_inherited: bool,
 }
 
 impl Lock {
@@ -43,42 +45,48 @@ impl Lock {
     /// regular file of this user.
     pub fn take(directory: &PrivateDirectory, name: &str, what: &str) -> Result<Self> {
         let path = directory.file(name);
-        for attempt in 1..=ATTEMPTS {
-            let flags = OFlag::O_RDWR | OFlag::O_CREAT;
-            let Some((file, stat)) = directory.open_file(name, flags)? else { continue };
+        let failed_io = |operation| {
+            let path = path.clone();
+            move |source| Error::Io { path, operation, source }
+        };
+        for _ in 0..ATTEMPTS {
+            let Some((file, stat)) = open_locked(directory, name)? else {
+                // With a content from the start: a lock file without one is not of this program.
+                let record = record(what).map_err(failed_io("write the lock"))?;
+                create(directory, name.as_ref(), &record).map_err(failed_io("make the lock"))?;
+                continue;
+            };
             if stat.st_mode & 0o7777 != 0o600 {
                 let mode = Mode::S_IRUSR | Mode::S_IWUSR;
-                fchmod(&file, mode).map_err(failed(&path, "set its mode"))?;
+                fchmod(&*file, mode).map_err(failed(&path, "set its mode"))?;
             }
-            let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(file) => file,
-                Err((file, Errno::EWOULDBLOCK)) => {
-                    let mut content = Vec::new();
-                    // Unreadable content only makes the message shorter.
-                    let _ = file.take(CONTENT).read_to_end(&mut content);
-                    let is_stale = Record::is_of_live_process(&content) != Some(true);
-                    if is_stale && attempt < ATTEMPTS {
-                        thread::sleep(PAUSE);
-                        continue;
-                    }
-                    return Err(Error::Locked { path, holder: holder(&stat, &content) });
-                }
-                Err((_, errno)) => return Err(failed(&path, "lock it")(errno)),
-            };
-            // The process before may have removed the file between open and lock.
-            if !is_same(directory.stat(name)?, &stat) {
-                continue;
-            }
+            let is_inherited = Record::is_of_live_process(&content(&file)) == Some(false);
             // From here on dropping removes the file, also where nothing can be written to it.
-            let mut lock = Self { directory: directory.clone(), name: name.to_owned(), file };
-            lock.record(what).map_err(|source| Error::Io {
-                path,
-                operation: "write the lock",
-                source,
-            })?;
+            let mut lock =
+                Self { directory: directory.clone(), name: name.to_owned(), file, is_inherited };
+            lock.record(what).map_err(failed_io("write the lock"))?;
             return Ok(lock);
         }
         Err(failed(&path, "lock it")(Errno::EAGAIN))
+    }
+
+    /// The process that has the lock; `None` where none has it. The file stays as it is.
+    ///
+    /// # Errors
+    /// As [`Lock::take`].
+    pub fn holder(directory: &PrivateDirectory, name: &str) -> Result<Option<Holder>> {
+        match open_locked(directory, name) {
+            Ok(_) => Ok(None),
+            Err(Error::Locked { holder, .. }) => Ok(Some(holder)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a process left the file that was killed: what it had made under this lock may still
+    /// be there.
+    #[must_use]
+    pub fn is_inherited(&self) -> bool {
+        self.is_inherited
     }
 
     /// Removes the lock files of a directory that processes left which no longer exist, such as those
@@ -92,15 +100,13 @@ impl Lock {
             let Ok(Some((file, stat))) = directory.open_file(&name, OFlag::O_RDWR) else {
                 continue;
             };
-            let mut content = Vec::new();
-            let read = (&file).take(CONTENT).read_to_end(&mut content);
-            if read.is_err() || Record::is_of_live_process(&content) != Some(false) {
+            if Record::is_of_live_process(&content(&file)) != Some(false) {
                 continue;
             }
             let Ok(file) = Flock::lock(file, FlockArg::LockExclusiveNonblock) else { continue };
             if is_same(directory.stat(&name)?, &stat) {
                 // Dropping removes the file while it is locked.
-                drop(Self { directory: directory.clone(), name, file });
+                drop(Self { directory: directory.clone(), name, file, is_inherited: true });
             }
         }
         Ok(())
@@ -108,10 +114,14 @@ impl Lock {
 
     /// Writes a description of this process, for messages of others.
     fn record(&mut self, what: &str) -> io::Result<()> {
-        let record = serde_json::to_vec(&Record::new(what))?;
-        self.file.set_len(0)?;
+        let mut record = record(what)?;
+        let length = record.len() as u64;
+        // The record before may be longer. At no time is there none: this process may be killed.
+        let before = self.file.metadata()?.len().clamp(length, CONTENT.max(length));
+        record.resize(usize::try_from(before).map_err(io::Error::other)?, b' ');
         self.file.rewind()?;
-        self.file.write_all(&record)
+        self.file.write_all(&record)?;
+        self.file.set_len(length)
     }
 
     /// Refuses while a live process of this user holds a flock of the former version: on a file of
@@ -136,6 +146,48 @@ impl Lock {
     pub fn path(&self) -> PathBuf {
         self.directory.file(&self.name)
     }
+}
+
+/// The content of the lock file of this process.
+fn record(what: &str) -> io::Result<Vec<u8>> {
+    Ok(serde_json::to_vec(&Record::new(what))?)
+}
+
+/// What a lock file holds, as far as it can be read.
+fn content(file: &File) -> Vec<u8> {
+    let mut content = Vec::new();
+    // Unreadable content is not that of a lock.
+    let _ = file.take(CONTENT).read_to_end(&mut content);
+    content
+}
+
+/// Opens and locks the file of a name; `None` where there is none.
+fn open_locked(
+    directory: &PrivateDirectory,
+    name: &str,
+) -> Result<Option<(Flock<File>, FileStat)>> {
+    let path = directory.file(name);
+    for attempt in 1..=ATTEMPTS {
+        let Some((file, stat)) = directory.open_file(name, OFlag::O_RDWR)? else {
+            return Ok(None);
+        };
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(file) if is_same(directory.stat(name)?, &stat) => return Ok(Some((file, stat))),
+            // The process before removed the file between open and lock.
+            Ok(_) => {}
+            Err((file, Errno::EWOULDBLOCK)) => {
+                let content = content(&file);
+                let is_stale = Record::is_of_live_process(&content) != Some(true);
+                if is_stale && attempt < ATTEMPTS {
+                    thread::sleep(PAUSE);
+                    continue;
+                }
+                return Err(Error::Locked { path, holder: holder(&stat, &content) });
+            }
+            Err((_, errno)) => return Err(failed(&path, "lock it")(errno)),
+        }
+    }
+    Err(failed(&path, "lock it")(Errno::EAGAIN))
 }
 
 fn is_same(there: Option<FileStat>, locked: &FileStat) -> bool {

@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_file_is_the_same_by_each_of_its_names() {
-        let directory = Shared::new("same");
+        let directory = TemporaryDirectory::new("same");
         let of = |name: &str| Target::of(&directory.file(name));
         fs::write(directory.file("file"), "").unwrap();
         fs::hard_link(directory.file("file"), directory.file("hard")).unwrap();

@@ -106,8 +106,8 @@ fn names_lead_nowhere_else() {
 
 #[test]
 fn only_an_empty_directory_is_removed_and_open_ones_notice() {
-    let temporary = Temporary::new("empty");
-    let path = temporary.path("a/b");
+    let temporary = TemporaryDirectory::new("empty");
+    let path = temporary.file("a/b");
     PrivateDirectory::remove_empty(&path).unwrap();
     let directory = PrivateDirectory::create(&path).unwrap();
     fs::write(path.join("file"), "").unwrap();
@@ -116,7 +116,7 @@ fn only_an_empty_directory_is_removed_and_open_ones_notice() {
     directory.remove("file").unwrap();
     PrivateDirectory::remove_empty(&path).unwrap();
     assert!(!path.exists() && directory.is_removed().unwrap());
-    symlink(temporary.path("a"), &path).unwrap();
+    symlink(temporary.file("a"), &path).unwrap();
     PrivateDirectory::remove_empty(&path).unwrap_err();
     assert!(path.is_symlink());
 }

@@ -202,6 +202,16 @@ fn a_damaged_one_names_the_remedy_which_moves_it_aside() {
         assert_eq!(fs::read_to_string(&aside).unwrap(), text);
         assert_eq!(journal.read().unwrap(), None);
     }
+    // Each has a name of its own, and no more than there may be.
+    let first = temporary.file("a/a.json.damaged");
+    assert!(fs::read_to_string(&first).unwrap().ends_with(r#""content":{"before":7}}"#));
+    for number in 7..100 {
+        fs::write(temporary.file(&format!("a/a.json.damaged.{number}")), "precious").unwrap();
+    }
+    fs::write(journal.path(), "damaged").unwrap();
+    let error = journal.set_aside().unwrap_err().to_string();
+    assert!(error.contains("a.json.damaged*\" exist; remove them first"), "{error}");
+    assert_eq!(fs::read_to_string(journal.path()).unwrap(), "damaged");
     journal.write(&Mtu { before: 1500 }).unwrap();
     assert_eq!(journal.set_aside().unwrap(), None, "a valid one stays");
     assert_eq!(journal.read().unwrap(), Some(Mtu { before: 1500 }));

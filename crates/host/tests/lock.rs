@@ -10,6 +10,7 @@ use std::os::unix::fs::{chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -57,14 +58,52 @@ fn one_process_has_it_and_its_name_is_told_and_kill_9_releases_it() {
 
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(temporary.file("a/a.lock").exists());
+    let left = fs::read(temporary.file("a/a.lock")).unwrap();
+    assert_eq!(Lock::holder(&directory, "a.lock").unwrap(), None);
+    assert_eq!(fs::read(temporary.file("a/a.lock")).unwrap(), left);
     let lock = Lock::take(&directory, "a.lock", "third").unwrap();
+    assert!(lock.is_inherited());
+    let holder = Lock::holder(&directory, "a.lock").unwrap().expect("this process has it");
+    assert_eq!(holder.pid, Some(std::process::id()));
     // The refusal does not name the process that was killed.
     let refusal = Lock::take(&directory, "a.lock", "fourth").unwrap_err().to_string();
     let expected = format!("process {} (third)", std::process::id());
     assert!(refusal.contains(&expected), "{refusal}");
     drop(lock);
     assert!(!temporary.file("a/a.lock").exists());
+    assert_eq!(Lock::holder(&directory, "a.lock").unwrap(), None);
+    assert!(!temporary.file("a/a.lock").exists(), "a query makes no file");
+    assert!(!Lock::take(&directory, "a.lock", "fifth").unwrap().is_inherited());
+}
+
+/// Other processes take an empty file for that of another program.
+#[test]
+fn its_file_is_at_no_time_without_content() {
+    let temporary = TemporaryDirectory::new("content");
+    let directory = PrivateDirectory::create(&temporary.file("a")).unwrap();
+    let path = temporary.file("a/a.lock");
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let Ok(content) = fs::read_to_string(&path) else { continue };
+                assert!(content.starts_with('{'), "{content:?}");
+            }
+        });
+        for number in 0..300 {
+            // Of a process that was killed: longer and shorter than the next.
+            if number % 3 > 0 {
+                let dead = r#"{"pid":1,"start":1,"boot":"","what":"WHAT"}"#;
+                let dead = dead.replace("WHAT", &"x".repeat(number % 3 * 150));
+                let new = temporary.file("new");
+                fs::write(&new, dead).unwrap();
+                fs::rename(&new, &path).unwrap();
+            }
+            Lock::take(&directory, "a.lock", "test").unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    });
 }
 
 /// A process with only CAP_NET_RAW takes no lock, and warns.

@@ -17,6 +17,9 @@ pub enum Error {
     /// A directory that other users could write to.
     #[error(transparent)]
     Host(#[from] onbeat_host::Error),
+    /// A file that another user could have written.
+    #[error(transparent)]
+    Untrusted(#[from] onbeat_host::trust::Untrusted),
     /// A real-time port.
     #[error(transparent)]
     Port(#[from] onbeat_link::Error),

@@ -2,17 +2,22 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollTimeout, poll};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, socket};
 use onbeat_netdev::testing::TemporaryDirectory;
 use onbeat_node::control::{
     BindError, Client, ClientError, FOLLOWERS, NodeStatus, Reply, Request, Response, Server,
     StreamStatus, WAIT, discover,
 };
+
+/// The lock of a process that was killed.
+const DEAD: &str = r#"{"pid":1,"start":1,"boot":"","what":"onbeat run a.toml"}"#;
 
 /// A directory with a control socket.
 struct Directory(TemporaryDirectory);
@@ -324,16 +329,49 @@ fn a_living_daemon_is_not_replaced_and_is_named() {
 #[test]
 fn a_dead_daemon_s_socket_is_replaced_and_other_files_are_not() {
     let directory = Directory::new("dead");
-    // Dropping a listener leaves the file, as a killed daemon does.
+    // Dropping a listener leaves the file, as a killed daemon does, which leaves its lock, too.
     drop(UnixListener::bind(directory.socket()).unwrap());
+    fs::write(directory.0.file("a.sock.node-lock"), DEAD).unwrap();
     let error = Client::connect(&directory.socket()).unwrap_err();
     assert!(matches!(error, ClientError::Dead { .. }), "{error}");
+    // `onbeat down` queries the holder first.
+    assert_eq!(Server::holder(&directory.socket()).unwrap(), None);
     drop(Server::bind(&directory.socket()).unwrap());
+    assert_eq!(fs::read_dir(directory.0.path()).unwrap().count(), 0);
 
     fs::write(directory.socket(), "precious").unwrap();
     let error = Server::bind(&directory.socket()).unwrap_err();
     assert!(matches!(error, BindError::Occupied { .. }), "{error}");
     assert_eq!(fs::read_to_string(directory.socket()).unwrap(), "precious");
+}
+
+/// Without a lock that a killed daemon left, a socket that refuses connections is another program's,
+/// which may be about to listen.
+#[test]
+fn a_socket_that_no_node_left_stays() {
+    let directory = Directory::new("foreign-socket");
+    let refused = || {
+        let node = fs::metadata(directory.socket()).unwrap().ino();
+        let error = Server::bind(&directory.socket()).unwrap_err();
+        assert!(matches!(error, BindError::ForeignSocket { .. }), "{error}");
+        let remedy = format!("rm {}", directory.socket().display());
+        assert!(error.to_string().ends_with(&remedy), "{error}");
+        assert_eq!(fs::metadata(directory.socket()).unwrap().ino(), node);
+    };
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+    bind(socket.as_raw_fd(), &UnixAddr::new(&directory.socket()).unwrap()).unwrap();
+    refused();
+    // Nor does the attempt leave what would make it the node's.
+    refused();
+    drop(socket);
+    refused();
+    // Anyone has such a file: the process id of a program.
+    fs::write(directory.0.file("a.sock.lock"), "4711").unwrap();
+    refused();
+    assert_eq!(fs::read_dir(directory.0.path()).unwrap().count(), 2);
+    fs::remove_file(directory.socket()).unwrap();
+    Server::bind(&directory.socket()).unwrap();
 }
 
 /// Others could exchange the socket, or plant what root then follows or deletes.
@@ -363,12 +401,12 @@ fn a_path_that_others_can_redirect_is_refused() {
 fn locks_of_other_programs_stay_as_they_are() {
     let directory = Directory::new("foreign-locks");
     let [former, own] = ["a.sock.lock", "a.sock.node-lock"].map(|name| directory.0.file(name));
-    for content in ["", "precious", "{\"pid\": 7}"] {
+    for content in ["", "precious", "{\"pid\": 7}", "4711"] {
         fs::write(&former, content).unwrap();
         drop(Server::bind(&directory.socket()).unwrap());
         assert_eq!(fs::read_to_string(&former).unwrap(), content);
     }
-    for content in ["precious", "{\"pid\": 7}", "7"] {
+    for content in ["", "precious", "{\"pid\": 7}", "7"] {
         fs::write(&own, content).unwrap();
         for error in [
             Server::bind(&directory.socket()).unwrap_err(),
@@ -378,16 +416,42 @@ fn locks_of_other_programs_stay_as_they_are() {
         }
         assert_eq!(fs::read_to_string(&own).unwrap(), content);
     }
-    // Killed before it wrote into its lock; the former version's.
-    fs::write(&own, "").unwrap();
-    fs::write(&former, "4711").unwrap();
+    fs::write(&own, DEAD).unwrap();
     assert_eq!(Server::holder(&directory.socket()).unwrap(), None);
     let _server = Server::bind(&directory.socket()).unwrap();
-    assert!(!former.exists());
     let holder = Server::holder(&directory.socket()).unwrap().unwrap();
     assert_eq!(holder.pid, Some(std::process::id()));
     let client = Client::connect(&directory.socket()).unwrap();
     assert_eq!(client.listener(), holder.pid);
+}
+
+/// What any program at a path answers goes to the terminal of root.
+#[test]
+fn an_answer_brings_no_control_characters() {
+    let directory = Directory::new("escape");
+    let mut server = Server::bind(&directory.socket()).unwrap();
+    let answers = |request: &Request| {
+        let text = "a\u{1b}[2J\u{9b}\n\t".to_owned();
+        Reply::Now(match request {
+            Request::Ping => Response::Error { message: text },
+            _ => Response::Pong { node: text, pid: 1 },
+        })
+    };
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            let mut client = Client::connect(&directory.socket()).unwrap();
+            let error = client.request(&Request::Ping).unwrap_err().to_string();
+            (error, client.request(&Request::Show).unwrap())
+        });
+        while !client.is_finished() {
+            server.step(Instant::now(), answers);
+            std::thread::yield_now();
+        }
+        let clean = "a\\u{1b}[2J\\u{9b}\n\t";
+        let (error, response) = client.join().unwrap();
+        assert_eq!(error, clean);
+        assert_eq!(response, Response::Pong { node: clean.to_owned(), pid: 1 });
+    });
 }
 
 /// A request is whole in time, however often a part of it comes.

@@ -21,6 +21,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: axis FILE NODE INTERFACE".into());
     };
     let (file, node) = (File::load(Path::new(file))?, NodeId(node.parse()?));
+    if let Some(refusal) = file.untrusted {
+        return Err(refusal.into());
+    }
     let station = file.network.nodes.iter().find(|station| station.node == node);
     let station = station.ok_or("the file has no such node")?;
     let (Some(position), Some(target)) = (station.inputs.first(), station.outputs.first()) else {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 
+use onbeat_host::{file, trust};
 use onbeat_powerlink::cn::Keep;
 use onbeat_report::format;
 
@@ -33,11 +34,12 @@ impl Store {
     /// The store in a file, and what is in it.
     ///
     /// # Errors
-    /// The file cannot be read, is longer than [`LONGEST`], or its folder is not there.
+    /// The file cannot be read, is longer than [`LONGEST`], or another user could have written it; its
+    /// folder is not there.
     pub(crate) fn open(path: &Path) -> io::Result<(Self, Option<Vec<u8>>)> {
         let directory = File::open(folder(path))?;
         onbeat_host::remove_unfinished(directory, path.file_name().unwrap_or_default())?;
-        let kept = match onbeat_host::file::read(path, LONGEST) {
+        let kept = match trust::load(path, |path| file::read(path, LONGEST)) {
             Ok(octets) => Some(octets),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
@@ -234,5 +236,19 @@ mod tests {
             store.words()
         );
         assert!(Store::open(&moved.0).is_err(), "a folder is no store");
+    }
+
+    #[test]
+    fn one_that_another_user_could_have_written_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = Folder::new("trust");
+        let path = folder.0.join("drive.dcf");
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
+        let error = Store::open(&path).unwrap_err().to_string();
+        assert!(error.contains("(mode 0664); chmod go-w "), "{error}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        Store::open(&path).unwrap();
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use onbeat_frer::spec::Stream;
+use onbeat_host::trust;
 use onbeat_node::config::{Backend, Config, Create};
 use onbeat_node::run;
 use onbeat_report::format::count;
@@ -47,8 +48,8 @@ impl Arguments {
     pub(crate) fn execute(self) -> Result {
         if self.check {
             let config = Config::load(&self.file)?;
-            if let Err(refusal) = run::check_file(&self.file) {
-                exit::warn(format!("warning: a run would fail: {refusal}"));
+            if let Err(refusal) = trust::check_file(&self.file) {
+                exit::warn_of_refusal(refusal);
             }
             config.check_control()?;
             // Of interfaces only what the file says: they may be those of another machine.

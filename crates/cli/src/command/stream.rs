@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use onbeat_host::file;
+use onbeat_host::{file, trust};
 use onbeat_node::config::LONGEST;
 use onbeat_node::control::Request;
 
@@ -121,16 +121,16 @@ impl Streams {
 
 /// A text, and what to call it.
 fn read(path: &Path) -> Result<(String, String)> {
-    let (read, name) = if path == Path::new("-") {
+    let is_input = path == Path::new("-");
+    let name = if is_input { "standard input".to_owned() } else { path.display().to_string() };
+    let failed = |error| Failure::new(format!("{name} cannot be read: {error}"));
+    let text = if is_input {
         let octets = file::read_stream(std::io::stdin(), LONGEST);
-        (octets.and_then(file::text), "standard input".to_owned())
+        octets.and_then(file::text).map_err(failed)
     } else {
-        (file::read_text(path, LONGEST), path.display().to_string())
-    };
-    match read {
-        Ok(text) => Ok((text, name)),
-        Err(error) => Err(Failure::new(format!("{name} cannot be read: {error}"))),
-    }
+        trust::load(path, |path| file::read_text(path, LONGEST).map_err(failed))
+    }?;
+    Ok((text, name))
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use onbeat_host::{file, trust};
 use onbeat_report::topology::{self as drawing, Colour};
 use serde::Deserialize;
 
@@ -191,10 +192,12 @@ impl Topology {
     /// for from where the file is.
     ///
     /// # Errors
-    /// Where the file cannot be read; as [`Topology::parse`].
+    /// Where the file cannot be read, or another user could have written it; as [`Topology::parse`].
     pub fn load(path: &Path) -> crate::Result<Self> {
-        let text = onbeat_host::file::read_text(path, onbeat_node::config::LONGEST)
-            .map_err(|error| Error::io(format!("read topology {}", path.display()), error))?;
+        let text = trust::load(path, |path| {
+            file::read_text(path, onbeat_node::config::LONGEST)
+                .map_err(|error| Error::io(format!("read topology {}", path.display()), error))
+        })?;
         let mut topology = Self::parse(&text)
             .map_err(|source| Error::TopologyFile { path: path.into(), source })?;
         let directory = path.parent().unwrap_or(Path::new(""));

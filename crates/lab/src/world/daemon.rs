@@ -11,7 +11,7 @@ use std::time::Duration;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
-use onbeat_host::file;
+use onbeat_host::{file, trust};
 use onbeat_netdev::Namespace;
 use onbeat_node::config::{Backend, Config, LONGEST};
 use onbeat_node::control::{Client, NodeStatus, Request, Response};
@@ -51,8 +51,10 @@ impl Daemon {
         }
         let text = match (&node.config_text, &node.config) {
             (Some(text), _) => text.clone(),
-            (None, Some(path)) => file::read_text(path, LONGEST)
-                .map_err(|error| Error::io(format!("read {}", path.display()), error))?,
+            (None, Some(path)) => trust::load(path, |path| {
+                file::read_text(path, LONGEST)
+                    .map_err(|error| Error::io(format!("read {}", path.display()), error))
+            })?,
             (None, None) => String::new(),
         };
         let at = |suffix: &str| PathBuf::from(format!("{DIRECTORY}/{}.{suffix}", node.name));

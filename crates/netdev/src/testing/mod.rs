@@ -14,6 +14,7 @@
 //! `ONBEAT_REQUIRE_ALL=1` is set, as in continuous integration, the test fails instead: there, a
 //! test that cannot run is a mistake of the set-up.
 
+mod acl;
 mod directory;
 mod raw_socket;
 mod unprivileged;
@@ -28,7 +29,10 @@ use nix::{
     unistd::geteuid,
 };
 
-pub use self::{directory::TemporaryDirectory, raw_socket::RawSocket, unprivileged::Unprivileged};
+pub use self::{
+    acl::allow_writing, directory::TemporaryDirectory, raw_socket::RawSocket,
+    unprivileged::Unprivileged,
+};
 use crate::{Bridge, Error, Handle, Namespace, Result, Tap, VethEnd, xdp};
 
 /// What a test may need.

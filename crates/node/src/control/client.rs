@@ -223,7 +223,7 @@ impl Client {
                 _ => ClientError::Io { path, source: in_time(source) },
             }
         })?;
-        match serde_json::from_slice(&line) {
+        match serde_json::from_slice(&without_control_characters(line)) {
             Ok(Response::Error { message }) => Err(ClientError::Refused(message)),
             Ok(response) => Ok(response),
             Err(source) => Err(ClientError::Answer { path: self.path.clone(), source }),
@@ -237,5 +237,77 @@ impl Client {
         line.clear();
         self.stream.by_ref().take(ANSWER_LENGTH).read_until(b'\n', &mut line)?;
         if line.last() == Some(&b'\n') { Ok(line) } else { Err(ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+/// A line of JSON of which no string holds a control character besides line ends and tabs: each is
+/// replaced with its number, as in `\u{1b}`. What a socket answers goes to terminals, and any program may
+/// listen at a path.
+fn without_control_characters(line: Vec<u8>) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(&line) else { return line };
+    let mut clean = String::with_capacity(line.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c == '\\' || c.is_control()) {
+        clean.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let (character, length) = first_character(rest);
+        match character {
+            Some(c) if c.is_control() && !['\n', '\t'].contains(&c) => {
+                // Two backslashes are one of the string.
+                clean.push_str(&format!("\\\\u{{{:x}}}", u32::from(c)));
+            }
+            _ => clean.push_str(&rest[..length]),
+        }
+        rest = &rest[length..];
+    }
+    clean.push_str(rest);
+    clean.into_bytes()
+}
+
+/// The character at the start of a JSON text, where that is known without the text behind it, and the
+/// octets of its spelling.
+fn first_character(text: &str) -> (Option<char>, usize) {
+    let mut characters = text.chars();
+    let first = characters.next();
+    if first != Some('\\') {
+        return (first, first.map_or(0, char::len_utf8));
+    }
+    match characters.next() {
+        Some('b') => (Some('\u{8}'), 2),
+        Some('f') => (Some('\u{c}'), 2),
+        Some('r') => (Some('\r'), 2),
+        Some('u') => match text.get(2..6).map(|digits| u32::from_str_radix(digits, 16)) {
+            Some(Ok(code)) => (char::from_u32(code), 6),
+            _ => (None, 2),
+        },
+        second => (None, 1 + second.map_or(0, char::len_utf8)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_holds_no_control_character_but_line_ends_and_tabs() {
+        let of = |text: &str| {
+            let clean = without_control_characters(text.as_bytes().to_vec());
+            serde_json::from_slice::<String>(&clean).unwrap()
+        };
+        for (text, expected) in [
+            (r#""\u001b[2J\u001B""#, r"\u{1b}[2J\u{1b}"),
+            (r#""\b\f\r\u0000\u000d""#, r"\u{8}\u{c}\u{d}\u{0}\u{d}"),
+            ("\"\u{7f}\u{9b}2J\\u009b\"", r"\u{7f}\u{9b}2J\u{9b}"),
+            (r#""a\n\tb\u000a""#, "a\n\tb\n"),
+            // Backslashes, quotation marks, characters beyond 16 bits.
+            (r#""\\u001b \\\\r \" \/ \u00e9 \ud83d\ude00 ü😀""#, "\\u001b \\\\r \" / é 😀 ü😀"),
+        ] {
+            assert_eq!(of(text), expected, "{text}");
+        }
+        for text in ["", "\\", "\"\\u00", "\"\\uü", "\"\\ü"] {
+            let clean = without_control_characters(text.as_bytes().to_vec());
+            assert_eq!(clean, text.as_bytes(), "{text}");
+        }
+        assert_eq!(without_control_characters(b"\xff\x1b".to_vec()), b"\xff\x1b");
     }
 }

@@ -84,6 +84,17 @@ pub enum BindError {
         /// The path.
         path: PathBuf,
     },
+    /// A socket that no program answers at, and that no lock of a node belongs to.
+    #[error(
+        "control socket {path:?} exists, no program answers there, and no killed node left it: another \
+         program may be about to listen there; set another control under [node], or, if no program \
+         uses it, rm {}",
+        path.display()
+    )]
+    ForeignSocket {
+        /// The socket.
+        path: PathBuf,
+    },
     /// A file with the name of the node's lock that is no lock.
     #[error(
         "lock file {path:?} of the control socket has foreign content; remove it, or set control under \
@@ -127,15 +138,23 @@ impl Server {
         };
         let lock = take_lock(&directory, name).map_err(running)?;
         let former = former_lock(name);
-        if is_file_with(&directory, &former, is_former_record) {
-            directory.remove(&former)?;
-        }
+        // Elsewhere another program may have such a file.
+        let has_former = directory.path().starts_with(onbeat_host::RUN)
+            && is_file_with(&directory, &former, is_former_record);
         if let Some(stat) = directory.stat(name)? {
+            let path = path.to_owned();
             let is_socket = stat.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFSOCK.bits();
             if !is_socket || !is_abandoned(&directory, name) {
-                return Err(BindError::Occupied { path: path.to_owned() });
+                return Err(BindError::Occupied { path });
+            }
+            // A killed daemon leaves its lock, too.
+            if !lock.is_inherited() && !has_former {
+                return Err(BindError::ForeignSocket { path });
             }
             directory.remove(name)?;
+        }
+        if has_former {
+            directory.remove(&former)?;
         }
         let (path, name) = (path.to_owned(), name.to_owned());
         let listener = listen_privately(&directory, &name)?;
@@ -147,12 +166,8 @@ impl Server {
     pub fn holder(path: &Path) -> Result<Option<Holder>, BindError> {
         let (directory, name) = in_directory(path)?;
         let Some(directory) = PrivateDirectory::open(directory)? else { return Ok(None) };
-        let is_there = |name: &str| Ok::<_, BindError>(directory.stat(name)?.is_some());
-        if !is_there(&own_lock(name))? && !is_there(&former_lock(name))? {
-            return Ok(None);
-        }
-        match take_lock(&directory, name) {
-            Ok(_) => Ok(None),
+        match check_locks(&directory, name) {
+            Ok(own) => Ok(Lock::holder(&directory, &own)?),
             Err(BindError::Host(onbeat_host::Error::Locked { holder, .. })) => Ok(Some(holder)),
             Err(error) => Err(error),
         }
@@ -251,18 +266,27 @@ fn former_lock(name: &str) -> String {
 
 /// Takes the lock of the node with this control socket. A file of another program stays as it is.
 fn take_lock(directory: &PrivateDirectory, name: &str) -> Result<Lock, BindError> {
-    Lock::refuse_former(directory, Some(&former_lock(name)))?;
-    let own = own_lock(name);
-    if is_file_with(directory, &own, |content| !is_record(content)) {
-        return Err(BindError::ForeignLock { path: directory.file(&own) });
-    }
+    let own = check_locks(directory, name)?;
     Ok(Lock::take(directory, &own, &command_line())?)
 }
 
-/// Whether a lock has this content: empty while a process writes it, or after it was killed then.
+/// The name of the lock of the node with this control socket, which is a lock where it exists. Refuses
+/// while a process has that of the former version.
+fn check_locks(directory: &PrivateDirectory, name: &str) -> Result<String, BindError> {
+    Lock::refuse_former(directory, Some(&former_lock(name)))?;
+    let own = own_lock(name);
+    let is_foreign = || is_file_with(directory, &own, |content| !is_record(content));
+    // The process that has the lock may be writing into it.
+    if is_foreign() && Lock::holder(directory, &own)?.is_none() && is_foreign() {
+        return Err(BindError::ForeignLock { path: directory.file(&own) });
+    }
+    Ok(own)
+}
+
+/// Whether a lock has this content.
 fn is_record(content: &[u8]) -> bool {
     let record: serde_json::Value = serde_json::from_slice(content).unwrap_or_default();
-    content.is_empty() || ["pid", "boot", "what"].iter().all(|key| record.get(key).is_some())
+    ["pid", "boot", "what"].iter().all(|key| record.get(key).is_some())
 }
 
 /// As [`is_record`], of the former version: the number of a process.
@@ -305,9 +329,16 @@ fn listen_privately(directory: &PrivateDirectory, name: &str) -> Result<UnixList
         Ok(fd)
     };
     let fd = bound().map_err(failed)?;
-    directory.set_mode(name, 0o600)?;
-    listen(&fd, Backlog::new(16).map_err(|errno| failed(errno.into()))?)
-        .map_err(|errno| failed(errno.into()))?;
+    let listening = || -> Result<(), BindError> {
+        directory.set_mode(name, 0o600)?;
+        let backlog = Backlog::new(16).map_err(|errno| failed(errno.into()))?;
+        listen(&fd, backlog).map_err(|errno| failed(errno.into()))
+    };
+    if let Err(error) = listening() {
+        // Without the lock it would be taken for another program's.
+        let _ = directory.remove(name);
+        return Err(error);
+    }
     Ok(UnixListener::from(fd))
 }
 

@@ -10,6 +10,7 @@ use onbeat_frer_user::Poll;
 use onbeat_frer_xdp::{
     BPF_MOUNT, Error as PlaneError, Options as PlaneOptions, PinDirectory, PinOwner, Plane,
 };
+use onbeat_host::trust;
 use onbeat_netdev::{LinkEvent, Namespace};
 use onbeat_realtime::Profile;
 
@@ -23,7 +24,6 @@ use super::journal::Journal;
 use super::port::Devices;
 use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
-use super::trust;
 use super::upkeep::Upkeep;
 use super::watch::{Teller, Watcher};
 use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
@@ -208,7 +208,7 @@ impl Node {
     /// # Errors
     /// A file that cannot be used: the node goes on as it was.
     pub(super) fn reload(&mut self) -> Result<()> {
-        let mut new = trust::load(&self.file)?;
+        let mut new = trust::load(&self.file, Config::load)?;
         if let Some(backend) = self.asked {
             new.set_backend(backend);
         }

@@ -4,12 +4,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use onbeat_frer_xdp::PinDirectory;
-use onbeat_host::PrivateDirectory;
+use onbeat_host::{PrivateDirectory, trust};
 
 use super::assembly::{NodeRemoval, Removal, default_pin, is_pinned, pin_owner};
 use super::error::{Error, Result};
 use super::journal::Journal;
-use super::trust;
 use crate::config::{Config, is_name};
 use crate::control::{
     BindError, Client, ClientError, DIRECTORY, Request, Response, Server, in_directory,
@@ -30,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn down(node: &str, forget: bool) -> Result<Removal> {
     let is_file = node.contains('/') || node.ends_with(".toml");
     let (name, control, pin, ports) = if is_file && Path::new(node).is_file() {
-        let Config { node, ports, .. } = trust::load(Path::new(node))?;
+        let Config { node, ports, .. } = trust::load(Path::new(node), Config::load)?;
         (node.name, node.control, node.pin, Some(ports))
     } else {
         // It goes into the paths of what is removed: it must not lead elsewhere.

@@ -11,16 +11,6 @@ pub enum Error {
     /// The configuration file.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A configuration file that another user could have written.
-    #[error("configuration file {file:?} is refused: {cause}; {remedy}")]
-    UntrustedFile {
-        /// The file.
-        file: PathBuf,
-        /// Who could have written what.
-        cause: String,
-        /// The way out.
-        remedy: String,
-    },
     /// What should be a node is no file, and cannot be a name.
     #[error(
         "node {node:?}: there is no such file, and the name of a node is {rule} (a file has a \"/\" or \

@@ -23,7 +23,6 @@ mod port;
 mod port_counters;
 mod setup;
 mod status;
-mod trust;
 mod upkeep;
 mod watch;
 
@@ -36,6 +35,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use onbeat_frer_xdp::PinDirectory;
+use onbeat_host::trust;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
@@ -46,7 +46,6 @@ use assembly::Node;
 pub use assembly::Removal;
 pub use down::down;
 pub use error::{Error, Result};
-pub use trust::check_file;
 
 /// How a node is run.
 #[derive(Debug, Clone, Copy, Default)]
@@ -93,7 +92,7 @@ enum End {
 /// # Errors
 /// The node cannot start, or the daemon cannot wait for events.
 pub fn run(file: &Path, options: Options) -> Result<bool> {
-    let config = trust::load(file)?;
+    let config = trust::load(file, Config::load)?;
     if !nix::unistd::geteuid().is_root() {
         return Err(Error::Permission);
     }

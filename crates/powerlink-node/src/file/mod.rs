@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use onbeat_config::{
     ConfigError, Faults, LoadError, Source, Table, Value, file, interface, realtime,
 };
+use onbeat_host::trust::{self, Untrusted};
 use onbeat_powerlink::network::Network;
 use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
@@ -41,6 +42,9 @@ pub struct File {
     pub nodes: Vec<NodeHost>,
     /// What the thread of a node asks of the host.
     pub realtime: Profile,
+    /// Why a privileged process must not act on it: another user could have written it, or a file that
+    /// it names.
+    pub untrusted: Option<Untrusted>,
 }
 
 /// Where a node runs.
@@ -75,8 +79,12 @@ impl File {
     /// # Errors
     /// It cannot be read, or is no network.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
+        // Before it is read: a path that passes leads to the same file from then on.
+        let checked = trust::check_file(path);
         let (text, name) = file::load(path)?;
-        Ok(Self::parse(&text, &name)?)
+        let parsed = Self::parse(&text, &name)?;
+        let untrusted = checked.err().or(parsed.untrusted);
+        Ok(Self { untrusted, ..parsed })
     }
 
     /// Reads a text; `name` is what its faults call it.
@@ -137,7 +145,8 @@ impl File {
         faults.judge(&source)?;
         let ((managing, soc), realtime) =
             (managing.unwrap_or_default(), realtime.unwrap_or_default());
-        Ok(File { network, managing, soc, nodes, realtime })
+        let untrusted = descriptions.untrusted;
+        Ok(File { network, managing, soc, nodes, realtime, untrusted })
     }
 }
 

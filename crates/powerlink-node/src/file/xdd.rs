@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use onbeat_config::Value;
 use onbeat_host::file;
+use onbeat_host::trust::{self, Untrusted};
 use onbeat_powerlink::mn::{concise_dcf, dcf_entries};
 use onbeat_powerlink::network::follows_from_network;
 use onbeat_powerlink::od::ObjectId;
@@ -20,13 +21,20 @@ const LONGEST: u64 = 16 << 20;
 pub(super) struct Descriptions {
     folder: PathBuf,
     read: BTreeMap<PathBuf, Rc<Description>>,
+    /// Of the first file that another user could have written.
+    pub(super) untrusted: Option<Untrusted>,
 }
 
 impl Descriptions {
     /// Those in the folder of a file.
     pub(super) fn beside(file: &Path) -> Self {
         let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-        Descriptions { folder, read: BTreeMap::new() }
+        Descriptions { folder, read: BTreeMap::new(), untrusted: None }
+    }
+
+    /// Before a file is read: notes whether another user could have written it.
+    fn check(&mut self, path: &Path) {
+        self.untrusted = self.untrusted.take().or_else(|| trust::check_file(path).err());
     }
 
     /// The description of a file that a value names. Its faults are the value's.
@@ -36,6 +44,7 @@ impl Descriptions {
             return Some(Rc::clone(known));
         }
         let shown = path.display();
+        self.check(&path);
         let text = match file::read_text(&path, LONGEST) {
             Ok(text) => text,
             Err(error) => {
@@ -74,9 +83,10 @@ impl Descriptions {
     }
 
     /// The entries of the concise DCF that a value names, but for what follows from the network.
-    pub(super) fn concise(&self, value: &Value<'_>) -> Option<Vec<(ObjectId, Vec<u8>)>> {
+    pub(super) fn concise(&mut self, value: &Value<'_>) -> Option<Vec<(ObjectId, Vec<u8>)>> {
         let path = self.folder.join(value.text()?);
         let shown = path.display();
+        self.check(&path);
         let octets = match file::read(&path, LONGEST) {
             Ok(octets) => octets,
             Err(error) => {

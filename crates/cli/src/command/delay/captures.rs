@@ -1,12 +1,12 @@
 //! Captures as files or standard input, in any of their formats.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
 use onbeat_delay::capture::{CaptureError, Reader, decompress};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::pairing::Tally;
+use onbeat_host::file;
 use onbeat_report::format::{count, count_of};
 
 use crate::exit::{Failure, Result};
@@ -32,7 +32,7 @@ pub(in crate::command) fn open(path: &Path) -> Result<Capture> {
     let input: Box<dyn Read> = if is_input(path) {
         Box::new(io::stdin().lock())
     } else {
-        Box::new(File::open(path).map_err(|error| failure(path, error))?)
+        Box::new(file::open_stream(path).map_err(|error| failure(path, error))?)
     };
     let octets = decompress(input).map_err(|error| failure(path, error))?;
     Reader::new(octets).map_err(|error: CaptureError| failure(path, error))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use onbeat_host::trust;
 use onbeat_irq::guard::{self, Event, Usage, journal_directory};
 use onbeat_node::config::load_guard;
 use onbeat_realtime::HeldSignals;
@@ -11,7 +12,7 @@ use onbeat_realtime::host::{self, Line, PutBack};
 use serde::Serialize;
 
 use crate::command::restored;
-use crate::exit::{Answer, Failure, Result, warn};
+use crate::exit::{Answer, Failure, Result, warn, warn_of_refusal};
 use crate::output::{self, Reader};
 
 /// Give each interface's bottom half the priority of who waits for it
@@ -75,10 +76,15 @@ impl Guard {
             let restored = guard::restore(&directory, self.forget)?;
             return restored::tell(restored, self.forget, self.json);
         };
-        let config = load_guard(file)?;
         if self.dry_run {
+            let checked = trust::check_file(file);
+            let config = load_guard(file)?;
+            if let Err(refusal) = checked {
+                warn_of_refusal(refusal);
+            }
             return self.preview(guard::preview(&config)?);
         }
+        let config = trust::load(file, load_guard)?;
         // Before any other thread: what is being changed is finished, or undone.
         let signals = HeldSignals::begin()?;
         let mut printer = Printer::new(self.json);

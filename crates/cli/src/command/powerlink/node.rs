@@ -10,7 +10,7 @@ use onbeat_report::{Progress, Run};
 use onbeat_wire::powerlink::NodeId;
 
 use crate::command::shown::Shown;
-use crate::exit::{Answer, Failure, Result};
+use crate::exit::{Answer, Failure, Result, warn_of_refusal};
 use crate::output;
 
 /// Run the managing node of a network, with simulated outputs
@@ -93,7 +93,7 @@ fn backend(name: &str) -> std::result::Result<Backend, String> {
 
 impl Managing {
     pub(super) fn execute(self) -> Result {
-        let file = File::load(&self.options.file)?;
+        let file = self.options.load()?;
         let simulation = Simulation::managing(&file);
         let make = |backend, namespace: &Namespace, interface: &str| -> Result<_> {
             let sender = self.soc.or(file.soc).unwrap_or(Sender::of_soc(backend));
@@ -107,7 +107,7 @@ impl Managing {
 
 impl Controlled {
     pub(super) fn execute(self) -> Result {
-        let file = File::load(&self.options.file)?;
+        let file = self.options.load()?;
         let node = NodeId(self.node);
         let stations = file.network.nodes.iter().zip(&file.nodes);
         let host = stations.clone().find(|(station, _)| station.node == node);
@@ -132,6 +132,17 @@ impl Controlled {
 }
 
 impl Options {
+    /// Reads the file. What another user could have written is only checked.
+    fn load(&self) -> Result<File> {
+        let file = File::load(&self.file)?;
+        match &file.untrusted {
+            Some(refusal) if self.check => warn_of_refusal(refusal),
+            Some(refusal) => return Err(refusal.clone().into()),
+            None => {}
+        }
+        Ok(file)
+    }
+
     /// Runs a node to its end, and tells what it did.
     fn run<S: Station>(
         self,

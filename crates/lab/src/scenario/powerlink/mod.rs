@@ -164,5 +164,6 @@ fn file(nodes: u8, cycle_us: u32) -> File {
         soc: None,
         nodes: vec![host; nodes.into()],
         realtime: Profile::default(),
+        untrusted: None,
     }
 }

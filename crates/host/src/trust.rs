@@ -1,0 +1,252 @@
+//! Files that a privileged command acts on, such as configuration files.
+
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Links followed for one path at most, as in the kernel.
+const LINKS: usize = 40;
+
+/// A file that another user could have written or exchanged.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("configuration file {file:?} is refused: {cause}; {remedy}")]
+pub struct Untrusted {
+    file: PathBuf,
+    cause: String,
+    remedy: String,
+}
+
+impl From<Untrusted> for io::Error {
+    fn from(refusal: Untrusted) -> Self {
+        io::Error::new(io::ErrorKind::PermissionDenied, refusal)
+    }
+}
+
+/// Reads a file that a privileged command acts on.
+///
+/// # Errors
+/// What `read` fails with; as [`check_file`].
+pub fn load<T, E: From<Untrusted>>(
+    file: &Path,
+    read: impl FnOnce(&Path) -> Result<T, E>,
+) -> Result<T, E> {
+    // Before it is read: a path that passes leads to the same file from then on.
+    let checked = check_file(file);
+    // Why it cannot be read comes first.
+    let content = read(file)?;
+    checked?;
+    Ok(content)
+}
+
+/// Refuses a file that another user could have written or exchanged: the file and each directory and
+/// symbolic link on its path belong to root, to the user of this process, or to the user who became
+/// root with sudo, and no other user can write to them. A directory with the sticky bit, such as /tmp,
+/// may be writable for all.
+///
+/// Write permission of a group is refused, whichever group it is: nothing proves that a group has no
+/// other member. The bits of the group also show the write permission that an access control list
+/// (ACL) grants any user or group, as they are its mask.
+///
+/// # Errors
+/// What another user could write to; the path cannot be followed.
+pub fn check_file(file: &Path) -> Result<(), Untrusted> {
+    let refused = |cause, remedy| Err(Untrusted { file: file.to_owned(), cause, remedy });
+    let places = match places(file) {
+        Ok(places) => places,
+        Err((place, error)) => {
+            return refused(format!("{place:?}: {error}"), "use another path".to_owned());
+        }
+    };
+    let own = nix::unistd::geteuid().as_raw();
+    let sudo = std::env::var("SUDO_UID").ok().filter(|_| own == 0);
+    let trusted = [Some(0), Some(own), sudo.and_then(|uid| uid.parse().ok())];
+    if let Some((place, status)) =
+        places.iter().find(|(_, status)| !trusted.contains(&Some(status.uid())))
+    {
+        let remedy = "copy it to a directory of root, such as /etc/onbeat".to_owned();
+        return refused(format!("{place:?} belongs to user {}", status.uid()), remedy);
+    }
+    let shared: Vec<_> = places.iter().filter(|(_, status)| is_shared(status)).collect();
+    if shared.is_empty() {
+        return Ok(());
+    }
+    let of_each = |text: fn(&(PathBuf, Metadata)) -> String, separator| {
+        shared.iter().map(|place| text(place)).collect::<Vec<_>>().join(separator)
+    };
+    let mode = |(place, status): &(PathBuf, Metadata)| {
+        format!("{place:?} (mode {:04o})", status.mode() & 0o7777)
+    };
+    refused(
+        format!("other users can write to {}", of_each(mode, ", ")),
+        format!("chmod go-w {}", of_each(|(place, _)| place.display().to_string(), " ")),
+    )
+}
+
+/// The directories and symbolic links that a path leads through, and the file at its end, each once.
+/// An error names what cannot be read.
+fn places(file: &Path) -> Result<Vec<(PathBuf, Metadata)>, (PathBuf, io::Error)> {
+    let absolute = std::path::absolute(file).map_err(|error| (file.to_owned(), error))?;
+    let components = |path: &Path| {
+        path.iter().rev().filter(|name| *name != ".").map(OsString::from).collect::<Vec<_>>()
+    };
+    let (mut rest, mut links) = (components(&absolute), 0);
+    let (mut place, mut places) = (PathBuf::new(), Vec::<(PathBuf, Metadata)>::new());
+    while let Some(name) = rest.pop() {
+        if name == ".." {
+            // No symbolic link is left in it.
+            place.pop();
+            continue;
+        }
+        // "/" replaces what is there.
+        place.push(name);
+        let failed = |error| (place.clone(), error);
+        let status = fs::symlink_metadata(&place).map_err(failed)?;
+        let is_link = status.is_symlink();
+        if !places.iter().any(|(known, _)| *known == place) {
+            places.push((place.clone(), status));
+        }
+        if is_link {
+            links += 1;
+            if links > LINKS {
+                return Err(failed(nix::errno::Errno::ELOOP.into()));
+            }
+            rest.extend(components(&fs::read_link(&place).map_err(failed)?));
+            place.pop();
+        }
+    }
+    Ok(places)
+}
+
+/// Whether users besides the owner can change it.
+fn is_shared(status: &Metadata) -> bool {
+    let sticky = status.is_dir() && status.mode() & 0o1000 != 0;
+    !status.is_symlink() && !sticky && status.mode() & 0o022 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+
+    use onbeat_netdev::testing::{
+        Feature, TemporaryDirectory, Unprivileged, allow_writing, require_all,
+    };
+
+    use super::*;
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    fn accepted(path: &Path) {
+        check_file(path).unwrap_or_else(|refusal| panic!("{refusal}"));
+    }
+
+    fn refused(path: &Path, cause: &str) {
+        let error = check_file(path).unwrap_err().to_string();
+        let start = format!("configuration file {path:?} is refused: ");
+        assert!(error.starts_with(&start) && error.contains(cause), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_others_could_have_written_is_refused() {
+        if !require_all(&[Feature::Root]) {
+            return;
+        }
+        let directory = TemporaryDirectory::new("trust");
+        let (file, below) = (directory.file("a.toml"), directory.file("below"));
+        fs::create_dir(&below).unwrap();
+        let inner = below.join("b.toml");
+        [&file, &inner].iter().for_each(|file| fs::write(file, "").unwrap());
+        accepted(&file);
+        // Group 0 has members, as any other.
+        for shared in [0o666, 0o602, 0o664, 0o620] {
+            mode(&file, shared);
+            refused(&file, &format!("a.toml\" (mode {shared:04o}); chmod go-w "));
+        }
+        chown(&file, None, Some(65534)).unwrap();
+        refused(&file, "other users can write to");
+        mode(&file, 0o644);
+        accepted(&file);
+        chown(&file, Some(65534), None).unwrap();
+        refused(&file, "belongs to user 65534; copy it to");
+
+        mode(&below, 0o777);
+        refused(&inner, "below\" (mode 0777); chmod go-w");
+        mode(&inner, 0o660);
+        let (below_path, inner_path) = (below.display(), inner.display());
+        refused(&inner, &format!("(mode 0660); chmod go-w {below_path} {inner_path}"));
+        mode(&inner, 0o640);
+        mode(&below, 0o1777);
+        accepted(&inner);
+        // As `ln -s` of another user in /tmp, to a file of root.
+        let link = below.join("link.toml");
+        symlink(&inner, &link).unwrap();
+        accepted(&link);
+        lchown(&link, Some(65534), None).unwrap();
+        refused(&link, "link.toml\" belongs to user 65534");
+        // By way of a link of root.
+        let first = directory.file("first.toml");
+        symlink("./below/../below/link.toml", &first).unwrap();
+        refused(&first, "link.toml\" belongs to user 65534");
+        chown(&below, Some(65534), None).unwrap();
+        refused(&inner, "below\" belongs to user 65534");
+        let outer = directory.file("outer.toml");
+        symlink(&inner, &outer).unwrap();
+        refused(&outer, "below\" belongs to user 65534");
+
+        let circle = directory.file("circle.toml");
+        symlink("circle.toml", &circle).unwrap();
+        refused(&circle, "Too many levels of symbolic links");
+    }
+
+    /// What an access control list grants is in the bits of the group.
+    #[test]
+    fn a_file_that_an_access_control_list_lets_others_write_is_refused() {
+        if !require_all(&[Feature::Root]) {
+            return;
+        }
+        let directory = TemporaryDirectory::new("trust-acl");
+        mode(directory.path(), 0o755);
+        let (file, below) = (directory.file("a.toml"), directory.file("below"));
+        fs::create_dir(&below).unwrap();
+        let inner = below.join("b.toml");
+        [&file, &inner].iter().for_each(|file| fs::write(file, "").unwrap());
+        for (listed, file) in [(&file, &file), (&below, &inner)] {
+            accepted(file);
+            if !allow_writing(listed, 65534) {
+                eprintln!("not tested: {listed:?} is on a file system without ACLs");
+                return;
+            }
+            refused(file, "chmod go-w");
+            let write = "test -w \"$0\"";
+            assert!(Unprivileged::run(write, listed), "the user cannot write, nor need be refused");
+            // The remedy.
+            mode(listed, fs::metadata(listed).unwrap().mode() & !0o022);
+            assert!(!Unprivileged::run(write, listed));
+            accepted(file);
+        }
+    }
+
+    #[test]
+    fn why_a_file_cannot_be_read_comes_first() {
+        let directory = TemporaryDirectory::new("trust-missing");
+        let missing = directory.file("missing.toml");
+        refused(&missing, "missing.toml\": No such file");
+        #[derive(Debug)]
+        enum Fault {
+            Untrusted,
+            Read,
+        }
+        impl From<Untrusted> for Fault {
+            fn from(_: Untrusted) -> Self {
+                Fault::Untrusted
+            }
+        }
+        let fault = load(&missing, |_| Err::<(), _>(Fault::Read)).unwrap_err();
+        assert!(matches!(fault, Fault::Read));
+        let fault = load(&missing, |_| Ok::<_, Fault>(())).unwrap_err();
+        assert!(matches!(fault, Fault::Untrusted));
+    }
+}
