@@ -111,7 +111,7 @@ fn a_host_is_fixed_and_restored() {
     assert_eq!((&restored["ok"], host.all()), (&true.into(), BEFORE.map(str::to_owned).to_vec()));
     let nothing = host.run(&["--restore"]);
     assert_eq!((nothing.code, nothing.out.as_str()), (0, "nothing to put back\n"));
-    assert_eq!(fs::read_dir(host.path("run/onbeat/realtime")).unwrap().count(), 0);
+    assert!(!host.path("run/onbeat/realtime").exists());
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn a_damaged_one_names_the_remedy_which_moves_it_aside() {
     let first = temporary.file("a/a.json.damaged");
     assert!(fs::read_to_string(&first).unwrap().ends_with(r#""content":{"before":7}}"#));
     for number in 7..100 {
-        fs::write(temporary.file(&format!("a/a.json.damaged.{number}")), "precious").unwrap();
+        fs::write(temporary.file(format!("a/a.json.damaged.{number}")), "precious").unwrap();
     }
     fs::write(journal.path(), "damaged").unwrap();
     let error = journal.set_aside().unwrap_err().to_string();
