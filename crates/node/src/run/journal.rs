@@ -119,9 +119,9 @@ impl Journal {
     }
 
     /// Renames the journal of the former version to the present name, or removes it where it is of an
-    /// earlier boot, unless it may be the journal
-    /// of another node: the former name did not contain the extension of the control socket. The
-    /// caller has the lock of the node; `ports` are those of its configuration, where that is known.
+    /// earlier boot, unless it may be the journal of another node: the former name did not contain the
+    /// extension of the control socket. The caller has the lock of the node; `ports` are those of its
+    /// configuration, where that is known.
     pub(super) fn adopt_former(
         control: &Path,
         node: &str,
