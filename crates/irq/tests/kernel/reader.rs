@@ -5,7 +5,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
@@ -22,6 +23,13 @@ pub(crate) struct Reader {
     pub(crate) process: Process,
 }
 
+/// A child has the descriptors of every test of this process: a socket that its test closes, or a
+/// program that it detaches, stays. A test that counts what happens then holds this lock.
+pub(crate) fn without_forks() -> MutexGuard<'static, ()> {
+    static FORKS: Mutex<()> = Mutex::new(());
+    FORKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Reader {
     pub(crate) fn of(socket: &impl AsRawFd) -> Self {
         Self::named(socket, None)
@@ -29,8 +37,22 @@ impl Reader {
 
     /// With a name of its own.
     pub(crate) fn named(socket: &impl AsRawFd, name: Option<&CStr>) -> Self {
+        let _guard = without_forks();
+        let mut reader = Self::fork(socket, name, true);
+        // It has closed the others.
+        reader.finish();
+        reader
+    }
+
+    /// One that keeps all descriptors of this process open. The caller holds the lock of
+    /// [`without_forks`].
+    pub(crate) fn of_all(socket: &impl AsRawFd) -> Self {
+        Self::fork(socket, None, false)
+    }
+
+    fn fork(socket: &impl AsRawFd, name: Option<&CStr>, close_others: bool) -> Self {
         let (control, theirs) = UnixStream::pair().unwrap();
-        control.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        control.set_read_timeout(Some(BOUND)).unwrap();
         // SAFETY: the child makes system calls only, and ends without running anything of ours.
         match unsafe { fork() }.unwrap() {
             ForkResult::Child => {
@@ -38,7 +60,11 @@ impl Reader {
                     // SAFETY: a string that outlives the call.
                     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
                 }
-                serve(socket.as_raw_fd(), theirs.as_raw_fd())
+                let (socket, control) = (socket.as_raw_fd(), theirs.as_raw_fd());
+                if close_others {
+                    close_all_but(socket, control);
+                }
+                serve(socket, control)
             }
             ForkResult::Parent { child } => {
                 Self { pid: child, control, process: process(child.as_raw() as u32) }
@@ -72,6 +98,22 @@ impl Drop for Reader {
     fn drop(&mut self) {
         let _ = kill(self.pid, Signal::SIGKILL);
         let _ = waitpid(self.pid, None);
+    }
+}
+
+/// Closes every descriptor after the standard ones except two, and writes an octet to the second.
+fn close_all_but(socket: RawFd, control: RawFd) {
+    let (low, high) = (socket.min(control) as u32, socket.max(control) as u32);
+    // SAFETY: the process uses no other descriptor; the octet is on this stack.
+    unsafe {
+        for (first, last) in [(3, low - 1), (low + 1, high - 1), (high + 1, u32::MAX)] {
+            if first <= last && libc::close_range(first, last, 0) != 0 {
+                libc::_exit(1);
+            }
+        }
+        if libc::write(control, [0u8].as_ptr().cast(), 1) != 1 {
+            libc::_exit(1);
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use onbeat_irq::statistics::Statistics;
 use onbeat_irq::{Error, Meter, Sampler, Tracer};
 
 use crate::harness::{BOUND, World, assert_balanced, caused, possible, this_process, total};
-use crate::reader::Reader;
+use crate::reader::{Reader, without_forks};
 
 /// The time of all polls is there, and packets are charged in the windows alone.
 #[test]
@@ -54,6 +54,7 @@ fn programs_at_packets_do_not_run_outside_of_windows() {
         let runs = tracer.runs().unwrap();
         runs.into_iter().find(|(name, _)| name == program).unwrap().1.count
     };
+    let _guard = without_forks();
     const AT_PACKETS: [&str; 3] =
         ["on_netif_receive_skb", "on_sk_data_ready", "on_sock_recv_length"];
     for _ in 0..2 {
@@ -135,7 +136,8 @@ fn who_holds_the_programs_still_has_nothing_counted_twice() {
     let flow = world.flow();
     let of_child = world.flow();
     let mut tracer = Tracer::start().unwrap();
-    let child = Reader::of(&of_child.reader);
+    let _guard = without_forks();
+    let child = Reader::of_all(&of_child.reader);
     tracer.stop();
     tracer.resume().unwrap();
     flow.pass(300, 100);
