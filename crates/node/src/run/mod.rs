@@ -107,6 +107,9 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
     let guard = config.node.guard.clone().map(guard::start).transpose().map_err(Error::Guard)?;
     let notifier = Notifier::from_env().map_err(system("reach the service manager"))?;
     let mut node = Node::start(file, config, options)?;
+    // What happens to a stream before its first reading is no event: the first slice of them is read
+    // before readiness is notified.
+    look(&mut node);
     let ready = running(&node);
     tracing::info!("node {:?} runs: {ready}", node.setup.node.name);
     say(notifier.ready(&ready));
@@ -224,6 +227,10 @@ fn serve(
     }
 }
 
+fn look(node: &mut Node) {
+    node.look().unwrap_or_else(|error| tracing::error!("streams cannot be read: {error}"));
+}
+
 /// Serves clients, and again those who wait for what others ask for now.
 fn serve_clients(node: &mut Node, server: &mut Server) -> Option<End> {
     let mut end = None;
@@ -284,7 +291,7 @@ fn housekeeping(node: &mut Node, timers: &mut Timers, notifier: &Notifier) {
         timers.watchdog = notifier.watchdog().map(|interval| now + interval);
     }
     node.upkeep(now);
-    node.look().unwrap_or_else(|error| tracing::error!("streams cannot be read: {error}"));
+    look(node);
 }
 
 fn do_reload(node: &mut Node) -> std::result::Result<String, String> {
