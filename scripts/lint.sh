@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-scripts/cargo}
 # vmlinux.h is bpftool's, and in its format.
-bpf=$(find abi crates -name target -prune -o \
+bpf=$(find abi base frer port powerlink delay irq app -name target -prune -o \
 	\( -path '*/bpf/*.[ch]' -o -path 'abi/*.h' \) ! -name 'vmlinux*.h' -print)
 
 if [ "${1:-}" = --fix ]; then

@@ -5,8 +5,8 @@
 //! ```
 
 mod common;
-#[allow(dead_code, reason = "it is shared with the tests of crates/irq")]
-#[path = "../crates/irq/tests/kernel/harness.rs"]
+#[allow(dead_code, reason = "it is shared with the tests of irq/tracer")]
+#[path = "../irq/tracer/tests/kernel/harness.rs"]
 mod harness;
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What the program did, for the tests here and those in crates/cli/tests.
+//! What the program did, for the tests here and those in app/cli/tests.
 
 use std::process::Output;
 

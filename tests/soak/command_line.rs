@@ -201,7 +201,7 @@ struct Home(Vec<(String, Vec<u8>)>);
 impl Home {
     fn read(examples: &Path, usages: &[Usage]) -> Home {
         let read = |name: &str| fs::read(examples.join(name)).expect("an example");
-        let capture = read("../crates/delay/tests/data/nanoseconds.pcap");
+        let capture = read("../delay/core/tests/data/nanoseconds.pcap");
         let (node, bus) = (read("talker-end-system.toml"), read("powerlink/drives.toml"));
         let mut files: Vec<(String, Vec<u8>)> = vec![
             ("broken.pcap".into(), capture[..capture.len() * 2 / 3].to_vec()),

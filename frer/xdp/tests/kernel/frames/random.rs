@@ -289,7 +289,7 @@ struct Vectors {
     case: Vec<Case>,
 }
 
-/// What this test looks at of a case; crates/wire checks that the file holds nothing else.
+/// What this test looks at of a case; base/wire checks that the file holds nothing else.
 #[derive(Deserialize)]
 struct Case {
     number: u32,

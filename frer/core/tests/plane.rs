@@ -1,7 +1,7 @@
 //! The plane: streams that come, change and go while frames flow.
 //!
 //! What it makes of frames is compared with the programs in the kernel, octet for octet, in
-//! crates/frer-xdp/tests.
+//! frer/xdp/tests.
 
 use onbeat_frer::plane::{Fate, Identity, Plane, Refusal};
 use onbeat_frer::spec::{
