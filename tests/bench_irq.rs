@@ -10,7 +10,7 @@ mod common;
 
 use common::json::{can_validate, validate};
 use common::run;
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_testing::{Feature, require_all};
 
 #[test]
 fn packets_are_their_readers_and_the_result_conforms() {

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use common::delay::{self, Directory, Router, can_capture, packets, tap};
 use common::{BOUND, program, run, run_in, wait_for};
-use onbeat_netdev::testing::{Feature, require_all, require_that};
+use onbeat_testing::{Feature, require_all, require_that};
 use serde_json::Value;
 
 const START: i64 = 1_767_323_045_000_000_000;

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 
 use common::delay::{Directory, result};
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_testing::{Feature, require_all};
 use serde_json::Value;
 
 /// How often it may be disturbed.

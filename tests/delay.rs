@@ -20,7 +20,7 @@ use common::{BOUND, run};
 use nix::sys::signal::{self, kill};
 use nix::unistd::Pid;
 use onbeat_delay::scope::synthesis::Signal;
-use onbeat_netdev::testing::{Feature, require_all, require_that};
+use onbeat_testing::{Feature, require_all, require_that};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;

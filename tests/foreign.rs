@@ -13,12 +13,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use common::{
-    Capture, FrameText, Hold, Injector, PORTS, Stranger, assert_gone, can_run, one_node, port,
-    program, replicate, run_in, show,
+    Capture, FrameText, Injector, PORTS, assert_gone, can_run, one_node, port, program, replicate,
+    run_in, show,
 };
 use onbeat_lab::World;
 use onbeat_netdev::XdpMode;
 use onbeat_node::control::PortMode;
+use onbeat_testing::{ForeignProgram, Hold};
 
 const GROUP: &str = "01:00:5e:00:00:01";
 const VLAN: u16 = 100;
@@ -40,14 +41,15 @@ fn running(world: &World, interface: &str) -> Option<u32> {
 fn refuse_then_replace(hold: Hold) {
     let config = format!("{PORTS}{}", replicate("axis", GROUP, VLAN));
     let mut world = World::build(&one_node(&config)).unwrap();
-    let stranger = Stranger::attach(world.handle("a").unwrap(), "path2", hold, XdpMode::Native);
+    let stranger =
+        ForeignProgram::attach(world.handle("a").unwrap(), "path2", hold, XdpMode::Native);
     assert_eq!(running(&world, "path2"), Some(stranger.id));
 
     let file = "/run/onbeat/lab/own.toml";
     fs::write(file, format!("[node]\nname = \"a\"\n{config}")).unwrap();
     let refused = run_in(world.namespace("a").unwrap(), &["run", file]);
     assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
-    for named in [Stranger::NAME, "\"path2\"", "--replace", &format!("id {}", stranger.id)] {
+    for named in [ForeignProgram::NAME, "\"path2\"", "--replace", &format!("id {}", stranger.id)] {
         assert!(refused.err.contains(named), "{named} in {}", refused.err);
     }
     assert_eq!(running(&world, "path2"), Some(stranger.id), "it goes on");

@@ -16,9 +16,9 @@ use common::{Ran, can_run, program, run_in, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_lab::{Topology, World};
-use onbeat_netdev::testing::{Feature, require};
 use onbeat_netdev::{Ethtool, Namespace, napi};
 use onbeat_realtime::Profile;
+use onbeat_testing::{Feature, require};
 use serde_json::Value;
 
 const CONFIG: &str = "[guard]\ninterfaces = [\"eth0\"]\ninterval-ms = 10\nhold-ms = 0\n";

@@ -17,8 +17,8 @@ use common::delay::{Directory, Router, can_capture, packets, result, tap, value}
 use common::{BOUND, Ran, program, run, run_in, wait_for};
 use nix::sys::signal::{self, kill};
 use nix::unistd::Pid;
-use onbeat_netdev::testing::require_that;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_testing::require_that;
 use serde_json::Value;
 
 /// Datagrams that are looked at one by one.

@@ -21,9 +21,9 @@ use common::{
 };
 use onbeat_lab::World;
 use onbeat_lab::world::Ends;
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Ethtool, XdpMode as DeviceMode};
 use onbeat_node::control::{Link, PortMode};
+use onbeat_testing::{Feature, require_all};
 
 const GROUP: &str = "01:00:5e:00:00:01";
 const VLAN: u16 = 100;

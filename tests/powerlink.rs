@@ -16,8 +16,8 @@ use common::powerlink::{NETWORK, Pair, Temporary, end, row, start};
 use common::{program, run, wait_for};
 use onbeat_delay::capture::Reader;
 use onbeat_lab::traffic::{PacketSocket, Receiver};
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_testing::{Feature, require_all};
 use onbeat_wire::powerlink::{Body, CommandId, Message, NmtCommandId, NmtState, Sdo, Service};
 use serde_json::Value;
 

@@ -12,8 +12,8 @@ use std::process::{Command, Stdio};
 use common::powerlink::{NETWORK, Pair, Temporary, end, row};
 use common::{program, wait_for};
 use onbeat_lab::traffic::{PacketSocket, Receiver};
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
+use onbeat_testing::{Feature, require_all};
 use onbeat_wire::powerlink::{Body, Message, NmtState, NodeId, RequestedService, Service};
 
 /// A bus whose nodes are hosts of an IP network, too.

@@ -15,8 +15,8 @@ use std::process::Command;
 
 use common::{PORTS, Ran, assert_gone, can_run, log, one_node, program, replicate, run_in, start};
 use onbeat_lab::World;
-use onbeat_netdev::testing::Unprivileged;
 use onbeat_netdev::{Bridge, VethEnd};
+use onbeat_testing::Unprivileged;
 
 const JOURNAL: &str = "/run/onbeat/a.sock.node-journal";
 const MTU: u32 = 1500;

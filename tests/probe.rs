@@ -18,8 +18,8 @@ use common::json::{can_validate, cell, validate};
 use common::{BOUND, program, run, run_in, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use onbeat_netdev::testing::{Feature, require_all, require_that};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_testing::{Feature, require_all, require_that};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::Value;
 

@@ -22,8 +22,8 @@ use std::time::Duration;
 use common::json::{can_validate, validate};
 
 use common::{Ran, can_run, run};
-use onbeat_netdev::testing::{Feature, require, require_that};
 use onbeat_report::CpuTimes;
+use onbeat_testing::{Feature, require, require_that};
 use serde_json::{Value, json};
 
 /// Two at a time would take CPU time from each other's frames.

@@ -19,8 +19,8 @@ use common::{
 };
 use onbeat_lab::World;
 use onbeat_netdev::Ethtool;
-use onbeat_netdev::testing::require_that;
 use onbeat_node::control::{Event, PortMode, What};
+use onbeat_testing::require_that;
 use onbeat_wire::MacAddress;
 
 const GROUP: &str = "01:00:5e:00:00:01";

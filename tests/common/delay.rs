@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use onbeat_delay::capture::{LinkType, Writer};
-use onbeat_netdev::testing::{Feature, require_all, require_that};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_testing::{Feature, require_all, require_that};
 use serde_json::Value;
 
 use super::json::{can_validate, cell, validate};

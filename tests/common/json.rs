@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use onbeat_netdev::testing::require_that;
+use onbeat_testing::require_that;
 use serde_json::Value;
 
 /// Compares standard input with the schema whose path is the argument.

@@ -14,25 +14,25 @@ pub(crate) mod powerlink;
 pub(crate) mod process;
 mod ran;
 mod resident;
-mod stranger;
 mod stream;
+mod xdp;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use onbeat_lab::interrupt::wait_until;
 use onbeat_netdev::Namespace;
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_node::control::{NodeStatus, PortStatus, StreamStatus};
+use onbeat_realtime::interrupt::wait_until;
+use onbeat_testing::{Feature, require_all};
 
 pub(crate) use frames::{Capture, FrameText, Injector};
 pub(crate) use network::{PORTS, eliminate, eliminate_to, one_node, replicate, start, two_paths};
 pub(crate) use ran::Ran;
 pub(crate) use resident::Resident;
-pub(crate) use stranger::{Hold, Stranger, xdp_program};
 pub(crate) use stream::{Flow, sink};
+pub(crate) use xdp::xdp_program;
 
 /// Longest wait for what comes at once unless it never comes.
 pub(crate) const BOUND: Duration = Duration::from_secs(60);

@@ -102,7 +102,7 @@ impl Flow {
         let sink = self.sink;
         let all = || sink.complete_below(stream) >= sent.sent;
         // What is missing is said below, frame by frame.
-        let _ = onbeat_lab::interrupt::wait_until(super::BOUND, all);
+        let _ = onbeat_realtime::interrupt::wait_until(super::BOUND, all);
         let mut report = sink.stop().expect("it receives to the end");
         let record = report.take(stream).expect("the stream");
         let delivery = Delivery::new(sent, record);

@@ -23,10 +23,10 @@ use std::time::Duration;
 use common::process::Process;
 use common::{Capture, Flow, FrameText, Injector, PORTS, can_run, eliminate, program, replicate};
 use onbeat_delay::capture::{LinkType, Writer};
-use onbeat_lab::interrupt::wait_until;
 use onbeat_lab::world::Ends;
 use onbeat_lab::{Topology, World};
 use onbeat_netdev::Ethtool;
+use onbeat_realtime::interrupt::wait_until;
 use onbeat_wire::VlanTag;
 
 const GROUP: &str = "01:00:5e:00:00:01";

@@ -16,11 +16,11 @@ use nix::sys::signal::Signal;
 use onbeat_lab::World;
 use onbeat_lab::random::Random;
 use onbeat_netdev::{Handle, XdpMode};
+use onbeat_testing::{ForeignProgram, Hold};
 
 use crate::common::process::{Process, random_part};
 use crate::common::{
-    BOUND, Hold, PORTS, Stranger, left_behind, one_node, program, replicate, run_in, wait_for,
-    xdp_program,
+    BOUND, PORTS, left_behind, one_node, program, replicate, run_in, wait_for, xdp_program,
 };
 use crate::runs::{Runs, one_of};
 
@@ -36,7 +36,7 @@ const START: Duration = Duration::from_millis(300);
 
 struct Soak {
     world: World,
-    strangers: BTreeMap<&'static str, Stranger>,
+    strangers: BTreeMap<&'static str, ForeignProgram>,
     daemon: Option<Process>,
     steps: Vec<String>,
 }
@@ -48,7 +48,7 @@ impl Soak {
 
     /// The foreign programs that no longer run.
     fn replaced(&self) -> Vec<&str> {
-        let gone = |(interface, stranger): &(&&str, &Stranger)| {
+        let gone = |(interface, stranger): &(&&str, &ForeignProgram)| {
             xdp_program(self.handle(), interface) != Some(stranger.id)
         };
         self.strangers.iter().filter(gone).map(|(interface, _)| *interface).collect()
@@ -61,13 +61,13 @@ impl Soak {
         }
         let hold = *one_of(random, &[Hold::Interface, Hold::Link]);
         let mode = *one_of(random, &[XdpMode::Native, XdpMode::Generic]);
-        let stranger = Stranger::attach(self.handle(), interface, hold, mode);
+        let stranger = ForeignProgram::attach(self.handle(), interface, hold, mode);
         self.strangers.insert(interface, stranger);
     }
 
     fn detach(&mut self) {
-        if let Some((interface, stranger)) = self.strangers.pop_first() {
-            stranger.detach(self.handle(), interface);
+        if let Some((_, stranger)) = self.strangers.pop_first() {
+            stranger.detach(self.handle());
         }
     }
 
@@ -212,7 +212,7 @@ impl Soak {
     /// A replaced program is noticed.
     fn control(&mut self) {
         fs::write(FILE, format!("{PORTS}{}", replicate("axis", GROUP, 100))).unwrap();
-        let stranger = Stranger::attach(self.handle(), "path1", Hold::Link, XdpMode::Native);
+        let stranger = ForeignProgram::attach(self.handle(), "path1", Hold::Link, XdpMode::Native);
         self.strangers.insert("path1", stranger);
         self.start(&["--backend", "xdp"], None);
         assert!(self.daemon.is_none() && self.replaced().is_empty(), "control: refused");

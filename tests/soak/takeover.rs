@@ -182,7 +182,7 @@ impl Soak {
     fn assert_clean(&self) {
         // The last reference to an interface may be released later.
         let clean = || interfaces(&self.world) == self.clean;
-        let within = onbeat_lab::interrupt::wait_until(Duration::from_secs(5), clean);
+        let within = onbeat_realtime::interrupt::wait_until(Duration::from_secs(5), clean);
         assert!(within.unwrap(), "{:#?}\nbefore: {:#?}", interfaces(&self.world), self.clean);
     }
 

@@ -13,8 +13,8 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Ethtool, Handle, Namespace, PrivateMounts, VethEnd, napi};
+use onbeat_testing::{Feature, require_all};
 
 const BOUND: Duration = Duration::from_secs(20);
 const THROTTLING: &str = "proc/sys/kernel/sched_rt_runtime_us";

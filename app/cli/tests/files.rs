@@ -15,7 +15,7 @@ use common::{Directory, onbeat};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_testing::{Feature, require_all};
 
 const MEMORY: u64 = 1 << 30;
 const BOUND: Duration = Duration::from_secs(20);

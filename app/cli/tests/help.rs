@@ -110,7 +110,7 @@ fn the_manual_page_is_sound() {
         .args(["-Tlint", "-Wwarning"])
         .arg(root().join("docs/onbeat.1"))
         .output();
-    if !onbeat_netdev::testing::require_that(mandoc.is_ok(), "mandoc (apt-get install mandoc)") {
+    if !onbeat_testing::require_that(mandoc.is_ok(), "mandoc (apt-get install mandoc)") {
         return;
     }
     let said = String::from_utf8(mandoc.expect("it is there").stdout).expect("text");

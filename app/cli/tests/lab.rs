@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use common::{Directory, Ran, onbeat, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_testing::{Feature, require_all};
 
 #[test]
 fn scenarios_are_listed_for_people_and_programs() {

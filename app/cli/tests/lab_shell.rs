@@ -10,8 +10,8 @@ use std::time::Duration;
 use common::{Directory, Ran, onbeat, root, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use onbeat_lab::interrupt::wait_until;
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_realtime::interrupt::wait_until;
+use onbeat_testing::{Feature, require_all};
 
 fn can_run() -> bool {
     require_all(&[Feature::Root, Feature::Veth, Feature::Btf])

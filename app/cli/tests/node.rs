@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use common::{Directory, Ran, onbeat, run};
 use nix::poll::{PollFd, PollTimeout, poll};
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_node::control::{
     Event, NodeStatus, Reply, Request, Response, Server, Since, StreamStatus, What,
 };
+use onbeat_testing::{Feature, require_all};
 
 fn answer(request: &Request) -> Reply {
     Reply::Now(match request {

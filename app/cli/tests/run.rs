@@ -16,9 +16,9 @@ use common::{Directory, Ran, onbeat, root, run};
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Ethtool, Handle, Namespace, PrivateMounts, VethEnd};
 use onbeat_node::control::{NodeStatus, PortMode};
+use onbeat_testing::{Feature, require_all};
 
 const BOUND: Duration = Duration::from_secs(60);
 

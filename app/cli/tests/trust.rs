@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 
 use common::{Directory, Ran, root, run};
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_testing::{Feature, require_all};
 
 const NETWORK: &str = "[network]\ncycle-us = 5000\n[managing]\ninterface = \"sx0\"\n[[node]]\nid = 3\n\
                        interface = \"sx0\"\n";

@@ -9,9 +9,9 @@ use nix::unistd::Pid;
 use onbeat_host::{Holder, Lock, PrivateDirectory};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::CpuSet as Cpus;
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt::pause_until;
 
-use crate::clock::now_ns;
-use crate::interrupt::pause_until;
 use crate::{Error, Result};
 
 /// The CPUs that the calling thread may use, ascending; at least one.
@@ -114,7 +114,7 @@ fn mask(cpus: &Cpus) -> String {
 
 #[cfg(test)]
 mod tests {
-    use onbeat_netdev::testing::TemporaryDirectory;
+    use onbeat_testing::TemporaryDirectory;
 
     use super::*;
 

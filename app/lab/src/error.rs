@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use onbeat_realtime::interrupt::Interrupted;
+
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -26,9 +28,18 @@ pub enum Error {
     /// A setting for real time.
     #[error(transparent)]
     Realtime(#[from] onbeat_realtime::Error),
+    /// A setting of the host.
+    #[error(transparent)]
+    Settings(#[from] onbeat_host::settings::Error),
     /// The interrupt ledger, or the guard.
     #[error(transparent)]
     Irq(#[from] onbeat_irq::Error),
+    /// A BPF program.
+    #[error(transparent)]
+    Bpf(#[from] onbeat_bpf::Error),
+    /// The hooks of the stack.
+    #[error(transparent)]
+    Hooks(#[from] onbeat_hooks::Error),
     /// A probe or its reflector.
     #[error(transparent)]
     Probe(#[from] onbeat_probe::Error),
@@ -141,8 +152,8 @@ pub enum Error {
         seconds: f64,
     },
     /// A signal asked to stop.
-    #[error("interrupted; everything that was made is taken away again")]
-    Interrupted,
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
 }
 
 fn log_tail(log: &str) -> String {

@@ -17,7 +17,6 @@ mod child;
 pub mod cpus;
 mod error;
 pub mod fault;
-pub mod interrupt;
 pub mod load;
 mod programs;
 pub mod random;
@@ -29,6 +28,5 @@ pub mod traffic;
 pub mod world;
 
 pub use error::{Error, Result};
-pub use onbeat_realtime::clock;
 pub use topology::Topology;
 pub use world::World;

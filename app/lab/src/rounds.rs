@@ -1,6 +1,6 @@
 //! Measuring in rounds: what changes on the machine meanwhile then meets all that is compared.
 
-use crate::clock::SECOND;
+use onbeat_realtime::clock::SECOND;
 
 /// Shares of each round, of which there are `rounds` where there is that much: their sum is `all`.
 pub(crate) fn split(all: u64, rounds: u32) -> Vec<u64> {

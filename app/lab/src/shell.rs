@@ -13,9 +13,9 @@ use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_netdev::NAMED_NAMESPACES;
+use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
+use onbeat_realtime::interrupt::{Guard, check};
 
-use crate::clock::{SECOND, now_ns, sleep_until};
-use crate::interrupt::{Guard, check};
 use crate::world::die_with_parent;
 use crate::{Error, Result, Topology, World};
 

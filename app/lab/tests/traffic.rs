@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use onbeat_lab::fault::{Direction, Impairment};
-use onbeat_lab::interrupt::wait_until;
 use onbeat_lab::traffic::{
     Delivery, Expect, FrameSpec, Rate, Sink, SinkReport, Source, SourceConfig,
 };
 use onbeat_lab::{Topology, World};
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_realtime::interrupt::wait_until;
+use onbeat_testing::{Feature, require_all};
 use onbeat_wire::{EtherType, MacAddress, VlanTag};
 
 /// Longest wait for something that comes at once unless it never comes.

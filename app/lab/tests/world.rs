@@ -6,11 +6,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use onbeat_realtime::interrupt::Interrupted;
 use onbeat_lab::fault::Impairment;
-use onbeat_lab::interrupt::wait_until;
 use onbeat_lab::world::Ends;
 use onbeat_lab::{Error, Topology, World};
-use onbeat_netdev::testing::{Feature, TemporaryDirectory, require_all};
+use onbeat_realtime::interrupt::wait_until;
+use onbeat_testing::{Feature, TemporaryDirectory, require_all};
 
 /// Longest wait for something that comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(30);
@@ -174,11 +175,11 @@ fn an_interrupt_ends_what_waits_and_the_world_goes() {
     }
     // In a process of its own: signals are the process's.
     if let Some(mark) = std::env::var_os("ONBEAT_TEST_INTERRUPTED") {
-        let _signals = onbeat_lab::interrupt::Guard::install();
+        let _signals = onbeat_realtime::interrupt::Guard::install();
         let world = World::build(&network()).unwrap();
         fs::write(mark, "").unwrap();
         let waited = wait_until(BOUND, || false);
-        assert!(matches!(waited, Err(Error::Interrupted)), "{waited:?}");
+        assert!(matches!(waited, Err(Interrupted)), "{waited:?}");
         drop(world);
         assert_eq!(namespaces(), 0);
         return;

@@ -11,8 +11,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use onbeat_netdev::testing::TemporaryDirectory;
 use onbeat_node::config::Config;
+use onbeat_testing::TemporaryDirectory;
 
 /// Compares the report of each configuration in a folder with the one beside it; how many there are.
 fn compare(folder: &str, report: impl Fn(&str, &str) -> String) -> usize {

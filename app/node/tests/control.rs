@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, socket};
-use onbeat_netdev::testing::TemporaryDirectory;
 use onbeat_node::control::{
     BindError, Client, ClientError, FOLLOWERS, NodeStatus, Reply, Request, Response, Server,
     StreamStatus, WAIT, discover,
 };
+use onbeat_testing::TemporaryDirectory;
 
 /// The lock of a process that was killed.
 const DEAD: &str = r#"{"pid":1,"start":1,"boot":"","what":"onbeat run a.toml"}"#;

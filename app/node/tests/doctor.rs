@@ -5,8 +5,8 @@ use std::fs;
 
 use onbeat_link::{Backend, Backends, Purpose, Remark};
 use onbeat_netdev::VethPeer;
-use onbeat_netdev::testing::TemporaryDirectory;
 use onbeat_node::doctor::{Device, Devices, Finding, Level, Live, Root, examine, table, worst};
+use onbeat_testing::TemporaryDirectory;
 
 /// A host in a directory.
 struct Host {

@@ -1,7 +1,7 @@
 //! For build scripts of crates that have BPF programs, under `bpf/`: compiles them, and generates the
 //! Rust side of what they declare.
 //!
-//! `onbeat_netdev::bpf_object!` and `onbeat_netdev::bpf_skeleton!` take what this puts into `OUT_DIR`.
+//! `onbeat_bpf::bpf_object!` and `onbeat_bpf::bpf_skeleton!` take what this puts into `OUT_DIR`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub fn compile(programs: &[&str], headers: &[&str], arguments: &[&str]) {
     let out = path("OUT_DIR");
     let root = path("CARGO_MANIFEST_DIR");
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (shared, abi) = (own.join("bpf"), own.join("../../abi"));
+    let (shared, abi) = (own.join("../bpf/bpf"), own.join("../../abi"));
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-changed={}", shared.display());
     for header in headers {

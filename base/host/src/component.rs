@@ -169,7 +169,7 @@ mod tests {
     use std::os::unix::fs::{OpenOptionsExt, symlink};
     use std::path::Path;
 
-    use onbeat_netdev::testing::TemporaryDirectory;
+    use onbeat_testing::TemporaryDirectory;
 
     use super::*;
 

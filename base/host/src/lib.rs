@@ -1,6 +1,7 @@
 //! Files of a privileged process that no other user can read, hold or plant, and bounded reading of
 //! files that a user names ([`file`]), also of those that a privileged command acts on ([`trust`]);
-//! writing of files that a user names ([`output`]).
+//! writing of files that a user names ([`output`]); settings of the host and of its interfaces
+//! ([`settings`]).
 //!
 //! ```text
 //!  PrivateDirectory   opened without following symbolic links; owner and modes verified
@@ -43,6 +44,7 @@ mod journal;
 mod lock;
 mod namespace;
 pub mod output;
+pub mod settings;
 pub mod trust;
 
 pub use component::{make_directory, open_directory, remove_unfinished, replace};

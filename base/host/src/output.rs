@@ -345,7 +345,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
-    use onbeat_netdev::testing::TemporaryDirectory;
+    use onbeat_testing::TemporaryDirectory;
 
     use super::*;
 

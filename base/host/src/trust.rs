@@ -129,9 +129,7 @@ fn is_shared(status: &Metadata) -> bool {
 mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
-    use onbeat_netdev::testing::{
-        Feature, TemporaryDirectory, Unprivileged, allow_writing, require_all,
-    };
+    use onbeat_testing::{Feature, TemporaryDirectory, Unprivileged, allow_writing, require_all};
 
     use super::*;
 

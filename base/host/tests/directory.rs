@@ -9,7 +9,7 @@ use std::path::Path;
 
 use common::{mode, set_mode};
 use onbeat_host::{Error, PrivateDirectory};
-use onbeat_netdev::testing::{Feature, TemporaryDirectory, Unprivileged, require};
+use onbeat_testing::{Feature, TemporaryDirectory, Unprivileged, require};
 
 const NOBODY: u32 = 65534;
 

@@ -13,7 +13,7 @@ use common::{copy, mode, set_mode, wait_for_line};
 use nix::sys::stat::{Mode, SFlag, mknod};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use onbeat_host::{Content, Error, Journal, PrivateDirectory};
-use onbeat_netdev::testing::{Feature, TemporaryDirectory, require};
+use onbeat_testing::{Feature, TemporaryDirectory, require};
 use serde::{Deserialize, Serialize};
 
 /// Names to a copy of this program the directory to write to.

@@ -19,7 +19,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::stat::{Mode, SFlag, mknod};
 use onbeat_host::{Error, InterfaceLock, Lock, PrivateDirectory};
 use onbeat_netdev::Namespace;
-use onbeat_netdev::testing::{Feature, TemporaryDirectory, Unprivileged, require};
+use onbeat_testing::{Feature, TemporaryDirectory, Unprivileged, require};
 
 /// Names to a copy of this program the directory to lock.
 const LOCK_IN: &str = "ONBEAT_TEST_LOCK_IN";

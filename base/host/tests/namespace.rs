@@ -24,8 +24,8 @@ use nix::sys::socket::{
 };
 use nix::unistd::{Gid, Uid, setgid, setgroups, setuid};
 use onbeat_host::{Error, InterfaceLock, NamespaceLock, Result};
-use onbeat_netdev::testing::{Feature, TemporaryDirectory, require};
 use onbeat_netdev::{Namespace, PrivateMounts};
+use onbeat_testing::{Feature, TemporaryDirectory, require};
 
 /// Names to a copy of this program what it does.
 const TASK: &str = "ONBEAT_TEST_TASK";

@@ -8,7 +8,7 @@ use std::fs;
 use common::mode;
 use nix::sys::stat::{Mode, umask};
 use onbeat_host::PrivateDirectory;
-use onbeat_netdev::testing::TemporaryDirectory;
+use onbeat_testing::TemporaryDirectory;
 
 #[test]
 fn what_is_missing_is_made_private_whatever_the_umask() {

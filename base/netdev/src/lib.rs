@@ -13,9 +13,6 @@
 //! - [`xdp`]: what a device's driver can do with XDP.
 //! - [`napi`]: a device's NAPI instances, threaded NAPI and its timers.
 //! - [`qdisc`]: queueing disciplines that keep launch times and schedules.
-//! - [`bpf_object`], [`bpf_skeleton`]: BPF programs as parts of a crate; [`Plain`]: values that they and we
-//!   hold alike.
-//! - [`testing`]: how tests say what they cannot run without.
 //!
 //! ```no_run
 //! use onbeat_netdev::{Handle, Namespace, VethEnd};
@@ -44,15 +41,11 @@ mod rtnl;
 mod tap;
 mod unix_socket;
 
-#[doc(hidden)]
-pub mod embed;
 pub mod ethtool;
 pub mod napi;
 pub mod qdisc;
-pub mod testing;
 pub mod xdp;
 
-pub use embed::Plain;
 pub use error::{Error, MAX_NAME, NAME_RULE, Result, check_name};
 pub use ethtool::Ethtool;
 pub use identity::InterfaceIdentity;

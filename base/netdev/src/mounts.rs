@@ -84,7 +84,7 @@ mod tests {
     use std::{fs, os::unix::fs::MetadataExt, path::Path, thread};
 
     use super::*;
-    use crate::testing::{Feature, require};
+    use onbeat_testing::{Feature, require};
 
     fn place() -> (PathBuf, PathBuf, (u64, u64)) {
         let root = fs::metadata("/").unwrap();

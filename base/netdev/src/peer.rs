@@ -195,7 +195,7 @@ fn id_of(handle: &Handle, namespace: &Namespace) -> Option<i32> {
 mod tests {
     use super::*;
     use crate::VethEnd;
-    use crate::testing::{Feature as Required, require_all};
+    use onbeat_testing::{Feature as Required, require_all};
 
     #[test]
     fn words_of_a_command_are_quoted_where_a_shell_would_read_them() {

@@ -3,11 +3,8 @@
 mod common;
 
 use common::Cable;
-use onbeat_netdev::{
-    Error, Ethtool, napi,
-    testing::{Feature, require_all},
-    xdp,
-};
+use onbeat_netdev::{Error, Ethtool, napi, xdp};
+use onbeat_testing::{Feature, require_all};
 
 fn cable() -> Option<(Cable, Ethtool)> {
     if !require_all(&[Feature::Root, Feature::Veth]) {

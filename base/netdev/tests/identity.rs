@@ -1,7 +1,7 @@
 //! The interface of a journal is recognized under another name, and not confused with another one.
 
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Error, Handle, InterfaceIdentity, Namespace, VethEnd};
+use onbeat_testing::{Feature, require_all};
 use onbeat_wire::MacAddress;
 
 /// A namespace with the veth pair a0, a1.

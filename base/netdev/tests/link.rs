@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use common::{BOUND, Cable, frame, passes, raw_socket};
 use nix::errno::Errno;
-use onbeat_netdev::{
-    Bridge, Error, Handle, Namespace, VethEnd,
-    testing::{Feature, require, require_all},
-};
+use onbeat_netdev::{Bridge, Error, Handle, Namespace, VethEnd};
+use onbeat_testing::{Feature, require, require_all};
 use onbeat_wire::MacAddress;
 
 const MAC_A: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xa]);

@@ -9,10 +9,8 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::socket::{setsockopt, sockopt},
 };
-use onbeat_netdev::{
-    Bridge, LinkEvent, Monitor, VethEnd,
-    testing::{Feature, require_all},
-};
+use onbeat_netdev::{Bridge, LinkEvent, Monitor, VethEnd};
+use onbeat_testing::{Feature, require_all};
 
 /// The first event that `wanted` takes.
 fn find(monitor: &mut Monitor, mut wanted: impl FnMut(&LinkEvent) -> bool) -> Option<LinkEvent> {

@@ -11,10 +11,8 @@ use std::{
 };
 
 use common::BOUND;
-use onbeat_netdev::{
-    Handle, LinkEvent, Monitor, Namespace, VethEnd,
-    testing::{Feature, require, require_all},
-};
+use onbeat_netdev::{Handle, LinkEvent, Monitor, Namespace, VethEnd};
+use onbeat_testing::{Feature, require, require_all};
 
 /// A veth pair from `namespace` to a namespace that watches: its end vanishes with the other's.
 fn watched(namespace: &Namespace) -> (Handle, Monitor) {

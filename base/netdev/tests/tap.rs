@@ -5,8 +5,8 @@ mod common;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Handle, Namespace, Tap};
+use onbeat_testing::{Feature, require_all};
 use onbeat_wire::MacAddress;
 
 const BOUND: Duration = Duration::from_secs(30);

@@ -8,10 +8,8 @@ use std::{
 };
 
 use common::Cable;
-use onbeat_netdev::{
-    XdpAttachment, XdpMode,
-    testing::{Feature, require_all},
-};
+use onbeat_netdev::{XdpAttachment, XdpMode};
+use onbeat_testing::{Feature, require_all};
 
 const BPF_PROG_LOAD: i32 = 5;
 const BPF_LINK_CREATE: i32 = 28;

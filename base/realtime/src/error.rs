@@ -41,15 +41,6 @@ pub enum Error {
         /// Octets left, less a margin.
         room: usize,
     },
-    /// The journal of the host's settings, or its lock.
-    #[error(transparent)]
-    Host(#[from] onbeat_host::Error),
-    /// An interface that cannot be identified cannot be restored.
-    #[error("cannot write the identity of an interface into the journal: {0}")]
-    Identity(String),
-    /// A network device or namespace.
-    #[error(transparent)]
-    Netdev(#[from] onbeat_netdev::Error),
 }
 
 impl Error {

@@ -1,11 +1,6 @@
-//! Setting up for real time, so that it can be undone.
-//!
-//! Two kinds of settings make a frame wait less, and they are undone in two ways:
-//!
-//! - **What belongs to a thread or process** is a guard, given back on drop, and by the kernel if the
-//!   process dies: [`Profile::enter`] takes them all in one line.
-//! - **What belongs to the host or to an interface** outlives the process. [`host`] plans it, writes
-//!   a journal before the first change, and puts back what was before, also after `kill -9`.
+//! Settings for real time of a thread or process, each a guard: undone on drop, and by the kernel if the
+//! process dies. [`Profile::enter`] makes all of them in one line. Settings of the host and of interfaces outlive
+//! the process: `onbeat_host::settings`.
 //!
 //! ```no_run
 //! use onbeat_realtime::Profile;
@@ -17,7 +12,7 @@
 //! # }
 //! ```
 //!
-//! [`clock`] is what all who keep a beat go by.
+//! [`clock`] is what all who keep a beat go by; [`interrupt`] ends their waits.
 //!
 //! What each setting does, what it costs and where that is written: docs/realtime.md.
 
@@ -25,9 +20,9 @@ pub mod clock;
 mod cpus;
 mod error;
 mod guard;
-pub mod host;
+pub mod interrupt;
 mod profile;
-mod scheduling;
+pub mod scheduling;
 mod session;
 
 pub use cpus::CpuSet;

@@ -69,7 +69,7 @@ impl From<Scheduling> for String {
 
 /// Policy and priority as the kernel has them: whatever a thread had, to give it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Raw {
+pub struct ThreadPolicy {
     policy: i32,
     priority: i32,
     /// Of the policies without a real-time priority, -20 to 19.
@@ -85,9 +85,12 @@ const POLICIES: [(i32, &str); 5] = [
     (libc::SCHED_IDLE, "idle"),
 ];
 
-impl Raw {
+impl ThreadPolicy {
     /// Of a thread; 0 is the calling one.
-    pub(crate) fn of(thread: i32) -> std::result::Result<Self, Errno> {
+    ///
+    /// # Errors
+    /// ESRCH: there is no such thread.
+    pub fn of(thread: i32) -> std::result::Result<Self, Errno> {
         let mut parameters = libc::sched_param { sched_priority: 0 };
         // SAFETY: no pointer is passed.
         let policy = Errno::result(unsafe { libc::sched_getscheduler(thread) })?;
@@ -96,7 +99,11 @@ impl Raw {
         Ok(Self { policy, priority: parameters.sched_priority, nice: nice(thread)? })
     }
 
-    pub(crate) fn set(self, thread: i32) -> std::result::Result<(), Errno> {
+    /// Gives it to a thread; 0 is the calling one.
+    ///
+    /// # Errors
+    /// ESRCH: there is no such thread; EPERM.
+    pub fn set(self, thread: i32) -> std::result::Result<(), Errno> {
         let parameters = libc::sched_param { sched_priority: self.priority };
         // SAFETY: `parameters` is a sched_param that lives across the call.
         let result =
@@ -121,18 +128,21 @@ impl Raw {
 
     /// As in journals: "other", "other nice -5", "fifo 50"; `None` for a policy that could not be
     /// given back.
-    pub(crate) fn text(self) -> Option<String> {
+    #[must_use]
+    pub fn text(self) -> Option<String> {
         let (_, name) = POLICIES.iter().find(|(number, _)| *number == self.kind())?;
         Some(match self {
-            Raw { priority: 0, nice, .. } if nice != 0 && self.has_nice() => {
+            ThreadPolicy { priority: 0, nice, .. } if nice != 0 && self.has_nice() => {
                 format!("{name} nice {nice}")
             }
-            Raw { priority: 0, .. } => (*name).into(),
-            Raw { priority, .. } => format!("{name} {priority}"),
+            ThreadPolicy { priority: 0, .. } => (*name).into(),
+            ThreadPolicy { priority, .. } => format!("{name} {priority}"),
         })
     }
 
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    /// The reverse of [`ThreadPolicy::text`].
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let name = words.next()?;
         let (policy, _) = POLICIES.iter().find(|(_, known)| *known == name)?;
@@ -154,28 +164,34 @@ fn nice(thread: i32) -> std::result::Result<i32, Errno> {
     if nice == -1 && Errno::last_raw() != 0 { Err(Errno::last()) } else { Ok(nice) }
 }
 
-impl From<Scheduling> for Raw {
-    fn from(scheduling: Scheduling) -> Raw {
+impl From<Scheduling> for ThreadPolicy {
+    fn from(scheduling: Scheduling) -> ThreadPolicy {
         match scheduling {
             Scheduling::Fifo(priority) => {
-                Raw { policy: libc::SCHED_FIFO, priority: priority.into(), nice: 0 }
+                ThreadPolicy { policy: libc::SCHED_FIFO, priority: priority.into(), nice: 0 }
             }
             Scheduling::RoundRobin(priority) => {
-                Raw { policy: libc::SCHED_RR, priority: priority.into(), nice: 0 }
+                ThreadPolicy { policy: libc::SCHED_RR, priority: priority.into(), nice: 0 }
             }
         }
     }
 }
 
 /// The CPUs on which a thread may run; 0 is the calling one.
-pub(crate) fn affinity(thread: i32) -> nix::Result<CpuSet> {
+///
+/// # Errors
+/// ESRCH: there is no such thread.
+pub fn affinity(thread: i32) -> nix::Result<CpuSet> {
     let mask = nix::sched::sched_getaffinity(Pid::from_raw(thread))?;
     let within = |cpu: &u16| mask.is_set(usize::from(*cpu)).unwrap_or(false);
     Ok((0..CpuSet::MAX).filter(within).collect())
 }
 
-/// Has a thread run on these CPUs only.
-pub(crate) fn set_affinity(thread: i32, cpus: &CpuSet) -> nix::Result<()> {
+/// Has a thread run on these CPUs only; 0 is the calling one.
+///
+/// # Errors
+/// ESRCH: there is no such thread; EINVAL: none of the CPUs is there; EPERM.
+pub fn set_affinity(thread: i32, cpus: &CpuSet) -> nix::Result<()> {
     let mut mask = nix::sched::CpuSet::new();
     for cpu in cpus.iter() {
         mask.set(cpu.into())?;
@@ -191,14 +207,14 @@ mod tests {
     fn a_policy_is_written_as_it_is_read() {
         for text in ["fifo 1", "fifo 99", "rr 50"] {
             assert_eq!(text.parse::<Scheduling>().unwrap().to_string(), text);
-            assert_eq!(Raw::parse(text).unwrap().text().unwrap(), text);
-            assert_eq!(Raw::parse(text), Some(text.parse::<Scheduling>().unwrap().into()));
+            assert_eq!(ThreadPolicy::parse(text).unwrap().text().unwrap(), text);
+            assert_eq!(ThreadPolicy::parse(text), Some(text.parse::<Scheduling>().unwrap().into()));
         }
         for text in ["other", "batch", "idle", "other nice -5", "batch nice 19"] {
-            assert_eq!(Raw::parse(text).unwrap().text().unwrap(), text);
+            assert_eq!(ThreadPolicy::parse(text).unwrap().text().unwrap(), text);
         }
         for text in ["", "deadline", "other nice", "fifo 1 2", "other nice 1 2", "fifo x"] {
-            assert_eq!(Raw::parse(text), None, "{text:?}");
+            assert_eq!(ThreadPolicy::parse(text), None, "{text:?}");
         }
     }
 

@@ -3,11 +3,11 @@
 use std::fs;
 use std::thread;
 
-use onbeat_netdev::testing::{Feature, require_all, require_that};
 use onbeat_realtime::{
     Affinity, CpuSet, DmaLatency, Error, LockedMemory, Profile, Scheduled, Scheduling, TimerSlack,
     prefault_stack,
 };
+use onbeat_testing::{Feature, require_all, require_that};
 
 /// What /proc says of the calling thread: policy and priority, CPUs, timer slack in nanoseconds.
 fn thread_now() -> (String, String, String) {

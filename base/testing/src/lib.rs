@@ -1,58 +1,32 @@
-//! For tests: how often a thread takes memory. A program that has this crate has its allocator.
+//! Helpers of tests, linked by no product: what a test cannot run without, temporary directories, unprivileged
+//! processes, a packet socket that shares no code with what is tested, and how often a thread takes memory.
+//!
+//! A test that needs a privilege or a kernel feature begins with
+//!
+//! ```no_run
+//! use onbeat_testing::{Feature, require};
+//!
+//! if !require(Feature::Root) {
+//!     return;
+//! }
+//! ```
+//!
+//! Where the feature is missing, one line on standard error names the test and the feature. Where
+//! `ONBEAT_REQUIRE_ALL=1` is set, as in continuous integration, the test fails instead: there, a
+//! test that cannot run is a mistake of the set-up.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod acl;
+mod directory;
+mod feature;
+mod foreign;
+mod raw_socket;
+mod unprivileged;
 
-thread_local! {
-    static TAKEN: Cell<u64> = const { Cell::new(0) };
-}
+pub mod memory;
 
-/// How often this thread has taken memory since it began.
-#[must_use]
-pub fn taken() -> u64 {
-    TAKEN.get()
-}
-
-/// How often `f` takes memory.
-pub fn taken_by(f: impl FnOnce()) -> u64 {
-    let before = taken();
-    f();
-    taken() - before
-}
-
-/// The system's allocator, that counts for each thread how often it is asked.
-struct Counting;
-
-// SAFETY: everything is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        TAKEN.with(|taken| taken.set(taken.get() + 1));
-        // SAFETY: the caller keeps to the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the memory comes from `alloc` above, which is the system's.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_thread_counts_what_it_takes() {
-        assert_eq!(taken_by(|| drop(std::hint::black_box(Box::new(1)))), 1);
-        let mut room = Vec::with_capacity(1);
-        assert_eq!(taken_by(|| room.push(1)), 0, "there was room");
-        assert!(taken_by(|| room.push(2)) > 0, "grown");
-        let elsewhere =
-            std::thread::spawn(|| taken_by(|| drop(std::hint::black_box([[1; 9]; 9].to_vec()))));
-        let joined = || assert_eq!(elsewhere.join().unwrap(), 1);
-        assert_eq!(taken_by(joined), 0, "another thread's");
-    }
-}
+pub use acl::allow_writing;
+pub use directory::TemporaryDirectory;
+pub use feature::{Feature, require, require_all, require_that};
+pub use foreign::{ForeignProgram, Hold, Instruction};
+pub use raw_socket::RawSocket;
+pub use unprivileged::Unprivileged;

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use nix::time::{ClockId, clock_gettime};
-use onbeat_irq::{Error, Result};
 use onbeat_netdev::NicClock;
+
+use crate::error::{Error, Result};
 
 /// Readings that are kept.
 const KEPT: usize = 64;

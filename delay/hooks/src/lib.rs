@@ -15,11 +15,13 @@
 //! time begins.
 
 mod abi;
+mod error;
 mod filter;
 mod followed_clock;
 mod packet;
 mod tracer;
 
+pub use error::{Error, Result};
 pub use filter::{Filter, FilterError};
 pub use followed_clock::FollowedClock;
 pub use packet::{Context, Fate, Packet, Stage};

@@ -1,6 +1,6 @@
 //! What is told of a packet that is gone.
 
-use onbeat_netdev::Plain;
+use onbeat_bpf::Plain;
 
 use crate::Detail;
 use crate::abi::{hooks_after, hooks_context, hooks_fate, hooks_packet, hooks_point};

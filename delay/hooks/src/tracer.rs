@@ -9,20 +9,20 @@ use std::rc::Rc;
 use libbpf_rs::{
     Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
 };
-use onbeat_irq::object;
-use onbeat_irq::statistics::Runs;
-use onbeat_irq::tracepoints::Tracepoints;
-use onbeat_irq::{Error, Result};
+use onbeat_bpf::Plain;
+use onbeat_bpf::object;
+use onbeat_bpf::statistics::Runs;
+use onbeat_bpf::tracepoints::Tracepoints;
 use onbeat_netdev::Handle;
-use onbeat_netdev::Plain;
 
 use crate::abi::hooks_cpu;
+use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::packet::Packet;
 
-static HOOKS: &[u8] = onbeat_netdev::bpf_object!("hooks.bpf.o");
+static HOOKS: &[u8] = onbeat_bpf::bpf_object!("hooks.bpf.o");
 
-onbeat_netdev::bpf_skeleton!(skeleton, "hooks.skel.rs");
+onbeat_bpf::bpf_skeleton!(skeleton, "hooks.skel.rs");
 
 use skeleton::types::{bss, rodata};
 
@@ -148,7 +148,7 @@ impl Tracer {
     /// Begins to follow packets.
     ///
     /// # Errors
-    /// [`Error::NoTypes`], [`Error::NoTracepoint`]; [`Error::Kernel`] without the right to load
+    /// [`Error::Bpf`]: a tracepoint or type that this kernel lacks; without the right to load
     /// programs.
     pub fn start(hop: &Hop) -> Result<Self> {
         let points = Tracepoints::require(&REQUIRED)?;
@@ -263,11 +263,11 @@ impl Tracer {
     }
 
     /// What each of the programs has taken, by name, while
-    /// [`Statistics`](onbeat_irq::statistics::Statistics) were on.
+    /// [`Statistics`](onbeat_bpf::statistics::Statistics) were on.
     ///
     /// # Errors
     /// Where the kernel does not tell.
-    pub fn runs(&self) -> Result<Vec<(String, Runs)>> {
+    pub fn runs(&self) -> onbeat_bpf::Result<Vec<(String, Runs)>> {
         object::runs(&self.object)
     }
 }
@@ -306,5 +306,5 @@ fn set_constants(open: &mut OpenObject, hop: &Hop) {
 }
 
 fn kernel(what: impl Into<String>, source: libbpf_rs::Error) -> Error {
-    Error::Kernel { what: what.into(), source }
+    onbeat_bpf::Error::kernel(what, source).into()
 }

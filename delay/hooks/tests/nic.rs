@@ -11,8 +11,8 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 use onbeat_hooks::{Detail, Device, Fate, Filter, FollowedClock, Hop, Stage, Tracer};
 use onbeat_netdev::ethtool::HardwareStamps;
-use onbeat_netdev::testing::{Feature, RawSocket, require_all};
 use onbeat_netdev::{Ethtool, Handle, Namespace};
+use onbeat_testing::{Feature, RawSocket, require_all};
 
 const BOUND: Duration = Duration::from_secs(20);
 

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use onbeat_delay::probe::{Key, Profile, Sample, Stretch};
-use onbeat_netdev::testing::{Feature, require_all, require_that};
 use onbeat_probe::{EchoConfig, EchoCounts, PingConfig, PingReport, Reflector, ping, read_key};
+use onbeat_testing::{Feature, require_all, require_that};
 
 /// Longest wait for what comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(60);

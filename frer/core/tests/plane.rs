@@ -8,9 +8,11 @@ use onbeat_frer::spec::{
     Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
     Tagged, VlanAction, VlanMatch,
 };
-use onbeat_test_memory::taken;
+use onbeat_testing::memory::taken;
 use onbeat_wire::MacAddress;
 use proptest::prelude::*;
+
+onbeat_testing::count_allocations!();
 
 const VECTOR: Recovery = Recovery {
     algorithm: Algorithm::Vector { history_length: 64 },

@@ -9,11 +9,13 @@ mod common;
 
 use common::{ALL, DESTINATION, Node, TAG, World, frame};
 use onbeat_frer_user::Poll;
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_testing::{Feature, require_all};
+
+onbeat_testing::count_allocations!();
 
 /// How often a node's forwarding thread has taken memory.
 fn taken(node: &Node) -> u64 {
-    node.forwarder().control().run(|_| onbeat_test_memory::taken()).unwrap()
+    node.forwarder().control().run(|_| onbeat_testing::memory::taken()).unwrap()
 }
 
 #[test]

@@ -15,7 +15,7 @@ use onbeat_frer::spec::PortId;
 use onbeat_frer_user::{Error, Poll, Port};
 use onbeat_link::raw::Umem;
 use onbeat_netdev::Namespace;
-use onbeat_netdev::testing::{Feature, RawSocket, require_all};
+use onbeat_testing::{Feature, RawSocket, require_all};
 use onbeat_wire::MacAddress;
 
 const NEEDED: [Feature; 2] = [Feature::Root, Feature::Veth];

@@ -17,7 +17,7 @@ use onbeat_frer::spec::{
     Tagged, VlanAction, VlanMatch,
 };
 use onbeat_frer_user::Poll;
-use onbeat_netdev::testing::{Feature, RawSocket, require_all};
+use onbeat_testing::{Feature, RawSocket, require_all};
 use onbeat_wire::MacAddress;
 
 const REWRITTEN: MacAddress = MacAddress([0x02, 0, 0, 0, 0, 0x77]);

@@ -6,12 +6,12 @@ pub mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }
 
-onbeat_netdev::bpf_skeleton!(skeleton, "abi.skel.rs");
+onbeat_bpf::bpf_skeleton!(skeleton, "abi.skel.rs");
 
 pub use skeleton::types::*;
 
 // Generated from C structs of integers and arrays of them.
-onbeat_netdev::bpf_plain!(
+onbeat_bpf::bpf_plain!(
     unsafe:
     frer_l2_key,
     frer_ip_key,

@@ -3,11 +3,11 @@
 use std::cmp::{Ordering, Reverse};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use onbeat_bpf::Plain;
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, IpMatch, MaskAndMatch, NextProtocol, Recovery, Rewrite,
     SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
 };
-use onbeat_netdev::Plain;
 
 use crate::abi::constants as c;
 use crate::abi::{

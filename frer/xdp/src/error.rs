@@ -184,8 +184,8 @@ pub(crate) trait Context<T> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 
-impl<T> Context<T> for libbpf_rs::Result<T> {
+impl<T, E: Into<libbpf_rs::Error>> Context<T> for std::result::Result<T, E> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|source| Error::Kernel { what: what(), source })
+        self.map_err(|source| Error::Kernel { what: what(), source: source.into() })
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, MapHandle};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use onbeat_netdev::Plain;
+use onbeat_bpf::Plain;
 
 use crate::error::{Error, Result};
 

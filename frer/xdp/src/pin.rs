@@ -19,11 +19,12 @@ use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, readlinkat};
 use nix::sys::stat::{Mode, SFlag, fchmod, fstat, fstatat};
 use nix::sys::statfs::{BPF_FS_MAGIC, fstatfs};
 use nix::unistd::{UnlinkatFlags, geteuid, symlinkat, unlinkat};
+use onbeat_bpf::Link;
 use onbeat_frer::spec::MAX_PORTS;
 use onbeat_host::{make_directory, open_directory};
 
 use crate::error::{Context, Error, Result};
-use crate::link::{Link, pinned_object};
+use crate::link::pinned_object;
 use crate::programs::table_names;
 
 /// Where a BPF file system is mounted by convention.

@@ -9,23 +9,23 @@ use libbpf_rs::{
     MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramInput, ProgramMut,
 };
 
+use onbeat_bpf::Plain;
 use onbeat_frer::spec::MAX_EGRESS;
-use onbeat_netdev::Plain;
 
 use crate::abi::constants as c;
 use crate::abi::frer_request;
 use crate::error::{Context, Error, Result};
 use crate::pin::PinDirectory;
 
-static FRER: &[u8] = onbeat_netdev::bpf_object!("frer.bpf.o");
-static STEER: &[u8] = onbeat_netdev::bpf_object!("steer.bpf.o");
-static CONTROL: &[u8] = onbeat_netdev::bpf_object!("control.bpf.o");
+static FRER: &[u8] = onbeat_bpf::bpf_object!("frer.bpf.o");
+static STEER: &[u8] = onbeat_bpf::bpf_object!("steer.bpf.o");
+static CONTROL: &[u8] = onbeat_bpf::bpf_object!("control.bpf.o");
 
-onbeat_netdev::bpf_skeleton!(frer_skeleton, "frer.skel.rs");
+onbeat_bpf::bpf_skeleton!(frer_skeleton, "frer.skel.rs");
 
-onbeat_netdev::bpf_skeleton!(steer_skeleton, "steer.skel.rs");
+onbeat_bpf::bpf_skeleton!(steer_skeleton, "steer.skel.rs");
 
-onbeat_netdev::bpf_skeleton!(control_skeleton, "control.skel.rs");
+onbeat_bpf::bpf_skeleton!(control_skeleton, "control.skel.rs");
 
 // The constants as `load` writes them.
 const _: () = assert!(offset_of!(control_skeleton::types::rodata, test_clock) == 0);

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use onbeat_netdev::Plain;
+use onbeat_bpf::Plain;
 
 use crate::error::{Context, Result};
 

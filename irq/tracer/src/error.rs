@@ -7,17 +7,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The kernel does not describe its types.
-    #[error("the kernel does not describe its types: {0}; it takes one with CONFIG_DEBUG_INFO_BTF")]
-    NoTypes(libbpf_rs::Error),
-    /// The kernel lacks a tracepoint.
-    #[error("this kernel has no tracepoint {name}; it takes {remedy}")]
-    NoTracepoint {
-        /// Its name.
-        name: &'static str,
-        /// A kernel that has it.
-        remedy: &'static str,
-    },
+    /// A BPF program.
+    #[error(transparent)]
+    Bpf(#[from] onbeat_bpf::Error),
     /// Softirqs are preempted, and what a CPU does between two points says nothing of packets.
     #[error(
         "this kernel is PREEMPT_RT, whose softirqs are preempted: the ledger cannot tell their time"
@@ -53,9 +45,12 @@ pub enum Error {
         "this kernel cannot drop packets early for budgets; it takes Linux 6.6 (tcx), or a guard without budgets"
     )]
     NoIngress,
-    /// A setting of the host, or its journal.
+    /// A setting of a thread.
     #[error(transparent)]
     Realtime(#[from] onbeat_realtime::Error),
+    /// A setting of the host, or its journal.
+    #[error(transparent)]
+    Settings(#[from] onbeat_host::settings::Error),
     /// A network device or namespace.
     #[error(transparent)]
     Netdev(#[from] onbeat_netdev::Error),
@@ -67,14 +62,6 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
-    /// The kernel refused.
-    #[error("cannot {what}: {source}{}", remedy(source))]
-    Kernel {
-        /// What was tried.
-        what: String,
-        /// The kernel's answer.
-        source: libbpf_rs::Error,
-    },
     /// A value of a table has another size than this program knows.
     #[error("table {table} holds a value of {octets} octets, which this version does not know")]
     Foreign {
@@ -85,15 +72,8 @@ pub enum Error {
     },
 }
 
-fn remedy(source: &libbpf_rs::Error) -> &'static str {
-    match source.kind() {
-        libbpf_rs::ErrorKind::PermissionDenied => "; run it as root",
-        _ => "",
-    }
-}
-
 impl Error {
     pub(crate) fn kernel(what: impl Into<String>, source: libbpf_rs::Error) -> Self {
-        Self::Kernel { what: what.into(), source }
+        Self::Bpf(onbeat_bpf::Error::kernel(what, source))
     }
 }

@@ -10,9 +10,6 @@
 //! - [`names`]: what people call processes, devices, and reasons of drops.
 //! - [`Tracer`]: the ledger in the kernel, by BPF programs on tracepoints.
 //! - [`host`]: how this host keeps processes' time.
-//! - [`object`]: what loaders of BPF programs have in common.
-//! - [`statistics`]: what BPF programs cost.
-//! - [`tracepoints`]: what this kernel lets programs see.
 //! - [`guard`]: carries the policy out, with a journal of what it changes.
 
 mod abi;
@@ -26,13 +23,10 @@ pub mod charge;
 pub mod host;
 #[forbid(unsafe_code)]
 pub mod names;
-pub mod object;
 #[forbid(unsafe_code)]
 pub mod policy;
 #[forbid(unsafe_code)]
 pub mod recording;
-pub mod statistics;
-pub mod tracepoints;
 #[forbid(unsafe_code)]
 pub mod view;
 

@@ -9,7 +9,7 @@ use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use onbeat_irq::guard::Rule;
 use onbeat_irq::policy::{Budget, Settings};
 use onbeat_netdev::napi;
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_testing::{Feature, require_all};
 
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "kernel/harness.rs"]

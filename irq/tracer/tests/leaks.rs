@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use onbeat_irq::Tracer;
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_testing::{Feature, require_all};
 
 /// The ledger's programs and tables that are there, by what they are and their ids; others come and
 /// go as they like.

@@ -7,7 +7,6 @@
 //!   the kernel module onbeat.ko; [`PacketPort::open_txtime`] gives one whose frames a queueing
 //!   discipline or the NIC launches.
 //! - [`backends`] tells which of them an interface can be used with, and which is best for what.
-//! - [`testing::conformance`] is what every port must do.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -126,7 +125,6 @@ mod xsk;
 
 pub mod pcap;
 pub mod raw;
-pub mod testing;
 
 pub use backends::{Backend, Backends, Purpose, Remark, backends};
 pub use capability::{Capabilities, Capability, Feature};

@@ -7,11 +7,13 @@
 
 mod common;
 
+use common::conformance::{ETHER_TYPE, frame};
 use common::{BOUND, Cable, raw_socket, xdp};
-use onbeat_link::testing::{ETHER_TYPE, PassProgram, frame};
 use onbeat_link::{Filter, PacketOptions, PacketPort, Port, XdpPort, XskPort};
-use onbeat_netdev::testing::{Feature, require_all};
-use onbeat_test_memory::taken_by;
+use onbeat_testing::memory::taken_by;
+use onbeat_testing::{Feature, ForeignProgram, require_all};
+
+onbeat_testing::count_allocations!();
 
 #[test]
 fn no_frame_takes_memory() {
@@ -20,7 +22,7 @@ fn no_frame_takes_memory() {
     }
     assert_eq!(taken_by(|| drop(std::hint::black_box(Box::new(1)))), 1, "memory taken is counted");
     let cable = Cable::new();
-    let _takes_answers = PassProgram::attach(cable.far.namespace(), "f0").unwrap();
+    let _takes_answers = ForeignProgram::pass(cable.far.namespace(), "f0");
     let near = cable.near.namespace();
     let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
     with(&mut PacketPort::open(near, "p0", options).unwrap(), &cable);

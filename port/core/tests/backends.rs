@@ -3,10 +3,9 @@
 mod common;
 
 use common::Cable;
-use onbeat_link::testing::PassProgram;
 use onbeat_link::{Error, Purpose, XdpOptions, XdpPort, XskPort, backends};
-use onbeat_netdev::testing::{Feature as Needs, require_all};
 use onbeat_netdev::{Namespace, VethEnd};
+use onbeat_testing::{Feature as Needs, ForeignProgram, require_all};
 
 fn best(cable: &Cable, purpose: Purpose) -> &'static str {
     backends(cable.near.namespace(), "p0").unwrap().best(purpose).unwrap().0.name
@@ -56,8 +55,8 @@ fn what_is_said_to_be_refused_is_and_why() {
     }
     let cable = Cable::new();
     let here = |what: &str, remedy: &str| refused(&cable, what, remedy);
-    let program = PassProgram::attach(cable.near.namespace(), "p0").unwrap();
-    here(&format!("XDP program {:?}", PassProgram::NAME), "ip link set p0 xdp off");
+    let program = ForeignProgram::pass(cable.near.namespace(), "p0");
+    here(&format!("XDP program {:?}", ForeignProgram::NAME), "ip link set p0 xdp off");
     drop(program);
     cable.near.set_mtu("p0", 3000).unwrap();
     here("its MTU is 3000", "ip link set p0 mtu 1500");

@@ -13,15 +13,15 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use common::conformance::{ETHER_TYPE, conformance, frame};
 use common::{BOUND, Cable, raw_socket};
 use nix::ifaddrs::getifaddrs;
-use onbeat_link::testing::{ETHER_TYPE, conformance, frame};
 use onbeat_link::{
     Claim, Error, Feature as Has, Outcome, PacketOptions, PacketPort, Port, Stamp, StampSource,
 };
 use onbeat_netdev::ethtool::HardwareStamps;
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Bridge, Ethtool, Handle, Link, Namespace};
+use onbeat_testing::{Feature, require_all};
 
 const ADDRESSES: [(&str, u8); 2] = [("192.0.2.1", 24), ("2001:db8::1", 64)];
 const SETTING: &str = "/proc/sys/net/ipv4/conf/p0/arp_ignore";

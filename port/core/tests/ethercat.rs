@@ -31,8 +31,8 @@ use ethercrab::{
     DefaultLock, MainDevice, MainDeviceConfig, PduLoop, PduStorage, SubDeviceGroup, Timeouts,
 };
 use onbeat_link::{PacketOptions, PacketPort, Port, XdpOptions, XdpPort, XskPort};
-use onbeat_netdev::testing::RawSocket;
-use onbeat_netdev::testing::{Feature as Needs, require_all};
+use onbeat_testing::RawSocket;
+use onbeat_testing::{Feature as Needs, require_all};
 use proptest::prelude::*;
 
 /// Longest that anything here may take: a hang ends as a failure.

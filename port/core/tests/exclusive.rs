@@ -7,15 +7,15 @@
 mod common;
 
 use common::Cable;
+use common::conformance::ETHER_TYPE;
 use onbeat_host::InterfaceLock;
 use onbeat_link::raw::{Tap, TapOptions};
-use onbeat_link::testing::ETHER_TYPE;
 use onbeat_link::{
     Error, PacketOptions, PacketPort, Port, Result, XdpOptions, XdpPort, XskPort,
     refuse_foreign_program,
 };
 use onbeat_netdev::Namespace;
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_testing::{Feature, require_all};
 
 type Open = fn(&Namespace) -> Result<Box<dyn Port>>;
 

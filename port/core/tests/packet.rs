@@ -7,13 +7,13 @@
 
 mod common;
 
+use common::conformance::{ETHER_TYPE, conformance, frame};
 use common::{BOUND, Cable, raw_socket};
-use onbeat_link::testing::{ETHER_TYPE, conformance, frame};
 use onbeat_link::{
     Capability, Cause, Clock, Feature, Outcome, PacketOptions, PacketPort, Port, StampSource,
 };
-use onbeat_netdev::testing::RawSocket;
-use onbeat_netdev::testing::{Feature as Needs, require_all};
+use onbeat_testing::RawSocket;
+use onbeat_testing::{Feature as Needs, require_all};
 
 fn options() -> PacketOptions {
     PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() }

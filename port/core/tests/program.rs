@@ -8,14 +8,13 @@ mod common;
 
 use std::env;
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 
 use common::{Cable, xdp};
-use libbpf_rs::libbpf_sys as sys;
+use onbeat_bpf::ProgramInfo;
 use onbeat_link::{Port, XdpPort, XskPort};
 use onbeat_netdev::Namespace;
-use onbeat_netdev::testing::{Feature, require_all};
+use onbeat_testing::{Feature, require_all};
 
 /// A kernel refuses more than a million instructions; a new compiler must not bring us near.
 const MOST: u32 = 100_000;
@@ -34,22 +33,6 @@ fn program(cable: &Cable) -> Option<u32> {
     cable.near.link("p0").unwrap().xdp_program().map(|program| program.program_id)
 }
 
-fn verified_instructions(id: u32) -> u32 {
-    // SAFETY: no pointers.
-    let fd = unsafe { sys::bpf_prog_get_fd_by_id(id) };
-    assert!(fd >= 0, "program {id}");
-    // SAFETY: the kernel just gave us this descriptor.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mut info = sys::bpf_prog_info::default();
-    let mut length = size_of::<sys::bpf_prog_info>() as u32;
-    // SAFETY: `info` is as long as `length` says, and any octets are a value of it.
-    let error = unsafe {
-        sys::bpf_obj_get_info_by_fd(fd.as_raw_fd(), (&raw mut info).cast(), &raw mut length)
-    };
-    assert_eq!(error, 0);
-    info.verified_insns
-}
-
 #[test]
 fn programs_are_cheap_to_verify() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
@@ -58,7 +41,8 @@ fn programs_are_cheap_to_verify() {
     let cable = Cable::new();
     for backend in ["xsk", "xdp"] {
         let _port = open(cable.near.namespace(), backend);
-        let instructions = verified_instructions(program(&cable).unwrap());
+        let info = ProgramInfo::by_id(program(&cable).unwrap()).unwrap();
+        let instructions = info.verified_instructions;
         eprintln!("{backend}: {instructions} instructions verified");
         assert!((1..MOST).contains(&instructions), "{backend}: {instructions}");
     }

@@ -13,11 +13,11 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use common::conformance::frame;
 use common::{BOUND, Cable, raw_socket};
 use onbeat_link::raw::{Tap, TapClock, TapOptions, Wanted};
-use onbeat_link::testing::frame;
-use onbeat_netdev::testing::{Feature, RawSocket, require_all};
 use onbeat_netdev::{Ethtool, Namespace};
+use onbeat_testing::{Feature, RawSocket, require_all};
 use onbeat_wire::MacAddress;
 
 const A: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);

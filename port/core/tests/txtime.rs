@@ -9,14 +9,14 @@ mod common;
 
 use std::env;
 
+use common::conformance::{ETHER_TYPE, conformance, frame};
 use common::{BOUND, Cable, raw_socket};
-use onbeat_link::testing::{ETHER_TYPE, conformance, frame};
 use onbeat_link::{
     Capability, Cause, Clock, Error, Feature, Outcome, PacketOptions, PacketPort, Port,
     StampSource, Time, TxtimeOptions,
 };
 use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle, QueueMap, Taprio};
-use onbeat_netdev::testing::{Feature as Needs, require_all};
+use onbeat_testing::{Feature as Needs, require_all};
 use onbeat_wire::MacAddress;
 
 const MILLISECOND: u64 = 1_000_000;

@@ -11,22 +11,22 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use common::conformance::{Peer, conformance, frame};
 use common::xdp::{self, next_frame, options};
 use common::{BOUND, Cable, raw_socket};
-use onbeat_link::testing::{PassProgram, Peer, conformance, frame};
 use onbeat_link::{
     Capability, Cause, Clock, Confirmation, Feature, Filter, Outcome, Port, Slot, XdpOptions,
     XdpPort,
 };
 use onbeat_netdev::XdpMode;
-use onbeat_netdev::testing::RawSocket;
-use onbeat_netdev::testing::{Feature as Needs, require_all, require_that};
+use onbeat_testing::{Feature as Needs, require_all, require_that};
+use onbeat_testing::{ForeignProgram, RawSocket};
 use onbeat_wire::{EtherType, MacAddress};
 
 /// A cable whose far end takes frames that a program sends.
 struct Bench {
     cable: Cable,
-    _far: PassProgram,
+    _far: ForeignProgram,
 }
 
 impl Bench {
@@ -34,7 +34,7 @@ impl Bench {
     fn new() -> Option<Self> {
         require_all(&[Needs::Root, Needs::Veth]).then(|| {
             let cable = Cable::new();
-            let far = PassProgram::attach(cable.far.namespace(), "f0").unwrap();
+            let far = ForeignProgram::pass(cable.far.namespace(), "f0");
             Self { cable, _far: far }
         })
     }

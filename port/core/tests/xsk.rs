@@ -7,13 +7,13 @@
 
 mod common;
 
+use common::conformance::conformance;
 use common::xdp::{self, options};
 use common::{Cable, raw_socket};
-use onbeat_link::testing::conformance;
 use onbeat_link::{Capability, Clock, Feature, Port, XdpOptions, XskPort};
 use onbeat_netdev::XdpMode;
-use onbeat_netdev::testing::RawSocket;
-use onbeat_netdev::testing::{Feature as Needs, require_all};
+use onbeat_testing::RawSocket;
+use onbeat_testing::{Feature as Needs, require_all};
 
 fn open(cable: &Cable, options: XdpOptions) -> (XskPort, RawSocket) {
     let port = XskPort::open(cable.near.namespace(), "p0", options).unwrap();

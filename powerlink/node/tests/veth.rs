@@ -10,7 +10,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle};
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_powerlink::cn::ControlledNode;
 use onbeat_powerlink::mn::{ManagingNode, Step};
@@ -20,8 +19,11 @@ use onbeat_powerlink::observe::Request;
 use onbeat_powerlink::od::id;
 use onbeat_powerlink_node::{Backend, File, Place, Sender, Simulation};
 use onbeat_report::Run;
-use onbeat_test_memory::taken;
+use onbeat_testing::memory::taken;
+use onbeat_testing::{Feature, require_all};
 use onbeat_wire::powerlink::NodeId;
+
+onbeat_testing::count_allocations!();
 
 /// Longest wait for what comes unless it never comes.
 const BOUND: Duration = Duration::from_secs(120);

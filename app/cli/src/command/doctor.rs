@@ -5,8 +5,8 @@ mod restore;
 
 use std::path::PathBuf;
 
+use onbeat_host::settings::Journal;
 use onbeat_node::doctor::{Finding, Level, Live, Root, examine, table, worst};
-use onbeat_realtime::host::Journal;
 use serde::Serialize;
 
 use crate::exit::{Answer, Result};
@@ -105,9 +105,9 @@ impl Where {
 
     fn host<T: Send>(
         &self,
-        f: impl FnOnce(&mut onbeat_realtime::host::Live) -> T + Send,
-    ) -> onbeat_realtime::Result<T> {
-        use onbeat_realtime::host::Live;
+        f: impl FnOnce(&mut onbeat_host::settings::Live) -> T + Send,
+    ) -> onbeat_host::settings::Result<T> {
+        use onbeat_host::settings::Live;
         match &self.root {
             None => Live::run(f),
             Some(root) => Ok(f(&mut Live::below(root))),
@@ -147,14 +147,14 @@ mod tests {
         assert_eq!(doctor.fix.command, ["sleep", "-v", "1"]);
         assert!(doctor.fix.keep_going && doctor.fix.hold);
         let all = parse_doctor("--fix").unwrap().fix.tuning(Vec::new());
-        assert_eq!(all, onbeat_realtime::host::Tuning::default());
+        assert_eq!(all, onbeat_host::settings::Tuning::default());
     }
 
     trait Names {
         fn map_names(&self) -> Vec<&'static str>;
     }
 
-    impl Names for Vec<onbeat_realtime::host::Kind> {
+    impl Names for Vec<onbeat_host::settings::Kind> {
         fn map_names(&self) -> Vec<&'static str> {
             self.iter().map(|kind| kind.name()).collect()
         }

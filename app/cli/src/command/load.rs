@@ -5,8 +5,8 @@ mod net;
 
 use std::time::Duration;
 
-use onbeat_lab::clock::now_ns;
-use onbeat_lab::{Error, interrupt};
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt;
 
 use crate::exit::Result;
 
@@ -49,9 +49,8 @@ fn wait(length: Option<Duration>, mut over: impl FnMut() -> bool) -> Result<()> 
         now_ns().saturating_add(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
     });
     while now_ns() < until && !over() {
-        match interrupt::pause_until(until.min(now_ns() + LOOK_NS), || ()) {
-            Err(Error::Interrupted) => break,
-            result => result?,
+        if interrupt::pause_until(until.min(now_ns() + LOOK_NS), || ()).is_err() {
+            break;
         }
     }
     Ok(())

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use onbeat_host::settings::{Journal, PutBack, Restored, RestoredLine, restored_table};
 use onbeat_link::Claim;
 use onbeat_link::raw::NicStamps;
-use onbeat_realtime::host::{Journal, PutBack, Restored, RestoredLine, restored_table};
 use serde::Serialize;
 
 use crate::exit::{Answer, Result, warn};

@@ -6,15 +6,16 @@
 
 use std::time::Duration;
 
+use onbeat_realtime::clock::SECOND;
+use onbeat_realtime::interrupt;
 use onbeat_report::format::count;
 use onbeat_report::{Distribution, Progress, Recorder};
 
 use super::chain::Chain;
 use super::frames;
 use super::throughput::Bed;
-use crate::clock::SECOND;
 use crate::traffic::{Delivery, Expect, Rate, Sink, Source, SourceConfig};
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// What is measured at a time.
 const SLICE: Duration = Duration::from_secs(1);

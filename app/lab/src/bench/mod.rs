@@ -10,6 +10,8 @@
 //! `chain` builds the interfaces, `redirect` and `protected` put something on them, `talker` and
 //! `programs` send, `throughput` and `delay` measure, `frer` puts it together.
 
+use onbeat_realtime::interrupt;
+
 mod chain;
 mod counted;
 mod cpu;
@@ -36,7 +38,7 @@ use onbeat_node::config::Backend;
 use onbeat_report::{Outcome, Progress, Run};
 
 use self::cpu::Cpus;
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// Where the frames come from whose throughput is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,14 +7,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, ProgramMut};
 use onbeat_netdev::{Handle, XdpMode};
+use onbeat_realtime::interrupt::Interrupted;
 
 use super::chain::Interface;
 use super::frames;
 use crate::{Error, Result};
 
-static OBJECT: &[u8] = onbeat_netdev::bpf_object!("bench.bpf.o");
+static OBJECT: &[u8] = onbeat_bpf::bpf_object!("bench.bpf.o");
 
-onbeat_netdev::bpf_skeleton!(skeleton, "bench.skel.rs");
+onbeat_bpf::bpf_skeleton!(skeleton, "bench.skel.rs");
 
 use skeleton::types::{bss, source_state};
 
@@ -183,7 +184,7 @@ impl Programs {
             // The kernel's own clock leaves out what the call costs by itself, milliseconds in which
             // it waits for others; its mean is cut to whole nanoseconds.
             0 => Ok(f64::from(options.duration) + 0.5),
-            libc::EINTR => Err(Error::Interrupted),
+            libc::EINTR => Err(Interrupted.into()),
             code => Err(Error::io(
                 "send frames by BPF_PROG_TEST_RUN (it takes Linux 5.18)",
                 io::Error::from_raw_os_error(code),

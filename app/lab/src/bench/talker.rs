@@ -4,12 +4,13 @@ use std::io;
 use std::thread;
 
 use onbeat_netdev::Namespace;
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt;
 
 use super::chain::Interface;
 use super::frames;
-use crate::clock::now_ns;
 use crate::traffic::{BATCH, PacketSocket};
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// Sends frames of streams in turn, by one interface.
 #[derive(Debug)]
@@ -97,7 +98,7 @@ fn offered(taken: io::Result<usize>, count: usize) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use onbeat_netdev::testing::{Feature, require_all};
+    use onbeat_testing::{Feature, require_all};
     use onbeat_wire::Frame;
 
     use super::super::chain::{Chain, Stations};

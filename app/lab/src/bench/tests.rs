@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_node::config::Backend;
 use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Figure, Outcome};
+use onbeat_testing::{Feature, require_all};
 
 use super::{Options, Source, run_frer};
 

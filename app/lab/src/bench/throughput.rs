@@ -7,12 +7,14 @@
 
 use std::time::Duration;
 
+use onbeat_realtime::interrupt;
+
 use super::chain::{Chain, Stations};
 use super::cpu::Cpus;
 use super::programs::Programs;
 use super::talker::Talker;
 use super::{Options, Source};
-use crate::{Result, interrupt};
+use crate::Result;
 
 /// Frames of one measurement.
 const FRAMES: std::ops::RangeInclusive<u32> = 1 << 12..=1 << 24;

@@ -15,10 +15,10 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use onbeat_netdev::{Handle, Namespace};
+use onbeat_realtime::clock::{now_ns, realtime_offset_ns, sleep_until};
 
 use super::Impairment;
 use super::line::Line;
-use crate::clock::{now_ns, realtime_offset_ns, sleep_until};
 use crate::traffic::{PacketSocket, Receiver};
 use crate::{Error, Result};
 

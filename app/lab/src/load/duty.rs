@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 
 use nix::time::{ClockId, clock_gettime};
 use onbeat_realtime::CpuSet;
+use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use serde::Deserialize;
 
 use super::start_on;
-use crate::clock::{SECOND, now_ns, sleep_until};
 use crate::{Error, Result};
 
 /// How late a thread that is idle may notice that it is to stop.
@@ -218,7 +218,7 @@ fn cpu_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interrupt::wait_until;
+    use onbeat_realtime::interrupt::wait_until;
     use std::time::Duration;
 
     #[test]

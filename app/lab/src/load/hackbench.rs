@@ -124,8 +124,8 @@ fn send(to: &[i32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interrupt::wait_until;
     use onbeat_irq::names::Stat;
+    use onbeat_realtime::interrupt::wait_until;
     use std::time::Duration;
 
     /// Longest wait for something that comes at once unless it never comes.

@@ -10,9 +10,9 @@ use std::thread::JoinHandle;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use onbeat_delay::probe::Profile;
+use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
 use super::udp::UdpReport;
-use crate::clock::{SECOND, now_ns, sleep_until};
 use crate::{Error, Result};
 
 /// Between two wake-ups of a sender.
@@ -162,7 +162,7 @@ pub(super) fn send(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interrupt::wait_until;
+    use onbeat_realtime::interrupt::wait_until;
     use std::time::Duration;
 
     /// Longest wait for something that comes at once unless it never comes.

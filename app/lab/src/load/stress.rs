@@ -163,7 +163,7 @@ fn matrix(turn: impl Fn() -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interrupt::wait_until;
+    use onbeat_realtime::interrupt::wait_until;
     use std::time::Duration;
 
     /// Longest wait for something that comes at once unless it never comes.

@@ -8,10 +8,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use onbeat_netdev::Namespace;
+use onbeat_realtime::clock::{SECOND, now_ns};
+use onbeat_realtime::interrupt;
 
 use super::source;
-use crate::clock::{SECOND, now_ns};
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// How late a receiver may notice that it is to stop.
 const LOOK: Duration = Duration::from_millis(20);

@@ -1,13 +1,13 @@
 //! From what arrived and what nodes counted to figures of a report.
 
 use onbeat_node::control::{NodeStatus, RecoveryStatus};
+use onbeat_realtime::clock::SECOND;
 use onbeat_report::{Cell, Counters, Loss, Measurement, Recorder, TimeSeries};
 
 use super::flow::Flowed;
 use super::phase::Course;
 use super::stage::Stage;
 use crate::World;
-use crate::clock::SECOND;
 use crate::fault::Direction;
 use crate::traffic::Delivery;
 

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use onbeat_realtime::interrupt::wait_until;
 use onbeat_wire::{MacAddress, VlanTag};
 
-use crate::interrupt::wait_until;
 use crate::traffic::{
     Delivery, Expect, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport, settle,
 };

@@ -24,9 +24,9 @@ mod storm;
 mod two_paths;
 mod unmatched;
 
+use onbeat_realtime::interrupt::Guard;
 use onbeat_report::{Outcome, html};
 
-use crate::interrupt::Guard;
 use crate::{Error, Result, Topology};
 use Parameter::{
     Backend, Captures, Cuts, Cycle, Minutes, Nodes, Probes, Rate, Scale, Seconds, Seed, Size,

@@ -1,10 +1,10 @@
 //! The phases of a run, and which frames are of which. Tables and checks go by the same.
 
+use onbeat_realtime::clock::now_ns;
 use onbeat_report::PhaseState;
 
 use super::flow::Flow;
 use crate::Result;
-use crate::clock::now_ns;
 use crate::traffic::Delivery;
 
 /// A part of the run.

@@ -14,6 +14,7 @@ use std::fs;
 use std::time::Duration;
 
 use onbeat_node::control::{Request, Response};
+use onbeat_realtime::clock::now_ns;
 use onbeat_report::{Check, Measurement, PhaseState, Recorder};
 use onbeat_wire::MacAddress;
 
@@ -23,7 +24,6 @@ use super::phase::Course;
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths, VLAN};
 use super::{figures, flow};
-use crate::clock::now_ns;
 use crate::world::Daemon;
 use crate::{Error, Result, Topology, World};
 

@@ -8,14 +8,14 @@ use std::time::Duration;
 use onbeat_netdev::Ethtool;
 use onbeat_node::config::Backend;
 use onbeat_node::control::{NodeStatus, PortMode};
+use onbeat_realtime::clock::{SECOND, now_ns};
+use onbeat_realtime::interrupt::pause_until;
 use onbeat_report::format::count;
 use onbeat_report::{Check, Figure, Outcome, Progress, Run};
 
 use super::flow::Flow;
 use super::{Options, Parameter, Scenario};
-use crate::clock::{SECOND, now_ns};
 use crate::fault::Direction;
-use crate::interrupt::pause_until;
 use crate::{Error, Result, Topology, World};
 
 pub(super) struct Stage<'a> {
@@ -237,7 +237,7 @@ impl<'a> Stage<'a> {
     /// Lets frames flow for a while, and tells how they do.
     pub(super) fn pass(&mut self, what: &str, flows: &[Flow], for_ns: u64) -> Result<()> {
         let from = now_ns();
-        pause_until(from + for_ns, || self.tell(what, flows))
+        Ok(pause_until(from + for_ns, || self.tell(what, flows))?)
     }
 
     /// The live line.

@@ -16,6 +16,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use onbeat_netdev::Namespace;
+use onbeat_realtime::clock::{SECOND, now_ns};
+use onbeat_realtime::interrupt::{check, wait_until};
 use onbeat_report::{Cell, Check, Counters, PhaseState};
 
 use super::outage::check_clean;
@@ -24,8 +26,6 @@ use super::probe::{self, Probe};
 use super::stage::Stage;
 use super::two_paths::{self, THERE, TwoPaths, VLAN};
 use super::{figures, flow};
-use crate::clock::{SECOND, now_ns};
-use crate::interrupt::{check, wait_until};
 use crate::traffic::{PacketSocket, Receiver};
 use crate::{Error, Result, Topology, World};
 

@@ -8,9 +8,9 @@ use std::ptr;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
+use onbeat_realtime::clock::SECOND;
 
 use super::packet::PacketSocket;
-use crate::clock::SECOND;
 
 /// Frames one system call takes at most.
 const BATCH: usize = 64;

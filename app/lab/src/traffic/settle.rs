@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use onbeat_realtime::clock::{SECOND, now_ns};
+use onbeat_realtime::interrupt::{pause_until, wait_until};
+
 use super::delivery::Delivery;
 use super::sink::Sink;
 use super::source::{Source, SourceReport};
-use crate::clock::{SECOND, now_ns};
-use crate::interrupt::{pause_until, wait_until};
 use crate::{Error, Result};
 
 /// What became of a stream, and what its frames were like.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use onbeat_netdev::Namespace;
+use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
 use onbeat_report::format::count;
 use onbeat_wire::{Frame, VlanTag};
 
@@ -13,7 +14,6 @@ use super::packet::PacketSocket;
 use super::receiver::{Received, Receiver};
 use super::record::StreamRecord;
 use super::stamp::{Stamp, StampError};
-use crate::clock::{now_ns, realtime_offset_ns};
 use crate::{Error, Result};
 
 /// A stream that a sink takes.

@@ -7,11 +7,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use onbeat_netdev::Namespace;
+use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
 use super::frame::FrameSpec;
 use super::packet::{BATCH, PacketSocket};
 use super::stamp::Stamp;
-use crate::clock::{SECOND, now_ns, sleep_until};
 use crate::{Error, Result};
 
 /// How fast a source sends.

@@ -15,9 +15,9 @@ use onbeat_host::{file, trust};
 use onbeat_netdev::Namespace;
 use onbeat_node::config::{Backend, Config, LONGEST};
 use onbeat_node::control::{Client, NodeStatus, Request, Response};
+use onbeat_realtime::interrupt::{check, wait_until};
 
 use super::mounts::DIRECTORY;
-use crate::interrupt::{check, wait_until};
 use crate::topology::Node;
 use crate::{Error, Result};
 
@@ -222,7 +222,7 @@ impl Daemon {
 
     fn error(&self, reason: String) -> Error {
         if let Err(interrupted) = check() {
-            return interrupted;
+            return interrupted.into();
         }
         const LINES: usize = 20;
         let log = fs::read(&self.log).unwrap_or_default();

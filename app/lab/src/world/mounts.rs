@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    use onbeat_netdev::testing::{Feature, require};
+    use onbeat_testing::{Feature, require};
 
     #[test]
     fn nothing_is_seen_outside_and_nothing_stays() {

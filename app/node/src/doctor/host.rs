@@ -1,6 +1,6 @@
 //! What delays a frame on this host: clocks that slow down, CPUs that sleep, tasks that wait.
 
-use onbeat_realtime::host::Kind;
+use onbeat_host::settings::Kind;
 
 use super::root::Root;
 use super::{Finding, Level};

@@ -1,8 +1,8 @@
 //! Whether an interface can be a port.
 
+use onbeat_host::settings::Kind;
 use onbeat_link::{Backend, Backends, Purpose};
 use onbeat_netdev::VethPeer;
-use onbeat_realtime::host::Kind;
 use onbeat_report::format::count;
 
 use super::device::Device;

@@ -10,7 +10,7 @@ mod root;
 
 use std::fmt::Write;
 
-use onbeat_realtime::host::Kind;
+use onbeat_host::settings::Kind;
 use serde::{Deserialize, Serialize};
 
 pub use device::{Device, Devices, Live};

@@ -123,7 +123,7 @@ mod tests {
 
     use nix::poll::{PollFd, PollTimeout, poll};
     use onbeat_host::Lock;
-    use onbeat_netdev::testing::{Feature, TemporaryDirectory, require_all};
+    use onbeat_testing::{Feature, TemporaryDirectory, require_all};
 
     use super::*;
     use crate::control::Reply;

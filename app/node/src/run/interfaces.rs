@@ -44,8 +44,8 @@ pub(super) fn resolve(handle: &Handle, ports: &mut [PortConfig]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use onbeat_netdev::testing::{Feature, require_all};
     use onbeat_netdev::{Namespace, VethEnd};
+    use onbeat_testing::{Feature, require_all};
 
     use super::*;
     use crate::config::Config;

@@ -455,7 +455,7 @@ mod tests {
     use std::fs;
     use std::os::unix::net::UnixListener;
 
-    use onbeat_netdev::testing::TemporaryDirectory;
+    use onbeat_testing::TemporaryDirectory;
 
     use super::*;
     use crate::config::Config;

@@ -268,7 +268,7 @@ mod tests {
     use std::path::Path;
 
     use onbeat_netdev::Namespace;
-    use onbeat_netdev::testing::{Feature, TemporaryDirectory, require_all};
+    use onbeat_testing::{Feature, TemporaryDirectory, require_all};
 
     use super::*;
     use crate::config::Config;

@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use onbeat_netdev::testing::RawSocket;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_testing::RawSocket;
 
 /// Longest wait for something that comes at once unless it never comes.
 pub(crate) const BOUND: Duration = Duration::from_secs(10);

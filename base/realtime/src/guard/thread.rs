@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use nix::errno::Errno;
 
-use crate::scheduling::{Raw, affinity, set_affinity};
+use crate::scheduling::{ThreadPolicy, affinity, set_affinity};
 use crate::{CpuSet, Error, Result, Scheduling};
 
 /// A guard that must be dropped by the thread that made it.
@@ -16,7 +16,7 @@ type OfThisThread = PhantomData<*const ()>;
 /// good where the kernel's throttling is off. Threads that it starts inherit the policy.
 #[derive(Debug)]
 pub struct Scheduled {
-    before: Raw,
+    before: ThreadPolicy,
     /// From Linux 6.13 on a thread that leaves the real-time policies gets the default slack.
     slack_before_ns: libc::c_ulong,
     of_this_thread: OfThisThread,
@@ -40,9 +40,9 @@ impl Scheduled {
                  version 1 also a cpu.rt_runtime_us above 0",
             )
         };
-        let before = Raw::of(0).map_err(refused)?;
+        let before = ThreadPolicy::of(0).map_err(refused)?;
         let slack_before_ns = slack().map_err(refused)?;
-        Raw::from(scheduling).set(0).map_err(refused)?;
+        ThreadPolicy::from(scheduling).set(0).map_err(refused)?;
         Ok(Self { before, slack_before_ns, of_this_thread: PhantomData })
     }
 }

@@ -19,8 +19,8 @@ use onbeat_frer::spec::{
 use onbeat_frer_user::{Error, Forwarder, Poll, Port};
 use onbeat_frer_xdp::{Mode, PortSpec, Steering};
 use onbeat_link::raw::Umem;
-use onbeat_netdev::testing::RawSocket;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_testing::RawSocket;
 use onbeat_wire::MacAddress;
 
 pub(crate) const BOUND: Duration = Duration::from_secs(10);

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
+use onbeat_bpf::Link;
 use onbeat_frer::spec::MAX_PORTS;
 
 use super::groups::egress_port;
 use super::{Plane, Port, PortSpec, Running};
 use crate::error::{Context, Error, Result};
-use crate::link::{self, Link, Mode};
+use crate::link::{self, Mode};
 use crate::programs::Instance;
 
 impl Plane {
@@ -150,18 +151,19 @@ impl Plane {
             };
             detached.context(|| format!("take XDP program {id} off {}", spec.interface))?;
         }
-        let link = Link::create(ingress.as_fd(), spec.ifindex, spec.mode).map_err(|source| {
-            Error::Attach {
-                port: spec.name.clone(),
-                interface: spec.interface.clone(),
-                mode: spec.mode.name(),
-                source,
-                remedy: match spec.mode {
-                    Mode::Native => "say mode = \"generic\", or lower its MTU below a page",
-                    Mode::Generic => "see onbeat doctor",
-                },
-            }
-        })?;
+        let link =
+            Link::xdp(ingress.as_fd(), spec.ifindex, spec.mode.flag()).map_err(|source| {
+                Error::Attach {
+                    port: spec.name.clone(),
+                    interface: spec.interface.clone(),
+                    mode: spec.mode.name(),
+                    source: source.into(),
+                    remedy: match spec.mode {
+                        Mode::Native => "say mode = \"generic\", or lower its MTU below a page",
+                        Mode::Generic => "see onbeat doctor",
+                    },
+                }
+            })?;
         if let Some(directory) = &directory {
             let path = directory.link(slot, &spec.name);
             link.pin(&path).context(|| format!("pin the link of port {:?}", spec.name))?;

@@ -6,9 +6,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use onbeat_bpf::Plain;
 use onbeat_frer::identify::Conflict;
 use onbeat_frer::spec::{Recovery, Stream};
-use onbeat_netdev::Plain;
 
 use super::claims::{Heir, Member, Step};
 use super::entries::{Does, Entry, Room};

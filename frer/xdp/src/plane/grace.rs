@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sys::signal::SigSet;
-use onbeat_netdev::Plain;
+use onbeat_bpf::Plain;
 
 use super::groups::{Placed, new_group, put};
 use crate::error::{Context, Error, Result};

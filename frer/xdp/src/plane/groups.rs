@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+use onbeat_bpf::Plain;
 use onbeat_frer::spec::MAX_EGRESS;
-use onbeat_netdev::Plain;
 
 use super::{Plane, Port};
 use crate::abi::bpf_devmap_val;

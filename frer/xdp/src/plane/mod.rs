@@ -26,14 +26,14 @@ use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapHandle};
 use nix::time::ClockId;
+use onbeat_bpf::{Link, Plain};
 use onbeat_frer::spec::Stream;
-use onbeat_netdev::Plain;
 
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{Key, State};
 use crate::error::Result;
-use crate::link::{Link, Mode};
+use crate::link::Mode;
 use crate::mapped::Mapped;
 use crate::pin::PinDirectory;
 use crate::programs::{Control, Instance, Maps, Purpose};

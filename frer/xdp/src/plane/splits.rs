@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use onbeat_bpf::Plain;
 use onbeat_frer::spec::{MAX_EGRESS, Rewrite};
-use onbeat_netdev::Plain;
 
 use super::groups::Set;
 use super::{Plane, Retiree};

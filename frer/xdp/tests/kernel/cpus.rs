@@ -6,7 +6,7 @@ use std::thread;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use onbeat_frer::spec::{Algorithm, Recovery, SequenceTag};
-use onbeat_netdev::testing::require_that;
+use onbeat_testing::require_that;
 
 use crate::harness::{Node, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker};
 

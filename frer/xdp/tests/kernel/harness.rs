@@ -12,7 +12,7 @@ use onbeat_frer::spec::{
     VlanMatch,
 };
 use onbeat_frer_xdp::{Mode, Options, PinDirectory, PinOwner, Plane, PortSpec};
-use onbeat_netdev::testing::{Feature, require};
+use onbeat_testing::{Feature, require};
 use onbeat_wire::MacAddress;
 
 pub(crate) const XDP_DROP: u32 = 1;

@@ -3,7 +3,7 @@
 use onbeat_frer::plane::Fate;
 use onbeat_frer::spec::{Identification, Member, PortId, Stream};
 use onbeat_frer_xdp::{Mode, PortSpec, Steering};
-use onbeat_netdev::testing::{Feature, require};
+use onbeat_testing::{Feature, require};
 
 use crate::frames::random;
 use crate::harness::{Program, Random, XDP_DROP, XDP_PASS, stream, user_space};

@@ -1,28 +1,16 @@
 //! What the programs cost to verify: a kernel refuses more than a million instructions, and a new
 //! compiler must not bring us near.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
-use libbpf_rs::libbpf_sys as sys;
+use onbeat_bpf::ProgramInfo;
 
 use crate::harness::{Node, can_run};
 
 const MOST: u32 = 250_000;
 
 fn verified_instructions(program: &impl AsFd) -> u32 {
-    let mut info = sys::bpf_prog_info::default();
-    let mut length = size_of::<sys::bpf_prog_info>() as u32;
-    // SAFETY: the descriptor is open, `info` is as long as `length` says, and any octets are a
-    // valid value of it.
-    let error = unsafe {
-        sys::bpf_obj_get_info_by_fd(
-            program.as_fd().as_raw_fd(),
-            (&raw mut info).cast(),
-            &mut length,
-        )
-    };
-    assert_eq!(error, 0);
-    info.verified_insns
+    ProgramInfo::of(program.as_fd()).unwrap().verified_instructions
 }
 
 #[test]

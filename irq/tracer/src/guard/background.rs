@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 
-use onbeat_realtime::host::Restored;
+use onbeat_host::settings::Restored;
 
 use super::{Config, Event, Usage, run};
 use crate::{Error, Result};

@@ -367,8 +367,8 @@ mod tests {
     use std::time::Duration;
 
     use libbpf_rs::{MapCore, MapFlags};
-    use onbeat_netdev::testing::{Feature, require_all};
     use onbeat_netdev::{Handle, Namespace};
+    use onbeat_testing::{Feature, require_all};
 
     use super::*;
     use crate::charge::{Device, Owner};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use onbeat_realtime::host::{
+use onbeat_host::settings::{
     Change as Made, Entry, Host, Kind, Log, NapiThread, Outcome, Place, PutBack, Restored, Setting,
     Tuning, apply, change_all, restore,
 };

@@ -5,22 +5,22 @@
 use std::collections::BTreeSet;
 use std::mem::offset_of;
 use std::net::{IpAddr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use libbpf_rs::libbpf_sys as sys;
-use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder};
-use onbeat_netdev::Plain;
+use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, Program};
+use onbeat_bpf::object::{map, variables};
+use onbeat_bpf::{Link, Plain};
 
 use super::config::DropAt;
 use crate::abi::{guard_count, guard_size};
 use crate::error::{Error, Result};
-use crate::object::{map, variables};
 use crate::policy::Limit;
 
-static LIMIT: &[u8] = onbeat_netdev::bpf_object!("limit.bpf.o");
+static LIMIT: &[u8] = onbeat_bpf::bpf_object!("limit.bpf.o");
 
-onbeat_netdev::bpf_skeleton!(skeleton, "limit.skel.rs");
+onbeat_bpf::bpf_skeleton!(skeleton, "limit.skel.rs");
 
 use skeleton::types::{bss, bucket};
 
@@ -46,7 +46,7 @@ pub(super) struct Count {
 pub(super) struct Limiter {
     object: Object,
     drop_at: DropAt,
-    links: Vec<(u32, OwnedFd)>,
+    links: Vec<(u32, Link)>,
     limits: Vec<u64>,
     addresses: BTreeSet<Ipv6Addr>,
 }
@@ -112,54 +112,33 @@ impl Limiter {
         Ok(())
     }
 
-    fn attach(&self, device: u32) -> Result<OwnedFd> {
+    fn attach(&self, device: u32) -> Result<Link> {
         if self.drop_at == DropAt::Xdp {
-            match self.link(AT_XDP, device, sys::BPF_XDP, XDP_FLAGS) {
+            match Link::xdp(self.program(AT_XDP).as_fd(), device, XDP_FLAGS) {
                 Ok(link) => return Ok(link),
                 // It goes no more: that is found by whoever looks for devices.
-                Err(libc::ENODEV) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
                 Err(error) => tracing::warn!(
-                    "interface {:?} accepts no XDP program ({}): packets above a budget are \
+                    "interface {:?} accepts no XDP program ({error}): packets above a budget are \
                      dropped at its tc ingress",
                     name_of(device),
-                    std::io::Error::from_raw_os_error(error)
                 ),
             }
         }
-        self.link(AT_TC, device, sys::BPF_TCX_INGRESS, 0).map_err(|error| match error {
-            libc::EINVAL => Error::NoIngress,
-            error => {
-                let source = libbpf_rs::Error::from_raw_os_error(error);
-                let what = format!("drop packets early on interface {:?}", name_of(device));
-                Error::kernel(what, source)
+        Link::tcx_ingress(self.program(AT_TC).as_fd(), device).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::EINVAL) => Error::NoIngress,
+                _ => {
+                    let what = format!("drop packets early on interface {:?}", name_of(device));
+                    Error::kernel(what, error.into())
+                }
             }
         })
     }
 
-    /// The number of the kernel's error where it does not do it.
-    fn link(
-        &self,
-        program: &str,
-        device: u32,
-        kind: u32,
-        flags: u32,
-    ) -> std::result::Result<OwnedFd, i32> {
-        let program = self.object.progs().find(|known| known.name() == program);
-        let program = program.expect("the object holds it");
-        let options = sys::bpf_link_create_opts {
-            sz: size_of::<sys::bpf_link_create_opts>() as sys::size_t,
-            flags,
-            ..Default::default()
-        };
-        // SAFETY: an open descriptor, and options that outlive the call.
-        let fd = unsafe {
-            sys::bpf_link_create(program.as_fd().as_raw_fd(), device as i32, kind, &options)
-        };
-        if fd < 0 {
-            return Err(-fd);
-        }
-        // SAFETY: the kernel just gave us this descriptor.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    fn program(&self, name: &str) -> Program<'_> {
+        let program = self.object.progs().find(|known| known.name() == name);
+        program.expect("the object holds it")
     }
 
     /// Sets what the process of a number may receive.

@@ -155,8 +155,8 @@ fn addresses(links: &[Link]) -> Result<HashMap<IpAddr, u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onbeat_netdev::testing::{Feature, require_all};
     use onbeat_netdev::{Bridge, Namespace, VethEnd};
+    use onbeat_testing::{Feature, require_all};
 
     /// A bridge over one end of a veth pair whose other end is in the same namespace.
     #[test]

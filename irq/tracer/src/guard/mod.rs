@@ -33,8 +33,8 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use onbeat_host::NamespaceLock;
+use onbeat_host::settings::{Host, Journal, Live, Report, Restored, plan};
 use onbeat_netdev::Namespace;
-use onbeat_realtime::host::{Host, Journal, Live, Report, Restored, plan};
 use onbeat_realtime::{Profile, Realtime, Scheduling};
 
 pub use background::Background;
@@ -118,14 +118,14 @@ fn cpu_time() -> Duration {
 /// # Errors
 /// Where /proc is not readable.
 pub fn journal_directory() -> Result<PathBuf> {
-    let inode = Namespace::current().map_err(onbeat_realtime::Error::from)?.inode();
+    let inode = Namespace::current().map_err(onbeat_host::settings::Error::from)?.inode();
     Ok(format!("/run/onbeat/guard/{inode}").into())
 }
 
 /// Excludes other guards of the calling thread's network namespace, also those that do not share /run.
 fn lock() -> Result<NamespaceLock> {
-    let namespace = Namespace::current().map_err(onbeat_realtime::Error::from)?;
-    Ok(NamespaceLock::take(&namespace, "guard").map_err(onbeat_realtime::Error::from)?)
+    let namespace = Namespace::current().map_err(onbeat_host::settings::Error::from)?;
+    Ok(NamespaceLock::take(&namespace, "guard").map_err(onbeat_host::settings::Error::from)?)
 }
 
 /// Guards until `go_on` says no: it is called for each pause, whose length it is given. `tell` hears
@@ -196,13 +196,13 @@ pub fn preview(config: &Config) -> Result<Preview> {
 /// Puts back what a guard left that was killed.
 ///
 /// # Errors
-/// [`onbeat_realtime::Error::Host`] while a guard runs; where the journal cannot be read or written.
+/// [`onbeat_host::settings::Error::Host`] while a guard runs; where the journal cannot be read or written.
 pub fn restore(directory: &Path, forget: bool) -> Result<Vec<Restored>> {
-    use onbeat_realtime::host::{self, Log};
+    use onbeat_host::settings::{self, Log};
     Live::run(|live| {
         let mut journal = Journal::open(directory, DISCARD)?;
         let _lock = lock()?;
-        let restored = host::restore(live, &mut journal)?;
+        let restored = settings::restore(live, &mut journal)?;
         if forget {
             journal.replace(Vec::new())?;
         }

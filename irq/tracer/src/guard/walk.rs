@@ -10,7 +10,7 @@ use libbpf_rs::ErrorKind as Kind;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
 use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
-use onbeat_netdev::Plain;
+use onbeat_bpf::Plain;
 
 use super::TimeSlice;
 use super::config::{Config, Namespaces};
@@ -19,12 +19,12 @@ use crate::abi::{guard_socket, guard_thread};
 use crate::charge::Process;
 use crate::error::{Error, Result};
 use crate::names::Octets;
-use crate::object::{map, set_constants, variables};
 use crate::policy::Rank;
+use onbeat_bpf::object::{map, set_constants, variables};
 
-static WAITERS: &[u8] = onbeat_netdev::bpf_object!("waiters.bpf.o");
+static WAITERS: &[u8] = onbeat_bpf::bpf_object!("waiters.bpf.o");
 
-onbeat_netdev::bpf_skeleton!(skeleton, "waiters.skel.rs");
+onbeat_bpf::bpf_skeleton!(skeleton, "waiters.skel.rs");
 
 use skeleton::types::{bss, rodata};
 
@@ -51,7 +51,7 @@ impl Walk {
     /// For the sockets of the network namespace with this inode, or of all, as configured.
     pub(super) fn new(netns: u32, config: &Config) -> Result<Self> {
         let budgets = !config.budgets.is_empty();
-        let types = Btf::from_vmlinux().map_err(Error::NoTypes)?;
+        let types = Btf::from_vmlinux().map_err(onbeat_bpf::Error::NoTypes)?;
         // Without it nobody is seen to read (before Linux 6.3).
         let told_of_reads = types.type_by_name::<Typedef<'_>>("btf_trace_sock_recv_length");
         let mut open = ObjectBuilder::default()
@@ -330,7 +330,7 @@ mod tests {
     use std::net::UdpSocket;
 
     use onbeat_netdev::Namespace;
-    use onbeat_netdev::testing::{Feature, require_all};
+    use onbeat_testing::{Feature, require_all};
 
     use super::*;
 

@@ -130,7 +130,7 @@ fn entries(directory: impl AsRef<Path>) -> impl Iterator<Item = PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onbeat_netdev::testing::{Feature, require};
+    use onbeat_testing::{Feature, require};
 
     #[test]
     fn loopback_here_and_elsewhere() {

@@ -48,7 +48,7 @@ fn short(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onbeat_netdev::testing::{Feature, require_all};
+    use onbeat_testing::{Feature, require_all};
 
     #[test]
     fn words_of_the_kernel() {

@@ -14,14 +14,14 @@ use std::mem::offset_of;
 
 use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use nix::libc;
-use onbeat_netdev::Plain;
+use onbeat_bpf::Plain;
 
 use self::links::Links;
 use crate::abi::{irq_amount, irq_owner, irq_socket_owner, irq_totals};
 use crate::charge::{Accounts, Amount, Owner, Process};
 use crate::error::{Error, Result};
-use crate::object;
-use crate::statistics::Runs;
+use onbeat_bpf::object;
+use onbeat_bpf::statistics::Runs;
 
 pub use events::Events;
 pub use meter::{Interval, Meter};
@@ -29,9 +29,9 @@ pub use own::{OwnCost, OwnWatch};
 pub use sampler::Sampler;
 pub use ticks::{TICK_NS, Tick, Ticks};
 
-static LEDGER: &[u8] = onbeat_netdev::bpf_object!("ledger.bpf.o");
+static LEDGER: &[u8] = onbeat_bpf::bpf_object!("ledger.bpf.o");
 
-onbeat_netdev::bpf_skeleton!(skeleton, "ledger.skel.rs");
+onbeat_bpf::bpf_skeleton!(skeleton, "ledger.skel.rs");
 
 use skeleton::types::{bss, rodata};
 
@@ -98,7 +98,7 @@ impl Tracer {
     /// Begins to keep the ledger.
     ///
     /// # Errors
-    /// [`Error::NoTypes`], [`Error::NoTracepoint`], [`Error::PreemptRt`]; [`Error::Kernel`] without
+    /// [`Error::Bpf`], [`Error::PreemptRt`]; [`Error::Bpf`] also without
     /// the right to load programs.
     pub fn start() -> Result<Self> {
         Self::start_with_rows(row_count()?)
@@ -132,7 +132,7 @@ impl Tracer {
     /// ([`charge::tick`](crate::charge::tick)).
     ///
     /// # Errors
-    /// As [`Tracer::start`]; [`Error::Kernel`] where the kernel has no software events of perf.
+    /// As [`Tracer::start`]; [`Error::Bpf`] where the kernel has no software events of perf.
     pub fn start_with_ticks() -> Result<(Self, Ticks)> {
         let mut tracer = Self::load(Records::Ticks, row_count()?)?;
         tracer.attach()?;
@@ -326,11 +326,11 @@ impl Tracer {
     }
 
     /// What each of the programs has taken, by name, while
-    /// [`Statistics`](crate::statistics::Statistics) were on.
+    /// [`Statistics`](onbeat_bpf::statistics::Statistics) were on.
     ///
     /// # Errors
     /// Where the kernel does not tell.
-    pub fn runs(&self) -> Result<Vec<(String, Runs)>> {
+    pub fn runs(&self) -> onbeat_bpf::Result<Vec<(String, Runs)>> {
         object::runs(&self.object)
     }
 

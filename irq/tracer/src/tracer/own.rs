@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Tracer;
 use crate::error::{Error, Result};
-use crate::statistics::Watched;
+use onbeat_bpf::statistics::Watched;
 
 /// Time that the ledger took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

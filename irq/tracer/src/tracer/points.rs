@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::error::{Error, Result};
-use crate::tracepoints::Tracepoints;
+use onbeat_bpf::tracepoints::Tracepoints;
 
 /// The tracepoints that differ from kernel to kernel.
 #[derive(Debug, Clone, Copy)]

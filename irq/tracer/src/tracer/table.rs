@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Map, MapCore, MapFlags, num_possible_cpus};
-use onbeat_netdev::Plain;
+use onbeat_bpf::Plain;
 
 use crate::abi::{irq_amount, irq_key};
 use crate::charge::Amount;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use onbeat_host::settings::{
+    Entry, Host, InterfaceSurvey, Log, NapiThread, Place, Refusal, Survey,
+};
 use onbeat_irq::Result;
 use onbeat_irq::charge::Process;
 use onbeat_irq::guard::{Candidates, Look, Usage, Waiter};
 use onbeat_irq::policy::Rank;
 use onbeat_netdev::InterfaceIdentity;
-use onbeat_realtime::host::{
-    Entry, Host, InterfaceSurvey, Log, NapiThread, Place, Refusal, Survey,
-};
 
 /// Interfaces by name: whether they are threaded, and their threads.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl FakeHost {
 }
 
 impl Host for FakeHost {
-    fn survey(&mut self, names: &[String]) -> onbeat_realtime::Result<Survey> {
+    fn survey(&mut self, names: &[String]) -> onbeat_host::settings::Result<Survey> {
         let survey = |name: &String| {
             let Some(interface) = self.interfaces.get(name) else {
                 let available = self.interfaces.keys().cloned().collect();
@@ -81,8 +81,8 @@ impl Host for FakeHost {
                 ..InterfaceSurvey::default()
             })
         };
-        let interfaces = names.iter().map(survey).collect::<onbeat_realtime::Result<_>>()?;
-        Ok(Survey { cpus: "0-3".parse()?, interfaces, ..Survey::default() })
+        let interfaces = names.iter().map(survey).collect::<onbeat_host::settings::Result<_>>()?;
+        Ok(Survey { cpus: "0-3".parse().unwrap(), interfaces, ..Survey::default() })
     }
 
     fn read(&mut self, place: &Place) -> std::result::Result<String, Refusal> {
@@ -128,7 +128,7 @@ impl Log for Memory {
         self.0.clone()
     }
 
-    fn replace(&mut self, entries: Vec<Entry>) -> onbeat_realtime::Result<()> {
+    fn replace(&mut self, entries: Vec<Entry>) -> onbeat_host::settings::Result<()> {
         self.0 = entries;
         Ok(())
     }

@@ -13,12 +13,12 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, sets
 use nix::sys::wait::waitpid;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{ForkResult, Pid, fork};
+use onbeat_host::settings::PutBack;
 use onbeat_irq::charge::Process;
 use onbeat_irq::guard::{Config, DropAt, Event, Rule, Usage, run};
 use onbeat_irq::policy::{Budget, Limit, Settings};
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
-use onbeat_realtime::host::PutBack;
+use onbeat_testing::{Feature, require_all};
 
 use crate::harness::{BOUND, Flow, RECEIVER, SENDER, World};
 use crate::kernel::{arrive, has, set_fifo, turn};

@@ -12,16 +12,13 @@ use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
 use onbeat_irq::guard::{Config, DropAt, Event, Namespaces, Rule};
 use onbeat_irq::names::Stat;
 use onbeat_irq::policy::{Budget, Limit, Settings};
-use onbeat_netdev::testing::{Feature, require_all};
-use onbeat_netdev::{Handle, Namespace, napi};
+use onbeat_netdev::{Handle, Namespace, XdpMode, napi};
 use onbeat_realtime::Profile;
+use onbeat_testing::{Feature, ForeignProgram, Hold, require_all};
 
 use crate::harness::{BOUND, Flow, World};
-use crate::program::{Attach, load, returns};
 use crate::reader::Reader;
 use crate::running::Running;
-
-const XDP_PASS: i32 = 2;
 
 /// One at a time: they are threads of one process, which has the sockets of all of them open, as have the
 /// processes that it forks.
@@ -188,7 +185,7 @@ pub(crate) fn many_sockets(world: &World, count: usize) -> Option<Vec<UdpSocket>
     }
     let room = getrlimit(Resource::RLIMIT_NOFILE).unwrap().0 >= files;
     let open = || (0..count).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect();
-    onbeat_netdev::testing::require_that(room, "20,000 open files (ulimit -n)")
+    onbeat_testing::require_that(room, "20,000 open files (ulimit -n)")
         .then(|| world.receiver.namespace().run(open).unwrap())
 }
 
@@ -270,9 +267,8 @@ fn where_another_program_is_in_the_driver_packets_are_dropped_behind_it() {
         return;
     };
     let world = World::with_napi();
-    let other = load(&returns(XDP_PASS));
-    for attach in [Attach::Link, Attach::Netlink] {
-        let attached = attach.to(&world, &other);
+    for hold in [Hold::Link, Hold::Interface] {
+        let other = ForeignProgram::attach(&world.receiver, "r0", hold, XdpMode::Native);
         let guard = Running::start(&world, |config: &mut Config| {
             let budget = Budget { ns_per_s: 10_000 };
             config.budgets = vec![Rule { command: None, cgroup: None, budget }];
@@ -287,7 +283,7 @@ fn where_another_program_is_in_the_driver_packets_are_dropped_behind_it() {
             assert!(Instant::now() < deadline, "the program stays behind the guard");
             thread::yield_now();
         }
-        drop(attached);
+        other.detach(&world.receiver);
     }
 }
 

@@ -8,8 +8,6 @@ mod harness;
 mod hostile;
 mod kernel;
 #[allow(dead_code, reason = "other tests use the rest")]
-#[path = "../kernel/program.rs"]
-mod program;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../kernel/reader.rs"]
 mod reader;

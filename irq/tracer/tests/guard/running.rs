@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use onbeat_host::settings::PutBack;
 use onbeat_irq::guard::{Background, Config, Event, Usage};
-use onbeat_realtime::host::PutBack;
 
 use crate::harness::{BOUND, World};
 

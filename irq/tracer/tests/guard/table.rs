@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use onbeat_host::settings::{
+    Host, Kind, Log, NapiThread, Place, PutBack, Refusal, Setting, Survey, change_all,
+};
 use onbeat_irq::guard::{Candidates, Config, Event, Guard, Look, Usage};
 use onbeat_irq::policy::{Rank, Settings};
 use onbeat_irq::{Error, Result};
 use onbeat_netdev::InterfaceIdentity;
-use onbeat_realtime::host::{
-    Host, Kind, Log, NapiThread, Place, PutBack, Refusal, Setting, Survey, change_all,
-};
 
 use crate::fake::{FakeHost, FakeLook, Memory};
 
@@ -32,11 +32,11 @@ struct World {
 }
 
 impl Host for World {
-    fn survey(&mut self, names: &[String]) -> onbeat_realtime::Result<Survey> {
+    fn survey(&mut self, names: &[String]) -> onbeat_host::settings::Result<Survey> {
         self.host.borrow_mut().survey(names)
     }
 
-    fn napi_threads(&mut self, interface: &str) -> onbeat_realtime::Result<Vec<NapiThread>> {
+    fn napi_threads(&mut self, interface: &str) -> onbeat_host::settings::Result<Vec<NapiThread>> {
         self.host.borrow_mut().napi_threads(interface)
     }
 

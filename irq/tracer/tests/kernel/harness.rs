@@ -11,8 +11,8 @@ use nix::unistd::Pid;
 use onbeat_irq::Tracer;
 use onbeat_irq::charge::{Accounts, Amount, Cause, Device, Process};
 use onbeat_irq::names::Stat;
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
+use onbeat_testing::{Feature, require_all};
 
 /// Longest wait for something that comes at once unless it never comes.
 pub(crate) const BOUND: Duration = Duration::from_secs(20);

@@ -5,7 +5,6 @@ mod flow;
 mod harness;
 mod many;
 mod owners;
-mod program;
 mod reader;
 mod sample;
 mod unowned;

@@ -10,7 +10,7 @@ use onbeat_irq::charge::Cause;
 use onbeat_irq::names::Names;
 use onbeat_irq::view::{self, Table};
 use onbeat_irq::{Meter, Tracer};
-use onbeat_netdev::testing::require_that;
+use onbeat_testing::require_that;
 
 use crate::harness::{BOUND, World, assert_balanced, caused, possible, this_process, total};
 use crate::reader::Reader;

@@ -109,7 +109,7 @@ fn a_process_that_has_died_keeps_its_account() {
 #[test]
 fn packets_dropped_for_want_of_room_are_the_owners() {
     use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
-    use onbeat_netdev::testing::{Feature, require};
+    use onbeat_testing::{Feature, require};
     if !possible() || !require(Feature::Kernel(6, 11)) {
         return;
     }

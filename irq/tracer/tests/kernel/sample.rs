@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use onbeat_bpf::statistics::Statistics;
 use onbeat_irq::charge::sample::Estimate;
 use onbeat_irq::charge::{Cause, Class};
-use onbeat_irq::statistics::Statistics;
 use onbeat_irq::{Error, Meter, Sampler, Tracer};
 
 use crate::harness::{BOUND, World, assert_balanced, caused, possible, this_process, total};

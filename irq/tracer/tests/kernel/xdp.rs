@@ -1,19 +1,16 @@
 //! Packets that an XDP program takes.
 
 use std::net::UdpSocket;
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use onbeat_irq::Tracer;
 use onbeat_irq::charge::{Accounts, Cause, Class, Device};
+use onbeat_netdev::XdpMode;
+use onbeat_testing::{ForeignProgram, Hold, Instruction};
 
 use crate::harness::{BOUND, Flow, World, caused, possible, this_process, total};
-use crate::program::{Attach, Instruction, load, returns};
 
 const PACKETS: u64 = 1000;
-
-const XDP_DROP: i32 = 1;
-const XDP_PASS: i32 = 2;
 
 /// The port whose packets the program of [`takes_port`] drops.
 const TAKEN_PORT: u16 = 4791;
@@ -23,13 +20,13 @@ fn takes_port() -> Vec<Instruction> {
     vec![
         (0x61, 0x12, 0, 0),                             // r2 = data
         (0x61, 0x13, 4, 0),                             // r3 = data_end
-        (0xb7, 0x00, 0, XDP_PASS),                      // r0 = XDP_PASS
+        (0xb7, 0x00, 0, ForeignProgram::PASS),          // r0 = XDP_PASS
         (0xbf, 0x24, 0, 0),                             // r4 = r2
         (0x07, 0x04, 0, 38),                            // r4 += Ethernet, IPv4, two ports
         (0x2d, 0x34, 3, 0),                             // if r4 > r3: exit
         (0x69, 0x22, 36, 0),                            // r2 = destination port
         (0x55, 0x02, 1, i32::from(TAKEN_PORT.to_be())), // if r2 != the port: exit
-        (0xb7, 0x00, 0, XDP_DROP),                      // r0 = XDP_DROP
+        (0xb7, 0x00, 0, ForeignProgram::DROP),          // r0 = XDP_DROP
         (0x95, 0, 0, 0),
     ]
 }
@@ -61,6 +58,11 @@ fn class(accounts: &Accounts, wanted: impl Fn(&Class) -> bool) -> u64 {
     of.map(|(_, amount)| amount.packets).sum()
 }
 
+/// Attaches a program to where the receiver's packets come in.
+fn attach(world: &World, hold: Hold, code: &[Instruction]) -> ForeignProgram {
+    ForeignProgram::attach_code(&world.receiver, "r0", hold, XdpMode::Native, code)
+}
+
 /// Packets of the sender's stack: a veth gives its program those as socket buffers, whose end the kernel
 /// reports as it does that of any other.
 #[test]
@@ -68,16 +70,15 @@ fn dropped_packets_are_of_class_xdp_however_the_program_is_attached() {
     if !possible() {
         return;
     }
-    for attach in [Attach::Link, Attach::Netlink] {
+    for hold in [Hold::Link, Hold::Interface] {
         let world = World::with_napi();
         let flow = world.flow();
         flow.pass(1, 100);
-        let program = load(&returns(XDP_DROP));
-        let _link = attach.to(&world, &program);
+        let _program = attach(&world, hold, &ForeignProgram::returns(ForeignProgram::DROP));
         let mut tracer = Tracer::start().unwrap();
         flow.send(PACKETS as u32, 100);
         let (_, unattributed, dropped) = until_taken(&tracer, world.device(), PACKETS);
-        assert_eq!((unattributed, dropped), (0, 0), "{attach:?}");
+        assert_eq!((unattributed, dropped), (0, 0), "{hold:?}");
         tracer.stop();
     }
 }
@@ -87,7 +88,7 @@ pub(crate) struct Filtered {
     pub(crate) world: World,
     pub(crate) passed: Flow,
     taken: UdpSocket,
-    _program: Option<OwnedFd>,
+    _program: ForeignProgram,
 }
 
 impl Filtered {
@@ -101,7 +102,7 @@ impl Filtered {
         let bind = || UdpSocket::bind("0.0.0.0:0");
         let taken = world.sender.namespace().run(bind).unwrap().unwrap();
         taken.connect((passed.reader.local_addr().unwrap().ip(), TAKEN_PORT)).unwrap();
-        let _program = Attach::Link.to(&world, &load(&takes_port()));
+        let _program = attach(&world, Hold::Link, &takes_port());
         Self { world, passed, taken, _program }
     }
 

@@ -1,7 +1,5 @@
 //! The back ends `xsk` and `xdp`, which need the same of an interface.
 
-use std::io;
-
 use onbeat_netdev::Ethtool;
 
 use super::packet::raw_sockets;
@@ -60,15 +58,7 @@ fn examine(facts: &Facts<'_>, name: &'static str, remark: Option<Remark>) -> Bac
 
 /// Why no AF_XDP socket can be opened.
 fn af_xdp(facts: &Facts<'_>) -> Option<Remark> {
-    let opened = facts.namespace.run(|| {
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        crate::xsk::owned(if fd < 0 {
-            -io::Error::last_os_error().raw_os_error().unwrap_or(1)
-        } else {
-            fd
-        })
-    });
+    let opened = facts.namespace.run(crate::xsk::unbound);
     let error = match opened {
         Ok(Ok(_)) => return None,
         Ok(Err(error)) => error.to_string(),

@@ -97,7 +97,7 @@ impl fmt::Debug for Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onbeat_netdev::testing::require_that;
+    use onbeat_testing::require_that;
 
     #[test]
     fn expressions_select_packets_of_their_link_type() {

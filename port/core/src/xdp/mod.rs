@@ -20,9 +20,9 @@ use crate::response::Responses;
 use crate::xsk::{Arrival, Base, Kind, OverXdp, XdpOptions, of_tai};
 use crate::{Cause, Confirmation, Diagnostics, Outcome, Result, Slot, Tag, Time};
 
-static OBJECT: &[u8] = onbeat_netdev::bpf_object!("xdp.bpf.o");
+static OBJECT: &[u8] = onbeat_bpf::bpf_object!("xdp.bpf.o");
 
-onbeat_netdev::bpf_skeleton!(skeleton, "xdp.skel.rs");
+onbeat_bpf::bpf_skeleton!(skeleton, "xdp.skel.rs");
 
 // One loader sets the constants of both programs.
 const _: () = {

@@ -44,11 +44,8 @@ pub(crate) fn open(
     transmit: u32,
 ) -> Result<(OwnedFd, Rings), Failure> {
     let at = |operation| move |error| (operation, error);
-    // SAFETY: no pointers are passed.
-    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    check(fd).map_err(at("open an AF_XDP socket (it needs CAP_NET_RAW and CONFIG_XDP_SOCKETS)"))?;
-    // SAFETY: the descriptor is open, and nobody else has it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let fd = unbound()
+        .map_err(at("open an AF_XDP socket (it needs CAP_NET_RAW and CONFIG_XDP_SOCKETS)"))?;
     // SAFETY: the structure is plain data, for which zeros are a value.
     let mut region: libc::xdp_umem_reg = unsafe { zeroed() };
     region.addr = umem.at(0, 0) as u64;
@@ -66,6 +63,15 @@ pub(crate) fn open(
     }
     let rings = map(&fd, receive, transmit).map_err(at("map the rings of the AF_XDP socket"))?;
     Ok((fd, rings))
+}
+
+/// An AF_XDP socket that is bound to nothing yet.
+pub(crate) fn unbound() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    check(fd)?;
+    // SAFETY: the descriptor is open, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn map(fd: &OwnedFd, receive: u32, transmit: u32) -> io::Result<Rings> {

@@ -17,20 +17,20 @@ use onbeat_netdev::{Namespace, XdpMode};
 
 pub(crate) use self::base::{Arrival, Base, Kind, MAX_FRAME};
 pub(crate) use self::bound::{
-    BIND, CHUNK, HEADROOM, Rings, bind, drops, open, wake_receive, wake_transmit,
+    BIND, CHUNK, HEADROOM, Rings, bind, drops, open, unbound, wake_receive, wake_transmit,
 };
 pub(crate) use self::obstacle::{obstacle, receive_queues};
 pub use self::options::XdpOptions;
 pub(crate) use self::port::OverXdp;
-pub(crate) use self::program::{create_link, owned, shown_program};
+pub(crate) use self::program::shown_program;
 pub(crate) use self::ring::{Consumer, Producer};
 pub(crate) use self::stamp::of_tai;
 use crate::response::Responses;
 use crate::{Cause, Result, Time};
 
-static OBJECT: &[u8] = onbeat_netdev::bpf_object!("xsk.bpf.o");
+static OBJECT: &[u8] = onbeat_bpf::bpf_object!("xsk.bpf.o");
 
-onbeat_netdev::bpf_skeleton!(pub(crate) skeleton, "xsk.skel.rs");
+onbeat_bpf::bpf_skeleton!(pub(crate) skeleton, "xsk.skel.rs");
 
 /// A port over an AF_XDP socket.
 ///

@@ -1,12 +1,12 @@
 //! The XDP program of a port: loading it, and its hold on the interface.
 
-use std::ffi::CStr;
 use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut};
+use onbeat_bpf::{Link, ProgramInfo};
 use onbeat_netdev::{Namespace, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Program {
     /// Nothing else holds the link: with the process it goes, however that ends.
-    link: Option<OwnedFd>,
+    link: Option<Link>,
     mode: XdpMode,
     object: Object,
 }
@@ -63,9 +63,9 @@ impl Program {
         index: u32,
         only: Option<XdpMode>,
     ) -> Result<()> {
-        let program = self.object.progs().next().map(|program| program.as_fd().as_raw_fd());
-        let program = program.unwrap_or(-1);
-        let attempt = |mode| -> Result<io::Result<OwnedFd>> {
+        let program = self.object.progs().next().expect("the object holds a program");
+        let program = program.as_fd();
+        let attempt = |mode| -> Result<io::Result<Link>> {
             // The kernel looks the interface up in the namespace of the thread.
             Ok(namespace.run(|| create_link(program, index, mode))?)
         };
@@ -129,50 +129,20 @@ fn configure(constants: &mut [u8], ether_types: &[EtherType], own: MacAddress) {
     address.copy_from_slice(&number(own).to_ne_bytes());
 }
 
-/// Puts a program on an interface of the calling thread's namespace that has none.
-pub(crate) fn create_link(program: i32, index: u32, mode: XdpMode) -> io::Result<OwnedFd> {
+/// Attaches a program to an interface of the calling thread's namespace that has none.
+fn create_link(program: BorrowedFd<'_>, index: u32, mode: XdpMode) -> io::Result<Link> {
     let flags = match mode {
         XdpMode::Generic => sys::XDP_FLAGS_SKB_MODE,
         _ => sys::XDP_FLAGS_DRV_MODE,
     };
-    let options = sys::bpf_link_create_opts {
-        sz: size_of::<sys::bpf_link_create_opts>() as sys::size_t,
-        flags,
-        ..Default::default()
-    };
-    // SAFETY: the program's descriptor is open and `options` outlives the call.
-    owned(unsafe { sys::bpf_link_create(program, index as i32, sys::BPF_XDP, &options) })
-}
-
-/// A descriptor that libbpf just gave, or its error.
-pub(crate) fn owned(fd: i32) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the kernel just gave it, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    Link::xdp(program, index, flags)
 }
 
 /// A loaded program for messages: `"NAME" (id ID)`.
 pub(crate) fn shown_program(id: u32) -> String {
-    let name =
-        program_name(id).map_or_else(|| "of unknown name".into(), |name| format!("{name:?}"));
+    let name = ProgramInfo::by_id(id)
+        .map_or_else(|_| "of unknown name".into(), |info| format!("{:?}", info.name));
     format!("{name} (id {id})")
-}
-
-/// The name of a loaded program, where it may be read.
-fn program_name(id: u32) -> Option<String> {
-    // SAFETY: no pointers.
-    let fd = owned(unsafe { sys::bpf_prog_get_fd_by_id(id) }).ok()?;
-    let mut info = sys::bpf_prog_info::default();
-    let mut length = size_of::<sys::bpf_prog_info>() as u32;
-    // SAFETY: `info` is as long as `length` says, and any octets are a value of it.
-    let result = unsafe {
-        sys::bpf_obj_get_info_by_fd(fd.as_raw_fd(), (&raw mut info).cast(), &raw mut length)
-    };
-    let name = info.name.map(|octet| octet as u8);
-    let name = CStr::from_bytes_until_nul(&name).ok()?;
-    (result == 0).then(|| name.to_string_lossy().into_owned())
 }
 
 /// With what libbpf says, not only the last of it.

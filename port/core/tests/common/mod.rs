@@ -2,14 +2,15 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub(crate) mod conformance;
 pub(crate) mod xdp;
 
 use std::env;
 use std::time::Duration;
 
-use onbeat_link::testing::ETHER_TYPE;
-use onbeat_netdev::testing::RawSocket;
+use conformance::ETHER_TYPE;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_testing::RawSocket;
 
 /// Longest wait for something that comes at once unless it never comes.
 pub(crate) const BOUND: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! What the tests of both back ends over XDP share.
 
-use onbeat_link::testing::{ETHER_TYPE, Peer, frame};
+use super::conformance::{ETHER_TYPE, Peer, frame};
 use onbeat_link::{Cause, Outcome, Port, Received, StampSource, XdpOptions};
 use onbeat_netdev::Handle;
 

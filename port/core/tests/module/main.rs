@@ -18,14 +18,14 @@ mod withstand;
 
 use std::sync::Once;
 
+use common::conformance::{ETHER_TYPE, conformance, frame};
 use common::{BOUND, Cable, raw_socket};
 use machine::module;
-use onbeat_link::testing::{ETHER_TYPE, conformance, frame};
 use onbeat_link::{
     Capability, Cause, Clock, Error, Feature, ModuleOptions, ModulePort, Outcome, Port, Transmit,
 };
 use onbeat_netdev::Bridge;
-use onbeat_netdev::testing::RawSocket;
+use onbeat_testing::RawSocket;
 
 fn options(transmit: Transmit) -> ModuleOptions {
     ModuleOptions { ether_types: vec![ETHER_TYPE], transmit, ..ModuleOptions::default() }

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use onbeat_lab::interrupt;
 use onbeat_probe::{EchoConfig, EchoCounts, Reflector, read_key};
+use onbeat_realtime::interrupt;
 use onbeat_report::{Cell, Check, Counters, Outcome, Run};
 use onbeat_wire::stamp;
 

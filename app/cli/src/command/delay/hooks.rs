@@ -6,7 +6,7 @@ use std::time::Duration;
 use onbeat_delay::matching::Verdict;
 use onbeat_hooks::{Counts, Detail, Device, Fate, Filter, Hop, Packet, Tracer};
 use onbeat_irq::names::Reasons;
-use onbeat_lab::{clock, interrupt};
+use onbeat_realtime::{clock, interrupt};
 use onbeat_report::format::count;
 use onbeat_report::{Check, Progress, Run};
 

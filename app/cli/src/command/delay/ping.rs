@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use onbeat_lab::interrupt;
 use onbeat_probe::{PingConfig, ping, read_key};
+use onbeat_realtime::interrupt;
 use onbeat_report::{Progress, Run};
 use onbeat_wire::stamp;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use onbeat_bpf::statistics::{Runs, Watched};
 use onbeat_hooks::{Counts, Fate, Packet, Stage, Tracer};
 use onbeat_irq::names::Reasons;
-use onbeat_irq::statistics::{Runs, Watched};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::figure::DistributionSeries;
 use onbeat_report::format::count;

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use onbeat_hooks::{FollowedClock, Packet};
-use onbeat_lab::clock;
 use onbeat_link::raw::{NicStamps, Tap};
 use onbeat_netdev::Namespace;
+use onbeat_realtime::clock;
 use onbeat_report::format::duration_ns;
 use onbeat_report::{Cell, Counters, Outcome};
 

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::process::Command;
 
-use onbeat_node::doctor::{Finding, Level, table};
-use onbeat_realtime::host::{
+use onbeat_host::settings::{
     self, Change, Journal, Kind, Outcome, Report, Tuning, apply, lines, plan, roll_back,
 };
+use onbeat_node::doctor::{Finding, Level, table};
 use onbeat_realtime::{CpuSet, DmaLatency, HeldSignals, Scheduling};
 use serde::Serialize;
 
@@ -55,7 +55,7 @@ pub(super) struct Fix {
 #[derive(Serialize)]
 struct Fixed {
     ok: bool,
-    changes: Vec<host::Line>,
+    changes: Vec<settings::Line>,
     /// What follows once the changes are made.
     later: Vec<String>,
     cannot: Vec<String>,
@@ -79,7 +79,7 @@ impl Fix {
     pub(super) fn execute(self, at: &Where, interfaces: Vec<String>, json: bool) -> Result {
         let tuning = self.tuning(interfaces);
         if self.dry_run {
-            let survey = at.host(|host| host::Host::survey(host, &tuning.interfaces))??;
+            let survey = at.host(|host| settings::Host::survey(host, &tuning.interfaces))??;
             return print(at, &tuning, &plan(&tuning, &survey).into(), json, self.hold);
         }
         // From here on a signal must not end the process between two changes.
@@ -150,7 +150,7 @@ fn print(at: &Where, tuning: &Tuning, report: &Report, json: bool, session: bool
         })?;
         return Ok(Answer::good_if(ok));
     }
-    let mut text = host::table(report);
+    let mut text = settings::table(report);
     if report.changes.is_empty() && report.cannot.is_empty() {
         text.push_str("nothing to change\n");
     }

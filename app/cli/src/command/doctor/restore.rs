@@ -1,9 +1,9 @@
 //! `onbeat doctor --restore`
 
+use onbeat_host::settings::{Log, restore};
 use onbeat_link::Claim;
 use onbeat_link::raw::Tap;
 use onbeat_realtime::HeldSignals;
-use onbeat_realtime::host::{Log, restore};
 
 use super::Where;
 use crate::command::restored;

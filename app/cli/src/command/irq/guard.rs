@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use onbeat_host::settings::{self, Line, PutBack};
 use onbeat_host::trust;
 use onbeat_irq::guard::{self, Event, Usage, journal_directory};
 use onbeat_node::config::load_guard;
 use onbeat_realtime::HeldSignals;
-use onbeat_realtime::host::{self, Line, PutBack};
 use serde::Serialize;
 
 use crate::command::restored;
@@ -121,14 +121,14 @@ impl Guard {
         let answer = Answer::good_if(report.is_good());
         if self.json {
             output::print_json(&Would {
-                changes: host::lines(&report.changes),
+                changes: settings::lines(&report.changes),
                 later: report.later,
                 cannot: report.cannot,
                 follows: events,
             })?;
             return Ok(answer);
         }
-        let mut text = host::table(&report);
+        let mut text = settings::table(&report);
         for event in events {
             text.push_str(&format!("would    {event}\n"));
         }

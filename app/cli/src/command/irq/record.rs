@@ -14,7 +14,7 @@ use onbeat_irq::charge::Process;
 use onbeat_irq::names::{Stat, processes};
 use onbeat_irq::recording::{self, Begin, Besides, End, Times, Writer};
 use onbeat_irq::{TICK_NS, Ticks, Tracer, host};
-use onbeat_lab::interrupt;
+use onbeat_realtime::interrupt;
 use onbeat_report::Run;
 
 use super::watch::{Watch, check_interval, one_in, wait};

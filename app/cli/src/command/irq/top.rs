@@ -13,7 +13,7 @@ use onbeat_irq::OwnCost;
 use onbeat_irq::charge::sample::Estimate;
 use onbeat_irq::names::{Names, device_exists};
 use onbeat_irq::view::{Order, Table};
-use onbeat_lab::interrupt;
+use onbeat_realtime::interrupt;
 use serde::Serialize;
 
 use super::watch::{Look, Watch, check_interval, one_in, start, wait};

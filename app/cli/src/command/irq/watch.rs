@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_irq::names::Names;
 use onbeat_irq::{Interval, Meter, OwnCost, OwnWatch, Sampler, Tracer};
-use onbeat_lab::{clock, interrupt};
+use onbeat_realtime::{clock, interrupt};
 
 use crate::exit::{Failure, Result};
 
@@ -118,10 +118,7 @@ pub(in crate::command) fn one_in(text: &str) -> std::result::Result<NonZeroU32, 
 /// Waits until an instant; false after Ctrl-C.
 pub(super) fn wait(until: Instant) -> Result<bool> {
     let left = until.saturating_duration_since(Instant::now());
-    match interrupt::pause_until(clock::now_ns() + left.as_nanos() as u64, || ()) {
-        Err(onbeat_lab::Error::Interrupted) => Ok(false),
-        other => Ok(other.map(|()| true)?),
-    }
+    Ok(interrupt::pause_until(clock::now_ns() + left.as_nanos() as u64, || ()).is_ok())
 }
 
 /// Whether looks can be so close together.

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use onbeat_host::file;
+use onbeat_lab::cpus;
 use onbeat_lab::load::{DutyLoad, DutyProfile};
-use onbeat_lab::{cpus, interrupt};
 use onbeat_realtime::CpuSet;
+use onbeat_realtime::interrupt;
 use onbeat_report::{Cell, Counters, Measurement, Number, Run};
 
 use crate::args::duration;

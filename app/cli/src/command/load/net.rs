@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use onbeat_lab::interrupt;
 use onbeat_lab::load::{UdpSource, UdpTarget};
+use onbeat_realtime::interrupt;
 use onbeat_report::{Cell, Counters, Measurement, Run};
 
 use crate::args::duration;

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use onbeat_lab::clock::now_ns;
-use onbeat_lab::interrupt::{self, Guard};
 use onbeat_netdev::Namespace;
 use onbeat_powerlink_node::{Backend, File, Host, Place, Runner, Sender, Simulation, Station};
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt::{self, Guard};
 use onbeat_report::{Progress, Run};
 use onbeat_wire::powerlink::NodeId;
 

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use onbeat_lab::clock::now_ns;
-use onbeat_lab::interrupt::{self, Guard};
 use onbeat_lab::traffic::{PacketSocket, Receiver};
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_powerlink_node::Bus;
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt::{self, Guard};
 use onbeat_report::format::count;
 use onbeat_report::{Progress, Run};
 use onbeat_wire::ethernet::Header;

@@ -5,7 +5,8 @@ mod figures;
 use std::os::fd::AsFd;
 
 use libbpf_rs::Link;
-use onbeat_irq::statistics::{Runs, Statistics};
+use onbeat_bpf::statistics::{Runs, Statistics};
+use onbeat_realtime::interrupt;
 use onbeat_report::{Distribution, Outcome, Progress};
 
 use super::chain::{Chain, Dropped, Stations};
@@ -16,7 +17,7 @@ use super::protected::{Counted, Protected};
 use super::redirect::{Redirect, Redirects};
 use super::throughput::Bed;
 use super::{Options, Source};
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// Frames per second of FRER with so many paths and streams and frames of this source, and of its
 /// limit just before or after it, round by round.

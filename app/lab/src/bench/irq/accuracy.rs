@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use onbeat_irq::charge::sample::Estimate;
 use onbeat_irq::charge::{Accounts, Amount, Cause};
+use onbeat_realtime::interrupt;
 use onbeat_report::Progress;
 
 use super::super::cpu::Cpus;
@@ -19,7 +20,7 @@ use super::flow::{Flow, Packets};
 use super::ledger::Ledger;
 use super::reader::Reader;
 use super::rig::{Cable, Rig};
-use crate::{Result, interrupt};
+use crate::Result;
 
 /// Two flows, by what is sent of each in turn.
 #[derive(Debug)]

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use onbeat_bpf::statistics::Runs;
 use onbeat_irq::charge::sample::Estimate;
-use onbeat_irq::statistics::Runs;
 use onbeat_irq::{Meter, Sampler, Tracer};
 
 use crate::Result;

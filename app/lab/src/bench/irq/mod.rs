@@ -8,6 +8,8 @@
 //! `rig` builds that, `reader` is a process that reads a flow, `flow` what goes over it, `ledger` what is
 //! measured; `accuracy` and `overhead` measure, and `figures` makes the result.
 
+use onbeat_realtime::interrupt;
+
 mod accuracy;
 mod figures;
 mod flow;
@@ -24,7 +26,7 @@ use std::time::Duration;
 use onbeat_report::{Outcome, Progress, Run};
 
 use super::cpu::Cpus;
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// How the bench is run.
 #[derive(Debug, Clone)]

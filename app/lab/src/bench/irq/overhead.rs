@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use onbeat_irq::statistics::Statistics;
+use onbeat_bpf::statistics::Statistics;
+use onbeat_realtime::interrupt;
 use onbeat_report::Progress;
 
 use super::super::counted::Counted;
@@ -11,7 +12,7 @@ use super::Options;
 use super::flow::{BATCH, Flow, Packets};
 use super::ledger::Ledger;
 use super::rig::{Cable, Rig};
-use crate::{Result, interrupt};
+use crate::Result;
 
 /// A way to receive.
 #[derive(Debug)]

@@ -8,8 +8,9 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use onbeat_irq::names::Stat;
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
+use onbeat_realtime::interrupt;
 
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// Within this time a veth pair has carrier, and a thread that has nothing to do rests.
 const BOUND: Duration = Duration::from_secs(10);

@@ -1,12 +1,13 @@
 //! The limit: an XDP program answers at once ([`super::wire::Wire::reflect`]), so that what is
 //! left is the wire itself; and the managing node is a bare loop around a system call.
 
+use onbeat_realtime::clock::sleep_until;
+
 use super::frames::Frame;
 use super::node::{ControlledNode, Done, ManagingNode};
 use super::rig::{MN, Rig};
 use super::sleeper::Sleeper;
 use crate::Result;
-use crate::clock::sleep_until;
 use crate::traffic::PacketSocket;
 
 #[derive(Debug)]

@@ -10,6 +10,9 @@
 //! `stack`, `pcap` and `limit` what runs on them. A `round` runs some rows for some cycles, `plan`
 //! says which, `series` and `case` make delays of stamps, and `figures` makes the result.
 
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt;
+
 mod backend;
 mod case;
 pub(super) mod figures;
@@ -41,9 +44,8 @@ use self::programs::Program;
 use self::rig::Rig;
 use self::round::{Cycles, Row};
 use super::cyclic::{Bounds, Load, Options};
-use crate::clock::now_ns;
 use crate::load::Hackbench;
-use crate::{Error, Result, interrupt, rounds};
+use crate::{Error, Result, rounds};
 
 /// Room for the stamps of what is sent beyond the plan, so that it shows.
 const SPARE_STAMPS: u64 = 64;

@@ -2,12 +2,12 @@
 //! receipt; cycles by clock_nanosleep and pcap_sendpacket.
 
 use onbeat_link::pcap::Capture;
+use onbeat_realtime::clock::now_ns;
 
 use super::frames::{Frame, REQUEST_EXPRESSION};
 use super::node::{ControlledNode, Done, ManagingNode};
 use super::rig::{CN, MN, Rig};
 use super::sleeper::Sleeper;
-use crate::clock::now_ns;
 use crate::{Error, Result};
 
 /// What was opened, or why not, as libpcap says it.

@@ -1,10 +1,7 @@
 //! What the XDP programs of the nodes cost, in a round of its own: counting costs, too.
 
-use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-
-use libbpf_rs::libbpf_sys as sys;
-use onbeat_irq::statistics::{Runs, Statistics};
+use onbeat_bpf::ProgramInfo;
+use onbeat_bpf::statistics::{Runs, Statistics};
 use onbeat_netdev::Handle;
 
 use super::place::Place;
@@ -38,7 +35,7 @@ pub(super) fn measure(rows: &mut [Row], place: &Place) -> Result<Vec<Program>> {
             continue;
         }
         let read = || -> Result<Vec<Runs>> {
-            programs.iter().map(|(_, program)| Ok(Runs::of(program.as_fd())?)).collect()
+            programs.iter().map(|(_, program)| runs(*program)).collect()
         };
         let before = read()?;
         let backend = row.backend.name;
@@ -54,14 +51,11 @@ pub(super) fn measure(rows: &mut [Row], place: &Place) -> Result<Vec<Program>> {
 }
 
 /// The XDP program on an interface.
-fn on(handle: &Handle, interface: &str) -> Result<Option<OwnedFd>> {
-    let Some(attached) = handle.link(interface)?.xdp_program() else { return Ok(None) };
-    // SAFETY: no pointers are passed.
-    let fd = unsafe { sys::bpf_prog_get_fd_by_id(attached.program_id) };
-    if fd < 0 {
-        let error = io::Error::from_raw_os_error(-fd);
-        return Err(Error::io(format!("look at the XDP program of {interface}"), error));
-    }
-    // SAFETY: the kernel just gave us this descriptor.
-    Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
+fn on(handle: &Handle, interface: &str) -> Result<Option<u32>> {
+    Ok(handle.link(interface)?.xdp_program().map(|program| program.program_id))
+}
+
+fn runs(program: u32) -> Result<Runs> {
+    let info = ProgramInfo::by_id(program);
+    Ok(info.map_err(|error| Error::io(format!("look at XDP program {program}"), error))?.runs)
 }

@@ -7,6 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
+use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
+use onbeat_realtime::interrupt;
 
 use super::backend::Backend;
 use super::node::{ControlledNode, Done, ManagingNode};
@@ -14,8 +16,7 @@ use super::place::Place;
 use super::plan::Plan;
 use super::rig::Rig;
 use super::wire::Passed;
-use crate::clock::{SECOND, now_ns, sleep_until};
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// From the moment that all threads are there to the first cycle.
 const LEAD_NS: u64 = 20_000_000;

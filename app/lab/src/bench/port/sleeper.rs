@@ -1,6 +1,6 @@
 //! Cycles as a plain program keeps them: sleep until the instant, send.
 
-use crate::clock::{now_ns, sleep_until};
+use onbeat_realtime::clock::{now_ns, sleep_until};
 
 /// Cycles of a round, generously.
 const ROOM: usize = 1 << 17;

@@ -1,11 +1,11 @@
 //! A protocol stack of the least size, over any [`Port`].
 
 use onbeat_link::{Clock, Filter, Port, Slot, Time};
+use onbeat_realtime::clock::now_ns;
 
 use super::frames::{self, Frame, REQUEST_KEY};
 use super::node::{ControlledNode, Done, ManagingNode};
 use crate::Result;
-use crate::clock::now_ns;
 
 /// The managing node: the port sends its slot every cycle.
 pub(super) struct Asking {

@@ -9,9 +9,9 @@ use super::frames::{FRAME_LEN, Frame};
 use crate::Result;
 use crate::programs::{Programs, failed, number};
 
-static OBJECT: &[u8] = onbeat_netdev::bpf_object!("port.bpf.o");
+static OBJECT: &[u8] = onbeat_bpf::bpf_object!("port.bpf.o");
 
-onbeat_netdev::bpf_skeleton!(skeleton, "port.skel.rs");
+onbeat_bpf::bpf_skeleton!(skeleton, "port.skel.rs");
 
 use skeleton::types::{bss, direction, wire_state};
 

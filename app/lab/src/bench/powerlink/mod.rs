@@ -10,6 +10,8 @@
 //! measured; its `wire` (bpf/powerlink.bpf.c) writes down what passes, `trace` makes delays and
 //! intervals of that, a `case` gathers them, and `figures` makes the result.
 
+use onbeat_realtime::interrupt;
+
 mod backend;
 mod case;
 mod figures;
@@ -29,7 +31,7 @@ use self::row::{Cycles, Row};
 use super::cyclic::{Bounds, Load, Options};
 use super::port::place::{Awake, Place};
 use crate::load::Hackbench;
-use crate::{Error, Result, interrupt, rounds};
+use crate::{Error, Result, rounds};
 
 /// Names and descriptions of the rows there are.
 pub fn backends() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -9,6 +9,8 @@ use onbeat_netdev::{Handle, Namespace};
 use onbeat_powerlink::cn::ControlledNode;
 use onbeat_powerlink::mn::{ManagingNode, Step};
 use onbeat_powerlink_node::{Counts, File, Place as At, Runner, Simulation, Station};
+use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
+use onbeat_realtime::interrupt;
 use onbeat_wire::powerlink::NodeId;
 
 use super::backend::Backend;
@@ -16,8 +18,7 @@ use super::trace::Taken;
 use super::wire::Wire;
 use crate::bench::port::place::Place;
 use crate::bench::port::rig::{CN_MAC, MN_MAC, pair};
-use crate::clock::{SECOND, now_ns, sleep_until};
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 pub(super) const MN: &str = "mn";
 const CN: &str = "cn";

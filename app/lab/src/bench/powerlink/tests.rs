@@ -1,8 +1,8 @@
 use std::time::Duration;
 
-use onbeat_netdev::testing::{Feature, require_all};
 use onbeat_report::progress::{Progress, Style};
 use onbeat_report::{Cell, Figure, Outcome};
+use onbeat_testing::{Feature, require_all};
 
 use super::{run, usual};
 use crate::bench::cyclic::{Load, Options};

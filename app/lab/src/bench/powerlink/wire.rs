@@ -9,9 +9,9 @@ use super::trace::Event;
 use crate::Result;
 use crate::programs::{Programs, failed, number};
 
-static OBJECT: &[u8] = onbeat_netdev::bpf_object!("powerlink.bpf.o");
+static OBJECT: &[u8] = onbeat_bpf::bpf_object!("powerlink.bpf.o");
 
-onbeat_netdev::bpf_skeleton!(skeleton, "powerlink.skel.rs");
+onbeat_bpf::bpf_skeleton!(skeleton, "powerlink.skel.rs");
 
 use skeleton::types::{bss, wire_state};
 

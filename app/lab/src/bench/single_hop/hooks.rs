@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use onbeat_bpf::statistics::Statistics;
 use onbeat_hooks::{Detail, Hop, Tracer};
-use onbeat_irq::statistics::Statistics;
 use onbeat_report::Progress;
 
 use super::super::counted::Counted;

@@ -12,12 +12,13 @@ use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Counts, Matcher, Window};
 use onbeat_delay::pairing::{Pair, PairingError};
 use onbeat_delay::synthetic::{Check, Traffic, Truth, number_of};
+use onbeat_realtime::interrupt;
 use onbeat_report::Progress;
 use onbeat_report::format::count;
 
 use super::super::cpu::Cpus;
 use super::Options;
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 pub(super) struct Found {
     pub(super) octets: u64,

@@ -8,10 +8,11 @@ mod router;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use onbeat_realtime::interrupt;
 use onbeat_report::{Outcome, Progress, Run};
 
 use super::cpu::Cpus;
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// How the bench is run.
 #[derive(Debug, Clone)]

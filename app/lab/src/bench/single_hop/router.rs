@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 use libbpf_rs::Link;
 use onbeat_hooks::{Detail, Device, Filter, Hop};
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
+use onbeat_realtime::interrupt;
 use onbeat_wire::{EtherType, Ports, ethernet, ipv4, udp};
 
 use super::super::chain::Interface;
 use super::super::programs::{Programs, REPLAYED};
 use crate::traffic::{BATCH, PacketSocket};
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// Octets of a frame, FCS not included: the paper's 192.
 const FRAME: usize = 192;

@@ -14,6 +14,7 @@ mod frer;
 
 use libbpf_rs::Link;
 use onbeat_node::config::Backend;
+use onbeat_realtime::interrupt;
 use onbeat_report::format::count;
 use onbeat_report::{Outcome, Progress};
 
@@ -25,7 +26,7 @@ use super::programs::Programs;
 use super::protected::Counted;
 use super::throughput::Bed;
 use super::{Options, Source};
-use crate::{Result, interrupt};
+use crate::Result;
 
 /// Frames per second of FRER, and of its limit just before or after it, round by round.
 #[derive(Debug)]

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use onbeat_node::config::Backend;
 use onbeat_node::control::{Link, PortMode};
+use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
+use onbeat_realtime::interrupt::wait_until;
 
 use super::config;
 use super::plan::{At, HOST, Plan};
@@ -13,9 +15,7 @@ use super::schedule::{Action, Step, port};
 use super::spec::{Disturbance, Era, Function, Span};
 use super::talk::Rates;
 use super::tap::{Point, Taps};
-use crate::clock::{now_ns, realtime_offset_ns};
 use crate::fault::{Direction, Impairment, Wire};
-use crate::interrupt::wait_until;
 use crate::{Error, Result, World};
 
 /// How long a node may take to use an interface that came back.

@@ -29,6 +29,8 @@ mod trial;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use onbeat_realtime::clock::{SECOND, now_ns};
+use onbeat_realtime::interrupt::Guard;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome};
 
 use self::check::{Rule, Tally};
@@ -36,8 +38,6 @@ use self::plan::Plan;
 use self::trial::Trial;
 use super::Options;
 use super::stage::Stage;
-use crate::clock::{SECOND, now_ns};
-use crate::interrupt::Guard;
 use crate::random::Random;
 use crate::{Error, Result, Topology};
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use onbeat_netdev::Namespace;
+use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use onbeat_wire::{EtherType, VlanTag, ipv4, rtag, udp};
 
 use super::config::UDP_PORT;
 use super::plan::{Kind, Stream};
-use crate::clock::{SECOND, now_ns, sleep_until};
 use crate::traffic::{ETHERTYPE, PacketSocket, Stamp, filled};
 use crate::{Error, Result};
 

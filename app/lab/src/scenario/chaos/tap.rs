@@ -12,9 +12,9 @@ use std::thread::{self, JoinHandle};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use onbeat_netdev::Namespace;
+use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
 
 use super::decode::{Decoded, decode};
-use crate::clock::{now_ns, realtime_offset_ns};
 use crate::traffic::{PacketSocket, Receiver};
 use crate::{Error, Result};
 

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use nix::time::{ClockId, clock_gettime};
+use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
-use crate::clock::{SECOND, now_ns, sleep_until};
 use crate::fault::prefer_this_thread;
 use crate::{Error, Result};
 
@@ -67,7 +67,7 @@ fn late_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interrupt::wait_until;
+    use onbeat_realtime::interrupt::wait_until;
     use std::time::Duration;
 
     #[test]

@@ -7,6 +7,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use onbeat_node::control::{NodeStatus, StreamStatus};
+use onbeat_realtime::clock::{SECOND, now_ns};
+use onbeat_realtime::interrupt::{pause_until, wait_until};
 use onbeat_report::format::count;
 
 use super::super::stage::Stage;
@@ -19,8 +21,6 @@ use super::spec::Function;
 use super::talk::{Rates, Talker};
 use super::tap::{Captured, Taps};
 use super::tick;
-use crate::clock::{SECOND, now_ns};
-use crate::interrupt::{pause_until, wait_until};
 use crate::{Result, World};
 
 /// Nothing was captured for so long: nothing is on its way. A wire holds frames for half a second

@@ -3,12 +3,12 @@
 use onbeat_powerlink::mn::{self, ManagingNode};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink_node::Station;
+use onbeat_realtime::clock::SECOND;
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Run};
 
 use super::actor::Ended;
 use super::tap::Seen;
-use crate::clock::SECOND;
 use crate::fault::Direction;
 use crate::scenario::stage::Stage;
 use crate::{Result, World};

@@ -23,11 +23,11 @@ use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
 use onbeat_powerlink::od::{DataType, id};
 use onbeat_powerlink_node::{File, Host, NodeHost, Pattern};
 use onbeat_realtime::Profile;
+use onbeat_realtime::clock::SECOND;
 use onbeat_report::format::count;
 use onbeat_wire::powerlink::NodeId;
 
 use super::stage::Stage;
-use crate::clock::SECOND;
 use crate::fault::Impairment;
 use crate::{Error, Result, Topology};
 

@@ -9,6 +9,8 @@
 //!   to-managing:  numbered and replicated at b, recovered at a
 //! ```
 
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt::pause_until;
 use onbeat_report::topology::Colour;
 use onbeat_report::{Cell, Check, Counters};
 
@@ -16,8 +18,6 @@ use super::actor::{Controlled, Managing};
 use super::real::Bus;
 use super::tap::Tap;
 use super::{CYCLE_US, MANAGING, REAL, cable, figures, file, name};
-use crate::clock::now_ns;
-use crate::interrupt::pause_until;
 use crate::scenario::stage::Stage;
 use crate::world::Ends;
 use crate::{Error, Result, Topology, World};

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use onbeat_powerlink_node::File;
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt::{pause_until, wait_until};
 use onbeat_realtime::{Profile, Scheduling};
 use onbeat_report::Check;
 use onbeat_wire::powerlink::NodeId;
@@ -10,9 +12,7 @@ use onbeat_wire::powerlink::NodeId;
 use super::actor::{Controlled, Managing};
 use super::tap::Tap;
 use super::{BOUND_NS, LOSS, MANAGING, cable, figures, name, topology};
-use crate::clock::now_ns;
 use crate::fault::Impairment;
-use crate::interrupt::{pause_until, wait_until};
 use crate::scenario::stage::Stage;
 use crate::world::Ends;
 use crate::{Result, World};

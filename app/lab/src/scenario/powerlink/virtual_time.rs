@@ -1,6 +1,8 @@
 //! A network in virtual time: as large as one can be, under the eyes of an independent checker.
 
 use onbeat_powerlink::nmt::State;
+use onbeat_realtime::clock::SECOND;
+use onbeat_realtime::interrupt;
 use onbeat_report::format::count;
 use onbeat_report::{Check, Counters};
 use onbeat_sim::{Conditions, Network, NetworkConfig, What};
@@ -8,8 +10,6 @@ use onbeat_wire::powerlink::NodeId;
 
 use super::tap::Seen;
 use super::{BOUND_NS, figures, topology};
-use crate::clock::SECOND;
-use crate::interrupt;
 use crate::scenario::stage::Stage;
 use crate::{Result, Topology};
 

@@ -1,10 +1,10 @@
 //! What one row gave under one load, over all rounds.
 
+use onbeat_realtime::clock::SECOND;
 use onbeat_report::{CpuTimes, Loss, Recorder};
 
 use super::Load;
 use super::row::Row;
-use crate::clock::SECOND;
 use crate::load::UdpReport;
 use crate::traffic::{Delivery, Settled};
 

@@ -26,6 +26,8 @@ mod schedule;
 
 use std::time::Duration;
 
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt;
 use onbeat_report::CpuTimes;
 use onbeat_wire::VlanTag;
 
@@ -37,12 +39,11 @@ use self::schedule::{Block, Schedule};
 use super::flow::{PCP, next_stream};
 use super::stage::Stage;
 use super::two_paths::{THERE, TwoPaths, VLAN};
-use crate::clock::now_ns;
 use crate::load::{Stress, Stressor};
 use crate::traffic::{
     Expect, FrameSpec, Rate, Sink, Source, SourceConfig, SourceReport, sent_all, settle,
 };
-use crate::{Error, Result, Topology, interrupt, rounds};
+use crate::{Error, Result, Topology, rounds};
 
 /// What else the machine does while probes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

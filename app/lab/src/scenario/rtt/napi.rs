@@ -3,8 +3,8 @@
 
 use std::io;
 
+use onbeat_host::settings::{Entry, Host, Kind, Live, Log, Tuning, apply};
 use onbeat_netdev::Namespace;
-use onbeat_realtime::host::{Entry, Host, Kind, Live, Log, Tuning, apply};
 use onbeat_realtime::{CpuSet, Scheduling};
 
 use crate::{Error, Result};
@@ -21,7 +21,7 @@ impl Log for Nowhere {
         self.0.clone()
     }
 
-    fn replace(&mut self, entries: Vec<Entry>) -> onbeat_realtime::Result<()> {
+    fn replace(&mut self, entries: Vec<Entry>) -> onbeat_host::settings::Result<()> {
         self.0 = entries;
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::programs::Programs;
 use crate::scenario::two_paths::BACK;
 use crate::{Result, World};
 
-static OBJECT: &[u8] = onbeat_netdev::bpf_object!("rtt.bpf.o");
+static OBJECT: &[u8] = onbeat_bpf::bpf_object!("rtt.bpf.o");
 
 fn load() -> Result<Programs> {
     Programs::load(OBJECT, "the round trips")

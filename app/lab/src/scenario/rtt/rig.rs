@@ -43,7 +43,7 @@ impl Rig {
                 Ok(()) => None,
                 // Without a reference nothing is worth measuring.
                 Err(error) if row.name == REDIRECT => return Err(error),
-                Err(error @ Error::Interrupted) => return Err(error),
+                Err(error @ Error::Interrupted(_)) => return Err(error),
                 Err(error) => Some(error.to_string().replace('\n', " ")),
             };
             rig.rows.push((row, why_not));

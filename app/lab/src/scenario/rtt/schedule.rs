@@ -1,7 +1,8 @@
 //! Who is measured when. Pure.
 
+use onbeat_realtime::clock::SECOND;
+
 use super::Load;
-use crate::clock::SECOND;
 use crate::rounds;
 
 /// Rounds of a measurement, where there are probes enough.

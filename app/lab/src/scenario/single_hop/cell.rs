@@ -8,13 +8,14 @@ use std::thread::{self, JoinHandle};
 use onbeat_delay::probe::{Profile as Rates, Sample, Stretch};
 use onbeat_probe::{EchoConfig, PingConfig, Reflector, ping};
 use onbeat_realtime::Profile;
+use onbeat_realtime::interrupt;
 use onbeat_wire::stamp::{PACKET_LEN, PORT};
 
 use super::matrix::Place;
 use super::method::{Found, METHODS, Measuring};
 use super::rig::{Hop, Rig};
 use crate::load::{DutyLoad, DutyProfile, DutyReport, UdpReport, UdpSource, UdpTarget};
-use crate::{Error, Result, interrupt};
+use crate::{Error, Result};
 
 /// Ethernet, IPv4 and UDP around a probe.
 const AROUND: usize = 42;

@@ -8,13 +8,14 @@
 use std::path::PathBuf;
 
 use onbeat_delay::correction::Correction;
+use onbeat_realtime::interrupt;
 use onbeat_report::{Cell as TableCell, Counters, Number, Outcome, Progress, Run};
 
 use super::cell::{Cell, Length};
 use super::matrix::{self, Matrix, Place};
 use super::method::{Found, HOOKS, METHODS, MIRROR, PROBE_ONE_WAY};
 use super::{Hop, Load, figures, plots};
-use crate::{Error, Result, interrupt, rounds};
+use crate::{Error, Result, rounds};
 
 /// Of all intervals.
 const CONFIDENCE: f64 = 0.95;
@@ -59,7 +60,7 @@ impl Options {
         if self.rate == 0 {
             return refuse("rate", "0".into(), "use at least 1");
         }
-        if self.for_ns < crate::clock::SECOND / 20 {
+        if self.for_ns < onbeat_realtime::clock::SECOND / 20 {
             return refuse("for", format!("{} ns", self.for_ns), "use at least 50ms");
         }
         let places = Place::all()?;

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use onbeat_realtime::clock::SECOND;
+use onbeat_realtime::interrupt;
 use onbeat_realtime::{CpuSet, Profile};
 
 use super::cell::{self, Cell, LEAST_OCTETS, Length, Load};
 use super::rig::{Hop, Rig};
-use crate::clock::SECOND;
-use crate::{Error, Result, cpus, interrupt};
+use crate::{Error, Result, cpus};
 
 /// Octets of a probe's frame, as in the paper.
 const OCTETS: usize = 192;

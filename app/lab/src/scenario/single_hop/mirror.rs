@@ -14,12 +14,12 @@ use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Passage, Window};
 use onbeat_delay::pairing::Side;
 use onbeat_delay::probe::Sample;
+use onbeat_realtime::clock::realtime_offset;
 use onbeat_report::format::count;
 
 use super::cell::sequence;
 use super::method::{Found, Measuring, Method};
 use super::rig::{Hop, Rig};
-use crate::clock::realtime_offset;
 use crate::traffic::{PacketSocket, Received, Receiver};
 use crate::{Error, Result};
 

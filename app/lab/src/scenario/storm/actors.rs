@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use nix::sched::{CpuSet, sched_setaffinity};
 use onbeat_irq::charge::Process;
 use onbeat_irq::names::Stat;
+use onbeat_realtime::clock::{now_ns, sleep_until};
 
 use super::board::{Board, LATENCIES};
 use crate::child::Child;
-use crate::clock::{now_ns, sleep_until};
 use crate::{Error, Result};
 
 /// Steps of a piece of work: less than a microsecond.

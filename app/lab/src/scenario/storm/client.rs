@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use onbeat_realtime::Profile;
+use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
-use crate::clock::{SECOND, now_ns, sleep_until};
 use crate::random::Random;
 use crate::{Error, Result};
 

@@ -1,13 +1,13 @@
 //! From what was found to checks and the paper's tables.
 
 use onbeat_irq::TICK_NS;
+use onbeat_realtime::clock::SECOND;
 use onbeat_report::{Cell, Check, Counters, Recorder};
 
 use super::latency::{RECEIVER_PRIORITY, STAMPS, Stamped};
 use super::measure::{Found, TASK_PRIORITY};
 use super::rig::Side;
 use super::{PERIOD_S, Plan, Row, UTILISATION, WORK_S};
-use crate::clock::SECOND;
 use crate::scenario::stage::Stage;
 
 /// A side, whether it was flooded, and what was found.

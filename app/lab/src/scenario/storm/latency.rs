@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use onbeat_realtime::clock::{SECOND, now_ns};
+use onbeat_realtime::interrupt::{pause_until, wait_until};
 use onbeat_report::Recorder;
 
 use super::actors::Actor;
 use super::board::{Board, LATENCIES};
 use super::client::{Pattern, Sender};
 use super::rig::{Rig, Side, Way};
-use crate::clock::{SECOND, now_ns};
-use crate::interrupt::{pause_until, wait_until};
 use crate::{Error, Result};
 
 /// The receiver's priority.

@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use onbeat_irq::charge::tick::{Compensation, GAMMA, PerTick};
 use onbeat_irq::charge::{Accounts, Amount, Cause, Process, Runner};
 use onbeat_irq::{TICK_NS, Tracer};
+use onbeat_realtime::clock::{SECOND, now_ns};
+use onbeat_realtime::interrupt::pause_until;
 
 use super::actors::{Actor, Work};
 use super::board::Board;
 use super::client::{Pattern, Sender};
 use super::rig::{Rig, Side, Way};
-use crate::clock::{SECOND, now_ns};
-use crate::interrupt::pause_until;
 use crate::{Error, Result};
 
 /// The priority of the task, as in the paper.

@@ -26,15 +26,15 @@ mod rig;
 use std::time::Duration;
 
 use onbeat_realtime::Profile;
+use onbeat_realtime::clock::SECOND;
+use onbeat_realtime::interrupt;
 use onbeat_report::Recorder;
 
 use self::client::Pattern;
 use self::measure::{Found, Length, Task, measure, top_rate};
 use self::rig::{Rig, Side};
 use super::stage::Stage;
-use crate::clock::SECOND;
 use crate::cpus::CpuLock;
-use crate::interrupt;
 use crate::{Error, Result, Topology, cpus, rounds};
 
 /// The paper's rates, in 10^3 packets a second: here they are shares of what this machine sends.

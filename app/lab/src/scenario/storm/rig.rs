@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use onbeat_host::settings::PutBack;
 use onbeat_irq::guard::{Background, Config, Event};
 use onbeat_irq::names::Stat;
 use onbeat_netdev::{Ethtool, Namespace, napi};
-use onbeat_realtime::host::PutBack;
 
 use crate::{Error, Result, Topology, World, cpus};
 

@@ -389,8 +389,8 @@ impl UserPlane {
 
 #[cfg(test)]
 mod tests {
-    use onbeat_netdev::testing::{Feature, require_all};
     use onbeat_netdev::{Handle, VethEnd};
+    use onbeat_testing::{Feature, require_all};
 
     use super::*;
     use crate::config::Config;

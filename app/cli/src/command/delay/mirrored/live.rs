@@ -8,9 +8,9 @@ use onbeat_delay::capture::{LinkType, Packet};
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher};
 use onbeat_delay::pairing::{Sides, Sorter};
-use onbeat_lab::{clock, interrupt};
 use onbeat_link::raw::{Tap, TapClock, TapOptions, Tapped, Wanted};
 use onbeat_netdev::{Handle, Namespace};
+use onbeat_realtime::{clock, interrupt};
 use onbeat_report::Progress;
 use onbeat_report::format::count;
 

@@ -9,8 +9,10 @@ use onbeat_netdev::{Error as Netdev, Ethtool, Handle, InterfaceIdentity, Namespa
 
 use super::value::{Fields, is_merging, list, words};
 use super::{Host, NapiThread, Place, Refusal, Survey};
-use crate::scheduling::{Raw, affinity, set_affinity};
-use crate::{CpuSet, Result};
+use onbeat_realtime::CpuSet;
+use onbeat_realtime::scheduling::{ThreadPolicy, affinity, set_affinity};
+
+use super::Result;
 
 type Answer<T> = std::result::Result<T, Refusal>;
 
@@ -137,7 +139,7 @@ impl Host for Live {
                 .map_err(netdev),
             Place::ThreadPolicy { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
-                let policy = Raw::of(*pid).map_err(thread)?;
+                let policy = ThreadPolicy::of(*pid).map_err(thread)?;
                 policy.text().ok_or_else(|| Refusal::Failed(format!("{name} has another policy")))
             }
             Place::ThreadCpus { pid, name, .. } => {
@@ -170,7 +172,7 @@ impl Host for Live {
             }
             Place::ThreadPolicy { pid, name, .. } => {
                 self.check_thread(*pid, name)?;
-                Raw::parse(value).ok_or_else(malformed)?.set(*pid).map_err(thread)
+                ThreadPolicy::parse(value).ok_or_else(malformed)?.set(*pid).map_err(thread)
             }
             Place::ThreadCpus { pid, name, .. } => {
                 self.check_thread(*pid, name)?;

@@ -1,4 +1,4 @@
-//! Ctrl-C as a flag, so that everything is taken down in order.
+//! Ctrl-C as a flag, so that everything is undone in order, and waits that it ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -6,7 +6,13 @@ use std::time::Duration;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 
 use crate::clock::{now_ns, sleep_until};
-use crate::{Error, Result};
+/// A signal has come that asks the process to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted; everything that was made is taken away again")]
+pub struct Interrupted;
+
+/// A result that a signal may end.
+pub type Result<T> = std::result::Result<T, Interrupted>;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -48,18 +54,18 @@ impl Drop for Guard {
     }
 }
 
-/// [`Error::Interrupted`] once a signal has come.
+/// [`Interrupted`] once a signal has come.
 ///
 /// # Errors
 /// That one.
 pub fn check() -> Result<()> {
-    if INTERRUPTED.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+    if INTERRUPTED.load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
 }
 
 /// Sleeps until CLOCK_MONOTONIC shows `deadline_ns`; `tick` is called now and then.
 ///
 /// # Errors
-/// [`Error::Interrupted`].
+/// [`Interrupted`].
 pub fn pause_until(deadline_ns: u64, mut tick: impl FnMut()) -> Result<()> {
     const TICK_NS: u64 = 20_000_000;
     loop {
@@ -76,7 +82,7 @@ pub fn pause_until(deadline_ns: u64, mut tick: impl FnMut()) -> Result<()> {
 /// Waits until `condition` holds; whether it did before `bound` was over.
 ///
 /// # Errors
-/// [`Error::Interrupted`].
+/// [`Interrupted`].
 pub fn wait_until(bound: Duration, mut condition: impl FnMut() -> bool) -> Result<bool> {
     let deadline = now_ns() + bound.as_nanos() as u64;
     loop {

@@ -11,9 +11,35 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct bpf_prog;
+
+struct bpf_xdp_link;
+
+/* A program is attached by netlink, or by a link: the other pointer is then NULL. */
+struct bpf_xdp_entity {
+	struct bpf_prog *prog;
+	struct bpf_xdp_link *link;
+};
+
 struct net_device {
+	unsigned long priv_flags : 32;
 	int ifindex;
 	possible_net_t nd_net;
+	struct bpf_xdp_entity xdp_state[3];
+};
+
+struct in6_addr {
+	__u8 in6_u[16];
+};
+
+struct sock_common {
+	__u32 skc_rcv_saddr;
+	__u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	int skc_bound_dev_if;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_rcv_saddr;
 };
 
 struct sk_buff_head {
@@ -21,6 +47,7 @@ struct sk_buff_head {
 };
 
 struct sock {
+	struct sock_common __sk_common;
 	struct sk_buff_head sk_receive_queue;
 	__u8 sk_kern_sock : 1;
 	__u16 sk_type;
@@ -31,11 +58,26 @@ struct udp_sock {
 	struct sk_buff_head reader_queue;
 };
 
+struct socket {
+	struct sock *sk;
+};
+
+struct packet_sock {
+	int ifindex;
+};
+
+struct xdp_sock {
+	struct net_device *dev;
+};
+
+struct file;
+
 struct sk_buff {
 	struct sock *sk;
 	struct net_device *dev;
 	int skb_iif;
 	unsigned int len;
+	unsigned int data_len;
 	__be16 protocol;
 	unsigned char *head, *data;
 	/* From the head on, what buffers share. */
@@ -48,19 +90,58 @@ struct skb_shared_hwtstamps {
 
 struct skb_shared_info {
 	__u8 tx_flags;
+	unsigned short gso_segs;
 	struct skb_shared_hwtstamps hwtstamps;
 };
 
+struct napi_struct {
+	struct net_device *dev;
+};
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
 struct task_struct {
+	struct sched_entity se;
 	unsigned int flags;
 	int pid;
+	int tgid;
 	char comm[16];
+	struct task_struct *group_leader;
+	__u64 start_boottime;
+	unsigned int policy;
+	unsigned int rt_priority;
+	int static_prio;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+	__u64 seq_num;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	__u32 fd;
+	struct file *file;
 };
 
 #pragma clang attribute pop
 
 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
+/* include/linux/netdevice.h */
+#define IFF_BRIDGE_PORT (1 << 9)
+#define XDP_MODE_SKB	0
+#define XDP_MODE_DRV	1
 
 /* include/linux/net.h, include/linux/socket.h */
 #define SOCK_DGRAM  2

@@ -11,7 +11,7 @@ use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
 };
 
-use crate::Handle;
+use onbeat_netdev::Handle;
 
 /// Octets of the longest frame that is received.
 const LONGEST: usize = 2048;

@@ -2,18 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use onbeat_host::{Content, Lock, PrivateDirectory, command_line, discard_remedy};
+use crate::{Content, Lock, PrivateDirectory, command_line, discard_remedy};
 use serde::{Deserialize, Serialize};
 
+use super::Result;
 use super::{Entry, Log};
-use crate::Result;
 
 const FILE: &str = "journal.json";
 
 /// The journal of this host's settings, locked: one process at a time changes them.
 #[derive(Debug)]
 pub struct Journal {
-    file: onbeat_host::Journal<Entries>,
+    file: crate::Journal<Entries>,
     entries: Vec<Entry>,
     _lock: Lock,
     // Dropped after the lock, whose file is in the directory.
@@ -45,13 +45,13 @@ impl Content for Entries {
 
 impl Journal {
     /// Where the journal is, from the root of the file system.
-    pub const DIRECTORY: &str = onbeat_host::run_directory!("realtime");
+    pub const DIRECTORY: &str = crate::run_directory!("realtime");
 
     /// Opens the journal in a directory, with the entries that an earlier process left. `discard`
     /// is the command that discards a damaged one ([`Journal::set_aside`]).
     ///
     /// # Errors
-    /// [`crate::Error::Host`]: another process has it, it cannot be used, other users can write to
+    /// [`Error::Host`]: another process has it, it cannot be used, other users can write to
     /// the directory.
     pub fn open(directory: &Path, discard: &str) -> Result<Self> {
         let (lock, file) = locked(directory, discard)?;
@@ -77,7 +77,7 @@ impl Journal {
     }
 }
 
-fn locked(directory: &Path, discard: &str) -> Result<(Lock, onbeat_host::Journal<Entries>)> {
+fn locked(directory: &Path, discard: &str) -> Result<(Lock, crate::Journal<Entries>)> {
     let (lock, directory) = loop {
         let directory = PrivateDirectory::create(directory)?;
         Lock::refuse_former(&directory, None)?;
@@ -88,7 +88,7 @@ fn locked(directory: &Path, discard: &str) -> Result<(Lock, onbeat_host::Journal
             Err(error) => return Err(error.into()),
         }
     };
-    Ok((lock, onbeat_host::Journal::new(directory, FILE, discard_remedy(discard))))
+    Ok((lock, crate::Journal::new(directory, FILE, discard_remedy(discard))))
 }
 
 impl Log for Journal {
@@ -112,19 +112,19 @@ impl Log for Journal {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use super::super::Error;
     use super::*;
-    use crate::Error;
 
     #[test]
     fn the_directory_is_removed_with_the_last_journal_and_none_is_refused_for_it() {
-        let parent = onbeat_netdev::testing::TemporaryDirectory::new("realtime-journal");
+        let parent = onbeat_testing::TemporaryDirectory::new("realtime-journal");
         let path = parent.file("journal");
         let opened = AtomicUsize::new(0);
         let open = || {
             for _ in 0..100 {
                 match Journal::open(&path, "") {
                     Ok(_journal) => _ = opened.fetch_add(1, Ordering::Relaxed),
-                    Err(Error::Host(onbeat_host::Error::Locked { .. })) => {}
+                    Err(Error::Host(crate::Error::Locked { .. })) => {}
                     Err(error) => panic!("{error}"),
                 }
             }

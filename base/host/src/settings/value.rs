@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use onbeat_netdev::ethtool::{Coalescing, EnergyEfficient};
 
-use crate::CpuSet;
+use onbeat_realtime::CpuSet;
 
 /// What stands for an empty list.
 const NONE: &str = "none";

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::value::{changed, least_coalescing, list, words};
 use super::{InterfaceSurvey, Kind, Place, Survey};
-use crate::{CpuSet, Scheduling};
+use onbeat_realtime::{CpuSet, Scheduling};
 
 /// What is wanted of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,23 +5,19 @@
 //! measures time: it waits for what must come, and where something must *not* come, for something
 //! that was sent after it.
 
-mod pass;
-
 use std::time::{Duration, Instant};
 
-use onbeat_netdev::testing::RawSocket;
+use onbeat_testing::RawSocket;
 use onbeat_wire::{EtherType, MacAddress};
 
-use crate::{
+use onbeat_link::{
     Capability, Cause, Confirmation, Error, Feature, Filter, MIN_FRAME, Outcome, Port, Received,
     Slot, Time,
 };
 
-pub use pass::PassProgram;
-
 /// The EtherType that the port under test must have been opened for, and no other: one for
 /// experiments (IEEE 802, 9.2.4).
-pub const ETHER_TYPE: EtherType = EtherType(0x88b5);
+pub(crate) const ETHER_TYPE: EtherType = EtherType(0x88b5);
 /// Longest wait for something that comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(10);
 /// The peer's address.
@@ -33,7 +29,7 @@ const MILLISECOND: u64 = 1_000_000;
 const SHORTEST: usize = 60;
 
 /// The other end of the cable.
-pub trait Peer {
+pub(crate) trait Peer {
     /// Sends a frame.
     fn send(&mut self, frame: &[u8]);
 
@@ -55,7 +51,7 @@ impl Peer for RawSocket {
 ///
 /// # Panics
 /// Where the port does not conform.
-pub fn conformance(port: &mut dyn Port, peer: &mut dyn Peer) {
+pub(crate) fn conformance(port: &mut dyn Port, peer: &mut dyn Peer) {
     let mut bench = Bench { own: port.mac_address(), port, peer };
     assert!(bench.own.is_unicast());
     bench.receives_what_is_meant_for_it();
@@ -419,7 +415,7 @@ impl Bench<'_> {
 /// A frame of [`ETHER_TYPE`], with zeros behind the payload up to the shortest length that an
 /// Ethernet carries: a NIC would add them, a virtual interface would not.
 #[must_use]
-pub fn frame(to: MacAddress, from: MacAddress, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(to: MacAddress, from: MacAddress, payload: &[u8]) -> Vec<u8> {
     let mut frame = [&to.0[..], &from.0, &ETHER_TYPE.to_octets(), payload].concat();
     frame.resize(frame.len().max(SHORTEST), 0);
     frame

@@ -1,6 +1,6 @@
 //! What there is to set, as it is now.
 
-use crate::CpuSet;
+use onbeat_realtime::CpuSet;
 
 /// How long real-time tasks may run in a period.
 pub(super) const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";

@@ -11,6 +11,7 @@
 //! Whatever happens, each change is undone in the reverse order: at once where a later one fails,
 //! by [`roll_back`] at the end of a session, by [`restore`] in any later process.
 
+mod error;
 mod journal;
 mod kind;
 mod live;
@@ -24,6 +25,7 @@ mod value;
 
 use std::fmt;
 
+pub use error::{Error, Result};
 pub use journal::Journal;
 pub use kind::Kind;
 pub use live::Live;
@@ -36,8 +38,6 @@ pub use transaction::{
 };
 
 use onbeat_netdev::InterfaceIdentity;
-
-use crate::Result;
 
 /// Where settings are read and written.
 pub trait Host {
@@ -89,7 +89,7 @@ pub trait Log {
     /// Keeps these in place of those, all or nothing.
     ///
     /// # Errors
-    /// [`crate::Error::Host`].
+    /// [`Error::Host`].
     fn replace(&mut self, entries: Vec<Entry>) -> Result<()>;
 }
 

@@ -9,8 +9,10 @@ use super::live::{Live, affinity_file};
 use super::survey::RT_RUNTIME;
 use super::value::Fields;
 use super::{Governor, InterfaceSurvey, NapiThread, Survey};
-use crate::scheduling::{Raw, affinity};
-use crate::{CpuSet, Result};
+use onbeat_realtime::CpuSet;
+use onbeat_realtime::scheduling::{ThreadPolicy, affinity};
+
+use super::Result;
 
 impl Live {
     pub(super) fn look(&self, interfaces: &[String]) -> Result<Survey> {
@@ -119,7 +121,7 @@ impl Live {
     fn thread(&self, pid: u32) -> Option<NapiThread> {
         let name = self.text(&format!("/proc/{pid}/comm"))?;
         let pid = i32::try_from(pid).ok()?;
-        let policy = Raw::of(pid).ok()?.text();
+        let policy = ThreadPolicy::of(pid).ok()?.text();
         let cpus = affinity(pid).ok()?.to_string();
         Some(NapiThread { pid, name, policy, cpus })
     }

@@ -1,23 +1,4 @@
 //! How tests say what they cannot run without.
-//!
-//! A test that needs a privilege or a kernel feature begins with
-//!
-//! ```no_run
-//! use onbeat_netdev::testing::{Feature, require};
-//!
-//! if !require(Feature::Root) {
-//!     return;
-//! }
-//! ```
-//!
-//! Where the feature is missing, one line on standard error names the test and the feature. Where
-//! `ONBEAT_REQUIRE_ALL=1` is set, as in continuous integration, the test fails instead: there, a
-//! test that cannot run is a mistake of the set-up.
-
-mod acl;
-mod directory;
-mod raw_socket;
-mod unprivileged;
 
 use std::{env, fmt, io::Write, path::Path, thread};
 
@@ -29,11 +10,7 @@ use nix::{
     unistd::geteuid,
 };
 
-pub use self::{
-    acl::allow_writing, directory::TemporaryDirectory, raw_socket::RawSocket,
-    unprivileged::Unprivileged,
-};
-use crate::{Bridge, Error, Handle, Namespace, Result, Tap, VethEnd, xdp};
+use onbeat_netdev::{Bridge, Error, Handle, Namespace, Result, Tap, VethEnd, xdp};
 
 /// What a test may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

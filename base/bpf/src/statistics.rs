@@ -1,11 +1,11 @@
 //! How often BPF programs run, and how long, as the kernel counts it while somebody wants to know.
 
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 
 use crate::error::{Error, Result};
+use crate::program::{ProgramInfo, owned};
 
 /// While it lives, the kernel counts the runs of BPF programs and their time: two looks at the clock
 /// for each run.
@@ -21,13 +21,9 @@ impl Statistics {
     /// Where the caller lacks CAP_SYS_ADMIN.
     pub fn enable() -> Result<Self> {
         // SAFETY: no pointers are passed.
-        let fd = unsafe { sys::bpf_enable_stats(sys::BPF_STATS_RUN_TIME) };
-        if fd < 0 {
-            let error = io::Error::from_raw_os_error(-fd);
-            return Err(Error::kernel("turn BPF statistics on", error.into()));
-        }
-        // SAFETY: the kernel just gave us this descriptor.
-        Ok(Self { _fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+        let fd = owned(unsafe { sys::bpf_enable_stats(sys::BPF_STATS_RUN_TIME) });
+        let fd = fd.map_err(|error| Error::kernel("turn BPF statistics on", error.into()))?;
+        Ok(Self { _fd: fd })
     }
 }
 
@@ -46,21 +42,9 @@ impl Runs {
     /// # Errors
     /// Where the descriptor is of no program.
     pub fn of(program: BorrowedFd<'_>) -> Result<Self> {
-        let mut info = sys::bpf_prog_info::default();
-        let mut length = size_of::<sys::bpf_prog_info>() as u32;
-        // SAFETY: `info` is as long as `length` says, and any octets are a valid value of it.
-        let code = unsafe {
-            sys::bpf_obj_get_info_by_fd(
-                program.as_raw_fd(),
-                (&raw mut info).cast(),
-                &raw mut length,
-            )
-        };
-        if code < 0 {
-            let error = io::Error::from_raw_os_error(-code);
-            return Err(Error::kernel("ask for the runs of a BPF program", error.into()));
-        }
-        Ok(Self { count: info.run_cnt, time_ns: info.run_time_ns })
+        let info = ProgramInfo::of(program)
+            .map_err(|error| Error::kernel("ask for the runs of a BPF program", error.into()))?;
+        Ok(info.runs)
     }
 
     /// Those of programs together.

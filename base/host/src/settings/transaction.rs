@@ -3,8 +3,8 @@
 use onbeat_netdev::InterfaceIdentity;
 use serde::{Deserialize, Serialize};
 
+use super::{Error, Result};
 use super::{Host, Kind, Log, Place, Plan, Refusal, Setting, Tuning, plan};
-use crate::{Error, Result};
 
 /// What a journal keeps of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

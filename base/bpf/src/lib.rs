@@ -1,0 +1,27 @@
+//! BPF programs as parts of a crate, what loaders of them have in common, and what this kernel lets programs
+//! see.
+//!
+//! - [`bpf_object`], [`bpf_skeleton`]: what the crate's build script (`onbeat-bpf-build`) made of its programs.
+//! - [`Plain`]: values that programs and user space hold alike.
+//! - [`Link`], [`ProgramInfo`]: programs at interfaces and tracepoints, of whomever.
+//! - [`object`]: tables, variables and constants of a loaded object.
+//! - [`statistics`]: what programs cost.
+//! - [`tracepoints`]: the tracepoints of this kernel.
+//!
+//! `bpf/` holds the headers that programs of several crates include: the kernel's structures, and the export of
+//! types to Rust.
+
+mod error;
+mod link;
+mod program;
+
+#[doc(hidden)]
+pub mod embed;
+pub mod object;
+pub mod statistics;
+pub mod tracepoints;
+
+pub use embed::Plain;
+pub use error::{Error, Result};
+pub use link::{Link, LinkInfo};
+pub use program::ProgramInfo;

@@ -1,0 +1,172 @@
+//! Links: a program's hold on an interface or a tracepoint, which ends with the last descriptor of it and the
+//! last pin in the BPF file system.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use libbpf_rs::libbpf_sys as sys;
+
+use crate::program::{checked, owned};
+
+/// A link between a program and what it runs at.
+#[derive(Debug)]
+pub struct Link(OwnedFd);
+
+/// What the kernel says of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkInfo {
+    /// The link's number.
+    pub id: u32,
+    /// That of its program.
+    pub program: u32,
+    /// The interface of an XDP link; 0 once that is gone, and for other links.
+    pub ifindex: u32,
+}
+
+impl Link {
+    /// Attaches an XDP program to an interface of the calling thread's network namespace that has none.
+    /// `flags`: `XDP_FLAGS_DRV_MODE` or `XDP_FLAGS_SKB_MODE`.
+    ///
+    /// # Errors
+    /// EBUSY: another program runs there; EOPNOTSUPP: not in this mode; ENODEV, EPERM.
+    pub fn xdp(program: BorrowedFd<'_>, ifindex: u32, flags: u32) -> io::Result<Self> {
+        Self::create(program, ifindex, sys::BPF_XDP, flags)
+    }
+
+    /// Attaches a program to the tc ingress of an interface, after those that are there.
+    ///
+    /// # Errors
+    /// EINVAL before Linux 6.6; ENODEV, EPERM.
+    pub fn tcx_ingress(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<Self> {
+        Self::create(program, ifindex, sys::BPF_TCX_INGRESS, 0)
+    }
+
+    /// Attaches a program to the tracepoint that it was loaded for (`tp_btf`).
+    ///
+    /// # Errors
+    /// EPERM.
+    pub fn tracepoint(program: BorrowedFd<'_>) -> io::Result<Self> {
+        // SAFETY: an open descriptor, and no options.
+        let fd = unsafe {
+            sys::bpf_link_create(program.as_raw_fd(), 0, sys::BPF_TRACE_RAW_TP, std::ptr::null())
+        };
+        owned(fd).map(Self)
+    }
+
+    fn create(program: BorrowedFd<'_>, ifindex: u32, kind: u32, flags: u32) -> io::Result<Self> {
+        let options = sys::bpf_link_create_opts {
+            sz: size_of::<sys::bpf_link_create_opts>() as sys::size_t,
+            flags,
+            ..Default::default()
+        };
+        // SAFETY: the program's descriptor is open and `options` outlives the call.
+        let fd = unsafe {
+            sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, kind, &raw const options)
+        };
+        owned(fd).map(Self)
+    }
+
+    /// The link pinned at `path`; `None` where nothing is.
+    ///
+    /// # Errors
+    /// Where the path cannot be read, or is no object of BPF.
+    pub fn open(path: &Path) -> io::Result<Option<Self>> {
+        let path = path_of(path)?;
+        // SAFETY: a C string that outlives the call.
+        match owned(unsafe { sys::bpf_obj_get(path.as_ptr()) }) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            fd => Ok(Some(Self(fd?))),
+        }
+    }
+
+    /// The link of this number.
+    ///
+    /// # Errors
+    /// ENOENT; EPERM.
+    pub fn by_id(id: u32) -> io::Result<Self> {
+        // SAFETY: no pointers.
+        owned(unsafe { sys::bpf_link_get_fd_by_id(id) }).map(Self)
+    }
+
+    /// The XDP link that holds a program, if a link does.
+    #[must_use]
+    pub fn holding(program: u32) -> Option<Self> {
+        let mut id = 0;
+        loop {
+            // SAFETY: `id` is a valid place for the answer.
+            if unsafe { sys::bpf_link_get_next_id(id, &raw mut id) } != 0 {
+                return None;
+            }
+            match Self::by_id(id).and_then(|link| Ok((link.info()?, link))) {
+                Ok((info, link)) if info.program == program && info.ifindex != 0 => {
+                    return Some(link);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Pins the link in the BPF file system.
+    ///
+    /// # Errors
+    /// EEXIST; where the path is in no BPF file system.
+    pub fn pin(&self, path: &Path) -> io::Result<()> {
+        let path = path_of(path)?;
+        // SAFETY: an open descriptor and a C string that outlive the call.
+        checked(unsafe { sys::bpf_obj_pin(self.0.as_raw_fd(), path.as_ptr()) }).map(drop)
+    }
+
+    /// Replaces the linked program by another; each frame meets one of them.
+    ///
+    /// # Errors
+    /// EINVAL: a program of another type.
+    pub fn update(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        // SAFETY: open descriptors; no options.
+        let code = unsafe {
+            sys::bpf_link_update(self.0.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
+        };
+        checked(code).map(drop)
+    }
+
+    /// Detaches the program, whoever holds the link.
+    ///
+    /// # Errors
+    /// Where the kind of link cannot be detached.
+    pub fn detach(&self) -> io::Result<()> {
+        // SAFETY: an open descriptor.
+        checked(unsafe { sys::bpf_link_detach(self.0.as_raw_fd()) }).map(drop)
+    }
+
+    /// What the kernel says of it.
+    ///
+    /// # Errors
+    /// Where the descriptor is of no link: something else was pinned.
+    pub fn info(&self) -> io::Result<LinkInfo> {
+        let mut info = sys::bpf_link_info::default();
+        let mut length = size_of::<sys::bpf_link_info>() as u32;
+        // SAFETY: `info` is as long as `length` says, and any octets are a valid value of it.
+        checked(unsafe {
+            sys::bpf_link_get_info_by_fd(self.0.as_raw_fd(), &raw mut info, &raw mut length)
+        })?;
+        let ifindex = if info.type_ == sys::BPF_LINK_TYPE_XDP {
+            // SAFETY: the type says which member of the union is meant.
+            unsafe { info.__bindgen_anon_1.xdp.ifindex }
+        } else {
+            0
+        };
+        Ok(LinkInfo { id: info.id, program: info.prog_id, ifindex })
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+fn path_of(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
+}

@@ -1,0 +1,67 @@
+//! Loaded programs, of whomever.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::libbpf_sys as sys;
+
+use crate::statistics::Runs;
+
+/// What the kernel says of a loaded program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramInfo {
+    /// Its number.
+    pub id: u32,
+    /// Its name, of at most 15 octets.
+    pub name: String,
+    /// Instructions that the verifier walked.
+    pub verified_instructions: u32,
+    /// Its runs while [`Statistics`](crate::statistics::Statistics) were on.
+    pub runs: Runs,
+}
+
+impl ProgramInfo {
+    /// Of an open program.
+    ///
+    /// # Errors
+    /// Where the descriptor is of no program.
+    pub fn of(program: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut info = sys::bpf_prog_info::default();
+        let mut length = size_of::<sys::bpf_prog_info>() as u32;
+        // SAFETY: `info` is as long as `length` says, and any octets are a valid value of it.
+        checked(unsafe {
+            sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
+        })?;
+        let name = info.name.map(|octet| octet as u8);
+        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+        Ok(Self {
+            id: info.id,
+            name: name.to_string_lossy().into_owned(),
+            verified_instructions: info.verified_insns,
+            runs: Runs { count: info.run_cnt, time_ns: info.run_time_ns },
+        })
+    }
+
+    /// Of the program of this number.
+    ///
+    /// # Errors
+    /// ENOENT; EPERM.
+    pub fn by_id(id: u32) -> io::Result<Self> {
+        use std::os::fd::AsFd;
+        // SAFETY: no pointers.
+        let program = owned(unsafe { sys::bpf_prog_get_fd_by_id(id) })?;
+        Self::of(program.as_fd())
+    }
+}
+
+/// A number of libbpf's, or its error.
+pub(crate) fn checked(code: i32) -> io::Result<i32> {
+    if code < 0 { Err(io::Error::from_raw_os_error(-code)) } else { Ok(code) }
+}
+
+/// A descriptor that libbpf just opened for us, or its error.
+pub(crate) fn owned(fd: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the kernel just gave us this descriptor.
+    checked(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+}

@@ -1,0 +1,67 @@
+//! How often a thread takes memory, in a test binary that says [`count_allocations!`](crate::count_allocations).
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static TAKEN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often this thread has taken memory since it began.
+#[must_use]
+pub fn taken() -> u64 {
+    TAKEN.get()
+}
+
+/// How often `f` takes memory.
+pub fn taken_by(f: impl FnOnce()) -> u64 {
+    let before = taken();
+    f();
+    taken() - before
+}
+
+/// The system's allocator, that counts for each thread how often it is asked.
+#[derive(Debug)]
+pub struct Counting;
+
+// SAFETY: everything is passed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        TAKEN.with(|taken| taken.set(taken.get() + 1));
+        // SAFETY: the caller keeps to the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the memory comes from `alloc` above, which is the system's.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+/// Makes [`Counting`] the allocator of the test binary that has this line.
+#[macro_export]
+macro_rules! count_allocations {
+    () => {
+        #[global_allocator]
+        static ALLOCATOR: $crate::memory::Counting = $crate::memory::Counting;
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::count_allocations!();
+
+    #[test]
+    fn each_thread_counts_what_it_takes() {
+        assert_eq!(taken_by(|| drop(std::hint::black_box(Box::new(1)))), 1);
+        let mut room = Vec::with_capacity(1);
+        assert_eq!(taken_by(|| room.push(1)), 0, "there was room");
+        assert!(taken_by(|| room.push(2)) > 0, "grown");
+        let elsewhere =
+            std::thread::spawn(|| taken_by(|| drop(std::hint::black_box([[1; 9]; 9].to_vec()))));
+        let joined = || assert_eq!(elsewhere.join().unwrap(), 1);
+        assert_eq!(taken_by(joined), 0, "another thread's");
+    }
+}

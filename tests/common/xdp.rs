@@ -1,0 +1,9 @@
+//! The XDP program on an interface.
+
+use onbeat_netdev::Handle;
+
+/// The number of the XDP program that runs on an interface.
+pub(crate) fn xdp_program(handle: &Handle, interface: &str) -> Option<u32> {
+    let link = handle.link(interface).unwrap();
+    link.xdp_program().map(|program| program.program_id)
+}
