@@ -3,6 +3,7 @@
 CARGO ?= scripts/cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 ONBEAT := $(TARGET)/release/onbeat
+LAB := $(TARGET)/release/onbeat-lab
 
 # What `make demo` runs, what `make bench` measures, and for how long each decoder is fuzzed and each
 # soak runs.
@@ -24,18 +25,21 @@ export ONBEAT_REQUIRE_ALL := 1
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help demo build test lint fmt bench doc man audit fuzz soak kmod test-vm test-lockdep test-peers \
+.PHONY: help demo build lab test lint fmt bench doc man audit fuzz soak kmod test-vm test-lockdep test-peers \
 	install setup setup-test setup-vm clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: build ## Cut a link of a protected stream and show that nothing is lost (root)
+demo: lab ## Cut a link of a protected stream and show that nothing is lost (root)
 	mkdir -p out
 	$(ONBEAT) $(DEMO)
 
 build: setup ## Build the program
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked --package onbeat
+
+lab: setup ## Build the program and its laboratory, onbeat-lab
+	$(CARGO) build --release --locked --package onbeat --package onbeat-lab
 
 test: lint ## Check the sources and run every test (root, or some tests only say what they miss)
 	$(MAKE) -C kmod selftest
@@ -48,7 +52,8 @@ test-lockdep: setup-vm ## Run the kernel module under lockdep in user-mode Linux
 	CARGO="$(CARGO)" tests/vm/lockdep/run
 
 test-peers: setup-test ## Run interoperation with other FRER implementations; XDPFRER and DNT are their programs (root)
-	XDPFRER="$(XDPFRER)" DNT="$(DNT)" $(CARGO) test --locked --package onbeat --bench peers
+	$(CARGO) build --locked --package onbeat
+	XDPFRER="$(XDPFRER)" DNT="$(DNT)" $(CARGO) test --locked --package onbeat-lab --bench peers
 
 lint: setup-test ## Check formatting, mistakes and licences
 	CARGO="$(CARGO)" scripts/lint.sh
@@ -56,14 +61,15 @@ lint: setup-test ## Check formatting, mistakes and licences
 fmt: setup-test ## Format the sources
 	CARGO="$(CARGO)" scripts/lint.sh --fix
 
-bench: build ## Measure; BENCH says what (root)
+bench: lab ## Measure; BENCH says what (root)
 	$(ONBEAT) bench $(BENCH)
 
 doc: setup ## Build the documentation of the crates
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-man: build ## Make docs/onbeat.1 from the program's own help
+man: lab ## Make docs/onbeat.1 and docs/onbeat-lab.1 from the programs' own help
 	$(ONBEAT) man > docs/onbeat.1
+	$(LAB) man > docs/onbeat-lab.1
 
 audit: ## Check the crates for security advisories (needs cargo-deny and a network)
 	CARGO="$(CARGO)" scripts/audit.sh
@@ -79,11 +85,16 @@ kmod: ## Build the kernel module for the running kernel, or for that of KDIR
 	$(MAKE) -C kmod $(if $(KDIR),KDIR=$(KDIR))
 
 # Builds nothing, so that root needs no toolchain: `make build && sudo make install`. Debug information
-# goes to a file of its own, where binutils are installed.
+# goes to a file of its own, where binutils are installed. The laboratory is installed where it was built
+# (make lab).
 install: ## Install what `make build` built under PREFIX
 	@test -x $(ONBEAT) || { echo 'install: no $(ONBEAT): run "make build" first' >&2; exit 2; }
 	scripts/install-stripped.sh $(ONBEAT) "$(DESTDIR)" $(PREFIX)
 	$(INSTALL) -D -m 644 docs/onbeat.1 $(DESTDIR)$(PREFIX)/share/man/man1/onbeat.1
+	if [ -x $(LAB) ]; then \
+		scripts/install-stripped.sh $(LAB) "$(DESTDIR)" $(PREFIX) libexec/onbeat && \
+		$(INSTALL) -D -m 644 docs/onbeat-lab.1 $(DESTDIR)$(PREFIX)/share/man/man1/onbeat-lab.1; \
+	fi
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(DOCDIR)
 	sed 's,/usr/bin/onbeat,$(PREFIX)/bin/onbeat,g' packaging/onbeat@.service \
 		> $(DESTDIR)$(PREFIX)/lib/systemd/system/onbeat@.service

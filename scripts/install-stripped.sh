@@ -1,16 +1,16 @@
 #!/bin/sh
 # Installs a program without its debug information, and that in a file of its own, where gdb and
-# addr2line look for it under any prefix: PREFIX/bin/.debug/PROGRAM.debug.
+# addr2line look for it under any prefix: PREFIX/DIRECTORY/.debug/PROGRAM.debug.
 #
-#   scripts/install-stripped.sh PROGRAM DESTDIR PREFIX
+#   scripts/install-stripped.sh PROGRAM DESTDIR PREFIX [DIRECTORY]
 #
-# DESTDIR may be empty. Without objcopy the program is installed as it is, with a message.
+# DIRECTORY is bin where it is not given; DESTDIR may be empty. Without objcopy the program is installed as it is, with a message.
 set -eu
 
-program=$1 destdir=$2 prefix=$3
+program=$1 destdir=$2 directory=$3/${4:-bin}
 name=$(basename "$program")
-binary=$destdir$prefix/bin/$name
-debug=$destdir$prefix/bin/.debug/$name.debug
+binary=$destdir$directory/$name
+debug=$destdir$directory/.debug/$name.debug
 
 install=${INSTALL:-install}
 if ! command -v objcopy >/dev/null 2>&1; then

@@ -10,6 +10,7 @@ pub(crate) mod delay;
 mod frames;
 pub(crate) mod json;
 mod network;
+mod onbeat;
 pub(crate) mod powerlink;
 pub(crate) mod process;
 mod ran;
@@ -29,6 +30,7 @@ use onbeat_testing::{Feature, require_all};
 
 pub(crate) use frames::{Capture, FrameText, Injector};
 pub(crate) use network::{PORTS, eliminate, eliminate_to, one_node, replicate, start, two_paths};
+pub(crate) use onbeat::program;
 pub(crate) use ran::Ran;
 pub(crate) use resident::Resident;
 pub(crate) use stream::{Flow, sink};
@@ -40,11 +42,6 @@ pub(crate) const BOUND: Duration = Duration::from_secs(60);
 /// Whether this machine can run a network of nodes; if not, says what it lacks.
 pub(crate) fn can_run() -> bool {
     require_all(&[Feature::Root, Feature::Veth, Feature::Btf])
-}
-
-/// The program under test.
-pub(crate) fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_onbeat"))
 }
 
 /// Waits until `condition` holds; fails with `what` where it does not within [`BOUND`].

@@ -1,10 +1,10 @@
 //! The command line as a whole.
 
-use std::time::Duration;
-
 use clap::{ArgAction, Parser};
 
-use onbeat_node::config::Backend;
+use onbeat_terminal::exit::Result;
+use onbeat_terminal::program::Program;
+use tracing::Level;
 
 use crate::command::Command;
 
@@ -34,30 +34,18 @@ pub(crate) struct Arguments {
     pub(crate) verbose: u8,
 }
 
-/// A data plane by its name.
-pub(crate) fn backend(name: &str) -> std::result::Result<Backend, String> {
-    let known = Backend::ALL.iter().find(|(known, _)| *known == name);
-    known.map(|(_, backend)| *backend).ok_or_else(|| {
-        let names = Backend::ALL.map(|(name, _)| name).join(", ");
-        format!("there are: {names}")
-    })
-}
+impl Program for Arguments {
+    fn verbose(&self) -> u8 {
+        self.verbose
+    }
 
-/// A time with its unit: `5ms`, `250us`, `1h`.
-pub(crate) fn duration(text: &str) -> std::result::Result<Duration, String> {
-    let (number, unit) =
-        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
-    let number: u32 =
-        number.parse().map_err(|_| "a whole number and its unit: 250us".to_owned())?;
-    let unit = match unit {
-        "us" => Duration::from_micros(1),
-        "ms" => Duration::from_millis(1),
-        "s" => Duration::from_secs(1),
-        "min" => Duration::from_secs(60),
-        "h" => Duration::from_secs(3600),
-        _ => return Err("a whole number of us, ms, s, min or h: 250us".into()),
-    };
-    Ok(unit * number)
+    fn log_level(&self) -> Level {
+        self.command.log_level()
+    }
+
+    fn execute(self) -> Result {
+        self.command.execute(self.verbose)
+    }
 }
 
 #[cfg(test)]
@@ -69,19 +57,6 @@ mod tests {
     #[test]
     fn definitions_do_not_contradict_each_other() {
         Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn a_time_has_a_unit() {
-        for (text, seconds) in [("250us", 250e-6), ("5ms", 5e-3), ("7s", 7.0), ("2min", 120.0)] {
-            assert_eq!(duration(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
-        }
-        // The longest there is is no overflow.
-        let longest = duration("4294967295h").unwrap();
-        assert_eq!(longest.as_secs(), u64::from(u32::MAX) * 3600);
-        for text in ["", "5", "s", "1.5s", "-1s", "5m", "1d", "4294967296s"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
     }
 
     #[test]
@@ -118,5 +93,31 @@ mod tests {
                     .unwrap_or_else(|error| panic!("{name}: {example}: {error}"));
             }
         }
+    }
+
+    /// A new argument that names a file is to be classified here and in `onbeat_terminal::paths`.
+    #[test]
+    fn inputs_and_outputs_are_known() {
+        let found = onbeat_terminal::paths::arguments(&Arguments::command());
+        let names = |output| {
+            let of = found.iter().filter(move |(is_output, _)| *is_output == output);
+            of.map(|(_, name)| name.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(true), ["csv", "html", "output", "parquet"]);
+        assert_eq!(
+            names(false),
+            [
+                "arrivals",
+                "correct",
+                "departures",
+                "directory",
+                "file",
+                "key",
+                "node",
+                "profile",
+                "root",
+                "source"
+            ]
+        );
     }
 }

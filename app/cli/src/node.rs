@@ -4,8 +4,8 @@ use std::path::Path;
 
 use onbeat_node::control::{Client, ClientError, DIRECTORY, Request, Response};
 
-use crate::exit::{Answer, Failure, Result};
-use crate::output;
+use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::output;
 
 /// Asks a node, or the only one that runs; `command` is how to ask one among several.
 pub(crate) fn ask(node: Option<&str>, command: &str, request: &Request) -> Result<Response> {

@@ -67,7 +67,6 @@ fn what_is_no_file_is_refused() {
             &["powerlink", "cn", file, "--node", "1", "--interface", "lo"],
             &["irq", "guard", "--dry-run", file],
             &["stream", "add", file],
-            &["load", "cpu", file],
             &["delay", "ping", "127.0.0.1", "--count", "1", "--key", file],
         ] {
             let error = refused(arguments);

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use onbeat_realtime::interrupt::Interrupted;
 use onbeat_lab::fault::Impairment;
 use onbeat_lab::world::Ends;
 use onbeat_lab::{Error, Topology, World};
+use onbeat_realtime::interrupt::Interrupted;
 use onbeat_realtime::interrupt::wait_until;
 use onbeat_testing::{Feature, TemporaryDirectory, require_all};
 

@@ -11,8 +11,9 @@ const LINKS: usize = 40;
 
 /// A file that another user could have written or exchanged.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("configuration file {file:?} is refused: {cause}; {remedy}")]
+#[error("{kind} {file:?} is refused: {cause}; {remedy}")]
 pub struct Untrusted {
+    kind: &'static str,
     file: PathBuf,
     cause: String,
     remedy: String,
@@ -52,7 +53,19 @@ pub fn load<T, E: From<Untrusted>>(
 /// # Errors
 /// What another user could write to; the path cannot be followed.
 pub fn check_file(file: &Path) -> Result<(), Untrusted> {
-    let refused = |cause, remedy| Err(Untrusted { file: file.to_owned(), cause, remedy });
+    check("configuration file", file, "copy it to a directory of root, such as /etc/onbeat")
+}
+
+/// As [`check_file`], for a program that is to be executed.
+///
+/// # Errors
+/// As [`check_file`].
+pub fn check_program(file: &Path) -> Result<(), Untrusted> {
+    check("program", file, "install it as root")
+}
+
+fn check(kind: &'static str, file: &Path, of_another: &str) -> Result<(), Untrusted> {
+    let refused = |cause, remedy| Err(Untrusted { kind, file: file.to_owned(), cause, remedy });
     let places = match places(file) {
         Ok(places) => places,
         Err((place, error)) => {
@@ -65,8 +78,8 @@ pub fn check_file(file: &Path) -> Result<(), Untrusted> {
     if let Some((place, status)) =
         places.iter().find(|(_, status)| !trusted.contains(&Some(status.uid())))
     {
-        let remedy = "copy it to a directory of root, such as /etc/onbeat".to_owned();
-        return refused(format!("{place:?} belongs to user {}", status.uid()), remedy);
+        let cause = format!("{place:?} belongs to user {}", status.uid());
+        return refused(cause, of_another.to_owned());
     }
     let shared: Vec<_> = places.iter().filter(|(_, status)| is_shared(status)).collect();
     if shared.is_empty() {

@@ -5,11 +5,11 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use onbeat_host::settings::Error;
 use onbeat_host::settings::{
     Host, Journal, Kind, Live, Log, Outcome, Place, PutBack, Tuning, apply, plan, restore,
 };
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
-use onbeat_host::settings::Error;
 use onbeat_testing::{Feature, require_all, require_that};
 
 /// Longest wait for something that comes at once unless it never comes.

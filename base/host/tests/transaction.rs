@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use onbeat_host::settings::Result;
 use onbeat_host::settings::{
     Change, Entry, Governor, Host, InterfaceSurvey, Kind, Log, NapiThread, Outcome, Place, PutBack,
     Refusal, Report, Survey, Tuning, apply, plan, restore, roll_back,
 };
 use onbeat_netdev::InterfaceIdentity;
-use onbeat_host::settings::Result;
 use proptest::prelude::*;
 
 /// A host with one interface, whose NAPI threads come and go.

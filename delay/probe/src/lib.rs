@@ -15,9 +15,11 @@ mod echo;
 mod error;
 mod key;
 mod ping;
+mod rates;
 mod socket;
 
 pub use echo::{EchoConfig, EchoCounts, Reflector};
 pub use error::{Error, Result};
 pub use key::{NoKey, read_key};
 pub use ping::{PingConfig, PingReport, ping};
+pub use rates::rates;

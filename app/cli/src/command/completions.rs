@@ -3,8 +3,8 @@
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::exit::{Answer, Result};
-use crate::output;
+use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::output;
 
 /// Print completions for a shell
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,6 @@
 mod calibrate;
 pub(super) mod captures;
 mod command_line;
-mod compare;
 mod crossed;
 mod echo;
 mod followed;
@@ -24,8 +23,8 @@ mod stages;
 mod stamped;
 mod taken;
 
-use crate::exit::Result;
 use method::Method;
+use onbeat_terminal::exit::Result;
 
 /// What packets wait in one hop, with an honest error and an upper bound
 ///
@@ -61,11 +60,11 @@ enum Delay {
     Echo(echo::Echo),
     Ping(ping::Ping),
     Calibrate(calibrate::Calibrate),
-    Compare(compare::Compare),
+    Compare(super::laboratory::Compare),
 }
 
 impl Arguments {
-    pub(crate) fn execute(self) -> Result {
+    pub(crate) fn execute(self, verbose: u8) -> Result {
         match self.command {
             Delay::Match(files) => files.execute(),
             Delay::Mirror(file) => file.execute(),
@@ -74,7 +73,7 @@ impl Arguments {
             Delay::Echo(reflector) => reflector.execute(),
             Delay::Ping(sender) => sender.execute(),
             Delay::Calibrate(null_path) => null_path.execute(),
-            Delay::Compare(hops) => hops.execute(),
+            Delay::Compare(hops) => hops.execute(verbose),
         }
     }
 }

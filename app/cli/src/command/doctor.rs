@@ -9,8 +9,8 @@ use onbeat_host::settings::Journal;
 use onbeat_node::doctor::{Finding, Level, Live, Root, examine, table, worst};
 use serde::Serialize;
 
-use crate::exit::{Answer, Result};
-use crate::output;
+use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::output;
 
 /// The command that discards a damaged journal.
 const DISCARD: &str = "onbeat doctor --restore --forget";

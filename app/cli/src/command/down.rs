@@ -2,8 +2,8 @@
 
 use onbeat_node::run::{self, Removal};
 
-use crate::exit::{Answer, Result};
-use crate::output;
+use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::output;
 
 /// Take a node away: its programs, its tables, and the interfaces it made
 ///

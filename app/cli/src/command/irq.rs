@@ -6,9 +6,7 @@ mod report;
 mod top;
 mod watch;
 
-pub(super) use watch::one_in;
-
-use crate::exit::Result;
+use onbeat_terminal::exit::Result;
 
 /// Who causes softirq time and who pays for it; schedule it by who waits for it
 ///

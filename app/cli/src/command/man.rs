@@ -1,7 +1,9 @@
 //! `onbeat man`
 
-use crate::exit::{Answer, Result};
-use crate::{man, output};
+use clap::CommandFactory;
+use onbeat_host::run_directory;
+use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::{manual, output};
 
 /// Print the manual page
 #[derive(Debug, clap::Args)]
@@ -17,7 +19,42 @@ pub(crate) struct Arguments {}
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
-        output::print(&man::page())?;
+        output::print(&page())?;
         Ok(Answer::Good)
+    }
+}
+
+fn page() -> String {
+    let environment = [(
+        "NOTIFY_SOCKET, WATCHDOG_USEC, JOURNAL_STREAM",
+        "Set by systemd: run tells it when it is ready and that it lives, and logs as the journal has it.",
+    )];
+    let files = [
+        ("/etc/onbeat/NAME.toml", "The configuration that the service onbeat@NAME runs."),
+        (run_directory!("NAME.sock"), "The control socket of a running node."),
+        (run_directory!("NAME.sock.node-journal"), "Settings of interfaces that down restores."),
+        (
+            run_directory!("interfaces"),
+            "Locks on interfaces: one program at a time opens one for itself.",
+        ),
+        (
+            "/sys/fs/bpf/onbeat/NAME",
+            "The programs and tables of a node. They outlive the program that made them.",
+        ),
+    ];
+    manual::page("onbeat", crate::args::Arguments::command(), &environment, &files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_is_there_unless_it_is_hidden() {
+        let page = page();
+        for command in ["doctor", "run", "show", "reset", "reload", "down", "lab", "bench"] {
+            assert!(page.contains(&format!(".SS \"onbeat {command}\"\n")), "{command}\n{page}");
+        }
+        assert!(!page.contains(".SS \"onbeat man\"") && !page.contains(".SS \"onbeat help"));
     }
 }

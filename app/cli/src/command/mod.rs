@@ -1,28 +1,24 @@
 //! The commands, in the order in which help shows them.
 
-mod bench;
 mod completions;
 mod delay;
 mod doctor;
 mod down;
 mod irq;
-mod lab;
-mod load;
+mod laboratory;
 mod man;
 mod powerlink;
-mod rates;
 mod reload;
 mod reset;
 mod restored;
 mod run;
 mod show;
-mod shown;
 mod stream;
 
 use clap::Subcommand;
 use tracing::Level;
 
-use crate::exit::Result;
+use onbeat_terminal::exit::Result;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -36,10 +32,10 @@ pub(crate) enum Command {
     Down(down::Arguments),
     Irq(irq::Arguments),
     Delay(Box<delay::Arguments>),
-    Load(load::Arguments),
     Powerlink(powerlink::Arguments),
-    Lab(lab::Arguments),
-    Bench(bench::Arguments),
+    Lab(laboratory::Lab),
+    Bench(laboratory::Bench),
+    Load(laboratory::Load),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -53,7 +49,8 @@ impl Command {
         }
     }
 
-    pub(crate) fn execute(self) -> Result {
+    /// `verbose`: how often `--verbose` stands on the command line, for the laboratory.
+    pub(crate) fn execute(self, verbose: u8) -> Result {
         match self {
             Command::Doctor(arguments) => arguments.execute(),
             Command::Run(arguments) => arguments.execute(),
@@ -63,11 +60,11 @@ impl Command {
             Command::Reload(arguments) => arguments.execute(),
             Command::Down(arguments) => arguments.execute(),
             Command::Irq(arguments) => arguments.execute(),
-            Command::Delay(arguments) => arguments.execute(),
-            Command::Load(arguments) => arguments.execute(),
+            Command::Delay(arguments) => arguments.execute(verbose),
             Command::Powerlink(arguments) => arguments.execute(),
-            Command::Lab(arguments) => arguments.execute(),
-            Command::Bench(arguments) => arguments.execute(),
+            Command::Lab(arguments) => arguments.execute(verbose),
+            Command::Bench(arguments) => arguments.execute(verbose),
+            Command::Load(arguments) => arguments.execute(verbose),
             Command::Completions(arguments) => arguments.execute(),
             Command::Man(arguments) => arguments.execute(),
         }

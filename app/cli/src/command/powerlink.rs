@@ -3,7 +3,7 @@
 mod node;
 mod sniff;
 
-use crate::exit::Result;
+use onbeat_terminal::exit::Result;
 
 /// Ethernet POWERLINK (EPSG DS 301) on any interface
 ///

@@ -2,8 +2,8 @@
 
 use onbeat_node::control::Request;
 
-use crate::exit::Result;
 use crate::node;
+use onbeat_terminal::exit::Result;
 
 /// Let a running node read its configuration file anew
 ///

@@ -7,8 +7,8 @@ use onbeat_link::Claim;
 use onbeat_link::raw::NicStamps;
 use serde::Serialize;
 
-use crate::exit::{Answer, Result, warn};
-use crate::output;
+use onbeat_terminal::exit::{Answer, Result, warn};
+use onbeat_terminal::output;
 
 /// What `--json` prints.
 #[derive(Serialize)]

@@ -9,9 +9,8 @@ use onbeat_node::config::{Backend, Config, Create};
 use onbeat_node::run;
 use onbeat_report::format::count;
 
-use crate::args::backend;
-use crate::exit::{self, Answer, Result};
-use crate::output;
+use onbeat_terminal::exit::{self, Answer, Result};
+use onbeat_terminal::output;
 
 /// Run the node that a file describes
 ///
@@ -40,7 +39,7 @@ pub(crate) struct Arguments {
     replace: bool,
     /// What moves the frames of all ports, whatever the file says: programs in the kernel (xdp), or
     /// this process, over packet sockets (packet) or AF_XDP sockets (xsk)
-    #[arg(long, value_name = "NAME", value_parser = backend)]
+    #[arg(long, value_name = "NAME")]
     backend: Option<Backend>,
 }
 

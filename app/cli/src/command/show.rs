@@ -6,8 +6,10 @@ use onbeat_node::control::{
     NodeStatus, Request, Response, Since, StreamStatus, node_table, stream_detail,
 };
 
-use crate::exit::{Answer, Failure, Result};
-use crate::{node, output};
+use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::output;
+
+use crate::node;
 
 /// Show a running node: its ports, its streams, and what they counted; or what happened to them
 ///

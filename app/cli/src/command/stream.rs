@@ -7,8 +7,8 @@ use onbeat_host::{file, trust};
 use onbeat_node::config::LONGEST;
 use onbeat_node::control::Request;
 
-use crate::exit::{Failure, Result};
 use crate::node;
+use onbeat_terminal::exit::{Failure, Result};
 
 /// Add, change or remove streams of a running node, one by one
 ///

@@ -89,6 +89,18 @@ pub struct NodeConfig {
     pub guard: Option<onbeat_irq::guard::Config>,
 }
 
+impl std::str::FromStr for Backend {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        let known = Self::ALL.iter().find(|(known, _)| *known == name);
+        known.map(|(_, backend)| *backend).ok_or_else(|| {
+            let names = Self::ALL.map(|(name, _)| name).join(", ");
+            format!("there are: {names}")
+        })
+    }
+}
+
 /// What moves a node's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Backend {

@@ -8,7 +8,6 @@ mod harness;
 mod hostile;
 mod kernel;
 #[allow(dead_code, reason = "other tests use the rest")]
-#[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../kernel/reader.rs"]
 mod reader;
 mod running;

@@ -9,7 +9,7 @@ use onbeat_report::{Cell, Check, Counters, Number, Outcome};
 use super::method::{Measured, Method};
 use super::taken::CALIBRATED;
 use super::{crossed, mirrored, ping, scope};
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
 
 /// Measure the path without the hop, to take it off (--correct)
 ///

@@ -9,7 +9,7 @@ use onbeat_delay::pairing::Tally;
 use onbeat_host::file;
 use onbeat_report::format::{count, count_of};
 
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
 
 /// Packets fed between two looks at the progress.
 pub(super) const BATCH: u64 = 4096;

@@ -18,7 +18,7 @@ use super::options::{Options, Show};
 use super::outcome::{self, Origin};
 use super::reading::{self, Reading};
 use super::sink::Sink;
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
 
 /// Match packets that entered a hop with packets that left it
 ///

@@ -10,9 +10,9 @@ use onbeat_report::{Cell, Check, Counters, Outcome, Run};
 use onbeat_wire::stamp;
 
 use super::place::Place;
-use crate::args::duration;
-use crate::command::shown::Shown;
-use crate::exit::{Result, warn};
+use onbeat_terminal::Shown;
+use onbeat_terminal::exit::{Result, warn};
+use onbeat_terminal::values::duration;
 
 /// Answer probes: a STAMP session reflector (RFC 8762)
 ///

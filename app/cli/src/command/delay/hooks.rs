@@ -17,8 +17,8 @@ use super::outcome::{self, Origin};
 use super::sink::Sink;
 use super::stages::{Cost, Fates, Group};
 use super::stamped::Stamped;
-use crate::args::duration;
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::values::duration;
 
 /// Follow every packet through this very host, stage by stage
 ///

@@ -4,7 +4,7 @@ use onbeat_delay::stats::Distribution;
 use onbeat_report::Outcome;
 
 use super::options::Show;
-use crate::exit::Result;
+use onbeat_terminal::exit::Result;
 
 /// A way to measure delays, with what it was asked to do.
 pub(super) trait Method {

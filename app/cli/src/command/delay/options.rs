@@ -12,9 +12,9 @@ use super::judgement::Required;
 use super::samples::Files;
 use super::selection::Selection;
 use super::taken::Taken;
-use crate::args::duration;
-use crate::command::shown::Shown;
-use crate::exit::{Failure, Result};
+use onbeat_terminal::Shown;
+use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::values::duration;
 
 /// The longest delay, where none is given.
 const DEFAULT_LONGEST: Duration = Duration::from_secs(1);

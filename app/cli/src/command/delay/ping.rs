@@ -15,9 +15,8 @@ use onbeat_wire::stamp;
 use super::method::{Measured, Method};
 use super::options::Show;
 use super::place::Place;
-use crate::args::duration;
-use crate::command::rates::rates;
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::values::duration;
 use result::Seen;
 
 /// Probe a path: a STAMP session sender (RFC 8762)
@@ -108,7 +107,8 @@ impl Method for Ping {
 
 impl Ping {
     fn config(&self) -> Result<PingConfig> {
-        let profile = rates(self.profile.as_deref(), self.rate, Some(self.length))?;
+        let profile = onbeat_probe::rates(self.profile.as_deref(), self.rate, Some(self.length))
+            .map_err(Failure::new)?;
         let random = RandomState::new().build_hasher().finish() as u16;
         let mut config = PingConfig {
             to: self.reflector()?,

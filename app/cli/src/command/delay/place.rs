@@ -2,7 +2,7 @@
 
 use onbeat_realtime::{CpuSet, Profile, Realtime, Scheduling};
 
-use crate::exit::Result;
+use onbeat_terminal::exit::Result;
 
 /// What keeps other work on the host out of what is measured.
 #[derive(Debug, clap::Args)]

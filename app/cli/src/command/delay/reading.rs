@@ -6,7 +6,7 @@ use onbeat_delay::pairing::Plan;
 
 use super::samples::Files;
 use super::sink::Sink;
-use crate::exit::Result;
+use onbeat_terminal::exit::Result;
 
 /// What a reading showed.
 pub(super) struct Reading {

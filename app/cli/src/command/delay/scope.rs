@@ -12,7 +12,7 @@ use super::method::{Measured, Method};
 use super::options::{Options, Show};
 use super::outcome::{self, Origin};
 use super::sink::Sink;
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
 
 /// Delay from the wire itself: two channels of an oscilloscope on 10BASE-T
 ///

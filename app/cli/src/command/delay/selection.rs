@@ -7,7 +7,7 @@ use onbeat_delay::capture::{LinkType, Packet};
 use onbeat_delay::pairing::PacketFilter;
 use onbeat_link::pcap::Filter;
 
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
 
 /// Which packets are matched.
 #[derive(Debug, Default, clap::Args)]

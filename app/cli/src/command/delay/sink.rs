@@ -8,7 +8,7 @@ use onbeat_report::{Distribution, Recorder};
 
 use super::reading::Reading;
 use super::samples::{Column, Files, Samples, Value};
-use crate::exit::Result;
+use onbeat_terminal::exit::Result;
 
 /// What is written of each packet.
 const COLUMNS: &[Column] =

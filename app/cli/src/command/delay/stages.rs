@@ -10,7 +10,7 @@ use onbeat_report::figure::DistributionSeries;
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Distribution, Measurement, Outcome, Recorder};
 
-use crate::exit::Result;
+use onbeat_terminal::exit::Result;
 
 /// Packets whose story is told.
 const STORIES: usize = 20;

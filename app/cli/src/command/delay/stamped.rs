@@ -9,7 +9,7 @@ use onbeat_realtime::clock;
 use onbeat_report::format::duration_ns;
 use onbeat_report::{Cell, Counters, Outcome};
 
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
 
 /// The NIC's clock is read beside the kernel's so often.
 const LOOK_NS: u64 = 100_000_000;

@@ -12,8 +12,8 @@ use onbeat_realtime::{CpuSet, DmaLatency, HeldSignals, Scheduling};
 use serde::Serialize;
 
 use super::Where;
-use crate::exit::{Answer, Result, warn};
-use crate::output;
+use onbeat_terminal::exit::{Answer, Result, warn};
+use onbeat_terminal::output;
 
 /// How to put back.
 const UNDO: &str = "onbeat doctor --restore";

@@ -7,7 +7,7 @@ use onbeat_realtime::HeldSignals;
 
 use super::Where;
 use crate::command::restored;
-use crate::exit::Result;
+use onbeat_terminal::exit::Result;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Restore {

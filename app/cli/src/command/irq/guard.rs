@@ -12,8 +12,8 @@ use onbeat_realtime::HeldSignals;
 use serde::Serialize;
 
 use crate::command::restored;
-use crate::exit::{Answer, Failure, Result, warn, warn_of_refusal};
-use crate::output::{self, Reader};
+use onbeat_terminal::exit::{Answer, Failure, Result, warn, warn_of_refusal};
+use onbeat_terminal::output::{self, Reader};
 
 /// Give each interface's bottom half the priority of who waits for it
 ///

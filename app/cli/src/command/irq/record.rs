@@ -17,9 +17,9 @@ use onbeat_irq::{TICK_NS, Ticks, Tracer, host};
 use onbeat_realtime::interrupt;
 use onbeat_report::Run;
 
-use super::watch::{Watch, check_interval, one_in, wait};
-use crate::args::duration;
-use crate::exit::{Answer, Failure, Result, warn};
+use super::watch::{Watch, check_interval, wait};
+use onbeat_terminal::exit::{Answer, Failure, Result, warn};
+use onbeat_terminal::values::{duration, one_in};
 
 /// Record softirq time, for `onbeat irq report`
 ///

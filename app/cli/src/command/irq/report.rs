@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use onbeat_host::file;
 use onbeat_irq::recording::{self, Reader, Summary, Timelines};
 
-use crate::exit::{Failure, Result};
-use crate::output;
+use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::output;
 
 /// Show what `onbeat irq record` recorded
 ///

@@ -16,10 +16,10 @@ use onbeat_irq::view::{Order, Table};
 use onbeat_realtime::interrupt;
 use serde::Serialize;
 
-use super::watch::{Look, Watch, check_interval, one_in, start, wait};
-use crate::args::duration;
-use crate::exit::{Answer, Failure, Result};
-use crate::output::{self, Reader};
+use super::watch::{Look, Watch, check_interval, start, wait};
+use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::output::{self, Reader};
+use onbeat_terminal::values::{duration, one_in};
 
 /// Name and version of what `--json` prints.
 const SCHEMA: &str = "onbeat-irq-top/1";

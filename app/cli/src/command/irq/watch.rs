@@ -7,7 +7,7 @@ use onbeat_irq::names::Names;
 use onbeat_irq::{Interval, Meter, OwnCost, OwnWatch, Sampler, Tracer};
 use onbeat_realtime::{clock, interrupt};
 
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
 
 /// What part of an interval the ledger's own programs are watched for, which costs as much again; not for
 /// less than the second, and not more often than the third.
@@ -102,17 +102,6 @@ impl Watch {
 /// A tracer that samples, or one that does not.
 pub(super) fn start(sample: Option<NonZeroU32>) -> Result<Tracer> {
     Ok(if sample.is_some() { Tracer::start_sampled()? } else { Tracer::start()? })
-}
-
-/// What `--sample N` takes.
-pub(in crate::command) fn one_in(text: &str) -> std::result::Result<NonZeroU32, String> {
-    const MOST: u32 = 1000;
-    match text.parse() {
-        Ok(n @ 2..=MOST) => Ok(NonZeroU32::new(n).expect("it is at least 2")),
-        _ => Err(format!(
-            "give a whole number from 2 to {MOST}: packets are sampled for one N-th of the time"
-        )),
-    }
 }
 
 /// Waits until an instant; false after Ctrl-C.

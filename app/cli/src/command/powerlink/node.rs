@@ -9,9 +9,9 @@ use onbeat_realtime::interrupt::{self, Guard};
 use onbeat_report::{Progress, Run};
 use onbeat_wire::powerlink::NodeId;
 
-use crate::command::shown::Shown;
-use crate::exit::{Answer, Failure, Result, warn_of_refusal};
-use crate::output;
+use onbeat_terminal::Shown;
+use onbeat_terminal::exit::{Answer, Failure, Result, warn_of_refusal};
+use onbeat_terminal::output;
 
 /// Run the managing node of a network, with simulated outputs
 ///

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use onbeat_lab::traffic::{PacketSocket, Receiver};
+use onbeat_link::raw::{Tap, TapOptions, Wanted};
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_powerlink_node::Bus;
 use onbeat_realtime::clock::now_ns;
@@ -14,9 +14,9 @@ use onbeat_wire::powerlink::Message;
 use onbeat_wire::{EtherType, Frame};
 
 use crate::command::delay::captures;
-use crate::command::shown::Shown;
-use crate::exit::{Failure, Result};
-use crate::output::{self, Reader};
+use onbeat_terminal::Shown;
+use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::output::{self, Reader};
 
 /// How long a wait for frames takes at most: as soon is Ctrl-C noticed.
 const LOOK_NS: u64 = 50_000_000;
@@ -127,7 +127,7 @@ impl Sniff {
         };
         progress.clear();
         if view.gone {
-            return Ok(crate::exit::Answer::Good);
+            return Ok(onbeat_terminal::exit::Answer::Good);
         }
         if view.bus.frames().messages() == 0 {
             let source = self.source.display();
@@ -194,15 +194,15 @@ fn listen(
     progress: &mut Progress,
 ) -> Result<Vec<String>> {
     let name = name.to_string_lossy();
-    let socket = PacketSocket::tap(&Namespace::current()?, &name)
+    let options = TapOptions { outgoing: true, stamps: Wanted::Kernel };
+    let mut tap = Tap::open(&Namespace::current()?, &name, options, Path::new(Tap::DIRECTORY))
         .map_err(|error| Failure::new(format!("{name}: no capture of this name, and {error}")))?;
-    let mut receiver = Receiver::new(socket);
     let _signals = Guard::install();
     let end_ns = seconds.map_or(u64::MAX, |seconds| now_ns() + (seconds * 1e9) as u64);
     let (mut without_time, mut failed) = (0_u64, None);
     while interrupt::check().is_ok() && now_ns() < end_ns && !view.gone {
-        receiver.wait(LOOK_NS.min(end_ns.saturating_sub(now_ns())))?;
-        let taken = receiver.receive(|frame| match frame.realtime_ns {
+        tap.wait(LOOK_NS.min(end_ns.saturating_sub(now_ns())))?;
+        tap.take(|frame| match frame.time_ns {
             Some(time_ns) if failed.is_none() => failed = view.take(time_ns, frame.octets).err(),
             Some(_) => {}
             None => without_time += 1,
@@ -210,11 +210,9 @@ fn listen(
         if let Some(failure) = failed.take() {
             return Err(failure);
         }
-        taken
-            .map_err(|error| Failure::new(format!("{name}: frames cannot be received: {error}")))?;
         progress.update(|| format!("{name}: {}; Ctrl-C ends it", view.bus.summary()));
     }
-    let missed = receiver.socket().take_drops().unwrap_or_default() + without_time;
+    let missed = tap.drops()? + without_time;
     let note = format!("{} missed: this host was too slow to receive them", count(missed, "frame"));
     Ok(Vec::from_iter((missed > 0).then_some(note)))
 }

@@ -4,8 +4,10 @@ use onbeat_node::control::{ClientError, Event, Request, Response, Since};
 use onbeat_report::format::count;
 
 use super::Arguments;
-use crate::exit::{Answer, Failure, Result};
-use crate::{exit, node, output};
+use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::{exit, output};
+
+use crate::node;
 
 /// What of RFC 3339 is compared with: digits where these are.
 const TIME: &str = "0000-00-00T00:00:00.000000Z";

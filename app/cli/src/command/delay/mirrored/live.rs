@@ -15,11 +15,11 @@ use onbeat_report::Progress;
 use onbeat_report::format::count;
 
 use super::{Mirror, Seen};
-use crate::args::duration;
 use crate::command::delay::captures;
 use crate::command::delay::reading::Reading;
 use crate::command::delay::sink::Sink;
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::values::duration;
 
 /// How long a wait for packets takes at most: as soon is Ctrl-C noticed.
 const LOOK_NS: u64 = 50_000_000;

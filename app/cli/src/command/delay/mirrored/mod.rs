@@ -21,7 +21,7 @@ use super::options::{Options, Show};
 use super::outcome::{self, Origin};
 use super::reading::{self, Reading};
 use super::sink::Sink;
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
 
 /// Match packets of both directions in one mirrored capture, or live
 ///

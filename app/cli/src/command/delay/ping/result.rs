@@ -13,7 +13,7 @@ use super::super::options::Telling;
 use super::super::outcome::{self, Origin};
 use super::super::samples::{Column, Files, Samples, Value};
 use super::super::sink::Sink;
-use crate::exit::Result;
+use onbeat_terminal::exit::Result;
 
 /// What is told of each probe, in the order of the table.
 const WAYS: [&str; 5] =

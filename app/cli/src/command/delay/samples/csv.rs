@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use onbeat_host::output::{self, Output};
 
 use super::{Column, Value};
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
 
 /// A file of lines with commas.
 pub(super) struct Csv {

@@ -5,7 +5,7 @@ mod parquet;
 
 use std::path::PathBuf;
 
-use crate::exit::Result;
+use onbeat_terminal::exit::Result;
 
 use csv::Csv;
 use parquet::Parquet;

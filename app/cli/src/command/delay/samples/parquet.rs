@@ -16,7 +16,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
 use super::{Column, Kind, Value};
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
 
 /// Rows that are gathered before they are written: the memory that it takes, and DuckDB's own measure.
 const GROUP: usize = 122_880;

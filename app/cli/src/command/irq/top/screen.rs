@@ -15,7 +15,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table as Grid, TableState, Wrap};
 
 use super::{Picture, Shown, cells};
 use crate::command::irq::watch::Watch;
-use crate::exit::{Failure, Result};
+use onbeat_terminal::exit::{Failure, Result};
 
 /// Shows the table until somebody ends it, or `count` times.
 pub(super) fn run(

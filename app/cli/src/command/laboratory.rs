@@ -1,0 +1,192 @@
+//! `onbeat lab`, `bench`, `load`, `delay compare`: of the laboratory, a program of its own.
+//!
+//! It runs with the privileges of the caller, mostly root: it is taken from the directory of this program,
+//! or from the libexec directory beside it, never from PATH, and only where no other user can write.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use onbeat_host::trust;
+use onbeat_terminal::exit::{Failure, Result};
+
+/// The laboratory's program.
+const PROGRAM: &str = "onbeat-lab";
+
+/// Directory of the laboratory, from that of this program, where it is not the same.
+const LIBEXEC: &str = "../libexec/onbeat";
+
+/// Version of this program, for the laboratory to compare.
+const VERSION: &str = "ONBEAT_VERSION";
+
+/// Ready-made networks on this machine, with traffic and faults (onbeat-lab)
+#[derive(Debug, clap::Args)]
+#[command(
+    disable_help_flag = true,
+    after_help = "\
+Examples:
+  onbeat lab list
+  onbeat lab run link-failure --html report.html
+  onbeat lab shell link-failure
+
+Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
+)]
+pub(crate) struct Lab {
+    #[command(flatten)]
+    passed: Passed,
+}
+
+/// Measure, always beside the limit in the same run (onbeat-lab)
+#[derive(Debug, clap::Args)]
+#[command(
+    disable_help_flag = true,
+    after_help = "\
+Examples:
+  onbeat bench frer
+  onbeat bench port --cycles 5000
+
+Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
+)]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    passed: Passed,
+}
+
+/// Load to measure under: on CPUs, on the network (onbeat-lab)
+#[derive(Debug, clap::Args)]
+#[command(
+    disable_help_flag = true,
+    after_help = "\
+Examples:
+  onbeat load cpu examples/load/paper.toml --for 60s
+  onbeat load net 192.0.2.2:9 --rate 10000 --size 1470
+
+Exit status: 0 success, 2 error (the laboratory is not installed)."
+)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    passed: Passed,
+}
+
+/// Hold the methods against each other on a hop of this host (onbeat-lab)
+#[derive(Debug, clap::Args)]
+#[command(
+    disable_help_flag = true,
+    after_help = "\
+Examples:
+  onbeat delay compare router --html compare.html
+
+Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
+)]
+pub(crate) struct Compare {
+    #[command(flatten)]
+    passed: Passed,
+}
+
+/// Arguments that the laboratory parses.
+#[derive(Debug, clap::Args)]
+struct Passed {
+    /// Arguments of the laboratory; --help lists them
+    #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+impl Lab {
+    pub(crate) fn execute(self, verbose: u8) -> Result {
+        execute("lab", self.passed, verbose)
+    }
+}
+
+impl Bench {
+    pub(crate) fn execute(self, verbose: u8) -> Result {
+        execute("bench", self.passed, verbose)
+    }
+}
+
+impl Load {
+    pub(crate) fn execute(self, verbose: u8) -> Result {
+        execute("load", self.passed, verbose)
+    }
+}
+
+impl Compare {
+    pub(crate) fn execute(self, verbose: u8) -> Result {
+        execute("compare", self.passed, verbose)
+    }
+}
+
+/// Executes the laboratory in place of this process; returns only where that fails.
+fn execute(command: &str, passed: Passed, verbose: u8) -> Result {
+    let own = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("this program's own path is not known: {error}")))?;
+    let program = find(own.parent().unwrap_or(Path::new("/"))).map_err(Failure::new)?;
+    let error = process::Command::new(&program)
+        .args(std::iter::repeat_n("-v", verbose.into()))
+        .arg(command)
+        .args(passed.arguments)
+        .env(VERSION, env!("CARGO_PKG_VERSION"))
+        .exec();
+    Err(Failure::new(format!("cannot execute {program:?}: {error}")))
+}
+
+/// The laboratory of the program in `directory`.
+fn find(directory: &Path) -> std::result::Result<PathBuf, String> {
+    let places = [directory.join(PROGRAM), directory.join(LIBEXEC).join(PROGRAM)];
+    let Some(program) = places.iter().find(|place| place.is_file()) else {
+        return Err(format!(
+            "the laboratory is not installed: no {PROGRAM} in {} or {}; install it beside this program \
+             (in a checkout: make lab)",
+            directory.display(),
+            directory.join(LIBEXEC).display(),
+        ));
+    };
+    trust::check_program(program).map_err(|refusal| refusal.to_string())?;
+    Ok(program.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use onbeat_testing::TemporaryDirectory;
+
+    use super::*;
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn all_arguments_are_passed() {
+        let Ok(Command::Bench(bench)) = parse("bench frer --json --help -- x") else { panic!() };
+        assert_eq!(bench.passed.arguments, ["frer", "--json", "--help", "--", "x"]);
+        let Ok(Command::Lab(lab)) = parse("lab --help") else { panic!() };
+        assert_eq!(lab.passed.arguments, ["--help"]);
+    }
+
+    #[test]
+    fn it_is_found_beside_the_program_and_in_libexec_alone() {
+        let root = TemporaryDirectory::new("laboratory");
+        let (bin, libexec) = (root.path().join("bin"), root.path().join("libexec/onbeat"));
+        let install = |directory: &Path, mode| {
+            fs::create_dir_all(directory).unwrap();
+            let program = directory.join(PROGRAM);
+            fs::write(&program, "").unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(mode)).unwrap();
+            program
+        };
+        fs::create_dir_all(&bin).unwrap();
+        let missing = find(&bin).unwrap_err();
+        assert!(missing.contains("make lab") && missing.contains("libexec/onbeat"), "{missing}");
+        install(&libexec, 0o755);
+        assert_eq!(find(&bin).unwrap(), bin.join(LIBEXEC).join(PROGRAM));
+        let beside = install(&bin, 0o755);
+        assert_eq!(find(&bin).unwrap(), beside);
+        // Another user could have written it: it is refused, and no other is taken instead.
+        install(&bin, 0o775);
+        let refused = find(&bin).unwrap_err();
+        assert!(refused.contains("chmod go-w"), "{refused}");
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(&bin, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(find(&bin).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! `onbeat bench delay`
+
+use std::path::PathBuf;
+
+use onbeat_lab::bench::single_hop::{self, Options};
+
+use super::{Shown, Slices, refuse};
+use onbeat_terminal::exit::Result;
+
+/// Delay in a hop: how fast captures are matched and how right, and what the hooks cost a packet
+///
+/// A pair of captures is made, with packets lost, sent twice, overtaken and alike; matching is held
+/// against the truth, and its speed against plain reading of the same files. Packets go through a router
+/// with and without the hooks, in turns.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat bench delay
+  onbeat bench delay --only matching --packets 1000000 --rounds 3
+  onbeat bench delay --only hooks --json > hooks.json
+
+Exit status: 0 all checks hold, 1 a check failed (figures do not count), 2 error (the hooks require root \
+and Linux 6.3 with BTF).")]
+pub(super) struct Delay {
+    #[command(flatten)]
+    shown: Shown,
+    /// Packets that cross the hop in the captures
+    #[arg(long, value_name = "NUMBER")]
+    packets: Option<u64>,
+    /// Where the captures are put meanwhile, 414 octets for each packet
+    #[arg(long, value_name = "DIRECTORY")]
+    directory: Option<PathBuf>,
+    #[command(flatten)]
+    slices: Slices,
+    /// Only a part of it
+    #[arg(long, value_name = "PART", value_parser = ["matching", "hooks"])]
+    only: Option<String>,
+}
+
+impl Delay {
+    pub(super) fn execute(self) -> Result {
+        let options = self.options()?;
+        self.shown.run(|progress| single_hop::run(&options, progress))
+    }
+
+    fn options(&self) -> Result<Options> {
+        let usual = Options::default();
+        let wanted = |part| self.only.as_ref().is_none_or(|only| only == part);
+        for (option, given, part) in [
+            ("--packets", self.packets.is_some(), "matching"),
+            ("--directory", self.directory.is_some(), "matching"),
+            ("--slice", self.slices.slice.is_some(), "hooks"),
+        ] {
+            refuse(option, given, wanted(part), part)?;
+        }
+        Ok(Options {
+            packets: self.packets.unwrap_or(usual.packets),
+            directory: self.directory.clone().unwrap_or(usual.directory),
+            rounds: self.slices.rounds.unwrap_or(usual.rounds),
+            slice: self.slices.slice.unwrap_or(usual.slice),
+            cpu: self.slices.cpu,
+            matching: wanted("matching"),
+            hooks: wanted("hooks"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::bench::{Arguments, Bench};
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn options_of_a_part_that_is_not_measured_are_refused() {
+        for (line, accepted) in [
+            ("--packets 5 --slice 1s", true),
+            ("--only matching --packets 5 --rounds 2", true),
+            ("--only hooks --slice 1s --rounds 2", true),
+            ("--only hooks --packets 5", false),
+            ("--only hooks --directory /tmp", false),
+            ("--only matching --slice 1s", false),
+        ] {
+            let Ok(Command::Bench(Arguments { command: Bench::Delay(delay) })) =
+                parse(&format!("bench delay {line}"))
+            else {
+                panic!("{line}")
+            };
+            assert_eq!(delay.options().is_ok(), accepted, "{line}");
+        }
+    }
+}

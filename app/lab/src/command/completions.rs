@@ -1,0 +1,44 @@
+//! `onbeat-lab completions`
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::output;
+
+/// Print completions for a shell
+#[derive(Debug, clap::Args)]
+#[command(
+    hide = true,
+    after_help = "\
+Examples:
+  onbeat-lab completions bash > /etc/bash_completion.d/onbeat-lab
+
+Exit status: 0 success, 2 error (the shell is not supported)."
+)]
+pub(crate) struct Arguments {
+    /// The shell
+    shell: Shell,
+}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        let mut text = Vec::new();
+        let mut command = crate::args::Arguments::command();
+        clap_complete::generate(self.shell, &mut command, "onbeat-lab", &mut text);
+        output::print(&String::from_utf8_lossy(&text))?;
+        Ok(Answer::Good)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::{Command, parse};
+
+    #[test]
+    fn takes_a_shell() {
+        let Ok(Command::Completions(completions)) = parse("completions zsh") else { panic!() };
+        assert_eq!(completions.shell, clap_complete::Shell::Zsh);
+        assert!(parse("completions sh").is_err());
+    }
+}

@@ -1,0 +1,138 @@
+//! `onbeat lab shell`
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use onbeat_lab::Topology;
+use onbeat_lab::scenario::list;
+use onbeat_lab::shell;
+
+use super::names;
+use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::output;
+
+/// Build the network of a scenario or of a file, start its nodes, and open a shell
+///
+/// Hosts and nodes are network namespaces, and the shell says how to enter each. It has a /run of its
+/// own, in which onbeat finds the nodes. All of it, and all that still runs in it, ends with the shell.
+/// Without --at the shell is in the network namespace of the caller: commands there can change the
+/// interfaces of this machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat lab shell link-failure
+  onbeat lab shell link-failure --at a
+  onbeat lab shell examples/lab/end-systems.toml --at talker
+  onbeat lab shell ladder --quiet -- onbeat show f
+
+Exit status: 0 the shell exited with any status, or the command with status 0; 1 the command exited \
+with another status; 2 error (root is required).")]
+pub(super) struct Shell {
+    /// The network: a scenario's name, or the file of a topology
+    #[arg(value_name = "TOPOLOGY|SCENARIO")]
+    network: String,
+    /// The host or node that the shell runs in; without it, it has the interfaces of this machine
+    #[arg(long, value_name = "NAME")]
+    at: Option<String>,
+    /// Print no picture of the network, and no hints
+    #[arg(short, long)]
+    quiet: bool,
+    /// What to run in place of $SHELL
+    #[arg(last = true)]
+    command: Vec<OsString>,
+}
+
+impl Shell {
+    pub(super) fn execute(self) -> Result {
+        let topology = network(&self.network)?;
+        let onbeat = crate::command::onbeat()?;
+        if !self.quiet {
+            output::print(&topology.drawing().text(output::colours(&io::stdout())))?;
+        }
+        let mut shell = shell::Shell::open(&topology, self.at.as_deref(), &onbeat)?;
+        if !self.quiet {
+            output::print(&shell.ways_in())?;
+        }
+        let mut command = command(&self.command);
+        command.env("ONBEAT_LAB", &self.network);
+        if let Some(path) = beside(&onbeat, env::var_os("PATH").as_deref()) {
+            command.env("PATH", path);
+        }
+        let status = shell.run(&mut command)?;
+        // What was done last in a shell says nothing of the whole.
+        Ok(Answer::good_if(self.command.is_empty() || status.success()))
+    }
+}
+
+/// The network of a scenario, or that a file describes.
+fn network(name: &str) -> Result<Topology> {
+    if let Some(scenario) = list().iter().find(|scenario| scenario.name == name) {
+        return Ok(scenario.network());
+    }
+    if !Path::new(name).is_file() {
+        return Err(Failure::new(format!(
+            "{name:?} is no file and no scenario; the scenarios are: {}",
+            names().collect::<Vec<_>>().join(", ")
+        )));
+    }
+    Ok(Topology::load(Path::new(name))?)
+}
+
+fn command(words: &[OsString]) -> Command {
+    let shell = env::var_os("SHELL").filter(|shell| !shell.is_empty());
+    let mut command = match words {
+        [] => Command::new(shell.as_deref().unwrap_or(OsStr::new("/bin/sh"))),
+        [program, ..] => Command::new(program),
+    };
+    command.args(words.iter().skip(1));
+    command
+}
+
+/// The search path with the directory of `program` first, so that its name finds it.
+fn beside(program: &Path, path: Option<&OsStr>) -> Option<OsString> {
+    let rest = path.map(env::split_paths).into_iter().flatten();
+    env::join_paths(program.parent().map(Path::to_owned).into_iter().chain(rest)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Arguments, Lab};
+    use super::*;
+    use crate::command::{Command as Parsed, parse};
+
+    fn parse_shell(line: &str) -> Shell {
+        match parse(&format!("lab shell {line}")) {
+            Ok(Parsed::Lab(Arguments { command: Lab::Shell(shell) })) => shell,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn takes_a_network_a_place_and_a_command() {
+        let shell = parse_shell("ladder");
+        assert_eq!((shell.network.as_str(), shell.at, shell.command.len()), ("ladder", None, 0));
+        let shell = parse_shell("a.toml --at b -q -- ping -c 1 192.0.2.1");
+        assert_eq!((shell.network.as_str(), shell.at.as_deref()), ("a.toml", Some("b")));
+        assert!(shell.quiet);
+        assert_eq!(shell.command, ["ping", "-c", "1", "192.0.2.1"]);
+        assert!(parse("lab shell").is_err());
+    }
+
+    #[test]
+    fn every_scenario_is_a_network() {
+        for name in names() {
+            assert!(network(name).is_ok(), "{name}");
+        }
+        assert!(network("link-failur").is_err());
+    }
+
+    #[test]
+    fn the_program_is_found_by_its_name() {
+        let path = beside(Path::new("/opt/onbeat"), Some(OsStr::new("/usr/bin:/bin"))).unwrap();
+        assert_eq!(path, "/opt:/usr/bin:/bin");
+        assert_eq!(beside(Path::new("/opt/onbeat"), None).unwrap(), "/opt");
+    }
+}

@@ -1,0 +1,87 @@
+//! `onbeat load cpu`
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use onbeat_host::file;
+use onbeat_lab::cpus;
+use onbeat_lab::load::{DutyLoad, DutyProfile};
+use onbeat_realtime::CpuSet;
+use onbeat_realtime::interrupt;
+use onbeat_report::{Cell, Counters, Measurement, Number, Run};
+
+use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::output;
+use onbeat_terminal::values::duration;
+
+/// Octets of a profile at most.
+const PROFILE: u64 = 1 << 20;
+
+/// Keep CPUs busy by duty cycles
+///
+/// A thread on each CPU is idle, works, is idle, works, as the rows of a profile say, and again from the
+/// first row, at normal priority, until Ctrl-C. A profile has tables [[row]] with idle-us, duty-us and,
+/// where the idle time is to be spent looking at the clock instead of asleep, busy-loop = true. Told is
+/// the share of the CPU that a thread got, by its CPU clock.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  onbeat load cpu examples/load/paper.toml
+  onbeat load cpu examples/load/paper.toml --cpus 1 --for 60s --json
+
+Exit status: 0 success, 2 error.")]
+pub(super) struct Cpu {
+    /// The profile
+    profile: PathBuf,
+    /// The CPUs, such as 1 or 0-3; without it, all that may be used
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    length: Option<Duration>,
+    /// Print what came of it as JSON (docs/result.md)
+    #[arg(long)]
+    json: bool,
+}
+
+impl Cpu {
+    pub(super) fn execute(self) -> Result {
+        let wrong = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("{}: {error}", self.profile.display()))
+        };
+        let text = file::read_text(&self.profile, PROFILE).map_err(|error| wrong(&error))?;
+        let profile = DutyProfile::parse(&text).map_err(|error| wrong(&error))?;
+        let cpus = match self.cpus {
+            Some(cpus) => cpus,
+            None => cpus::usable()?.into_iter().collect(),
+        };
+        let _signals = interrupt::Guard::install();
+        let run = Run::begin("load-cpu");
+        let each = cpus.iter().map(|cpu| [cpu].into_iter().collect());
+        let load = DutyLoad::start(each, &profile)?;
+        super::wait(self.length, || false)?;
+        let reports = load.stop();
+
+        let mut outcome = run.finish();
+        let asked = profile.share() * 100.0;
+        outcome.figure("share that the profile asks for", Measurement::new("%", asked));
+        let mut table = Counters::new([
+            ("CPU", ""),
+            ("for", "s"),
+            ("share that it got", "%"),
+            ("rows", ""),
+            ("woke up late by, in the mean", "ns"),
+        ]);
+        for report in reports {
+            table.row([
+                Cell::from(report.cpus.to_string()),
+                report.seconds.into(),
+                (report.share * 100.0).into(),
+                report.rows.into(),
+                report.late_ns.map_or(Number::MISSING, Number::from).into(),
+            ]);
+        }
+        outcome.figure("CPUs", table);
+        output::print_outcome(outcome, self.json, false)
+    }
+}

@@ -1,0 +1,47 @@
+//! `onbeat-lab man`
+
+use clap::CommandFactory;
+use onbeat_host::run_directory;
+use onbeat_terminal::exit::{Answer, Result};
+use onbeat_terminal::{manual, output};
+
+/// Print the manual page
+#[derive(Debug, clap::Args)]
+#[command(
+    hide = true,
+    after_help = "\
+Examples:
+  onbeat-lab man > docs/onbeat-lab.1
+
+Exit status: 0 success, 2 error."
+)]
+pub(crate) struct Arguments {}
+
+impl Arguments {
+    pub(crate) fn execute(self) -> Result {
+        output::print(&page())?;
+        Ok(Answer::Good)
+    }
+}
+
+fn page() -> String {
+    let files = [(
+        run_directory!("cpus"),
+        "Locks on CPUs: one experiment with real-time tasks at a time uses one.",
+    )];
+    manual::page("onbeat-lab", crate::args::Arguments::command(), &[], &files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_is_there_unless_it_is_hidden() {
+        let page = page();
+        for command in ["lab run", "lab shell", "bench frer", "bench port", "load cpu"] {
+            assert!(page.contains(&format!(".SS \"onbeat {command}\"\n")), "{command}\n{page}");
+        }
+        assert!(!page.contains(".SS \"onbeat man\""));
+    }
+}

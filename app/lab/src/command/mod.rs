@@ -1,0 +1,61 @@
+//! The commands, in the order in which help shows them.
+
+mod bench;
+mod compare;
+mod completions;
+mod lab;
+mod load;
+mod man;
+
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use onbeat_terminal::exit::{Failure, Result};
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Lab(lab::Arguments),
+    Bench(bench::Arguments),
+    Load(load::Arguments),
+    Compare(compare::Compare),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
+}
+
+impl Command {
+    pub(crate) fn execute(self) -> Result {
+        match self {
+            Command::Lab(arguments) => arguments.execute(),
+            Command::Bench(arguments) => arguments.execute(),
+            Command::Load(arguments) => arguments.execute(),
+            Command::Compare(arguments) => arguments.execute(),
+            Command::Completions(arguments) => arguments.execute(),
+            Command::Man(arguments) => arguments.execute(),
+        }
+    }
+}
+
+/// The program that nodes run: `onbeat` beside this program, or in the directory of programs where this
+/// one is in libexec.
+fn onbeat() -> Result<PathBuf> {
+    let own = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("this program's own path is not known: {error}")))?;
+    let directory = own.parent().unwrap_or(Path::new("/"));
+    let places = [directory.join("onbeat"), directory.join("../../bin/onbeat")];
+    places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
+        Failure::new(format!(
+            "no onbeat in {} or {}; install it beside the laboratory (in a checkout: make build)",
+            directory.display(),
+            directory.join("../../bin").display(),
+        ))
+    })
+}
+
+/// Parses a command line for a test.
+#[cfg(test)]
+pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
+    use clap::Parser;
+    let words = std::iter::once("onbeat").chain(line.split_whitespace());
+    crate::args::Arguments::try_parse_from(words).map(|arguments| arguments.command)
+}

@@ -1,0 +1,21 @@
+//! What the programs `onbeat` and `onbeat-lab` print and parse alike.
+//!
+//! - [`program`]: from the command line to the exit status.
+//! - [`exit`]: exit status, and errors on standard error.
+//! - [`output`], [`Shown`]: results on standard output, as JSON, as a page.
+//! - [`paths`]: no output of a command line is one of its inputs.
+//! - [`values`]: values of options.
+//! - [`logging`], [`manual`].
+
+#![forbid(unsafe_code)]
+
+pub mod exit;
+pub mod logging;
+pub mod manual;
+pub mod output;
+pub mod paths;
+pub mod program;
+mod shown;
+pub mod values;
+
+pub use shown::Shown;

@@ -1,0 +1,93 @@
+//! What the libraries have to say, on standard error.
+
+use std::env;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::exit::{Failure, Result};
+use crate::output::colours;
+
+/// Begins to log from a level up; `RUST_LOG` says otherwise, and each `-v` says more.
+pub fn begin(level: Level, verbose: u8) -> Result<()> {
+    let filter = match env::var("RUST_LOG") {
+        Ok(directives) if !directives.is_empty() => {
+            EnvFilter::try_new(&directives).map_err(|error| {
+                Failure::new(format!(
+                    "RUST_LOG={directives:?} is not understood: {error}; set it to a level \
+                     (error, warn, info, debug, trace) or to MODULE=LEVEL, or unset it"
+                ))
+            })?
+        }
+        _ => EnvFilter::new(more(level, verbose).as_str()),
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    if to_journal() {
+        builder.with_ansi(false).event_format(Journal).init();
+    } else {
+        builder.with_ansi(colours(&io::stderr())).with_target(false).init();
+    }
+    Ok(())
+}
+
+fn more(level: Level, steps: u8) -> Level {
+    const LEVELS: [Level; 4] = [Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
+    let at = LEVELS.iter().position(|&known| known == level).unwrap_or(0);
+    LEVELS[(at + usize::from(steps)).min(LEVELS.len() - 1)]
+}
+
+/// Whether standard error is the journal's: a service may have sent it elsewhere, and then
+/// JOURNAL_STREAM, which names the journal's device and inode, is still set (systemd.exec(5)).
+fn to_journal() -> bool {
+    let Some(stream) = env::var_os("JOURNAL_STREAM") else { return false };
+    let metadata =
+        io::stderr().as_fd().try_clone_to_owned().and_then(|fd| File::from(fd).metadata());
+    metadata.is_ok_and(|is| *stream == *format!("{}:{}", is.dev(), is.ino()))
+}
+
+/// What the journal expects: it knows the time, and takes the priority from `<N>` (sd-daemon(3)).
+struct Journal;
+
+impl<S, N> FormatEvent<S, N> for Journal
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let priority = match *event.metadata().level() {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            Level::DEBUG | Level::TRACE => 7,
+        };
+        write!(writer, "<{priority}>")?;
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_v_says_more_until_there_is_no_more() {
+        assert_eq!(more(Level::WARN, 0), Level::WARN);
+        assert_eq!(more(Level::WARN, 1), Level::INFO);
+        assert_eq!(more(Level::INFO, 1), Level::DEBUG);
+        assert_eq!(more(Level::INFO, 9), Level::TRACE);
+    }
+}

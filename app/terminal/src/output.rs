@@ -1,0 +1,80 @@
+//! Standard output, which may be a terminal, a file that is full, or a pipe that nobody reads.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::Path;
+
+use onbeat_report::{Figure, Outcome, html, text};
+
+use crate::exit::{Answer, Failure, Result};
+
+/// Whether somebody reads standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// It does.
+    There,
+    /// The pipe is closed.
+    Gone,
+}
+
+/// Prints a text. That the reader of a pipe has gone (`onbeat show | head`) is no error.
+pub fn print(text: &str) -> Result<()> {
+    print_to_reader(text).map(drop)
+}
+
+/// As [`print`], for who would print more.
+pub fn print_to_reader(text: &str) -> Result<Reader> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(Failure::new(format!("standard output cannot be written: {error}"))),
+        Ok(()) => Ok(Reader::There),
+    }
+}
+
+/// Prints a value as JSON, laid out to be read.
+pub fn print_json(value: &impl serde::Serialize) -> Result<()> {
+    print(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// Prints the result of a scenario or bench; `drawn` says that its network was drawn already.
+pub fn print_outcome(mut outcome: Outcome, json: bool, drawn: bool) -> Result {
+    let answer = Answer::good_if(outcome.ok());
+    if json {
+        print_json(&outcome)?;
+        return Ok(answer);
+    }
+    if drawn {
+        outcome.figures.retain(|_, figure| !matches!(figure, Figure::Topology(_)));
+    }
+    print(&text::render(&outcome, colours(&io::stdout())))?;
+    Ok(answer)
+}
+
+/// Whether a report can be written there: better told before the work than after it.
+pub fn check_report(path: Option<&Path>) -> Result<()> {
+    let directory = path.and_then(Path::parent).filter(|parent| !parent.as_os_str().is_empty());
+    match directory {
+        Some(directory) if !directory.is_dir() => Err(Failure::new(format!(
+            "--html: there is no directory {directory:?}; make it: mkdir -p {}",
+            directory.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the page of a result, where one is asked for.
+pub fn write_report(path: Option<&Path>, outcome: &Outcome) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    onbeat_host::output::write(path, html::render(outcome)).map_err(|error| {
+        Failure::new(format!("--html: {} cannot be written: {error}", path.display()))
+    })
+}
+
+/// Whether to use colours there: on a terminal that has them, unless NO_COLOR is set
+/// (<https://no-color.org>: to anything but nothing).
+pub fn colours(there: &impl IsTerminal) -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    there.is_terminal()
+        && set("NO_COLOR").is_none()
+        && set("TERM").is_none_or(|term| term != "dumb")
+}

@@ -1,0 +1,106 @@
+//! Files that a command line names: no output is an input or another output. Checked before a command
+//! starts, for every command.
+
+use std::any::TypeId;
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command};
+use onbeat_host::output::Target;
+
+use crate::exit::{Failure, Result};
+
+/// The arguments that name files to write.
+const OUTPUTS: [&str; 4] = ["csv", "html", "output", "parquet"];
+
+/// A file of the command line.
+struct Named {
+    /// The option, or the name of the positional argument.
+    label: String,
+    /// With the value.
+    full: String,
+    target: Target,
+}
+
+/// Refuses to overwrite an input, and to write two outputs to one file. Devices and pipes can be named
+/// more than once.
+pub fn check(command: &Command, matches: &ArgMatches) -> Result<()> {
+    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+    let mut level = Some((command, matches));
+    while let Some((command, matches)) = level {
+        for argument in command.get_arguments().filter(|argument| names_file(argument)) {
+            let values = matches.try_get_raw(argument.get_id().as_str()).ok().flatten();
+            for path in values.into_iter().flatten().map(Path::new) {
+                if is_output(argument) {
+                    outputs.extend(Named::new(argument, path, Target::of(path)));
+                } else {
+                    inputs.extend(Named::new(argument, path, input(path)));
+                }
+            }
+        }
+        level = matches
+            .subcommand()
+            .and_then(|(name, matches)| Some((command.find_subcommand(name)?, matches)));
+    }
+    let label = "standard output".to_owned();
+    let printed = Target::of_open(io::stdout().as_fd());
+    outputs.extend(printed.map(|target| Named { full: label.clone(), label, target }));
+    for (place, output) in outputs.iter().enumerate() {
+        let same = |other: &&Named| other.target.is_same_file(&output.target);
+        let Named { full, .. } = output;
+        if let Some(Named { label, .. }) = inputs.iter().find(same) {
+            return Err(Failure::new(format!(
+                "{full}: the command reads this file, too ({label}), and would destroy it; name another \
+                 file"
+            )));
+        }
+        let clash = |other: &&Named| !other.target.append || !output.target.append;
+        if let Some(Named { label, .. }) = outputs[..place].iter().filter(clash).find(same) {
+            return Err(Failure::new(format!(
+                "{full}: {label} goes to this file, too, and each would overwrite the other; name another \
+                 file"
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl Named {
+    fn new(argument: &Arg, path: &Path, target: Option<Target>) -> Option<Self> {
+        let label = match argument.get_long() {
+            Some(long) => format!("--{long}"),
+            None => argument.to_string(),
+        };
+        Some(Named { full: format!("{label} {path:?}"), label, target: target? })
+    }
+}
+
+/// The file that a command would read; `None` where there is none, as for the name of an interface.
+fn input(path: &Path) -> Option<Target> {
+    match path.as_os_str() == "-" {
+        true => Target::of_open(io::stdin().as_fd()),
+        false => Target::of(path).filter(Target::exists),
+    }
+}
+
+fn is_output(argument: &Arg) -> bool {
+    OUTPUTS.contains(&argument.get_id().as_str())
+}
+
+/// Whether the values of an argument are, or may be, paths.
+fn names_file(argument: &Arg) -> bool {
+    let names = argument.get_value_names().unwrap_or_default();
+    argument.get_value_parser().type_id() == TypeId::of::<PathBuf>()
+        || names.iter().any(|name| name.split('|').any(|part| part == "FILE"))
+}
+
+/// The arguments of a command, and of those below it, that name files; with true those that are written. For
+/// tests: a new argument is to be classified.
+#[must_use]
+pub fn arguments(command: &Command) -> BTreeSet<(bool, String)> {
+    let own = command.get_arguments().filter(|argument| names_file(argument));
+    let own = own.map(|argument| (is_output(argument), argument.get_id().to_string()));
+    own.chain(command.get_subcommands().flat_map(arguments)).collect()
+}

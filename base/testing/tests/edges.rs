@@ -1,0 +1,132 @@
+//! Dependencies between the crates are those of the table in docs/architecture.md: no more, and no fewer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use serde_json::Value;
+
+/// Folder of a crate -> folders that it depends on, each with the kinds of the dependency:
+/// "normal", "build" or "dev".
+type Edges = BTreeMap<String, BTreeSet<(String, String)>>;
+
+fn workspace() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().expect("the crate lies two levels below the workspace")
+}
+
+/// Edges as the manifests declare them.
+fn declared() -> Edges {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--offline", "--locked", "--format-version", "1"])
+        .current_dir(workspace())
+        .output()
+        .expect("start cargo metadata");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    let root = workspace();
+    let folder = |path: &str| {
+        let path = Path::new(path).strip_prefix(&root).expect("members lie in the workspace");
+        path.to_str().expect("folders have plain names").to_owned()
+    };
+    let packages = metadata["packages"].as_array().expect("packages");
+    let edges = packages.iter().map(|package| {
+        let manifest = package["manifest_path"].as_str().expect("a path");
+        let dependencies = package["dependencies"].as_array().expect("dependencies");
+        // What comes from a registry has no path.
+        let own = dependencies.iter().filter_map(|dependency| {
+            let kind = dependency["kind"].as_str().unwrap_or("normal");
+            Some((folder(dependency["path"].as_str()?), kind.to_owned()))
+        });
+        (folder(manifest.strip_suffix("/Cargo.toml").expect("a manifest")), own.collect())
+    });
+    edges.collect()
+}
+
+/// Edges as the table allows them. A row: `| base/host | base/netdev; dev: base/testing |`.
+fn allowed() -> Edges {
+    let text =
+        fs::read_to_string(workspace().join("docs/architecture.md")).expect("read the table");
+    let section = text.split("## Allowed dependencies").nth(1).expect("the section of the table");
+    let section = section.split("\n## ").next().expect("a first part");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let cells = rows.filter_map(|row| row.split_once(" | "));
+    let crates = cells.filter(|(folder, _)| folder.contains('/'));
+    crates
+        .map(|(folder, list)| {
+            let parts = list.split(';').map(str::trim).filter(|part| !matches!(*part, "" | "-"));
+            let edges = parts.flat_map(|part| {
+                let (kind, names) = part.split_once(": ").unwrap_or(("normal", part));
+                names.split(", ").map(|name| (name.trim().to_owned(), kind.to_owned()))
+            });
+            (folder.to_owned(), edges.collect())
+        })
+        .collect()
+}
+
+/// All that `from` links, dependencies of tests left out.
+fn linked<'e>(edges: &'e Edges, from: &'e str) -> BTreeSet<&'e str> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(folder) = open.pop() {
+        let next = edges[folder].iter().filter(|(_, kind)| kind == "normal");
+        open.extend(next.map(|(to, _)| to.as_str()).filter(|to| found.insert(*to)));
+    }
+    found
+}
+
+#[test]
+fn the_table_and_the_manifests_agree() {
+    let (declared, allowed) = (declared(), allowed());
+    let folders = |edges: &Edges| edges.keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(folders(&declared), folders(&allowed), "left: the workspace, right: the table");
+    for (folder, edges) in &declared {
+        let extra: Vec<_> = edges.difference(&allowed[folder]).collect();
+        assert!(extra.is_empty(), "{folder} depends on {extra:?}, which the table does not allow");
+        let unused: Vec<_> = allowed[folder].difference(edges).collect();
+        assert!(unused.is_empty(), "the table allows {folder} {unused:?}, which it does not use");
+    }
+}
+
+#[test]
+fn base_knows_no_feature_and_the_product_no_laboratory() {
+    let edges = declared();
+    for (folder, to) in &edges {
+        for (other, _) in to.iter().filter(|_| folder.starts_with("base/")) {
+            assert!(other.starts_with("base/"), "{folder} depends on {other}");
+        }
+        // Not even for tests.
+        let laboratory = to.iter().any(|(other, _)| other == "app/lab");
+        assert!(!laboratory, "{folder} depends on app/lab");
+    }
+    let product = linked(&edges, "app/cli");
+    for folder in ["app/lab", "powerlink/sim", "base/testing"] {
+        assert!(!product.contains(folder), "the product links {folder}");
+    }
+}
+
+#[test]
+fn a_feature_uses_another_only_through_its_pure_crate_or_the_port() {
+    const OPEN: [&str; 6] =
+        ["frer/core", "port/core", "powerlink/core", "delay/core", "irq/core", "powerlink/xdd"];
+    let feature = |folder: &str| folder.split('/').next().expect("a first level").to_owned();
+    for (folder, to) in declared().iter().filter(|(folder, _)| !folder.starts_with("app/")) {
+        for (other, _) in to.iter().filter(|(other, kind)| {
+            kind == "normal" && !other.starts_with("base/") && feature(other) != feature(folder)
+        }) {
+            assert!(OPEN.contains(&other.as_str()), "{folder} depends on {other}");
+        }
+    }
+}
+
+#[test]
+fn every_crate_lies_two_levels_deep_in_a_folder_that_is_explained() {
+    for folder in declared().keys() {
+        let levels: Vec<_> = folder.split('/').collect();
+        assert_eq!(levels.len(), 2, "{folder}");
+        let readme = workspace().join(levels[0]).join("README.md");
+        assert!(readme.is_file(), "{} is missing", readme.display());
+    }
+}

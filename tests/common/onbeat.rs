@@ -1,0 +1,14 @@
+//! The product, for tests of the laboratory's crate.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// The program under test: beside that of the laboratory.
+pub(crate) fn program() -> &'static Path {
+    static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+        let program = Path::new(env!("CARGO_BIN_EXE_onbeat-lab")).with_file_name("onbeat");
+        assert!(program.is_file(), "{program:?} is missing; build it: cargo build -p onbeat");
+        program
+    });
+    &PROGRAM
+}
