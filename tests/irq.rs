@@ -273,6 +273,8 @@ fn frames_of_a_data_plane_are_of_class_xdp() {
     if !possible() || !common::can_run() {
         return;
     }
+    // The listener's frames are this process's, too.
+    let _alone = FLOWING.lock().unwrap_or_else(PoisonError::into_inner);
     let file = Temporary::new("frer.irq");
     let a = format!("{PORTS}{}", replicate("axis", GROUP, 100));
     let b = format!("{PORTS}{}", eliminate("axis", GROUP, 100));
