@@ -1,7 +1,7 @@
 //! The guard: bottom halves scheduled by who waits for them, on a stock kernel.
 //!
 //! ```text
-//!  walk (BPF) --> waiting ----> policy --> keep --> realtime::host (threads, journal)
+//!  walk (BPF) --> waiting ----> policy --> keep --> host::settings (threads, journal)
 //!  sockets,       candidates    rho_max    one step
 //!  threads        (pure)        (pure)
 //!
