@@ -115,7 +115,7 @@ fn the_manual_page_is_that_of_this_program() {
 fn the_manual_page_is_sound() {
     let mandoc = std::process::Command::new("mandoc")
         .args(["-Tlint", "-Wwarning"])
-        .arg(root().join("docs/onbeat.1"))
+        .args(["onbeat.1", "onbeat-lab.1"].map(|page| root().join("docs").join(page)))
         .output();
     if !onbeat_testing::require_that(mandoc.is_ok(), "mandoc (apt-get install mandoc)") {
         return;
