@@ -176,7 +176,10 @@ pub(crate) fn soak(runs: &mut Runs) {
     }
     for ((node, backend), samples) in NODES.iter().zip(&samples) {
         assert!(samples.len() >= 40, "{} runs are too few: raise SOAK_SECONDS", samples.len());
-        eprintln!("memory: {backend}: {:?} -> {:?}", samples[samples.len() / 4], samples.last());
+        // Twenty of them, evenly: whether what grew goes on to grow.
+        let series: Vec<_> =
+            (0..20).map(|n| samples[n * (samples.len() - 1) / 19].resident_kib).collect();
+        eprintln!("memory: {backend}: {:?}; resident KiB: {series:?}", samples.last());
         let grown = grown(samples);
         assert!(grown.is_empty(), "node {node}, {backend}: {grown:?}");
     }
