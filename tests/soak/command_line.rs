@@ -23,9 +23,9 @@ use crate::common::{program, run};
 use crate::runs::{Runs, one_of};
 
 const NOBODY: u32 = 65534;
-const HOME: &str = "/run/onbeat/lab/home";
-const PROGRAM: &str = "/run/onbeat/lab/onbeat";
-const OUTPUT: &str = "/run/onbeat/lab/output";
+const HOME: &str = "/run/soak/home";
+const PROGRAM: &str = "/run/soak/onbeat";
+const OUTPUT: &str = "/run/soak/output";
 /// Directories that any user may write to; fresh ones in the mounts of the soak.
 const WRITABLE: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// A command may run for this time, and is interrupted then.
@@ -296,10 +296,12 @@ fn control() {
 
 pub(crate) fn soak(runs: &mut Runs) {
     let _mounts = Mounts::enter().expect("mounts of its own");
-    // The user need not be able to reach the checkout.
+    // Beside the directories of the product and of the laboratory, which only root enters. The user need not
+    // be able to reach the checkout.
+    fs::create_dir("/run/soak").unwrap();
+    fs::set_permissions("/run/soak", Permissions::from_mode(0o755)).unwrap();
     fs::write(PROGRAM, b"").unwrap();
     mount(Some(program()), PROGRAM, None::<&str>, MsFlags::MS_BIND, None::<&str>).expect("a mount");
-    fs::set_permissions("/run/onbeat/lab", Permissions::from_mode(0o755)).unwrap();
     Namespace::new().and_then(|empty| empty.enter_thread()).expect("a network namespace");
     let usages = usages();
     let home = Home::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"), &usages);

@@ -12,7 +12,7 @@ use onbeat_lab::world::Mounts;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 
 use crate::common::process::Process;
-use crate::common::{Ran, program, run, run_in};
+use crate::common::{Ran, program, run, run_in, wait_for};
 use crate::runs::{Runs, one_of};
 
 const DIRECTORY: &str = "/run/onbeat/lab";
@@ -157,6 +157,10 @@ fn ledger(random: &mut Random, handle: &Handle) {
     load.args(["load", "net", "127.0.0.1:9", "--rate", "20000", "--for", "10s"]);
     handle.namespace().start_in(&mut load);
     let load = Process::spawn(load);
+    // Until it is seen, there is nothing to name.
+    let received = || handle.statistics("lo").unwrap().rx_packets;
+    let before = received();
+    wait_for("load", || received() > before + 1000);
     let ran = run_in(handle.namespace(), &["irq", "record", "-o", &recording, "--for", "300ms"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     drop(load);

@@ -328,6 +328,8 @@ impl<T: Copy + Default> Matcher<T> {
         while let Some((key, departure)) = self.held.pop_front() {
             self.leave(key, departure, events);
         }
+        // No departure comes any more that a later arrival could be meant by.
+        self.settle_until(self.now, events);
         while !self.entries.is_empty() {
             if self.entries[0].state == State::Waiting {
                 self.counts.under_way += 1;

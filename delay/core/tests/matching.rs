@@ -55,6 +55,8 @@ fn verdicts() {
         (WINDOW, "a0 A1 D2 d3", "0-3 certain, 1-2 certain"),
         (WINDOW, "a0 A200", "0 lost"),
         (WINDOW, "d5 a6", "5 unmatched"),
+        // What may leave before it arrives is held back: at the end no more than without.
+        (ahead, "a0 A100 D101", "0 lost, 100-101 certain"),
         (WINDOW, "a0 d10 d11", "11 duplicate, 0-10 certain"),
         // A packet of the same contents, later than the window: nothing to do with the first.
         (WINDOW, "a0 d10 a150 d160", "0-10 certain, 150-160 certain"),

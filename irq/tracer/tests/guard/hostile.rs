@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::sockopt::{RcvBuf, ReuseAddr};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket};
@@ -256,6 +257,10 @@ fn a_full_ledger_makes_budgets_limits_and_rows_of_what_is_gone_make_room() {
             let bind = || UdpSocket::bind((to, 0)).unwrap();
             let socket = world.receiver.namespace().run(bind).unwrap();
             flow.writer.send_to(&[0; 64], socket.local_addr().unwrap()).unwrap();
+            // Closed before its packet arrives, it would have no row; where it was read, its process would.
+            // A limit may have dropped the packet.
+            let mut arrival = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+            poll(&mut arrival, 1000_u16).unwrap();
         }
     };
     let guard = Running::start(&world, |config| {
