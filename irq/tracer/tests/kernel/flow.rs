@@ -1,7 +1,7 @@
 //! One flow, against what the kernel itself says it cost.
 
 use onbeat_irq::Tracer;
-use onbeat_irq::charge::{Cause, Runner};
+use onbeat_irq_core::charge::{Cause, Runner};
 
 use crate::harness::{World, assert_balanced, caused, possible, this_process, total};
 

@@ -9,8 +9,8 @@ use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use onbeat_irq::Tracer;
-use onbeat_irq::charge::{Accounts, Amount, Cause, Device, Process};
 use onbeat_irq::names::Stat;
+use onbeat_irq_core::charge::{Accounts, Amount, Cause, Device, Process};
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
 use onbeat_testing::{Feature, require_all};
 

@@ -1,7 +1,7 @@
 //! Attribution of packets to the processes that read them.
 
 use onbeat_irq::Tracer;
-use onbeat_irq::charge::{Accounts, Cause};
+use onbeat_irq_core::charge::{Accounts, Cause};
 
 use crate::harness::{Flow, World, caused, possible, this_process, total};
 use crate::reader::Reader;

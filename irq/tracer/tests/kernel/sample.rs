@@ -5,9 +5,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use onbeat_bpf::statistics::Statistics;
-use onbeat_irq::charge::sample::Estimate;
-use onbeat_irq::charge::{Cause, Class};
 use onbeat_irq::{Error, Meter, Sampler, Tracer};
+use onbeat_irq_core::charge::sample::Estimate;
+use onbeat_irq_core::charge::{Cause, Class};
 
 use crate::harness::{BOUND, World, assert_balanced, caused, possible, this_process, total};
 use crate::reader::{Reader, without_forks};
