@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use nix::errno::Errno;
 use onbeat_irq_core::recording;
 
 /// A result of this crate.
@@ -41,16 +40,13 @@ pub enum Error {
         source: io::Error,
     },
     /// The state of the command cannot be read.
-    #[error("{command:?} cannot be waited for: {errno}")]
+    #[error("{command:?} cannot be waited for: {source}")]
     Wait {
         /// Its program.
         command: String,
         /// Why not.
-        errno: Errno,
+        source: io::Error,
     },
-    /// The exit status of the command cannot be read.
-    #[error(transparent)]
-    Status(#[from] io::Error),
     /// The conditions of the machine have no JSON.
     #[error(transparent)]
     Conditions(#[from] serde_json::Error),

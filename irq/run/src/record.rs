@@ -1,7 +1,7 @@
 //! Recording of the ledger: while a command runs, for a time, or until a signal.
 
 use std::fs::{self, File};
-use std::io::LineWriter;
+use std::io::{self, LineWriter};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
@@ -176,7 +176,7 @@ impl Running {
         let Some(child) = &self.child else { return Ok(false) };
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         let status = waitid(Id::Pid(Pid::from_raw(child.id() as i32)), flags)
-            .map_err(|errno| Error::Wait { command: self.command.clone(), errno })?;
+            .map_err(|errno| self.cannot_wait(errno.into()))?;
         Ok(status != WaitStatus::StillAlive)
     }
 
@@ -184,7 +184,11 @@ impl Running {
         let Some(mut child) = self.child.take() else { return Ok(None) };
         // It has ended, or is told to.
         let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
-        Ok(Some(child.wait()?))
+        child.wait().map(Some).map_err(|source| self.cannot_wait(source))
+    }
+
+    fn cannot_wait(&self, source: io::Error) -> Error {
+        Error::Wait { command: self.command.clone(), source }
     }
 }
 

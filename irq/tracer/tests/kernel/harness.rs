@@ -47,6 +47,11 @@ impl World {
         world
     }
 
+    /// As [`World::new`], where the ledger is [`possible`].
+    pub(crate) fn if_possible(threaded: bool) -> Option<Self> {
+        possible().then(|| Self::new(threaded))
+    }
+
     /// What comes in by r0 is received by NAPI, in softirq.
     pub(crate) fn with_napi() -> Self {
         let world = Self::without_napi();

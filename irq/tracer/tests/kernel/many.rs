@@ -68,10 +68,7 @@ fn ten_thousand_sockets() {
 #[test]
 fn rows_of_who_has_gone_are_taken_out() {
     const PROCESSES: usize = 40;
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
+    let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
     let mut meter = Meter::new(Tracer::start().unwrap());
     let mut sum = onbeat_irq_core::charge::Accounts::default();
