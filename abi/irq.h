@@ -3,7 +3,7 @@
  * What the programs that keep the interrupt ledger and their loader share. Rust types are generated
  * from this file at build time; nothing here is written twice.
  *
- * The programs are irq/tracer/src/charge in C, and are tested against it.
+ * The programs are irq/core/src/charge in C, and are tested against it.
  */
 #ifndef ONBEAT_ABI_IRQ_H
 #define ONBEAT_ABI_IRQ_H

@@ -23,8 +23,8 @@ use harness::{World, possible};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use onbeat_irq::charge::{Cause, Class, Device};
-use onbeat_irq::recording;
+use onbeat_irq_core::charge::{Cause, Class, Device};
+use onbeat_irq_core::recording;
 use onbeat_netdev::Handle;
 use serde_json::Value;
 

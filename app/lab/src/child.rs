@@ -5,8 +5,8 @@ use std::io;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use onbeat_irq::charge::Process;
 use onbeat_irq::names;
+use onbeat_irq_core::charge::Process;
 
 use crate::{Error, Result};
 

@@ -31,9 +31,12 @@ pub enum Error {
     /// A setting of the host.
     #[error(transparent)]
     Settings(#[from] onbeat_host::settings::Error),
-    /// The interrupt ledger, or the guard.
+    /// The interrupt ledger.
     #[error(transparent)]
     Irq(#[from] onbeat_irq::Error),
+    /// The guard.
+    #[error(transparent)]
+    Guard(#[from] onbeat_irq_guard::Error),
     /// A BPF program.
     #[error(transparent)]
     Bpf(#[from] onbeat_bpf::Error),

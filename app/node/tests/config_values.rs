@@ -55,7 +55,7 @@ fn a_node_without_a_table_is_named_after_its_file() {
 
 #[test]
 fn a_guard_by_its_table() {
-    use onbeat_irq::guard;
+    use onbeat_irq_guard as guard;
     assert_eq!(parse("").node.guard, None);
     let config = parse("[guard]\ninterfaces = [\"eth0\"]\n");
     assert_eq!(config.node.guard, Some(guard::Config::of(vec!["eth0".into()])));
@@ -86,8 +86,8 @@ us-per-second = 2000000
         ("nice -5".parse().unwrap(), "fifo 60".parse().unwrap())
     );
     assert_eq!((settings.hold_ns, guard.interval.as_millis()), (7_000_000, 20));
-    assert_eq!(guard.drop_at, onbeat_irq::guard::DropAt::Xdp);
-    assert_eq!(guard.namespaces, onbeat_irq::guard::Namespaces::All);
+    assert_eq!(guard.drop_at, onbeat_irq_guard::DropAt::Xdp);
+    assert_eq!(guard.namespaces, onbeat_irq_guard::Namespaces::All);
     let budgets: Vec<_> = guard
         .budgets
         .iter()

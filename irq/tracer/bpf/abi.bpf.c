@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Never loaded: the build makes the Rust side of abi/ from this object's type information. */
+/* Never loaded: the build makes the Rust side of abi/irq.h from this object's type information. */
 #include "export.h"
-#include "guard.h"
 #include "irq.h"
 
 EXPORT(irq_key);
@@ -11,10 +10,5 @@ EXPORT(irq_amount);
 EXPORT(irq_totals);
 EXPORT(irq_event);
 EXPORT(irq_tick);
-EXPORT(guard_socket);
-EXPORT(guard_thread);
-EXPORT(guard_limit);
-EXPORT(guard_count);
-EXPORT_ENUM(guard_size);
 EXPORT_ENUM(irq_kind);
 EXPORT_ENUM(irq_what);

@@ -4,9 +4,10 @@ mod guard;
 mod record;
 mod report;
 mod top;
-mod watch;
 
-use onbeat_terminal::exit::Result;
+use std::time::Duration;
+
+use onbeat_terminal::exit::{Failure, Result};
 
 /// Who causes softirq time and who pays for it; schedule it by who waits for it
 ///
@@ -44,4 +45,17 @@ impl Arguments {
             Irq::Guard(guard) => guard.execute(),
         }
     }
+}
+
+/// The shortest interval: reading takes time, too.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// Whether the ledger can be read at this interval.
+fn check_interval(interval: Duration) -> Result<()> {
+    if interval < SHORTEST {
+        return Err(Failure::new(format!(
+            "--interval {interval:?} is too short; give 10ms or more"
+        )));
+    }
+    Ok(())
 }

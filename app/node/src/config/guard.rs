@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use onbeat_irq::guard::{Config, DropAt, Namespaces, Rule};
-use onbeat_irq::policy::{Budget, Policy, Rank, Settings};
+use onbeat_irq_core::policy::{Budget, Policy, Rank, Settings};
+use onbeat_irq_guard::{Config, DropAt, Namespaces, Rule};
 
 use super::reader::{Faults, Table, Value};
 use super::realtime::parse as parse_text;

@@ -86,7 +86,7 @@ pub struct NodeConfig {
     /// What is told of the streams.
     pub events: EventsConfig,
     /// Whose bottom halves are scheduled by who waits for them, while the node runs.
-    pub guard: Option<onbeat_irq::guard::Config>,
+    pub guard: Option<onbeat_irq_guard::Config>,
 }
 
 impl std::str::FromStr for Backend {

@@ -238,7 +238,7 @@ impl Node {
             return needs_restart("realtime", &name(&old.realtime), &name(&now.realtime));
         }
         if old.guard != now.guard {
-            let name = |guard: &Option<onbeat_irq::guard::Config>| format!("{guard:?}");
+            let name = |guard: &Option<onbeat_irq_guard::Config>| format!("{guard:?}");
             return needs_restart("guard", &name(&old.guard), &name(&now.guard));
         }
         if old.max_streams != now.max_streams {

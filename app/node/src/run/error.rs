@@ -121,7 +121,7 @@ pub enum Error {
     Forward(#[from] onbeat_frer_user::Error),
     /// The guard of bottom halves.
     #[error("guard: {0}")]
-    Guard(onbeat_irq::Error),
+    Guard(onbeat_irq_guard::Error),
     /// An interface whose frames somebody else forwards, too.
     #[error(
         "port {port:?}: interface {interface} is a bridge's or a bond's, which would forward frames of \

@@ -1,8 +1,8 @@
 //! The guard of bottom halves, beside the node.
 
 use onbeat_host::settings::PutBack;
-use onbeat_irq::Result;
-use onbeat_irq::guard::{Background, Config, Event, journal_directory};
+use onbeat_irq_guard::Result;
+use onbeat_irq_guard::{Background, Config, Event, journal_directory};
 
 /// Begins to guard, and tells the log.
 ///

@@ -3,39 +3,25 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Octets, Stat};
-use crate::charge::Process;
+use onbeat_irq_core::charge::Process;
+use onbeat_irq_core::names::{Description, Octets};
 
-/// A process as a person knows it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Description {
-    /// Its name: at most 15 octets, and not always that of its program.
-    pub command: Octets,
-    /// Its control group, from the root of the hierarchy: `/system.slice/ssh.service`.
-    pub cgroup: Option<Octets>,
-    /// The container it is in, by the id or name that the container's manager uses.
-    pub container: Option<Octets>,
-}
+use super::Stat;
 
-impl Description {
-    /// Of a process that runs; `None` where it has ended, even if another one has its number.
-    ///
-    /// Numbers are those of the host's first pid namespace, as the ledger has them: in a container
-    /// with processes of its own this finds others, whose start differs, and so none.
-    #[must_use]
-    pub fn of(process: Process) -> Option<Self> {
-        Self::below(Path::new("/proc"), process)
-    }
-
-    fn below(proc: &Path, process: Process) -> Option<Self> {
-        let directory = proc.join(process.pid.to_string());
-        let cgroups = fs::read(directory.join("cgroup")).unwrap_or_default();
-        // Later: the group was that of this process if it is there still.
-        let Stat { command, .. } = Stat::below(proc, process)?;
-        let cgroup = cgroup(&cgroups);
-        let container = cgroup.and_then(container).map(Octets::from);
-        Some(Self { command, cgroup: cgroup.map(Octets::from), container })
-    }
+/// The name and groups of a process that runs; `None` where it has ended, even if another one has its
+/// number.
+///
+/// Numbers are those of the host's first pid namespace, as the ledger has them: in a container
+/// with processes of its own this finds others, whose start differs, and so none.
+#[must_use]
+pub fn describe(process: Process) -> Option<Description> {
+    let directory = Path::new("/proc").join(process.pid.to_string());
+    let cgroups = fs::read(directory.join("cgroup")).unwrap_or_default();
+    // Later: the group was that of this process if it is there still.
+    let Stat { command, .. } = Stat::of(process)?;
+    let cgroup = cgroup(&cgroups);
+    let container = cgroup.and_then(container).map(Octets::from);
+    Some(Description { command, cgroup: cgroup.map(Octets::from), container })
 }
 
 /// Of /proc/PID/cgroup: the group of the unified hierarchy, or else of systemd's or the first.
@@ -76,9 +62,9 @@ mod tests {
         let octets = fs::read("/proc/self/stat").unwrap();
         let Stat { command, start_ticks, .. } = Stat::parse(&octets).unwrap();
         let process = Process { pid: std::process::id(), start_ticks };
-        assert_eq!(Description::of(process).unwrap().command, command);
+        assert_eq!(describe(process).unwrap().command, command);
         let successor = Process { start_ticks: start_ticks + 1, ..process };
-        assert_eq!(Description::of(successor), None);
+        assert_eq!(describe(successor), None);
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use onbeat_irq_core::charge::Device;
 use onbeat_netdev::{Handle, NAMED_NAMESPACES, Namespace};
 
 use super::stat::numbers;
-use crate::charge::Device;
 
 /// Remembers what devices are called. It holds no namespace: one that everybody has left goes.
 #[derive(Debug, Default)]

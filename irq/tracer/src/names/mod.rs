@@ -1,21 +1,19 @@
-//! What people call the processes, devices and reasons that the ledger has by number.
+//! Names of processes, devices and drop reasons on this host, from /proc, netlink and the kernel's types.
 
 mod describe;
 mod devices;
-mod octets;
 mod processes;
 mod reasons;
 mod stat;
 
-pub use describe::Description;
+pub use describe::describe;
 pub use devices::{Devices, device_exists};
-pub use octets::Octets;
-pub use processes::{Known, Processes};
+pub use processes::Processes;
 pub use reasons::Reasons;
 pub use stat::{Stat, process, processes};
 
-use crate::charge::{Device, Process};
-use crate::view;
+use onbeat_irq_core::charge::{Device, Process};
+use onbeat_irq_core::names::{self, Known};
 
 /// The names of this host, looked up when they are asked for.
 #[derive(Debug)]
@@ -50,7 +48,7 @@ impl Default for Names {
     }
 }
 
-impl view::Names for Names {
+impl names::Names for Names {
     fn process(&mut self, process: Process) -> Known {
         self.processes.get(process)
     }

@@ -2,17 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::Description;
-use crate::charge::Process;
+use onbeat_irq_core::charge::Process;
+use onbeat_irq_core::names::{Description, Known};
 
-/// What is known of a process.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Known {
-    /// As it was when it was last seen; `None` where it had ended before anybody looked.
-    pub description: Option<Description>,
-    /// Whether it has ended.
-    pub ended: bool,
-}
+use super::describe;
 
 /// Remembers what processes were called, for those that end while they are watched.
 #[derive(Debug, Default)]
@@ -30,7 +23,7 @@ struct Seen {
 impl Processes {
     /// What is known of a process now.
     pub fn get(&mut self, process: Process) -> Known {
-        self.get_by(process, Description::of)
+        self.get_by(process, describe)
     }
 
     fn get_by(&mut self, process: Process, look: impl Fn(Process) -> Option<Description>) -> Known {

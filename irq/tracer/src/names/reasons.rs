@@ -7,7 +7,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Enum;
 
 /// `enum skb_drop_reason` of the kernel.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Reasons {
     names: HashMap<u32, String>,
 }
@@ -25,11 +25,6 @@ impl Reasons {
             Some((u32::try_from(reason.value).ok()?, short(name)))
         });
         Self { names: named.collect() }
-    }
-
-    /// Names a reason.
-    pub(crate) fn insert(&mut self, reason: u32, name: String) {
-        self.names.insert(reason, name);
     }
 
     /// A reason's name, or its number where it has none.

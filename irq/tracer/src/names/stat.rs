@@ -1,10 +1,9 @@
 //! /proc/PID/stat: what the kernel says of a process.
 
 use std::fs;
-use std::path::Path;
 
-use super::Octets;
-use crate::charge::Process;
+use onbeat_irq_core::charge::Process;
+use onbeat_irq_core::names::Octets;
 
 /// Fields of /proc/PID/stat (proc_pid_stat(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,13 +27,13 @@ impl Stat {
     /// number.
     #[must_use]
     pub fn of(process: Process) -> Option<Self> {
-        Self::below(Path::new("/proc"), process)
+        Self::of_number(process.pid).filter(|stat| stat.start_ticks == process.start_ticks)
     }
 
     /// Of the process or thread that has this number now.
     #[must_use]
     pub fn of_number(number: u32) -> Option<Self> {
-        Self::read(Path::new("/proc"), number)
+        Self::parse(&fs::read(format!("/proc/{number}/stat")).ok()?)
     }
 
     /// Time in user mode and in the kernel, in clock ticks.
@@ -47,14 +46,6 @@ impl Stat {
     #[must_use]
     pub fn is_asleep(&self) -> bool {
         matches!(self.state, 'S' | 'I')
-    }
-
-    pub(super) fn below(proc: &Path, process: Process) -> Option<Self> {
-        Self::read(proc, process.pid).filter(|stat| stat.start_ticks == process.start_ticks)
-    }
-
-    fn read(proc: &Path, number: u32) -> Option<Self> {
-        Self::parse(&fs::read(proc.join(number.to_string()).join("stat")).ok()?)
     }
 
     /// The name is in parentheses, and may hold some, and any octet but NUL.

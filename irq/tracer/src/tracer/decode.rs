@@ -1,7 +1,7 @@
 //! From rows and events of the programs to the ledger's own words.
 
 use crate::abi::{irq_event, irq_key, irq_kind, irq_what};
-use crate::charge::{
+use onbeat_irq_core::charge::{
     Accounts, Amount, Cause, Class, Device, Event, Polled, Process, Runner, Softirq, What,
 };
 

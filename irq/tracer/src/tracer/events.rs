@@ -8,8 +8,8 @@ use onbeat_bpf::Plain;
 
 use super::decode;
 use crate::abi::irq_event;
-use crate::charge::Event;
 use crate::error::{Error, Result};
+use onbeat_irq_core::charge::Event;
 
 /// The events of a recording, in the order of each CPU.
 #[derive(Debug)]

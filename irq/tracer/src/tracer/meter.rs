@@ -6,9 +6,10 @@ use std::time::Instant;
 use super::table::Row;
 use super::{ON_CONSUME_SKB, ON_NET_DEV_START_XMIT, Tracer, decode};
 use crate::abi::irq_totals;
-use crate::charge::sample::{Estimate, Sample};
-use crate::charge::{Accounts, Amount, Cause, Class, Owner};
 use crate::error::Result;
+use onbeat_irq_core::Interval;
+use onbeat_irq_core::charge::sample::Sample;
+use onbeat_irq_core::charge::{Accounts, Amount, Cause, Class};
 
 /// Looks at a [`Tracer`] again and again.
 ///
@@ -26,51 +27,6 @@ pub struct Meter {
     totals: Vec<irq_totals>,
     /// What was added since the last look; windows end in between.
     pending: Interval,
-}
-
-/// A stretch of time, and what was added in it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Interval {
-    /// From when on, in nanoseconds from the start of the [`Meter`].
-    pub from_ns: u64,
-    /// Until when.
-    pub to_ns: u64,
-    /// The accounts of each CPU, by its number.
-    pub cpus: Vec<Accounts>,
-    /// Bottom-half time of rows that found no room in the kernel's table, in nanoseconds.
-    pub unrecorded_ns: u64,
-    /// The windows of each CPU in which packets were looked at; none where all are.
-    pub samples: Vec<Sample>,
-}
-
-impl Interval {
-    /// How long it was, in nanoseconds.
-    #[must_use]
-    pub fn length_ns(&self) -> u64 {
-        self.to_ns - self.from_ns
-    }
-
-    /// The accounts of all CPUs together, as they were measured.
-    #[must_use]
-    pub fn total(&self) -> Accounts {
-        let mut total = Accounts::default();
-        self.cpus.iter().for_each(|cpu| total.add(cpu));
-        total
-    }
-
-    /// The accounts of each CPU, completed where packets were sampled.
-    #[must_use]
-    pub fn estimates(&self) -> Vec<Estimate> {
-        let none = Sample::default();
-        let samples = self.samples.iter().chain(std::iter::repeat(&none));
-        self.cpus.iter().zip(samples).map(|(cpu, sample)| Estimate::of(cpu, sample)).collect()
-    }
-
-    /// Moves what was charged to sockets to their owners, once these are known.
-    pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Owner>) {
-        self.cpus.iter_mut().for_each(|cpu| cpu.resolve(&owner));
-        self.samples.iter_mut().for_each(|sample| sample.resolve(&owner));
-    }
 }
 
 impl Meter {

@@ -18,16 +18,16 @@ use onbeat_bpf::Plain;
 
 use self::links::Links;
 use crate::abi::{irq_amount, irq_owner, irq_socket_owner, irq_totals};
-use crate::charge::{Accounts, Amount, Owner, Process};
 use crate::error::{Error, Result};
 use onbeat_bpf::object;
 use onbeat_bpf::statistics::Runs;
+use onbeat_irq_core::charge::{Accounts, Amount, Owner, Process};
 
 pub use events::Events;
-pub use meter::{Interval, Meter};
-pub use own::{OwnCost, OwnWatch};
+pub use meter::Meter;
+pub use own::OwnWatch;
 pub use sampler::Sampler;
-pub use ticks::{TICK_NS, Tick, Ticks};
+pub use ticks::Ticks;
 
 static LEDGER: &[u8] = onbeat_bpf::bpf_object!("ledger.bpf.o");
 
@@ -117,7 +117,7 @@ impl Tracer {
 
     /// As [`Tracer::start`], but looks at packets only while a [`Sampler`] has it do so: of all other
     /// polls it takes the time, and charges it to
-    /// [`Class::Unsampled`](crate::charge::Class::Unsampled).
+    /// [`Class::Unsampled`](onbeat_irq_core::charge::Class::Unsampled).
     ///
     /// # Errors
     /// As [`Tracer::start`].
@@ -129,7 +129,7 @@ impl Tracer {
     }
 
     /// As [`Tracer::start`], with the ticks that the algorithm of the paper needs
-    /// ([`charge::tick`](crate::charge::tick)).
+    /// ([`charge::tick`](onbeat_irq_core::charge::tick)).
     ///
     /// # Errors
     /// As [`Tracer::start`]; [`Error::Bpf`] where the kernel has no software events of perf.

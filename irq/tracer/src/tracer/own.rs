@@ -5,22 +5,11 @@ use std::time::Instant;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nix::unistd::{SysconfVar, sysconf};
-use serde::{Deserialize, Serialize};
 
 use super::Tracer;
 use crate::error::{Error, Result};
 use onbeat_bpf::statistics::Watched;
-
-/// Time that the ledger took.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwnCost {
-    /// Its programs in the kernel, on all CPUs, in nanoseconds: their mean share while they were watched.
-    /// Most of it is softirq time. `None`: not measured, since the kernel reported more time than its CPUs
-    /// have.
-    pub programs_ns: Option<u64>,
-    /// This process, in nanoseconds.
-    pub process_ns: u64,
-}
+use onbeat_irq_core::OwnCost;
 
 /// Watches what the ledger takes, now and then: the kernel's counting costs as much as the programs.
 #[derive(Debug)]

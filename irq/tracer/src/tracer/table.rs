@@ -7,8 +7,8 @@ use libbpf_rs::{Map, MapCore, MapFlags, num_possible_cpus};
 use onbeat_bpf::Plain;
 
 use crate::abi::{irq_amount, irq_key};
-use crate::charge::Amount;
 use crate::error::{Error, Result};
+use onbeat_irq_core::charge::Amount;
 
 /// A row: its key, as octets too, and what each CPU has added to it.
 pub(super) struct Row {

@@ -11,27 +11,12 @@ use libbpf_rs::{Link, MapCore, ProgramMut, RingBuffer, RingBufferBuilder};
 use onbeat_bpf::Plain;
 
 use crate::abi::irq_tick;
-use crate::charge::Process;
 use crate::error::{Error, Result};
+use onbeat_irq_core::charge::Process;
+use onbeat_irq_core::{TICK_NS, Tick};
 
 /// Octets of the buffer for ticks: a second of those of 160 CPUs.
 pub(super) const BUFFER: u32 = 1 << 20;
-
-/// Length of a tick, in nanoseconds: the paper's 100 Hz.
-pub const TICK_NS: u64 = 10_000_000;
-
-/// A tick of the clock of a CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Tick {
-    /// The CPU.
-    pub cpu: u32,
-    /// Who was interrupted; `None` in the idle task.
-    pub running: Option<Process>,
-    /// Packets that the CPU has handled since its tick before.
-    pub packets: u64,
-    /// The bottom halves that it has run since then, in nanoseconds.
-    pub bottom_half_ns: u64,
-}
 
 /// The clocks, and the ticks that have come.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{UdpGroSegment, UdpGsoSegment};
 use onbeat_irq::Tracer;
-use onbeat_irq::charge::{Accounts, Cause, Class, Ledger, What};
+use onbeat_irq_core::charge::{Accounts, Cause, Class, Ledger, What};
 
 use crate::harness::{World, possible};
 use crate::reader::Reader;

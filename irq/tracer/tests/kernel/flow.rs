@@ -1,9 +1,9 @@
 //! One flow, against what the kernel itself says it cost.
 
 use onbeat_irq::Tracer;
-use onbeat_irq::charge::{Cause, Runner};
+use onbeat_irq_core::charge::{Cause, Runner};
 
-use crate::harness::{World, assert_balanced, caused, possible, this_process, total};
+use crate::harness::{World, assert_balanced, caused, this_process, total};
 
 const PACKETS: u32 = 20_000;
 
@@ -14,10 +14,7 @@ const PACKETS: u32 = 20_000;
 fn a_flow_costs_what_the_napi_thread_ran() {
     const PACKETS: u32 = 1_000;
     const ROUNDS: usize = 200;
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
+    let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
     // Now the hosts know each other's addresses, and the ledger the reader.
     let mut tracer = Tracer::start().unwrap();
@@ -48,10 +45,7 @@ fn a_flow_costs_what_the_napi_thread_ran() {
 /// The sender's own system calls receive: it suffers what the reader causes.
 #[test]
 fn a_flow_in_softirq_is_charged_alike() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(false);
+    let Some(world) = World::if_possible(false) else { return };
     let flow = world.flow();
     flow.pass(10, 512);
 
@@ -70,10 +64,7 @@ fn a_flow_in_softirq_is_charged_alike() {
 /// wakes.
 #[test]
 fn a_socket_that_nobody_reads_keeps_its_own_account() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
+    let Some(world) = World::if_possible(true) else { return };
     // Packets that wait for the receiver's address come after the world has come to rest.
     world.flow().pass(1, 64);
     let flow = world.flow();

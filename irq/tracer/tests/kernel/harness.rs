@@ -9,8 +9,8 @@ use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use onbeat_irq::Tracer;
-use onbeat_irq::charge::{Accounts, Amount, Cause, Device, Process};
 use onbeat_irq::names::Stat;
+use onbeat_irq_core::charge::{Accounts, Amount, Cause, Device, Process};
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd, napi};
 use onbeat_testing::{Feature, require_all};
 
@@ -45,6 +45,11 @@ impl World {
         let set = || napi::set_threaded("r0", true);
         world.receiver.namespace().run_with_sysfs(set).unwrap().unwrap();
         world
+    }
+
+    /// As [`World::new`], where the ledger is [`possible`].
+    pub(crate) fn if_possible(threaded: bool) -> Option<Self> {
+        possible().then(|| Self::new(threaded))
     }
 
     /// What comes in by r0 is received by NAPI, in softirq.

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use onbeat_irq::charge::Cause;
 use onbeat_irq::names::Names;
-use onbeat_irq::view::{self, Table};
 use onbeat_irq::{Meter, Tracer};
+use onbeat_irq_core::charge::Cause;
+use onbeat_irq_core::view::Table;
 use onbeat_testing::require_that;
 
 use crate::harness::{BOUND, World, assert_balanced, caused, possible, this_process, total};
@@ -68,13 +68,10 @@ fn ten_thousand_sockets() {
 #[test]
 fn rows_of_who_has_gone_are_taken_out() {
     const PROCESSES: usize = 40;
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
+    let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
     let mut meter = Meter::new(Tracer::start().unwrap());
-    let mut sum = onbeat_irq::charge::Accounts::default();
+    let mut sum = onbeat_irq_core::charge::Accounts::default();
     let mut dead = Vec::new();
     for _ in 0..PROCESSES {
         let mut child = Reader::of(&flow.reader);
@@ -172,6 +169,6 @@ fn a_process_that_changes_stays_itself() {
     drop(child);
     names.refresh();
     tracer.stop();
-    let row = view::Names::process(&mut names, process);
+    let row = onbeat_irq_core::names::Names::process(&mut names, process);
     assert!(row.ended && row.description.is_some());
 }

@@ -1,7 +1,7 @@
 //! Attribution of packets to the processes that read them.
 
 use onbeat_irq::Tracer;
-use onbeat_irq::charge::{Accounts, Cause};
+use onbeat_irq_core::charge::{Accounts, Cause};
 
 use crate::harness::{Flow, World, caused, possible, this_process, total};
 use crate::reader::Reader;
@@ -9,10 +9,7 @@ use crate::reader::Reader;
 /// A flow, the ledger, and a child process that can read the flow's packets; `None` where this kernel lacks
 /// a feature.
 fn traced_reader() -> Option<(World, Flow, Tracer, Reader)> {
-    if !possible() {
-        return None;
-    }
-    let world = World::new(true);
+    let world = World::if_possible(true)?;
     let flow = world.flow();
     let tracer = Tracer::start().unwrap();
     let reader = Reader::of(&flow.reader);
@@ -21,10 +18,7 @@ fn traced_reader() -> Option<(World, Flow, Tracer, Reader)> {
 
 #[test]
 fn each_process_pays_for_its_own() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
+    let Some(world) = World::if_possible(true) else { return };
     let flows = [world.flow(), world.flow()];
     let mut readers = flows.each_ref().map(|flow| Reader::of(&flow.reader));
     let mut tracer = Tracer::start().unwrap();
@@ -46,10 +40,7 @@ fn each_process_pays_for_its_own() {
 /// A TCP connection: data, and what is merged on the way.
 #[test]
 fn a_connection_is_its_readers() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
+    let Some(world) = World::if_possible(true) else { return };
     let mut stream = world.stream();
     let mut reader = Reader::of(&stream.reader);
     let mut tracer = Tracer::start().unwrap();
@@ -169,10 +160,7 @@ fn a_process_that_only_wakes_up_is_an_estimate() {
 /// The accounts are there after the device is not.
 #[test]
 fn a_device_that_vanishes_keeps_its_account() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
+    let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
     let device = world.device();
     let mut tracer = Tracer::start().unwrap();

@@ -11,7 +11,7 @@ use std::time::Instant;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, Pid, fork};
-use onbeat_irq::charge::Process;
+use onbeat_irq_core::charge::Process;
 
 use crate::harness::{BOUND, process};
 

@@ -5,20 +5,17 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use onbeat_bpf::statistics::Statistics;
-use onbeat_irq::charge::sample::Estimate;
-use onbeat_irq::charge::{Cause, Class};
 use onbeat_irq::{Error, Meter, Sampler, Tracer};
+use onbeat_irq_core::charge::sample::Estimate;
+use onbeat_irq_core::charge::{Cause, Class};
 
-use crate::harness::{BOUND, World, assert_balanced, caused, possible, this_process, total};
+use crate::harness::{BOUND, World, assert_balanced, caused, this_process, total};
 use crate::reader::{Reader, without_forks};
 
 /// The time of all polls is there, and packets are charged in the windows alone.
 #[test]
 fn packets_are_charged_in_windows_and_time_always() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
+    let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
     let mut tracer = Tracer::start_sampled().unwrap();
     flow.pass(200, 100);
@@ -43,10 +40,7 @@ fn packets_are_charged_in_windows_and_time_always() {
 /// What costs nothing while packets are skipped is what is not attached.
 #[test]
 fn programs_at_packets_do_not_run_outside_of_windows() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
+    let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
     let mut tracer = Tracer::start_sampled().unwrap();
     let _statistics = Statistics::enable().unwrap();
@@ -74,10 +68,7 @@ fn programs_at_packets_do_not_run_outside_of_windows() {
 /// Windows come by themselves; what they leave out is estimated, and says how well.
 #[test]
 fn a_sampler_has_windows_and_errors() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
+    let Some(world) = World::if_possible(true) else { return };
     let flows = [world.flow(), world.flow()];
     let mut other = Reader::of(&flows[1].reader);
     let mut meter = Meter::new(Tracer::start_sampled().unwrap());
@@ -129,10 +120,7 @@ fn a_sampler_has_windows_and_errors() {
 /// second time.
 #[test]
 fn who_holds_the_programs_still_has_nothing_counted_twice() {
-    if !possible() {
-        return;
-    }
-    let world = World::new(true);
+    let Some(world) = World::if_possible(true) else { return };
     let flow = world.flow();
     let of_child = world.flow();
     let mut tracer = Tracer::start().unwrap();

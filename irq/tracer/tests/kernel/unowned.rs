@@ -4,8 +4,8 @@ use std::fs;
 use std::net::{IpAddr, UdpSocket};
 use std::time::Instant;
 
-use onbeat_irq::charge::{Cause, Class, Device};
 use onbeat_irq::{Meter, Tracer};
+use onbeat_irq_core::charge::{Cause, Class, Device};
 use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
 
 use crate::harness::{BOUND, World, possible, total};

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Instant;
 
 use onbeat_irq::Tracer;
-use onbeat_irq::charge::{Accounts, Cause, Class, Device};
+use onbeat_irq_core::charge::{Accounts, Cause, Class, Device};
 use onbeat_netdev::XdpMode;
 use onbeat_testing::{ForeignProgram, Hold, Instruction};
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_host::settings::{self, Line, PutBack};
 use onbeat_host::trust;
-use onbeat_irq::guard::{self, Event, Usage, journal_directory};
+use onbeat_irq_guard::{self as guard, Event, Usage, journal_directory};
 use onbeat_node::config::load_guard;
 use onbeat_realtime::HeldSignals;
 use serde::Serialize;

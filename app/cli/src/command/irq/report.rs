@@ -1,16 +1,10 @@
 //! `onbeat irq report`
 
-mod outcome;
-mod rows;
+use std::path::PathBuf;
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use onbeat_irq_run::report;
 
-use onbeat_host::file;
-use onbeat_irq::recording::{self, Reader, Summary, Timelines};
-
-use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::exit::Result;
 use onbeat_terminal::output;
 
 /// Show what `onbeat irq record` recorded
@@ -41,27 +35,13 @@ pub(super) struct Report {
     partial: bool,
 }
 
-/// Processes with a time line.
-const LINES: usize = 6;
-
 impl Report {
     pub(super) fn execute(self) -> Result {
         output::check_report(self.html.as_deref())?;
-        let broken =
-            |error: recording::Error| Failure::new(format!("{}: {error}", self.file.display()));
-        let summary = Summary::of(open(&self.file)?, self.partial).map_err(broken)?;
-        let lines = Timelines::of(open(&self.file)?, &summary, LINES).map_err(broken)?;
-        let outcome = outcome::of(summary, &lines);
+        let outcome = report::read(&self.file, self.partial)?;
         output::write_report(self.html.as_deref(), &outcome)?;
         output::print_outcome(outcome, self.json, false)
     }
-}
-
-fn open(path: &Path) -> Result<Reader<BufReader<File>>> {
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
-    let file = file::open_regular(path).map_err(|error| failed(&error))?;
-    Reader::open(BufReader::new(file)).map_err(|error| failed(&error))
 }
 
 #[cfg(test)]

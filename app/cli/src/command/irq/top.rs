@@ -1,28 +1,21 @@
 //! `onbeat irq top`
 
-pub(super) mod cells;
 mod screen;
-mod text;
 
 use std::io::{self, IsTerminal};
 use std::num::NonZeroU32;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use onbeat_irq::OwnCost;
-use onbeat_irq::charge::sample::Estimate;
-use onbeat_irq::names::{Names, device_exists};
-use onbeat_irq::view::{Order, Table};
-use onbeat_realtime::interrupt;
-use serde::Serialize;
+use onbeat_irq::names::device_exists;
+use onbeat_irq_core::view::Order;
+use onbeat_irq_run::top::{self, TableOptions, text};
+use onbeat_irq_run::watch::{Watch, start};
 
-use super::watch::{Look, Watch, check_interval, start, wait};
+use super::check_interval;
 use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::output::{self, Reader};
 use onbeat_terminal::values::{duration, one_in};
-
-/// Name and version of what `--json` prints.
-const SCHEMA: &str = "onbeat-irq-top/1";
 
 /// Show live which processes cause softirq time, and which lose time to it
 ///
@@ -64,45 +57,6 @@ pub(super) struct Top {
     json: bool,
 }
 
-/// How the table is to be shown.
-#[derive(Debug, Clone)]
-pub(super) struct Shown {
-    order: Order,
-    device: Option<String>,
-    per_cpu: bool,
-}
-
-/// What is shown: the accounts of an interval, completed where they are of a sample.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Picture {
-    time: String,
-    length_ns: u64,
-    cpus: Vec<Estimate>,
-    own: OwnCost,
-    unrecorded_ns: u64,
-}
-
-/// All that `--json` prints of an interval.
-#[derive(Serialize)]
-struct Printed {
-    schema: &'static str,
-    time: String,
-    #[serde(flatten)]
-    table: Table,
-    own: OwnCost,
-    unrecorded_ns: u64,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    cpus: Vec<CpuTable>,
-}
-
-/// The table of one CPU.
-#[derive(Serialize)]
-struct CpuTable {
-    cpu: usize,
-    #[serde(flatten)]
-    table: Table,
-}
-
 impl Top {
     pub(super) fn execute(self) -> Result {
         check_interval(self.interval)?;
@@ -112,89 +66,24 @@ impl Top {
                  this one: ip link"
             )));
         }
-        let shown = Shown {
+        let options = TableOptions {
             order: Order::from_name(&self.sort).unwrap_or_default(),
             device: self.device.clone(),
             per_cpu: self.per_cpu,
         };
         let watch = Watch::new(start(self.sample)?, self.sample)?;
         if !self.json && io::stdout().is_terminal() && io::stdin().is_terminal() {
-            screen::run(watch, shown, self.interval, self.count)?;
+            screen::run(watch, options, self.interval, self.count)?;
         } else {
-            self.print(watch, &shown)?;
+            top::run(watch, self.interval, self.count, |snapshot, names| {
+                let text = match self.json {
+                    true => snapshot.json(&options, names)?,
+                    false => text::render(snapshot, &options, names),
+                };
+                Result::Ok(output::print_to_reader(&text)? == Reader::There)
+            })?;
         }
         Ok(Answer::Good)
-    }
-
-    fn print(&self, mut watch: Watch, shown: &Shown) -> Result<()> {
-        let _guard = interrupt::Guard::install();
-        let mut left = self.count;
-        loop {
-            let look = watch.look(self.interval, wait)?;
-            if look.last {
-                return Ok(());
-            }
-            let picture = Picture::of(look, &watch);
-            let text = if self.json {
-                serde_json::to_string(&picture.printed(shown, &mut watch.names))? + "\n"
-            } else {
-                text::render(&picture, shown, &mut watch.names)
-            };
-            if output::print_to_reader(&text)? == Reader::Gone {
-                return Ok(());
-            }
-            left = left.map(|left| left - 1);
-            if left == Some(0) {
-                return Ok(());
-            }
-        }
-    }
-}
-
-impl Picture {
-    fn of(mut look: Look, watch: &Watch) -> Self {
-        look.interval.resolve(|cookie| watch.meter.tracer().owner(cookie));
-        Self {
-            time: onbeat_report::rfc3339(SystemTime::now()),
-            length_ns: look.interval.length_ns(),
-            cpus: look.interval.estimates(),
-            own: look.own,
-            unrecorded_ns: look.interval.unrecorded_ns,
-        }
-    }
-
-    fn table(&self, estimate: &Estimate, shown: &Shown, names: &mut Names) -> Table {
-        let mut table = Table::of_estimate(estimate, self.length_ns, names);
-        if let Some(device) = &shown.device {
-            table.keep_device(device);
-        }
-        table.sort(shown.order);
-        table
-    }
-
-    /// The table of all CPUs together.
-    fn all(&self, shown: &Shown, names: &mut Names) -> Table {
-        let mut total = Estimate::default();
-        self.cpus.iter().for_each(|cpu| total.add(cpu));
-        self.table(&total, shown, names)
-    }
-
-    /// The tables of CPUs one by one, where that is asked for.
-    fn each(&self, shown: &Shown, names: &mut Names) -> Vec<CpuTable> {
-        let cpus = self.cpus.iter().enumerate().filter(|_| shown.per_cpu);
-        cpus.map(|(cpu, estimate)| CpuTable { cpu, table: self.table(estimate, shown, names) })
-            .collect()
-    }
-
-    fn printed(&self, shown: &Shown, names: &mut Names) -> Printed {
-        Printed {
-            schema: SCHEMA,
-            time: self.time.clone(),
-            table: self.all(shown, names),
-            own: self.own,
-            unrecorded_ns: self.unrecorded_ns,
-            cpus: self.each(shown, names),
-        }
     }
 }
 

@@ -9,8 +9,8 @@
 
 use std::time::Instant;
 
-use onbeat_irq::charge::sample::Estimate;
-use onbeat_irq::charge::{Accounts, Amount, Cause};
+use onbeat_irq_core::charge::sample::Estimate;
+use onbeat_irq_core::charge::{Accounts, Amount, Cause};
 use onbeat_realtime::interrupt;
 use onbeat_report::Progress;
 

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use onbeat_bpf::statistics::Runs;
-use onbeat_irq::charge::sample::Estimate;
 use onbeat_irq::{Meter, Sampler, Tracer};
+use onbeat_irq_core::charge::sample::Estimate;
 
 use crate::Result;
 

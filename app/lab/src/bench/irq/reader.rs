@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use onbeat_irq::charge::Process;
+use onbeat_irq_core::charge::Process;
 
 use super::flow::Flow;
 use crate::child::Child;

@@ -8,8 +8,8 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use nix::sched::{CpuSet, sched_setaffinity};
-use onbeat_irq::charge::Process;
 use onbeat_irq::names::Stat;
+use onbeat_irq_core::charge::Process;
 use onbeat_realtime::clock::{now_ns, sleep_until};
 
 use super::board::{Board, LATENCIES};

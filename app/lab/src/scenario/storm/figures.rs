@@ -1,6 +1,6 @@
 //! From what was found to checks and the paper's tables.
 
-use onbeat_irq::TICK_NS;
+use onbeat_irq_core::TICK_NS;
 use onbeat_realtime::clock::SECOND;
 use onbeat_report::{Cell, Check, Counters, Recorder};
 

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use onbeat_irq::charge::tick::{Compensation, GAMMA, PerTick};
-use onbeat_irq::charge::{Accounts, Amount, Cause, Process, Runner};
-use onbeat_irq::{TICK_NS, Tracer};
+use onbeat_irq::Tracer;
+use onbeat_irq_core::TICK_NS;
+use onbeat_irq_core::charge::tick::{Compensation, GAMMA, PerTick};
+use onbeat_irq_core::charge::{Accounts, Amount, Cause, Process, Runner};
 use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::pause_until;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use onbeat_host::settings::PutBack;
-use onbeat_irq::guard::{Background, Config, Event};
 use onbeat_irq::names::Stat;
+use onbeat_irq_guard::{Background, Config, Event};
 use onbeat_netdev::{Ethtool, Namespace, napi};
 
 use crate::{Error, Result, Topology, World, cpus};

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use onbeat_irq::names::Names;
-use onbeat_irq::view::Table;
+use onbeat_irq_core::view::Table;
+use onbeat_irq_run::top::{Snapshot, TableOptions, cells};
+use onbeat_irq_run::watch::Watch;
 use onbeat_report::table::Align;
 use ratatui::DefaultTerminal;
 use ratatui::Frame;
@@ -13,28 +15,26 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Text;
 use ratatui::widgets::{Cell, Paragraph, Row, Table as Grid, TableState, Wrap};
 
-use super::{Picture, Shown, cells};
-use crate::command::irq::watch::Watch;
 use onbeat_terminal::exit::{Failure, Result};
 
 /// Shows the table until somebody ends it, or `count` times.
 pub(super) fn run(
     watch: Watch,
-    shown: Shown,
+    options: TableOptions,
     interval: Duration,
     count: Option<u64>,
 ) -> Result<()> {
     let terminal = ratatui::try_init()
         .map_err(|error| Failure::new(format!("the terminal cannot be used: {error}")))?;
-    let screen = Screen { shown, picture: Picture::default(), held: false, scrolled: 0 };
+    let screen = Screen { options, snapshot: Snapshot::default(), held: false, scrolled: 0 };
     let ended = screen.run(terminal, watch, interval, count);
     ratatui::restore();
     ended
 }
 
 struct Screen {
-    shown: Shown,
-    picture: Picture,
+    options: TableOptions,
+    snapshot: Snapshot,
     held: bool,
     scrolled: usize,
 }
@@ -59,12 +59,13 @@ impl Screen {
         let mut names = Names::new();
         self.draw(&mut terminal, &mut names)?;
         loop {
-            let look = watch.look(interval, |until| self.wait(until, &mut terminal, &mut names))?;
-            if look.last {
+            let reading =
+                watch.read(interval, |until| self.wait(until, &mut terminal, &mut names))?;
+            if reading.last {
                 return Ok(());
             }
             if !self.held {
-                self.picture = Picture::of(look, &watch);
+                self.snapshot = Snapshot::of(reading, &watch);
                 names.refresh();
                 self.draw(&mut terminal, &mut names)?;
             }
@@ -105,8 +106,8 @@ impl Screen {
     }
 
     fn devices(&self, names: &mut Names) -> Vec<String> {
-        let all = Shown { device: None, ..self.shown.clone() };
-        self.picture.all(&all, names).devices()
+        let all = TableOptions { device: None, ..self.options.clone() };
+        self.snapshot.all(&all, names).devices()
     }
 
     fn key(&mut self, key: KeyEvent, devices: &[String]) -> Wish {
@@ -114,9 +115,11 @@ impl Screen {
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return Wish::End,
             KeyCode::Char('c') if control => return Wish::End,
-            KeyCode::Char('s') => self.shown.order = self.shown.order.next(),
-            KeyCode::Char('d') => self.shown.device = next(self.shown.device.as_deref(), devices),
-            KeyCode::Char('c') => self.shown.per_cpu = !self.shown.per_cpu,
+            KeyCode::Char('s') => self.options.order = self.options.order.next(),
+            KeyCode::Char('d') => {
+                self.options.device = next(self.options.device.as_deref(), devices)
+            }
+            KeyCode::Char('c') => self.options.per_cpu = !self.options.per_cpu,
             KeyCode::Char(' ') => self.held = !self.held,
             KeyCode::Down => self.scrolled += 1,
             KeyCode::Up => self.scrolled = self.scrolled.saturating_sub(1),
@@ -129,23 +132,23 @@ impl Screen {
     }
 
     fn draw(&mut self, terminal: &mut DefaultTerminal, names: &mut Names) -> Result<()> {
-        let all = self.picture.all(&self.shown, names);
-        let each = self.picture.each(&self.shown, names);
+        let all = self.snapshot.all(&self.options, names);
+        let each = self.snapshot.each(&self.options, names);
         let tables: Vec<(Option<usize>, &Table)> = match each.as_slice() {
             [] => vec![(None, &all)],
             each => each.iter().map(|cpu| (Some(cpu.cpu), &cpu.table)).collect(),
         };
-        let drawn = terminal.draw(|frame| self.picture(frame, &all, &tables));
+        let drawn = terminal.draw(|frame| self.render(frame, &all, &tables));
         drawn.map_err(|error| Failure::new(format!("the terminal cannot be written: {error}")))?;
         Ok(())
     }
 
-    fn picture(&mut self, frame: &mut Frame<'_>, all: &Table, tables: &[(Option<usize>, &Table)]) {
+    fn render(&mut self, frame: &mut Frame<'_>, all: &Table, tables: &[(Option<usize>, &Table)]) {
         let unowned: Vec<Row<'_>> = all
             .unowned
             .iter()
             .map(|row| cells::unowned(row, all.length_ns))
-            .chain([cells::own(&self.picture)])
+            .chain([cells::own(&self.snapshot)])
             .map(|cells| line(cells, &cells::UNOWNED))
             .collect();
         let mut processes: Vec<Row<'_>> = Vec::new();
@@ -166,7 +169,7 @@ impl Screen {
             Constraint::Length(below),
         ];
         let [above, keys, middle, below] = Layout::vertical(parts).areas(frame.area());
-        let summary = Paragraph::new(cells::summary(all, &self.picture));
+        let summary = Paragraph::new(cells::summary(all, &self.snapshot));
         frame.render_widget(summary.wrap(Wrap { trim: true }), above);
         frame.render_widget(Paragraph::new(self.keys()).style(Modifier::DIM), keys);
         let widths = [8, 22, 9, 9, 11, 10, 24, 20];
@@ -176,11 +179,11 @@ impl Screen {
     }
 
     fn keys(&self) -> String {
-        let device = self.shown.device.as_deref().unwrap_or("all");
+        let device = self.options.device.as_deref().unwrap_or("all");
         let held = if self.held { " (held)" } else { "" };
         format!(
             "q end  s order: {}  d device: {device}  c CPUs one by one  space hold{held}",
-            self.shown.order.name()
+            self.options.order.name()
         )
     }
 }
@@ -230,17 +233,17 @@ fn grid<const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use onbeat_irq::charge::sample::{Estimate, Sample};
-    use onbeat_irq::charge::{Accounts, Amount, Cause, Device, Process};
-    use onbeat_irq::view::Order;
+    use onbeat_irq_core::charge::sample::{Estimate, Sample};
+    use onbeat_irq_core::charge::{Accounts, Amount, Cause, Device, Process};
+    use onbeat_irq_core::view::Order;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
     use super::*;
 
     fn screen() -> Screen {
-        let shown = Shown { order: Order::Caused, device: None, per_cpu: false };
-        Screen { shown, picture: Picture::default(), held: false, scrolled: 0 }
+        let options = TableOptions { order: Order::Caused, device: None, per_cpu: false };
+        Screen { options, snapshot: Snapshot::default(), held: false, scrolled: 0 }
     }
 
     fn key(screen: &mut Screen, code: KeyCode) -> Wish {
@@ -253,14 +256,14 @@ mod tests {
         let mut screen = screen();
         let press = |screen: &mut Screen, c| assert_eq!(key(screen, KeyCode::Char(c)), Wish::Draw);
         press(&mut screen, 's');
-        assert_eq!(screen.shown.order, Order::Suffered);
+        assert_eq!(screen.options.order, Order::Suffered);
         for device in [Some("eth0"), Some("eth1"), None] {
             press(&mut screen, 'd');
-            assert_eq!(screen.shown.device.as_deref(), device);
+            assert_eq!(screen.options.device.as_deref(), device);
         }
         press(&mut screen, 'c');
         press(&mut screen, ' ');
-        assert!(screen.shown.per_cpu && screen.held);
+        assert!(screen.options.per_cpu && screen.held);
         assert_eq!(key(&mut screen, KeyCode::Down), Wish::Draw);
         assert_eq!(screen.scrolled, 1);
         assert_eq!(key(&mut screen, KeyCode::Home), Wish::Draw);
@@ -271,17 +274,17 @@ mod tests {
         }
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         assert_eq!(screen.key(control_c, &[]), Wish::End);
-        screen.shown.device = Some("gone".into());
+        screen.options.device = Some("gone".into());
         press(&mut screen, 'd');
-        assert_eq!(screen.shown.device, None);
+        assert_eq!(screen.options.device, None);
     }
 
     /// What a screen of this size shows.
     fn drawn(screen: &mut Screen, width: u16, height: u16) -> String {
         let mut names = Names::new();
-        let all = screen.picture.all(&screen.shown, &mut names);
+        let all = screen.snapshot.all(&screen.options, &mut names);
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| screen.picture(frame, &all, &[(None, &all)])).unwrap();
+        terminal.draw(|frame| screen.render(frame, &all, &[(None, &all)])).unwrap();
         let cells = terminal.backend().buffer().content.chunks(width.into());
         let line =
             |cells: &[ratatui::buffer::Cell]| cells.iter().map(|cell| cell.symbol()).collect();
@@ -299,10 +302,10 @@ mod tests {
             measured_ns: 400,
             ..Accounts::default()
         };
-        screen.picture = Picture {
+        screen.snapshot = Snapshot {
             length_ns: 1000,
             cpus: vec![Estimate::of(&accounts, &Sample::default())],
-            ..Picture::default()
+            ..Snapshot::default()
         };
         let text = drawn(&mut screen, 120, 20);
         let line = text.lines().find(|line| line.contains("4000001")).expect(&text);

@@ -1,0 +1,157 @@
+//! Sums of bottom-half time.
+
+use std::collections::BTreeMap;
+
+use super::{Cause, Owner, Process, Runner};
+
+/// Time and packets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Nanoseconds.
+    pub ns: u64,
+    /// Packets as the protocols see them: after GRO.
+    pub packets: u64,
+}
+
+impl Amount {
+    /// Nanoseconds for each packet; `None` without packets.
+    #[must_use]
+    pub fn ns_per_packet(self) -> Option<f64> {
+        (self.packets != 0).then(|| self.ns as f64 / self.packets as f64)
+    }
+
+    /// Adds another amount to this one.
+    pub fn add(&mut self, other: Amount) {
+        self.ns += other.ns;
+        self.packets += other.packets;
+    }
+
+    /// The part that was added after `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Amount) -> Amount {
+        Amount {
+            ns: self.ns.saturating_sub(earlier.ns),
+            packets: self.packets.saturating_sub(earlier.packets),
+        }
+    }
+}
+
+/// The accounts of a CPU, or of several together.
+///
+/// `caused` and `suffered` each add up to `measured_ns`: the first says for whom the time was
+/// spent, the second on whose time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Bottom-half time by what it was spent for.
+    pub caused: BTreeMap<Cause, Amount>,
+    /// The same time by whose time it was, in nanoseconds.
+    pub suffered: BTreeMap<Runner, u64>,
+    /// All of it, in nanoseconds, without the hard interrupts within.
+    pub measured_ns: u64,
+    /// Hard interrupts, in nanoseconds; charged to nobody.
+    pub hardirq_ns: u64,
+}
+
+impl Accounts {
+    /// Time spent for processes, and for sockets that will have one, in nanoseconds.
+    #[must_use]
+    pub fn owned_ns(&self) -> u64 {
+        self.sum(|cause| !matches!(cause, Cause::Unowned(_)))
+    }
+
+    /// Time spent for nobody in particular, in nanoseconds.
+    #[must_use]
+    pub fn unowned_ns(&self) -> u64 {
+        self.sum(|cause| matches!(cause, Cause::Unowned(_)))
+    }
+
+    fn sum(&self, of: impl Fn(&Cause) -> bool) -> u64 {
+        self.caused.iter().filter(|(cause, _)| of(cause)).map(|(_, amount)| amount.ns).sum()
+    }
+
+    /// Time that processes lost, in nanoseconds.
+    #[must_use]
+    pub fn suffered_by_processes_ns(&self) -> u64 {
+        let of_process = |runner: &Runner| matches!(runner, Runner::Process(_));
+        self.suffered.iter().filter(|(runner, _)| of_process(runner)).map(|(_, ns)| ns).sum()
+    }
+
+    /// What is missing in the accounts: by how much the two sides differ at most from the time
+    /// measured, in nanoseconds. Zero while no bottom half is under way, unless something was lost.
+    #[must_use]
+    pub fn imbalance_ns(&self) -> u64 {
+        let caused = self.owned_ns() + self.unowned_ns();
+        let suffered = self.suffered.values().sum::<u64>();
+        caused.abs_diff(self.measured_ns).max(suffered.abs_diff(self.measured_ns))
+    }
+
+    /// What the kernel's account of a process's system time is off by, in nanoseconds: what it
+    /// caused less what it suffered. Added to its time it is the paper's compensation, exact
+    /// instead of in ticks. What it is only inferred to have caused does not count.
+    #[must_use]
+    pub fn compensation_ns(&self, process: Process) -> i64 {
+        let is_its =
+            |cause: &Cause| matches!(cause, Cause::Process { process: p, .. } if *p == process);
+        self.sum(is_its) as i64 - self.suffered_ns(process) as i64
+    }
+
+    /// What a process suffered, in nanoseconds.
+    #[must_use]
+    pub fn suffered_ns(&self, process: Process) -> u64 {
+        self.suffered.get(&Runner::Process(process)).copied().unwrap_or(0)
+    }
+
+    /// Adds those of another CPU.
+    pub fn add(&mut self, other: &Accounts) {
+        for (cause, amount) in &other.caused {
+            self.caused.entry(*cause).or_default().add(*amount);
+        }
+        for (runner, ns) in &other.suffered {
+            *self.suffered.entry(*runner).or_default() += ns;
+        }
+        self.measured_ns += other.measured_ns;
+        self.hardirq_ns += other.hardirq_ns;
+    }
+
+    /// What was added since an earlier moment; lines without a change are left out.
+    #[must_use]
+    pub fn since(&self, earlier: &Accounts) -> Accounts {
+        let caused = self.caused.iter().map(|(cause, amount)| {
+            let before = earlier.caused.get(cause).copied().unwrap_or_default();
+            (*cause, amount.since(before))
+        });
+        let suffered = self.suffered.iter().map(|(runner, ns)| {
+            (*runner, ns.saturating_sub(earlier.suffered.get(runner).copied().unwrap_or_default()))
+        });
+        Accounts {
+            caused: caused.filter(|(_, amount)| *amount != Amount::default()).collect(),
+            suffered: suffered.filter(|(_, ns)| *ns != 0).collect(),
+            measured_ns: self.measured_ns.saturating_sub(earlier.measured_ns),
+            hardirq_ns: self.hardirq_ns.saturating_sub(earlier.hardirq_ns),
+        }
+    }
+
+    /// Moves what was charged to sockets to their owners, once these are known.
+    pub fn resolve(&mut self, owner: impl Fn(u64) -> Option<Owner>) {
+        let sockets: Vec<Cause> =
+            self.caused.keys().filter(|c| matches!(c, Cause::Socket { .. })).copied().collect();
+        for cause in sockets {
+            let Cause::Socket { cookie, device } = cause else { continue };
+            let Some(owner) = owner(cookie) else { continue };
+            let amount = self.caused.remove(&cause).unwrap_or_default();
+            self.caused.entry(owner.cause(device)).or_default().add(amount);
+        }
+    }
+
+    pub(super) fn charge(&mut self, cause: Cause, ns: u64, packets: u64) {
+        if ns != 0 || packets != 0 {
+            self.caused.entry(cause).or_default().add(Amount { ns, packets });
+        }
+    }
+
+    pub(super) fn suffer(&mut self, runner: Runner, ns: u64) {
+        if ns != 0 {
+            *self.suffered.entry(runner).or_default() += ns;
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What all of a recording comes to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::BufRead;
+
+use super::{Begin, End, Error, IntervalLine, Line, Named, Reader, Result, Times};
+use crate::OwnCost;
+use crate::charge::sample::{Estimate, Sample};
+use crate::charge::tick::{Balance, Compensation, GAMMA, PerTick};
+use crate::charge::{Accounts, Cause, Device, Owner, Process};
+use crate::names::{Description, Known, Names};
+
+/// A recording as a whole.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    /// How and where it was recorded.
+    pub begin: Begin,
+    /// How it ended; `None` where it was cut off.
+    pub end: Option<End>,
+    /// How long it is, in nanoseconds.
+    pub length_ns: u64,
+    /// The accounts of each CPU that did anything, with what came for sockets before they had a reader
+    /// at their readers.
+    pub cpus: BTreeMap<u32, Accounts>,
+    /// The windows of each of them in which packets were looked at; none where all were.
+    pub samples: BTreeMap<u32, Sample>,
+    /// Bottom-half time that found no room in the kernel's table, in nanoseconds.
+    pub unrecorded_ns: u64,
+    /// What recording it took.
+    pub own: OwnCost,
+    /// Length of the intervals of which the programs' time in `own` is, in nanoseconds.
+    pub own_length_ns: u64,
+    /// The processes that are mentioned, with what the kernel says of their time and what is off.
+    pub corrections: BTreeMap<Process, Correction>,
+    /// N'(t) of the paper at the end: interrupts in a tick.
+    pub per_tick: Option<u32>,
+    /// Stretches of time.
+    pub intervals: u64,
+    owners: HashMap<u64, Owner>,
+    processes: HashMap<Process, Description>,
+    devices: HashMap<Device, String>,
+    reasons: HashMap<u32, String>,
+}
+
+/// A process's time in a recording, by the kernel and corrected, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Correction {
+    /// In user mode, as the kernel says.
+    pub user_ns: u64,
+    /// In the kernel, as the kernel says.
+    pub system_ns: u64,
+    /// What it is off by: caused less suffered, where the kernel charged it for what it suffered.
+    pub exact_ns: i64,
+    /// The same by the paper's algorithm, in whole ticks.
+    pub by_ticks_ns: i64,
+}
+
+impl Correction {
+    /// User and system time with a correction applied: to system time, and to user time what system
+    /// time does not have.
+    #[must_use]
+    pub fn corrected(&self, by_ns: i64) -> (u64, u64) {
+        let system_ns = self.system_ns as i64 + by_ns;
+        let user_ns = (self.user_ns as i64 + system_ns.min(0)).max(0);
+        (user_ns as u64, system_ns.max(0) as u64)
+    }
+}
+
+impl Summary {
+    /// Reads a recording to its end; `partial` is satisfied with what is there.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn of<R: BufRead>(mut reader: Reader<R>, partial: bool) -> Result<Self> {
+        let begin = reader.begin().clone();
+        let mut times = TimesSeen::new(&begin);
+        let mut ticks = TickAlgorithm::new(begin.tick_ns);
+        let mut summary = Self { begin, ..Self::default() };
+        for line in &mut reader {
+            match line {
+                Ok(Line::Begin(_)) => unreachable!("the reader takes it for an error"),
+                Ok(Line::Named(named)) => summary.named(named),
+                Ok(Line::Owner { cookie, process, estimate }) => {
+                    summary.owner(cookie, Owner { process, inferred: estimate });
+                }
+                Ok(Line::Interval(interval)) => {
+                    times.see(&interval);
+                    ticks.see(&interval);
+                    summary.interval(&interval);
+                }
+                Ok(Line::End(end)) => {
+                    summary.length_ns = end.to_ns;
+                    summary.end = Some(end);
+                }
+                Err(Error::CutOff { .. }) if partial => break,
+                Err(error) => return Err(error),
+            }
+        }
+        let Self { cpus, samples, owners, .. } = &mut summary;
+        for accounts in cpus.values_mut() {
+            accounts.resolve(|cookie| owners.get(&cookie).copied());
+        }
+        for sample in samples.values_mut() {
+            sample.resolve(|cookie| owners.get(&cookie).copied());
+        }
+        summary.correct(&times, &ticks);
+        Ok(summary)
+    }
+
+    /// The accounts of each CPU, completed where packets were sampled.
+    pub fn estimates(&self) -> impl Iterator<Item = (u32, Estimate)> {
+        let none = Sample::default();
+        self.cpus.iter().map(move |(cpu, accounts)| {
+            (*cpu, Estimate::of(accounts, self.samples.get(cpu).unwrap_or(&none)))
+        })
+    }
+
+    /// Those of all CPUs together.
+    #[must_use]
+    pub fn estimate(&self) -> Estimate {
+        let mut total = Estimate::default();
+        self.estimates().for_each(|(_, cpu)| total.add(&cpu));
+        total
+    }
+
+    /// As [`Summary::estimate`], without errors.
+    #[must_use]
+    pub fn total(&self) -> Accounts {
+        self.estimate().accounts
+    }
+
+    /// Who a cause is, once sockets are their readers'.
+    #[must_use]
+    pub fn resolve(&self, cause: Cause) -> Cause {
+        match cause {
+            Cause::Socket { cookie, device } => match self.owners.get(&cookie) {
+                Some(owner) => owner.cause(device),
+                None => cause,
+            },
+            _ => cause,
+        }
+    }
+
+    /// A reader is not replaced by an estimate.
+    fn owner(&mut self, cookie: u64, owner: Owner) {
+        let known = self.owners.entry(cookie).or_insert(owner);
+        if known.inferred || !owner.inferred {
+            *known = owner;
+        }
+    }
+
+    fn named(&mut self, named: Named) {
+        match named {
+            Named::Process { process, command, cgroup, container } => {
+                self.processes.insert(process, Description { command, cgroup, container });
+            }
+            Named::Device { device, name } => drop(self.devices.insert(device, name)),
+            Named::Reason { reason, name } => drop(self.reasons.insert(reason, name)),
+        }
+    }
+
+    fn interval(&mut self, interval: &IntervalLine) {
+        self.intervals += 1;
+        self.length_ns = interval.to_ns;
+        self.unrecorded_ns += interval.unrecorded_ns;
+        if let Some(ns) = interval.own.programs_ns {
+            *self.own.programs_ns.get_or_insert_default() += ns;
+            self.own_length_ns += interval.to_ns.saturating_sub(interval.from_ns);
+        }
+        self.own.process_ns += interval.own.process_ns;
+        for line in &interval.cpus {
+            self.cpus.entry(line.cpu).or_default().add(&line.accounts());
+            if line.sample.is_some() {
+                self.samples.entry(line.cpu).or_default().add(&line.sample());
+            }
+        }
+    }
+
+    fn correct(&mut self, times: &TimesSeen, ticks: &TickAlgorithm) {
+        let total = self.total();
+        let tick_ns = self.begin.tick_ns.unwrap_or(0) as i64;
+        let hz = self.begin.user_hz.max(1);
+        let ns = |ticks: u64| ticks * 1_000_000_000 / hz;
+        // What is kept out of a process's time need not be taken off.
+        let suffering_is_charged = self.begin.irq_time_accounting != Some(true);
+        self.per_tick = ticks.per_tick.as_ref().and_then(PerTick::interrupts);
+        for (&process, &(first, last)) in &times.seen {
+            let (mut exact_ns, mut by_ticks_ns) = (total.compensation_ns(process), 0);
+            if suffering_is_charged {
+                by_ticks_ns = ticks.balance(process).ticks * tick_ns;
+            } else {
+                exact_ns += total.suffered_ns(process) as i64;
+            }
+            let correction = Correction {
+                user_ns: ns(last.0.saturating_sub(first.0)),
+                system_ns: ns(last.1.saturating_sub(first.1)),
+                exact_ns,
+                by_ticks_ns,
+            };
+            self.corrections.insert(process, correction);
+        }
+    }
+}
+
+impl Names for Summary {
+    fn process(&mut self, process: Process) -> Known {
+        Known { description: self.processes.get(&process).cloned(), ended: false }
+    }
+
+    fn device(&mut self, device: Device) -> String {
+        self.devices.get(&device).cloned().unwrap_or_else(|| device.to_string())
+    }
+
+    fn reason(&mut self, reason: u32) -> String {
+        self.reasons.get(&reason).cloned().unwrap_or_else(|| format!("reason {reason}"))
+    }
+}
+
+/// User and system ticks.
+type UserSystem = (u64, u64);
+
+/// Those of processes, at first and at last.
+struct TimesSeen {
+    there: HashMap<Process, UserSystem>,
+    seen: BTreeMap<Process, (UserSystem, UserSystem)>,
+}
+
+impl TimesSeen {
+    fn new(begin: &Begin) -> Self {
+        let ticks = |times: &Times| (times.process, (times.user_ticks, times.system_ticks));
+        Self { there: begin.times.iter().map(ticks).collect(), seen: BTreeMap::new() }
+    }
+
+    fn see(&mut self, interval: &IntervalLine) {
+        for &Times { process, user_ticks, system_ticks } in &interval.times {
+            // Who was not there at the beginning began with nothing.
+            let first = self.there.get(&process).copied().unwrap_or_default();
+            self.seen.insert(process, (first, (user_ticks, system_ticks)));
+        }
+    }
+}
+
+/// The paper's algorithm, fed with ticks and with packets of each interval.
+struct TickAlgorithm {
+    per_tick: Option<PerTick>,
+    compensation: Compensation<Option<Process>>,
+}
+
+impl TickAlgorithm {
+    fn new(tick_ns: Option<u64>) -> Self {
+        Self {
+            per_tick: tick_ns.and_then(|tick_ns| PerTick::new(GAMMA, tick_ns)),
+            compensation: Compensation::new(),
+        }
+    }
+
+    fn see(&mut self, interval: &IntervalLine) {
+        let Some(per_tick) = &mut self.per_tick else { return };
+        for (cause, _, packets) in interval.cpus.iter().flat_map(|cpu| &cpu.caused) {
+            if let Cause::Process { process, .. } = cause {
+                self.compensation.deliver(Some(*process), *packets);
+            }
+        }
+        for tick in &interval.ticks {
+            if tick.packets > 0 {
+                per_tick.measure(tick.packets, tick.bottom_half_ns);
+            }
+            if let Some(interrupts) = per_tick.interrupts() {
+                self.compensation.handle(tick.packets);
+                self.compensation.tick(tick.running, interrupts);
+            }
+        }
+    }
+
+    fn balance(&self, process: Process) -> Balance {
+        self.compensation.balance(&Some(process))
+    }
+}

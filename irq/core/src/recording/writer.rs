@@ -1,0 +1,211 @@
+//! Writing a recording as things happen.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+use std::io::Write;
+
+use super::{
+    Begin, End, FORMAT, IntervalLine, Line, Named, Result, Times, VERSION, VERSION_SAMPLED,
+};
+use crate::charge::{Cause, Class, Device, Owner, Process, Runner};
+use crate::names::{Description, Names};
+use crate::{Interval, OwnCost, Tick};
+
+/// What an interval has besides its accounts.
+#[derive(Debug, Default)]
+pub struct Besides {
+    /// What recording it took.
+    pub own: OwnCost,
+    /// Ticks that came.
+    pub ticks: Vec<Tick>,
+}
+
+/// Writes a recording. What it remembers is of the last interval, and bounded.
+#[derive(Debug)]
+pub struct Writer<W> {
+    into: W,
+    processes: HashMap<Process, Option<Description>>,
+    devices: HashMap<Device, String>,
+    reasons: HashMap<u32, String>,
+    /// Sockets whose readers were not known when they were mentioned; an estimate was written of some.
+    unread: BTreeSet<u64>,
+}
+
+/// Sockets without a reader that are remembered: as many as the kernel's table has room for.
+const UNREAD: usize = 65536;
+
+impl<W: Write> Writer<W> {
+    /// Writes the first line.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn begin(into: W, begin: Begin) -> Result<Self> {
+        let mut writer = Self {
+            into,
+            processes: HashMap::new(),
+            devices: HashMap::new(),
+            reasons: HashMap::new(),
+            unread: BTreeSet::new(),
+        };
+        let version = begin.sample_one_in.map_or(VERSION, |_| VERSION_SAMPLED);
+        writer.line(&Line::Begin(Begin { format: FORMAT.into(), version, ..begin }))?;
+        Ok(writer)
+    }
+
+    /// Writes what was added to the ledger. `times` are the kernel's of a process, `owner` is the owner
+    /// of a socket.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn interval(
+        &mut self,
+        interval: &Interval,
+        besides: Besides,
+        names: &mut impl Names,
+        times: impl Fn(Process) -> Option<Times>,
+        owner: impl Fn(u64) -> Option<Owner>,
+    ) -> Result<()> {
+        let mut line = IntervalLine::from(interval);
+        let mentioned = Mentioned::by(&line);
+        let owners: Vec<Option<Owner>> = mentioned.sockets.iter().map(|one| owner(*one)).collect();
+        self.name(&mentioned, &owners, names)?;
+        for (cookie, owner) in mentioned.sockets.iter().zip(owners) {
+            let estimate = owner.is_none_or(|owner| owner.inferred);
+            // A reader may be known in the end.
+            let first = !estimate || self.unread.len() < UNREAD && self.unread.insert(*cookie);
+            if let Some(owner) = owner.filter(|_| first) {
+                self.owner(*cookie, owner)?;
+            }
+        }
+        line.times = mentioned.processes.into_iter().filter_map(times).collect();
+        (line.own, line.ticks) = (besides.own, besides.ticks);
+        self.line(&Line::Interval(line))
+    }
+
+    /// Writes the owners of sockets that were mentioned before these were known, and the last line.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn end(mut self, end: End, owner: impl Fn(u64) -> Option<Owner>) -> Result<W> {
+        for cookie in std::mem::take(&mut self.unread) {
+            if let Some(owner) = owner(cookie) {
+                self.owner(cookie, owner)?;
+            }
+        }
+        self.line(&Line::End(end))?;
+        self.into.flush()?;
+        Ok(self.into)
+    }
+
+    fn owner(&mut self, cookie: u64, Owner { process, inferred }: Owner) -> Result<()> {
+        self.line(&Line::Owner { cookie, process, estimate: inferred })
+    }
+
+    fn line(&mut self, line: &Line) -> Result<()> {
+        serde_json::to_writer(&mut self.into, line).map_err(std::io::Error::from)?;
+        Ok(self.into.write_all(b"\n")?)
+    }
+
+    /// Names what is mentioned, where its name was not written in the interval before.
+    fn name(
+        &mut self,
+        mentioned: &Mentioned,
+        owners: &[Option<Owner>],
+        names: &mut impl Names,
+    ) -> Result<()> {
+        let mut processes = mentioned.processes.clone();
+        processes.extend(owners.iter().flatten().map(|owner| owner.process));
+        once(&mut processes);
+        let describe = |process| names.process(process).description;
+        for (process, description) in news(&mut self.processes, &processes, describe) {
+            if let Some(Description { command, cgroup, container }) = description {
+                let named = Named::Process { process, command, cgroup, container };
+                self.line(&Line::Named(named))?;
+            }
+        }
+        let of_device = |device| names.device(device);
+        for (device, name) in news(&mut self.devices, &mentioned.devices, of_device) {
+            self.line(&Line::Named(Named::Device { device, name }))?;
+        }
+        let of_reason = |reason| names.reason(reason);
+        for (reason, name) in news(&mut self.reasons, &mentioned.reasons, of_reason) {
+            self.line(&Line::Named(Named::Reason { reason, name }))?;
+        }
+        Ok(())
+    }
+}
+
+/// Looks up what is mentioned; what is not as it was known. From now on that is known, and no more.
+fn news<K: Copy + Eq + Hash, V: Clone + PartialEq>(
+    known: &mut HashMap<K, V>,
+    mentioned: &[K],
+    mut look: impl FnMut(K) -> V,
+) -> Vec<(K, V)> {
+    let now: HashMap<K, V> = mentioned.iter().map(|&key| (key, look(key))).collect();
+    let before = std::mem::replace(known, now);
+    let value = |key| (key, known[&key].clone());
+    mentioned.iter().copied().filter(|key| before.get(key) != known.get(key)).map(value).collect()
+}
+
+/// What an interval mentions, each once.
+#[derive(Default)]
+struct Mentioned {
+    processes: Vec<Process>,
+    devices: Vec<Device>,
+    reasons: Vec<u32>,
+    sockets: Vec<u64>,
+}
+
+impl Mentioned {
+    fn by(line: &IntervalLine) -> Self {
+        let mut all = Self::default();
+        for cpu in &line.cpus {
+            cpu.caused.iter().for_each(|(cause, ..)| all.cause(*cause));
+            for (runner, _) in &cpu.suffered {
+                if let Runner::Process(process) = runner {
+                    all.processes.push(*process);
+                }
+            }
+        }
+        all.devices.retain(|device| device.index != 0);
+        once(&mut all.processes);
+        once(&mut all.devices);
+        once(&mut all.reasons);
+        once(&mut all.sockets);
+        all
+    }
+
+    fn cause(&mut self, cause: Cause) {
+        match cause {
+            Cause::Process { process, device } | Cause::Inferred { process, device } => {
+                self.processes.push(process);
+                self.devices.push(device);
+            }
+            Cause::Socket { cookie, device } => {
+                self.sockets.push(cookie);
+                self.devices.push(device);
+            }
+            Cause::Unowned(class) => match class {
+                Class::Forwarded { from, to } | Class::Bridged { from, to } => {
+                    self.devices.extend([from, Device { index: to, ..from }]);
+                }
+                Class::Dropped { device, reason } => {
+                    self.devices.push(device);
+                    self.reasons.push(reason);
+                }
+                Class::Xdp(device)
+                | Class::KernelSocket(device)
+                | Class::EmptyPoll(device)
+                | Class::TxCompletion(device)
+                | Class::Unattributed(device)
+                | Class::Unsampled(device) => self.devices.push(device),
+                Class::Softirq(_) => {}
+            },
+        }
+    }
+}
+
+fn once<T: Ord>(list: &mut Vec<T>) {
+    list.sort_unstable();
+    list.dedup();
+}

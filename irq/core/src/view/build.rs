@@ -1,0 +1,200 @@
+//! From accounts to the table.
+
+use std::collections::BTreeMap;
+
+use super::error::sum;
+use super::{Direction, Part, ProcessRow, RanOn, Sampled, Table, UnownedRow};
+use crate::charge::sample::{Estimate, Sample, StandardError};
+use crate::charge::{Accounts, Amount, Cause, Class, Device, Process, Runner, Softirq};
+use crate::names::{Known, Names, Octets};
+
+impl Table {
+    /// Accounts of a time of this length as a table, in the order of what was caused.
+    #[must_use]
+    pub fn of(accounts: &Accounts, length_ns: u64, names: &mut impl Names) -> Self {
+        let estimate = Estimate::of(accounts, &Sample::default());
+        Self::of_estimate(&estimate, length_ns, names)
+    }
+
+    /// The same of accounts that may have been completed from a sample, with their errors.
+    #[must_use]
+    pub fn of_estimate(estimate: &Estimate, length_ns: u64, names: &mut impl Names) -> Self {
+        let accounts = &estimate.accounts;
+        // Of each process what is certain, and what is an estimate.
+        let mut processes: BTreeMap<(Process, bool), ProcessRow> = BTreeMap::new();
+        let mut unowned = Vec::new();
+        for (cause, amount) in &accounts.caused {
+            let error = estimate.error(cause).filter(|_| estimate.is_sampled());
+            match cause {
+                Cause::Process { process, device } | Cause::Inferred { process, device } => {
+                    let estimate = matches!(cause, Cause::Inferred { .. });
+                    let row = processes.entry((*process, estimate)).or_default();
+                    row.add(Part::of(names.device(*device), *amount, error));
+                }
+                Cause::Socket { device, .. } => {
+                    let row = UnownedRow::of("socket without reader", *amount);
+                    unowned.push(row.at(names.device(*device), Direction::Rx).with_error(error));
+                }
+                Cause::Unowned(class) => {
+                    unowned.push(UnownedRow::of_class(*class, *amount, names).with_error(error));
+                }
+            }
+        }
+        let mut ran_on = RanOn::default();
+        for (runner, ns) in &accounts.suffered {
+            match runner {
+                Runner::Process(process) => {
+                    processes.entry((*process, false)).or_default().suffered_ns += ns;
+                    ran_on.processes_ns += ns;
+                }
+                Runner::Idle => ran_on.idle_ns += ns,
+                Runner::Ksoftirqd => ran_on.ksoftirqd_ns += ns,
+                Runner::NapiThread => ran_on.napi_threads_ns += ns,
+            }
+        }
+        let name = |((process, estimate), row): ((Process, bool), ProcessRow)| {
+            ProcessRow { estimate, ..row }.of(process, names.process(process))
+        };
+        let mut table = Self {
+            length_ns,
+            measured_ns: accounts.measured_ns,
+            hardirq_ns: accounts.hardirq_ns,
+            imbalance_ns: accounts.imbalance_ns(),
+            processes: processes.into_iter().map(name).collect(),
+            unowned: merged(unowned),
+            ran_on,
+            sample: Sampled::of(estimate),
+        };
+        table.sort(super::Order::Caused);
+        table
+    }
+}
+
+impl ProcessRow {
+    fn add(&mut self, part: Part) {
+        self.caused_ns += part.ns;
+        self.packets += part.packets;
+        self.standard_error = match self.parts.is_empty() {
+            true => part.standard_error,
+            false => sum(self.standard_error, part.standard_error),
+        };
+        self.parts.push(part);
+        self.ns_per_packet = per_packet(self.caused_ns, self.packets);
+    }
+
+    fn of(self, process: Process, known: Known) -> Self {
+        let Known { description, ended } = known;
+        let (command, cgroup, container) = match description {
+            Some(about) => {
+                let text = |name: Octets| name.to_string();
+                (Some(text(about.command)), about.cgroup.map(text), about.container.map(text))
+            }
+            None => (None, None, None),
+        };
+        let Process { pid, start_ticks } = process;
+        Self { pid, start_ticks, command, cgroup, container, ended, ..self }
+    }
+
+    /// With nothing but these parts.
+    pub(super) fn with_parts(self, parts: Vec<Part>) -> Self {
+        let bare =
+            Self { caused_ns: 0, packets: 0, ns_per_packet: None, parts: Vec::new(), ..self };
+        parts.into_iter().fold(bare, |mut row, part| {
+            row.add(part);
+            row
+        })
+    }
+}
+
+impl Part {
+    /// The ledger charges processes for what they receive.
+    fn of(
+        device: String,
+        Amount { ns, packets }: Amount,
+        standard_error: Option<StandardError>,
+    ) -> Self {
+        Self { device, direction: Direction::Rx, ns, packets, standard_error }
+    }
+}
+
+impl UnownedRow {
+    fn of(class: &'static str, Amount { ns, packets }: Amount) -> Self {
+        Self { class, ns, packets, ns_per_packet: per_packet(ns, packets), ..Self::default() }
+    }
+
+    fn at(self, device: String, direction: Direction) -> Self {
+        Self { device: Some(device), direction: Some(direction), ..self }
+    }
+
+    fn of_class(class: Class, amount: Amount, names: &mut impl Names) -> Self {
+        let row = |class| Self::of(class, amount);
+        let mut rx = |class, device| row(class).at(names.device(device), Direction::Rx);
+        match class {
+            Class::Xdp(device) => rx("xdp", device),
+            Class::KernelSocket(device) => rx("kernel socket", device),
+            Class::EmptyPoll(device) => rx("empty poll", device),
+            Class::Unattributed(device) => rx("unattributed", device),
+            Class::Unsampled(device) => rx("not sampled", device),
+            Class::TxCompletion(device) => {
+                row("tx completion").at(names.device(device), Direction::Tx)
+            }
+            Class::Dropped { device, reason } => {
+                let row = rx("dropped", device);
+                Self { reason: Some(names.reason(reason)), ..row }
+            }
+            Class::Forwarded { from, to } => through(row("forwarded"), from, to, names),
+            Class::Bridged { from, to } => through(row("bridged"), from, to, names),
+            Class::Softirq(vector) => {
+                let direction = (vector == Softirq::NetTx).then_some(Direction::Tx);
+                Self { direction, ..row(of_vector(vector)) }
+            }
+        }
+    }
+}
+
+fn through(row: UnownedRow, from: Device, to: u32, names: &mut impl Names) -> UnownedRow {
+    let to = names.device(Device { index: to, ..from });
+    let row = row.at(names.device(from), Direction::Through);
+    UnownedRow { to: Some(to), ..row }
+}
+
+fn of_vector(vector: Softirq) -> &'static str {
+    match vector {
+        Softirq::Hi => "tasklet, high priority",
+        Softirq::Timer => "timer",
+        Softirq::NetTx => "tx completion",
+        Softirq::NetRx => "rx",
+        Softirq::Block => "block",
+        Softirq::IrqPoll => "block, polled",
+        Softirq::Tasklet => "tasklet",
+        Softirq::Sched => "scheduler",
+        Softirq::HrTimer => "timer, high resolution",
+        Softirq::Rcu => "rcu",
+    }
+}
+
+pub(super) fn per_packet(ns: u64, packets: u64) -> Option<f64> {
+    Amount { ns, packets }.ns_per_packet()
+}
+
+/// Sockets have no row of their own, and devices without a name look alike.
+fn merged(rows: Vec<UnownedRow>) -> Vec<UnownedRow> {
+    let mut merged: Vec<UnownedRow> = Vec::new();
+    for row in rows {
+        let same = |other: &&mut UnownedRow| {
+            let key = |row: &UnownedRow| (row.class, row.direction);
+            key(other) == key(&row)
+                && (&other.device, &other.to, &other.reason) == (&row.device, &row.to, &row.reason)
+        };
+        match merged.iter_mut().find(same) {
+            Some(other) => {
+                other.ns += row.ns;
+                other.packets += row.packets;
+                other.standard_error = sum(other.standard_error, row.standard_error);
+                other.ns_per_packet = per_packet(other.ns, other.packets);
+            }
+            None => merged.push(row),
+        }
+    }
+    merged
+}

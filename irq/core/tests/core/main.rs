@@ -1,0 +1,6 @@
+//! The ledger and the policy, without a kernel.
+
+mod conservation;
+mod ledger;
+mod policy;
+mod sample;

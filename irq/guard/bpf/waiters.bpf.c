@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Who waits for packets: the sockets of a network namespace, who has them open, and which thread
+ * reads them. Nothing here runs for a packet: sockets and threads are walked when the loader asks,
+ * and a reader is noted when it reads.
+ */
+#include <stdbool.h>
+#include <linux/bpf.h>
+#include "guard.h"
+#include "../../tracer/bpf/task.h"
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "slots.h"
+
+/* The network namespace of the guarded interfaces, whose sockets are told; */
+const volatile __u32 netns;
+/* or those of all. */
+const volatile bool everywhere;
+
+#define AF_INET	  2
+#define AF_INET6  10
+#define AF_PACKET 17
+#define AF_XDP	  44
+
+/* include/net/tcp_states.h */
+#define TCP_CLOSE 7
+
+#define SOCK_STREAM 1
+
+/* kernel/sched: nice 0 is 120. */
+#define DEFAULT_PRIO 120
+
+/* Whether there are budgets. */
+const volatile bool budgets;
+
+/* The last reader of a socket. */
+struct known_reader {
+	struct guard_reader reader;
+	__u64 numbering; /* the value of numbering when the socket was numbered for it */
+};
+
+/* Gone with the socket. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct known_reader);
+} readers SEC(".maps");
+
+/* The number of each process that has a budget. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, GUARD_PROCESSES);
+	__type(key, __u32);
+	__type(value, __u32);
+} numbers SEC(".maps");
+
+/*
+ * The number of all processes that have none there, while there is no room for one that has a
+ * budget; 0: there is. Written by the loader.
+ */
+__u32 number_of_others;
+
+/*
+ * Incremented when processes have new numbers: their sockets take them at the next read, as a scan
+ * may reach those late. Written by the loader.
+ */
+__u32 numbering;
+
+/* Processes without a number that read a socket, until the loader takes them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, GUARD_PROCESSES);
+	__type(key, __u32);
+	__type(value, __u8);
+} new_readers SEC(".maps");
+
+static __always_inline bool is_elsewhere(const struct sock *sk)
+{
+	return sk->__sk_common.skc_net.net->ns.inum != netns;
+}
+
+/*
+ * A socket is of the process that reads it. What nobody reads is charged to nobody, and limited by
+ * nobody's budget.
+ */
+static __always_inline void number(struct sock *sk, __u32 pid)
+{
+	__u32 none = 0, others = *(volatile __u32 *)&number_of_others;
+	__u32 *slot = bpf_map_lookup_elem(&numbers, &pid), *known;
+	__u64 cookie;
+
+	if (!slot && others)
+		slot = &others;
+
+	known = bpf_sk_storage_get(&slots, sk, NULL, 0);
+	if (!known && slot)
+		known = bpf_sk_storage_get(&slots, sk, &none, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!known)
+		return;
+	*known = slot ? *slot : 0;
+	cookie = bpf_get_socket_cookie(sk);
+	if (slot)
+		bpf_map_update_elem(&cookies, &cookie, slot, BPF_ANY);
+	else
+		bpf_map_delete_elem(&cookies, &cookie);
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_sock_recv_length, struct sock *sk)
+{
+	__u64 now = bpf_get_current_pid_tgid();
+	struct known_reader *known;
+	struct known_reader read = {
+	    .reader = {.pid = now >> 32, .tid = now},
+	    .numbering = *(volatile __u32 *)&numbering,
+	};
+	__u32 pid = read.reader.pid;
+	__u8 noted = 1;
+	bool has_number;
+
+	if (!everywhere && is_elsewhere(sk))
+		return 0;
+	known = bpf_sk_storage_get(&readers, sk, NULL, 0);
+	if (known && known->reader.tid == read.reader.tid && known->numbering == read.numbering)
+		return 0;
+	if (!known) {
+		bpf_sk_storage_get(&readers, sk, &read, BPF_SK_STORAGE_GET_F_CREATE);
+	} else {
+		/* At once: the loader may read it now. */
+		*(volatile __u64 *)&known->reader = *(__u64 *)&read.reader;
+		known->numbering = read.numbering;
+	}
+	if (!budgets || is_elsewhere(sk))
+		return 0;
+	has_number = bpf_map_lookup_elem(&numbers, &pid);
+	if (!has_number)
+		bpf_map_update_elem(&new_readers, &pid, &noted, BPF_ANY);
+	/* The socket has the limit of its process before a scan reaches it. */
+	if (has_number || *(volatile __u32 *)&number_of_others)
+		number(sk, pid);
+	return 0;
+}
+
+/* Whether packets can come for it: false for a socket without a port or a connection. */
+static __always_inline bool describe(struct sock *sk, struct guard_socket *to)
+{
+	const struct sock_common *common = &sk->__sk_common;
+	struct net_device *device;
+
+	to->family = common->skc_family;
+	switch (to->family) {
+	case AF_INET6:
+		BPF_CORE_READ_INTO(&to->address, common, skc_v6_rcv_saddr);
+		break;
+	case AF_INET:
+		*(__u32 *)to->address = common->skc_rcv_saddr;
+		break;
+	case AF_PACKET:
+		if (!bpf_core_type_exists(struct packet_sock))
+			return false;
+		to->device = BPF_CORE_READ((struct packet_sock *)sk, ifindex);
+		return true;
+	case AF_XDP:
+		if (!bpf_core_type_exists(struct xdp_sock))
+			return false;
+		device = BPF_CORE_READ((struct xdp_sock *)sk, dev);
+		to->device = device ? BPF_CORE_READ(device, ifindex) : 0;
+		return device;
+	default:
+		return false;
+	}
+	to->device = common->skc_bound_dev_if;
+	if (!common->skc_num)
+		return false;
+	/* Of datagram sockets this is the state without a peer. */
+	return !(sk->sk_type == SOCK_STREAM && common->skc_state == TCP_CLOSE);
+}
+
+/* Whether a file is a socket that packets can come for; if so, describes it. */
+static __always_inline bool receives(struct file *file, struct guard_socket *entry)
+{
+	struct socket *socket = bpf_sock_from_file(file);
+	struct known_reader *known;
+	struct sock *sk;
+
+	if (!socket)
+		return false;
+	sk = socket->sk;
+	if (!sk)
+		return false;
+	entry->elsewhere = is_elsewhere(sk);
+	if ((entry->elsewhere && !everywhere) || !describe(sk, entry))
+		return false;
+	known = bpf_sk_storage_get(&readers, sk, NULL, 0);
+	if (known)
+		*(__u64 *)&entry->reader = *(volatile __u64 *)&known->reader;
+	/* Packets are dropped by the sockets of the interface's own namespace. */
+	if (budgets && !entry->elsewhere && entry->reader.pid)
+		number(sk, entry->reader.pid);
+	return true;
+}
+
+/*
+ * Files that are no such socket have an empty entry now and then: the kernel returns to the loader,
+ * which bounds the time of a scan, only with entries.
+ */
+#define FILES_PER_ENTRY 256
+
+SEC("iter/task_file")
+int each_file(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct guard_socket entry = {};
+
+	if (!task || !file)
+		return 0;
+	if (receives(file, &entry))
+		entry.pid = task->tgid;
+	if (entry.pid || !(ctx->meta->seq_num % FILES_PER_ENTRY))
+		bpf_seq_write(ctx->meta->seq, &entry, sizeof(entry));
+	return 0;
+}
+
+SEC("iter/task")
+int each_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct guard_thread entry = {};
+	struct irq_owner owner;
+
+	if (!task || task->flags & PF_KTHREAD)
+		return 0;
+	owner = owner_of(task);
+	entry.pid = owner.pid;
+	entry.tid = task->pid;
+	entry.start_ticks = owner.start_ticks;
+	entry.policy = task->policy;
+	entry.priority = task->rt_priority;
+	entry.nice = task->static_prio - DEFAULT_PRIO;
+	BPF_CORE_READ_INTO(&entry.name, task, comm);
+	bpf_seq_write(ctx->meta->seq, &entry, sizeof(entry));
+	return 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

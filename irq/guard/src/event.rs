@@ -1,0 +1,262 @@
+//! What a guard tells, for people and for programs.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::budgets::Usage;
+use onbeat_irq_core::policy::{Limit, Rank};
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// A device is received in threads from now on.
+    Taken {
+        /// The interface.
+        interface: String,
+        /// The threads of its NAPI instances.
+        threads: Vec<u32>,
+    },
+    /// The priority of a device's threads changes.
+    Follows {
+        /// The interface.
+        interface: String,
+        /// What they had.
+        #[serde(serialize_with = "shown")]
+        from: Rank,
+        /// What they have.
+        #[serde(serialize_with = "shown")]
+        to: Rank,
+        /// For whom; `None`: nobody waits at more than the floor.
+        who: Option<Who>,
+    },
+    /// A device is not there any more.
+    Vanished {
+        /// The interface.
+        interface: String,
+    },
+    /// There are too many files or threads for one scan: it continues at the next. Until it is complete,
+    /// priorities follow the last complete one, and rules apply to all processes that read a socket.
+    ScanPartial,
+    /// All limits are in use: from this process on, processes share one limit for each budget.
+    LimitsFull {
+        /// Processes that have a limit of their own.
+        processes: u64,
+    },
+    /// The table of processes is full: all processes without an entry share the strictest budget, also
+    /// those without a rule.
+    TableFull {
+        /// Processes that have an entry.
+        processes: u64,
+    },
+    /// The ledger had no room for some of the time: what each budget affords is a limit until it has.
+    LedgerFull {
+        /// That time, in nanoseconds.
+        unrecorded_ns: u64,
+    },
+    /// The guard has exited.
+    Restored {
+        /// Settings with their value of before.
+        restored: usize,
+        /// Settings that could not be restored; they stay in the journal.
+        failed: usize,
+    },
+    /// Something could not be set; it is told once.
+    Refused {
+        /// The interface.
+        interface: String,
+        /// What, and why.
+        reason: String,
+    },
+}
+
+/// The thread with the highest priority among those that wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Who {
+    /// Its process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether its own priority is higher than what threads of NAPI may have.
+    pub above_ceiling: bool,
+}
+
+fn shown<S: Serializer>(rank: &Rank, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(rank)
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Taken { interface, threads } => {
+                write!(f, "{interface}: received in threads")?;
+                threads.iter().try_for_each(|thread| write!(f, " {thread}"))
+            }
+            Event::Follows { interface, from, to, who } => {
+                write!(f, "{interface}: {from} -> {to}, ")?;
+                match who {
+                    None => f.write_str("nobody waits at more"),
+                    Some(Who { pid, tid, name, above_ceiling }) => {
+                        write!(f, "{name} ({pid}")?;
+                        if tid != pid {
+                            write!(f, ", thread {tid}")?;
+                        }
+                        f.write_str(") waits")?;
+                        f.write_str(if *above_ceiling { ", above the ceiling" } else { "" })
+                    }
+                }
+            }
+            Event::Vanished { interface } => write!(f, "{interface}: vanished"),
+            Event::ScanPartial => f.write_str(
+                "too many files or threads for one scan: priorities follow more slowly, budgets hold \
+                 for all processes that read a socket",
+            ),
+            Event::LimitsFull { processes } => write!(
+                f,
+                "budgets: all {processes} limits are in use; further processes share a limit for each \
+                 budget"
+            ),
+            Event::TableFull { processes } => write!(
+                f,
+                "budgets: the table is full with {processes} processes; all other processes of this \
+                 namespace share the strictest budget"
+            ),
+            Event::LedgerFull { unrecorded_ns } => write!(
+                f,
+                "budgets: the ledger had no room for {:.3} ms of softirq time; each budget is a limit \
+                 until it has",
+                *unrecorded_ns as f64 / 1e6
+            ),
+            Event::Restored { restored, failed } => {
+                write!(f, "{restored} settings restored, {failed} failed")
+            }
+            Event::Refused { interface, reason } => write!(f, "{interface}: {reason}"),
+        }
+    }
+}
+
+/// A process with a budget, as `--json` shows it.
+impl Serialize for Usage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let limit = match self.limit {
+            Limit::None => None,
+            Limit::PacketsPerSecond(packets) => Some(packets),
+        };
+        let mut usage = serializer.serialize_struct("Usage", 8)?;
+        usage.serialize_field("event", "budget")?;
+        usage.serialize_field("pid", &self.process.pid)?;
+        usage.serialize_field("command", &self.command)?;
+        usage.serialize_field("budget_ns_per_s", &self.budget.ns_per_s)?;
+        usage.serialize_field("shared", &self.shared)?;
+        usage.serialize_field("caused_ns_per_s", &self.caused_ns_per_s)?;
+        usage.serialize_field("limit_packets_per_s", &limit)?;
+        usage.serialize_field("dropped_packets", &self.dropped)?;
+        usage.end()
+    }
+}
+
+/// `iperf3 (123): 23.1 % of a CPU, budget 10.0 %, limited to 4000 packets/s, 123 dropped`.
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |ns_per_s: u64| ns_per_s as f64 / 1e7;
+        write!(
+            f,
+            "{} ({}): {:.1} % of a CPU, budget {:.1} %",
+            self.command,
+            self.process.pid,
+            percent(self.caused_ns_per_s),
+            percent(self.budget.ns_per_s)
+        )?;
+        if let Limit::PacketsPerSecond(packets) = self.limit {
+            let unit = if packets == 1 { "packet" } else { "packets" };
+            write!(f, ", limited to {packets} {unit}/s")?;
+        }
+        write!(f, ", {} dropped", self.dropped)?;
+        f.write_str(if self.shared { ", with other processes" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_irq_core::charge::Process;
+    use onbeat_irq_core::policy::Budget;
+
+    #[test]
+    fn events_in_words_and_as_json() {
+        let who = |above_ceiling| Some(Who { pid: 7, tid: 8, name: "loop".into(), above_ceiling });
+        let follows = |who| Event::Follows {
+            interface: "eth0".into(),
+            from: Rank::Normal { nice: 0 },
+            to: Rank::Realtime { priority: 50 },
+            who,
+        };
+        for (event, text) in [
+            (
+                Event::Taken { interface: "eth0".into(), threads: vec![7, 9] },
+                "eth0: received in threads 7 9",
+            ),
+            (follows(who(false)), "eth0: normal -> real-time 50, loop (7, thread 8) waits"),
+            (
+                follows(who(true)),
+                "eth0: normal -> real-time 50, loop (7, thread 8) waits, above the ceiling",
+            ),
+            (follows(None), "eth0: normal -> real-time 50, nobody waits at more"),
+            (
+                Event::LimitsFull { processes: 254 },
+                "budgets: all 254 limits are in use; further processes share a limit for each budget",
+            ),
+            (
+                Event::TableFull { processes: 65_536 },
+                "budgets: the table is full with 65536 processes; all other processes of this namespace \
+                 share the strictest budget",
+            ),
+            (
+                Event::LedgerFull { unrecorded_ns: 1_234_567 },
+                "budgets: the ledger had no room for 1.235 ms of softirq time; each budget is a limit \
+                 until it has",
+            ),
+        ] {
+            assert_eq!(event.to_string(), text);
+        }
+        let restored = Event::Restored { restored: 4, failed: 1 };
+        assert_eq!(restored.to_string(), "4 settings restored, 1 failed");
+        assert_eq!(serde_json::to_value(restored).unwrap()["event"], "restored");
+        let json = serde_json::to_value(follows(who(false))).unwrap();
+        assert_eq!((&json["event"], &json["to"]), (&"follows".into(), &"real-time 50".into()));
+        assert_eq!(json["who"]["tid"], 8);
+    }
+
+    #[test]
+    fn usage_in_words_and_as_json() {
+        let usage = Usage {
+            process: Process { pid: 7, start_ticks: 1 },
+            command: "iperf3".into(),
+            budget: Budget { ns_per_s: 100_000_000 },
+            shared: false,
+            caused_ns_per_s: 231_000_000,
+            limit: Limit::PacketsPerSecond(4000),
+            dropped: 12,
+        };
+        let text =
+            "iperf3 (7): 23.1 % of a CPU, budget 10.0 %, limited to 4000 packets/s, 12 dropped";
+        assert_eq!(usage.to_string(), text);
+        let json = serde_json::to_value(&usage).unwrap();
+        assert_eq!(
+            (&json["event"], &json["limit_packets_per_s"]),
+            (&"budget".into(), &4000.into())
+        );
+        let one = Usage { limit: Limit::PacketsPerSecond(1), shared: true, ..usage.clone() };
+        let text = one.to_string();
+        assert!(
+            text.ends_with("limited to 1 packet/s, 12 dropped, with other processes"),
+            "{text}"
+        );
+        let free = Usage { limit: Limit::None, ..usage };
+        assert!(serde_json::to_value(&free).unwrap()["limit_packets_per_s"].is_null());
+    }
+}

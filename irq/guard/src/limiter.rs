@@ -1,0 +1,184 @@
+//! Drops early what exceeds a limit: loads bpf/limit.bpf.c, sets its table, reads its counts.
+//!
+//! Its programs go with this, or with the process.
+
+use std::collections::BTreeSet;
+use std::mem::offset_of;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use libbpf_rs::libbpf_sys as sys;
+use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, Program};
+use onbeat_bpf::object::{map, variables};
+use onbeat_bpf::{Link, Plain};
+
+use super::config::DropAt;
+use crate::abi::{guard_count, guard_size};
+use crate::error::{Error, Result};
+use onbeat_irq_core::policy::Limit;
+
+static LIMIT: &[u8] = onbeat_bpf::bpf_object!("limit.bpf.o");
+
+onbeat_bpf::bpf_skeleton!(skeleton, "limit.skel.rs");
+
+use skeleton::types::{bss, bucket};
+
+/// The programs.
+const AT_TC: &str = "guard_ingress";
+const AT_XDP: &str = "guard_xdp";
+
+/// In the driver or not at all: in the stack, tc ingress does the same for less.
+const XDP_FLAGS: u32 = sys::XDP_FLAGS_DRV_MODE;
+
+/// Credit that a process can gather while it receives less than its limit: as bursty as packets are.
+const BURST: Duration = Duration::from_millis(10);
+
+/// Packets of a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) passed: u64,
+    pub(super) dropped: u64,
+}
+
+/// The programs that devices' packets pass.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    object: Object,
+    drop_at: DropAt,
+    links: Vec<(u32, Link)>,
+    limits: Vec<u64>,
+    addresses: BTreeSet<Ipv6Addr>,
+}
+
+impl Limiter {
+    /// Numbers that processes can have: from 1 on, below this.
+    pub(super) const SLOTS: u32 = guard_size::GUARD_SLOTS.0;
+
+    /// On no device yet. `numbers` are the tables that say which number a socket has.
+    pub(super) fn new(numbers: &[Map<'_>], drop_at: DropAt) -> Result<Self> {
+        let mut open = ObjectBuilder::default()
+            .open_memory(LIMIT)
+            .map_err(|source| Error::kernel("read the object file of budgets", source))?;
+        for mut map in open.maps_mut() {
+            if let Some(shared) = numbers.iter().find(|shared| shared.name() == map.name()) {
+                map.reuse_fd(shared.as_fd())
+                    .map_err(|source| Error::kernel("share the tables of numbers", source))?;
+            }
+        }
+        for mut program in open.progs_mut().filter(|program| program.name() == AT_XDP) {
+            program.set_autoload(drop_at == DropAt::Xdp);
+        }
+        let object =
+            open.load().map_err(|source| Error::kernel("load the program of budgets", source))?;
+        Ok(Self {
+            object,
+            drop_at,
+            links: Vec::new(),
+            limits: vec![0; Self::SLOTS as usize],
+            addresses: BTreeSet::new(),
+        })
+    }
+
+    /// Limits packets to these addresses alone, those of this host: no other packet has one known receiver.
+    pub(super) fn set_addresses(&mut self, addresses: impl Iterator<Item = IpAddr>) -> Result<()> {
+        let addresses: BTreeSet<Ipv6Addr> = addresses
+            .map(|address| match address {
+                IpAddr::V4(address) => address.to_ipv6_mapped(),
+                IpAddr::V6(address) => address,
+            })
+            .collect();
+        let table = map(&self.object, "addresses");
+        let failed = |source| Error::kernel("set the addresses that budgets hold for", source);
+        for gone in self.addresses.difference(&addresses) {
+            table.delete(&gone.octets()).map_err(failed)?;
+        }
+        for new in addresses.difference(&self.addresses) {
+            table.update(&new.octets(), &[1], MapFlags::ANY).map_err(failed)?;
+        }
+        self.addresses = addresses;
+        Ok(())
+    }
+
+    /// Puts a program on these devices, and takes it off all others.
+    pub(super) fn set_devices(&mut self, devices: &[u32]) -> Result<()> {
+        self.links.retain(|(device, _)| devices.contains(device));
+        for device in devices {
+            if self.links.iter().all(|(known, _)| known != device) {
+                let link = self.attach(*device)?;
+                self.links.push((*device, link));
+            }
+        }
+        Ok(())
+    }
+
+    fn attach(&self, device: u32) -> Result<Link> {
+        if self.drop_at == DropAt::Xdp {
+            match Link::xdp(self.program(AT_XDP).as_fd(), device, XDP_FLAGS) {
+                Ok(link) => return Ok(link),
+                // It goes no more: that is found by whoever looks for devices.
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+                Err(error) => tracing::warn!(
+                    "interface {:?} accepts no XDP program ({error}): packets above a budget are \
+                     dropped at its tc ingress",
+                    name_of(device),
+                ),
+            }
+        }
+        Link::tcx_ingress(self.program(AT_TC).as_fd(), device).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::EINVAL) => Error::NoIngress,
+                _ => {
+                    let what = format!("drop packets early on interface {:?}", name_of(device));
+                    Error::kernel(what, error.into())
+                }
+            }
+        })
+    }
+
+    fn program(&self, name: &str) -> Program<'_> {
+        let program = self.object.progs().find(|known| known.name() == name);
+        program.expect("the object holds it")
+    }
+
+    /// Sets what the process of a number may receive.
+    pub(super) fn limit(&mut self, number: u32, limit: Limit) -> Result<()> {
+        let ns_per_packet = match limit {
+            Limit::None => 0,
+            Limit::PacketsPerSecond(packets) => 1_000_000_000 / packets.clamp(1, 1_000_000_000),
+        };
+        let slot = &mut self.limits[number as usize];
+        if *slot == ns_per_packet {
+            return Ok(());
+        }
+        *slot = ns_per_packet;
+        let bss = variables(&self.object);
+        let failed = |source| Error::kernel("set a limit", source);
+        let key = 0u32.to_ne_bytes();
+        let mut value = bss.lookup(&key, MapFlags::ANY).map_err(failed)?.unwrap_or_default();
+        let at = offset_of!(bss, limits) + number as usize * size_of::<[u64; 2]>();
+        value[at..][..8].copy_from_slice(&ns_per_packet.to_ne_bytes());
+        value[at + 8..][..8].copy_from_slice(&(BURST.as_nanos() as u64).to_ne_bytes());
+        let limited = self.limits.iter().filter(|limit| **limit != 0).count() as u32;
+        value[offset_of!(bss, limited)..][..4].copy_from_slice(&limited.to_ne_bytes());
+        bss.update(&key, &value, MapFlags::ANY).map_err(failed)
+    }
+
+    /// What came of it since the start.
+    pub(super) fn count(&self, number: u32) -> Result<Count> {
+        let octets = map(&self.object, "buckets")
+            .lookup(&number.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|source| Error::kernel("read what was dropped", source))?
+            .unwrap_or_default();
+        let count = octets.get(offset_of!(bucket, count)..).unwrap_or_default();
+        let guard_count { passed, dropped } = guard_count::from_octets(count)
+            .ok_or(onbeat_irq::Error::Foreign { table: "buckets", octets: octets.len() })?;
+        Ok(Count { passed, dropped })
+    }
+}
+
+/// The name of an interface; of one that has just vanished, its index.
+fn name_of(device: u32) -> String {
+    nix::net::if_::if_indextoname(device)
+        .map_or_else(|_| device.to_string(), |name| name.to_string_lossy().into_owned())
+}

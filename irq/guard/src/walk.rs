@@ -1,0 +1,401 @@
+//! Walks sockets and threads in the kernel: loads bpf/waiters.bpf.c, reads what it tells.
+
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Read};
+use std::mem::offset_of;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use libbpf_rs::ErrorKind as Kind;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Typedef;
+use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
+use onbeat_bpf::Plain;
+
+use super::TimeSlice;
+use super::config::{Config, Namespaces};
+use super::waiting::{Reader, Scan, Socket, Thread, Waiter};
+use crate::abi::{guard_socket, guard_thread};
+use crate::error::{Error, Result};
+use onbeat_bpf::object::{map, set_constants, variables};
+use onbeat_irq_core::charge::Process;
+use onbeat_irq_core::names::Octets;
+use onbeat_irq_core::policy::Rank;
+
+static WAITERS: &[u8] = onbeat_bpf::bpf_object!("waiters.bpf.o");
+
+onbeat_bpf::bpf_skeleton!(skeleton, "waiters.skel.rs");
+
+use skeleton::types::{bss, rodata};
+
+/// Walks the sockets of a network namespace and all threads, whenever it is asked to.
+///
+/// Nothing of it outlives the process.
+#[derive(Debug)]
+pub(super) struct Walk {
+    object: Object,
+    files: Slices,
+    tasks: Slices,
+    sockets: BTreeSet<Socket>,
+    threads: Vec<Thread>,
+    /// Complete walks over threads.
+    thread_walks: u32,
+    /// How often processes have got numbers.
+    numbering: u32,
+    /// The number of all processes that have none of their own.
+    others: u32,
+    _reads: Option<Link>,
+}
+
+impl Walk {
+    /// For the sockets of the network namespace with this inode, or of all, as configured.
+    pub(super) fn new(netns: u32, config: &Config) -> Result<Self> {
+        let budgets = !config.budgets.is_empty();
+        let types = Btf::from_vmlinux().map_err(onbeat_bpf::Error::NoTypes)?;
+        // Without it nobody is seen to read (before Linux 6.3).
+        let told_of_reads = types.type_by_name::<Typedef<'_>>("btf_trace_sock_recv_length");
+        let mut open = ObjectBuilder::default()
+            .open_memory(WAITERS)
+            .map_err(|source| Error::kernel("read the object file of the guard", source))?;
+        set_constants(
+            &mut open,
+            &[
+                (offset_of!(rodata, netns), &netns.to_ne_bytes()),
+                (offset_of!(rodata, everywhere), &[(config.namespaces == Namespaces::All).into()]),
+                (offset_of!(rodata, budgets), &[budgets.into()]),
+            ],
+        );
+        for mut program in open.progs_mut() {
+            if program.name() == "on_sock_recv_length" {
+                program.set_autoload(told_of_reads.is_some());
+            }
+        }
+        for mut map in open.maps_mut().filter(|map| map.name() == "numbers") {
+            if let Some(processes) = config.process_rows {
+                map.set_max_entries(processes)
+                    .map_err(|source| Error::kernel("size the table of processes", source))?;
+            }
+        }
+        let mut object =
+            open.load().map_err(|source| Error::kernel("load the guard's programs", source))?;
+        let files = Slices::new(&mut object, "each_file")?;
+        let tasks = Slices::new(&mut object, "each_task")?;
+        let reads = match told_of_reads {
+            Some(_) => {
+                Some(attach(&mut object, "on_sock_recv_length", |program| program.attach())?)
+            }
+            None => None,
+        };
+        Ok(Self {
+            files,
+            tasks,
+            sockets: BTreeSet::new(),
+            threads: Vec::new(),
+            thread_walks: 0,
+            numbering: 0,
+            others: 0,
+            _reads: reads,
+            object,
+        })
+    }
+
+    /// Reads sockets and threads, each for `slice` of CPU time, and continues at the next call. Updates of
+    /// `scan` what is complete, and what is known of the rest: `has_address` is false for an address that
+    /// no interface has.
+    pub(super) fn scan(
+        &mut self,
+        slice: Duration,
+        has_address: impl Fn(&IpAddr) -> bool,
+        scan: &mut Scan,
+    ) -> Result<()> {
+        let Self { files, tasks, sockets, threads, .. } = self;
+        let each = |entry: &guard_thread| threads.push(thread(entry));
+        let threads_complete = tasks.advance(&TimeSlice::new(slice), each)?;
+        if threads_complete {
+            scan.threads = std::mem::take(threads);
+            self.thread_walks = self.thread_walks.wrapping_add(1);
+        }
+        // Sockets that are alike are one: other users decide how many there are.
+        let each = |entry: &guard_socket| {
+            let mut socket = socket(entry);
+            if !has_address(&socket.address) && !socket.address.is_loopback() {
+                socket.address = Ipv4Addr::UNSPECIFIED.into();
+            }
+            // Without a process it is an empty entry.
+            if socket.pid != 0 {
+                sockets.insert(socket);
+            }
+        };
+        let sockets_complete = files.advance(&TimeSlice::new(slice), each)?;
+        if sockets_complete {
+            scan.sockets = std::mem::take(sockets).into_iter().collect();
+        }
+        // A scan that needed several slices is one of too many files: so is the next one, probably.
+        let slices = files.slices.max(tasks.slices);
+        scan.partial = !(sockets_complete && threads_complete) || slices > 1;
+        Ok(())
+    }
+
+    /// Complete walks over threads, modulo 2^32.
+    pub(super) fn thread_walks(&self) -> u32 {
+        self.thread_walks
+    }
+
+    /// Processes without a number that read a socket since the last call; `None`: more than there is room or,
+    /// in `slice`, time for. The next call returns some of those that are left.
+    pub(super) fn new_readers(&self, slice: &TimeSlice) -> Result<Option<Vec<u32>>> {
+        let table = map(&self.object, "new_readers");
+        let (mut keys, mut pids) = (table.keys(), Vec::new());
+        let mut next = keys.next();
+        while let Some(key) = next {
+            // The kernel finds the next key by this one.
+            next = keys.next();
+            match table.delete(&key) {
+                Err(source) if source.kind() != Kind::NotFound => {
+                    return Err(Error::kernel("read the new readers of sockets", source));
+                }
+                _ => {}
+            }
+            pids.extend(key.try_into().map(u32::from_ne_bytes));
+            if slice.is_over() {
+                break;
+            }
+        }
+        let complete = next.is_none() && pids.len() < table.max_entries() as usize;
+        Ok(complete.then_some(pids))
+    }
+
+    /// Processes that can have a number at a time.
+    pub(super) fn table_size(&self) -> usize {
+        map(&self.object, "numbers").max_entries() as usize
+    }
+
+    /// Gives a process the number by which its sockets are limited; false where the table is full. Sockets
+    /// take it after [`Self::publish_numbers`].
+    pub(super) fn number(&mut self, pid: u32, number: u32) -> Result<bool> {
+        let numbers = map(&self.object, "numbers");
+        match numbers.update(&pid.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY) {
+            Ok(()) => {
+                self.numbering = self.numbering.wrapping_add(1);
+                Ok(true)
+            }
+            Err(full) if matches!(full.kind(), Kind::TooBig | Kind::OutOfMemory) => Ok(false),
+            Err(source) => Err(Error::kernel(format!("number process {pid}"), source)),
+        }
+    }
+
+    /// Takes the number of a process away, where it has one.
+    pub(super) fn forget_number(&self, pid: u32) -> Result<()> {
+        match map(&self.object, "numbers").delete(&pid.to_ne_bytes()) {
+            Err(source) if source.kind() != Kind::NotFound => {
+                Err(Error::kernel(format!("take the number of process {pid}"), source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes sockets take the numbers of their readers at the next read; `others` is that of all processes
+    /// that have none of their own, 0: none.
+    pub(super) fn publish_numbers(&mut self, others: u32) -> Result<()> {
+        if others != self.others {
+            (self.others, self.numbering) = (others, self.numbering.wrapping_add(1));
+        }
+        let variables = variables(&self.object);
+        let mut all = vec![0; variables.value_size() as usize];
+        for (offset, value) in [
+            (offset_of!(bss, number_of_others), self.others),
+            (offset_of!(bss, numbering), self.numbering),
+        ] {
+            all[offset..][..4].copy_from_slice(&value.to_ne_bytes());
+        }
+        variables
+            .update(&0u32.to_ne_bytes(), &all, MapFlags::ANY)
+            .map_err(|source| Error::kernel("publish the numbers of processes", source))
+    }
+
+    /// The tables of the numbers that sockets have.
+    pub(super) fn numbers_of_sockets(&self) -> [Map<'_>; 2] {
+        ["slots", "cookies"].map(|name| map(&self.object, name))
+    }
+}
+
+/// A walk that is read in slices, each from where the last one stopped.
+#[derive(Debug)]
+struct Slices {
+    link: Link,
+    under_way: Option<Iter>,
+    /// The beginning of an entry whose end is yet to be read.
+    rest: Vec<u8>,
+    /// Slices of the walk that is under way, or of the last one.
+    slices: u32,
+}
+
+/// Octets that are read at once: what the kernel walks over for them is not interrupted.
+const READ: usize = 4096;
+
+impl Slices {
+    fn new(object: &mut Object, name: &str) -> Result<Self> {
+        let link = attach(object, name, |program| program.attach_iter_with_opts(IterOpts::None))?;
+        Ok(Self { link, under_way: None, rest: Vec::new(), slices: 0 })
+    }
+
+    /// Reads entries while there is time, and at least some; true at the end of the walk.
+    fn advance<T: Plain>(&mut self, slice: &TimeSlice, mut each: impl FnMut(&T)) -> Result<bool> {
+        let mut iter = match self.under_way.take() {
+            Some(iter) => iter,
+            None => {
+                (self.slices, self.rest) = (0, Vec::new());
+                Iter::new(&self.link).map_err(|source| Error::kernel("start a scan", source))?
+            }
+        };
+        self.slices = self.slices.saturating_add(1);
+        loop {
+            let mut octets = [0; READ];
+            match iter.read(&mut octets) {
+                Ok(0) => return Ok(true),
+                Ok(length) => self.rest.extend_from_slice(&octets[..length]),
+                // After a million files without an entry the kernel is to be called again.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => return Err(Error::kernel("scan sockets and threads", error.into())),
+            }
+            let entries = self.rest.chunks_exact(size_of::<T>());
+            let whole = entries.len() * size_of::<T>();
+            entries.filter_map(T::from_octets).for_each(|entry| each(&entry));
+            self.rest.drain(..whole);
+            if slice.is_over() {
+                self.under_way = Some(iter);
+                return Ok(false);
+            }
+        }
+    }
+}
+
+fn attach(
+    object: &mut Object,
+    name: &str,
+    attach: impl FnOnce(&ProgramMut<'_>) -> libbpf_rs::Result<Link>,
+) -> Result<Link> {
+    let program = object.progs_mut().find(|program| program.name() == name);
+    attach(&program.expect("the object holds it"))
+        .map_err(|source| Error::kernel(format!("attach the guard's {name}"), source))
+}
+
+fn socket(entry: &guard_socket) -> Socket {
+    let reader = entry.reader;
+    Socket {
+        pid: entry.pid,
+        reader: (reader.pid != 0).then_some(Reader { pid: reader.pid, tid: reader.tid }),
+        device: entry.device,
+        address: address(entry),
+        elsewhere: entry.elsewhere != 0,
+    }
+}
+
+fn address(entry: &guard_socket) -> IpAddr {
+    if entry.family == libc::AF_INET6 as u32 {
+        // A socket of both families, as one of IPv4 says it.
+        return Ipv6Addr::from(entry.address).to_canonical();
+    }
+    let [a, b, c, d, ..] = entry.address;
+    Ipv4Addr::new(a, b, c, d).into()
+}
+
+fn thread(entry: &guard_thread) -> Thread {
+    let process = Process { pid: entry.pid, start_ticks: entry.start_ticks };
+    let length = entry.name.iter().position(|octet| *octet == 0).unwrap_or(entry.name.len());
+    // SAFETY: it takes nothing.
+    let is_this = entry.tid as i32 == unsafe { libc::gettid() };
+    Thread {
+        waiter: Waiter { process, tid: entry.tid },
+        // What this thread has while it scans is not the priority at which it waits for packets.
+        rank: if is_this { Rank::Normal { nice: 0 } } else { rank(entry) },
+        name: Octets::from(&entry.name[..length]),
+    }
+}
+
+fn rank(entry: &guard_thread) -> Rank {
+    match entry.policy as libc::c_int {
+        libc::SCHED_FIFO | libc::SCHED_RR => {
+            Rank::Realtime { priority: u8::try_from(entry.priority).unwrap_or(u8::MAX) }
+        }
+        libc::SCHED_DEADLINE => Rank::Deadline,
+        libc::SCHED_IDLE => Rank::Idle,
+        _ => Rank::Normal { nice: i8::try_from(entry.nice).unwrap_or_default() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use onbeat_netdev::Namespace;
+    use onbeat_testing::{Feature, require_all};
+
+    use super::*;
+
+    /// Without any time each slice is one read; all of them together are a whole scan.
+    #[test]
+    fn slices_are_bounded_and_make_a_whole_scan() {
+        const SOCKETS: usize = 400;
+        if !require_all(&[Feature::Root, Feature::Btf]) {
+            return;
+        }
+        let open = |at: usize| UdpSocket::bind((Ipv4Addr::new(127, 1, 0, at as u8), 0)).unwrap();
+        let namespace = Namespace::new().unwrap();
+        let _sockets: Vec<UdpSocket> = namespace
+            .run(|| {
+                let lo = onbeat_netdev::Handle::open().unwrap();
+                lo.set_up("lo").unwrap();
+                (0..SOCKETS).map(|at| open(at % 200 + 1)).collect()
+            })
+            .unwrap();
+        let config = Config::of(vec!["r0".to_owned()]);
+        let mut walk = Walk::new(namespace.inode() as u32, &config).unwrap();
+        let (mut scan, mut slices) = (Scan::default(), 0);
+        while scan.sockets.is_empty() || scan.threads.is_empty() {
+            walk.scan(Duration::ZERO, |_| false, &mut scan).unwrap();
+            slices += 1;
+            assert!(slices < 10_000, "{scan:?}");
+        }
+        let at_least = SOCKETS * size_of::<guard_socket>() / READ;
+        assert!(slices > at_least && scan.partial, "{slices} slices, {scan:?}");
+        let this = |scan: &Scan| {
+            let pid = std::process::id();
+            let sockets = scan.sockets.iter().filter(|socket| socket.pid == pid);
+            // Two at each address are one.
+            sockets.count()
+        };
+        assert_eq!(this(&scan), 200);
+        assert!(scan.threads.iter().any(|thread| thread.waiter.tid == std::process::id()));
+        // The walk of threads was shorter and may have started again.
+        let mut scan = Scan::default();
+        for partial in [true, false] {
+            walk.scan(Duration::MAX, |_| false, &mut scan).unwrap();
+            assert!(partial || !scan.partial);
+        }
+        assert_eq!(this(&scan), 200);
+    }
+
+    #[test]
+    fn new_readers_are_bounded_by_time_and_room() {
+        if !require_all(&[Feature::Root, Feature::Btf]) {
+            return;
+        }
+        let namespace = Namespace::new().unwrap();
+        let config = Config::of(vec!["r0".to_owned()]);
+        let walk = Walk::new(namespace.inode() as u32, &config).unwrap();
+        let table = map(&walk.object, "new_readers");
+        let note = |pids: std::ops::Range<u32>| {
+            pids.for_each(|pid| table.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY).unwrap());
+        };
+        let (all, none) = (TimeSlice::new(Duration::MAX), TimeSlice::new(Duration::ZERO));
+        note(0..10);
+        assert_eq!(walk.new_readers(&none).unwrap(), None);
+        assert_eq!(walk.new_readers(&all).unwrap().unwrap().len(), 9);
+        assert_eq!(walk.new_readers(&all).unwrap().unwrap().len(), 0);
+        note(0..table.max_entries());
+        assert_eq!(walk.new_readers(&all).unwrap(), None);
+        assert_eq!(walk.new_readers(&all).unwrap().unwrap().len(), 0);
+    }
+}

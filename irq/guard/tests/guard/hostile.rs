@@ -1,0 +1,471 @@
+//! What processes do to be without a budget, or to keep the guard from seeing.
+
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::sockopt::{RcvBuf, ReuseAddr};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket};
+use nix::sys::wait::waitpid;
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{ForkResult, Pid, fork};
+use onbeat_host::settings::PutBack;
+use onbeat_irq_core::charge::Process;
+use onbeat_irq_core::policy::{Budget, Limit, Settings};
+use onbeat_irq_guard::{Config, DropAt, Event, Rule, Usage, run};
+use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_testing::{Feature, require_all};
+
+use crate::harness::{BOUND, Flow, RECEIVER, SENDER, World};
+use crate::kernel::{arrive, has, set_fifo, turn};
+use crate::reader::Reader;
+use crate::running::Running;
+
+/// Less than any packet costs.
+const SMALL: Budget = Budget { ns_per_s: 1_000 };
+
+fn any(budget: Budget) -> Vec<Rule> {
+    vec![Rule { command: None, cgroup: None, budget }]
+}
+
+fn possible() -> bool {
+    require_all(&[Feature::Kernel(6, 6), Feature::Softirqs])
+}
+
+fn usage(guard: &Running, of: Process) -> Option<Usage> {
+    guard.usage().into_iter().find(|usage| usage.process == of)
+}
+
+/// Floods a reader until its packets are dropped early.
+fn flood_until_limited(guard: &Running, flow: &Flow, reader: &mut Reader) {
+    reader.begin(u32::MAX);
+    let before = usage(guard, reader.process).map_or(0, |usage| usage.dropped);
+    guard.wait_for("packets dropped early", || {
+        flow.send(100, 100);
+        usage(guard, reader.process).is_some_and(|usage| usage.dropped > before)
+    });
+}
+
+/// A socket of the receiver at an address that others may be bound to as well.
+fn shared_socket(world: &World, to: SocketAddrV4) -> UdpSocket {
+    let open = || {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let socket = socket(AddressFamily::Inet, SockType::Datagram, flags, None).unwrap();
+        setsockopt(&socket, ReuseAddr, &true).unwrap();
+        bind(socket.as_raw_fd(), &SockaddrIn::from(to)).unwrap();
+        UdpSocket::from(socket)
+    };
+    let socket = world.receiver.namespace().run(open).unwrap();
+    socket.set_read_timeout(Some(BOUND)).unwrap();
+    socket
+}
+
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 7, 7, 7);
+
+/// A process over its budget joins the group, or binds to the port, of another one: the limit of the first
+/// must not drop the packets of the second.
+fn another_keeps_its_packets(drop_at: DropAt, to: Ipv4Addr) {
+    const PACKETS: u32 = 200;
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let innocent = shared_socket(&world, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    setsockopt(&innocent, RcvBuf, &(4 << 20)).unwrap();
+    let port = innocent.local_addr().unwrap().port();
+    let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
+    let evil = shared_socket(&world, any);
+    for socket in [&innocent, &evil] {
+        socket.join_multicast_v4(&GROUP, &RECEIVER).unwrap();
+    }
+    let mut reader = Reader::named(&evil, Some(NAME));
+    let bind = || UdpSocket::bind((SENDER, 0)).unwrap();
+    let writer = world.sender.namespace().run(bind).unwrap();
+    writer.set_broadcast(true).unwrap();
+    writer.connect((RECEIVER, port)).unwrap();
+    let rule = Rule { command: Some(WRITTEN.to_owned()), cgroup: None, budget: SMALL };
+    let guard = Running::start(&world, |config| {
+        config.budgets = vec![rule];
+        config.drop_at = drop_at;
+    });
+    guard.wait_for("budget", || usage(&guard, reader.process).is_some());
+    let unicast = Flow { writer, reader: evil };
+    flood_until_limited(&guard, &unicast, &mut reader);
+    let dropped = || usage(&guard, reader.process).unwrap().dropped;
+    unicast.writer.connect((to, port)).unwrap();
+    let shared = Flow { reader: innocent, ..unicast };
+    // Behind the flood there may be no room for the first.
+    arrive(&shared);
+    shared.pass(PACKETS, 100);
+    // The limit still holds for its own.
+    shared.writer.connect((RECEIVER, port)).unwrap();
+    let before = dropped();
+    guard.wait_for("packets dropped early", || {
+        shared.send(100, 100);
+        dropped() > before
+    });
+    guard.end();
+}
+
+#[test]
+fn a_limit_drops_no_multicast_packet_of_another_process() {
+    another_keeps_its_packets(DropAt::Tc, GROUP);
+    another_keeps_its_packets(DropAt::Xdp, GROUP);
+}
+
+#[test]
+fn a_limit_drops_no_broadcast_packet_of_another_process() {
+    another_keeps_its_packets(DropAt::Tc, Ipv4Addr::BROADCAST);
+    another_keeps_its_packets(DropAt::Tc, Ipv4Addr::new(10, 9, 0, 255));
+}
+
+/// A socket that is bound to any address matches all packets to its port, also those for other hosts.
+#[test]
+fn a_limit_drops_no_forwarded_packet() {
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let behind = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+    let far = VethEnd::new("b0").namespace(behind.namespace());
+    world.receiver.create_veth(&VethEnd::new("r1"), &far).unwrap();
+    let [router, host] = [1, 2].map(|last| Ipv4Addr::new(10, 9, 1, last));
+    for (handle, name, address) in [(&world.receiver, "r1", router), (&behind, "b0", host)] {
+        handle.add_address(name, address.into(), 24).unwrap();
+        handle.set_up(name).unwrap();
+    }
+    let forward = || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
+    world.receiver.namespace().run(forward).unwrap();
+    world.sender.add_route("s0", host.into(), 32, RECEIVER.into()).unwrap();
+    // The way back, for hosts that check where packets come from.
+    behind.add_route("b0", Ipv4Addr::new(10, 9, 0, 0).into(), 24, router.into()).unwrap();
+    let evil = shared_socket(&world, SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+    let port = evil.local_addr().unwrap().port();
+    let innocent = behind.namespace().run(|| UdpSocket::bind((host, port)).unwrap()).unwrap();
+    innocent.set_read_timeout(Some(BOUND)).unwrap();
+    setsockopt(&innocent, RcvBuf, &(4 << 20)).unwrap();
+    let mut reader = Reader::of(&evil);
+    let writer = world.sender.namespace().run(|| UdpSocket::bind((SENDER, 0)).unwrap()).unwrap();
+    writer.connect((RECEIVER, port)).unwrap();
+    let guard = Running::start(&world, |config| config.budgets = any(SMALL));
+    guard.wait_for("budget", || usage(&guard, reader.process).is_some());
+    let flow = Flow { writer, reader: evil };
+    flood_until_limited(&guard, &flow, &mut reader);
+    flow.writer.connect((host, port)).unwrap();
+    let forwarded = Flow { reader: innocent, ..flow };
+    arrive(&forwarded);
+    forwarded.pass(200, 100);
+    guard.end();
+}
+
+/// No text, and a line feed and an escape for a terminal in it.
+const NAME: &CStr = c"\xff\xfe\x1b[2J\n";
+const WRITTEN: &str = "\\xff\\xfe\\x1b[2J\\x0a";
+
+#[test]
+fn a_name_that_is_no_text_keeps_no_process_from_its_budget() {
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    for command in [None, Some(WRITTEN)] {
+        let world = World::with_napi();
+        let flow = world.flow();
+        let mut reader = Reader::named(&flow.reader, Some(NAME));
+        let rule = Rule { command: command.map(str::to_owned), cgroup: None, budget: SMALL };
+        let guard = Running::start(&world, |config| config.budgets = vec![rule]);
+        guard.wait_for("budget", || usage(&guard, reader.process).is_some());
+        flood_until_limited(&guard, &flow, &mut reader);
+        let usage = usage(&guard, reader.process).unwrap();
+        assert_eq!(usage.command, WRITTEN);
+        let json = serde_json::to_string(&usage).unwrap();
+        assert!(json.contains(r#""command":"\\xff\\xfe\\x1b[2J\\x0a""#), "{json}");
+        guard.end();
+    }
+}
+
+/// More processes than there are numbers for: those beyond have a budget together.
+#[test]
+fn no_process_is_one_too_many_for_a_budget() {
+    const PROCESSES: usize = 270;
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let flow = world.flow();
+    let mut readers: Vec<Reader> = (0..PROCESSES).map(|_| Reader::of(&flow.reader)).collect();
+    let guard = Running::start(&world, |config| config.budgets = any(SMALL));
+    guard.wait_for("budgets", || guard.usage().len() > PROCESSES);
+    let full = |event: &Event| matches!(event, Event::LimitsFull { processes: 254 });
+    assert_eq!(guard.events().iter().filter(|event| full(event)).count(), 1);
+    let shared = guard.usage().into_iter().filter(|usage| usage.shared);
+    let shared: Vec<Process> = shared.map(|usage| usage.process).collect();
+    assert_eq!(shared.len(), PROCESSES + 1 - 254);
+    let greedy = readers.iter_mut().find(|reader| shared.contains(&reader.process)).unwrap();
+    flood_until_limited(&guard, &flow, greedy);
+    // They get numbers of their own once those of others are free.
+    let greedy = greedy.process;
+    readers.retain(|reader| reader.process == greedy);
+    guard.wait_for("number of its own", || usage(&guard, greedy).is_some_and(|one| !one.shared));
+    guard.end();
+}
+
+/// More processes than the kernel's table has entries for: those beyond have the strictest budget together,
+/// also where no process has the rule of that budget.
+#[test]
+fn processes_beyond_the_table_share_the_strictest_budget() {
+    const ROWS: u32 = 4;
+    const LARGE: Budget = Budget { ns_per_s: 1_000_000_000 };
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let flow = world.flow();
+    let named = |_| Reader::named(&flow.reader, Some(NAME));
+    let mut readers: Vec<Reader> = (0..ROWS + 2).map(named).collect();
+    let rule = |command: &str, budget| Rule { command: Some(command.into()), cgroup: None, budget };
+    let guard = Running::start(&world, |config| {
+        config.budgets = vec![rule(WRITTEN, LARGE), rule("no-process", SMALL)];
+        config.process_rows = Some(ROWS);
+    });
+    guard.wait_for("budgets", || guard.usage().len() == readers.len());
+    let (beyond, within): (Vec<_>, Vec<_>) =
+        guard.usage().into_iter().partition(|usage| usage.shared);
+    assert_eq!((within.len(), beyond.len()), (ROWS as usize, 2));
+    assert!(within.iter().all(|usage| usage.budget == LARGE), "{within:?}");
+    assert!(beyond.iter().all(|usage| usage.budget == SMALL), "{beyond:?}");
+    let at = readers.iter().position(|reader| reader.process == beyond[0].process).unwrap();
+    flood_until_limited(&guard, &flow, &mut readers[at]);
+    let full = |event: &&Event| matches!(event, Event::TableFull { .. } | Event::LimitsFull { .. });
+    let events = guard.events();
+    let events: Vec<&Event> = events.iter().filter(full).collect();
+    assert_eq!(events, [&Event::TableFull { processes: ROWS.into() }]);
+    // It gets an entry, and the budget of its own rule, once those of others are free.
+    let greedy = beyond[0].process;
+    readers.retain(|reader| reader.process == greedy);
+    guard.wait_for("entry", || {
+        usage(&guard, greedy).is_some_and(|one| !one.shared && one.budget == LARGE)
+    });
+    guard.end();
+}
+
+/// Sockets of their own, with a packet each, that live shortly: more rows than the ledger has.
+#[test]
+fn a_full_ledger_makes_budgets_limits_and_rows_of_what_is_gone_make_room() {
+    const ROWS: u32 = 64;
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let flow = world.flow();
+    let mut reader = Reader::of(&flow.reader);
+    let to = flow.reader.local_addr().unwrap().ip();
+    let short = |count: u32| {
+        for _ in 0..count {
+            let bind = || UdpSocket::bind((to, 0)).unwrap();
+            let socket = world.receiver.namespace().run(bind).unwrap();
+            flow.writer.send_to(&[0; 64], socket.local_addr().unwrap()).unwrap();
+            // Closed before its packet arrives, it would have no row; where it was read, its process would.
+            // A limit may have dropped the packet.
+            let mut arrival = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+            poll(&mut arrival, 1000_u16).unwrap();
+        }
+    };
+    let guard = Running::start(&world, |config| {
+        config.budgets = any(SMALL);
+        config.ledger_rows = Some(ROWS);
+    });
+    guard.wait_for("budget", || usage(&guard, reader.process).is_some());
+    let limit = || usage(&guard, reader.process).unwrap().limit;
+    // Nothing has come for it, but what did not fit might have been its packets.
+    guard.wait_for("limit of a process whose account may be missing", || {
+        short(ROWS);
+        limit() != Limit::None
+    });
+    let full = |event: &Event| matches!(event, Event::LedgerFull { unrecorded_ns: 1.. });
+    assert!(guard.events().iter().any(full), "{:?}", guard.events());
+    guard.wait_for("room", || limit() == Limit::None);
+    // What it causes is found by a row of its own: many times what the table holds was there before.
+    for _ in 0..4 {
+        short(ROWS);
+        guard.wait_for("room", || limit() == Limit::None);
+    }
+    flood_until_limited(&guard, &flow, &mut reader);
+    guard.end();
+}
+
+/// It never reads, so that only its wake-up shows who it may be for.
+#[test]
+fn an_owner_that_is_only_inferred_is_never_limited() {
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let (waited_for, read) = (world.flow(), world.flow());
+    let guard = Running::start(&world, |config| config.budgets = any(SMALL));
+    let mut waits = Reader::of(&waited_for.reader);
+    let mut reads = Reader::of(&read.reader);
+    guard.wait_for("budgets", || guard.usage().len() == 3);
+    // The one packet costs more than the budget.
+    waits.wait();
+    waited_for.send(1, 100);
+    waits.finish();
+    reads.begin(u32::MAX);
+    let held_against = Cell::new(None);
+    guard.wait_for("limit of the reader", || {
+        read.send(100, 100);
+        let waits = usage(&guard, waits.process).expect("it lives");
+        if (waits.limit, waits.caused_ns_per_s, waits.dropped) != (Limit::None, 0, 0) {
+            held_against.set(Some(waits));
+        }
+        usage(&guard, reads.process).is_some_and(|usage| usage.dropped > 0)
+    });
+    assert_eq!(held_against.take(), None);
+    guard.end();
+}
+
+/// A process of an unprivileged user that uses all of the CPU that it gets.
+struct Busy(Pid);
+
+impl Busy {
+    fn start() -> Self {
+        // SAFETY: the child makes system calls only, and is killed.
+        match unsafe { fork() }.unwrap() {
+            ForkResult::Child => loop {
+                // SAFETY: numbers only; without that user it would not be the test.
+                if unsafe { libc::getuid() == 0 && libc::setuid(65534) != 0 } {
+                    // SAFETY: it does not return.
+                    unsafe { libc::_exit(1) };
+                }
+                for n in 0..1_000_000_u32 {
+                    std::hint::black_box(n);
+                }
+            },
+            ForkResult::Parent { child } => Self(child),
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = kill(self.0, Signal::SIGKILL);
+        let _ = waitpid(self.0, None);
+    }
+}
+
+/// A pause that the guard requests, and the state of its thread then.
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    length: Duration,
+    /// CPU time of the thread since the pause before.
+    cpu_time: Duration,
+    policy: libc::c_int,
+}
+
+impl Pause {
+    /// Of the calling thread, which had used `last` at the pause before.
+    fn new(length: Duration, last: &mut Duration) -> Self {
+        let now = Duration::from(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap());
+        // SAFETY: numbers only.
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        Self { length, cpu_time: now - std::mem::replace(last, now), policy }
+    }
+}
+
+/// No process decides when the next scan is: each pause depends on the CPU time of the scan alone, and is
+/// bounded; the thread runs before all normal ones. A scan of 100,000 files uses 50 ms of a CPU and lasts
+/// eight times as long beside eight processes: by the wall clock the guard requested a pause of 20 s then.
+#[test]
+fn busy_processes_do_not_blind_the_guard() {
+    const SOCKETS: usize = 10_000;
+    const INTERVAL: Duration = Duration::from_millis(100);
+    let Some(_turn) = turn() else { return };
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let _busy: Vec<Busy> = (0..8 * cpus).map(|_| Busy::start()).collect();
+    let world = World::with_napi();
+    let Some(sockets) = crate::kernel::many_sockets(&world, SOCKETS) else { return };
+    let readers: Vec<Reader> = sockets.iter().take(10).map(Reader::of).collect();
+    let settings = Settings { hold_ns: 0, ..Settings::default() };
+    let config = Config { interval: INTERVAL, settings, ..Config::of(vec!["r0".to_owned()]) };
+    let directory = std::env::temp_dir().join(format!("onbeat-blind-{}", std::process::id()));
+    let pauses = std::thread::scope(|scope| {
+        // Dropped, also where the test fails, it ends the guard.
+        let (stop, stops) = mpsc::channel::<()>();
+        let guard = || {
+            let (mut pauses, mut last) = (Vec::new(), Duration::ZERO);
+            let recorded = &mut pauses;
+            let mut go_on = move |length| {
+                recorded.push(Pause::new(length, &mut last));
+                stops.recv_timeout(length) == Err(RecvTimeoutError::Timeout)
+            };
+            let restored = run(&config, &directory, &mut go_on, &mut |_, _| ()).unwrap();
+            assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{restored:?}");
+            pauses
+        };
+        let guard = world.receiver.namespace().run(|| scope.spawn(guard)).unwrap();
+        for wanted in [50, 20, 70, 10, 60] {
+            set_fifo(readers[0].process.pid, wanted);
+            let deadline = Instant::now() + 2 * BOUND;
+            while !has(&world, wanted as u32) {
+                assert!(!guard.is_finished(), "the guard has exited");
+                assert!(Instant::now() < deadline, "no priority {wanted}");
+                std::thread::yield_now();
+            }
+        }
+        drop(stop);
+        guard.join().unwrap()
+    });
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(pauses.len() >= 5, "{pauses:?}");
+    for pause in pauses {
+        let longest = (49 * pause.cpu_time).clamp(INTERVAL, 3 * INTERVAL);
+        assert!((INTERVAL..=longest).contains(&pause.length), "{pause:?}");
+        assert_eq!(pause.policy, libc::SCHED_FIFO, "{pause:?}");
+    }
+}
+
+/// A process opens another socket: with its first read that has the limit of the process, before any scan.
+#[test]
+fn a_new_socket_of_a_limited_process_is_limited_at_its_first_read() {
+    const PACKETS: u32 = 200;
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let guard = Running::start(&world, |config| config.budgets = any(SMALL));
+    let this = onbeat_irq::names::process(std::process::id()).unwrap();
+    let first = world.flow();
+    let read = |flow: &Flow| {
+        flow.reader.set_nonblocking(true).unwrap();
+        (0..).take_while(|_| flow.reader.recv(&mut [0; 2048]).is_ok()).count() as u32
+    };
+    let halted = Cell::new(None);
+    guard.wait_for("limit", || {
+        drop(halted.take());
+        first.send(10, 100);
+        read(&first);
+        halted.set(Some(guard.halt()));
+        usage(&guard, this).is_some_and(|usage| usage.limit != Limit::None)
+    });
+    let second = world.flow();
+    setsockopt(&second.reader, RcvBuf, &(4 << 20)).unwrap();
+    second.pass(1, 100);
+    second.send(PACKETS, 100);
+    // It has not been read and has no limit: its packet arrives behind those.
+    world.flow().pass(1, 100);
+    assert!(read(&second) < PACKETS / 2, "its packets were not limited");
+    drop(halted);
+    guard.end();
+}
+
+/// Processes have more files than a slice of a scan reads: priorities still follow, and a process whose
+/// sockets no scan has read yet has its budget.
+#[test]
+fn too_many_files_make_a_scan_partial_and_release_no_budget() {
+    const SOCKETS: usize = 10_000;
+    let Some(_turn) = turn().filter(|_| possible()) else { return };
+    let world = World::with_napi();
+    let Some(sockets) = crate::kernel::many_sockets(&world, SOCKETS) else { return };
+    let readers: Vec<Reader> = sockets.iter().take(10).map(Reader::of).collect();
+    let rule = Rule { command: Some(WRITTEN.to_owned()), cgroup: None, budget: SMALL };
+    let guard = Running::start(&world, |config| {
+        config.budgets = vec![rule];
+        config.interval = Duration::from_millis(1);
+    });
+    let partial = |events: &[Event]| events.contains(&Event::ScanPartial);
+    guard.wait_for("partial scan", || partial(&guard.events()));
+    set_fifo(readers[0].process.pid, 42);
+    guard.wait_for("priority", || has(&world, 42));
+    let flow = world.flow();
+    let mut late = Reader::named(&flow.reader, Some(NAME));
+    flood_until_limited(&guard, &flow, &mut late);
+    guard.end();
+}

@@ -1,0 +1,329 @@
+//! The guard on this kernel, on real packets between namespaces of our own.
+
+use std::fs;
+use std::net::UdpSocket;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::libbpf_sys as sys;
+use libbpf_rs::query::ProgInfoIter;
+use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
+use onbeat_irq::names::Stat;
+use onbeat_irq_core::policy::{Budget, Limit, Settings};
+use onbeat_irq_guard::{Config, DropAt, Event, Namespaces, Rule};
+use onbeat_netdev::{Handle, Namespace, XdpMode, napi};
+use onbeat_realtime::Profile;
+use onbeat_testing::{Feature, ForeignProgram, Hold, require_all};
+
+use crate::harness::{BOUND, Flow, World};
+use crate::reader::Reader;
+use crate::running::Running;
+
+/// One at a time: they are threads of one process, which has the sockets of all of them open, as have the
+/// processes that it forks.
+pub(crate) fn turn() -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let features = [Feature::Root, Feature::Veth, Feature::Btf, Feature::Kernel(6, 8)];
+    require_all(&features).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The thread of NAPI that receives by r0, while there is one.
+fn napi_thread(world: &World) -> Option<u32> {
+    let instances = napi::instances(&world.receiver, "r0").unwrap().expect("Linux 6.8");
+    instances.iter().find_map(|instance| instance.pid)
+}
+
+pub(crate) fn has(world: &World, wanted: u32) -> bool {
+    napi_thread(world)
+        .and_then(Stat::of_number)
+        .is_some_and(|stat| stat.realtime_priority == wanted)
+}
+
+pub(crate) fn set_fifo(pid: u32, priority: i32) {
+    let parameters = libc::sched_param { sched_priority: priority };
+    let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
+    // SAFETY: `parameters` lives across the call.
+    let result = unsafe { libc::sched_setscheduler(pid as i32, policy, &raw const parameters) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Before any packet has come: the process that waits is found by its socket.
+#[test]
+fn the_bottom_half_follows_who_waits() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let flow = world.flow();
+    let reader = Reader::of(&flow.reader);
+    let guard = Running::start(&world, |_| ());
+    guard.wait_for("thread of NAPI", || has(&world, 0));
+    // It changes its priority while it is watched, up and down,
+    for wanted in [50, 70, 20] {
+        set_fifo(reader.process.pid, wanted);
+        guard.wait_for(&format!("priority {wanted}"), || has(&world, wanted as u32));
+    }
+    flow.pass(100, 512);
+    // and dies.
+    drop(reader);
+    guard.wait_for("priority of before", || has(&world, 0));
+    guard.end();
+    // Older kernels keep the thread, which then sleeps.
+    let threaded = || napi::threaded("r0").unwrap();
+    assert!(!world.receiver.namespace().run_with_sysfs(threaded).unwrap());
+    // As before the guard, in softirq.
+    flow.pass(100, 512);
+}
+
+#[test]
+fn a_process_of_a_higher_priority_does_not_raise_what_its_normal_thread_reads() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let flow = world.flow();
+    let settings = Settings { hold_ns: 0, ..Settings::default() };
+    let guard = Running::start(&world, |config| config.settings = settings);
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let high = thread::spawn(move || {
+        let _realtime = Profile::default().scheduled("fifo 30".parse().unwrap()).enter().unwrap();
+        // Ends when the sender does.
+        let _ = is_done.recv();
+    });
+    // Nobody has read yet: the highest thread of the process.
+    guard.wait_for("priority of the highest thread", || has(&world, 30));
+    guard.wait_for("priority of the reader", || {
+        flow.pass(1, 100);
+        has(&world, 0)
+    });
+    drop(done);
+    high.join().unwrap();
+    guard.end();
+}
+
+#[test]
+fn a_guard_excludes_others_of_its_namespace_that_do_not_share_run() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let guard = Running::start(&world, |_| ());
+    guard.wait_for("event", || !guard.events().is_empty());
+    // As in a container on the network of the host: its directory is another one.
+    let directory = std::env::temp_dir().join(format!("onbeat-guard-other-{}", std::process::id()));
+    let restore = || onbeat_irq_guard::restore(&directory, false);
+    let refusal = world.receiver.namespace().run(restore).unwrap().unwrap_err().to_string();
+    let holder = format!("\"@onbeat/guard\" cannot be taken: process {} (", std::process::id());
+    assert!(refusal.contains(&holder), "{refusal}");
+    guard.end();
+    assert_eq!(world.receiver.namespace().run(restore).unwrap().unwrap(), []);
+    fs::remove_dir_all(directory).unwrap();
+}
+
+/// What a socket is bound to says for which device its owner waits.
+#[test]
+fn who_waits_elsewhere_raises_nothing() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    world.receiver.set_up("lo").unwrap();
+    let bind = |address: &str| {
+        let address = format!("{address}:0");
+        world.receiver.namespace().run(|| UdpSocket::bind(&*address).unwrap()).unwrap()
+    };
+    let elsewhere = bind("127.0.0.1");
+    let there = Reader::of(&elsewhere);
+    set_fifo(there.process.pid, 60);
+    drop(elsewhere);
+    let guard = Running::start(&world, |_| ());
+    guard.wait_for("thread of NAPI", || has(&world, 0));
+    let any = bind("0.0.0.0");
+    let here = Reader::of(&any);
+    drop(any);
+    set_fifo(here.process.pid, 40);
+    guard.wait_for("priority of who waits for any address", || has(&world, 40));
+    guard.end();
+}
+
+/// As a container's does, to which a bridge or a route leads.
+#[test]
+fn who_waits_in_another_namespace_counts_where_all_do() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let container = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
+    container.set_up("lo").unwrap();
+    let waits = |handle: &Handle, address: &str, priority| {
+        let address = format!("{address}:0");
+        let socket = handle.namespace().run(|| UdpSocket::bind(&*address).unwrap()).unwrap();
+        let reader = Reader::of(&socket);
+        set_fifo(reader.process.pid, priority);
+        reader
+    };
+    let _on_loopback = waits(&container, "127.0.0.1", 60);
+    let _in_container = waits(&container, "0.0.0.0", 40);
+    let _here = waits(&world.receiver, "0.0.0.0", 20);
+    for (namespaces, wanted) in [(Namespaces::All, 40), (Namespaces::Own, 20)] {
+        let guard = Running::start(&world, |config| config.namespaces = namespaces);
+        guard.wait_for("priority", || has(&world, wanted));
+        guard.end();
+    }
+}
+
+#[test]
+fn a_device_that_vanishes_leaves_nothing() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let guard = Running::start(&world, |_| ());
+    guard.wait_for("thread of NAPI", || napi_thread(&world).is_some());
+    world.sender.delete("s0").unwrap();
+    let vanished = |event: &Event| matches!(event, Event::Vanished { .. });
+    guard.wait_for("event", || guard.events().iter().any(vanished));
+    guard.end();
+}
+
+/// So many sockets of this process, at the receiver; `None` where there may not be that many.
+pub(crate) fn many_sockets(world: &World, count: usize) -> Option<Vec<UdpSocket>> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let files = 2 * count as u64;
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    if soft < files && hard >= files {
+        setrlimit(Resource::RLIMIT_NOFILE, files, hard).unwrap();
+    }
+    let room = getrlimit(Resource::RLIMIT_NOFILE).unwrap().0 >= files;
+    let open = || (0..count).map(|_| UdpSocket::bind("0.0.0.0:0").unwrap()).collect();
+    onbeat_testing::require_that(room, "20,000 open files (ulimit -n)")
+        .then(|| world.receiver.namespace().run(open).unwrap())
+}
+
+/// 10,000 sockets of a process.
+#[test]
+fn many_sockets_are_one_waiter() {
+    let Some(_turn) = turn() else { return };
+    let world = World::with_napi();
+    let Some(sockets) = many_sockets(&world, 10_000) else { return };
+    let reader = Reader::of(&sockets[0]);
+    set_fifo(reader.process.pid, 33);
+    let guard = Running::start(&world, |_| ());
+    guard.wait_for("priority", || has(&world, 33));
+    drop(sockets);
+    guard.end();
+}
+
+/// Sends packets, one after another, until one arrives: what others sent before it has gone.
+pub(crate) fn arrive(flow: &Flow) {
+    let deadline = Instant::now() + BOUND;
+    flow.reader.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    flow.send(1, 1);
+    while flow.reader.recv(&mut [0; 1]).is_err() {
+        assert!(Instant::now() < deadline, "no packet arrives");
+        flow.send(1, 1);
+    }
+    flow.reader.set_read_timeout(Some(BOUND)).unwrap();
+}
+
+/// What a process's traffic costs above its budget is dropped early; what is for others is not.
+#[test]
+fn what_exceeds_a_budget_is_dropped_at_tc_ingress_and_counted() {
+    drops_early(DropAt::Tc, "guard_ingress");
+}
+
+#[test]
+fn what_exceeds_a_budget_is_dropped_in_the_driver_and_counted() {
+    drops_early(DropAt::Xdp, "guard_xdp");
+}
+
+/// The programs of r0, in the driver and at tc ingress, by their ids. Interfaces of other namespaces may
+/// have its index.
+fn attached(world: &World) -> Vec<u32> {
+    let index = world.receiver.index("r0").unwrap() as i32;
+    let query = || {
+        let (mut driver, mut ingress) = (0, [0; 16]);
+        // SAFETY: a number, and room for one.
+        let code = unsafe { sys::bpf_xdp_query_id(index, 0, &raw mut driver) };
+        assert_eq!(code, 0);
+        let mut options = sys::bpf_prog_query_opts {
+            sz: size_of::<sys::bpf_prog_query_opts>() as sys::size_t,
+            prog_ids: ingress.as_mut_ptr(),
+            __bindgen_anon_1: sys::bpf_prog_query_opts__bindgen_ty_1 {
+                count: ingress.len() as u32,
+            },
+            ..Default::default()
+        };
+        // SAFETY: options with room for as many ids as they say, which outlives the call.
+        let code =
+            unsafe { sys::bpf_prog_query_opts(index, sys::BPF_TCX_INGRESS, &raw mut options) };
+        assert_eq!(code, 0);
+        ingress.into_iter().chain([driver]).filter(|id| *id != 0).collect()
+    };
+    world.receiver.namespace().run(query).unwrap()
+}
+
+/// Whether r0 has a program of this name, in the driver or at tc ingress.
+fn has_program(world: &World, name: &str) -> bool {
+    let attached = attached(world);
+    ProgInfoIter::default()
+        .any(|program| program.name.to_str() == Some(name) && attached.contains(&program.id))
+}
+
+/// An interface has room for one program of XDP: with another one's there, tc ingress does it.
+#[test]
+fn where_another_program_is_in_the_driver_packets_are_dropped_behind_it() {
+    let Some(_turn) = turn().filter(|_| require_all(&[Feature::Kernel(6, 6), Feature::Softirqs]))
+    else {
+        return;
+    };
+    let world = World::with_napi();
+    for hold in [Hold::Link, Hold::Interface] {
+        let other = ForeignProgram::attach(&world.receiver, "r0", hold, XdpMode::Native);
+        let guard = Running::start(&world, |config: &mut Config| {
+            let budget = Budget { ns_per_s: 10_000 };
+            config.budgets = vec![Rule { command: None, cgroup: None, budget }];
+            config.drop_at = DropAt::Xdp;
+        });
+        guard.wait_for("program at tc ingress", || has_program(&world, "guard_ingress"));
+        assert!(!has_program(&world, "guard_xdp"));
+        guard.end();
+        // A process that looks at programs, as bpftool does, keeps one for the moment.
+        let deadline = Instant::now() + BOUND;
+        while has_program(&world, "guard_ingress") {
+            assert!(Instant::now() < deadline, "the program stays behind the guard");
+            thread::yield_now();
+        }
+        other.detach(&world.receiver);
+    }
+}
+
+fn drops_early(drop_at: DropAt, program: &str) {
+    let Some(_turn) = turn().filter(|_| require_all(&[Feature::Kernel(6, 6), Feature::Softirqs]))
+    else {
+        return;
+    };
+    let world = World::with_napi();
+    let (greedy, modest) = (world.flow(), world.flow());
+    let mut reader = Reader::of(&greedy.reader);
+    // A child of this thread has its name; this process has that of the program.
+    let name = |pid| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().trim().to_owned();
+    let greedy_name = name(reader.process.pid);
+    assert_ne!(greedy_name, name(std::process::id()));
+    setsockopt(&modest.reader, RcvBuf, &(4 << 20)).unwrap();
+    let guard = Running::start(&world, |config| {
+        let (command, budget) = (Some(greedy_name), Budget { ns_per_s: 10_000 });
+        config.budgets = vec![Rule { command, cgroup: None, budget }];
+        config.drop_at = drop_at;
+    });
+    guard.wait_for("process with a budget", || guard.usage().len() == 1);
+    let dropped = || guard.usage().iter().map(|usage| usage.dropped).sum::<u64>();
+    // Its packets cost more than 10 us in each second by far.
+    reader.begin(u32::MAX);
+    guard.wait_for("packets dropped early", || {
+        greedy.send(100, 100);
+        dropped() > 0
+    });
+    assert!(has_program(&world, program));
+    let usage = guard.usage();
+    assert_eq!(usage[0].process, reader.process);
+    assert!(matches!(usage[0].limit, Limit::PacketsPerSecond(_)), "{usage:?}");
+    // Behind so many there may be no room for the first.
+    arrive(&modest);
+    modest.pass(1000, 100);
+    guard.end();
+    // Without the guard nothing is dropped any more: what is sent now arrives.
+    drop(reader);
+    while greedy.reader.set_nonblocking(true).is_ok() && greedy.reader.recv(&mut [0; 1]).is_ok() {}
+    greedy.reader.set_nonblocking(false).unwrap();
+    greedy.pass(100, 100);
+}

@@ -1,0 +1,318 @@
+//! The guard against a host made of a table: what happens, when, and what threads then have.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use onbeat_host::settings::{
+    Host, Kind, Log, NapiThread, Place, PutBack, Refusal, Setting, Survey, change_all,
+};
+use onbeat_irq_core::policy::{Rank, Settings};
+use onbeat_irq_guard::{Candidates, Config, Event, Guard, Look, Usage};
+use onbeat_irq_guard::{Error, Result};
+use onbeat_netdev::InterfaceIdentity;
+
+use crate::fake::{FakeHost, FakeLook, Memory};
+
+const MS: u64 = 1_000_000;
+
+fn fifo(priority: u8) -> Rank {
+    Rank::Realtime { priority }
+}
+
+fn config(names: &[&str]) -> Config {
+    Config::of(names.iter().map(|name| (*name).to_owned()).collect())
+}
+
+/// What a test changes while a guard holds it.
+#[derive(Clone, Default)]
+struct World {
+    host: Rc<RefCell<FakeHost>>,
+    look: Rc<RefCell<FakeLook>>,
+}
+
+impl Host for World {
+    fn survey(&mut self, names: &[String]) -> onbeat_host::settings::Result<Survey> {
+        self.host.borrow_mut().survey(names)
+    }
+
+    fn napi_threads(&mut self, interface: &str) -> onbeat_host::settings::Result<Vec<NapiThread>> {
+        self.host.borrow_mut().napi_threads(interface)
+    }
+
+    fn read(&mut self, place: &Place) -> std::result::Result<String, Refusal> {
+        self.host.borrow_mut().read(place)
+    }
+
+    fn write(&mut self, place: &Place, value: &str) -> std::result::Result<(), Refusal> {
+        self.host.borrow_mut().write(place, value)
+    }
+
+    fn identify(&self, interface: &str) -> std::result::Result<InterfaceIdentity, Refusal> {
+        self.host.borrow().identify(interface)
+    }
+
+    fn find(&self, interface: &InterfaceIdentity) -> std::result::Result<Option<String>, Refusal> {
+        self.host.borrow().find(interface)
+    }
+}
+
+impl Look for World {
+    fn devices(&mut self, names: &[String]) -> Result<BTreeMap<String, u32>> {
+        self.look.borrow_mut().devices(names)
+    }
+
+    fn candidates(&mut self, devices: &[u32], now_ns: u64) -> Result<Candidates> {
+        self.look.borrow_mut().candidates(devices, now_ns)
+    }
+
+    fn usage(&self) -> Vec<Usage> {
+        Vec::new()
+    }
+}
+
+impl World {
+    /// eth0 (2) with threads 20 and 21, eth1 (3) with thread 30.
+    fn new() -> Self {
+        let world = Self::default();
+        *world.host.borrow_mut() = FakeHost::with(&[("eth0", &[20, 21]), ("eth1", &[30])]);
+        let indices = [("eth0".to_owned(), 2), ("eth1".to_owned(), 3)].into();
+        world.look.borrow_mut().indices = indices;
+        world
+    }
+
+    fn wait(&self, device: u32, tid: u32, rank: Rank) {
+        self.look.borrow_mut().waiting.insert((device, tid), rank);
+    }
+
+    fn leave(&self, device: u32, tid: u32) {
+        self.look.borrow_mut().waiting.remove(&(device, tid));
+    }
+
+    fn policies(&self) -> Vec<(i32, String)> {
+        self.host.borrow().policies().into_iter().collect()
+    }
+
+    fn threaded(&self) -> Vec<bool> {
+        self.host.borrow().interfaces.values().map(|interface| interface.threaded).collect()
+    }
+}
+
+fn are(policies: &[(i32, &str)]) -> Vec<(i32, String)> {
+    policies.iter().map(|(pid, policy)| (*pid, (*policy).to_owned())).collect()
+}
+
+type Row<'a> = (u64, &'a dyn Fn(&World), &'a [(i32, &'a str)]);
+
+/// Runs a table: at each time something happens, and then threads have these policies.
+fn run(config: &Config, table: &[Row<'_>]) {
+    let world = World::new();
+    let before = world.policies();
+    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
+    let (mut guard, events) = Guard::begin(config, &mut host, &mut log, &mut look).unwrap();
+    assert!(events.iter().all(|event| matches!(event, Event::Taken { .. })), "{events:?}");
+    for (row, (ms, happens, expected)) in table.iter().enumerate() {
+        happens(&world);
+        guard.step(ms * MS).unwrap();
+        assert_eq!(world.policies(), are(expected), "row {row}: {ms} ms");
+    }
+    let restored = guard.end().unwrap();
+    assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{restored:?}");
+    assert!(log.entries().is_empty(), "{log:?}");
+    let lasting = |(pid, _): &&(i32, String)| before.iter().any(|(known, _)| known == pid);
+    let now = world.policies();
+    assert!(now.iter().filter(lasting).all(|(_, policy)| policy == "other"), "{now:?}");
+    assert!(world.threaded().iter().all(|threaded| !threaded));
+}
+
+#[test]
+fn threads_have_the_priority_of_who_waits() {
+    run(
+        &config(&["eth0", "eth1"]),
+        &[
+            (0, &|_| (), &[(20, "other"), (21, "other"), (30, "other")]),
+            (
+                1,
+                &|world| world.wait(2, 7, fifo(50)),
+                &[(20, "fifo 50"), (21, "fifo 50"), (30, "other")],
+            ),
+            // Another process, higher, on both; the ceiling.
+            (
+                2,
+                &|world| {
+                    world.wait(2, 8, fifo(99));
+                    world.wait(3, 8, fifo(99));
+                },
+                &[(20, "fifo 98"), (21, "fifo 98"), (30, "fifo 98")],
+            ),
+            // It ends: held for 100 ms, and then back to who still waits.
+            (
+                3,
+                &|world| {
+                    world.leave(2, 8);
+                    world.leave(3, 8);
+                },
+                &[(20, "fifo 98"), (21, "fifo 98"), (30, "fifo 98")],
+            ),
+            (102, &|_| (), &[(20, "fifo 98"), (21, "fifo 98"), (30, "fifo 98")]),
+            (103, &|_| (), &[(20, "fifo 50"), (21, "fifo 50"), (30, "other")]),
+            // It changes its own priority.
+            (
+                104,
+                &|world| world.wait(2, 7, fifo(60)),
+                &[(20, "fifo 60"), (21, "fifo 60"), (30, "other")],
+            ),
+            // Somebody else sets a thread; a queue is added.
+            (
+                105,
+                &|world| {
+                    let mut host = world.host.borrow_mut();
+                    let threads = &mut host.interfaces.get_mut("eth0").unwrap().threads;
+                    threads.get_mut(&21).unwrap().0 = "rr 5".into();
+                    threads.insert(22, ("other".into(), "0-3".into()));
+                },
+                &[(20, "fifo 60"), (21, "fifo 60"), (22, "fifo 60"), (30, "other")],
+            ),
+            (
+                106,
+                &|world| world.wait(3, 9, Rank::Normal { nice: -5 }),
+                &[(20, "fifo 60"), (21, "fifo 60"), (22, "fifo 60"), (30, "other nice -5")],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_device_vanishes_and_comes_back() {
+    run(
+        &config(&["eth0", "eth1"]),
+        &[
+            (
+                0,
+                &|world| world.wait(3, 7, fifo(50)),
+                &[(20, "other"), (21, "other"), (30, "fifo 50")],
+            ),
+            (
+                1,
+                &|world| {
+                    world.host.borrow_mut().interfaces.remove("eth1");
+                    world.look.borrow_mut().indices.remove("eth1");
+                },
+                &[(20, "other"), (21, "other")],
+            ),
+            (
+                2,
+                &|world| {
+                    world.host.borrow_mut().add("eth1", &[31]);
+                    world.look.borrow_mut().indices.insert("eth1".into(), 9);
+                    world.wait(9, 7, fifo(50));
+                },
+                &[(20, "other"), (21, "other"), (31, "fifo 50")],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_floor_keeps_packets_that_nobody_waits_for_going() {
+    let settings = Settings { floor: fifo(2), ..Settings::default() };
+    let config = Config { settings, ..config(&["eth1"]) };
+    run(&config, &[(0, &|_| (), &[(20, "other"), (21, "other"), (30, "fifo 2")])]);
+}
+
+#[test]
+fn threads_run_on_the_cpus_that_are_named() {
+    let world = World::new();
+    let config = Config { cpus: Some("1-2".parse().unwrap()), ..config(&["eth0"]) };
+    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
+    let (mut guard, _) = Guard::begin(&config, &mut host, &mut log, &mut look).unwrap();
+    let cpus = || -> Vec<String> {
+        let host = world.host.borrow();
+        host.interfaces["eth0"].threads.values().map(|(_, cpus)| cpus.clone()).collect()
+    };
+    assert_eq!(cpus(), ["1-2", "1-2"]);
+    let new = ("other".to_owned(), "0-3".to_owned());
+    world.host.borrow_mut().interfaces.get_mut("eth0").unwrap().threads.insert(22, new);
+    guard.step(0).unwrap();
+    assert_eq!(cpus(), ["1-2", "1-2", "1-2"]);
+    guard.end().unwrap();
+    assert_eq!(cpus(), ["0-3", "0-3", "0-3"]);
+}
+
+/// A guard that is killed leaves its journal; the next one puts back before it begins.
+#[test]
+fn the_next_guard_puts_back_what_a_killed_one_left() {
+    let world = World::new();
+    let both = config(&["eth0", "eth1"]);
+    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
+    world.wait(3, 7, fifo(50));
+    let (mut guard, _) = Guard::begin(&both, &mut host, &mut log, &mut look).unwrap();
+    guard.step(0).unwrap();
+    // Killed: nothing runs that would put back.
+    drop(guard);
+    assert_eq!(world.threaded(), [true, true]);
+    assert_eq!(world.policies()[2].1, "fifo 50");
+
+    let one = config(&["eth0"]);
+    let (guard, _) = Guard::begin(&one, &mut host, &mut log, &mut look).unwrap();
+    assert_eq!(world.threaded(), [true, false]);
+    assert_eq!(world.policies(), are(&[(20, "other"), (21, "other"), (30, "other")]));
+    guard.end().unwrap();
+    assert_eq!(world.threaded(), [false, false]);
+    assert!(log.entries().is_empty());
+}
+
+#[test]
+fn what_cannot_be_taken_is_named_and_nothing_stays_changed() {
+    let world = World::new();
+    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
+    let mut begin = |names: &[&str]| {
+        let config = config(names);
+        let begun = Guard::begin(&config, &mut host, &mut log, &mut look);
+        begun.map(drop).unwrap_err().to_string()
+    };
+    let error = begin(&["eth0", "eth7"]);
+    assert_eq!(error, "interface \"eth7\" not found; see what there is: ip link");
+    assert_eq!(world.threaded(), [false, false]);
+
+    let threaded = Place::Threaded { interface: "eth1".into() };
+    world.host.borrow_mut().stubborn.push(threaded);
+    let error = begin(&["eth0", "eth1"]);
+    assert_eq!(error, "interface \"eth1\" cannot be guarded: it will not");
+    assert_eq!(world.threaded(), [false, false]);
+    assert!(log.entries().is_empty());
+}
+
+#[test]
+fn a_thread_that_cannot_be_set_is_told_once() {
+    let world = World::new();
+    let config = config(&["eth1"]);
+    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
+    let place =
+        Place::ThreadPolicy { interface: "eth1".into(), pid: 30, name: "napi/eth1-30".into() };
+    world.host.borrow_mut().stubborn.push(place);
+    let (mut guard, _) = Guard::begin(&config, &mut host, &mut log, &mut look).unwrap();
+    world.wait(3, 7, fifo(50));
+    let told = |events: &[Event]| {
+        events.iter().filter(|event| matches!(event, Event::Refused { .. })).count()
+    };
+    assert_eq!(told(&guard.step(0).unwrap()), 1);
+    assert_eq!(told(&guard.step(1).unwrap()), 0);
+    guard.end().unwrap();
+}
+
+#[test]
+fn what_an_earlier_guard_left_and_cannot_be_put_back_is_named() {
+    let world = World::new();
+    let (mut host, mut look, mut log) = (world.clone(), world.clone(), Memory::default());
+    let place = Place::Threaded { interface: "eth9".into() };
+    world.host.borrow_mut().add("eth9", &[]);
+    let (now, wanted) = ("0".to_owned(), "1".to_owned());
+    let setting = Setting { kind: Kind::ThreadedNapi, interface: None, place, now, wanted };
+    change_all(&mut host, &mut log, vec![setting]).unwrap();
+    world.host.borrow_mut().interfaces.remove("eth9");
+    let config = config(&["eth0"]);
+    let error = Guard::begin(&config, &mut host, &mut log, &mut look).map(drop).unwrap_err();
+    assert!(matches!(&error, Error::Left { .. }), "{error}");
+    assert!(error.to_string().contains("/sys/class/net/eth9/threaded"), "{error}");
+}

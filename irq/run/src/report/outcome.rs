@@ -1,0 +1,367 @@
+//! A recording as a result: tables, time lines, and whether the accounts add up.
+
+use onbeat_irq_core::charge::{Accounts, Process};
+use onbeat_irq_core::names::Names;
+use onbeat_irq_core::recording::{Correction, Summary, Timelines};
+use onbeat_irq_core::view::{ProcessRow, Table};
+use onbeat_report::figure::Figures;
+use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, TimeSeries};
+
+use super::rows::Rows;
+use crate::top::cells::windows;
+
+/// Rows of a table at most; who has less than all of these hardly matters.
+const ROWS: usize = 100;
+
+/// Share of a CPU's softirq time that may be missing: of softirqs under way when it was read.
+const MISSING_PERCENT: f64 = 1.0;
+
+/// Of a CPU with less than this, what is under way at the ends is more.
+const JUDGED_FROM_NS: u64 = 50_000_000;
+
+pub(super) fn of(mut summary: Summary, lines: &Timelines) -> Outcome {
+    let estimate = summary.estimate();
+    let total = &estimate.accounts;
+    let length_ns = summary.length_ns;
+    let table = Table::of_estimate(&estimate, length_ns, &mut summary);
+    let conditions = summary.end.as_ref().map(|end| end.conditions.clone()).unwrap_or_default();
+    let mut outcome = Outcome {
+        name: "irq-recording".into(),
+        checks: checks(&summary),
+        figures: Figures::new(),
+        conditions: serde_json::from_value(conditions).unwrap_or_default(),
+        started: summary.begin.started.clone(),
+        duration_s: length_ns as f64 / 1e9,
+        notes: notes(&summary, &table),
+        causes: Vec::new(),
+    };
+    outcome.figure("bottom halves", share(total.measured_ns, length_ns));
+    outcome.figure("hard interrupts", share(total.hardirq_ns, length_ns));
+    match summary.own.programs_ns {
+        Some(ns) => outcome.figure("onbeat's own programs", share(ns, summary.own_length_ns)),
+        None => outcome.notes.push("the time of onbeat's own programs was not measured".into()),
+    }
+    outcome.figure("onbeat's own process", share(summary.own.process_ns, length_ns));
+    outcome.figure("caused and suffered, by process", processes(&table));
+    outcome.figure("caused, by process, device and direction", devices(&table));
+    outcome.figure("for no process", unowned(&table));
+    outcome.figure("on whose time", ran_on(&table));
+    outcome.figure("user and system time, as the kernel has it and corrected", times(&mut summary));
+    outcome.figure("CPUs", cpus(&summary));
+    for (name, processes, rest) in [
+        ("caused, over time", &lines.caused, Some(("no process", &lines.unowned))),
+        ("suffered, over time", &lines.suffered, None),
+    ] {
+        let mut figure = TimeSeries::continuous("% of a CPU");
+        figure = figure.series("all bottom halves", percent(&lines.all));
+        for (process, line) in processes {
+            figure = figure.series(label(&mut summary, *process), percent(line));
+        }
+        if let Some((name, line)) = rest {
+            figure = figure.series(name, percent(line));
+        }
+        outcome.figure(name, figure);
+    }
+    outcome
+}
+
+fn checks(summary: &Summary) -> Vec<Check> {
+    let missing = |accounts: &Accounts| {
+        let measured_ns = accounts.measured_ns.max(1) as f64;
+        accounts.imbalance_ns() as f64 / measured_ns * 100.0
+    };
+    // A recording has one interval at least, and what holds none measured nothing.
+    let intervals = Check::min("intervals recorded", summary.intervals, 1_u64, "");
+    // CPUs went on while the last look of one that was cut off was taken.
+    let whole = summary.end.is_some();
+    let judged = summary.cpus.iter().filter(|(_, cpu)| whole && cpu.measured_ns >= JUDGED_FROM_NS);
+    let mut checks: Vec<Check> = judged
+        .map(|(cpu, accounts)| {
+            let name = format!("CPU {cpu}: missing in the accounts");
+            Check::max(name, missing(accounts), MISSING_PERCENT, "%")
+        })
+        .collect();
+    checks.push(intervals);
+    let lost = summary.unrecorded_ns;
+    checks.push(Check::eq("time without room in the kernel's table", lost, 0_u64, "ns"));
+    if let Some(end) = &summary.end {
+        checks.push(Check::eq("ticks lost", end.lost_events, 0_u64, ""));
+    }
+    checks
+}
+
+fn notes(summary: &Summary, table: &Table) -> Vec<String> {
+    let mut notes = Vec::new();
+    if summary.end.is_none() {
+        notes.push("the recording was cut off, or goes on: this is what there is of it".into());
+    }
+    if !summary.begin.command.is_empty() {
+        notes.push(format!("recorded while this ran: {}", summary.begin.command.join(" ")));
+    }
+    notes.push(
+        "shares are of one CPU; packets are counted as the protocols see them, after GRO".into(),
+    );
+    notes.push(
+        match summary.begin.irq_time_accounting {
+            Some(true) => {
+                "this kernel keeps bottom halves out of processes' time: only what they caused is added"
+            }
+            Some(false) => {
+                "this kernel charges bottom halves to whom they interrupt: what a process suffered is \
+                 taken off, what it caused is added"
+            }
+            None => {
+                "whether this kernel charges bottom halves to whom they interrupt is not known: it is \
+                 taken to"
+            }
+        }
+        .into(),
+    );
+    match (summary.begin.tick_ns, summary.per_tick) {
+        (Some(tick_ns), Some(interrupts)) => notes.push(format!(
+            "by ticks: the algorithm of Zhang and West (RTSS 2006) with a tick of {} ms, in which at \
+             the end there was room for {interrupts} packet{}",
+            tick_ns / 1_000_000,
+            if interrupts == 1 { "" } else { "s" }
+        )),
+        (None, _) if summary.begin.sample_one_in.is_some() => {
+            notes.push("by ticks: not in a sampled recording, since it counts each packet".into());
+        }
+        (Some(_), None) => notes.push("by ticks: no packet was handled".into()),
+        (None, _) => notes.push("by ticks: this kernel had no clock for it".into()),
+    }
+    notes.push(
+        "times of the kernel are in its clock ticks; of processes that exited in between, those at the snapshot before"
+            .into(),
+    );
+    if let Some(sample) = table.sample {
+        let all_ns = sample.looked_at_ns + sample.skipped_ns;
+        notes.push(format!(
+            "packets were sampled in {:.1} % of the time of all polls, in {} at random: caused \
+             time is estimated from these, with one standard error (docs/irq.md); suffered time and the \
+             time of each CPU are measured",
+            percent_of(sample.looked_at_ns, all_ns),
+            windows(sample.windows)
+        ));
+    }
+    if table.processes.iter().any(|row| row.estimate) {
+        notes.push(
+            "owner \"estimate\": no process was seen to read from the socket; this one was the next to wake \
+             up on the CPU that delivered a packet to it. Corrected times leave it out"
+                .into(),
+        );
+    }
+    let rows = table.processes.len();
+    if rows > ROWS {
+        notes.push(format!("{rows} processes took part; tables show the first {ROWS}"));
+    }
+    notes
+}
+
+fn share(ns: u64, length_ns: u64) -> Measurement {
+    Measurement::new("% of a CPU", percent_of(ns, length_ns))
+}
+
+fn percent_of(ns: u64, of_ns: u64) -> f64 {
+    ns as f64 / of_ns.max(1) as f64 * 100.0
+}
+
+fn processes(table: &Table) -> Counters {
+    let mut rows = Rows::new(
+        table,
+        [
+            ("pid", ""),
+            ("command", ""),
+            ("control group", ""),
+            ("container", ""),
+            ("caused", "ns"),
+            ("suffered", "ns"),
+            ("packets", ""),
+            ("per packet", "ns"),
+            ("owner", ""),
+        ],
+    );
+    for row in table.processes.iter().take(ROWS) {
+        let text = |text: &Option<String>| Cell::from(text.clone().unwrap_or_default());
+        rows.row(
+            [
+                Cell::from(row.pid.to_string()),
+                text(&row.command),
+                text(&row.cgroup),
+                text(&row.container),
+                row.caused_ns.into(),
+                row.suffered_ns.into(),
+                row.packets.into(),
+                per_packet(row.ns_per_packet),
+                owner(row).into(),
+            ],
+            row.standard_error,
+        );
+    }
+    rows.counters
+}
+
+/// How the owner of a row's packets is known.
+fn owner(row: &ProcessRow) -> &'static str {
+    if row.estimate { "estimate" } else { "reader" }
+}
+
+fn devices(table: &Table) -> Counters {
+    let mut rows = Rows::new(
+        table,
+        [
+            ("pid", ""),
+            ("command", ""),
+            ("device", ""),
+            ("direction", ""),
+            ("time", "ns"),
+            ("packets", ""),
+            ("per packet", "ns"),
+            ("owner", ""),
+        ],
+    );
+    let parts =
+        table.processes.iter().flat_map(|row| row.parts.iter().map(move |part| (row, part)));
+    for (row, part) in parts.take(ROWS) {
+        let per = (part.packets != 0).then(|| part.ns as f64 / part.packets as f64);
+        rows.row(
+            [
+                Cell::from(row.pid.to_string()),
+                row.command.clone().unwrap_or_default().into(),
+                part.device.as_str().into(),
+                part.direction.name().into(),
+                part.ns.into(),
+                part.packets.into(),
+                per_packet(per),
+                owner(row).into(),
+            ],
+            part.standard_error,
+        );
+    }
+    rows.counters
+}
+
+fn unowned(table: &Table) -> Counters {
+    let mut rows = Rows::new(
+        table,
+        [
+            ("spent for", ""),
+            ("reason", ""),
+            ("device", ""),
+            ("to", ""),
+            ("time", "ns"),
+            ("packets", ""),
+            ("per packet", "ns"),
+        ],
+    );
+    for row in table.unowned.iter().take(ROWS) {
+        let text = |text: &Option<String>| Cell::from(text.clone().unwrap_or_default());
+        rows.row(
+            [
+                Cell::from(row.class),
+                text(&row.reason),
+                text(&row.device),
+                text(&row.to),
+                row.ns.into(),
+                row.packets.into(),
+                per_packet(row.ns_per_packet),
+            ],
+            row.standard_error,
+        );
+    }
+    rows.counters
+}
+
+fn ran_on(table: &Table) -> Counters {
+    let mut counters = Counters::new([("on the time of", ""), ("time", "ns")]);
+    let ran = table.ran_on;
+    for (whose, ns) in [
+        ("processes", ran.processes_ns),
+        ("nobody: the CPU was idle", ran.idle_ns),
+        ("ksoftirqd", ran.ksoftirqd_ns),
+        ("threads of NAPI", ran.napi_threads_ns),
+    ] {
+        counters.row([Cell::from(whose), ns.into()]);
+    }
+    counters
+}
+
+/// Those whose times are off by the most first.
+fn times(summary: &mut Summary) -> Counters {
+    let mut counters = Counters::new([
+        ("pid", ""),
+        ("command", ""),
+        ("user, kernel", "ns"),
+        ("system, kernel", "ns"),
+        ("user, exact", "ns"),
+        ("system, exact", "ns"),
+        ("user, by ticks", "ns"),
+        ("system, by ticks", "ns"),
+        ("off, exact", "ns"),
+        ("off, by ticks", "ns"),
+    ]);
+    let mut rows: Vec<(Process, Correction)> =
+        summary.corrections.iter().map(|(process, correction)| (*process, *correction)).collect();
+    rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.exact_ns.unsigned_abs()));
+    let ticks = summary.begin.tick_ns.is_some();
+    for (process, row) in rows.into_iter().take(ROWS) {
+        let (user, system) = row.corrected(row.exact_ns);
+        let by_ticks = row.corrected(row.by_ticks_ns);
+        let of_ticks = |ns: u64| if ticks { Cell::from(ns) } else { Number::MISSING.into() };
+        counters.row([
+            Cell::from(process.pid.to_string()),
+            command(summary, process).into(),
+            row.user_ns.into(),
+            row.system_ns.into(),
+            user.into(),
+            system.into(),
+            of_ticks(by_ticks.0),
+            of_ticks(by_ticks.1),
+            (row.exact_ns as f64).into(),
+            if ticks { (row.by_ticks_ns as f64).into() } else { Number::MISSING.into() },
+        ]);
+    }
+    counters
+}
+
+fn cpus(summary: &Summary) -> Counters {
+    let mut counters = Counters::new([
+        ("CPU", ""),
+        ("bottom halves", "ns"),
+        ("for processes", "ns"),
+        ("for no process", "ns"),
+        ("on processes' time", "ns"),
+        ("hard interrupts", "ns"),
+        ("missing", "ns"),
+    ]);
+    for (cpu, estimate) in summary.estimates() {
+        let accounts = estimate.accounts;
+        counters.row([
+            Cell::from(cpu.to_string()),
+            accounts.measured_ns.into(),
+            accounts.owned_ns().into(),
+            accounts.unowned_ns().into(),
+            accounts.suffered_by_processes_ns().into(),
+            accounts.hardirq_ns.into(),
+            accounts.imbalance_ns().into(),
+        ]);
+    }
+    counters
+}
+
+fn per_packet(ns: Option<f64>) -> Cell {
+    ns.map_or(Number::MISSING.into(), |ns| Cell::from(ns.round()))
+}
+
+fn command(summary: &mut Summary, process: Process) -> String {
+    let known = summary.process(process).description;
+    known.map_or("(ended)".into(), |about| about.command.to_string())
+}
+
+fn label(summary: &mut Summary, process: Process) -> String {
+    format!("{} {}", process.pid, command(summary, process))
+}
+
+fn percent(line: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    line.iter().map(|(at_s, share)| (*at_s, share * 100.0)).collect()
+}

@@ -1,0 +1,271 @@
+//! The table's cells as text, for lines and for the screen.
+
+use onbeat_irq_core::charge::sample::StandardError;
+use onbeat_irq_core::view::{ProcessRow, Table, UnownedRow};
+use onbeat_report::format;
+use onbeat_report::table::Align;
+
+use super::Snapshot;
+
+/// Headings of processes.
+pub const PROCESSES: [(&str, Align); 8] = [
+    ("PID", Align::Right),
+    ("COMMAND", Align::Left),
+    ("CAUSED", Align::Right),
+    ("SUFFERED", Align::Right),
+    ("PACKETS", Align::Right),
+    ("PER PACKET", Align::Right),
+    ("DEVICE", Align::Left),
+    ("CONTROL GROUP", Align::Left),
+];
+
+/// Headings of what nobody owns.
+pub const UNOWNED: [(&str, Align); 5] = [
+    ("FOR NO PROCESS", Align::Left),
+    ("TIME", Align::Right),
+    ("PACKETS", Align::Right),
+    ("PER PACKET", Align::Right),
+    ("DEVICE", Align::Left),
+];
+
+/// Digits of a container's id that tell it apart.
+const ID_DIGITS: usize = 12;
+
+/// Lines of a process: the first, and one for each further device.
+#[must_use]
+pub fn process(row: &ProcessRow, length_ns: u64) -> Vec<[String; 8]> {
+    let first = row.parts.first().map(|part| format!("{} {}", part.device, part.direction.name()));
+    let mut lines = vec![[
+        row.pid.to_string(),
+        command(row),
+        inferred(row, estimate(row.caused_ns, length_ns, row.standard_error)),
+        share(row.suffered_ns, length_ns),
+        inferred(row, estimated_count(row.packets, row.standard_error)),
+        per_packet(row.ns_per_packet),
+        first.unwrap_or_default(),
+        group(row),
+    ]];
+    if row.parts.len() > 1 {
+        // The first line has the sum, so that each device needs one of its own.
+        lines[0][6] = format!("{} devices", row.parts.len());
+        lines.extend(row.parts.iter().map(|part| {
+            let per = (part.packets != 0).then(|| part.ns as f64 / part.packets as f64);
+            [
+                String::new(),
+                String::new(),
+                inferred(row, estimate(part.ns, length_ns, part.standard_error)),
+                String::new(),
+                inferred(row, estimated_count(part.packets, part.standard_error)),
+                per_packet(per),
+                format!("  {} {}", part.device, part.direction.name()),
+                String::new(),
+            ]
+        }));
+    }
+    lines
+}
+
+/// The line of what nobody owns.
+#[must_use]
+pub fn unowned(row: &UnownedRow, length_ns: u64) -> [String; 5] {
+    let class = match &row.reason {
+        Some(reason) => format!("{}: {reason}", row.class),
+        None => row.class.to_owned(),
+    };
+    let device = match (&row.device, &row.to) {
+        (Some(from), Some(to)) => format!("{from} -> {to}"),
+        (Some(device), None) if device != "-" => {
+            format!("{device} {}", row.direction.map_or("", |direction| direction.name()))
+        }
+        _ => String::new(),
+    };
+    let time = estimate(row.ns, length_ns, row.standard_error);
+    let packets = estimated_count(row.packets, row.standard_error);
+    [class, time, packets, per_packet(row.ns_per_packet), device]
+}
+
+/// The line of what the ledger takes itself.
+#[must_use]
+pub fn own(snapshot: &Snapshot) -> [String; 5] {
+    let time = match snapshot.own.programs_ns {
+        Some(ns) => share(ns, snapshot.length_ns),
+        None => "not measured".into(),
+    };
+    let rest = String::new;
+    ["onbeat's own programs (in the above)".into(), time, rest(), rest(), rest()]
+}
+
+/// What stands above: shares of all CPUs together, of which one is 100 %.
+#[must_use]
+pub fn summary(table: &Table, snapshot: &Snapshot) -> String {
+    let of = |ns| share(ns, table.length_ns);
+    let ran = &table.ran_on;
+    let mut text = format!(
+        "softirqs {} of one CPU: on processes' time {}, idle {}, ksoftirqd {}, NAPI threads {}; hard \
+         interrupts {}",
+        of(table.measured_ns),
+        of(ran.processes_ns),
+        of(ran.idle_ns),
+        of(ran.ksoftirqd_ns),
+        of(ran.napi_threads_ns),
+        of(table.hardirq_ns),
+    );
+    if let Some(sample) = table.sample {
+        let all_ns = sample.looked_at_ns + sample.skipped_ns;
+        text += &format!(
+            "; packets sampled in {} of the time, in {}; \u{b1} is one standard error",
+            share(sample.looked_at_ns, all_ns),
+            windows(sample.windows),
+        );
+    }
+    if table.processes.iter().any(|row| row.estimate) {
+        text += "; ~ is an estimate: the owner is inferred from a wake-up";
+    }
+    if snapshot.unrecorded_ns > 0 {
+        text += &format!("; no room in the table for {}", of(snapshot.unrecorded_ns));
+    }
+    text
+}
+
+/// A value of a row whose owner is inferred.
+fn inferred(row: &ProcessRow, text: String) -> String {
+    if row.estimate { format!("~{text}") } else { text }
+}
+
+fn command(row: &ProcessRow) -> String {
+    match (&row.command, row.ended) {
+        (Some(command), false) => command.clone(),
+        (Some(command), true) => format!("{command} (ended)"),
+        (None, _) => "(ended)".into(),
+    }
+}
+
+fn group(row: &ProcessRow) -> String {
+    match (&row.container, &row.cgroup) {
+        (Some(container), _) => {
+            format!("container {}", container.chars().take(ID_DIGITS).collect::<String>())
+        }
+        (None, Some(cgroup)) => cgroup.clone(),
+        (None, None) => String::new(),
+    }
+}
+
+fn share(ns: u64, length_ns: u64) -> String {
+    format::percent(ns as f64 / length_ns.max(1) as f64)
+}
+
+/// With its error, where it has one that shows.
+fn estimate(ns: u64, length_ns: u64, error: Option<StandardError>) -> String {
+    let text = share(ns, length_ns);
+    match error {
+        Some(error) if error.ns > 0.0 => {
+            format!("{text} \u{b1}{}", format::percent(error.ns / length_ns.max(1) as f64))
+        }
+        _ => text,
+    }
+}
+
+fn estimated_count(packets: u64, error: Option<StandardError>) -> String {
+    let text = count(packets);
+    match error {
+        Some(error) if error.packets >= 0.5 => {
+            format!("{text} \u{b1}{}", count(error.packets.round() as u64))
+        }
+        _ => text,
+    }
+}
+
+/// `1 window`, `2 windows`.
+pub(crate) fn windows(count: u64) -> String {
+    if count == 1 { "1 window".into() } else { format!("{count} windows") }
+}
+
+fn count(packets: u64) -> String {
+    format::integer(i64::try_from(packets).unwrap_or(i64::MAX))
+}
+
+fn per_packet(ns: Option<f64>) -> String {
+    ns.map_or(String::new(), |ns| format::duration_ns(ns.round()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onbeat_irq_core::view::{Direction, Part};
+
+    fn part(device: &str, ns: u64, packets: u64) -> Part {
+        let standard_error = None;
+        Part { device: device.into(), direction: Direction::Rx, ns, packets, standard_error }
+    }
+
+    #[test]
+    fn a_process_with_one_device_is_a_line_and_with_two_three() {
+        let mut row = ProcessRow {
+            pid: 7,
+            command: Some("srv".into()),
+            container: Some("0123456789abcdef".into()),
+            caused_ns: 250,
+            suffered_ns: 5,
+            packets: 2,
+            ns_per_packet: Some(125.0),
+            parts: vec![part("eth0", 250, 2)],
+            ..ProcessRow::default()
+        };
+        let expected = ["7", "srv", "25.0 %", "0.5 %", "2", "125 ns", "eth0 rx"];
+        let lines = process(&row, 1000);
+        assert_eq!(lines[0][..7], expected.map(String::from));
+        assert_eq!(lines[0][7], "container 0123456789ab");
+        assert_eq!(lines.len(), 1);
+        row.parts.push(part("eth1", 0, 0));
+        (row.ended, row.container, row.cgroup) = (true, None, Some("/a".into()));
+        let lines = process(&row, 1000);
+        assert_eq!(lines.len(), 3);
+        assert_eq!((lines[0][1].as_str(), lines[0][6].as_str()), ("srv (ended)", "2 devices"));
+        assert_eq!((lines[2][6].as_str(), lines[0][7].as_str()), ("  eth1 rx", "/a"));
+    }
+
+    #[test]
+    fn a_row_whose_owner_is_inferred_is_marked() {
+        let row = ProcessRow {
+            estimate: true,
+            caused_ns: 250,
+            packets: 2,
+            parts: vec![part("eth0", 200, 1), part("eth1", 50, 1)],
+            ..ProcessRow::default()
+        };
+        let marked: Vec<_> =
+            process(&row, 1000).iter().map(|line| (line[2].clone(), line[4].clone())).collect();
+        let expected = [("~25.0 %", "~2"), ("~20.0 %", "~1"), ("~5.0 %", "~1")];
+        assert_eq!(marked, expected.map(|(time, packets)| (time.into(), packets.into())));
+    }
+
+    #[test]
+    fn what_is_estimated_says_how_far_off_it_may_be() {
+        let error = |ns, packets| Some(StandardError { ns, packets });
+        assert_eq!(estimate(250, 1000, error(5.0, 0.0)), "25.0 % \u{b1}0.5 %");
+        assert_eq!(estimate(250, 1000, error(0.0, 0.0)), "25.0 %");
+        assert_eq!(estimate(250, 1000, None), "25.0 %");
+        assert_eq!(estimated_count(1000, error(0.0, 12.4)), format!("{} \u{b1}12", count(1000)));
+        assert_eq!(estimated_count(7, error(0.0, 0.2)), "7");
+    }
+
+    #[test]
+    fn what_nobody_owns_says_why_and_where() {
+        let row = UnownedRow {
+            class: "dropped",
+            device: Some("eth0".into()),
+            direction: Some(Direction::Rx),
+            reason: Some("no socket".into()),
+            ns: 100,
+            packets: 1,
+            ns_per_packet: Some(100.0),
+            ..UnownedRow::default()
+        };
+        let expected = ["dropped: no socket", "10.0 %", "1", "100 ns", "eth0 rx"];
+        assert_eq!(unowned(&row, 1000), expected.map(String::from));
+        let through = UnownedRow { to: Some("eth1".into()), reason: None, ..row };
+        assert_eq!(unowned(&through, 1000)[4], "eth0 -> eth1");
+        let timer = UnownedRow { class: "timer", ..UnownedRow::default() };
+        assert_eq!(unowned(&timer, 0)[4], "");
+    }
+}

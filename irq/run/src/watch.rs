@@ -1,0 +1,123 @@
+//! Periodic reading of the ledger.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use onbeat_irq::names::Names;
+use onbeat_irq::{Error, Meter, OwnWatch, Sampler, Tracer};
+use onbeat_irq_core::{Interval, OwnCost};
+use onbeat_realtime::{clock, interrupt};
+
+/// What part of an interval the ledger's own programs are watched for, which costs as much again; not for
+/// less than the second, and not more often than the third.
+const WATCHED: u32 = 10;
+const WATCHED_LEAST: Duration = Duration::from_millis(20);
+const WATCHED_EVERY: Duration = Duration::from_secs(1);
+
+/// The ledger, read periodically.
+#[derive(Debug)]
+pub struct Watch {
+    /// The ledger.
+    pub meter: Meter,
+    /// Names, as of the last reading.
+    pub names: Names,
+    sampler: Option<Sampler>,
+    own: OwnWatch,
+    watched: Option<Instant>,
+    due: Instant,
+}
+
+/// What was added to the ledger in an interval.
+#[derive(Debug)]
+pub struct Reading {
+    /// The ledger.
+    pub interval: Interval,
+    /// The cost of measuring.
+    pub own: OwnCost,
+    /// Whether it is the last one.
+    pub last: bool,
+}
+
+impl Watch {
+    /// Reads a tracer, which samples one part in `sample` of the time where that is given.
+    ///
+    /// # Errors
+    /// Where the kernel reports no CPU time of this process; those of [`Sampler::new`].
+    pub fn new(tracer: Tracer, sample: Option<NonZeroU32>) -> Result<Self, Error> {
+        let meter = Meter::new(tracer);
+        let own = OwnWatch::new()?;
+        let sampler = sample.map(Sampler::new).transpose()?;
+        Ok(Self { meter, names: Names::new(), sampler, own, watched: None, due: Instant::now() })
+    }
+
+    /// Waits for the end of an interval, and reads it. `wait` waits until an instant, and returns false
+    /// to make the interval the last one.
+    ///
+    /// # Errors
+    /// Those of `wait`, and where the kernel does not permit to read the ledger.
+    pub fn read<E: From<Error>>(
+        &mut self,
+        length: Duration,
+        mut wait: impl FnMut(Instant) -> Result<bool, E>,
+    ) -> Result<Reading, E> {
+        let begun = Instant::now();
+        // Who was late is not made up for.
+        self.due = (self.due + length).max(begun + length / 2);
+        let mut on = true;
+        if self.watched.is_none_or(|at| at + WATCHED_EVERY <= begun + length / 2) {
+            self.watched = Some(begun);
+            self.own.begin(self.meter.tracer())?;
+            on = self.wait(self.due.min(begun + self.watched(length)), &mut wait)?;
+            self.own.end(self.meter.tracer())?;
+        }
+        if on {
+            on = self.wait(self.due, &mut wait)?;
+        }
+        if !on {
+            // Nothing is added any more while the last look is taken.
+            self.meter.stop();
+        }
+        let mut interval = self.meter.look()?;
+        self.names.refresh();
+        // Of other sockets the owner is an estimate, which may be better when it is shown.
+        interval.resolve(|cookie| self.meter.tracer().reader(cookie));
+        let own = self.own.cost(interval.length_ns())?;
+        Ok(Reading { interval, own, last: !on })
+    }
+
+    fn wait<E: From<Error>>(
+        &mut self,
+        until: Instant,
+        wait: &mut impl FnMut(Instant) -> Result<bool, E>,
+    ) -> Result<bool, E> {
+        match &mut self.sampler {
+            Some(sampler) => sampler.wait(&mut self.meter, until, wait),
+            None => wait(until),
+        }
+    }
+
+    /// Length of a turn of skipped and sampled packets; zero without sampling.
+    #[must_use]
+    pub fn stretch(&self) -> Duration {
+        self.sampler.as_ref().map_or(Duration::ZERO, Sampler::stretch)
+    }
+
+    /// How long the ledger's own programs are watched: of one that samples for a window and all around it.
+    fn watched(&self, length: Duration) -> Duration {
+        WATCHED_LEAST.max(length / WATCHED).max(self.stretch())
+    }
+}
+
+/// A tracer that samples where `sample` is given.
+///
+/// # Errors
+/// Those of [`Tracer::start`].
+pub fn start(sample: Option<NonZeroU32>) -> Result<Tracer, Error> {
+    if sample.is_some() { Tracer::start_sampled() } else { Tracer::start() }
+}
+
+/// Waits until an instant; false after Ctrl-C.
+pub fn wait(until: Instant) -> bool {
+    let left = until.saturating_duration_since(Instant::now());
+    interrupt::pause_until(clock::now_ns() + left.as_nanos() as u64, || ()).is_ok()
+}
