@@ -388,17 +388,3 @@ pub fn recovery(recovery: &Recovery, individual: bool, tick_ns: u64) -> frer_rec
         ..Default::default()
     }
 }
-
-/// Tells the slots of one function of one stream from all others, over restarts of the daemon.
-/// Never 0, which marks a free slot.
-pub fn owner(role: &str, parts: &[&str]) -> u64 {
-    // DefaultHasher::new() has fixed keys; a change of its algorithm costs one reset of sequence
-    // state at an upgrade, no more.
-    let mut hasher = DefaultHasher::new();
-    hasher.write(role.as_bytes());
-    for part in parts {
-        hasher.write_u8(0xff);
-        hasher.write(part.as_bytes());
-    }
-    hasher.finish().max(1)
-}

@@ -9,6 +9,7 @@ pub mod compile;
 mod error;
 mod link;
 mod mapped;
+mod owner;
 mod pin;
 mod plane;
 mod programs;

@@ -8,6 +8,7 @@ use crate::abi::frer_mask;
 use crate::compile::{self, Key, Replication};
 use crate::error::{Error, Result};
 use crate::link::Mode;
+use crate::owner::{self, owner};
 
 /// A stream with the owners of its functions.
 #[derive(Debug)]
@@ -68,8 +69,7 @@ impl<'a> Wanted<'a> {
                 }
             }
             let port = &names[usize::from(member.port.0)];
-            let identification = format!("{:?}", member.identification);
-            let owner = |role| compile::owner(role, &[&stream.name, port, &identification]);
+            let owner = |role| owner::of_member(role, &stream.name, port, &member.identification);
             Ok(WantedMember {
                 owner: owner("member"),
                 individual: member.individual.map(|_| owner("individual")),
@@ -78,7 +78,7 @@ impl<'a> Wanted<'a> {
         };
         let members = stream.members.iter().zip(&port_slots).map(member);
         let members = members.collect::<Result<Vec<_>>>()?;
-        let owner = |role| compile::owner(role, &[&stream.name]);
+        let owner = |role| owner(role, &[&stream.name]);
         let wanted = Self {
             stream,
             owner: owner("stream"),
