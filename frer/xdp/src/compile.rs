@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use onbeat_bpf::Plain;
 use onbeat_frer::spec::{
-    Algorithm, Egress, Identification, IpMatch, MaskAndMatch, NextProtocol, Recovery, Rewrite,
-    SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
+    Algorithm, Egress, Identification, IpMatch, LookupKey, MaskAndMatch, NextProtocol, Recovery,
+    Rewrite, SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
 };
 
 use crate::abi::constants as c;
@@ -173,15 +173,14 @@ pub fn keys(identification: &Identification, port: u8) -> Vec<Key> {
             .map(|(class, vid)| Key::L2(l2_key(class | source, vid, mac, port)))
             .collect()
     };
-    match identification {
-        Identification::Null { destination, vlan }
-        | Identification::ActiveDestination { destination, vlan, .. } => l2(destination.0, vlan, 0),
-        Identification::SourceMacVlan { source, vlan } => l2(source.0, vlan, c::SHAPE_SOURCE),
-        Identification::Ip(ip) => vlan_keys(&ip.vlan)
+    match identification.key() {
+        LookupKey::Destination { address, vlan } => l2(address.0, &vlan, 0),
+        LookupKey::Source { address, vlan } => l2(address.0, &vlan, c::SHAPE_SOURCE),
+        LookupKey::Ip(ip) => vlan_keys(&ip.vlan)
             .into_iter()
             .map(|(class, vid)| Key::Ip(ip_key(ip, class, vid, port)))
             .collect(),
-        Identification::MaskAndMatch(m) => {
+        LookupKey::Mask(m) => {
             let mask = mask(m).id;
             let octets = masked_octets(&m.destination_match, &m.source_match, &m.msdu_match);
             vec![Key::Mask(frer_mask_key { mask, octets, port: port.into(), zero: 0 })]

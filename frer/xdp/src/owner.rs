@@ -25,7 +25,7 @@ pub(crate) fn of_member(
     port: &str,
     identification: &Identification,
 ) -> u64 {
-    owner(role, &[stream, port, &format!("{identification:?}")])
+    owner(role, &[stream, port, &identification.owner_text()])
 }
 
 #[cfg(test)]

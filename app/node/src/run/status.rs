@@ -2,7 +2,7 @@
 
 use onbeat_frer::counters::{Counters, PortCounters};
 use onbeat_frer::reading::{RecoveryReading, StreamReading};
-use onbeat_frer::spec::{Identification, Stream};
+use onbeat_frer::spec::Stream;
 use onbeat_frer_user::Copies;
 use onbeat_frer_xdp::Mode;
 use onbeat_netdev as netdev;
@@ -60,7 +60,7 @@ fn of_stream(node: &Node, stream: &Stream, reading: &StreamReading) -> StreamSta
             .map(|(number, (member, reading))| MemberStatus {
                 port: name(member.port),
                 lost: watcher.is_lost(&stream.name, number),
-                identification: type_name(&member.identification).to_string(),
+                identification: member.identification.kind().name().to_string(),
                 input_packets: reading.input,
                 individual: reading.individual.map(|r| of_recovery(&r, 0, 0)),
             })
@@ -88,17 +88,6 @@ fn of_recovery(
 ) -> RecoveryStatus {
     let counters = Counters { latent_error_resets, ..r.counters };
     RecoveryStatus::new(&counters, r.recov_seq_num, r.take_any, latent_errors)
-}
-
-/// `type` as the configuration has it.
-fn type_name(identification: &Identification) -> &'static str {
-    match identification {
-        Identification::Null { .. } => "null",
-        Identification::SourceMacVlan { .. } => "source",
-        Identification::ActiveDestination { .. } => "active",
-        Identification::Ip(_) => "ip",
-        Identification::MaskAndMatch(_) => "mask",
-    }
 }
 
 fn of_port(

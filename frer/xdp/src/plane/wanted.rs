@@ -1,6 +1,6 @@
 //! What a stream will need in the tables.
 
-use onbeat_frer::spec::{Egress, Identification, PortId, Rewrite, SequenceTag, Stream};
+use onbeat_frer::spec::{Egress, LookupKey, PortId, Rewrite, SequenceTag, Stream};
 
 use super::Plane;
 use crate::abi::constants as c;
@@ -58,7 +58,7 @@ impl<'a> Wanted<'a> {
             ));
         }
         let member = |(member, slot): (&onbeat_frer::spec::Member, &u8)| {
-            if let Identification::MaskAndMatch(mask) = &member.identification {
+            if let LookupKey::Mask(mask) = member.identification.key() {
                 if mask.msdu_mask.len() > c::MASK_MSDU as usize {
                     let what = format!(
                         "its msdu-mask has {} octets and XDP looks at {}; a shorter mask may do",
@@ -111,16 +111,14 @@ impl<'a> Wanted<'a> {
 
     /// What each member does to a frame on its way in.
     pub(super) fn ups(&self) -> impl Iterator<Item = Rewrite> {
-        self.stream.members.iter().map(|member| match member.identification {
-            Identification::ActiveDestination { up, .. } => up,
-            _ => Rewrite::default(),
-        })
+        let members = self.stream.members.iter();
+        members.map(|member| member.identification.rewrite().unwrap_or_default())
     }
 
     /// Masks that its members are told by.
     pub(super) fn masks(&self) -> impl Iterator<Item = frer_mask> {
-        self.stream.members.iter().filter_map(|member| match &member.identification {
-            Identification::MaskAndMatch(mask) => Some(compile::mask(mask)),
+        self.stream.members.iter().filter_map(|member| match member.identification.key() {
+            LookupKey::Mask(mask) => Some(compile::mask(mask)),
             _ => None,
         })
     }
