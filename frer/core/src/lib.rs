@@ -16,6 +16,7 @@
 extern crate alloc;
 
 pub mod counters;
+pub mod dataplane;
 pub mod generate;
 mod history;
 pub mod identify;

@@ -3,10 +3,11 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libbpf_rs::{MapCore, MapFlags, ProgramMut};
+use onbeat_frer::dataplane::{Changes, PortSpec};
 use onbeat_frer::spec::{Egress, Member, Rewrite, SequenceTag, Stream};
 
 use crate::error::{Context, Result};
-use crate::plane::{Changes, Plane, PortSpec};
+use crate::plane::Plane;
 
 /// Hands frames of streams to AF_XDP sockets, and leaves all others to the network stack.
 ///

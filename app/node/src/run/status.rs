@@ -1,14 +1,12 @@
 //! The state of a node, read from its data plane.
 
 use onbeat_frer::counters::{Counters, PortCounters};
+use onbeat_frer::dataplane::{AttachedPort, Attachment, Mode};
 use onbeat_frer::reading::{RecoveryReading, StreamReading};
 use onbeat_frer::spec::Stream;
-use onbeat_frer_user::Copies;
-use onbeat_frer_xdp::Mode;
 use onbeat_netdev as netdev;
 
 use super::assembly::Node;
-use super::engine::By;
 use super::error::Result;
 use super::port_counters::shares;
 use crate::config::PortConfig;
@@ -93,24 +91,26 @@ fn of_recovery(
 fn of_port(
     node: &Node,
     config: &PortConfig,
-    attached: &[(String, u32, &'static str)],
+    attached: &[AttachedPort],
     sums: PortCounters,
 ) -> Result<PortStatus> {
     let interface = config.attached_interface();
     let link = node.devices.handle.link(&interface).ok();
-    let attached = attached.iter().find(|(name, _, _)| *name == config.name);
+    let attached = attached.iter().find(|port| port.name == config.name);
     let there = match (&link, attached) {
-        (Some(link), Some((_, ifindex, _))) if link.index == *ifindex => Some(link),
+        (Some(link), Some(attached)) if link.index == attached.ifindex => {
+            Some((link, attached.attachment))
+        }
         _ => None,
     };
-    // As the kernel has it.
-    let mode = match (node.plane.port_by(&config.name), there) {
-        (_, None) => PortMode::Detached,
-        (Some(By::Packet), Some(_)) => PortMode::Packet,
-        (Some(By::Xsk(Mode::Generic, _)), Some(_)) => PortMode::XskGeneric,
-        (Some(By::Xsk(Mode::Native, Copies::Made)), Some(_)) => PortMode::XskCopy,
-        (Some(By::Xsk(Mode::Native, Copies::None)), Some(_)) => PortMode::XskZeroCopy,
-        (None, Some(link)) => match link.xdp_program().map(|program| program.mode) {
+    let mode = match there {
+        None => PortMode::Detached,
+        Some((_, Attachment::Packet)) => PortMode::Packet,
+        Some((_, Attachment::Xsk { mode: Mode::Generic, .. })) => PortMode::XskGeneric,
+        Some((_, Attachment::Xsk { zero_copy: false, .. })) => PortMode::XskCopy,
+        Some((_, Attachment::Xsk { zero_copy: true, .. })) => PortMode::XskZeroCopy,
+        // As the kernel has it.
+        Some((link, Attachment::Xdp(_))) => match link.xdp_program().map(|program| program.mode) {
             None => PortMode::Detached,
             Some(netdev::XdpMode::Generic) => PortMode::Generic,
             Some(_) => PortMode::Native,

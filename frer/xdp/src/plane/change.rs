@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use onbeat_bpf::Plain;
+use onbeat_frer::dataplane::Changes;
 use onbeat_frer::identify::Conflict;
 use onbeat_frer::spec::{Recovery, Stream};
 
@@ -14,7 +15,7 @@ use super::claims::{Heir, Member, Step};
 use super::entries::{Does, Entry, Room};
 use super::owned::Owned;
 use super::wanted::{Wanted, WantedMember, port_slots};
-use super::{Applied, AppliedMember, Changes, Plane, Retiree, splits};
+use super::{Applied, AppliedMember, Plane, Retiree, splits};
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{self, Found, Key, Kind, State};

@@ -1,5 +1,6 @@
 //! What a stream will need in the tables.
 
+use onbeat_frer::dataplane::Mode;
 use onbeat_frer::spec::{Egress, LookupKey, PortId, Rewrite, SequenceTag, Stream};
 
 use super::Plane;
@@ -7,7 +8,6 @@ use crate::abi::constants as c;
 use crate::abi::frer_mask;
 use crate::compile::{self, Key, Replication};
 use crate::error::{Error, Result};
-use crate::link::Mode;
 use crate::owner::{self, owner};
 
 /// A stream with the owners of its functions.
