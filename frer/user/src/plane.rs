@@ -373,6 +373,7 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
 
     fn read_streams(&self, names: &[Rc<str>]) -> Result<Vec<Option<StreamReading>>, E> {
         let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        // One request to the thread for all of them.
         let read = move |inside: &mut Inside| {
             names.iter().map(|name| inside.plane.read(name, inside.now_ns)).collect()
         };
@@ -382,7 +383,9 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
     fn unmatched(&self, port: &str) -> Result<u64, E> {
         let Some(opened) = self.ports.get(port).copied() else { return Ok(0) };
         let passed = match (&self.xsk, opened.attachment) {
-            (Some(xsk), Attachment::Xsk { .. }) => xsk.steering.unmatched(port).map_err(Error::from)?,
+            (Some(xsk), Attachment::Xsk { .. }) => {
+                xsk.steering.unmatched(port).map_err(Error::from)?
+            }
             _ => 0,
         };
         Ok(passed + self.run(move |inside| inside.plane.unmatched(opened.place))?)

@@ -6,6 +6,7 @@
 //! by [`PortId`]s, which count the `[[port]]` tables from 0, and `count` is unfolded.
 
 mod addition;
+mod block;
 mod check;
 mod events;
 mod guard;
@@ -62,7 +63,7 @@ struct Written {
     /// Traps that show in the text alone.
     warnings: Warnings,
     /// Where each stream stands; several where `count` made them.
-    blocks: Vec<stream::Block>,
+    blocks: Vec<block::Block>,
     /// Where the control socket is named.
     control: Option<Range<usize>>,
 }
@@ -175,7 +176,7 @@ impl Config {
         }
         let blocks = stream::read_all(table.items("stream"), &ids, &faults);
         table.finish();
-        let streams = repeat::unfold(&blocks, 0, node.max_streams, &faults);
+        let streams = block::unfold(&blocks, 0, node.max_streams, &faults);
         let taken = check::all(&streams, &blocks, &ports, &faults);
         check::replicas(&streams, &blocks, &ports, &faults);
 

@@ -4,26 +4,23 @@
 //! wherever that key stands in it (identification, egress), its value advances by the step from
 //! one stream to the next.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 
 use onbeat_frer::spec::{Rewrite, Stream, VlanAction};
 use onbeat_report::format::count as counted;
 use onbeat_wire::MacAddress;
 
-use super::reader::{Faults, Table, Value};
-use super::stream::Block;
-use super::text::is_name;
+use super::reader::{Table, Value};
 
 /// How many streams a table makes, and how they differ.
 #[derive(Debug, Clone)]
 pub(super) struct Repeat {
     pub(super) count: u32,
-    step: Step,
+    pub(super) step: Step,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Step {
+pub(super) struct Step {
     destination: u32,
     source: u32,
     vlan: u32,
@@ -68,72 +65,14 @@ pub(super) fn read(table: &mut Table<'_>, name: Option<&Value<'_>>) -> Repeat {
     Repeat { count, step }
 }
 
-/// The streams of all tables, each with the index of its table, where the node has so many
-/// `already`.
-pub(super) fn unfold(
-    blocks: &[Block],
-    already: usize,
-    room: u32,
-    faults: &Faults,
-) -> Vec<(usize, Stream)> {
-    let mut streams: Vec<(usize, Stream)> = Vec::new();
-    let mut names: HashSet<String> = HashSet::new();
-    let mut total = already as u64;
-    for (index, block) in blocks.iter().enumerate() {
-        let fault = |message: String, help: &str| {
-            faults.note(block.place.span.clone(), &block.place.path, message, help);
-        };
-        total += u64::from(block.repeat.count);
-        if total > u64::from(room) {
-            let message = format!(
-                "this makes {}, and the node has room for {room}",
-                counted(total, "stream")
-            );
-            fault(message, "raise max-streams under [node], or remove streams");
-            break;
-        }
-        for n in 0..block.repeat.count {
-            let name = match block.repeat.count {
-                1 => block.first.name.clone(),
-                _ => block.first.name.replace("{n}", &n.to_string()),
-            };
-            let mut stream = Stream { name, ..block.first.clone() };
-            if !is_name(&stream.name) {
-                let help = "use 1 to 63 letters, digits, hyphens, underscores and dots";
-                fault(format!("{:?} cannot be a name", stream.name), help);
-                break;
-            }
-            if let Err(overflow) = block.repeat.step.apply(&mut stream, n) {
-                fault(
-                    format!("stream {n} of {}: {} does not fit", block.repeat.count, overflow.key),
-                    "use a smaller count or step, or begin with a smaller value",
-                );
-                break;
-            }
-            // The reader knows these rules key by key; none may slip through because one was added.
-            if let Err(error) = stream.validate() {
-                fault(error.to_string(), "correct the stream");
-                break;
-            }
-            if !names.insert(stream.name.clone()) {
-                let message = format!("another stream is named {:?}", stream.name);
-                fault(message, "give each stream its own name");
-                break;
-            }
-            streams.push((index, stream));
-        }
-    }
-    streams
-}
-
 /// A value that its step takes out of its range.
-struct Overflow {
-    key: &'static str,
+pub(super) struct Overflow {
+    pub(super) key: &'static str,
 }
 
 impl Step {
     /// Makes the first stream of a table into stream `n`.
-    fn apply(&self, stream: &mut Stream, n: u32) -> Result<(), Overflow> {
+    pub(super) fn apply(&self, stream: &mut Stream, n: u32) -> Result<(), Overflow> {
         for member in &mut stream.members {
             let fields = member.identification.parameters_mut();
             let port = |first, step| number(first, step, n, u16::MAX);

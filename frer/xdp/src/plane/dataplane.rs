@@ -9,7 +9,6 @@ use onbeat_frer::spec::Stream;
 use super::Plane;
 use crate::error::Error;
 
-/// It goes on without the daemon.
 impl<E: From<Error>> DataPlane<E> for Plane {
     fn is_in_kernel(&self) -> bool {
         true
