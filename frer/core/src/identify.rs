@@ -124,8 +124,9 @@ impl IpMatch {
 }
 
 impl NextProtocol {
-    /// IP protocol number, source port and destination port; `None`: not looked at.
-    fn parts(self) -> (Option<u8>, Option<u16>, Option<u16>) {
+    /// IP protocol number, source port and destination port; `None`: any.
+    #[must_use]
+    pub fn parts(self) -> (Option<u8>, Option<u16>, Option<u16>) {
         match self {
             Self::None => (None, None, None),
             Self::Udp { source, destination } => (Some(17), source, destination),

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use onbeat_bpf::Plain;
 use onbeat_frer::spec::{
-    Algorithm, Egress, Identification, IpMatch, LookupKey, MaskAndMatch, NextProtocol, Recovery,
-    Rewrite, SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
+    Algorithm, Egress, Identification, IpMatch, LookupKey, MaskAndMatch, Recovery, Rewrite,
+    SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
 };
 
 use crate::abi::constants as c;
@@ -252,12 +252,7 @@ fn ip_key(ip: &IpMatch, class: u32, vid: u16, port: u8) -> frer_ip_key {
         shape |= c::SHAPE_DSCP;
         key.dscp = dscp;
     }
-    let (protocol, source, destination) = match ip.next_protocol {
-        NextProtocol::None => (None, None, None),
-        NextProtocol::Tcp { source, destination } => (Some(6), source, destination),
-        NextProtocol::Udp { source, destination } => (Some(17), source, destination),
-        NextProtocol::Sctp { source, destination } => (Some(132), source, destination),
-    };
+    let (protocol, source, destination) = ip.next_protocol.parts();
     if let Some(protocol) = protocol {
         shape |= c::SHAPE_PROTO;
         key.protocol = protocol;
