@@ -20,10 +20,10 @@ use common::{
     Flow, FrameText, Injector, PORTS, can_run, eliminate_to, log, one_node, program, replicate,
     run, start, two_paths, wait_for,
 };
+use onbeat_frer::dataplane::Backend;
 use onbeat_lab::World;
 use onbeat_lab::world::Ends;
 use onbeat_netdev::VethEnd;
-use onbeat_node::config::Backend;
 use onbeat_node::control::{Cause, Event, Function, Link, What};
 
 const GROUP: &str = "01:00:5e:00:00:01";

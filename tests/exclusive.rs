@@ -15,8 +15,8 @@ use common::{
     Capture, FrameText, Injector, PORTS, assert_gone, can_run, one_node, program, replicate,
     run_in, wait_for,
 };
+use onbeat_frer::dataplane::Backend;
 use onbeat_lab::World;
-use onbeat_node::config::Backend;
 use onbeat_node::control::Client;
 
 const GROUP: &str = "01:00:5e:00:00:01";

@@ -7,9 +7,9 @@
 
 use std::fs;
 
+use onbeat_frer::dataplane::Backend;
 use onbeat_lab::random::Random;
 use onbeat_lab::{Topology, World};
-use onbeat_node::config::Backend;
 
 use crate::common::{program, run};
 use crate::runs::Runs;

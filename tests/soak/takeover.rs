@@ -13,10 +13,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use onbeat_frer::dataplane::Backend;
 use onbeat_lab::World;
 use onbeat_lab::random::Random;
 use onbeat_netdev::Ethtool;
-use onbeat_node::config::Backend;
 
 use crate::common::process::{Process, random_part};
 use crate::common::{

@@ -1,6 +1,7 @@
 //! What warnings say of recovery functions is true of them.
 
-use onbeat_frer::recover::{Recover, Role};
+use onbeat_frer::recover::Recover;
+use onbeat_frer::spec::Role;
 use onbeat_node::config::Config;
 
 const MS: u64 = 1_000_000;

@@ -10,6 +10,7 @@
 mod group;
 mod index;
 mod masks;
+mod shape;
 mod table;
 
 use core::net::IpAddr;
@@ -18,7 +19,8 @@ use onbeat_wire::{Frame, Ip, MacAddress};
 
 use crate::spec::{Identification, IpMatch, MaskAndMatch, NextProtocol, Tagged, VlanMatch};
 
-pub use table::{Conflict, MemberRef, Table};
+pub use shape::MemberRef;
+pub use table::{Conflict, Table};
 
 /// The fields of a frame that identification looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,17 +97,7 @@ impl Identification {
     ///
     /// Which one takes a frame that several match: [`Table`].
     pub fn matches(&self, fields: &Fields<'_>) -> bool {
-        match self {
-            Self::Null { destination, vlan }
-            | Self::ActiveDestination { destination, vlan, .. } => {
-                *destination == fields.destination && vlan.matches(fields.vid())
-            }
-            Self::SourceMacVlan { source, vlan } => {
-                *source == fields.source && vlan.matches(fields.vid())
-            }
-            Self::Ip(ip) => ip.matches(fields),
-            Self::MaskAndMatch(mask) => mask.matches(fields),
-        }
+        self.key().matches(fields)
     }
 }
 
@@ -132,8 +124,9 @@ impl IpMatch {
 }
 
 impl NextProtocol {
-    /// IP protocol number, source port and destination port; `None`: not looked at.
-    fn parts(self) -> (Option<u8>, Option<u16>, Option<u16>) {
+    /// IP protocol number, source port and destination port; `None`: any.
+    #[must_use]
+    pub fn parts(self) -> (Option<u8>, Option<u16>, Option<u16>) {
         match self {
             Self::None => (None, None, None),
             Self::Udp { source, destination } => (Some(17), source, destination),

@@ -5,7 +5,7 @@
 //! replica. [`latent`] watches whether the redundancy is still there, [`counters`] is what all of
 //! them count, [`reading`] how that is told, [`watch`] what of it somebody should know of. [`plane`]
 //! is all of it at work. [`spec`] is the description that a data plane is given, [`validate`] its
-//! rules.
+//! rules, [`dataplane`] the interface of each.
 //!
 //! Time is passed in as nanoseconds of a monotonic clock; what has to happen later comes out of
 //! `next_deadline`.
@@ -16,6 +16,7 @@
 extern crate alloc;
 
 pub mod counters;
+pub mod dataplane;
 pub mod generate;
 mod history;
 pub mod identify;

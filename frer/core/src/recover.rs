@@ -7,22 +7,13 @@
 
 use crate::counters::Counters;
 use crate::history::History;
-use crate::spec::{Algorithm, Recovery};
+use crate::spec::{Algorithm, Recovery, Role};
 use crate::validate::RecoveryError;
 
 /// RecovSeqSpace - 1: where RecovSeqNum stands after a reset.
 const LAST_NUMBER: u16 = u16::MAX;
 
 const NS_PER_MS: u64 = 1_000_000;
-
-/// What a recovery function stands behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// All member streams of a compound stream; accepted packets restart the timer.
-    Sequence,
-    /// One member stream (frerSeqRcvyIndividualRecovery); every packet restarts the timer.
-    Individual,
-}
 
 /// What becomes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

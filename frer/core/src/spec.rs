@@ -4,10 +4,17 @@
 //! configuration file means the same on each. Nothing here refers to an interface by name: a port
 //! is a small number that the assembly maps to an interface.
 
+mod identification;
+mod rewrite;
+
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use onbeat_wire::MacAddress;
+pub use identification::{
+    Identification, IdentificationError, IdentificationKind, IpMatch, LookupKey, MaskAndMatch,
+    NextProtocol, Parameters, Tagged, VlanMatch,
+};
+pub use rewrite::{Rewrite, RewriteError, VlanAction};
 
 /// A port of the node, `0..MAX_PORTS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,120 +53,13 @@ pub struct Member {
     pub individual: Option<Recovery>,
 }
 
-/// Whether a frame must carry a VLAN tag to be of a stream (9.1.2.2).
+/// What a recovery function stands behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tagged {
-    /// A VLAN tag with a VLAN id other than 0.
-    Tagged,
-    /// No VLAN tag, or one with VLAN id 0.
-    Priority,
-    /// Either.
-    All,
-}
-
-/// A VLAN requirement: `tagged` and `vlan`, where VLAN id 0 means "any" (9.1.2.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VlanMatch {
-    /// Whether a tag is required.
-    pub tagged: Tagged,
-    /// VLAN id `1..=4094`, or 0: not looked at. Only looked at on frames with a tag.
-    pub vlan: u16,
-}
-
-/// A stream identification function with its parameters (clause 6, managed by 9.1).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Identification {
-    /// Type 1, Null Stream identification (6.4).
-    Null {
-        /// Destination address to match.
-        destination: MacAddress,
-        /// VLAN to match.
-        vlan: VlanMatch,
-    },
-    /// Type 2, Source MAC and VLAN Stream identification (6.5).
-    SourceMacVlan {
-        /// Source address to match.
-        source: MacAddress,
-        /// VLAN to match.
-        vlan: VlanMatch,
-    },
-    /// Type 3, Active Destination MAC and VLAN Stream identification (6.6), on the input side:
-    /// matches what the lower layer shows (`down`) and offers `up` to the node.
-    ActiveDestination {
-        /// Destination address on the wire.
-        destination: MacAddress,
-        /// VLAN on the wire.
-        vlan: VlanMatch,
-        /// What the frame is rewritten to on its way in.
-        up: Rewrite,
-    },
-    /// Type 4, IP Stream identification (6.7).
-    Ip(IpMatch),
-    /// Type 5, Mask-and-match Stream identification (6.8, 802.1CBdb).
-    MaskAndMatch(MaskAndMatch),
-}
-
-/// Parameters of IP Stream identification (9.1.5).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IpMatch {
-    /// Destination MAC address to match.
-    pub destination: MacAddress,
-    /// VLAN to match.
-    pub vlan: VlanMatch,
-    /// IP source address; `None` (all zero in the standard): any.
-    pub ip_source: Option<core::net::IpAddr>,
-    /// IP destination address.
-    pub ip_destination: core::net::IpAddr,
-    /// DSCP `0..=63`; `None` (64 in the standard): any.
-    pub dscp: Option<u8>,
-    /// Next protocol and its ports.
-    pub next_protocol: NextProtocol,
-}
-
-/// Next protocol of IP Stream identification (9.1.5.6 to 9.1.5.8).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum NextProtocol {
-    /// Not looked at, and neither are ports.
-    None,
-    /// UDP with these ports.
-    Udp {
-        /// Source port; `None`: any.
-        source: Option<u16>,
-        /// Destination port; `None`: any.
-        destination: Option<u16>,
-    },
-    /// TCP with these ports.
-    Tcp {
-        /// Source port; `None`: any.
-        source: Option<u16>,
-        /// Destination port; `None`: any.
-        destination: Option<u16>,
-    },
-    /// SCTP with these ports.
-    Sctp {
-        /// Source port; `None`: any.
-        source: Option<u16>,
-        /// Destination port; `None`: any.
-        destination: Option<u16>,
-    },
-}
-
-/// Parameters of Mask-and-match Stream identification (9.1.6, 802.1CBdb).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MaskAndMatch {
-    /// Mask over the destination address.
-    pub destination_mask: MacAddress,
-    /// Value of the masked destination address.
-    pub destination_match: MacAddress,
-    /// Mask over the source address.
-    pub source_mask: MacAddress,
-    /// Value of the masked source address.
-    pub source_match: MacAddress,
-    /// Mask over the first octets of the MSDU (what follows the addresses and VLAN tags);
-    /// empty, or `2..=1984` octets.
-    pub msdu_mask: Vec<u8>,
-    /// Value of the masked MSDU; as long as `msdu_mask`.
-    pub msdu_match: Vec<u8>,
+pub enum Role {
+    /// All member streams of a compound stream; accepted packets restart the timer.
+    Sequence,
+    /// One member stream (frerSeqRcvyIndividualRecovery); every packet restarts the timer.
+    Individual,
 }
 
 /// A recovery function (7.4.2, managed by 10.4).
@@ -222,28 +122,5 @@ pub enum SequenceTag {
     /// The frame leaves with an R-TAG (7.8); one that is there stays.
     RTag,
     /// The frame leaves without a sequence tag.
-    Remove,
-}
-
-/// A change of addresses and VLAN tag. PCP and DEI stay as they are unless `priority` says else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Rewrite {
-    /// New destination address.
-    pub destination: Option<MacAddress>,
-    /// What becomes of the outer VLAN tag.
-    pub vlan: VlanAction,
-    /// New PCP, `0..=7`, of the outer VLAN tag, where there is one.
-    pub priority: Option<u8>,
-}
-
-/// What becomes of the outer VLAN tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum VlanAction {
-    /// Nothing.
-    #[default]
-    Keep,
-    /// The VLAN id of an existing tag is replaced; an untagged frame gets a tag with PCP 0, DEI 0.
-    Set(u16),
-    /// The outer tag is removed, where there is one.
     Remove,
 }

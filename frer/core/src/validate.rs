@@ -4,20 +4,12 @@
 
 mod error;
 
-pub use error::{
-    EgressError, IdentificationError, LatentError, MemberError, RecoveryError, RewriteError,
-    StreamError,
-};
+pub use error::{EgressError, LatentError, MemberError, RecoveryError, StreamError};
 
-use crate::recover::Role;
 use crate::spec::{
-    Algorithm, Egress, Identification, IpMatch, LatentErrorDetection, MAX_EGRESS, MAX_HISTORY,
-    MAX_PORTS, MaskAndMatch, Member, PortId, Recovery, Rewrite, Stream, Tagged, VlanAction,
-    VlanMatch,
+    Algorithm, Egress, LatentErrorDetection, MAX_EGRESS, MAX_HISTORY, MAX_PORTS, Member, PortId,
+    Recovery, Role, Stream,
 };
-
-/// MSDU octets that Mask-and-match looks at (9.1.6).
-const MSDU_LENGTHS: core::ops::RangeInclusive<usize> = 2..=1984;
 
 impl Stream {
     /// Index of the first egress port whose replica differs from that of the first one.
@@ -108,79 +100,6 @@ impl LatentErrorDetection {
     }
 }
 
-impl Identification {
-    /// Checks that a frame could match at all.
-    ///
-    /// # Errors
-    /// The first rule that it breaks.
-    pub fn validate(&self) -> Result<(), IdentificationError> {
-        match self {
-            Self::Null { vlan, .. } => vlan.validate(),
-            Self::SourceMacVlan { source, vlan } => {
-                if source.0[0] & 1 != 0 {
-                    return Err(IdentificationError::GroupSource(*source));
-                }
-                vlan.validate()
-            }
-            Self::ActiveDestination { vlan, up, .. } => {
-                vlan.validate()?;
-                up.validate().map_err(IdentificationError::Up)
-            }
-            Self::Ip(ip) => ip.validate(),
-            Self::MaskAndMatch(mask) => mask.validate(),
-        }
-    }
-}
-
-impl VlanMatch {
-    fn validate(self) -> Result<(), IdentificationError> {
-        if self.vlan > 4094 {
-            return Err(IdentificationError::VlanId(self.vlan));
-        }
-        if self.tagged == Tagged::Priority && self.vlan != 0 {
-            return Err(IdentificationError::PriorityWithVlan(self.vlan));
-        }
-        Ok(())
-    }
-}
-
-impl IpMatch {
-    fn validate(&self) -> Result<(), IdentificationError> {
-        self.vlan.validate()?;
-        if let Some(dscp) = self.dscp.filter(|dscp| *dscp > 63) {
-            return Err(IdentificationError::Dscp(dscp));
-        }
-        match self.ip_source {
-            Some(source) if source.is_ipv4() != self.ip_destination.is_ipv4() => {
-                Err(IdentificationError::IpFamilies { source, destination: self.ip_destination })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl MaskAndMatch {
-    fn validate(&self) -> Result<(), IdentificationError> {
-        let (mask, value) = (self.msdu_mask.len(), self.msdu_match.len());
-        if mask != value {
-            return Err(IdentificationError::MsduLengths { mask, value });
-        }
-        if mask != 0 && !MSDU_LENGTHS.contains(&mask) {
-            return Err(IdentificationError::MsduLength(mask));
-        }
-        for (field, mask, value) in [
-            ("destination", &self.destination_mask.0[..], &self.destination_match.0[..]),
-            ("source", &self.source_mask.0, &self.source_match.0),
-            ("msdu", &self.msdu_mask, &self.msdu_match),
-        ] {
-            if let Some(octet) = mask.iter().zip(value).position(|(m, v)| v & !m != 0) {
-                return Err(IdentificationError::MatchOutsideMask { field, octet });
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Egress {
     /// Checks port and rewrite.
     ///
@@ -189,22 +108,6 @@ impl Egress {
     pub fn validate(&self) -> Result<(), EgressError> {
         check_port(self.port).map_err(EgressError::Port)?;
         self.rewrite.validate().map_err(EgressError::Rewrite)
-    }
-}
-
-impl Rewrite {
-    /// Checks VLAN id and priority.
-    ///
-    /// # Errors
-    /// The first rule that it breaks.
-    pub fn validate(&self) -> Result<(), RewriteError> {
-        match (self.vlan, self.priority) {
-            (VlanAction::Set(vlan), _) if !(1..=4094).contains(&vlan) => {
-                Err(RewriteError::VlanId(vlan))
-            }
-            (_, Some(priority)) if priority > 7 => Err(RewriteError::Priority(priority)),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -5,7 +5,7 @@ mod cases;
 
 use cases::{MemberCase, hex, identification, vectors};
 use onbeat_frer::identify::{Fields, Table};
-use onbeat_frer::spec::{Member, PortId, Stream};
+use onbeat_frer::spec::{IdentificationKind, Member, PortId, Stream};
 use onbeat_wire::Frame;
 
 const PORT: PortId = PortId(3);
@@ -79,5 +79,22 @@ fn cases_are_numbered_and_every_frame_is_used() {
     for name in vectors.frames.keys() {
         let used = vectors.identify.iter().any(|case| case.expect.contains_key(name));
         assert!(used, "frame {name} is in no case");
+    }
+}
+
+#[test]
+fn every_type_has_vectors_and_an_example() {
+    let reference = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/reference.toml");
+    let reference = std::fs::read_to_string(reference).expect(reference);
+    let vectors = vectors();
+    let members = vectors.identify.iter().flat_map(|case| &case.members);
+    let tested: Vec<_> = members.map(|member| identification(member).kind()).collect();
+    for kind in IdentificationKind::ALL {
+        assert!(tested.contains(&kind), "{kind:?} has no case in vectors/identify.toml");
+        let example = format!("type = {:?}", kind.name());
+        assert!(reference.contains(&example), "{example} is not in examples/reference.toml");
+    }
+    for kind in tested {
+        assert!(IdentificationKind::ALL.contains(&kind), "{kind:?} is not in ALL");
     }
 }

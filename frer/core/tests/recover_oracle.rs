@@ -3,8 +3,8 @@
 
 mod oracle;
 
-use onbeat_frer::recover::{Recover, Role};
-use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery};
+use onbeat_frer::recover::Recover;
+use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery, Role};
 use oracle::Oracle;
 use proptest::prelude::*;
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use onbeat_frer::recover::{Recover, Role};
-use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery};
+use onbeat_frer::recover::Recover;
+use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery, Role};
 use proptest::prelude::*;
 
 fn vector(history_length: u16) -> Recover {

@@ -1,9 +1,10 @@
 //! Each rule of a stream, broken once, and what is said about it.
 
-use onbeat_frer::recover::{Recover, Role};
+use onbeat_frer::recover::Recover;
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, IpMatch, LatentErrorDetection, MaskAndMatch, Member,
-    NextProtocol, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
+    NextProtocol, PortId, Recovery, Rewrite, Role, SequenceTag, Stream, Tagged, VlanAction,
+    VlanMatch,
 };
 use onbeat_frer::validate::RecoveryError;
 use onbeat_wire::MacAddress;

@@ -23,11 +23,13 @@
 mod control;
 mod error;
 mod forwarder;
+mod plane;
 mod port;
 
 pub use control::{Control, Inside};
 pub use error::{Error, Result};
 pub use forwarder::{Forwarder, Poll};
+pub use plane::{Options, UserPlane};
 pub use port::{Copies, Port};
 
 /// Frames that came in by a queue over AF_XDP and were not looked at, at most.

@@ -14,9 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::libbpf_sys as sys;
+use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_frer::plane::Fate;
 use onbeat_frer::spec::{PortId, Stream};
-use onbeat_frer_xdp::{Mode, Options, PortSpec};
+use onbeat_frer_xdp::Options;
 
 #[path = "../tests/common/mixed.rs"]
 mod mixed;

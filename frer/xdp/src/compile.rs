@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use onbeat_bpf::Plain;
 use onbeat_frer::spec::{
-    Algorithm, Egress, Identification, IpMatch, MaskAndMatch, NextProtocol, Recovery, Rewrite,
+    Algorithm, Egress, Identification, IpMatch, LookupKey, MaskAndMatch, Recovery, Rewrite,
     SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
 };
 
@@ -173,15 +173,14 @@ pub fn keys(identification: &Identification, port: u8) -> Vec<Key> {
             .map(|(class, vid)| Key::L2(l2_key(class | source, vid, mac, port)))
             .collect()
     };
-    match identification {
-        Identification::Null { destination, vlan }
-        | Identification::ActiveDestination { destination, vlan, .. } => l2(destination.0, vlan, 0),
-        Identification::SourceMacVlan { source, vlan } => l2(source.0, vlan, c::SHAPE_SOURCE),
-        Identification::Ip(ip) => vlan_keys(&ip.vlan)
+    match identification.key() {
+        LookupKey::Destination { address, vlan } => l2(address.0, &vlan, 0),
+        LookupKey::Source { address, vlan } => l2(address.0, &vlan, c::SHAPE_SOURCE),
+        LookupKey::Ip(ip) => vlan_keys(&ip.vlan)
             .into_iter()
             .map(|(class, vid)| Key::Ip(ip_key(ip, class, vid, port)))
             .collect(),
-        Identification::MaskAndMatch(m) => {
+        LookupKey::Mask(m) => {
             let mask = mask(m).id;
             let octets = masked_octets(&m.destination_match, &m.source_match, &m.msdu_match);
             vec![Key::Mask(frer_mask_key { mask, octets, port: port.into(), zero: 0 })]
@@ -253,12 +252,7 @@ fn ip_key(ip: &IpMatch, class: u32, vid: u16, port: u8) -> frer_ip_key {
         shape |= c::SHAPE_DSCP;
         key.dscp = dscp;
     }
-    let (protocol, source, destination) = match ip.next_protocol {
-        NextProtocol::None => (None, None, None),
-        NextProtocol::Tcp { source, destination } => (Some(6), source, destination),
-        NextProtocol::Udp { source, destination } => (Some(17), source, destination),
-        NextProtocol::Sctp { source, destination } => (Some(132), source, destination),
-    };
+    let (protocol, source, destination) = ip.next_protocol.parts();
     if let Some(protocol) = protocol {
         shape |= c::SHAPE_PROTO;
         key.protocol = protocol;
@@ -387,18 +381,4 @@ pub fn recovery(recovery: &Recovery, individual: bool, tick_ns: u64) -> frer_rec
         ring: history_length.next_power_of_two().max(64),
         ..Default::default()
     }
-}
-
-/// Tells the slots of one function of one stream from all others, over restarts of the daemon.
-/// Never 0, which marks a free slot.
-pub fn owner(role: &str, parts: &[&str]) -> u64 {
-    // DefaultHasher::new() has fixed keys; a change of its algorithm costs one reset of sequence
-    // state at an upgrade, no more.
-    let mut hasher = DefaultHasher::new();
-    hasher.write(role.as_bytes());
-    for part in parts {
-        hasher.write_u8(0xff);
-        hasher.write(part.as_bytes());
-    }
-    hasher.finish().max(1)
 }

@@ -9,6 +9,7 @@ pub mod compile;
 mod error;
 mod link;
 mod mapped;
+mod owner;
 mod pin;
 mod plane;
 mod programs;
@@ -17,9 +18,9 @@ mod steering;
 mod table;
 
 pub use error::{Error, Result};
-pub use link::{Mode, forwards};
+pub use link::forwards;
 pub use pin::{
     BPF_MOUNT, PinDirectory, PinOwner, check_path as check_pin_path, uses_mount_of_init,
 };
-pub use plane::{Changes, Memory, Options, Plane, PortSpec, Running};
+pub use plane::{Options, Plane};
 pub use steering::Steering;

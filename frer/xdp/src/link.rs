@@ -6,31 +6,13 @@ use std::path::Path;
 
 use libbpf_rs::libbpf_sys as sys;
 use onbeat_bpf::{Link, ProgramInfo};
+use onbeat_frer::dataplane::Mode;
 
-/// How a program runs on an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// In the driver, before the kernel makes a socket buffer.
-    Native,
-    /// In the network stack, where the driver cannot.
-    Generic,
-}
-
-impl Mode {
-    /// As users write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Native => "native",
-            Mode::Generic => "generic",
-        }
-    }
-
-    /// As the kernel has it.
-    pub(crate) fn flag(self) -> u32 {
-        match self {
-            Mode::Native => sys::XDP_FLAGS_DRV_MODE,
-            Mode::Generic => sys::XDP_FLAGS_SKB_MODE,
-        }
+/// The kernel's flag for a mode.
+pub(crate) fn flag(mode: Mode) -> u32 {
+    match mode {
+        Mode::Native => sys::XDP_FLAGS_DRV_MODE,
+        Mode::Generic => sys::XDP_FLAGS_SKB_MODE,
     }
 }
 
@@ -58,7 +40,7 @@ pub fn forwards(program: u32) -> bool {
 /// Takes a program that no link holds off an interface.
 pub(crate) fn detach_unlinked(ifindex: u32, mode: Mode) -> io::Result<()> {
     // SAFETY: no pointers but null options.
-    match unsafe { sys::bpf_xdp_detach(ifindex as i32, mode.flag(), std::ptr::null()) } {
+    match unsafe { sys::bpf_xdp_detach(ifindex as i32, flag(mode), std::ptr::null()) } {
         code if code < 0 => Err(io::Error::from_raw_os_error(-code)),
         _ => Ok(()),
     }

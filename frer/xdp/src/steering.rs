@@ -3,10 +3,11 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libbpf_rs::{MapCore, MapFlags, ProgramMut};
-use onbeat_frer::spec::{Egress, Identification, Member, Rewrite, SequenceTag, Stream};
+use onbeat_frer::dataplane::{Changes, PortSpec};
+use onbeat_frer::spec::{Egress, Member, Rewrite, SequenceTag, Stream};
 
 use crate::error::{Context, Result};
-use crate::plane::{Changes, Plane, PortSpec};
+use crate::plane::Plane;
 
 /// Hands frames of streams to AF_XDP sockets, and leaves all others to the network stack.
 ///
@@ -133,11 +134,9 @@ impl Steering {
 
 /// The member, with nothing but which frames are its.
 fn identified(member: &Member) -> Member {
-    let identification = match &member.identification {
-        Identification::ActiveDestination { destination, vlan, .. } => {
-            Identification::Null { destination: *destination, vlan: *vlan }
-        }
-        other => other.clone(),
-    };
+    let mut identification = member.identification.clone();
+    if let Some(rewrite) = identification.parameters_mut().rewrite {
+        *rewrite = Rewrite::default();
+    }
     Member { port: member.port, identification, individual: None }
 }

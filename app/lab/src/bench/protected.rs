@@ -2,11 +2,12 @@
 
 use std::io;
 
+use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
     Algorithm, Egress, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
 };
-use onbeat_frer_xdp::{Mode, Options, Plane, PortSpec};
+use onbeat_frer_xdp::{Options, Plane};
 use onbeat_netdev::Handle;
 
 use super::chain::{Chain, Interface, Stations};

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
+use onbeat_frer::dataplane::Backend;
 use onbeat_lab::scenario::{self, Options, Scenario, list};
-use onbeat_node::config::Backend;
 use serde::Serialize;
 
 use onbeat_terminal::Shown;

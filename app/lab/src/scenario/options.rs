@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use onbeat_node::config::Backend;
+use onbeat_frer::dataplane::Backend;
 
 use super::Scenario;
 use crate::{Error, Result};

@@ -5,8 +5,8 @@ use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use onbeat_frer::dataplane::Backend;
 use onbeat_netdev::Ethtool;
-use onbeat_node::config::Backend;
 use onbeat_node::control::{NodeStatus, PortMode};
 use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::pause_until;

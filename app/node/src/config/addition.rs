@@ -7,7 +7,7 @@ use super::diagnostic::Source;
 use super::reader::{Faults, Table};
 use super::set::Conflict;
 use super::{
-    Before, ConfigError, PortConfig, PortIds, StreamSet, Warnings, Written, check, parse, repeat,
+    Before, ConfigError, PortConfig, PortIds, StreamSet, Warnings, Written, block, check, parse,
     stream,
 };
 
@@ -56,7 +56,7 @@ impl Addition {
         }
         table.finish();
         let already = if how == How::Add { already } else { 0 };
-        let streams = repeat::unfold(&blocks, already, room, &faults);
+        let streams = block::unfold(&blocks, already, room, &faults);
         check::all(&streams, &blocks, ports, &faults);
         check::replicas(&streams, &blocks, ports, &faults);
 

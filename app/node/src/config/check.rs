@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use onbeat_frer::spec::Stream;
 
+use super::block::Block;
 use super::reader::Faults;
 use super::set::Taken;
-use super::stream::Block;
 use super::{Mode, PortConfig};
 
 /// In generic mode the kernel's copies of a frame share one buffer: what leaves is alike. Where the

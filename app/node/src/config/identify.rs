@@ -1,7 +1,8 @@
 //! `identify = { type = ... }`: stream identification (802.1CB clause 6, managed by 9.1).
 
 use onbeat_frer::spec::{
-    Identification, IpMatch, MaskAndMatch, NextProtocol, Rewrite, Tagged, VlanAction, VlanMatch,
+    Identification, IdentificationKind, IpMatch, MaskAndMatch, NextProtocol, Rewrite, Tagged,
+    VlanAction, VlanMatch,
 };
 use onbeat_wire::MacAddress;
 
@@ -10,36 +11,23 @@ use super::reader::{Table, Value};
 /// VLAN ids that name a VLAN.
 const VLAN: std::ops::RangeInclusive<u16> = 1..=4094;
 
-#[derive(Clone, Copy)]
-enum Type {
-    Null,
-    Source,
-    Active,
-    Ip,
-    Mask,
-}
-
 pub(super) fn read(value: &Value<'_>) -> Option<Identification> {
     let mut table = value.table()?;
-    let kind = table.require("type", "\"null\"")?.choice(&[
-        ("null", Type::Null),
-        ("source", Type::Source),
-        ("active", Type::Active),
-        ("ip", Type::Ip),
-        ("mask", Type::Mask),
-    ])?;
+    let kind = table
+        .require("type", "\"null\"")?
+        .choice(&IdentificationKind::ALL.map(|kind| (kind.name(), kind)))?;
     let identification = match kind {
-        Type::Null => {
+        IdentificationKind::Null => {
             let (destination, vlan) = (destination(&mut table), vlan_match(&mut table));
             destination.map(|destination| Identification::Null { destination, vlan })
         }
-        Type::Source => {
+        IdentificationKind::Source => {
             let (source, vlan) = (source(&mut table), vlan_match(&mut table));
             source.map(|source| Identification::SourceMacVlan { source, vlan })
         }
-        Type::Active => active(&mut table),
-        Type::Ip => ip(&mut table),
-        Type::Mask => mask(&mut table),
+        IdentificationKind::Active => active(&mut table),
+        IdentificationKind::Ip => ip(&mut table),
+        IdentificationKind::Mask => mask(&mut table),
     };
     table.finish();
     identification

@@ -6,6 +6,7 @@
 //! by [`PortId`]s, which count the `[[port]]` tables from 0, and `count` is unfolded.
 
 mod addition;
+mod block;
 mod check;
 mod events;
 mod guard;
@@ -28,6 +29,7 @@ use onbeat_config::reader::{Faults, Table};
 pub(crate) use onbeat_config::text::{is_name, name_rule};
 pub use onbeat_config::{ConfigError, LoadError, Warnings};
 use onbeat_config::{diagnostic, interface, reader, realtime, suggest, text};
+use onbeat_frer::dataplane::Backend;
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_user::Poll;
 use onbeat_host::{Error, PrivateDirectory};
@@ -61,7 +63,7 @@ struct Written {
     /// Traps that show in the text alone.
     warnings: Warnings,
     /// Where each stream stands; several where `count` made them.
-    blocks: Vec<stream::Block>,
+    blocks: Vec<block::Block>,
     /// Where the control socket is named.
     control: Option<Range<usize>>,
 }
@@ -87,49 +89,6 @@ pub struct NodeConfig {
     pub events: EventsConfig,
     /// Whose bottom halves are scheduled by who waits for them, while the node runs.
     pub guard: Option<onbeat_irq_guard::Config>,
-}
-
-impl std::str::FromStr for Backend {
-    type Err = String;
-
-    fn from_str(name: &str) -> std::result::Result<Self, String> {
-        let known = Self::ALL.iter().find(|(known, _)| *known == name);
-        known.map(|(_, backend)| *backend).ok_or_else(|| {
-            let names = Self::ALL.map(|(name, _)| name).join(", ");
-            format!("there are: {names}")
-        })
-    }
-}
-
-/// What moves a node's frames.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Backend {
-    /// Programs in the kernel, which go on without the daemon.
-    #[default]
-    Xdp,
-    /// The daemon, over packet sockets: where there is no XDP.
-    Packet,
-    /// The daemon, over AF_XDP sockets.
-    Xsk,
-}
-
-impl Backend {
-    /// Each with its name in files and on the command line.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("xdp", Self::Xdp), ("packet", Self::Packet), ("xsk", Self::Xsk)];
-
-    /// Whether the daemon moves the frames.
-    #[must_use]
-    pub fn is_user_space(self) -> bool {
-        self != Self::Xdp
-    }
-}
-
-impl std::fmt::Display for Backend {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let name = Self::ALL.iter().find(|(_, backend)| backend == self);
-        f.write_str(name.map_or("", |(name, _)| name))
-    }
 }
 
 /// A `[[port]]` table.
@@ -217,7 +176,7 @@ impl Config {
         }
         let blocks = stream::read_all(table.items("stream"), &ids, &faults);
         table.finish();
-        let streams = repeat::unfold(&blocks, 0, node.max_streams, &faults);
+        let streams = block::unfold(&blocks, 0, node.max_streams, &faults);
         let taken = check::all(&streams, &blocks, &ports, &faults);
         check::replicas(&streams, &blocks, &ports, &faults);
 

@@ -4,28 +4,23 @@
 //! wherever that key stands in it (identification, egress), its value advances by the step from
 //! one stream to the next.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 
-use onbeat_frer::spec::{
-    Identification, IpMatch, NextProtocol, Rewrite, Stream, VlanAction, VlanMatch,
-};
+use onbeat_frer::spec::{Rewrite, Stream, VlanAction};
 use onbeat_report::format::count as counted;
 use onbeat_wire::MacAddress;
 
-use super::reader::{Faults, Table, Value};
-use super::stream::Block;
-use super::text::is_name;
+use super::reader::{Table, Value};
 
 /// How many streams a table makes, and how they differ.
 #[derive(Debug, Clone)]
 pub(super) struct Repeat {
     pub(super) count: u32,
-    step: Step,
+    pub(super) step: Step,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Step {
+pub(super) struct Step {
     destination: u32,
     source: u32,
     vlan: u32,
@@ -70,146 +65,55 @@ pub(super) fn read(table: &mut Table<'_>, name: Option<&Value<'_>>) -> Repeat {
     Repeat { count, step }
 }
 
-/// The streams of all tables, each with the index of its table, where the node has so many
-/// `already`.
-pub(super) fn unfold(
-    blocks: &[Block],
-    already: usize,
-    room: u32,
-    faults: &Faults,
-) -> Vec<(usize, Stream)> {
-    let mut streams: Vec<(usize, Stream)> = Vec::new();
-    let mut names: HashSet<String> = HashSet::new();
-    let mut total = already as u64;
-    for (index, block) in blocks.iter().enumerate() {
-        let fault = |message: String, help: &str| {
-            faults.note(block.place.span.clone(), &block.place.path, message, help);
-        };
-        total += u64::from(block.repeat.count);
-        if total > u64::from(room) {
-            let message = format!(
-                "this makes {}, and the node has room for {room}",
-                counted(total, "stream")
-            );
-            fault(message, "raise max-streams under [node], or remove streams");
-            break;
-        }
-        for n in 0..block.repeat.count {
-            let name = match block.repeat.count {
-                1 => block.first.name.clone(),
-                _ => block.first.name.replace("{n}", &n.to_string()),
-            };
-            let mut stream = Stream { name, ..block.first.clone() };
-            if !is_name(&stream.name) {
-                let help = "use 1 to 63 letters, digits, hyphens, underscores and dots";
-                fault(format!("{:?} cannot be a name", stream.name), help);
-                break;
-            }
-            if let Err(overflow) = block.repeat.step.apply(&mut stream, n) {
-                fault(
-                    format!("stream {n} of {}: {} does not fit", block.repeat.count, overflow.key),
-                    "use a smaller count or step, or begin with a smaller value",
-                );
-                break;
-            }
-            // The reader knows these rules key by key; none may slip through because one was added.
-            if let Err(error) = stream.validate() {
-                fault(error.to_string(), "correct the stream");
-                break;
-            }
-            if !names.insert(stream.name.clone()) {
-                let message = format!("another stream is named {:?}", stream.name);
-                fault(message, "give each stream its own name");
-                break;
-            }
-            streams.push((index, stream));
-        }
-    }
-    streams
-}
-
 /// A value that its step takes out of its range.
-struct Overflow {
-    key: &'static str,
+pub(super) struct Overflow {
+    pub(super) key: &'static str,
 }
 
 impl Step {
     /// Makes the first stream of a table into stream `n`.
-    fn apply(&self, stream: &mut Stream, n: u32) -> Result<(), Overflow> {
+    pub(super) fn apply(&self, stream: &mut Stream, n: u32) -> Result<(), Overflow> {
         for member in &mut stream.members {
-            match &mut member.identification {
-                Identification::Null { destination, vlan } => {
-                    self.destination(destination, n)?;
-                    self.vlan_match(vlan, n)?;
-                }
-                Identification::SourceMacVlan { source, vlan } => {
-                    *source = mac(*source, self.source, n).ok_or(Overflow { key: "source" })?;
-                    self.vlan_match(vlan, n)?;
-                }
-                Identification::ActiveDestination { destination, vlan, up } => {
-                    self.destination(destination, n)?;
-                    self.vlan_match(vlan, n)?;
-                    self.rewrite(up, n)?;
-                }
-                Identification::Ip(ip) => self.ip(ip, n)?,
-                Identification::MaskAndMatch(_) => {}
-            }
+            let fields = member.identification.parameters_mut();
+            let port = |first, step| number(first, step, n, u16::MAX);
+            advance("destination", fields.destination, |first| mac(first, self.destination, n))?;
+            advance("source", fields.source, |first| mac(first, self.source, n))?;
+            advance("vlan", fields.vlan, |first| self.vlan(first, n))?;
+            advance("ip-destination", fields.ip_destination, |first| {
+                ip_address(first, self.ip_destination, n)
+            })?;
+            advance("ip-source", fields.ip_source, |first| ip_address(first, self.ip_source, n))?;
+            advance("source-port", fields.source_port, |first| port(first, self.source_port))?;
+            advance("destination-port", fields.destination_port, |first| {
+                port(first, self.destination_port)
+            })?;
+            fields.rewrite.map_or(Ok(()), |rewrite| self.rewrite(rewrite, n))?;
         }
         stream.egress.iter_mut().try_for_each(|egress| self.rewrite(&mut egress.rewrite, n))
     }
 
-    fn destination(&self, address: &mut MacAddress, n: u32) -> Result<(), Overflow> {
-        let key = "destination";
-        *address = mac(*address, self.destination, n).ok_or(Overflow { key })?;
-        Ok(())
-    }
-
-    fn vlan(&self, vlan: &mut u16, n: u32) -> Result<(), Overflow> {
-        let key = "vlan";
-        *vlan = number(*vlan, self.vlan, n, 4094).ok_or(Overflow { key })?;
-        Ok(())
-    }
-
-    fn vlan_match(&self, vlan: &mut VlanMatch, n: u32) -> Result<(), Overflow> {
-        // 0 is not a VLAN but "any".
-        if vlan.vlan == 0 { Ok(()) } else { self.vlan(&mut vlan.vlan, n) }
+    fn vlan(&self, first: u16, n: u32) -> Option<u16> {
+        number(first, self.vlan, n, 4094)
     }
 
     fn rewrite(&self, rewrite: &mut Rewrite, n: u32) -> Result<(), Overflow> {
-        if let Some(destination) = &mut rewrite.destination {
-            self.destination(destination, n)?;
-        }
-        if let VlanAction::Set(vlan) = &mut rewrite.vlan {
-            self.vlan(vlan, n)?;
-        }
-        Ok(())
+        let destination = rewrite.destination.as_mut();
+        advance("destination", destination, |first| mac(first, self.destination, n))?;
+        let VlanAction::Set(vlan) = &mut rewrite.vlan else { return Ok(()) };
+        advance("vlan", Some(vlan), |first| self.vlan(first, n))
     }
+}
 
-    fn ip(&self, ip: &mut IpMatch, n: u32) -> Result<(), Overflow> {
-        self.destination(&mut ip.destination, n)?;
-        self.vlan_match(&mut ip.vlan, n)?;
-        let advanced = ip_address(ip.ip_destination, self.ip_destination, n);
-        ip.ip_destination = advanced.ok_or(Overflow { key: "ip-destination" })?;
-        if let Some(source) = &mut ip.ip_source {
-            let advanced = ip_address(*source, self.ip_source, n);
-            *source = advanced.ok_or(Overflow { key: "ip-source" })?;
-        }
-        let (source, destination) = match &mut ip.next_protocol {
-            NextProtocol::None => return Ok(()),
-            NextProtocol::Udp { source, destination }
-            | NextProtocol::Tcp { source, destination }
-            | NextProtocol::Sctp { source, destination } => (source, destination),
-        };
-        if let Some(port) = source {
-            let advanced = number(*port, self.source_port, n, u16::MAX);
-            *port = advanced.ok_or(Overflow { key: "source-port" })?;
-        }
-        if let Some(port) = destination {
-            let advanced = number(*port, self.destination_port, n, u16::MAX);
-            *port = advanced.ok_or(Overflow { key: "destination-port" })?;
-        }
-        Ok(())
+/// Replaces a value, where there is one, by that of another stream.
+fn advance<T: Copy>(
+    key: &'static str,
+    value: Option<&mut T>,
+    advanced: impl FnOnce(T) -> Option<T>,
+) -> Result<(), Overflow> {
+    if let Some(value) = value {
+        *value = advanced(*value).ok_or(Overflow { key })?;
     }
+    Ok(())
 }
 
 fn number(first: u16, step: u32, n: u32, last: u16) -> Option<u16> {

@@ -1,37 +1,11 @@
 //! The `[[stream]]` tables.
 
-use std::ops::Range;
-
 use onbeat_frer::spec::{Egress, MAX_EGRESS, Member, PortId, SequenceTag, Stream};
 
+use super::block::{Block, Place};
 use super::reader::{Faults, Table, Value};
 use super::recovery::{self, Scope};
-use super::repeat::{self, Repeat};
-use super::{PortIds, identify, node, suggest};
-
-/// A `[[stream]]` table: one stream, or `count` of them.
-#[derive(Debug, Clone)]
-pub(super) struct Block {
-    /// The first of its streams; the name is still the template.
-    pub(super) first: Stream,
-    pub(super) repeat: Repeat,
-    pub(super) place: Place,
-    pub(super) members: Vec<Place>,
-    pub(super) egress: Vec<Place>,
-}
-
-/// Where something stands in the file, for faults found later.
-#[derive(Debug, Clone)]
-pub(super) struct Place {
-    pub(super) span: Range<usize>,
-    pub(super) path: String,
-}
-
-impl Place {
-    fn of(value: &Value<'_>) -> Place {
-        Place { span: value.span(), path: value.path.clone() }
-    }
-}
+use super::{PortIds, identify, node, repeat, suggest};
 
 /// Every stream that has no fault in itself.
 pub(super) fn read_all(values: Vec<Value<'_>>, ports: &PortIds, faults: &Faults) -> Vec<Block> {

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use onbeat_frer::dataplane::{Backend, DataPlane};
 use onbeat_frer::spec::Stream;
-use onbeat_frer_user::Poll;
+use onbeat_frer_user::{Options as UserOptions, Poll, UserPlane};
 use onbeat_frer_xdp::{
     BPF_MOUNT, Error as PlaneError, Options as PlaneOptions, PinDirectory, PinOwner, Plane,
 };
@@ -16,7 +17,6 @@ use onbeat_realtime::Profile;
 
 use super::Options;
 use super::clock::monotonic_ns;
-use super::engine::{Engine, UserPlane};
 use super::error::{Error, Result};
 use super::events::{About, Events};
 use super::interfaces;
@@ -26,7 +26,7 @@ use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
 use super::upkeep::Upkeep;
 use super::watch::{Teller, Watcher};
-use crate::config::{Backend, Config, NodeConfig, PortConfig, StreamSet, Warnings};
+use crate::config::{Config, NodeConfig, PortConfig, StreamSet, Warnings};
 use crate::control::{Link, What};
 
 /// Longest between two looks for recovery functions whose time ran out.
@@ -40,7 +40,7 @@ const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 pub(super) struct Node {
     pub(super) file: PathBuf,
     pub(super) setup: Setup,
-    pub(super) plane: Engine,
+    pub(super) plane: Box<dyn DataPlane<Error>>,
     pub(super) devices: Devices,
     pub(super) events: Events,
     pub(super) watcher: Watcher,
@@ -302,7 +302,7 @@ impl Node {
 
     /// Looks at the streams whose turn it is.
     pub(super) fn look(&mut self) -> Result<()> {
-        self.watcher.look(monotonic_ns(), &self.plane, &self.setup, &mut self.events)
+        self.watcher.look(monotonic_ns(), &*self.plane, &self.setup, &mut self.events)
     }
 
     /// An interface came, changed or went.
@@ -349,8 +349,8 @@ impl Node {
     fn follow(&mut self, index: usize) {
         let port = &self.setup.ports[index];
         let Ok(link) = self.devices.handle.link(&port.attached_interface()) else { return };
-        let attached = self.plane.ports().into_iter().find(|(name, ..)| *name == port.name);
-        let followed = if attached.is_some_and(|(_, ifindex, _)| ifindex == link.index) {
+        let attached = self.plane.ports().into_iter().find(|known| known.name == port.name);
+        let followed = if attached.is_some_and(|attached| attached.ifindex == link.index) {
             self.plane.set_up(&port.name, link.up)
         } else {
             self.attach_port(index)
@@ -402,21 +402,25 @@ pub(super) fn sweep_interval(stream: &Stream) -> Option<Duration> {
 }
 
 /// Opens the data plane that the configuration asks for.
-fn open(config: &Config, pins: Option<PinDirectory>) -> Result<Engine> {
-    let ports = config.ports.len();
-    let config = &config.node;
-    Ok(match config.backend {
-        Backend::Xdp => Engine::Xdp(Box::new(Plane::open(&PlaneOptions {
-            directory: pins.map(Arc::new),
-            max_streams: config.max_streams,
-            test_clock: false,
-        })?)),
-        Backend::Packet | Backend::Xsk => {
-            // Of an earlier daemon, which would forward each frame once more.
-            pins.map_or(Ok(()), remove_pins)?;
-            Engine::User(Box::new(UserPlane::start(config, ports)?))
+fn open(config: &Config, pins: Option<PinDirectory>) -> Result<Box<dyn DataPlane<Error>>> {
+    let ports = config.ports.len() as u32;
+    let &NodeConfig { backend, max_streams, poll, .. } = &config.node;
+    if backend == Backend::Xdp {
+        let directory = pins.map(Arc::new);
+        let options = PlaneOptions { directory, max_streams, test_clock: false };
+        return Ok(Box::new(Plane::open(&options)?));
+    }
+    // Of an earlier daemon, which would forward each frame once more.
+    pins.map_or(Ok(()), remove_pins)?;
+    let realtime = config.node.realtime.clone();
+    let prepare = move || {
+        let entered = realtime.enter().map_err(std::io::Error::other)?;
+        if realtime != Profile::default() {
+            tracing::info!("forwarding thread: {entered}");
         }
-    })
+        Ok(entered)
+    };
+    Ok(Box::new(UserPlane::start(UserOptions { max_streams, poll, ports }, prepare)?))
 }
 
 /// The removal of a node, of this daemon or an earlier one.

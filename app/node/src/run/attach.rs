@@ -1,16 +1,16 @@
 //! Ports get their programs, natively where that can be.
 
-use onbeat_frer_xdp::Mode;
+use onbeat_frer::dataplane::{Backend, Mode};
+use onbeat_frer_xdp::Error as PlaneError;
 use onbeat_netdev::XdpMode;
 
 use super::assembly::Node;
-use super::engine::Engine;
 use super::error::{Error, Result};
 use super::events::About;
 use super::mode::{self, Ability};
 use super::port;
 use super::setup::Layout;
-use crate::config::{Backend, Mode as WantedMode, PortConfig};
+use crate::config::{Mode as WantedMode, PortConfig};
 use crate::control::{PortMode, What};
 
 impl Node {
@@ -109,25 +109,31 @@ impl Node {
         replace: bool,
         hope: bool,
     ) -> Result<()> {
-        let Engine::User(plane) = &mut self.plane else {
+        if self.plane.is_in_kernel() {
             return self.attach_program(layout, index, replace, hope);
-        };
+        }
         let port = &layout.ports[index];
         let of_port = |source| Error::Port { port: port.name.clone(), source };
         let link = self.devices.handle.link(&port.attached_interface()).map_err(of_port)?;
         self.not_native.remove(&port.name);
         if port.backend == Backend::Packet {
-            return plane.attach_packet(&port.name, &link);
+            return self.plane.attach(
+                &port::spec(port, &link, Mode::Native),
+                port.backend,
+                replace,
+            );
         }
         let (node, ability) = (&layout.node, self.devices.ability(&link.name)?);
         let (wanted, mut why) = mode::choose(port, &ability, &[], false, false);
-        match plane.attach_xsk(&port::spec(port, &link, wanted), replace) {
+        match self.plane.attach(&port::spec(port, &link, wanted), port.backend, replace) {
             // Before 6.3 a driver's ability shows only when it is asked to do it.
-            Err(Error::Plane(onbeat_frer_xdp::Error::Attach { source, .. }))
-                if wanted == Mode::Native && port.mode == WantedMode::Auto =>
-            {
+            Err(Error::Forward(onbeat_frer_user::Error::Steering(PlaneError::Attach {
+                source,
+                ..
+            }))) if wanted == Mode::Native && port.mode == WantedMode::Auto => {
                 why = Some(mode::refused(node, port, &ability, link.mtu, source));
-                plane.attach_xsk(&port::spec(port, &link, Mode::Generic), replace)?;
+                let generic = port::spec(port, &link, Mode::Generic);
+                self.plane.attach(&generic, port.backend, replace)?;
             }
             other => other?,
         }
@@ -155,20 +161,20 @@ impl Node {
         let mut why = why.map(|why| format!("{why}; {}", mode::start_again(node)));
         // Where the mode was left open a program keeps the one that it has: frames go on over a
         // start of the daemon, which another mode would interrupt.
-        let Engine::Xdp(plane) = &mut self.plane else { return Ok(()) };
-        let kept = plane.pinned_ports()?.contains(&port.name).then_some(ability.running);
+        let kept = self.plane.known_ports()?.contains(&port.name).then_some(ability.running);
         let wanted = match (port.mode, kept.flatten()) {
             (WantedMode::Auto, Some(XdpMode::Native)) => Mode::Native,
             (WantedMode::Auto, Some(XdpMode::Generic)) => Mode::Generic,
             _ => chosen,
         };
-        match plane.attach(&port::spec(port, &link, wanted), replace) {
+        match self.plane.attach(&port::spec(port, &link, wanted), port.backend, replace) {
             // Before 6.3 a driver's ability shows only when it is asked to do it.
-            Err(onbeat_frer_xdp::Error::Attach { source, .. })
+            Err(Error::Plane(PlaneError::Attach { source, .. }))
                 if wanted == Mode::Native && port.mode == WantedMode::Auto =>
             {
                 why = Some(mode::refused(node, port, &ability, link.mtu, source));
-                plane.attach(&port::spec(port, &link, Mode::Generic), replace)?;
+                let generic = port::spec(port, &link, Mode::Generic);
+                self.plane.attach(&generic, port.backend, replace)?;
             }
             other => other?,
         }

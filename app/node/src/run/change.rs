@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use onbeat_frer_xdp::Changes;
+use onbeat_frer::dataplane::Changes;
 
 use super::assembly::{Node, log_warnings, sweep_interval};
 use super::error::{Error, Result};

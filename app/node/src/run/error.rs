@@ -102,14 +102,6 @@ pub enum Error {
     /// The journal, or the directory of the control socket.
     #[error(transparent)]
     Host(#[from] onbeat_host::Error),
-    /// An XDP program that receives frames before packet sockets do.
-    #[error("port {port:?}: {source}")]
-    Programmed {
-        /// The port.
-        port: String,
-        /// The program.
-        source: onbeat_link::Error,
-    },
     /// Network devices in general.
     #[error(transparent)]
     Device(#[from] onbeat_netdev::Error),
@@ -122,43 +114,11 @@ pub enum Error {
     /// The guard of bottom halves.
     #[error("guard: {0}")]
     Guard(onbeat_irq_guard::Error),
-    /// An interface whose frames somebody else forwards, too.
-    #[error(
-        "port {port:?}: interface {interface} is a bridge's or a bond's, which would forward frames of \
-         streams once more, as packet sockets see but copies: take it out (ip link set {interface} \
-         nomaster), or use backend \"xdp\""
-    )]
-    Enslaved {
-        /// The port.
-        port: String,
-        /// Its interface.
-        interface: String,
-    },
-    /// A stream that the data plane in user space does not take.
-    #[error("{refusal}")]
-    Refused {
-        /// Why.
-        refusal: onbeat_frer::plane::Refusal,
-    },
-    /// A stream uses a port that could not be attached.
-    #[error("stream {stream:?}: port {port:?} is not attached")]
-    NotAttached {
-        /// The stream.
-        stream: String,
-        /// The port.
-        port: String,
-    },
     /// A stream that is not there.
     #[error("the node has no stream {stream:?}; onbeat show lists those there are")]
     NoStream {
         /// Its name.
         stream: String,
-    },
-    /// More ports at once than a data plane has room for.
-    #[error("more than {most} ports, those before this change among them; remove some first")]
-    Ports {
-        /// How many there may be.
-        most: usize,
     },
     /// A change that needs a new start.
     #[error(

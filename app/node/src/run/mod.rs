@@ -10,7 +10,6 @@ mod bpffs;
 mod change;
 mod clock;
 mod down;
-mod engine;
 mod error;
 mod events;
 mod guard;
@@ -34,12 +33,13 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use onbeat_frer::dataplane::Backend;
 use onbeat_frer_xdp::PinDirectory;
 use onbeat_host::trust;
 use onbeat_netdev::{Handle, Monitor};
 use onbeat_report::format::count;
 
-use crate::config::{Backend, Config, How};
+use crate::config::{Config, How};
 use crate::control::{Reply, Request, Response, Server};
 use crate::notify::Notifier;
 use assembly::Node;
@@ -147,8 +147,12 @@ pub fn run(file: &Path, options: Options) -> Result<bool> {
 
 /// What runs, in one line.
 fn running(node: &Node) -> String {
-    let ports: Vec<_> =
-        node.plane.ports().iter().map(|(name, _, mode)| format!("{name} ({mode})")).collect();
+    let ports: Vec<_> = node
+        .plane
+        .ports()
+        .iter()
+        .map(|port| format!("{} ({})", port.name, port.attachment.name()))
+        .collect();
     let mut line =
         format!("{} on {}", count(node.setup.streams.len() as u64, "stream"), ports.join(", "));
     let waiting = node.without_carrier();

@@ -1,6 +1,6 @@
 //! Native or generic mode, and where a port cannot be native, why and what to do.
 
-use onbeat_frer_xdp::Mode;
+use onbeat_frer::dataplane::Mode;
 use onbeat_netdev::XdpMode;
 
 use crate::config::{self, PortConfig};

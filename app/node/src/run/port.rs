@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-use onbeat_frer_xdp::{Mode, PortSpec, Running};
+use onbeat_frer::dataplane::{Mode, PortSpec, Running};
 use onbeat_host::InterfaceLock;
 use onbeat_netdev::xdp::{self, XdpFeatures};
 use onbeat_netdev::{Ethtool, Handle, Link, VethEnd, XdpAttachment, XdpMode};

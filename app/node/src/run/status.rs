@@ -1,14 +1,12 @@
 //! The state of a node, read from its data plane.
 
 use onbeat_frer::counters::{Counters, PortCounters};
+use onbeat_frer::dataplane::{AttachedPort, Attachment, Mode};
 use onbeat_frer::reading::{RecoveryReading, StreamReading};
-use onbeat_frer::spec::{Identification, Stream};
-use onbeat_frer_user::Copies;
-use onbeat_frer_xdp::Mode;
+use onbeat_frer::spec::Stream;
 use onbeat_netdev as netdev;
 
 use super::assembly::Node;
-use super::engine::By;
 use super::error::Result;
 use super::port_counters::shares;
 use crate::config::PortConfig;
@@ -60,7 +58,7 @@ fn of_stream(node: &Node, stream: &Stream, reading: &StreamReading) -> StreamSta
             .map(|(number, (member, reading))| MemberStatus {
                 port: name(member.port),
                 lost: watcher.is_lost(&stream.name, number),
-                identification: type_name(&member.identification).to_string(),
+                identification: member.identification.kind().name().to_string(),
                 input_packets: reading.input,
                 individual: reading.individual.map(|r| of_recovery(&r, 0, 0)),
             })
@@ -90,38 +88,29 @@ fn of_recovery(
     RecoveryStatus::new(&counters, r.recov_seq_num, r.take_any, latent_errors)
 }
 
-/// `type` as the configuration has it.
-fn type_name(identification: &Identification) -> &'static str {
-    match identification {
-        Identification::Null { .. } => "null",
-        Identification::SourceMacVlan { .. } => "source",
-        Identification::ActiveDestination { .. } => "active",
-        Identification::Ip(_) => "ip",
-        Identification::MaskAndMatch(_) => "mask",
-    }
-}
-
 fn of_port(
     node: &Node,
     config: &PortConfig,
-    attached: &[(String, u32, &'static str)],
+    attached: &[AttachedPort],
     sums: PortCounters,
 ) -> Result<PortStatus> {
     let interface = config.attached_interface();
     let link = node.devices.handle.link(&interface).ok();
-    let attached = attached.iter().find(|(name, _, _)| *name == config.name);
+    let attached = attached.iter().find(|port| port.name == config.name);
     let there = match (&link, attached) {
-        (Some(link), Some((_, ifindex, _))) if link.index == *ifindex => Some(link),
+        (Some(link), Some(attached)) if link.index == attached.ifindex => {
+            Some((link, attached.attachment))
+        }
         _ => None,
     };
-    // As the kernel has it.
-    let mode = match (node.plane.port_by(&config.name), there) {
-        (_, None) => PortMode::Detached,
-        (Some(By::Packet), Some(_)) => PortMode::Packet,
-        (Some(By::Xsk(Mode::Generic, _)), Some(_)) => PortMode::XskGeneric,
-        (Some(By::Xsk(Mode::Native, Copies::Made)), Some(_)) => PortMode::XskCopy,
-        (Some(By::Xsk(Mode::Native, Copies::None)), Some(_)) => PortMode::XskZeroCopy,
-        (None, Some(link)) => match link.xdp_program().map(|program| program.mode) {
+    let mode = match there {
+        None => PortMode::Detached,
+        Some((_, Attachment::Packet)) => PortMode::Packet,
+        Some((_, Attachment::Xsk { mode: Mode::Generic, .. })) => PortMode::XskGeneric,
+        Some((_, Attachment::Xsk { zero_copy: false, .. })) => PortMode::XskCopy,
+        Some((_, Attachment::Xsk { zero_copy: true, .. })) => PortMode::XskZeroCopy,
+        // As the kernel has it.
+        Some((link, Attachment::Xdp(_))) => match link.xdp_program().map(|program| program.mode) {
             None => PortMode::Detached,
             Some(netdev::XdpMode::Generic) => PortMode::Generic,
             Some(_) => PortMode::Native,

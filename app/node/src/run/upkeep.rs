@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use onbeat_frer::dataplane::Backend;
 use onbeat_netdev::{Link, VethPeer};
 
 use super::assembly::Node;
-use super::engine::Engine;
 use super::events::About;
 use super::peers::PeerCache;
-use crate::config::{Backend, PortConfig};
+use crate::config::PortConfig;
 use crate::control::What;
 
 /// Interval of reading peers while something is wrong with one; a reading is valid for as long.
@@ -126,10 +126,7 @@ impl Node {
     }
 
     fn has_programs(&self) -> bool {
-        match &self.plane {
-            Engine::Xdp(_) => true,
-            Engine::User(_) => self.setup.ports.iter().any(|port| port.backend == Backend::Xsk),
-        }
+        self.setup.ports.iter().any(|port| port.backend != Backend::Packet)
     }
 
     /// Reads the peers, unless the last reading is still valid.
@@ -229,9 +226,9 @@ impl Node {
     /// Whether a port's interface is the one that its program was attached to.
     fn is_there(&self, index: usize) -> bool {
         let port = &self.setup.ports[index];
-        let attached = self.plane.ports().into_iter().find(|(name, ..)| *name == port.name);
+        let attached = self.plane.ports().into_iter().find(|known| known.name == port.name);
         let link = self.devices.handle.link(&port.attached_interface());
-        link.is_ok_and(|link| attached.is_none_or(|(_, ifindex, _)| ifindex == link.index))
+        link.is_ok_and(|link| attached.is_none_or(|attached| attached.ifindex == link.index))
     }
 
     fn attach_again(&mut self, index: usize, now: Instant) {

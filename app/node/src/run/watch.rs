@@ -7,12 +7,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
+use onbeat_frer::dataplane::DataPlane;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::Stream;
 use onbeat_frer::watch::{self, Watch};
 
-use super::engine::Engine;
-use super::error::Result;
+use super::error::{Error, Result};
 use super::events::{About, Events};
 use super::latent::Detection;
 use super::setup::Setup;
@@ -106,7 +106,7 @@ impl Watcher {
     pub(super) fn look(
         &mut self,
         now_ns: u64,
-        plane: &Engine,
+        plane: &dyn DataPlane<Error>,
         setup: &Setup,
         events: &mut Events,
     ) -> Result<()> {

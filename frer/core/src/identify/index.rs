@@ -6,7 +6,7 @@ use core::hash::{BuildHasher, Hash};
 
 use hashbrown::DefaultHashBuilder;
 
-use super::group::Packed;
+use super::shape::Packed;
 use crate::prefetch;
 
 /// Entries of an empty table.
@@ -101,8 +101,7 @@ impl<K: Copy + Eq + Hash> Index<K> {
 mod tests {
     use hashbrown::HashMap;
 
-    use super::super::group::Layer2Key;
-    use super::super::table::MemberRef;
+    use super::super::shape::{Layer2Key, MemberRef};
     use super::*;
 
     #[test]

@@ -8,9 +8,8 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use onbeat_wire::MacAddress;
 
 use super::Fields;
-use super::group::Packed;
 use super::masked;
-use super::table::MemberRef;
+use super::shape::{MemberRef, Packed};
 use crate::spec::MaskAndMatch;
 
 /// Members with the same masks, found by a hash over the masked octets.

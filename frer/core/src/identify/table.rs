@@ -12,18 +12,10 @@ use core::fmt;
 use onbeat_wire::{Frame, MacAddress};
 
 use super::Fields;
-use super::group::{Group, IpShape, VlanShape};
+use super::group::Group;
 use super::masks::MaskGroup;
-use crate::spec::{Identification, PortId, Stream};
-
-/// A member stream by its place in the configuration; orders as configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MemberRef {
-    /// Index of the stream.
-    pub stream: usize,
-    /// Index among its members.
-    pub member: usize,
-}
+use super::shape::{IpShape, MemberRef, Shape, VlanShape};
+use crate::spec::{Identification, LookupKey, PortId, Stream};
 
 /// Two members on one port that take the same frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,11 +96,11 @@ impl Table {
         identification: &Identification,
         at: MemberRef,
     ) -> Result<(), MemberRef> {
-        match identification {
-            Identification::Ip(ip) => {
+        match identification.key() {
+            LookupKey::Ip(ip) => {
                 group(&mut self.ip, IpShape::of(ip)).insert(IpShape::key_of(ip), ip.vlan.vlan, at)
             }
-            Identification::MaskAndMatch(mask) => {
+            LookupKey::Mask(mask) => {
                 let place = self.masks.binary_search_by(|group| group.order(mask));
                 let place = place.unwrap_or_else(|place| {
                     self.masks.insert(place, MaskGroup::new(mask));
@@ -116,14 +108,13 @@ impl Table {
                 });
                 self.masks[place].insert(mask, at)
             }
-            Identification::Null { destination, vlan }
-            | Identification::ActiveDestination { destination, vlan, .. } => {
-                let group = group(&mut self.destination, VlanShape::of(*vlan));
-                group.insert(VlanShape::key_of(*destination, *vlan), vlan.vlan, at)
+            LookupKey::Destination { address, vlan } => {
+                let group = group(&mut self.destination, VlanShape::of(vlan));
+                group.insert(VlanShape::key_of(address, vlan), vlan.vlan, at)
             }
-            Identification::SourceMacVlan { source, vlan } => {
-                let group = group(&mut self.source, VlanShape::of(*vlan));
-                group.insert(VlanShape::key_of(*source, *vlan), vlan.vlan, at)
+            LookupKey::Source { address, vlan } => {
+                let group = group(&mut self.source, VlanShape::of(vlan));
+                group.insert(VlanShape::key_of(address, vlan), vlan.vlan, at)
             }
         }
     }
@@ -131,12 +122,12 @@ impl Table {
     /// Takes the frames that `identification` matches away from the member that has them, and
     /// tells which that was.
     pub fn remove(&mut self, identification: &Identification) -> Option<MemberRef> {
-        match identification {
-            Identification::Ip(ip) => {
+        match identification.key() {
+            LookupKey::Ip(ip) => {
                 let shape = IpShape::of(ip);
                 remove(&mut self.ip, shape, |group| group.remove(IpShape::key_of(ip), ip.vlan.vlan))
             }
-            Identification::MaskAndMatch(mask) => {
+            LookupKey::Mask(mask) => {
                 let place = self.masks.binary_search_by(|group| group.order(mask)).ok()?;
                 let member = self.masks[place].remove(mask);
                 if self.masks[place].is_empty() {
@@ -144,15 +135,14 @@ impl Table {
                 }
                 member
             }
-            Identification::Null { destination, vlan }
-            | Identification::ActiveDestination { destination, vlan, .. } => {
-                remove(&mut self.destination, VlanShape::of(*vlan), |group| {
-                    group.remove(VlanShape::key_of(*destination, *vlan), vlan.vlan)
+            LookupKey::Destination { address, vlan } => {
+                remove(&mut self.destination, VlanShape::of(vlan), |group| {
+                    group.remove(VlanShape::key_of(address, vlan), vlan.vlan)
                 })
             }
-            Identification::SourceMacVlan { source, vlan } => {
-                remove(&mut self.source, VlanShape::of(*vlan), |group| {
-                    group.remove(VlanShape::key_of(*source, *vlan), vlan.vlan)
+            LookupKey::Source { address, vlan } => {
+                remove(&mut self.source, VlanShape::of(vlan), |group| {
+                    group.remove(VlanShape::key_of(address, vlan), vlan.vlan)
                 })
             }
         }
@@ -181,17 +171,20 @@ impl Table {
     }
 }
 
-/// What members of one kind look at, and where they are found.
-pub(super) trait Shape: Copy + Ord {
-    /// The values that they are found by.
-    type Key: Copy + Eq + Ord + core::hash::Hash + fmt::Debug;
-
-    /// Where a frame would be found, whose address is `mac`; `None` where it lacks a field that
-    /// is looked at.
-    fn key(self, mac: MacAddress, fields: &Fields<'_>) -> Option<Self::Key>;
-
-    /// Which frames without a VLAN are found by too: the key for those.
-    fn untagged(self, key: Self::Key) -> Option<Self::Key>;
+impl LookupKey<'_> {
+    /// Whether a frame has these fields and values.
+    pub(super) fn matches(&self, fields: &Fields<'_>) -> bool {
+        match self {
+            Self::Destination { address, vlan } => {
+                *address == fields.destination && vlan.matches(fields.vid())
+            }
+            Self::Source { address, vlan } => {
+                *address == fields.source && vlan.matches(fields.vid())
+            }
+            Self::Ip(ip) => ip.matches(fields),
+            Self::Mask(mask) => mask.matches(fields),
+        }
+    }
 }
 
 /// The group of a shape, in its place in the order.

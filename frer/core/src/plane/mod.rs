@@ -25,7 +25,7 @@ use self::stream::State;
 use crate::identify::{Conflict, Fields, MemberRef, Table};
 use crate::prefetch;
 use crate::reading::StreamReading;
-use crate::spec::{Identification, PortId, Stream};
+use crate::spec::{PortId, Stream};
 use crate::validate::RecoveryError;
 
 /// The longest frame that ends within its headers: two addresses, two VLAN tags, a sequence tag and
@@ -377,13 +377,5 @@ impl Plane {
         for member in members {
             self.tables[usize::from(member.port.0)].remove(&member.identification);
         }
-    }
-}
-
-/// What an identification does to a frame on its way in (6.6).
-fn up(identification: &Identification) -> Option<crate::spec::Rewrite> {
-    match identification {
-        Identification::ActiveDestination { up, .. } if *up != Default::default() => Some(*up),
-        _ => None,
     }
 }

@@ -8,11 +8,10 @@ use onbeat_wire::{Frame, SequenceTag};
 use smallvec::SmallVec;
 
 use super::replica::{Outgoing, Replicas, Splits, rewrite};
-use super::up;
 use crate::generate::Generate;
 use crate::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
-use crate::recover::{Recover, Role};
-use crate::spec::{Recovery, Stream};
+use crate::recover::Recover;
+use crate::spec::{Recovery, Role, Stream};
 use crate::validate::RecoveryError;
 
 /// Of very many streams, what a frame touches decides how long it takes: two lines of the cache for
@@ -73,7 +72,7 @@ impl State {
             Ok(Member {
                 input: same.map_or(0, |(_, state)| state.input),
                 enc_errored: same.map_or(0, |(_, state)| state.enc_errored),
-                up: up(&member.identification).map(|up| Box::new(rewrite(&up))),
+                up: member.identification.rewrite().map(|up| Box::new(rewrite(&up))),
                 individual: individual.map(Box::new),
             })
         });

@@ -1,8 +1,8 @@
 //! Reads vectors/recover.toml and does the steps of its cases, for every implementation.
 
 use onbeat_frer::counters::Counters;
-use onbeat_frer::recover::{Reason, Role, Verdict};
-use onbeat_frer::spec::{Algorithm, Recovery};
+use onbeat_frer::recover::{Reason, Verdict};
+use onbeat_frer::spec::{Algorithm, Recovery, Role};
 use serde::Deserialize;
 
 const NS_PER_MS: u64 = 1_000_000;

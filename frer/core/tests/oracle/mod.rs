@@ -4,8 +4,7 @@
 use std::collections::VecDeque;
 
 use onbeat_frer::counters::Counters;
-use onbeat_frer::recover::Role;
-use onbeat_frer::spec::{Algorithm, Recovery};
+use onbeat_frer::spec::{Algorithm, Recovery, Role};
 
 /// One bit of SequenceHistory.
 #[derive(Clone, Copy)]

@@ -10,6 +10,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_frer::plane::Plane;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
@@ -17,7 +18,7 @@ use onbeat_frer::spec::{
     Tagged, VlanMatch,
 };
 use onbeat_frer_user::{Error, Forwarder, Poll, Port};
-use onbeat_frer_xdp::{Mode, PortSpec, Steering};
+use onbeat_frer_xdp::Steering;
 use onbeat_link::raw::Umem;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_testing::RawSocket;

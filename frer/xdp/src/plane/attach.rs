@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 
 use onbeat_bpf::Link;
+use onbeat_frer::dataplane::{Mode, PortSpec, Running};
 use onbeat_frer::spec::MAX_PORTS;
 
 use super::groups::egress_port;
-use super::{Plane, Port, PortSpec, Running};
+use super::{Plane, Port};
 use crate::error::{Context, Error, Result};
-use crate::link::{self, Mode};
+use crate::link;
 use crate::programs::Instance;
 
 impl Plane {
@@ -93,7 +94,7 @@ impl Plane {
     }
 
     /// Slots and names of ports whose links are pinned.
-    fn pinned_links(&self) -> Result<Vec<(u8, String)>> {
+    pub(super) fn pinned_links(&self) -> Result<Vec<(u8, String)>> {
         self.directory.as_ref().map_or_else(|| Ok(Vec::new()), |directory| directory.links())
     }
 
@@ -152,7 +153,7 @@ impl Plane {
             detached.context(|| format!("take XDP program {id} off {}", spec.interface))?;
         }
         let link =
-            Link::xdp(ingress.as_fd(), spec.ifindex, spec.mode.flag()).map_err(|source| {
+            Link::xdp(ingress.as_fd(), spec.ifindex, link::flag(spec.mode)).map_err(|source| {
                 Error::Attach {
                     port: spec.name.clone(),
                     interface: spec.interface.clone(),
@@ -211,24 +212,5 @@ impl Plane {
     /// Of a port whose frames are steered: sockets by receive queue.
     pub(crate) fn sockets(&self, name: &str) -> Result<libbpf_rs::MapHandle> {
         self.ports[name].programs.sockets()
-    }
-
-    /// Whether pins outlive this process's mount namespace; `None` where that cannot be read.
-    #[must_use]
-    pub fn pins_last(&self) -> Option<bool> {
-        self.directory.as_ref()?.is_lasting()
-    }
-
-    /// Ports that are attached.
-    pub fn ports(&self) -> impl Iterator<Item = (&str, u32, Mode)> {
-        self.ports.iter().map(|(name, port)| (name.as_str(), port.ifindex, port.mode))
-    }
-
-    /// Names of ports whose links are pinned, attached by this process or an earlier one.
-    ///
-    /// # Errors
-    /// The pin directory cannot be read.
-    pub fn pinned_ports(&self) -> Result<Vec<String>> {
-        Ok(self.pinned_links()?.into_iter().map(|(_, name)| name).collect())
     }
 }

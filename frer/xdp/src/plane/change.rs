@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use onbeat_bpf::Plain;
+use onbeat_frer::dataplane::Changes;
 use onbeat_frer::identify::Conflict;
 use onbeat_frer::spec::{Recovery, Stream};
 
@@ -14,7 +15,7 @@ use super::claims::{Heir, Member, Step};
 use super::entries::{Does, Entry, Room};
 use super::owned::Owned;
 use super::wanted::{Wanted, WantedMember, port_slots};
-use super::{Applied, AppliedMember, Changes, Plane, Retiree, splits};
+use super::{Applied, AppliedMember, Plane, Retiree, splits};
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{self, Found, Key, Kind, State};
@@ -29,13 +30,19 @@ struct Plan<'a> {
     changes: Changes,
 }
 
+/// A step with the room taken for it.
+struct PreparedStep {
+    key: Key,
+    heir: Option<Heir>,
+    room: Option<Room>,
+}
+
 /// What was taken for a change.
 #[derive(Default)]
 struct Prepared {
     /// In the order of `Plan::wanted`.
     applied: Vec<Applied>,
-    /// In the order of `Plan::steps`.
-    rooms: Vec<Option<Room>>,
+    steps: Vec<PreparedStep>,
     generators: Vec<u64>,
     recoveries: Vec<u64>,
     /// Recovery functions that go on with other parameters.
@@ -64,7 +71,7 @@ pub(super) fn change(
     check_kinds(plane, &plan)?;
     let mut prepared = Prepared::default();
     if let Err(error) = prepare(plane, &plan, &mut prepared) {
-        undo(plane, &plan, prepared);
+        undo(plane, prepared);
         return Err(error);
     }
     let changes = plan.changes;
@@ -205,7 +212,7 @@ fn prepare(plane: &mut Plane, plan: &Plan<'_>, prepared: &mut Prepared) -> Resul
             None => None,
             Some(heir) => prepare_entry(plane, plan, prepared, &step.key, heir)?,
         };
-        prepared.rooms.push(room);
+        prepared.steps.push(PreparedStep { key: step.key, heir: step.heir, room });
     }
     let kinds = plan.steps.iter().filter(|step| step.heir.is_some()).map(|s| s.key.kind());
     plane.list_kinds(kinds, plan.wanted.iter().flat_map(Wanted::masks))
@@ -350,10 +357,10 @@ fn prepare_recovery(
 }
 
 /// Gives back what was taken: no program has seen any of it.
-fn undo(plane: &mut Plane, plan: &Plan<'_>, prepared: Prepared) {
+fn undo(plane: &mut Plane, prepared: Prepared) {
     let mut left = Vec::new();
-    for (room, step) in prepared.rooms.iter().zip(&plan.steps) {
-        let Some(room) = room else { continue };
+    for step in &prepared.steps {
+        let Some(room) = step.room else { continue };
         plane.members.give(room.slot);
         if let (Some(place), Key::L2(_)) = (room.place, step.key) {
             plane.tables.l2().leave(place);
@@ -376,15 +383,13 @@ fn commit(plane: &mut Plane, plan: Plan<'_>, prepared: Prepared) -> Result<()> {
         let configured = plane.control.run(&frer_request { op, slot, config, ..<_>::default() });
         outcome = outcome.and(configured);
     }
-    let steps = || plan.steps.iter().zip(&prepared.rooms);
-    let is_new = |plane: &Plane, step: &Step| !plane.entries.contains_key(&step.key);
+    let switched = prepared.steps.iter().filter_map(|step| Some((step, step.heir?)));
     let (new, there): (Vec<_>, Vec<_>) =
-        steps().filter(|(step, _)| step.heir.is_some()).partition(|(step, _)| is_new(plane, step));
-    for (step, room) in new.into_iter().chain(there) {
-        let heir = step.heir.expect("those without were left out");
-        outcome = outcome.and(switch(plane, &prepared, &step.key, heir, *room, &mut left));
+        switched.partition(|(step, _)| !plane.entries.contains_key(&step.key));
+    for (PreparedStep { key, room, .. }, heir) in new.into_iter().chain(there) {
+        outcome = outcome.and(switch(plane, &prepared, key, heir, *room, &mut left));
     }
-    for (step, _) in steps().filter(|(step, _)| step.heir.is_none()) {
+    for step in prepared.steps.iter().filter(|step| step.heir.is_none()) {
         outcome = outcome.and(plane.lose(&step.key, &mut left));
     }
     let numbers = note(plane, plan, prepared.applied, &mut left);
@@ -411,9 +416,12 @@ fn switch(
 ) -> Result<()> {
     let (owner, stream, does) = heir_of(plane, prepared, heir);
     let there = plane.entries.get(key).copied();
-    match (room, there) {
+    let slot = match (room, there) {
         (None, Some(entry)) if entry.does == does => return Ok(()),
-        (None, Some(entry)) => plane.tables.exchange(entry.slot, &does),
+        (None, Some(entry)) => {
+            plane.tables.exchange(entry.slot, &does);
+            entry.slot
+        }
         (Some(Room { slot, place }), there) => {
             let entry = Entry { slot, owner, stream, does };
             plane.tables.write_member(&entry);
@@ -427,10 +435,10 @@ fn switch(
                 Some(before) => plane.unhold(before, left),
                 None => plane.shapes.add(key.kind()),
             }
+            slot
         }
         (None, None) => unreachable!("an entry that is not there has room taken"),
-    }
-    let slot = room.map_or_else(|| there.expect("as above").slot, |room| room.slot);
+    };
     plane.splits.refer(does.split);
     if let Some(before) = there {
         plane.unrefer_split(before.does.split, left);

@@ -10,12 +10,12 @@ use std::os::fd::{AsFd, AsRawFd};
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use onbeat_bpf::Plain;
+use onbeat_frer::dataplane::Mode;
 use onbeat_frer::spec::MAX_EGRESS;
 
 use super::{Plane, Port};
 use crate::abi::bpf_devmap_val;
 use crate::error::{Context, Result};
-use crate::link::Mode;
 use crate::slots::Slots;
 
 /// A set of egress ports, by their slots; with a program on each replica, or without.

@@ -1,25 +1,11 @@
-//! What the tables take.
+//! Memory of the tables.
 
 use std::os::fd::{AsFd, AsRawFd};
 
+use onbeat_frer::dataplane::Memory;
+
 use super::Plane;
 use crate::error::{Context, Result};
-
-/// Memory of a node's tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
-    /// Streams that there is room for.
-    pub streams: u32,
-    /// Octets of all tables, as the kernel tells them.
-    pub octets: u64,
-}
-
-impl Memory {
-    /// Octets for each stream that there is room for.
-    pub fn octets_per_stream(&self) -> u64 {
-        self.octets / u64::from(self.streams.max(1))
-    }
-}
 
 impl Plane {
     /// What the node's tables take, all of it from when they are made; what identifications by masks

@@ -7,6 +7,7 @@
 mod attach;
 mod change;
 mod claims;
+mod dataplane;
 mod entries;
 mod grace;
 mod groups;
@@ -27,13 +28,13 @@ use std::sync::atomic::Ordering;
 use libbpf_rs::{MapCore, MapHandle};
 use nix::time::ClockId;
 use onbeat_bpf::{Link, Plain};
+use onbeat_frer::dataplane::{Changes, Mode};
 use onbeat_frer::spec::Stream;
 
 use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{Key, State};
 use crate::error::Result;
-use crate::link::Mode;
 use crate::mapped::Mapped;
 use crate::pin::PinDirectory;
 use crate::programs::{Control, Instance, Maps, Purpose};
@@ -44,7 +45,6 @@ use entries::{Does, Entry, Held};
 use grace::{Grace, Moment};
 use groups::Groups;
 use index::Index;
-pub use memory::Memory;
 use owned::Owned;
 use retire::Retiree;
 use shapes::Shapes;
@@ -60,30 +60,6 @@ pub struct Options {
     pub max_streams: u32,
     /// Programs take the time from [`Plane::set_test_clock`] instead of the kernel's clock.
     pub test_clock: bool,
-}
-
-/// A port to attach.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortSpec {
-    /// Unique within the node.
-    pub name: String,
-    /// Its interface, for messages.
-    pub interface: String,
-    /// The interface's index.
-    pub ifindex: u32,
-    /// How programs are to run on it.
-    pub mode: Mode,
-    /// XDP programs that the interface runs now.
-    pub running: Vec<Running>,
-}
-
-/// An XDP program that an interface runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Running {
-    /// Its id.
-    pub program: u32,
-    /// How it runs; `None`: in the device.
-    pub mode: Option<Mode>,
 }
 
 #[derive(Debug)]
@@ -194,19 +170,6 @@ fn owners<V: Plain>(
     let slots = 0..if fresh { 0 } else { records.capacity() };
     let owner = move |slot| (records.entry(slot)[word].load(Ordering::Relaxed), slot);
     slots.map(owner).filter(|(owner, _)| *owner != 0)
-}
-
-/// What one [`Plane::apply`] or [`Plane::change`] did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Changes {
-    /// Streams that are new.
-    pub added: usize,
-    /// Streams that are otherwise than before.
-    pub changed: usize,
-    /// Streams that are gone.
-    pub removed: usize,
-    /// Streams that stayed as they are.
-    pub kept: usize,
 }
 
 /// A node's data plane in XDP.

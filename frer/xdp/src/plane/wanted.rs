@@ -1,13 +1,14 @@
 //! What a stream will need in the tables.
 
-use onbeat_frer::spec::{Egress, Identification, PortId, Rewrite, SequenceTag, Stream};
+use onbeat_frer::dataplane::Mode;
+use onbeat_frer::spec::{Egress, LookupKey, PortId, Rewrite, SequenceTag, Stream};
 
 use super::Plane;
 use crate::abi::constants as c;
 use crate::abi::frer_mask;
 use crate::compile::{self, Key, Replication};
 use crate::error::{Error, Result};
-use crate::link::Mode;
+use crate::owner::{self, owner};
 
 /// A stream with the owners of its functions.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl<'a> Wanted<'a> {
             ));
         }
         let member = |(member, slot): (&onbeat_frer::spec::Member, &u8)| {
-            if let Identification::MaskAndMatch(mask) = &member.identification {
+            if let LookupKey::Mask(mask) = member.identification.key() {
                 if mask.msdu_mask.len() > c::MASK_MSDU as usize {
                     let what = format!(
                         "its msdu-mask has {} octets and XDP looks at {}; a shorter mask may do",
@@ -68,8 +69,7 @@ impl<'a> Wanted<'a> {
                 }
             }
             let port = &names[usize::from(member.port.0)];
-            let identification = format!("{:?}", member.identification);
-            let owner = |role| compile::owner(role, &[&stream.name, port, &identification]);
+            let owner = |role| owner::of_member(role, &stream.name, port, &member.identification);
             Ok(WantedMember {
                 owner: owner("member"),
                 individual: member.individual.map(|_| owner("individual")),
@@ -78,7 +78,7 @@ impl<'a> Wanted<'a> {
         };
         let members = stream.members.iter().zip(&port_slots).map(member);
         let members = members.collect::<Result<Vec<_>>>()?;
-        let owner = |role| compile::owner(role, &[&stream.name]);
+        let owner = |role| owner(role, &[&stream.name]);
         let wanted = Self {
             stream,
             owner: owner("stream"),
@@ -111,16 +111,14 @@ impl<'a> Wanted<'a> {
 
     /// What each member does to a frame on its way in.
     pub(super) fn ups(&self) -> impl Iterator<Item = Rewrite> {
-        self.stream.members.iter().map(|member| match member.identification {
-            Identification::ActiveDestination { up, .. } => up,
-            _ => Rewrite::default(),
-        })
+        let members = self.stream.members.iter();
+        members.map(|member| member.identification.rewrite().unwrap_or_default())
     }
 
     /// Masks that its members are told by.
     pub(super) fn masks(&self) -> impl Iterator<Item = frer_mask> {
-        self.stream.members.iter().filter_map(|member| match &member.identification {
-            Identification::MaskAndMatch(mask) => Some(compile::mask(mask)),
+        self.stream.members.iter().filter_map(|member| match member.identification.key() {
+            LookupKey::Mask(mask) => Some(compile::mask(mask)),
             _ => None,
         })
     }

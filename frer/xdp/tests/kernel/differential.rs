@@ -8,8 +8,8 @@
 use onbeat_frer::counters::Counters;
 use onbeat_frer::generate::Generate;
 use onbeat_frer::reading::{RecoveryReading, StreamReading};
-use onbeat_frer::recover::{Recover, Role};
-use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery, Stream};
+use onbeat_frer::recover::Recover;
+use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery, Role, Stream};
 
 use crate::harness::{
     Node, Program, Random, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker,

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use libbpf_rs::ProgramMut;
 use libbpf_rs::libbpf_sys as sys;
+use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
     Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged,
     VlanMatch,
 };
-use onbeat_frer_xdp::{Mode, Options, PinDirectory, PinOwner, Plane, PortSpec};
+use onbeat_frer_xdp::{Options, PinDirectory, PinOwner, Plane};
 use onbeat_testing::{Feature, require};
 use onbeat_wire::MacAddress;
 

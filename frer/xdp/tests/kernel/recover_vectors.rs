@@ -1,8 +1,7 @@
 //! Runs vectors/recover.toml in the kernel.
 
 use onbeat_frer::counters::Counters;
-use onbeat_frer::recover::Role;
-use onbeat_frer::spec::Stream;
+use onbeat_frer::spec::{Role, Stream};
 
 use crate::harness::{
     Node, Program, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker,

@@ -7,8 +7,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use onbeat_frer::dataplane::Changes;
 use onbeat_frer::spec::{Identification, PortId, Stream, VlanAction};
-use onbeat_frer_xdp::{Changes, Error};
+use onbeat_frer_xdp::Error;
 
 use super::restart::VECTOR;
 use crate::harness::{

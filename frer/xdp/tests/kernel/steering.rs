@@ -1,8 +1,9 @@
 //! Steering hands over the frames that a plane takes, and no other.
 
+use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_frer::plane::Fate;
 use onbeat_frer::spec::{Identification, Member, PortId, Stream};
-use onbeat_frer_xdp::{Mode, PortSpec, Steering};
+use onbeat_frer_xdp::Steering;
 use onbeat_testing::{Feature, require};
 
 use crate::frames::random;

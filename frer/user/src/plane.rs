@@ -5,21 +5,21 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
+use onbeat_frer::dataplane::{
+    AttachedPort, Attachment, Backend, Changes, DataPlane, Mode, PortSpec,
+};
 use onbeat_frer::identify::Conflict;
 use onbeat_frer::plane::{Plane, Refusal};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
-use onbeat_frer_user::{Copies, Forwarder, Inside, Port};
-use onbeat_frer_xdp::{Changes, Mode, PortSpec, Steering};
+use onbeat_frer_xdp::Steering;
 use onbeat_link::raw::Umem;
-use onbeat_netdev::{Link, Namespace};
-use onbeat_realtime::Profile;
+use onbeat_netdev::{Handle, Link, Namespace};
 
-use super::super::error::{Error, Result};
-use crate::config::NodeConfig;
+use crate::{Copies, Error, Forwarder, Inside, Poll, Port, Result};
 
 /// Frames that a port has room for while the thread is busy: at 150,000 a second, 50 ms. By AF_XDP,
-/// of a port's share of the memory half is for frames to come ([`onbeat_frer_user::QUEUE_FRAMES`]).
+/// of a port's share of the memory half is for frames to come ([`crate::QUEUE_FRAMES`]).
 const FRAMES: u32 = 8192;
 
 /// Streams that are changed, or looked at, between two batches of frames: some tens of microseconds.
@@ -29,8 +29,20 @@ const SWEPT_AT_ONCE: usize = 1024;
 /// Ports whose frames there is memory for at most; more share it.
 const SHARES: u32 = 16;
 
+/// How a data plane is started.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Streams to make room for.
+    pub max_streams: u32,
+    /// How its thread waits for frames.
+    pub poll: Poll,
+    /// Ports that share the memory for frames by AF_XDP.
+    pub ports: u32,
+}
+
+/// A node's data plane in this process.
 #[derive(Debug)]
-pub(in super::super) struct UserPlane {
+pub struct UserPlane {
     forwarder: Forwarder,
     /// By name. A port keeps its place while it is there, whatever its number in the file.
     ports: BTreeMap<String, Opened>,
@@ -55,78 +67,60 @@ struct Xsk {
 struct Opened {
     place: PortId,
     index: u32,
-    by: By,
-}
-
-/// What a port is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum By {
-    /// Packet sockets.
-    Packet,
-    /// AF_XDP sockets, with the program that runs so.
-    Xsk(Mode, Copies),
-}
-
-impl By {
-    /// As logs have it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Packet => "packet",
-            Self::Xsk(Mode::Native, Copies::None) => "xsk, zero copy",
-            Self::Xsk(Mode::Native, Copies::Made) => "xsk, copies",
-            Self::Xsk(Mode::Generic, _) => "xsk, copies, generic",
-        }
-    }
+    attachment: Attachment,
 }
 
 impl UserPlane {
-    /// A data plane without ports and streams.
-    pub(in super::super) fn start(config: &NodeConfig, ports: usize) -> Result<Self> {
-        let realtime = config.realtime.clone();
-        let prepare = move || {
-            let entered = realtime.enter().map_err(io::Error::other)?;
-            if realtime != Profile::default() {
-                tracing::info!("forwarding thread: {entered}");
-            }
-            Ok(entered)
-        };
-        let plane = Plane::with_room(MAX_PORTS, config.max_streams as usize);
-        let forwarder = Forwarder::start(plane, config.poll, prepare)?;
+    /// A data plane without ports and streams. `prepare`: as for [`Forwarder::start`].
+    ///
+    /// # Errors
+    /// As [`Forwarder::start`].
+    pub fn start<T>(
+        options: Options,
+        prepare: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> Result<Self> {
+        let plane = Plane::with_room(MAX_PORTS, options.max_streams as usize);
+        let forwarder = Forwarder::start(plane, options.poll, prepare)?;
         Ok(Self {
             forwarder,
             ports: BTreeMap::new(),
             streams: HashMap::new(),
-            max_streams: config.max_streams,
-            frames: FRAMES * (ports as u32).clamp(1, SHARES),
+            max_streams: options.max_streams,
+            frames: FRAMES * options.ports.clamp(1, SHARES),
             xsk: None,
         })
     }
 
     /// Opens a port's interface by packet sockets, in place of the one before.
-    pub(in super::super) fn attach_packet(&mut self, name: &str, link: &Link) -> Result<()> {
+    fn attach_packet(&mut self, spec: &PortSpec) -> Result<()> {
+        let (name, namespace) = (&spec.name, Namespace::current()?);
         let place = self.place(name)?;
-        onbeat_link::refuse_foreign_program(link, self.own_program(link))
-            .map_err(|source| Error::Programmed { port: name.to_owned(), source })?;
+        let link = Handle::in_namespace(&namespace)?.link(&spec.interface)?;
+        onbeat_link::refuse_foreign_program(&link, self.own_program(&link))
+            .map_err(|source| Error::Programmed { port: name.clone(), source })?;
         if link.master.is_some() {
-            return Err(Error::Enslaved { port: name.to_owned(), interface: link.name.clone() });
+            return Err(Error::Enslaved { port: name.clone(), interface: link.name });
         }
-        let port = Port::packet(&Namespace::current()?, &link.name, FRAMES as usize)?;
+        let port = Port::packet(&namespace, &link.name, FRAMES as usize)?;
         if let Some(xsk) = &mut self.xsk {
             xsk.steering.detach(name)?;
         }
-        self.open(name, Opened { place, index: link.index, by: By::Packet }, port)
+        let attachment = Attachment::Packet;
+        self.open(name, Opened { place, index: link.index, attachment }, port)
     }
 
     /// Opens a port's interface by AF_XDP, in place of the one before.
-    pub(in super::super) fn attach_xsk(&mut self, spec: &PortSpec, replace: bool) -> Result<()> {
+    fn attach_xsk(&mut self, spec: &PortSpec, replace: bool) -> Result<()> {
         let place = self.place(&spec.name)?;
         // A queue is one socket's.
         self.forwarder.control().set_port(place, None)?;
         let Xsk { umem, steering } = match &mut self.xsk {
             Some(xsk) => xsk,
             None => {
-                let (umem, pool) = Umem::new(self.frames)
-                    .map_err(|source| Error::System { what: "take memory for frames", source })?;
+                let (umem, pool) = Umem::new(self.frames).map_err(|source| Error::System {
+                    what: "cannot take memory for frames",
+                    source,
+                })?;
                 self.forwarder.control().run(move |inside| inside.set_pool(pool))?;
                 let steering = Steering::open(self.max_streams)?;
                 self.xsk.insert(Xsk { umem, steering })
@@ -147,8 +141,9 @@ impl UserPlane {
                 return Err(error);
             }
         };
-        let by = By::Xsk(spec.mode, port.copies().unwrap_or(Copies::Made));
-        self.open(&spec.name, Opened { place, index: spec.ifindex, by }, port)?;
+        let zero_copy = port.copies() == Some(Copies::None);
+        let attachment = Attachment::Xsk { mode: spec.mode, zero_copy };
+        self.open(&spec.name, Opened { place, index: spec.ifindex, attachment }, port)?;
         self.steer()
     }
 
@@ -159,14 +154,6 @@ impl UserPlane {
             xsk.steering.apply(&ports, &streams)?;
         }
         Ok(())
-    }
-
-    /// Whether a port's program, where it has one, runs where it was attached.
-    pub(super) fn runs(&self, name: &str) -> bool {
-        match (self.ports.get(name), &self.xsk) {
-            (Some(Opened { by: By::Xsk(..), .. }), Some(xsk)) => xsk.steering.runs(name),
-            (opened, _) => opened.is_some(),
-        }
     }
 
     /// The program of one of these ports that runs on an interface.
@@ -194,10 +181,6 @@ impl UserPlane {
         free.map(PortId).ok_or(Error::Ports { most: MAX_PORTS })
     }
 
-    pub(super) fn ports(&self) -> impl Iterator<Item = (&str, u32, By)> {
-        self.ports.iter().map(|(name, opened)| (name.as_str(), opened.index, opened.by))
-    }
-
     /// Names of ports by their places.
     fn names(&self) -> Vec<String> {
         let mut names = vec![String::new(); MAX_PORTS];
@@ -205,66 +188,6 @@ impl UserPlane {
             names[usize::from(opened.place.0)].clone_from(name);
         }
         names
-    }
-
-    pub(super) fn detach(&mut self, name: &str) -> Result<()> {
-        let Some(opened) = self.ports.remove(name) else { return Ok(()) };
-        if let Some(xsk) = &mut self.xsk {
-            xsk.steering.detach(name)?;
-        }
-        Ok(self.forwarder.control().set_port(opened.place, None)?)
-    }
-
-    pub(super) fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes> {
-        let streams = streams.iter().map(|stream| self.placed(names, stream));
-        let streams = streams.collect::<Result<Vec<_>>>()?;
-        let wanted: BTreeSet<&str> = streams.iter().map(|stream| stream.name.as_str()).collect();
-        let gone: Vec<String> =
-            self.streams.keys().filter(|name| !wanted.contains(name.as_str())).cloned().collect();
-        let mut changes = Changes { removed: gone.len(), ..Changes::default() };
-        let mut new = Vec::new();
-        for stream in &streams {
-            match self.streams.get(&stream.name) {
-                Some(before) if before == stream => {
-                    changes.kept += 1;
-                    continue;
-                }
-                Some(_) => changes.changed += 1,
-                None => changes.added += 1,
-            }
-            new.push(stream.clone());
-        }
-        // First what may be refused for want of room, and can be taken back without a loss.
-        let ports = self.names();
-        if let Some(xsk) = &mut self.xsk {
-            xsk.steering.apply(&ports, &streams)?;
-        }
-        let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
-        self.make_so(names, &gone, &new)?;
-        self.streams = streams.into_iter().map(|stream| (stream.name.clone(), stream)).collect();
-        Ok(changes)
-    }
-
-    pub(super) fn change(
-        &mut self,
-        names: &[String],
-        gone: &[&str],
-        streams: &[Stream],
-    ) -> Result<Changes> {
-        let streams = streams.iter().map(|stream| self.placed(names, stream));
-        let streams = streams.collect::<Result<Vec<_>>>()?;
-        let there = |stream: &&Stream| self.streams.contains_key(&stream.name);
-        let changed = streams.iter().filter(there).count();
-        let (added, removed) = (streams.len() - changed, gone.len());
-        let kept = self.streams.len() - changed - removed;
-        let ports = self.names();
-        if let Some(xsk) = &mut self.xsk {
-            xsk.steering.change(&ports, gone, &streams)?;
-        }
-        self.make_so(names, gone, &streams)?;
-        gone.iter().for_each(|name| _ = self.streams.remove(*name));
-        self.streams.extend(streams.into_iter().map(|stream| (stream.name.clone(), stream)));
-        Ok(Changes { added, changed, removed, kept })
     }
 
     /// Has the thread change streams, some at a time, so that frames do not wait for all of them.
@@ -341,34 +264,139 @@ impl UserPlane {
         Ok(stream)
     }
 
-    pub(super) fn read_stream(&self, name: &str) -> Result<Option<StreamReading>> {
-        let name = name.to_owned();
-        self.run(move |inside| inside.plane.read(&name, inside.now_ns))
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Inside) -> T + Send + 'static,
+    ) -> Result<T> {
+        Ok(self.forwarder.control().run(work)?)
+    }
+}
+
+impl<E: From<Error>> DataPlane<E> for UserPlane {
+    fn is_in_kernel(&self) -> bool {
+        false
     }
 
-    /// At once, so that the thread is asked but once.
-    pub(super) fn read_streams(&self, names: &[Rc<str>]) -> Result<Vec<Option<StreamReading>>> {
-        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-        self.run(move |inside| {
-            names.iter().map(|name| inside.plane.read(name, inside.now_ns)).collect()
+    fn attach(&mut self, port: &PortSpec, backend: Backend, replace: bool) -> Result<(), E> {
+        Ok(match backend {
+            Backend::Packet => self.attach_packet(port)?,
+            Backend::Xsk | Backend::Xdp => self.attach_xsk(port, replace)?,
         })
     }
 
-    pub(super) fn unmatched(&self, port: &str) -> Result<u64> {
+    fn known_ports(&self) -> Result<Vec<String>, E> {
+        Ok(self.ports.keys().cloned().collect())
+    }
+
+    fn detach(&mut self, name: &str) -> Result<(), E> {
+        let Some(opened) = self.ports.remove(name) else { return Ok(()) };
+        if let Some(xsk) = &mut self.xsk {
+            xsk.steering.detach(name).map_err(Error::from)?;
+        }
+        Ok(self.forwarder.control().set_port(opened.place, None)?)
+    }
+
+    fn ports(&self) -> Vec<AttachedPort> {
+        let attached = self.ports.iter().map(|(name, opened)| AttachedPort {
+            name: name.clone(),
+            ifindex: opened.index,
+            attachment: opened.attachment,
+        });
+        attached.collect()
+    }
+
+    fn runs(&self, name: &str) -> bool {
+        match (self.ports.get(name), &self.xsk) {
+            (Some(Opened { attachment: Attachment::Xsk { .. }, .. }), Some(xsk)) => {
+                xsk.steering.runs(name)
+            }
+            (opened, _) => opened.is_some(),
+        }
+    }
+
+    fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes, E> {
+        let streams = streams.iter().map(|stream| self.placed(names, stream));
+        let streams = streams.collect::<Result<Vec<_>>>()?;
+        let wanted: BTreeSet<&str> = streams.iter().map(|stream| stream.name.as_str()).collect();
+        let gone: Vec<String> =
+            self.streams.keys().filter(|name| !wanted.contains(name.as_str())).cloned().collect();
+        let mut changes = Changes { removed: gone.len(), ..Changes::default() };
+        let mut new = Vec::new();
+        for stream in &streams {
+            match self.streams.get(&stream.name) {
+                Some(before) if before == stream => {
+                    changes.kept += 1;
+                    continue;
+                }
+                Some(_) => changes.changed += 1,
+                None => changes.added += 1,
+            }
+            new.push(stream.clone());
+        }
+        // First what may be refused for want of room, and can be taken back without a loss.
+        let ports = self.names();
+        if let Some(xsk) = &mut self.xsk {
+            xsk.steering.apply(&ports, &streams).map_err(Error::from)?;
+        }
+        let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
+        self.make_so(names, &gone, &new)?;
+        self.streams = streams.into_iter().map(|stream| (stream.name.clone(), stream)).collect();
+        Ok(changes)
+    }
+
+    fn change(
+        &mut self,
+        names: &[String],
+        gone: &[&str],
+        streams: &[Stream],
+    ) -> Result<Changes, E> {
+        let streams = streams.iter().map(|stream| self.placed(names, stream));
+        let streams = streams.collect::<Result<Vec<_>>>()?;
+        let there = |stream: &&Stream| self.streams.contains_key(&stream.name);
+        let changed = streams.iter().filter(there).count();
+        let (added, removed) = (streams.len() - changed, gone.len());
+        let kept = self.streams.len() - changed - removed;
+        let ports = self.names();
+        if let Some(xsk) = &mut self.xsk {
+            xsk.steering.change(&ports, gone, &streams).map_err(Error::from)?;
+        }
+        self.make_so(names, gone, &streams)?;
+        gone.iter().for_each(|name| _ = self.streams.remove(*name));
+        self.streams.extend(streams.into_iter().map(|stream| (stream.name.clone(), stream)));
+        Ok(Changes { added, changed, removed, kept })
+    }
+
+    fn read_stream(&self, name: &str) -> Result<Option<StreamReading>, E> {
+        let name = name.to_owned();
+        Ok(self.run(move |inside| inside.plane.read(&name, inside.now_ns))?)
+    }
+
+    fn read_streams(&self, names: &[Rc<str>]) -> Result<Vec<Option<StreamReading>>, E> {
+        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        // One request to the thread for all of them.
+        let read = move |inside: &mut Inside| {
+            names.iter().map(|name| inside.plane.read(name, inside.now_ns)).collect()
+        };
+        Ok(self.run(read)?)
+    }
+
+    fn unmatched(&self, port: &str) -> Result<u64, E> {
         let Some(opened) = self.ports.get(port).copied() else { return Ok(0) };
-        let passed = match (&self.xsk, opened.by) {
-            (Some(xsk), By::Xsk(..)) => xsk.steering.unmatched(port)?,
+        let passed = match (&self.xsk, opened.attachment) {
+            (Some(xsk), Attachment::Xsk { .. }) => {
+                xsk.steering.unmatched(port).map_err(Error::from)?
+            }
             _ => 0,
         };
         Ok(passed + self.run(move |inside| inside.plane.unmatched(opened.place))?)
     }
 
-    pub(super) fn reset(&self, name: &str) -> Result<bool> {
+    fn reset(&self, name: &str) -> Result<bool, E> {
         let name = name.to_owned();
-        self.run(move |inside| inside.plane.reset(&name, inside.now_ns))
+        Ok(self.run(move |inside| inside.plane.reset(&name, inside.now_ns))?)
     }
 
-    pub(super) fn expire(&self) -> Result<()> {
+    fn expire(&self) -> Result<(), E> {
         let mut next = Some(0);
         while let Some(from) = next {
             let some = move |inside: &mut Inside| {
@@ -378,13 +406,6 @@ impl UserPlane {
         }
         Ok(())
     }
-
-    fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Inside) -> T + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.forwarder.control().run(work)?)
-    }
 }
 
 #[cfg(test)]
@@ -393,7 +414,6 @@ mod tests {
     use onbeat_testing::{Feature, require_all};
 
     use super::*;
-    use crate::config::Config;
 
     /// A port changes from AF_XDP to packet sockets: its own program gives way, that of another
     /// process is refused.
@@ -409,9 +429,6 @@ mod tests {
         let handle = Handle::open().unwrap();
         handle.create_veth(&VethEnd::new("a"), &VethEnd::new("b")).unwrap();
         ["a", "b"].iter().for_each(|name| handle.set_up(name).unwrap());
-        let text = "[node]\nname = \"nh\"\nbackend = \"xsk\"\nmax-streams = 16\n\
-                    [[port]]\nname = \"p\"\ninterface = \"a\"\n";
-        let config = Config::parse(text, "a.toml").unwrap().node;
         let spec = |name: &str| PortSpec {
             name: name.into(),
             interface: "a".into(),
@@ -419,16 +436,17 @@ mod tests {
             mode: Mode::Native,
             running: Vec::new(),
         };
-        let mut plane = UserPlane::start(&config, 1).unwrap();
+        let options = Options { max_streams: 16, poll: Poll::Sleep, ports: 1 };
+        let mut plane = UserPlane::start(options, || Ok(())).unwrap();
         plane.attach_xsk(&spec("p"), false).unwrap();
-        plane.attach_packet("p", &handle.link("a").unwrap()).unwrap();
+        plane.attach_packet(&spec("p")).unwrap();
 
         plane.attach_xsk(&spec("p"), false).unwrap();
         // As another process does that detaches the program and attaches one of its own.
         plane.xsk.as_mut().unwrap().steering.detach("p").unwrap();
         let mut foreign = Steering::open(16).unwrap();
         foreign.attach(&spec("foreign"), false).unwrap();
-        let error = plane.attach_packet("p", &handle.link("a").unwrap()).unwrap_err();
+        let error = plane.attach_packet(&spec("p")).unwrap_err();
         assert!(matches!(&error, Error::Programmed { .. }), "{error}");
         assert!(foreign.runs("foreign"));
     }

@@ -1,0 +1,92 @@
+//! A `[[stream]]` table that was read, and the streams that it makes.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use onbeat_frer::spec::Stream;
+use onbeat_report::format::count as counted;
+
+use super::reader::{Faults, Value};
+use super::repeat::Repeat;
+use super::text::is_name;
+
+/// A `[[stream]]` table: one stream, or `count` of them.
+#[derive(Debug, Clone)]
+pub(super) struct Block {
+    /// The first of its streams; the name is still the template.
+    pub(super) first: Stream,
+    pub(super) repeat: Repeat,
+    pub(super) place: Place,
+    pub(super) members: Vec<Place>,
+    pub(super) egress: Vec<Place>,
+}
+
+/// Where something stands in the file, for faults found later.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) span: Range<usize>,
+    pub(super) path: String,
+}
+
+impl Place {
+    pub(super) fn of(value: &Value<'_>) -> Place {
+        Place { span: value.span(), path: value.path.clone() }
+    }
+}
+
+/// The streams of all tables, each with the index of its table. The node has `already` streams.
+pub(super) fn unfold(
+    blocks: &[Block],
+    already: usize,
+    room: u32,
+    faults: &Faults,
+) -> Vec<(usize, Stream)> {
+    let mut streams: Vec<(usize, Stream)> = Vec::new();
+    let mut names: HashSet<String> = HashSet::new();
+    let mut total = already as u64;
+    for (index, block) in blocks.iter().enumerate() {
+        let fault = |message: String, help: &str| {
+            faults.note(block.place.span.clone(), &block.place.path, message, help);
+        };
+        total += u64::from(block.repeat.count);
+        if total > u64::from(room) {
+            let message = format!(
+                "this makes {}, and the node has room for {room}",
+                counted(total, "stream")
+            );
+            fault(message, "raise max-streams under [node], or remove streams");
+            break;
+        }
+        for n in 0..block.repeat.count {
+            let name = match block.repeat.count {
+                1 => block.first.name.clone(),
+                _ => block.first.name.replace("{n}", &n.to_string()),
+            };
+            let mut stream = Stream { name, ..block.first.clone() };
+            if !is_name(&stream.name) {
+                let help = "use 1 to 63 letters, digits, hyphens, underscores and dots";
+                fault(format!("{:?} cannot be a name", stream.name), help);
+                break;
+            }
+            if let Err(overflow) = block.repeat.step.apply(&mut stream, n) {
+                fault(
+                    format!("stream {n} of {}: {} does not fit", block.repeat.count, overflow.key),
+                    "use a smaller count or step, or begin with a smaller value",
+                );
+                break;
+            }
+            // The reader knows these rules key by key; none may slip through because one was added.
+            if let Err(error) = stream.validate() {
+                fault(error.to_string(), "correct the stream");
+                break;
+            }
+            if !names.insert(stream.name.clone()) {
+                let message = format!("another stream is named {:?}", stream.name);
+                fault(message, "give each stream its own name");
+                break;
+            }
+            streams.push((index, stream));
+        }
+    }
+    streams
+}

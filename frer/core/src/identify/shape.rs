@@ -1,0 +1,201 @@
+//! Shapes of identifications, the keys that each shape takes from a frame, and the member behind a key.
+
+use core::cmp::Reverse;
+use core::fmt;
+use core::net::IpAddr;
+use core::num::NonZero;
+
+use onbeat_wire::MacAddress;
+
+use super::Fields;
+use crate::spec::{IpMatch, Tagged, VlanMatch};
+
+/// A member stream by its place in the configuration; orders as configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberRef {
+    /// Index of the stream.
+    pub stream: usize,
+    /// Index among its members.
+    pub member: usize,
+}
+
+/// A member in half the octets: a node has fewer than 2^32 - 1 of either.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Packed {
+    /// One more, so that there is room for none.
+    stream: NonZero<u32>,
+    member: u32,
+}
+
+impl From<MemberRef> for Packed {
+    fn from(at: MemberRef) -> Self {
+        let stream = NonZero::<u32>::MIN.saturating_add(at.stream as u32);
+        Self { stream, member: at.member as u32 }
+    }
+}
+
+impl From<Packed> for MemberRef {
+    fn from(packed: Packed) -> Self {
+        Self { stream: packed.stream.get() as usize - 1, member: packed.member as usize }
+    }
+}
+
+/// What members of one kind look at, and where they are found.
+pub(super) trait Shape: Copy + Ord {
+    /// The values that they are found by.
+    type Key: Copy + Eq + Ord + core::hash::Hash + fmt::Debug;
+
+    /// Where a frame would be found, whose address is `mac`; `None` where it lacks a field that
+    /// is looked at.
+    fn key(self, mac: MacAddress, fields: &Fields<'_>) -> Option<Self::Key>;
+
+    /// Which frames without a VLAN are found by too: the key for those.
+    fn untagged(self, key: Self::Key) -> Option<Self::Key>;
+}
+
+/// What a kind asks of the VLAN, in the order of precedence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum VlanShape {
+    TaggedVid,
+    TaggedAny,
+    Priority,
+    AllVid,
+    AllAny,
+}
+
+/// An address and a VLAN id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Layer2Key(u64);
+
+impl Layer2Key {
+    fn new(mac: MacAddress, vid: u16) -> Self {
+        let [a, b, c, d, e, f] = mac.0;
+        Self(u64::from_be_bytes([0, 0, a, b, c, d, e, f]) << 16 | u64::from(vid))
+    }
+
+    fn without_vid(self) -> Self {
+        Self(self.0 & !0xffff)
+    }
+}
+
+impl VlanShape {
+    pub(super) fn of(vlan: VlanMatch) -> Self {
+        match (vlan.tagged, vlan.vlan) {
+            (Tagged::Tagged, 0) => Self::TaggedAny,
+            (Tagged::Tagged, _) => Self::TaggedVid,
+            (Tagged::Priority, _) => Self::Priority,
+            (Tagged::All, 0) => Self::AllAny,
+            (Tagged::All, _) => Self::AllVid,
+        }
+    }
+
+    pub(super) fn key_of(mac: MacAddress, vlan: VlanMatch) -> Layer2Key {
+        let vid = if vlan.tagged == Tagged::Priority { 0 } else { vlan.vlan };
+        Layer2Key::new(mac, vid)
+    }
+
+    fn vid(self, vid: Option<u16>) -> Option<u16> {
+        match self {
+            Self::TaggedVid => vid,
+            Self::TaggedAny => vid.and(Some(0)),
+            Self::Priority => vid.is_none().then_some(0),
+            Self::AllVid => Some(vid.unwrap_or(0)),
+            Self::AllAny => Some(0),
+        }
+    }
+}
+
+impl Shape for VlanShape {
+    type Key = Layer2Key;
+
+    fn key(self, mac: MacAddress, fields: &Fields<'_>) -> Option<Layer2Key> {
+        Some(Layer2Key::new(mac, self.vid(fields.vid())?))
+    }
+
+    fn untagged(self, key: Layer2Key) -> Option<Layer2Key> {
+        (self == Self::AllVid).then(|| key.without_vid())
+    }
+}
+
+/// Which fields a kind of IP identification looks at; orders by precedence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct IpShape {
+    vlan: VlanShape,
+    /// How many are looked at: more go first.
+    given: Reverse<u8>,
+    source: Reverse<bool>,
+    dscp: Reverse<bool>,
+    protocol: Reverse<bool>,
+    source_port: Reverse<bool>,
+    destination_port: Reverse<bool>,
+}
+
+/// The values of those fields; of others, `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct IpKey {
+    layer2: Layer2Key,
+    destination: IpAddr,
+    source: Option<IpAddr>,
+    dscp: Option<u8>,
+    protocol: Option<u8>,
+    source_port: Option<u16>,
+    destination_port: Option<u16>,
+}
+
+impl IpShape {
+    pub(super) fn of(ip: &IpMatch) -> Self {
+        let (protocol, source_port, destination_port) = ip.next_protocol.parts();
+        let looked_at = [
+            ip.ip_source.is_some(),
+            ip.dscp.is_some(),
+            protocol.is_some(),
+            source_port.is_some(),
+            destination_port.is_some(),
+        ];
+        let [source, dscp, protocol, source_port, destination_port] = looked_at.map(Reverse);
+        Self {
+            vlan: VlanShape::of(ip.vlan),
+            given: Reverse(looked_at.into_iter().map(u8::from).sum()),
+            source,
+            dscp,
+            protocol,
+            source_port,
+            destination_port,
+        }
+    }
+
+    pub(super) fn key_of(ip: &IpMatch) -> IpKey {
+        let (protocol, source_port, destination_port) = ip.next_protocol.parts();
+        IpKey {
+            layer2: VlanShape::key_of(ip.destination, ip.vlan),
+            destination: ip.ip_destination,
+            source: ip.ip_source,
+            dscp: ip.dscp,
+            protocol,
+            source_port,
+            destination_port,
+        }
+    }
+}
+
+impl Shape for IpShape {
+    type Key = IpKey;
+
+    fn key(self, mac: MacAddress, fields: &Fields<'_>) -> Option<IpKey> {
+        let ip = fields.ip?;
+        let (source_port, destination_port) = ip.ports.unzip();
+        Some(IpKey {
+            layer2: self.vlan.key(mac, fields)?,
+            destination: ip.destination,
+            source: self.source.0.then_some(ip.source),
+            dscp: self.dscp.0.then_some(ip.dscp),
+            protocol: self.protocol.0.then_some(ip.protocol),
+            source_port: if self.source_port.0 { Some(source_port?) } else { None },
+            destination_port: if self.destination_port.0 { Some(destination_port?) } else { None },
+        })
+    }
+
+    fn untagged(self, key: IpKey) -> Option<IpKey> {
+        Some(IpKey { layer2: self.vlan.untagged(key.layer2)?, ..key })
+    }
+}

@@ -1,0 +1,85 @@
+//! Faults in an identification; each text names the field, its value and the remedy.
+
+use core::error::Error;
+use core::fmt;
+use core::net::IpAddr;
+
+use onbeat_wire::MacAddress;
+
+use crate::spec::rewrite::RewriteError;
+
+/// A rule that an identification breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IdentificationError {
+    /// `vlan` is out of range.
+    VlanId(u16),
+    /// `vlan` together with `tagged` = priority.
+    PriorityWithVlan(u16),
+    /// `source` is a group address.
+    GroupSource(MacAddress),
+    /// `dscp` is out of range.
+    Dscp(u8),
+    /// `ip_source` and `ip_destination` are of different versions of IP.
+    IpFamilies {
+        /// `ip_source`.
+        source: IpAddr,
+        /// `ip_destination`.
+        destination: IpAddr,
+    },
+    /// `msdu_mask` and `msdu_match` differ in length.
+    MsduLengths {
+        /// Octets of `msdu_mask`.
+        mask: usize,
+        /// Octets of `msdu_match`.
+        value: usize,
+    },
+    /// `msdu_mask` has this many octets.
+    MsduLength(usize),
+    /// A match has a bit that its mask does not have.
+    MatchOutsideMask {
+        /// `destination`, `source` or `msdu`.
+        field: &'static str,
+        /// Which octet, from 0.
+        octet: usize,
+    },
+    /// In `up`.
+    Up(RewriteError),
+}
+
+impl Error for IdentificationError {}
+
+impl fmt::Display for IdentificationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::VlanId(vlan) => write!(f, "vlan: {vlan}; give 1 to 4094, or 0 for any"),
+            Self::PriorityWithVlan(vlan) => write!(
+                f,
+                "vlan: {vlan} with tagged = priority, whose frames have no VLAN id; give 0, or \
+                 tagged = tagged"
+            ),
+            Self::GroupSource(source) => write!(
+                f,
+                "source: {source} is a group address, which no frame comes from; give the \
+                 talker's own"
+            ),
+            Self::Dscp(dscp) => write!(f, "dscp: {dscp}; give 0 to 63, or nothing for any"),
+            Self::IpFamilies { source, destination } => write!(
+                f,
+                "ip_source: {source} with ip_destination {destination}; give both as IPv4 or both \
+                 as IPv6"
+            ),
+            Self::MsduLengths { mask, value } => {
+                write!(f, "msdu_match: {value} octets with an msdu_mask of {mask}; give as many")
+            }
+            Self::MsduLength(length) => {
+                write!(f, "msdu_mask: {length} octets; give 2 to 1984, or none")
+            }
+            Self::MatchOutsideMask { field, octet } => write!(
+                f,
+                "{field}_match: octet {octet} has a bit that {field}_mask lacks, so that no frame \
+                 matches; clear it or set it in the mask"
+            ),
+            Self::Up(error) => write!(f, "up.{error}"),
+        }
+    }
+}

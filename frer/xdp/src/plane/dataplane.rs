@@ -1,0 +1,82 @@
+//! The data plane as a node uses it.
+
+use onbeat_frer::dataplane::{
+    AttachedPort, Attachment, Backend, Changes, DataPlane, Memory, PortSpec,
+};
+use onbeat_frer::reading::StreamReading;
+use onbeat_frer::spec::Stream;
+
+use super::Plane;
+use crate::error::Error;
+
+impl<E: From<Error>> DataPlane<E> for Plane {
+    fn is_in_kernel(&self) -> bool {
+        true
+    }
+
+    fn attach(&mut self, port: &PortSpec, _: Backend, replace: bool) -> Result<(), E> {
+        Ok(Plane::attach(self, port, replace)?)
+    }
+
+    fn detach(&mut self, port: &str) -> Result<(), E> {
+        Ok(Plane::detach(self, port)?)
+    }
+
+    fn ports(&self) -> Vec<AttachedPort> {
+        let attached = self.ports.iter().map(|(name, port)| AttachedPort {
+            name: name.clone(),
+            ifindex: port.ifindex,
+            attachment: Attachment::Xdp(port.mode),
+        });
+        attached.collect()
+    }
+
+    fn known_ports(&self) -> Result<Vec<String>, E> {
+        Ok(self.pinned_links()?.into_iter().map(|(_, name)| name).collect())
+    }
+
+    fn runs(&self, port: &str) -> bool {
+        Plane::runs(self, port)
+    }
+
+    fn pins_last(&self) -> Option<bool> {
+        self.directory.as_ref()?.is_lasting()
+    }
+
+    fn set_up(&mut self, port: &str, up: bool) -> Result<(), E> {
+        Ok(Plane::set_up(self, port, up)?)
+    }
+
+    fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes, E> {
+        Ok(Plane::apply(self, names, streams)?)
+    }
+
+    fn change(
+        &mut self,
+        names: &[String],
+        gone: &[&str],
+        streams: &[Stream],
+    ) -> Result<Changes, E> {
+        Ok(Plane::change(self, names, gone, streams)?)
+    }
+
+    fn read_stream(&self, name: &str) -> Result<Option<StreamReading>, E> {
+        Ok(Plane::read_stream(self, name)?)
+    }
+
+    fn memory(&self) -> Result<Option<Memory>, E> {
+        Ok(Some(Plane::memory(self)?))
+    }
+
+    fn unmatched(&self, port: &str) -> Result<u64, E> {
+        Ok(self.read_port(port)?.unmatched)
+    }
+
+    fn reset(&self, stream: &str) -> Result<bool, E> {
+        Ok(Plane::reset(self, stream)?)
+    }
+
+    fn expire(&self) -> Result<(), E> {
+        Ok(Plane::expire(self)?)
+    }
+}
