@@ -4,15 +4,15 @@ mod describe;
 mod devices;
 mod octets;
 mod processes;
-mod reasons;
 mod stat;
 
 pub use describe::Description;
 pub use devices::{Devices, device_exists};
 pub use octets::Octets;
 pub use processes::{Known, Processes};
-pub use reasons::Reasons;
 pub use stat::{Stat, process, processes};
+
+use onbeat_bpf::Reasons;
 
 use crate::charge::{Device, Process};
 use crate::view;

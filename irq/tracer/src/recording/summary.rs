@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;
 
+use onbeat_bpf::Reasons;
+
 use super::{Begin, End, Error, IntervalLine, Line, Named, Reader, Result, Times};
 use crate::charge::sample::{Estimate, Sample};
 use crate::charge::tick::{Balance, Compensation, GAMMA, PerTick};
 use crate::charge::{Accounts, Cause, Device, Owner, Process};
-use crate::names::{Description, Known, Reasons};
+use crate::names::{Description, Known};
 use crate::tracer::OwnCost;
 use crate::view;
 

@@ -28,7 +28,7 @@ impl Reasons {
     }
 
     /// Names a reason.
-    pub(crate) fn insert(&mut self, reason: u32, name: String) {
+    pub fn insert(&mut self, reason: u32, name: String) {
         self.names.insert(reason, name);
     }
 
