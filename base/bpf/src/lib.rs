@@ -5,6 +5,7 @@
 //! - [`Plain`]: values that programs and user space hold alike.
 //! - [`Link`], [`ProgramInfo`]: programs at interfaces and tracepoints, of whomever.
 //! - [`object`]: tables, variables and constants of a loaded object.
+//! - [`Reasons`]: why the kernel drops packets.
 //! - [`statistics`]: what programs cost.
 //! - [`tracepoints`]: the tracepoints of this kernel.
 //!
@@ -14,6 +15,7 @@
 mod error;
 mod link;
 mod program;
+mod reasons;
 
 #[doc(hidden)]
 pub mod embed;
@@ -25,3 +27,4 @@ pub use embed::Plain;
 pub use error::{Error, Result};
 pub use link::{Link, LinkInfo};
 pub use program::ProgramInfo;
+pub use reasons::Reasons;

@@ -3,7 +3,7 @@
 use std::io::{Cursor, Read};
 
 use onbeat_delay::capture::{
-    CaptureError, Damage, Direction, LinkType, Packet, Reader, Writer, decompress,
+    CaptureError, Damage, Direction, LinkType, Packet, PcapngWriter, Reader, Writer, decompress,
 };
 use proptest::prelude::*;
 
@@ -129,6 +129,30 @@ fn what_is_written_is_read() {
     for time in [-1, i64::MAX] {
         assert!(writer.write(time, &[], 0).is_err(), "{time}");
     }
+}
+
+#[test]
+fn a_written_pcapng_is_read() {
+    let mut writer = PcapngWriter::new(Vec::new()).unwrap();
+    for (number, name) in ["into a", "out of a"].into_iter().enumerate() {
+        assert_eq!(writer.interface(LinkType::ETHERNET, name).unwrap(), number as u32);
+    }
+    for (packet, interface) in expected().iter().zip([1, 0].into_iter().cycle()) {
+        let time_ns = packet.time_ns as u64;
+        writer.packet(interface, time_ns, &packet.octets, packet.wire_len).unwrap();
+    }
+    let file = writer.finish().unwrap();
+    let mut reader = Reader::new(&file[..]).unwrap();
+    for (packet, interface) in expected().iter().zip([1, 0].into_iter().cycle()) {
+        let found = reader.next_packet().unwrap().unwrap();
+        let name = if interface == 0 { "into a" } else { "out of a" };
+        assert_eq!((found.interface, found.interface_name), (interface, Some(name)));
+        assert_eq!(
+            (found.time_ns, found.octets, found.wire_len),
+            (packet.time_ns, &packet.octets[..], packet.wire_len)
+        );
+    }
+    assert!(reader.next_packet().unwrap().is_none() && !reader.cut_off());
 }
 
 /// A file that ends anywhere yields the packets that are there in full, and says that it ended.

@@ -1,30 +1,17 @@
 //! `onbeat delay`
 
 mod calibrate;
-pub(super) mod captures;
-mod command_line;
-mod crossed;
 mod echo;
-mod followed;
 mod hooks;
-mod judgement;
-mod method;
-mod mirrored;
+mod mirror;
 mod options;
-mod outcome;
 mod ping;
 mod place;
-mod reading;
-mod samples;
 mod scope;
-mod selection;
-mod sink;
-mod stages;
-mod stamped;
-mod taken;
+mod two_captures;
 
-use method::Method;
 use onbeat_terminal::exit::Result;
+use options::MethodCommand;
 
 /// What packets wait in one hop, with an honest error and an upper bound
 ///
@@ -53,8 +40,8 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Delay {
-    Match(crossed::Match),
-    Mirror(mirrored::Mirror),
+    Match(two_captures::Match),
+    Mirror(mirror::Mirror),
     Scope(scope::Scope),
     Hooks(hooks::Hooks),
     Echo(echo::Echo),

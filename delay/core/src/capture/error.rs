@@ -1,7 +1,11 @@
 use std::io;
 
-use super::ng::{MAX_INTERFACES, MAX_NAME};
 use super::{LinkType, MAX_PACKET};
+
+/// Interfaces of a section, and octets of the name of one: far more than any program writes. What is kept
+/// of a file must not grow with it, and a few octets may stand for very many, compressed.
+pub(super) const MAX_INTERFACES: usize = 65_536;
+pub(super) const MAX_NAME: usize = 1024;
 
 /// Why a file, or the rest of it, cannot be read as a capture.
 #[derive(Debug, thiserror::Error)]

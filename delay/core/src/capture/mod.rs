@@ -4,10 +4,12 @@
 //! grow with the file. A file that ends within a record yields all records before it, and says so
 //! ([`Reader::cut_off`]).
 
+mod blocks;
 mod buffer;
 mod compression;
 mod error;
 mod ng;
+mod octets;
 mod pcap;
 mod write;
 
@@ -17,7 +19,7 @@ use buffer::Buffer;
 
 pub use compression::decompress;
 pub use error::{CaptureError, Damage};
-pub use write::Writer;
+pub use write::{PcapngWriter, Writer};
 
 /// Longest packet that is taken for one, in octets; the limit of libpcap. A length above it means
 /// that the file is damaged.
@@ -121,7 +123,7 @@ impl<R: Read> Reader<R> {
             [a, b, c, d, ..] => [a, b, c, d],
             _ => return Err(CaptureError::NotACapture(None)),
         };
-        let format = if magic == ng::MAGIC {
+        let format = if magic == blocks::MAGIC {
             Format::Ng(ng::Decoder::new())
         } else {
             Format::Pcap(pcap::Decoder::new(magic, &mut buffer)?)

@@ -9,39 +9,18 @@
 
 use std::io::Read;
 
+use super::blocks::{
+    BYTE_ORDER, ENHANCED_PACKET, INTERFACE, OBSOLETE_PACKET, SECTION, SIMPLE_PACKET, option,
+};
 use super::buffer::Buffer;
-use super::error::Damage;
-use super::pcap::u32_at;
+use super::error::{Damage, MAX_INTERFACES, MAX_NAME};
+use super::octets::u32_at;
 use super::{CaptureError, Direction, LinkType, MAX_PACKET, Record};
-
-/// A section header's type, the same in either byte order.
-pub(super) const MAGIC: [u8; 4] = 0x0a0d_0d0a_u32.to_be_bytes();
-
-const SECTION: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
-const OBSOLETE_PACKET: u32 = 2;
-const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
-
-const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
 /// Type, length, and the length again behind the body.
 const FRAME_LEN: usize = 12;
 /// Largest block that is taken for one: packets have their own limit; this is for what is skipped.
 const MAX_BLOCK: u32 = 64 << 20;
-/// Interfaces of a section, and octets of the name of one: far more than any program writes. What is kept
-/// of a file must not grow with it, and a few octets may stand for very many, compressed.
-pub(super) const MAX_INTERFACES: usize = 65_536;
-pub(super) const MAX_NAME: usize = 1024;
-
-mod option {
-    pub(super) const END: u16 = 0;
-    pub(super) const IF_NAME: u16 = 2;
-    pub(super) const IF_TSRESOL: u16 = 9;
-    pub(super) const IF_FCSLEN: u16 = 13;
-    pub(super) const IF_TSOFFSET: u16 = 14;
-    pub(super) const EPB_FLAGS: u16 = 2;
-}
 
 struct Interface {
     link: LinkType,

@@ -9,6 +9,7 @@ use std::io::Read;
 
 use super::buffer::Buffer;
 use super::error::Damage;
+use super::octets::u32_at;
 use super::{CaptureError, LinkType, MAX_PACKET, Record};
 
 const FILE_HEADER: usize = 24;
@@ -98,11 +99,4 @@ impl Decoder {
             len: captured.min(wire_len) as usize,
         }))
     }
-}
-
-/// The number at `at`, where the caller knows that it is there.
-#[inline]
-pub(super) fn u32_at(octets: &[u8], at: usize, big_endian: bool) -> u32 {
-    let number: [u8; 4] = std::array::from_fn(|i| octets[at + i]);
-    if big_endian { u32::from_be_bytes(number) } else { u32::from_le_bytes(number) }
 }

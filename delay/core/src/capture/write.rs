@@ -1,7 +1,8 @@
-//! Writing captures: pcap with nanoseconds.
+//! Writing captures: pcap and pcapng, with times in nanoseconds.
 
 use std::io::{self, Write};
 
+use super::blocks::{BYTE_ORDER, ENHANCED_PACKET, INTERFACE, SECTION, option};
 use super::{LinkType, MAX_PACKET};
 
 /// Writes a pcap file, packet by packet. What it writes to should be buffered.
@@ -47,5 +48,81 @@ impl<W: Write> Writer<W> {
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)
+    }
+}
+
+/// Writes a pcapng file of one section. What it writes to should be buffered.
+#[derive(Debug)]
+pub struct PcapngWriter<W> {
+    output: W,
+    interfaces: u32,
+}
+
+impl<W: Write> PcapngWriter<W> {
+    /// Writes the header of the section, of unknown length.
+    ///
+    /// # Errors
+    /// Those of the output, as of all functions here.
+    pub fn new(output: W) -> io::Result<Self> {
+        let mut header = BYTE_ORDER.to_le_bytes().to_vec();
+        // Version 1.0.
+        header.extend([1, 0, 0, 0]);
+        header.extend(u64::MAX.to_le_bytes());
+        let mut writer = PcapngWriter { output, interfaces: 0 };
+        writer.block(SECTION, &header)?;
+        Ok(writer)
+    }
+
+    /// Describes an interface, without a snap length; returns its number.
+    pub fn interface(&mut self, link: LinkType, name: &str) -> io::Result<u32> {
+        let mut interface = link.0.to_le_bytes().to_vec();
+        interface.extend([0; 6]);
+        for (code, value) in [
+            (option::IF_NAME, name.as_bytes()),
+            // Units of 10^-9 s.
+            (option::IF_TSRESOL, &[9]),
+            (option::END, &[]),
+        ] {
+            interface.extend(code.to_le_bytes());
+            interface.extend((value.len() as u16).to_le_bytes());
+            interface.extend(value);
+            interface.resize(interface.len().next_multiple_of(4), 0);
+        }
+        self.block(INTERFACE, &interface)?;
+        self.interfaces += 1;
+        Ok(self.interfaces - 1)
+    }
+
+    /// Writes a packet of an interface that was described. It had `wire_len` octets.
+    pub fn packet(
+        &mut self,
+        interface: u32,
+        time_ns: u64,
+        octets: &[u8],
+        wire_len: u32,
+    ) -> io::Result<()> {
+        let mut packet = Vec::with_capacity(20 + octets.len());
+        let time = [(time_ns >> 32) as u32, time_ns as u32];
+        for value in [interface, time[0], time[1], octets.len() as u32, wire_len] {
+            packet.extend(value.to_le_bytes());
+        }
+        packet.extend(octets);
+        self.block(ENHANCED_PACKET, &packet)
+    }
+
+    /// Writes what is buffered and gives the output back.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.output.flush()?;
+        Ok(self.output)
+    }
+
+    fn block(&mut self, kind: u32, body: &[u8]) -> io::Result<()> {
+        let padding = body.len().next_multiple_of(4) - body.len();
+        let length = (12 + body.len() + padding) as u32;
+        self.output.write_all(&kind.to_le_bytes())?;
+        self.output.write_all(&length.to_le_bytes())?;
+        self.output.write_all(body)?;
+        self.output.write_all(&[0; 4][..padding])?;
+        self.output.write_all(&length.to_le_bytes())
     }
 }

@@ -3,15 +3,14 @@
 mod describe;
 mod devices;
 mod processes;
-mod reasons;
 mod stat;
 
 pub use describe::describe;
 pub use devices::{Devices, device_exists};
 pub use processes::Processes;
-pub use reasons::Reasons;
 pub use stat::{Stat, process, processes};
 
+use onbeat_bpf::Reasons;
 use onbeat_irq_core::charge::{Device, Process};
 use onbeat_irq_core::names::{self, Known};
 

@@ -1,15 +1,12 @@
 //! `onbeat delay calibrate`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use onbeat_delay::correction::Correction;
-use onbeat_delay::stats::Distribution;
-use onbeat_report::{Cell, Check, Counters, Number, Outcome};
+use onbeat_delay_run::calibrate;
+use onbeat_terminal::exit::Result;
 
-use super::method::{Measured, Method};
-use super::taken::CALIBRATED;
-use super::{crossed, mirrored, ping, scope};
-use onbeat_terminal::exit::{Failure, Result};
+use super::options::MethodCommand;
+use super::{mirror, ping, scope, two_captures};
 
 /// Measure the path without the hop, to take it off (--correct)
 ///
@@ -48,10 +45,10 @@ macro_rules! help {
 enum By {
     /// By two captures, on either side of where the hop was
     #[command(after_help = help!("onbeat delay calibrate match in.pcap null.pcap --output null.json"))]
-    Match(Null<crossed::Match>),
+    Match(Null<two_captures::Match>),
     /// By one mirrored capture, or live, of both directions
     #[command(after_help = help!("onbeat delay calibrate mirror null.pcapng --interface 0,1 --output null.json"))]
-    Mirror(Null<mirrored::Mirror>),
+    Mirror(Null<mirror::Mirror>),
     /// By two channels of an oscilloscope
     #[command(after_help = help!("onbeat delay calibrate scope tek0000.csv --output null.json"))]
     Scope(Null<scope::Scope>),
@@ -81,57 +78,9 @@ impl Calibrate {
     }
 }
 
-impl<M: Method + clap::Args> Null<M> {
+impl<M: MethodCommand + clap::Args> Null<M> {
     fn execute(self) -> Result {
-        let show = self.method.show();
-        if show.correct.is_some() {
-            return Err(Failure::new("--correct: a correction is of delays as they were measured"));
-        }
-        if let Some(reason) = self.method.no_correction() {
-            return Err(Failure::new(format!("no correction can be made: {reason}")));
-        }
-        let Measured { mut outcome, delays } = self.method.measure()?;
-        outcome.name = format!("{CALIBRATED}{}", M::NAME);
-        outcome.check(Check::min("delays of the null path", delays.count(), 2_u64, ""));
-        match Correction::of(&delays).filter(|_| outcome.ok()) {
-            Some(correction) => {
-                outcome.figure("correction", table(&correction, &delays));
-                write(&self.output, &outcome)?;
-                outcome.note(format!("--correct {} takes it off", self.output.display()));
-            }
-            None => outcome.note("no correction was written, since a check failed"),
-        }
-        show.tell(outcome)
+        let (options, shown) = self.method.split()?;
+        shown.run(|progress| calibrate(&options, &self.output, progress))
     }
-}
-
-/// As table 2 of the paper.
-fn table(correction: &Correction, delays: &Distribution) -> Counters {
-    let mut table = Counters::new([
-        ("mean", "ns"),
-        ("standard deviation", "ns"),
-        ("median", "ns"),
-        ("minimum", "ns"),
-        ("maximum", "ns"),
-        ("delays", ""),
-    ]);
-    let known = |value: Option<u64>| Cell::from(value.map_or(Number::MISSING, Number::from));
-    // The confidence is of its interval, which the table has not.
-    let median = delays.percentile(0.5, 0.95).map(|found| found.value_ns);
-    table.row([
-        Cell::from(correction.mean_ns),
-        correction.standard_deviation_ns.into(),
-        known(median),
-        known(delays.min_ns()),
-        known(delays.max_ns()),
-        delays.count().into(),
-    ]);
-    table
-}
-
-fn write(path: &Path, outcome: &Outcome) -> Result<()> {
-    let text = serde_json::to_string_pretty(outcome)? + "\n";
-    onbeat_host::output::write(path, text).map_err(|error| {
-        Failure::new(format!("--output: {} cannot be written: {error}", path.display()))
-    })
 }

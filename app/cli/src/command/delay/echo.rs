@@ -2,17 +2,15 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use onbeat_probe::{EchoConfig, EchoCounts, Reflector, read_key};
-use onbeat_realtime::interrupt;
-use onbeat_report::{Cell, Check, Counters, Outcome, Run};
-use onbeat_wire::stamp;
-
-use super::place::Place;
+use onbeat_delay_run::EchoOptions;
 use onbeat_terminal::Shown;
 use onbeat_terminal::exit::{Result, warn};
 use onbeat_terminal::values::duration;
+use onbeat_wire::stamp;
+
+use super::place::Place;
 
 /// Answer probes: a STAMP session reflector (RFC 8762)
 ///
@@ -57,50 +55,29 @@ pub(super) struct Echo {
 
 impl Echo {
     pub(super) fn execute(self) -> Result {
-        self.shown.check()?;
-        let default = EchoConfig::default();
-        let config = EchoConfig {
-            addresses: if self.bind.is_empty() { default.addresses } else { self.bind },
+        let options = EchoOptions {
+            addresses: self.bind,
             port: self.port,
             sessions: self.stateful.then_some(self.sessions),
-            key: self.key.as_deref().map(read_key).transpose()?,
+            key: self.key,
+            length: self.length,
+            scheduling: self.place.profile(),
         };
-        let mut reflector = Reflector::open(&config)?;
-        let _place = self.place.enter()?;
-        let _signals = interrupt::Guard::install();
-        if !self.shown.quiet {
-            let addresses: Vec<String> =
-                reflector.addresses().iter().map(ToString::to_string).collect();
-            warn(format!(
-                "answering {}on {}; CLOCK_REALTIME, {}",
-                if config.key.is_some() { "who has the key " } else { "" },
-                addresses.join(", "),
-                reflector.error_estimate()
-            ));
-        }
-        let run = Run::begin("delay-echo");
-        let deadline = self.length.map(|length| Instant::now() + length);
-        let over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        reflector.run(&|| interrupt::check().is_err() || over())?;
-        self.shown.show(outcome(run.finish(), &reflector.counts()))
+        let (quiet, has_key) = (self.shown.quiet, options.key.is_some());
+        self.shown.run(|_| {
+            options.run(|reflector| {
+                if quiet {
+                    return;
+                }
+                let addresses: Vec<String> =
+                    reflector.addresses().iter().map(ToString::to_string).collect();
+                warn(format!(
+                    "answering {}on {}; CLOCK_REALTIME, {}",
+                    if has_key { "who has the key " } else { "" },
+                    addresses.join(", "),
+                    reflector.error_estimate()
+                ));
+            })
+        })
     }
-}
-
-fn outcome(mut outcome: Outcome, counts: &EchoCounts) -> Outcome {
-    outcome.check(Check::eq("answers that the kernel did not take", counts.refused, 0_u64, ""));
-    let mut table = Counters::new(["datagrams", "number"]);
-    for (name, number) in [
-        ("received", counts.received),
-        ("answered", counts.answered),
-        ("too short for a test packet", counts.too_short),
-        ("with a wrong HMAC, not answered", counts.unverified),
-        ("already reflected, not answered", counts.reflectors),
-        ("stamped by the program, not the kernel", counts.stamped_late),
-        ("sessions that began", counts.sessions),
-        ("sessions forgotten for want of room", counts.forgotten),
-    ] {
-        table.row([Cell::from(name), number.into()]);
-    }
-    outcome.figure("datagrams", table);
-    outcome
 }

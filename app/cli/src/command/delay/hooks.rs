@@ -3,22 +3,11 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use onbeat_delay::matching::Verdict;
-use onbeat_hooks::{Counts, Detail, Device, Fate, Filter, Hop, Packet, Tracer};
-use onbeat_irq::names::Reasons;
-use onbeat_realtime::{clock, interrupt};
-use onbeat_report::format::count;
-use onbeat_report::{Check, Progress, Run};
-
-use super::followed::{self, Request};
-use super::judgement::Required;
-use super::options::Show;
-use super::outcome::{self, Origin};
-use super::sink::Sink;
-use super::stages::{Cost, Fates, Group};
-use super::stamped::Stamped;
-use onbeat_terminal::exit::{Failure, Result};
+use onbeat_delay_run::HooksOptions;
+use onbeat_terminal::exit::Result;
 use onbeat_terminal::values::duration;
+
+use super::options::{Required, Show};
 
 /// Follow every packet through this very host, stage by stage
 ///
@@ -65,160 +54,20 @@ pub(super) struct Hooks {
     filter: Vec<String>,
 }
 
-/// How often packets that are gone are taken from the kernel.
-const LOOK_NS: u64 = 10_000_000;
-/// Packets are told when they are gone; they are put in order of their arrival if they are gone within
-/// this time.
-const ORDER_NS: u64 = 100_000_000;
-
-/// What is seen of a hop.
-struct Seen {
-    left: Group,
-    read: Group,
-    fates: Fates,
-    sink: Sink,
-    device: Option<Stamped>,
-}
-
 impl Hooks {
     pub(super) fn execute(self) -> Result {
-        let telling = self.show.check()?;
-        let filter = Filter::parse(self.filter.iter().map(String::as_str))
-            .map_err(|error| Failure::new(error.to_string()))?;
-        let arrivals = Device::find(&self.arrivals)?;
-        let departures = self.departures.as_deref().map(Device::find).transpose()?;
-        let detail = if self.whole { Detail::Whole } else { Detail::Stages };
-        let device_stamps = self.device_stamps;
-        let hop = Hop { arrivals, departures, filter, detail, device_stamps };
-        let device = if device_stamps { Some(Stamped::begin(&self.arrivals)?) } else { None };
-
-        let run = Run::begin("delay-hooks");
-        let mut seen = Seen {
-            left: Group::new("packets that left"),
-            read: Group::new("packets that a process read"),
-            fates: Fates::default(),
-            sink: Sink::new(&self.show.files)?,
-            device,
+        let (report, shown) = self.show.split();
+        let options = HooksOptions {
+            arrivals: self.arrivals,
+            departures: self.departures,
+            length: self.length,
+            count: self.count,
+            whole: self.whole,
+            device_stamps: self.device_stamps,
+            min_matched: self.required.min_matched,
+            filter: self.filter,
+            report,
         };
-        let (counts, cost) = self.follow(&hop, &mut seen)?;
-        seen.sink.finish()?;
-
-        let mut outcome = run.finish();
-        outcome.figure("packets", seen.fates.table(&counts, &Reasons::of_kernel()));
-        outcome::fill(&mut outcome, &seen.sink, Origin::Arrival, &telling);
-        for group in [&seen.left, &seen.read] {
-            group.fill(&mut outcome);
-        }
-        if let Some(device) = &seen.device {
-            device.fill(&mut outcome);
-        }
-        outcome.check(Check::eq("packets that were not told", counts.untold, 0_u64, ""));
-        let request = Request {
-            arrivals: &self.arrivals,
-            departures: self.departures.as_deref(),
-            is_filtered: !self.filter.is_empty(),
-            min_matched: self.required.matches(self.count.map(NonZeroU64::get)),
-        };
-        followed::judge(&mut outcome, &seen.fates, &counts, &request);
-        cost.fill(&mut outcome);
-        for note in self.notes(&hop, &counts, &seen) {
-            outcome.note(note);
-        }
-        self.show.tell(outcome)
-    }
-
-    /// Until the time is over, there were packets enough, or Ctrl-C.
-    fn follow(&self, hop: &Hop, seen: &mut Seen) -> Result<(Counts, Cost)> {
-        let _guard = interrupt::Guard::install();
-        let mut progress = Progress::new(self.show.quiet);
-        let mut tracer = Tracer::start(hop)?;
-        let mut cost = Cost::new();
-        let begun_ns = clock::now_ns();
-        let end_ns = self.length.map(|length| begun_ns + length.as_nanos() as u64);
-        let mut pending: Vec<Packet> = Vec::new();
-        loop {
-            let now_ns = clock::now_ns();
-            cost.watch(&tracer, now_ns)?;
-            let until = end_ns.map_or(now_ns + LOOK_NS, |end_ns| end_ns.min(now_ns + LOOK_NS));
-            let interrupted = interrupt::pause_until(until, || ()).is_err();
-            seen.take(tracer.take()?, &mut pending)?;
-            let now_ns = clock::now_ns();
-            seen.until(now_ns.saturating_sub(ORDER_NS), &mut pending);
-            let found = seen.fates.found() + pending.len() as u64;
-            progress.update(|| format!("{} done", count(found, "packet")));
-            let enough = self.count.is_some_and(|count| seen.fates.ended_well() >= count.get());
-            if interrupted || enough || end_ns.is_some_and(|end_ns| now_ns >= end_ns) {
-                break;
-            }
-        }
-        cost.end(&tracer)?;
-        seen.take(tracer.stop()?, &mut pending)?;
-        seen.until(u64::MAX, &mut pending);
-        progress.clear();
-        Ok((tracer.counts()?, cost))
-    }
-
-    fn notes(&self, hop: &Hop, counts: &Counts, seen: &Seen) -> Vec<String> {
-        let mut notes = Vec::new();
-        if hop.arrivals.has_xdp {
-            notes.push(format!(
-                "{} has an XDP program: packets that it sends on itself never come to the hooks",
-                self.arrivals
-            ));
-        }
-        if counts.crowded > 0 {
-            notes.push(format!(
-                "{} not followed: too many were under way; give a filter",
-                count(counts.crowded, "packet")
-            ));
-        }
-        if counts.untold > 0 {
-            notes.push(format!(
-                "{} not recorded: the ring of the hooks was full; give a filter",
-                count(counts.untold, "packet")
-            ));
-        }
-        if seen.left.is_empty() && !seen.read.is_empty() {
-            notes.push("no packet left; the stages are those of the packets that were read".into());
-        }
-        notes.push(format!(
-            "a packet's time begins {}where the driver of {} hands it over, or where the stack begins with \
-             it{}",
-            if self.device_stamps { "where the NIC stamped it; else " } else { "" },
-            self.arrivals,
-            if self.whole { ", and ends where a driver begins to send it" } else { "" }
-        ));
-        notes
-    }
-}
-
-impl Seen {
-    /// Packets that are gone, and when they began.
-    fn take(&mut self, mut packets: Vec<Packet>, pending: &mut Vec<Packet>) -> Result<()> {
-        if let Some(device) = &mut self.device {
-            device.begin_in(&mut packets)?;
-        }
-        pending.extend(packets);
-        Ok(())
-    }
-
-    /// Takes in the packets that came before a moment, in order.
-    fn until(&mut self, moment_ns: u64, pending: &mut Vec<Packet>) {
-        pending.sort_unstable_by_key(|packet| packet.begin_ns);
-        let old = pending.partition_point(|packet| packet.begin_ns < moment_ns);
-        pending.drain(..old).for_each(|packet| self.packet(&packet));
-    }
-
-    fn packet(&mut self, packet: &Packet) {
-        self.fates.count(packet.fate);
-        match packet.fate {
-            Fate::Forwarded | Fate::Answered | Fate::AnsweredByKernel => {
-                self.left.record(packet);
-                let delay_ns = Some(i64::from(packet.total_ns));
-                self.sink.record(packet.begin_ns as i64, delay_ns, Verdict::Certain);
-            }
-            Fate::Delivered => self.read.record(packet),
-            Fate::Dropped(_) => self.sink.lose(packet.begin_ns as i64),
-        }
+        shown.run(|progress| options.run(progress))
     }
 }

@@ -1,30 +1,33 @@
-//! What all methods take.
+//! Options that several methods take.
 
-use std::ops::Deref;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use onbeat_delay::diagnosis::MatchingOptions;
-use onbeat_delay::key::Recognition;
-use onbeat_delay::matching::Window;
-use onbeat_report::Outcome;
-
-use super::judgement::Required;
-use super::samples::Files;
-use super::selection::Selection;
-use super::taken::Taken;
+use onbeat_delay_run::{Method, PacketOptions, ReportOptions};
 use onbeat_terminal::Shown;
-use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::exit::Result;
 use onbeat_terminal::values::duration;
 
-/// The longest delay, where none is given.
-const DEFAULT_LONGEST: Duration = Duration::from_secs(1);
+/// The command of a method.
+pub(super) trait MethodCommand: Sized {
+    type Options: Method;
+
+    /// The measurement, and what is done with its result.
+    fn split(self) -> Result<(Self::Options, Shown)>;
+
+    /// Measures, and prints the result.
+    fn execute(self) -> Result {
+        let (options, shown) = self.split()?;
+        shown.run(|progress| options.run(progress).map(|result| result.outcome))
+    }
+}
 
 /// How packets are recognised, and what is done with their delays.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// The longest delay that is looked for; what has not left by then is lost
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
-    pub(super) longest: Duration,
+    longest: Duration,
     /// The hop translates addresses and ports: packets are told apart without them
     #[arg(long)]
     nat: bool,
@@ -35,11 +38,34 @@ pub(super) struct Options {
     #[arg(long, value_name = "NUMBER")]
     octets: Option<usize>,
     #[command(flatten)]
-    pub(super) selection: Selection,
+    selection: Selection,
     #[command(flatten)]
     required: Required,
     #[command(flatten)]
-    pub(super) show: Show,
+    show: Show,
+}
+
+/// Which packets are matched.
+#[derive(Debug, clap::Args)]
+struct Selection {
+    /// Match only packets that pass this filter (pcap-filter(7)): `udp and src net 10.1.0.0/16`
+    #[arg(long, value_name = "EXPR")]
+    filter: Option<String>,
+    /// Match only arrivals that pass this filter
+    #[arg(long, value_name = "EXPR")]
+    filter_in: Option<String>,
+    /// Match only departures that pass this filter
+    #[arg(long, value_name = "EXPR")]
+    filter_out: Option<String>,
+}
+
+/// How many packets a measurement takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Required {
+    /// Fail where fewer packets are matched [default: 100, or --count where that is less]. At least
+    /// half of the packets of the side with fewer have to match, too
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) min_matched: Option<u64>,
 }
 
 /// What is done with delays.
@@ -48,101 +74,51 @@ pub(super) struct Show {
     /// Take off the delay of the path without the hop: mean and deviation (17.468±0.412us, or +-), or
     /// the file that onbeat delay calibrate wrote, or any result of a measurement of it (--json)
     #[arg(long, value_name = "DELAY|FILE")]
-    pub(super) correct: Option<String>,
+    correct: Option<String>,
     /// The probability with which the true value lies in an interval
     #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = confidence)]
     confidence: f64,
     #[command(flatten)]
-    pub(super) files: Files,
+    files: Files,
     #[command(flatten)]
     shown: Shown,
 }
 
-impl Options {
-    /// How delays are to be told. What can be known to be wrong is, before any work is done.
-    pub(super) fn check(&self) -> Result<Telling> {
-        if self.longest.is_zero() {
-            return Err(Failure::new(
-                "--longest 0 finds no packet: give the longest delay there is",
-            ));
-        }
-        if self.octets == Some(0) {
-            return Err(Failure::new("--octets 0 tells no packet from another"));
-        }
-        self.selection.check()?;
-        self.show.check()
-    }
-
-    pub(super) fn recognition(&self) -> Recognition {
-        let octets = self.octets.unwrap_or(usize::MAX);
-        Recognition { nat: self.nat, reply: self.reply, octets }
-    }
-
-    /// A departure that is stamped a little ahead of its arrival is found, too, so that it can be told
-    /// that the clocks are not one.
-    pub(super) fn window(&self) -> Window {
-        const LEAD_NS: i64 = 1_000_000;
-        let longest_ns = self.longest_ns();
-        Window { longest_ns, lead_ns: longest_ns.min(LEAD_NS), ..Window::default() }
-    }
-
-    /// What a measurement takes, where it ends after `count` packets.
-    pub(super) fn matching(&self, two_clocks: bool, count: Option<u64>) -> MatchingOptions {
-        let min_matched = self.required.matches(count);
-        MatchingOptions { longest_ns: self.longest_ns(), two_clocks, min_matched }
-    }
-
-    /// The options that decide what is matched, as they were given.
-    pub(super) fn given(&self) -> Vec<(&'static str, Option<String>)> {
-        let longest = Some(match self.longest.as_micros() {
-            us if us % 1_000_000 == 0 => format!("{}s", us / 1_000_000),
-            us => format!("{us}us"),
-        });
-        let octets = self.octets.map(|octets| ("--octets", Some(octets.to_string())));
-        let mut given = self.selection.given();
-        given.extend((self.longest != DEFAULT_LONGEST).then_some(("--longest", longest)));
-        given.extend(self.nat.then_some(("--nat", None)));
-        given.extend(self.reply.then_some(("--reply", None)));
-        given.extend(octets.into_iter().chain(self.required.given()));
-        given
-    }
-
-    pub(super) fn longest_ns(&self) -> i64 {
-        i64::try_from(self.longest.as_nanos()).unwrap_or(i64::MAX)
-    }
+/// Where samples go.
+#[derive(Debug, clap::Args)]
+struct Files {
+    /// Write each delay to a file, too
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write each delay to a Parquet file, too, which DuckDB, Polars and Spark read
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
 }
 
-/// Of all methods, as of all commands.
-impl Deref for Show {
-    type Target = Shown;
-
-    fn deref(&self) -> &Shown {
-        &self.shown
+impl Options {
+    pub(super) fn split(self) -> (PacketOptions, Shown) {
+        let Selection { filter, filter_in, filter_out } = self.selection;
+        let (report, shown) = self.show.split();
+        let packets = PacketOptions {
+            longest: self.longest,
+            nat: self.nat,
+            reply: self.reply,
+            octets: self.octets,
+            selection: onbeat_delay_run::Selection { filter, filter_in, filter_out },
+            min_matched: self.required.min_matched,
+            report,
+        };
+        (packets, shown)
     }
 }
 
 impl Show {
-    /// How delays are to be told. What can be known to be wrong is, before any work is done.
-    pub(super) fn check(&self) -> Result<Telling> {
-        self.shown.check()?;
-        let correction = self.correct.as_deref().map(Taken::read).transpose();
-        let correction = correction.map_err(|error| Failure::new(format!("--correct: {error}")))?;
-        Ok(Telling { correction, confidence: self.confidence })
+    pub(super) fn split(self) -> (ReportOptions, Shown) {
+        let Files { csv, parquet } = self.files;
+        let files = onbeat_delay_run::Files { csv, parquet };
+        let report = ReportOptions { correct: self.correct, confidence: self.confidence, files };
+        (report, self.shown)
     }
-
-    /// Prints the result, and writes the page.
-    pub(super) fn tell(&self, outcome: Outcome) -> Result {
-        self.shown.show(outcome)
-    }
-}
-
-/// How delays are told.
-#[derive(Debug, Clone)]
-pub(super) struct Telling {
-    /// What is taken off.
-    pub(super) correction: Option<Taken>,
-    /// Of all intervals.
-    pub(super) confidence: f64,
 }
 
 fn confidence(text: &str) -> std::result::Result<f64, String> {

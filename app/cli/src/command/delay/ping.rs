@@ -1,23 +1,17 @@
 //! `onbeat delay ping`
 
-mod result;
-
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use onbeat_probe::{PingConfig, ping, read_key};
-use onbeat_realtime::interrupt;
-use onbeat_report::{Progress, Run};
+use onbeat_delay_run::PingOptions;
+use onbeat_terminal::Shown;
+use onbeat_terminal::exit::Result;
+use onbeat_terminal::values::duration;
 use onbeat_wire::stamp;
 
-use super::method::{Measured, Method};
-use super::options::Show;
+use super::options::{MethodCommand, Show};
 use super::place::Place;
-use onbeat_terminal::exit::{Failure, Result};
-use onbeat_terminal::values::duration;
-use result::Seen;
 
 /// Probe a path: a STAMP session sender (RFC 8762)
 ///
@@ -77,65 +71,26 @@ pub(super) struct Ping {
     show: Show,
 }
 
-impl Method for Ping {
-    const NAME: &'static str = "ping";
+impl MethodCommand for Ping {
+    type Options = PingOptions;
 
-    fn show(&self) -> &Show {
-        &self.show
-    }
-
-    fn measure(&self) -> Result<Measured> {
-        let telling = self.show.check()?;
-        let config = self.config()?;
-        let mut seen = Seen::new(self.one_clock, &self.show.files)?;
-        let _place = self.place.enter()?;
-        let _signals = interrupt::Guard::install();
-        let run = Run::begin(Self::result());
-        let mut progress = Progress::new(self.show.quiet);
-        let found = ping(&config, &|| interrupt::check().is_err(), &mut |sample, counts| {
-            seen.take(sample);
-            progress.update(|| {
-                format!("{}: sent {}, answered {}", config.to, counts.sent, counts.answered)
-            });
-        })?;
-        progress.clear();
-        let mut outcome = run.finish();
-        let delays = seen.fill(&mut outcome, &config, &found, &telling)?;
-        Ok(Measured { outcome, delays })
-    }
-}
-
-impl Ping {
-    fn config(&self) -> Result<PingConfig> {
-        let profile = onbeat_probe::rates(self.profile.as_deref(), self.rate, Some(self.length))
-            .map_err(Failure::new)?;
-        let random = RandomState::new().build_hasher().finish() as u16;
-        let mut config = PingConfig {
-            to: self.reflector()?,
-            from: self.source,
-            profile,
+    fn split(self) -> Result<(PingOptions, Shown)> {
+        let (report, shown) = self.show.split();
+        let options = PingOptions {
+            host: self.host,
+            port: self.port,
+            rate: self.rate,
+            length: self.length,
+            profile: self.profile,
             count: self.count,
-            sizes: self.size.clone(),
-            timeout_ns: i64::try_from(self.timeout.as_nanos()).unwrap_or(i64::MAX),
-            // 0 says that a session has no number.
-            id: random.max(1),
-            key: self.key.as_deref().map(read_key).transpose()?,
+            sizes: self.size,
+            timeout: self.timeout,
+            source: self.source,
+            key: self.key,
+            one_clock: self.one_clock,
+            scheduling: self.place.profile(),
+            report,
         };
-        if config.sizes.is_empty() {
-            config.sizes = vec![config.least_size()];
-        }
-        Ok(config)
-    }
-
-    fn reflector(&self) -> Result<SocketAddr> {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        let found = (host, self.port).to_socket_addrs();
-        let mut found = found.map_err(|error| Failure::new(format!("{host}: {error}")))?;
-        let fits = |address: &SocketAddr| {
-            self.source.is_none_or(|source| source.is_ipv4() == address.is_ipv4())
-        };
-        found
-            .find(fits)
-            .ok_or_else(|| Failure::new(format!("{host}: no address of the same kind as --source")))
+        Ok((options, shown))
     }
 }

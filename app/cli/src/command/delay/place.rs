@@ -1,8 +1,6 @@
 //! Where a probe's thread runs, and before whom.
 
-use onbeat_realtime::{CpuSet, Profile, Realtime, Scheduling};
-
-use onbeat_terminal::exit::Result;
+use onbeat_realtime::{CpuSet, Profile, Scheduling};
 
 /// What keeps other work on the host out of what is measured.
 #[derive(Debug, clap::Args)]
@@ -16,16 +14,16 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Takes the place, until the result is dropped.
-    pub(super) fn enter(&self) -> Result<Realtime> {
+    /// What the thread takes on while it measures.
+    pub(super) fn profile(self) -> Profile {
         let mut profile = Profile::default();
         // Without it a sender would wake up 50 us late.
         profile.timer_slack_ns = Some(1);
-        profile.cpus.clone_from(&self.cpus);
+        profile.cpus = self.cpus;
         if let Some(priority) = self.fifo {
             profile.lock_memory = true;
             profile.scheduling = Some(Scheduling::Fifo(priority));
         }
-        Ok(profile.enter()?)
+        profile
     }
 }

@@ -1,18 +1,12 @@
 //! `onbeat delay scope`
 
-use std::io::BufReader;
 use std::path::PathBuf;
 
-use onbeat_delay::scope::{Channel, Decoded, Waveform, crossings, decode, read_csv};
-use onbeat_host::file;
-use onbeat_report::{Cell, Counters, Run};
+use onbeat_delay_run::ScopeOptions;
+use onbeat_terminal::Shown;
+use onbeat_terminal::exit::Result;
 
-use super::judgement;
-use super::method::{Measured, Method};
-use super::options::{Options, Show};
-use super::outcome::{self, Origin};
-use super::sink::Sink;
-use onbeat_terminal::exit::{Failure, Result};
+use super::options::{MethodCommand, Options};
 
 /// Delay from the wire itself: two channels of an oscilloscope on 10BASE-T
 ///
@@ -37,116 +31,11 @@ pub(super) struct Scope {
     options: Options,
 }
 
-impl Method for Scope {
-    const NAME: &'static str = "scope";
+impl MethodCommand for Scope {
+    type Options = ScopeOptions;
 
-    fn show(&self) -> &Show {
-        &self.options.show
+    fn split(self) -> Result<(ScopeOptions, Shown)> {
+        let (packets, shown) = self.options.split();
+        Ok((ScopeOptions { file: self.file, channels: self.channels, packets }, shown))
     }
-
-    fn measure(&self) -> Result<Measured> {
-        let telling = self.options.check()?;
-        let run = Run::begin(Self::result());
-        let failed = |error: &dyn std::fmt::Display| {
-            Failure::new(format!("{}: {error}", self.file.display()))
-        };
-        let file = file::open_regular(&self.file).map_err(|error| failed(&error))?;
-        let waveform = read_csv(BufReader::new(file)).map_err(|error| failed(&error))?;
-        let channels = self.channels(&waveform)?;
-        let decoded =
-            channels.map(|channel| decode(&channel.volts, waveform.start_s, waveform.interval_s));
-        let [arrivals, departures] = &decoded;
-        let (found, counts) = crossings(
-            &arrivals.frames,
-            &departures.frames,
-            &self.options.recognition(),
-            self.options.longest_ns(),
-        );
-
-        let mut sink = Sink::new(&self.options.show.files)?;
-        let mut table = Counters::new([("frame at", "µs"), ("delay", "ns"), ("verdict", "")]);
-        for crossing in &found {
-            let time_ns = (crossing.arrival_s * 1e9).round() as i64;
-            sink.record(time_ns, Some(crossing.delay_ns.round() as i64), crossing.verdict);
-            table.row([
-                Cell::from(crossing.arrival_s * 1e6),
-                crossing.delay_ns.into(),
-                super::sink::name(crossing.verdict).into(),
-            ]);
-        }
-        sink.finish()?;
-        let mut outcome = run.finish();
-        let wrong = decoded.iter().flat_map(|found| &found.frames).filter(|frame| !frame.fcs_right);
-        outcome.check(onbeat_report::Check::eq(
-            "frames with a wrong FCS",
-            wrong.count() as u64,
-            0_u64,
-            "",
-        ));
-        outcome.figure("signals", signals(channels, &decoded));
-        outcome::count(&mut outcome, &counts, &self.options);
-        outcome.figure("frames, one by one", table);
-        outcome::fill(&mut outcome, &sink, Origin::Arrival, &telling);
-        let smaller = decoded.iter().map(|found| found.frames.len() as u64).min().unwrap_or(0);
-        let required = self.options.matching(false, Some(1)).min_matched;
-        judgement::check(&mut outcome, counts.measured(), smaller, required);
-        outcome.note(format!(
-            "a sample is {:.3} ns; delays one by one are to a fraction of it",
-            waveform.interval_s * 1e9
-        ));
-        Ok(Measured { outcome, delays: sink.collected.delays })
-    }
-}
-
-impl Scope {
-    /// In front of the hop, and behind it.
-    fn channels<'a>(&self, waveform: &'a Waveform) -> Result<[&'a Channel; 2]> {
-        let names = || {
-            let names: Vec<&str> = waveform.channels.iter().map(|c| c.name.as_str()).collect();
-            names.join(", ")
-        };
-        let named = |name: &String| {
-            let found = waveform.channels.iter().find(|channel| channel.name == *name);
-            found.ok_or_else(|| {
-                Failure::new(format!("--channels: there is no {name:?}, but there are {}", names()))
-            })
-        };
-        match (self.channels.as_slice(), waveform.channels.as_slice()) {
-            ([arrivals, departures], _) if arrivals == departures => Err(Failure::new(format!(
-                "--channels {arrivals},{departures}: the two sides are the same; name the channel behind the \
-                 hop second"
-            ))),
-            ([arrivals, departures], _) => Ok([named(arrivals)?, named(departures)?]),
-            ([], [arrivals, departures, ..]) => Ok([arrivals, departures]),
-            ([], _) => Err(Failure::new(format!(
-                "{}: it has one channel ({}), and a delay takes two",
-                self.file.display(),
-                names()
-            ))),
-            _ => Err(Failure::new("--channels: two, in front of the hop and behind it: CH1,CH2")),
-        }
-    }
-}
-
-/// What was found on the channels.
-fn signals(channels: [&Channel; 2], decoded: &[Decoded; 2]) -> Counters {
-    let mut table = Counters::new([
-        ("channel", ""),
-        ("frames", ""),
-        ("wrong FCS", ""),
-        ("fragments", ""),
-        ("a frame's time may be off by", "ns"),
-    ]);
-    for (channel, found) in channels.iter().zip(decoded) {
-        let error_ns = found.frames.iter().map(|frame| frame.error_s * 1e9).fold(0.0, f64::max);
-        let wrong = found.frames.iter().filter(|frame| !frame.fcs_right).count();
-        table.row([
-            Cell::from(channel.name.as_str()),
-            (found.frames.len() as u64).into(),
-            (wrong as u64).into(),
-            (found.fragments as u64).into(),
-            error_ns.into(),
-        ]);
-    }
-    table
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use onbeat_delay_run::captures;
 use onbeat_link::raw::{Tap, TapOptions, Wanted};
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_powerlink_node::Bus;
@@ -13,7 +14,6 @@ use onbeat_wire::ethernet::Header;
 use onbeat_wire::powerlink::Message;
 use onbeat_wire::{EtherType, Frame};
 
-use crate::command::delay::captures;
 use onbeat_terminal::Shown;
 use onbeat_terminal::exit::{Failure, Result};
 use onbeat_terminal::output::{self, Reader};

@@ -1,73 +1,33 @@
-//! What was captured as a pcapng file (draft-ietf-opsawg-pcapng): an interface for each port and
-//! direction, times in nanoseconds.
+//! Captured frames as a pcapng file: an interface for each port and direction, times in nanoseconds.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use onbeat_delay::capture::{LinkType, PcapngWriter};
+
 use super::tap::{Captured, Point};
 
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE_DESCRIPTION: u32 = 1;
-const ENHANCED_PACKET: u32 = 6;
-const BYTE_ORDER: u32 = 0x1a2b_3c4d;
-const ETHERNET: u16 = 1;
-const IF_NAME: u16 = 2;
-const IF_TSRESOL: u16 = 9;
-
-/// Writes all frames, in the order of their times; `name` tells what a port is called.
+/// Writes all frames, in the order of their times; `name` returns the name of a port.
 pub(super) fn write(
     out: &mut impl Write,
     captured: &Captured,
     name: impl Fn(Point) -> String,
 ) -> io::Result<()> {
-    let mut header = BYTE_ORDER.to_le_bytes().to_vec();
-    // Version 1.0, and a section whose length is not told.
-    header.extend([1, 0, 0, 0]);
-    header.extend(u64::MAX.to_le_bytes());
-    block(out, SECTION_HEADER, &header)?;
-    let mut places: BTreeMap<(Point, bool), u32> =
+    let mut writer = PcapngWriter::new(out)?;
+    let mut interfaces: BTreeMap<(Point, bool), u32> =
         captured.frames.iter().map(|frame| ((frame.point, frame.entering), 0)).collect();
-    for (number, ((point, entering), place)) in places.iter_mut().enumerate() {
-        *place = number as u32;
-        let way = if *entering { "into" } else { "out of" };
-        let mut interface = ETHERNET.to_le_bytes().to_vec();
-        // Reserved, and frames as long as they were kept.
-        interface.extend([0; 6]);
-        option(&mut interface, IF_NAME, format!("{way} {}", name(*point)).as_bytes());
-        option(&mut interface, IF_TSRESOL, &[9]);
-        option(&mut interface, 0, &[]);
-        block(out, INTERFACE_DESCRIPTION, &interface)?;
+    for ((point, entering), interface) in &mut interfaces {
+        let direction = if *entering { "into" } else { "out of" };
+        let name = format!("{direction} {}", name(*point));
+        *interface = writer.interface(LinkType::ETHERNET, &name)?;
     }
     let mut frames: Vec<_> = captured.frames.iter().collect();
     frames.sort_by_key(|frame| frame.at);
     for frame in frames {
-        let octets = captured.kept(frame);
-        let mut packet = places[&(frame.point, frame.entering)].to_le_bytes().to_vec();
-        packet.extend(((frame.at >> 32) as u32).to_le_bytes());
-        packet.extend((frame.at as u32).to_le_bytes());
-        packet.extend((octets.len() as u32).to_le_bytes());
-        packet.extend(frame.len.to_le_bytes());
-        packet.extend(octets);
-        block(out, ENHANCED_PACKET, &packet)?;
+        let interface = interfaces[&(frame.point, frame.entering)];
+        writer.packet(interface, frame.at, captured.kept(frame), frame.len)?;
     }
-    out.flush()
-}
-
-fn block(out: &mut impl Write, kind: u32, body: &[u8]) -> io::Result<()> {
-    let padding = body.len().next_multiple_of(4) - body.len();
-    let length = (12 + body.len() + padding) as u32;
-    out.write_all(&kind.to_le_bytes())?;
-    out.write_all(&length.to_le_bytes())?;
-    out.write_all(body)?;
-    out.write_all(&[0; 4][..padding])?;
-    out.write_all(&length.to_le_bytes())
-}
-
-fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
-    body.extend(code.to_le_bytes());
-    body.extend((value.len() as u16).to_le_bytes());
-    body.extend(value);
-    body.resize(body.len().next_multiple_of(4), 0);
+    writer.finish().map(drop)
 }
 
 #[cfg(test)]
@@ -75,6 +35,10 @@ mod tests {
     use super::super::decode::Decoded;
     use super::super::tap::Caught;
     use super::*;
+
+    const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+    const INTERFACE_DESCRIPTION: u32 = 1;
+    const ENHANCED_PACKET: u32 = 6;
 
     #[test]
     fn blocks_lie_one_after_another_and_hold_the_frames() {
@@ -104,5 +68,36 @@ mod tests {
         let (first, second) = (kinds[2].1, kinds[3].1);
         assert_eq!((word(first + 12), word(second + 12), word(second + 16)), (6, 7, 9));
         assert_eq!(file[second + 28..second + 33], [4, 5, 6, 7, 8]);
+    }
+    #[test]
+    fn the_file_is_the_same_octet_for_octet() {
+        let frame = |node, port, entering, at, kept, len| {
+            let point = Point { node, port };
+            Caught { point, entering, at, what: Decoded::Foreign, len, kept }
+        };
+        let captured = Captured {
+            frames: vec![
+                frame(1, 2, true, 7 << 32 | 9, 3, 5),
+                frame(1, 2, true, 6 << 32, 0, 3),
+                frame(1, 2, false, (6 << 32) + 5, 0, 8),
+                frame(0, 1, true, 3, 8, 0),
+            ],
+            octets: vec![1, 2, 3, 4, 5, 6, 7, 8],
+            missed: 0,
+        };
+        let mut file = Vec::new();
+        write(&mut file, &captured, |point| format!("n{}:{}", point.node, point.port)).unwrap();
+        let hex: String = file.iter().map(|octet| format!("{octet:02x}")).collect();
+        let expected = concat!(
+            "0a0d0d0a1c0000004d3c2b1a01000000ffffffffffffffff1c00000001000000300000000100000000000000",
+            "02000900696e746f206e303a3100000009000100090000000000000030000000010000003000000001000000",
+            "0000000002000b006f7574206f66206e313a3200090001000900000000000000300000000100000030000000",
+            "010000000000000002000900696e746f206e313a320000000900010009000000000000003000000006000000",
+            "2000000000000000000000000300000000000000000000002000000006000000240000000200000006000000",
+            "0000000003000000030000000102030024000000060000002800000001000000060000000500000008000000",
+            "0800000001020304050607082800000006000000280000000200000007000000090000000500000005000000",
+            "040506070800000028000000",
+        );
+        assert_eq!(hex, expected);
     }
 }

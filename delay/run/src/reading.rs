@@ -6,7 +6,7 @@ use onbeat_delay::pairing::Plan;
 
 use super::samples::Files;
 use super::sink::Sink;
-use onbeat_terminal::exit::Result;
+use crate::error::Result;
 
 /// What a reading showed.
 pub(super) struct Reading {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use onbeat_host::output::{self, Output};
 
-use super::{Column, Value};
-use onbeat_terminal::exit::{Failure, Result};
+use super::{Column, SampleWriter, Value};
+use crate::error::{Error, Result};
 
 /// A file of lines with commas.
 pub(super) struct Csv {
@@ -24,16 +24,17 @@ impl Csv {
         writeln!(file, "{}", names.join(",")).map_err(failed)?;
         Ok(Self { path: path.into(), file, failed: None })
     }
+}
 
-    pub(super) fn row(&mut self, values: &[Value]) {
+impl SampleWriter for Csv {
+    fn row(&mut self, values: &[Value]) {
         if self.failed.is_none() {
             self.failed = write(&mut self.file, values).err();
         }
     }
 
-    /// Writes what is buffered. A file that could not be written is removed.
-    pub(super) fn finish(self) -> Result<()> {
-        let Self { path, file, failed } = self;
+    fn finish(self: Box<Self>) -> Result<()> {
+        let Self { path, file, failed } = *self;
         let output =
             failed.map_or_else(|| file.into_inner().map_err(IntoInnerError::into_error), Err);
         output.map(Output::complete).map_err(|error| cannot_write(&path, &error))
@@ -54,6 +55,6 @@ fn write(file: &mut impl Write, values: &[Value]) -> io::Result<()> {
     file.write_all(b"\n")
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("--csv: {} cannot be written: {error}", path.display()))
+fn cannot_write(path: &Path, error: &io::Error) -> Error {
+    Error::output("--csv", path, error)
 }

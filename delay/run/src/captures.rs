@@ -9,16 +9,16 @@ use onbeat_delay::pairing::Tally;
 use onbeat_host::file;
 use onbeat_report::format::{count, count_of};
 
-use onbeat_terminal::exit::{Failure, Result};
+use crate::error::{Error, Result};
 
 /// Packets fed between two looks at the progress.
 pub(super) const BATCH: u64 = 4096;
 
 /// A capture, whatever wraps it.
-pub(in crate::command) type Capture = Reader<Box<dyn Read>>;
+pub type Capture = Reader<Box<dyn Read>>;
 
-/// Whether it is standard input, which can be read but once.
-pub(in crate::command) fn is_input(path: &Path) -> bool {
+/// Whether it is standard input, which can be read only once.
+pub fn is_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
@@ -28,7 +28,10 @@ pub(super) fn can_be_read_again(path: &Path) -> bool {
 }
 
 /// Opens a capture; `-` is standard input.
-pub(in crate::command) fn open(path: &Path) -> Result<Capture> {
+///
+/// # Errors
+/// The file, its compression or its format.
+pub fn open(path: &Path) -> Result<Capture> {
     let input: Box<dyn Read> = if is_input(path) {
         Box::new(io::stdin().lock())
     } else {
@@ -38,14 +41,14 @@ pub(in crate::command) fn open(path: &Path) -> Result<Capture> {
     Reader::new(octets).map_err(|error: CaptureError| failure(path, error))
 }
 
-/// What is wrong with a capture.
-pub(in crate::command) fn failure(path: &Path, error: impl std::fmt::Display) -> Failure {
+/// The error of a capture.
+pub fn failure(path: &Path, error: impl std::fmt::Display) -> Error {
     let name = if is_input(path) { "standard input".into() } else { path.display().to_string() };
-    Failure::new(format!("{name}: {error}"))
+    Error::input(name, error)
 }
 
-/// How far the work is.
-pub(in crate::command) fn progress(what: &str, packets: u64, octets: u64) -> String {
+/// A line of progress, from packets and octets read.
+pub fn progress(what: &str, packets: u64, octets: u64) -> String {
     format!("{what}: {}, {} MB", count(packets, "packet"), octets / 1_000_000)
 }
 

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use onbeat_bpf::Reasons;
 use onbeat_bpf::statistics::{Runs, Watched};
 use onbeat_hooks::{Counts, Fate, Packet, Stage, Tracer};
-use onbeat_irq::names::Reasons;
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::figure::DistributionSeries;
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Distribution, Measurement, Outcome, Recorder};
 
-use onbeat_terminal::exit::Result;
+use crate::error::Result;
 
 /// Packets whose story is told.
 const STORIES: usize = 20;

@@ -1,4 +1,4 @@
-//! What probes told, as a result.
+//! Probes as a result.
 
 use onbeat_delay::matching::Verdict;
 use onbeat_delay::probe::{OneWay, Sample};
@@ -9,11 +9,11 @@ use onbeat_report::format::{count, duration_ns};
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, Recorder};
 use onbeat_wire::stamp::COVERED_LEN;
 
-use super::super::options::Telling;
-use super::super::outcome::{self, Origin};
-use super::super::samples::{Column, Files, Samples, Value};
-use super::super::sink::Sink;
-use onbeat_terminal::exit::Result;
+use crate::error::Result;
+use crate::options::ReportSettings;
+use crate::outcome::{self, Origin};
+use crate::samples::{Column, Files, Samples, Value};
+use crate::sink::Sink;
 
 /// What is told of each probe, in the order of the table.
 const WAYS: [&str; 5] =
@@ -36,7 +36,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 /// Takes samples.
-pub(super) struct Seen {
+pub(super) struct Probes {
     round_trips: Sink,
     samples: Samples,
     ways: [Distribution; WAYS.len()],
@@ -48,7 +48,7 @@ pub(super) struct Seen {
     impossible: u64,
 }
 
-impl Seen {
+impl Probes {
     pub(super) fn new(one_clock: bool, files: &Files) -> Result<Self> {
         let mut curves = Recorder::new();
         Ok(Self {
@@ -108,7 +108,7 @@ impl Seen {
         outcome: &mut Outcome,
         config: &PingConfig,
         found: &PingReport,
-        telling: &Telling,
+        settings: &ReportSettings,
     ) -> Result<Distribution> {
         self.samples.finish()?;
         outcome.check(Check::eq("probes lost", found.counts.lost, 0_u64, ""));
@@ -134,11 +134,11 @@ impl Seen {
             }
         }
         let told = if one_clock { WAYS.len() } else { THERE };
-        outcome.figure("ways", self.table(bound_ns.flatten(), telling));
+        outcome.figure("ways", self.table(bound_ns.flatten(), settings));
         let mut curves = self.curves.figure();
         curves.series.truncate(told);
         outcome.figure("distribution of ways", curves);
-        outcome::fill(outcome, &self.round_trips, Origin::Arrival, telling);
+        outcome::fill(outcome, &self.round_trips, Origin::Arrival, settings);
         notes(outcome, config, found);
         Ok(self.round_trips.collected.delays)
     }
@@ -193,7 +193,7 @@ impl Seen {
         compared.bound_ns
     }
 
-    fn table(&self, bound_ns: Option<f64>, telling: &Telling) -> Counters {
+    fn table(&self, bound_ns: Option<f64>, settings: &ReportSettings) -> Counters {
         let mut table = Counters::new([
             ("", ""),
             ("probes", ""),
@@ -214,7 +214,9 @@ impl Seen {
             let exact = |ns: u64| ns as f64;
             let quantile = |share| {
                 told(
-                    delays.percentile(share, telling.confidence).map(|found| exact(found.value_ns)),
+                    delays
+                        .percentile(share, settings.confidence)
+                        .map(|found| exact(found.value_ns)),
                 )
             };
             table.row([

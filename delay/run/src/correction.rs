@@ -1,4 +1,4 @@
-//! What `--correct` takes off: a correction, and where it comes from.
+//! The correction of `--correct`, and its source.
 
 use std::path::Path;
 use std::result::Result;
@@ -18,9 +18,9 @@ const RESULT: u64 = 16 << 20;
 /// What the names of results of measurements of the null path begin with.
 pub(super) const CALIBRATED: &str = "delay-calibrate-";
 
-/// A correction that is taken off.
+/// A correction that is subtracted.
 #[derive(Debug, Clone)]
-pub(super) struct Taken {
+pub(super) struct AppliedCorrection {
     pub(super) correction: Correction,
     /// Of one that was measured here.
     source: Option<Source>,
@@ -35,7 +35,7 @@ struct Source {
     kernel: Option<String>,
 }
 
-impl Taken {
+impl AppliedCorrection {
     /// Reads a correction as text, or a file that has one.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         match text.parse::<Correction>() {
@@ -69,7 +69,7 @@ impl Taken {
 }
 
 /// The correction that the result of a measurement of the null path makes.
-fn of_result(name: &str) -> Result<Taken, String> {
+fn of_result(name: &str) -> Result<AppliedCorrection, String> {
     let text = file::read_text(Path::new(name), RESULT)
         .map_err(|error| format!("cannot be read: {error}"))?;
     let result: Outcome = serde_json::from_str(&text)
@@ -97,7 +97,7 @@ fn of_result(name: &str) -> Result<Taken, String> {
         started: result.started,
         kernel: result.conditions.kernel,
     };
-    Ok(Taken { correction, source: Some(source) })
+    Ok(AppliedCorrection { correction, source: Some(source) })
 }
 
 #[cfg(test)]
@@ -107,10 +107,10 @@ mod tests {
 
     #[test]
     fn corrections_as_text_and_as_results() {
-        let text = Taken::read("17.468+-0.412us").unwrap();
+        let text = AppliedCorrection::read("17.468+-0.412us").unwrap();
         assert_eq!(text.correction.mean_ns, 17_468.0);
         assert_eq!(text.note("delay-match"), None);
-        assert!(Taken::read("/no/such/file").unwrap_err().contains("delay calibrate"));
+        assert!(AppliedCorrection::read("/no/such/file").unwrap_err().contains("delay calibrate"));
 
         let directory = std::env::temp_dir().join(format!("onbeat-delay-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
@@ -120,16 +120,16 @@ mod tests {
             std::fs::write(&path, serde_json::to_string(result).unwrap()).unwrap();
         };
         std::fs::write(&path, "{}").unwrap();
-        assert!(Taken::read(name).unwrap_err().contains(" is no result"));
+        assert!(AppliedCorrection::read(name).unwrap_err().contains(" is no result"));
 
         let mut result = Run::begin("delay-calibrate-match").finish();
         result.figure(MEAN, Measurement::new("ns", 2000.5));
         write(&result);
-        assert!(Taken::read(name).unwrap_err().contains(DEVIATION));
+        assert!(AppliedCorrection::read(name).unwrap_err().contains(DEVIATION));
         result.figure(DEVIATION, Measurement::new("ns", 100.0));
         result.figure(COUNT, Measurement::new("", 50_u64));
         write(&result);
-        let found = Taken::read(name).unwrap();
+        let found = AppliedCorrection::read(name).unwrap();
         let Correction { mean_ns, standard_deviation_ns, count } = found.correction;
         assert_eq!((mean_ns, standard_deviation_ns, count), (2000.5, 100.0, Some(50)));
         let note = found.note("delay-match").unwrap();
@@ -138,7 +138,9 @@ mod tests {
 
         result.check(Check::eq("negative delays", 3_u64, 0_u64, ""));
         write(&result);
-        assert!(Taken::read(name).unwrap_err().contains("failed (negative delays: 3 = 0)"));
+        assert!(
+            AppliedCorrection::read(name).unwrap_err().contains("failed (negative delays: 3 = 0)")
+        );
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -8,9 +8,9 @@ use onbeat_delay::tail;
 use onbeat_report::format::{self, duration_ns};
 use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, TimeSeries};
 
-use super::options::{Options, Telling};
+use super::correction::{COUNT, DEVIATION, MEAN};
+use super::options::{PacketOptions, ReportSettings};
 use super::sink::Sink;
-use super::taken::{COUNT, DEVIATION, MEAN};
 
 /// Percentiles that are told where there are delays enough to have one.
 const PERCENTILES: [(&str, f64); 6] = [
@@ -38,7 +38,7 @@ pub(super) enum Origin {
 }
 
 /// Adds the figures of delays.
-pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, telling: &Telling) {
+pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, settings: &ReportSettings) {
     let collected = &sink.collected;
     let delays = &collected.delays;
     if origin == Origin::Arrival {
@@ -67,18 +67,18 @@ pub(super) fn fill(outcome: &mut Outcome, sink: &Sink, origin: Origin, telling: 
         ));
     }
     outcome.figure("distribution", sink.curves());
-    outcome.figure("percentiles", percentiles(delays, telling));
-    if let Some(correction) = &telling.correction {
-        corrected_mean(outcome, &correction.correction, delays, telling.confidence);
+    outcome.figure("percentiles", percentiles(delays, settings));
+    if let Some(correction) = &settings.correction {
+        corrected_mean(outcome, &correction.correction, delays, settings.confidence);
         outcome.notes.extend(correction.note(&outcome.name));
     }
-    variation(outcome, collected, telling.confidence);
-    bounds(outcome, collected, telling.confidence);
+    variation(outcome, collected, settings.confidence);
+    bounds(outcome, collected, settings.confidence);
     over_time(outcome, collected);
 }
 
 /// What became of packets.
-pub(super) fn count(outcome: &mut Outcome, counts: &Counts, options: &Options) {
+pub(super) fn count(outcome: &mut Outcome, counts: &Counts, options: &PacketOptions) {
     outcome.figure("packets", packets(counts));
     if counts.under_way > 0 {
         outcome.note(format!(
@@ -118,10 +118,10 @@ fn packets(counts: &Counts) -> Counters {
     table
 }
 
-fn percentiles(delays: &Distribution, telling: &Telling) -> Counters {
+fn percentiles(delays: &Distribution, settings: &ReportSettings) -> Counters {
     let mut columns =
         vec![("", ""), ("delay", "ns"), ("from", "ns"), ("to", "ns"), ("above the shortest", "ns")];
-    if telling.correction.is_some() {
+    if settings.correction.is_some() {
         columns.extend([("corrected", "ns"), ("±", "ns")]);
     }
     let mut table = Counters::new(columns);
@@ -130,7 +130,7 @@ fn percentiles(delays: &Distribution, telling: &Telling) -> Counters {
         if delays.count() as f64 * (1.0 - quantile) < 1.0 - 1e-9 {
             continue;
         }
-        let Some(found) = delays.percentile(quantile, telling.confidence) else { continue };
+        let Some(found) = delays.percentile(quantile, settings.confidence) else { continue };
         let mut row: Vec<Cell> = vec![
             name.into(),
             found.value_ns.into(),
@@ -138,8 +138,8 @@ fn percentiles(delays: &Distribution, telling: &Telling) -> Counters {
             known(found.upper_ns),
             known(delays.min_ns().map(|shortest_ns| found.value_ns - shortest_ns)),
         ];
-        if let Some(correction) = &telling.correction {
-            let reading = correction.correction.delay(found.value_ns as f64, telling.confidence);
+        if let Some(correction) = &settings.correction {
+            let reading = correction.correction.delay(found.value_ns as f64, settings.confidence);
             row.push(reading.told().map_or(Number::MISSING, Number::from).into());
             row.push(reading.error_ns.into());
         }

@@ -1,4 +1,4 @@
-//! `onbeat delay match`
+//! Packets that entered a hop matched with packets that left it, by two captures.
 
 use std::path::{Path, PathBuf};
 
@@ -13,38 +13,25 @@ use onbeat_report::{Cell, Counters, Progress, Run};
 use super::captures::{self, Capture};
 use super::command_line::CommandLine;
 use super::judgement::{self, Source};
-use super::method::{Measured, Method};
-use super::options::{Options, Show};
+use super::method::{Method, MethodResult};
+use super::options::{PacketOptions, ReportOptions};
 use super::outcome::{self, Origin};
 use super::reading::{self, Reading};
 use super::sink::Sink;
-use onbeat_terminal::exit::{Failure, Result};
+use crate::error::{Error, Result};
 
-/// Match packets that entered a hop with packets that left it
-///
-/// Two captures, pcap or pcapng, also compressed by gzip or zstd; one of them may be - for standard
-/// input. Both are stamped by one clock, or --two-clocks.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  onbeat delay match in.pcap out.pcap --html delay.html
-  onbeat delay match in.pcap.gz out.pcap.gz --correct null.json
-  onbeat delay match a.pcap b.pcap --two-clocks --json
-  onbeat delay match in.pcap out.pcap --filter udp --filter-in ip6
-
-Exit status: 0 success, 1 negative result (too few packets match, or delays are negative; the cause is \
-named), 2 error (a capture cannot be read).")]
-pub(super) struct Match {
-    /// Packets that entered the hop
-    arrivals: PathBuf,
-    /// Packets that left it
-    departures: PathBuf,
-    /// Each capture is stamped by a clock of its own: delays are told from the fastest packet on, with
-    /// skew and steps of the clocks taken out
-    #[arg(long, conflicts_with = "correct")]
-    two_clocks: bool,
-    #[command(flatten)]
-    options: Options,
+/// Two captures, one on either side of the hop.
+#[derive(Debug, Clone)]
+pub struct MatchOptions {
+    /// The capture of packets that enter the hop; `-` is standard input.
+    pub arrivals: PathBuf,
+    /// The capture of packets that leave it.
+    pub departures: PathBuf,
+    /// Each capture has a clock of its own: delays are those above the fastest packet's, without skew and
+    /// steps of the clocks.
+    pub two_clocks: bool,
+    /// Packets and report.
+    pub packets: PacketOptions,
 }
 
 /// Packets of each capture that tell what their clocks differ by.
@@ -56,39 +43,38 @@ struct TwoClocks {
     notes: Vec<String>,
 }
 
-impl Method for Match {
+impl Method for MatchOptions {
     const NAME: &'static str = "match";
 
-    fn show(&self) -> &Show {
-        &self.options.show
+    fn report(&self) -> &ReportOptions {
+        &self.packets.report
     }
 
-    fn measure(&self) -> Result<Measured> {
-        let telling = self.options.check()?;
+    fn run(&self, progress: &mut Progress) -> Result<MethodResult> {
+        let settings = self.packets.check()?;
         let inputs = [&self.arrivals, &self.departures].map(|path| captures::is_input(path));
         if inputs == [true, true] {
-            return Err(Failure::new(
+            return Err(Error::option(
                 "both captures are standard input: give one of them as a file",
             ));
         }
         if self.two_clocks && inputs.contains(&true) {
-            return Err(Failure::new(
+            return Err(Error::option(
                 "--two-clocks reads the captures more than once: give files instead of -",
             ));
         }
         let run = Run::begin(Self::result());
-        let mut sink = Sink::new(&self.options.show.files)?;
-        let mut progress = Progress::new(self.options.show.quiet);
-        let matching = self.options.matching(self.two_clocks, None);
+        let mut sink = Sink::new(&self.packets.report.files)?;
+        let matching = self.packets.matching(self.two_clocks, None);
         let (read, clocks) = if self.two_clocks {
-            let (read, clocks) = self.by_two_clocks(&matching, &mut sink, &mut progress)?;
+            let (read, clocks) = self.by_two_clocks(&matching, &mut sink, progress)?;
             (read, Some(clocks))
         } else {
-            let (window, files) = (self.options.window(), &self.options.show.files);
+            let (window, files) = (self.packets.window(), &self.packets.report.files);
             let paths = [&self.arrivals, &self.departures];
             let can_repeat = paths.into_iter().all(|path| captures::can_be_read_again(path));
             let read = reading::read(can_repeat, files, &mut sink, |plan, what, events| {
-                self.feed(0, (window, plan, &matching), &mut progress, what, events)
+                self.feed(0, (window, plan, &matching), progress, what, events)
             })?;
             (read, None)
         };
@@ -101,8 +87,8 @@ impl Method for Match {
             outcome.figure("clocks", clocks.segments);
             outcome.notes.extend(clocks.notes);
         }
-        outcome::count(&mut outcome, &read.counts, &self.options);
-        outcome::fill(&mut outcome, &sink, origin, &telling);
+        outcome::count(&mut outcome, &read.counts, &self.packets);
+        outcome::fill(&mut outcome, &sink, origin, &settings);
         let matched = sink.matched(&read);
         outcome.notes.extend(read.notes);
         let [arrivals, departures] =
@@ -111,10 +97,10 @@ impl Method for Match {
         let two_clocks = self.two_clocks.then_some(("--two-clocks", None));
         let command = CommandLine::new(Self::NAME, &[&arrivals, &departures])
             .given(two_clocks)
-            .given(self.options.given());
+            .given(self.packets.given());
         let matching = (&matching, read.planned);
         judgement::judge(&mut outcome, &read.diagnosis, &matched, matching, (source, &command));
-        Ok(Measured { outcome, delays: sink.collected.delays })
+        Ok(MethodResult { outcome, delays: sink.collected.delays })
     }
 
     fn no_correction(&self) -> Option<&'static str> {
@@ -124,7 +110,7 @@ impl Method for Match {
     }
 }
 
-impl Match {
+impl MatchOptions {
     /// Once to see what the clocks do, and once to measure.
     fn by_two_clocks(
         &self,
@@ -133,13 +119,13 @@ impl Match {
         progress: &mut Progress,
     ) -> Result<(Reading, TwoClocks)> {
         let [mut arrivals, mut departures] = self.open()?;
-        let recognition = self.options.recognition();
+        let recognition = self.packets.recognition();
         let apart_ns =
             median_difference_ns(&mut arrivals, &mut departures, &recognition, TO_COMPARE)
                 .map_err(|error| self.broken(&error))?;
-        let longest_ns = self.options.longest_ns();
+        let longest_ns = self.packets.longest_ns();
         // Within the captures skew moves delays either way.
-        let window = Window { longest_ns, lead_ns: longest_ns, ..self.options.window() };
+        let window = Window { longest_ns, lead_ns: longest_ns, ..self.packets.window() };
         let shift_ns = apart_ns.unwrap_or(0).saturating_neg();
         let mut plan = Plan::default();
         let (envelope, diagnosis) = loop {
@@ -202,7 +188,7 @@ impl Match {
         }
     }
 
-    fn broken(&self, error: &PairingError) -> Failure {
+    fn broken(&self, error: &PairingError) -> Error {
         captures::failure(self.path(error.side), &error.error)
     }
 
@@ -215,11 +201,11 @@ impl Match {
         what: &str,
         mut events: &mut dyn FnMut(Event<()>),
     ) -> Result<Reading> {
-        let recognition = self.options.recognition();
+        let recognition = self.packets.recognition();
         let [arrivals, departures] = self.open()?;
         let window = window.with_disorder(plan.disorder_ns);
         let mut pair = Pair::new(arrivals, departures, shift_ns, recognition, |_: &Packet<'_>| ())
-            .filtered(self.options.selection.filters())
+            .filtered(self.packets.selection.filters())
             .planned(plan);
         let mut matcher = Matcher::new(window);
         while pair

@@ -8,7 +8,7 @@ use onbeat_report::{Distribution, Recorder};
 
 use super::reading::Reading;
 use super::samples::{Column, Files, Samples, Value};
-use onbeat_terminal::exit::Result;
+use crate::error::Result;
 
 /// What is written of each packet.
 const COLUMNS: &[Column] =

@@ -15,8 +15,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
-use super::{Column, Kind, Value};
-use onbeat_terminal::exit::{Failure, Result};
+use super::{Column, Kind, SampleWriter, Value};
+use crate::error::{Error, Result};
 
 /// Rows that are gathered before they are written: the memory that it takes, and DuckDB's own measure.
 const GROUP: usize = 122_880;
@@ -45,7 +45,7 @@ enum Gathered {
 }
 
 impl Parquet {
-    /// Creates the file. Before [`Parquet::finish`] it has no footer, and no program takes it for whole.
+    /// Creates the file. Before [`SampleWriter::finish`] it has no footer, and no program takes it for whole.
     pub(super) fn create(path: &Path, columns: &[Column]) -> Result<Self> {
         Self::with_groups_of(GROUP, path, columns)
     }
@@ -68,27 +68,6 @@ impl Parquet {
         })
     }
 
-    pub(super) fn row(&mut self, values: &[Value]) {
-        if self.failed.is_some() {
-            return;
-        }
-        for (column, value) in self.columns.iter_mut().zip(values) {
-            column.push(*value);
-        }
-        self.rows += 1;
-        if self.rows == self.group {
-            self.failed = self.flush().err();
-        }
-    }
-
-    /// Writes what is gathered, and the footer, without which the file cannot be read. A file that
-    /// could not be written is removed.
-    pub(super) fn finish(mut self) -> Result<()> {
-        let flushed = self.failed.take().map_or_else(|| self.flush(), Err);
-        let output = flushed.and_then(|()| self.writer.into_inner());
-        output.map(Output::complete).map_err(|error| cannot_write(&self.path, &error))
-    }
-
     /// Writes a group of rows.
     fn flush(&mut self) -> Written<()> {
         if self.rows == 0 {
@@ -101,6 +80,29 @@ impl Parquet {
         }
         group.close()?;
         Ok(())
+    }
+}
+
+impl SampleWriter for Parquet {
+    fn row(&mut self, values: &[Value]) {
+        if self.failed.is_some() {
+            return;
+        }
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            column.push(*value);
+        }
+        self.rows += 1;
+        if self.rows == self.group {
+            self.failed = self.flush().err();
+        }
+    }
+
+    /// The footer, without which the file cannot be read, is written here.
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        let flushed = self.failed.take().map_or_else(|| self.flush(), Err);
+        let Self { path, writer, .. } = *self;
+        let output = flushed.and_then(|()| writer.into_inner());
+        output.map(Output::complete).map_err(|error| cannot_write(&path, &error))
     }
 }
 
@@ -184,8 +186,8 @@ fn properties(columns: &[Column]) -> WriterProperties {
     properties.build()
 }
 
-fn cannot_write(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(format!("--parquet: {} cannot be written: {error}", path.display()))
+fn cannot_write(path: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::output("--parquet", path, error)
 }
 
 #[cfg(test)]
@@ -209,7 +211,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("onbeat-{name}-{}", std::process::id()));
         let mut parquet = Parquet::with_groups_of(group, &path, COLUMNS).ok().unwrap();
         (0..rows).for_each(|number| parquet.row(&row(number)));
-        assert!(parquet.finish().is_ok());
+        assert!(Box::new(parquet).finish().is_ok());
         let file = File::open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         SerializedFileReader::new(file).unwrap()
@@ -256,7 +258,7 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_is_named() {
         let failure = Parquet::create(Path::new("/no/such/file.parquet"), COLUMNS).err().unwrap();
-        let text = format!("{failure:?}");
+        let text = failure.to_string();
         assert!(text.contains("--parquet: /no/such/file.parquet cannot be written"), "{text}");
     }
 }

@@ -9,13 +9,13 @@ use onbeat_realtime::clock;
 use onbeat_report::format::duration_ns;
 use onbeat_report::{Cell, Counters, Outcome};
 
-use onbeat_terminal::exit::{Failure, Result};
+use crate::error::{Error, Result};
 
 /// The NIC's clock is read beside the kernel's so often.
 const LOOK_NS: u64 = 100_000_000;
 
 /// A NIC that stamps every packet, until this is dropped.
-pub(super) struct Stamped {
+pub(super) struct NicStamped {
     stamps: NicStamps,
     clock: FollowedClock,
     next_ns: u64,
@@ -27,12 +27,12 @@ pub(super) struct Stamped {
     error_ns: u64,
 }
 
-impl Stamped {
+impl NicStamped {
     pub(super) fn begin(interface: &str) -> Result<Self> {
         let stamps =
             NicStamps::begin(&Namespace::current()?, interface, Path::new(Tap::DIRECTORY))?;
         let number = stamps.clock().ok_or_else(|| {
-            Failure::new(format!(
+            Error::option(format!(
                 "the NIC of {interface} stamps by a clock that the kernel does not show"
             ))
         })?;

@@ -14,38 +14,26 @@ use onbeat_realtime::{clock, interrupt};
 use onbeat_report::Progress;
 use onbeat_report::format::count;
 
-use super::{Mirror, Seen};
-use crate::command::delay::captures;
-use crate::command::delay::reading::Reading;
-use crate::command::delay::sink::Sink;
-use onbeat_terminal::exit::{Failure, Result};
-use onbeat_terminal::values::duration;
+use super::{MirrorOptions, MirrorReading};
+use crate::captures;
+use crate::error::{Error, Result};
+use crate::reading::Reading;
+use crate::sink::Sink;
 
 /// How long a wait for packets takes at most: as soon is Ctrl-C noticed.
 const LOOK_NS: u64 = 50_000_000;
 /// Batches that are taken between two looks at the time: all that the largest ring holds.
 const BATCHES: usize = 512;
 
-/// How an interface is watched.
-#[derive(Debug, clap::Args)]
-pub(super) struct Live {
-    /// Watch an interface for this time; until Ctrl-C, without
-    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
-    length: Option<Duration>,
-    /// Watch an interface until this number of packets is matched, packets alike not counted
-    #[arg(long, value_name = "NUMBER")]
-    count: Option<NonZeroU64>,
-    /// Who stamps what passes an interface: the NIC where it can stamp every packet and else the kernel,
-    /// the NIC, or the kernel
-    #[arg(long, value_name = "WHO", value_enum)]
-    stamps: Option<Stamps>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Stamps {
-    Best,
-    Nic,
-    Kernel,
+/// How an interface is captured.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LiveOptions {
+    /// Stop after this time; on an interrupt without it.
+    pub length: Option<Duration>,
+    /// Stop after this number of matches, those of packets alike not counted.
+    pub count: Option<NonZeroU64>,
+    /// The source of time stamps; the best that there is without it.
+    pub stamps: Option<Wanted>,
 }
 
 /// What came of packets, and what of them was no use.
@@ -55,7 +43,7 @@ struct Lost {
     downs: u64,
 }
 
-impl Live {
+impl LiveOptions {
     /// Matches that end the measurement.
     pub(super) fn count(&self) -> Option<u64> {
         self.count.map(NonZeroU64::get)
@@ -63,40 +51,39 @@ impl Live {
 
     pub(super) fn refuse_for_a_file(&self) -> Result<()> {
         let option = match self {
-            Live { length: Some(_), .. } => "--for",
-            Live { count: Some(_), .. } => "--count",
-            Live { stamps: Some(_), .. } => "--stamps",
+            LiveOptions { length: Some(_), .. } => "--for",
+            LiveOptions { count: Some(_), .. } => "--count",
+            LiveOptions { stamps: Some(_), .. } => "--stamps",
             _ => return Ok(()),
         };
-        Err(Failure::new(format!("{option} is for an interface; a capture is read to its end")))
+        Err(Error::option(format!("{option} is for an interface; a capture is read to its end")))
     }
 
     /// Matches what passes, until it is to end.
     pub(super) fn watch(
         &self,
-        mirror: &Mirror,
-        sides: Sides,
+        mirror: &MirrorOptions,
         matching: &MatchingOptions,
         sink: &mut Sink,
         progress: &mut Progress,
-    ) -> Result<Seen> {
+    ) -> Result<MirrorReading> {
         let name = mirror.source.to_string_lossy();
-        if matches!(sides, Sides::Interfaces { .. }) {
-            return Err(Failure::new(format!(
+        if matches!(mirror.sides, Sides::Interfaces { .. }) {
+            return Err(Error::option(format!(
                 "--interface is for pcapng files, and {name} is none: tell the sides by --mac, --vlan or \
                  --direction"
             )));
         }
-        let mut tap = self.open(&name, &sides)?;
+        let mut tap = self.open(&name, &mirror.sides)?;
         // A tunnel has no address, and packets without a header of Ethernet.
         let has_address = Handle::in_namespace(&Namespace::current()?)?.link(&name)?.mac.is_some();
         let link = if has_address { LinkType::ETHERNET } else { LinkType::RAW_IP };
         let _signals = interrupt::Guard::install();
-        let recognition = mirror.options.recognition();
-        let window = mirror.options.window();
+        let recognition = mirror.packets.recognition();
+        let window = mirror.packets.window();
         let mut matcher = Matcher::new(window);
-        let filters = mirror.options.selection.filters();
-        let mut sorter = Sorter::new(sides, recognition).filtered(filters);
+        let filters = mirror.packets.selection.filters();
+        let mut sorter = Sorter::new(mirror.sides.clone(), recognition).filtered(filters);
         let mut lost = Lost::default();
         let mut take = |event: Event<()>| sink.take(&event);
         let end_ns = self.length.map_or(u64::MAX, |length| {
@@ -141,18 +128,14 @@ impl Live {
         let mut notes = notes(&name, &mut tap, &lost)?;
         notes.extend(captures::notes(&name, &tally, false, lost.without_time, &recognition));
         let reading = Reading::new(*matcher.counts(), &sorter.evidence(), matching, notes);
-        Ok(Seen { tally, reading })
+        Ok(MirrorReading { tally, reading })
     }
 
     fn open(&self, name: &str, sides: &Sides) -> Result<Tap> {
-        let stamps = match self.stamps {
-            None | Some(Stamps::Best) => Wanted::Best,
-            Some(Stamps::Nic) => Wanted::Nic,
-            Some(Stamps::Kernel) => Wanted::Kernel,
-        };
+        let stamps = self.stamps.unwrap_or_default();
         let options = TapOptions { outgoing: *sides == Sides::Direction, stamps };
         Tap::open(&Namespace::current()?, name, options, Path::new(Tap::DIRECTORY))
-            .map_err(|error| Failure::new(format!("{name}: there is no such file, and {error}")))
+            .map_err(|error| Error::input(name, format!("there is no such file, and {error}")))
     }
 }
 

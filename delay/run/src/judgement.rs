@@ -12,26 +12,9 @@ const MIN_MATCHED: u64 = 100;
 /// The share of the side with fewer packets that it takes, in percent.
 const SHARE_PERCENT: f64 = 50.0;
 
-/// How many packets a measurement takes.
-#[derive(Debug, Default, clap::Args)]
-pub(super) struct Required {
-    /// Fail where fewer packets are matched [default: 100, or --count where that is less]. At least
-    /// half of the packets of the side with fewer have to match, too
-    #[arg(long, value_name = "NUMBER")]
-    min_matched: Option<u64>,
-}
-
-impl Required {
-    /// The number, where the measurement ends after `count` packets.
-    pub(super) fn matches(&self, count: Option<u64>) -> u64 {
-        let default = count.map_or(MIN_MATCHED, |count| count.min(MIN_MATCHED));
-        self.min_matched.unwrap_or(default)
-    }
-
-    /// The option, as it was given.
-    pub(super) fn given(&self) -> Option<(&'static str, Option<String>)> {
-        self.min_matched.map(|number| ("--min-matched", Some(number.to_string())))
-    }
+/// Matches that a measurement requires which stops after `count` packets.
+pub(super) fn required(min_matched: Option<u64>, count: Option<u64>) -> u64 {
+    min_matched.unwrap_or_else(|| count.map_or(MIN_MATCHED, |count| count.min(MIN_MATCHED)))
 }
 
 /// Adds the checks that every measurement of packets has.

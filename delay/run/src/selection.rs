@@ -7,20 +7,17 @@ use onbeat_delay::capture::{LinkType, Packet};
 use onbeat_delay::pairing::PacketFilter;
 use onbeat_link::pcap::Filter;
 
-use onbeat_terminal::exit::{Failure, Result};
+use crate::error::{Error, Result};
 
-/// Which packets are matched.
-#[derive(Debug, Default, clap::Args)]
-pub(super) struct Selection {
-    /// Match only packets that pass this filter (pcap-filter(7)): `udp and src net 10.1.0.0/16`
-    #[arg(long, value_name = "EXPR")]
-    filter: Option<String>,
-    /// Match only arrivals that pass this filter
-    #[arg(long, value_name = "EXPR")]
-    filter_in: Option<String>,
-    /// Match only departures that pass this filter
-    #[arg(long, value_name = "EXPR")]
-    filter_out: Option<String>,
+/// The packets that are matched, by pcap-filter(7).
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Of both sides.
+    pub filter: Option<String>,
+    /// Of arrivals.
+    pub filter_in: Option<String>,
+    /// Of departures.
+    pub filter_out: Option<String>,
 }
 
 impl Selection {
@@ -29,7 +26,7 @@ impl Selection {
         for (option, expression) in self.given() {
             let Some(expression) = expression else { continue };
             Filter::compile(LinkType::ETHERNET.0, &expression)
-                .map_err(|error| Failure::new(format!("{option} {expression:?}: {error}")))?;
+                .map_err(|error| Error::option(format!("{option} {expression:?}: {error}")))?;
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! Whether the hooks followed enough packets for a measurement, and the cause where they did not.
 
+use onbeat_bpf::Reasons;
 use onbeat_hooks::Counts;
-use onbeat_irq::names::Reasons;
 use onbeat_report::Outcome;
 use onbeat_report::format::{count, count_of};
 
-use super::judgement;
 use super::stages::Fates;
+use crate::judgement;
 
 /// The packets that the hooks follow.
 #[derive(Debug, Clone, Copy)]

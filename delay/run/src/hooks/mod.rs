@@ -1,0 +1,212 @@
+//! Packets followed through this host, stage by stage.
+
+mod judgement;
+mod nic_stamps;
+mod stages;
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use onbeat_bpf::Reasons;
+use onbeat_delay::matching::Verdict;
+use onbeat_hooks::{Counts, Detail, Device, Fate, Filter, Hop, Packet, Tracer};
+use onbeat_realtime::{clock, interrupt};
+use onbeat_report::format::count;
+use onbeat_report::{Check, Outcome, Progress, Run};
+
+use self::judgement::Request;
+use self::nic_stamps::NicStamped;
+use self::stages::{Cost, Fates, Group};
+use crate::error::{Error, Result};
+use crate::judgement::required;
+use crate::options::ReportOptions;
+use crate::outcome::{self, Origin};
+use crate::sink::Sink;
+
+/// Packets to follow through this host.
+#[derive(Debug, Clone)]
+pub struct HooksOptions {
+    /// The interface where packets come in.
+    pub arrivals: String,
+    /// The interface where they leave; any without it.
+    pub departures: Option<String>,
+    /// Stop after this time; on an interrupt without it.
+    pub length: Option<Duration>,
+    /// Stop after this number of packets that left or were read.
+    pub count: Option<NonZeroU64>,
+    /// Measure only the whole time of each packet, without stages.
+    pub whole: bool,
+    /// Start the time of a packet at its stamp by the NIC.
+    pub device_stamps: bool,
+    /// Matches that a measurement requires; a default without it.
+    pub min_matched: Option<u64>,
+    /// The words of a filter ([`onbeat_hooks::Filter`]).
+    pub filter: Vec<String>,
+    /// The report.
+    pub report: ReportOptions,
+}
+
+/// How often packets that are gone are taken from the kernel.
+const LOOK_NS: u64 = 10_000_000;
+/// Packets are told when they are gone; they are put in order of their arrival if they are gone within
+/// this time.
+const ORDER_NS: u64 = 100_000_000;
+
+/// What is seen of a hop.
+struct Collector {
+    left: Group,
+    read: Group,
+    fates: Fates,
+    sink: Sink,
+    device: Option<NicStamped>,
+}
+
+impl HooksOptions {
+    /// Follows packets until the time is over, enough of them are gone, or an interrupt.
+    ///
+    /// # Errors
+    /// The options, the BPF programs, or a file of samples.
+    pub fn run(&self, progress: &mut Progress) -> Result<Outcome> {
+        let settings = self.report.check()?;
+        let filter =
+            Filter::parse(self.filter.iter().map(String::as_str)).map_err(Error::option)?;
+        let arrivals = Device::find(&self.arrivals)?;
+        let departures = self.departures.as_deref().map(Device::find).transpose()?;
+        let detail = if self.whole { Detail::Whole } else { Detail::Stages };
+        let device_stamps = self.device_stamps;
+        let hop = Hop { arrivals, departures, filter, detail, device_stamps };
+        let device = if device_stamps { Some(NicStamped::begin(&self.arrivals)?) } else { None };
+
+        let run = Run::begin("delay-hooks");
+        let mut seen = Collector {
+            left: Group::new("packets that left"),
+            read: Group::new("packets that a process read"),
+            fates: Fates::default(),
+            sink: Sink::new(&self.report.files)?,
+            device,
+        };
+        let (counts, cost) = self.follow(&hop, &mut seen, progress)?;
+        seen.sink.finish()?;
+
+        let mut outcome = run.finish();
+        outcome.figure("packets", seen.fates.table(&counts, &Reasons::of_kernel()));
+        outcome::fill(&mut outcome, &seen.sink, Origin::Arrival, &settings);
+        for group in [&seen.left, &seen.read] {
+            group.fill(&mut outcome);
+        }
+        if let Some(device) = &seen.device {
+            device.fill(&mut outcome);
+        }
+        outcome.check(Check::eq("packets that were not told", counts.untold, 0_u64, ""));
+        let request = Request {
+            arrivals: &self.arrivals,
+            departures: self.departures.as_deref(),
+            is_filtered: !self.filter.is_empty(),
+            min_matched: required(self.min_matched, self.count.map(NonZeroU64::get)),
+        };
+        judgement::judge(&mut outcome, &seen.fates, &counts, &request);
+        cost.fill(&mut outcome);
+        for note in self.notes(&hop, &counts, &seen) {
+            outcome.note(note);
+        }
+        Ok(outcome)
+    }
+
+    fn follow(
+        &self,
+        hop: &Hop,
+        seen: &mut Collector,
+        progress: &mut Progress,
+    ) -> Result<(Counts, Cost)> {
+        let _guard = interrupt::Guard::install();
+        let mut tracer = Tracer::start(hop)?;
+        let mut cost = Cost::new();
+        let begun_ns = clock::now_ns();
+        let end_ns = self.length.map(|length| begun_ns + length.as_nanos() as u64);
+        let mut pending: Vec<Packet> = Vec::new();
+        loop {
+            let now_ns = clock::now_ns();
+            cost.watch(&tracer, now_ns)?;
+            let until = end_ns.map_or(now_ns + LOOK_NS, |end_ns| end_ns.min(now_ns + LOOK_NS));
+            let interrupted = interrupt::pause_until(until, || ()).is_err();
+            seen.take(tracer.take()?, &mut pending)?;
+            let now_ns = clock::now_ns();
+            seen.until(now_ns.saturating_sub(ORDER_NS), &mut pending);
+            let found = seen.fates.found() + pending.len() as u64;
+            progress.update(|| format!("{} done", count(found, "packet")));
+            let enough = self.count.is_some_and(|count| seen.fates.ended_well() >= count.get());
+            if interrupted || enough || end_ns.is_some_and(|end_ns| now_ns >= end_ns) {
+                break;
+            }
+        }
+        cost.end(&tracer)?;
+        seen.take(tracer.stop()?, &mut pending)?;
+        seen.until(u64::MAX, &mut pending);
+        progress.clear();
+        Ok((tracer.counts()?, cost))
+    }
+
+    fn notes(&self, hop: &Hop, counts: &Counts, seen: &Collector) -> Vec<String> {
+        let mut notes = Vec::new();
+        if hop.arrivals.has_xdp {
+            notes.push(format!(
+                "{} has an XDP program: packets that it sends on itself never come to the hooks",
+                self.arrivals
+            ));
+        }
+        if counts.crowded > 0 {
+            notes.push(format!(
+                "{} not followed: too many were under way; give a filter",
+                count(counts.crowded, "packet")
+            ));
+        }
+        if counts.untold > 0 {
+            notes.push(format!(
+                "{} not recorded: the ring of the hooks was full; give a filter",
+                count(counts.untold, "packet")
+            ));
+        }
+        if seen.left.is_empty() && !seen.read.is_empty() {
+            notes.push("no packet left; the stages are those of the packets that were read".into());
+        }
+        notes.push(format!(
+            "a packet's time begins {}where the driver of {} hands it over, or where the stack begins with \
+             it{}",
+            if self.device_stamps { "where the NIC stamped it; else " } else { "" },
+            self.arrivals,
+            if self.whole { ", and ends where a driver begins to send it" } else { "" }
+        ));
+        notes
+    }
+}
+
+impl Collector {
+    /// Packets that are gone, and when they began.
+    fn take(&mut self, mut packets: Vec<Packet>, pending: &mut Vec<Packet>) -> Result<()> {
+        if let Some(device) = &mut self.device {
+            device.begin_in(&mut packets)?;
+        }
+        pending.extend(packets);
+        Ok(())
+    }
+
+    /// Takes in the packets that came before a moment, in order.
+    fn until(&mut self, moment_ns: u64, pending: &mut Vec<Packet>) {
+        pending.sort_unstable_by_key(|packet| packet.begin_ns);
+        let old = pending.partition_point(|packet| packet.begin_ns < moment_ns);
+        pending.drain(..old).for_each(|packet| self.packet(&packet));
+    }
+
+    fn packet(&mut self, packet: &Packet) {
+        self.fates.count(packet.fate);
+        match packet.fate {
+            Fate::Forwarded | Fate::Answered | Fate::AnsweredByKernel => {
+                self.left.record(packet);
+                let delay_ns = Some(i64::from(packet.total_ns));
+                self.sink.record(packet.begin_ns as i64, delay_ns, Verdict::Certain);
+            }
+            Fate::Delivered => self.read.record(packet),
+            Fate::Dropped(_) => self.sink.lose(packet.begin_ns as i64),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Methods that measure packet delay: from options to an [`onbeat_report::Outcome`] and files of samples.
+//!
+//! - [`MatchOptions`], [`MirrorOptions`], [`ScopeOptions`], [`PingOptions`]: the options of a [`Method`], which
+//!   measures a path with the hop and without.
+//! - [`calibrate()`]: the correction that a method measures without the hop.
+//! - [`HooksOptions`]: the stages of packets in this host.
+//! - [`EchoOptions`]: the reflector of probes.
+//! - [`captures`]: captures as files or standard input.
+//!
+//! Progress and interrupts are those of the process; errors name the option or the file, and the remedy.
+
+#![forbid(unsafe_code)]
+
+mod calibrate;
+pub mod captures;
+mod command_line;
+mod correction;
+mod echo;
+mod error;
+mod hooks;
+mod judgement;
+mod method;
+mod mirror;
+mod options;
+mod outcome;
+mod ping;
+mod reading;
+mod samples;
+mod scope;
+mod selection;
+mod sink;
+mod two_captures;
+
+pub use calibrate::calibrate;
+pub use echo::EchoOptions;
+pub use error::{Error, Result};
+pub use hooks::HooksOptions;
+pub use method::{Method, MethodResult};
+pub use mirror::{LiveOptions, MirrorOptions};
+pub use options::{PacketOptions, ReportOptions};
+pub use ping::PingOptions;
+pub use samples::Files;
+pub use scope::ScopeOptions;
+pub use selection::Selection;
+pub use two_captures::MatchOptions;

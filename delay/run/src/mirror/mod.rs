@@ -1,0 +1,183 @@
+//! Packets matched in one mirrored capture of both directions, or live.
+
+mod live;
+
+use std::path::{Path, PathBuf};
+
+use onbeat_delay::capture::{Packet, Reader};
+use onbeat_delay::diagnosis::MatchingOptions;
+use onbeat_delay::matching::{Event, Matcher};
+use onbeat_delay::pairing::{InterfaceId, Mirror as Mirrored, Plan, Sides, Tally};
+use onbeat_report::format::count_of;
+use onbeat_report::{Progress, Run};
+
+pub use self::live::LiveOptions;
+use super::captures;
+use super::command_line::CommandLine;
+use super::judgement::{self, Source};
+use super::method::{Method, MethodResult};
+use super::options::{PacketOptions, ReportOptions};
+use super::outcome::{self, Origin};
+use super::reading::{self, Reading};
+use super::sink::Sink;
+use crate::error::Result;
+
+/// One capture of both directions, or an interface that both are mirrored to, stamped by one clock.
+#[derive(Debug, Clone)]
+pub struct MirrorOptions {
+    /// The capture, `-` for standard input, or the interface.
+    pub source: PathBuf,
+    /// What distinguishes arrivals from departures.
+    pub sides: Sides,
+    /// How an interface is captured.
+    pub live: LiveOptions,
+    /// Packets and report.
+    pub packets: PacketOptions,
+}
+
+/// The option that distinguishes arrivals from departures, as on the command line.
+fn given(sides: &Sides) -> (&'static str, Option<String>) {
+    match sides {
+        Sides::Vlans { arrivals, departures } => {
+            ("--vlan", Some(format!("{arrivals},{departures}")))
+        }
+        Sides::Interfaces { arrivals, departures } => {
+            ("--interface", Some(format!("{arrivals},{departures}")))
+        }
+        Sides::Direction => ("--direction", None),
+        Sides::Addresses(addresses) => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            ("--mac", Some(addresses.join(",")))
+        }
+    }
+}
+
+/// The packets of a capture or an interface.
+struct MirrorReading {
+    tally: Tally,
+    reading: Reading,
+}
+
+impl Method for MirrorOptions {
+    const NAME: &'static str = "mirror";
+
+    fn report(&self) -> &ReportOptions {
+        &self.packets.report
+    }
+
+    fn run(&self, progress: &mut Progress) -> Result<MethodResult> {
+        let settings = self.packets.check()?;
+        let is_file = captures::is_input(&self.source) || self.source.is_file();
+        if is_file {
+            self.live.refuse_for_a_file()?;
+        }
+        let run = Run::begin(Self::result());
+        let mut sink = Sink::new(&self.packets.report.files)?;
+        let matching = self.packets.matching(false, self.live.count());
+        let seen = match is_file {
+            true => self.read(&matching, &mut sink, progress)?,
+            false => self.live.watch(self, &matching, &mut sink, progress)?,
+        };
+        progress.clear();
+        sink.finish()?;
+
+        let mut outcome = run.finish();
+        let MirrorReading { tally, reading } = seen;
+        outcome::count(&mut outcome, &reading.counts, &self.packets);
+        outcome::fill(&mut outcome, &sink, Origin::Arrival, &settings);
+        if tally.other > 0 {
+            let packets = count_of(tally.other, tally.packets, "packet");
+            outcome.note(format!("on neither side: {packets}"));
+        }
+        let matched = sink.matched(&reading);
+        outcome.notes.extend(reading.notes);
+        let name = self.source.display().to_string();
+        let source = if is_file { Source::Mirrored(&name) } else { Source::Live(&name) };
+        let matching = (&matching, reading.planned);
+        let command = CommandLine::new(Self::NAME, &[&name])
+            .given([given(&self.sides)])
+            .given(self.packets.given());
+        judgement::judge(&mut outcome, &reading.diagnosis, &matched, matching, (source, &command));
+        Ok(MethodResult { outcome, delays: sink.collected.delays })
+    }
+}
+
+impl MirrorOptions {
+    /// Reads a capture to its end, and a second time where the first reading shows how more packets
+    /// match.
+    fn read(
+        &self,
+        matching: &MatchingOptions,
+        sink: &mut Sink,
+        progress: &mut Progress,
+    ) -> Result<MirrorReading> {
+        let can_repeat = captures::can_be_read_again(&self.source);
+        let mut tally = Tally::default();
+        let files = &self.packets.report.files;
+        let reading = reading::read(can_repeat, files, sink, |plan, what, events| {
+            let seen = self.feed((plan, matching), progress, what, events)?;
+            tally = seen.tally;
+            Ok(seen.reading)
+        })?;
+        Ok(MirrorReading { tally, reading })
+    }
+
+    /// Reads a capture through.
+    fn feed(
+        &self,
+        (plan, matching): (Plan, &MatchingOptions),
+        progress: &mut Progress,
+        what: &str,
+        mut events: &mut dyn FnMut(Event<()>),
+    ) -> Result<MirrorReading> {
+        let recognition = self.packets.recognition();
+        let capture = captures::open(&self.source)?;
+        let window = self.packets.window().with_disorder(plan.disorder_ns);
+        let mut matcher = Matcher::new(window);
+        let mut mirror =
+            Mirrored::new(capture, self.sides.clone(), recognition, |_: &Packet<'_>| ())
+                .filtered(self.packets.selection.filters())
+                .planned(plan);
+        let broken = |error| captures::failure(&self.source, error);
+        while mirror.feed(captures::BATCH, &mut matcher, &mut events).map_err(broken)? {
+            progress.update(|| {
+                captures::progress(what, mirror.tally().packets, mirror.reader().position())
+            });
+        }
+        matcher.finish(&mut events);
+        let (tally, reader) = (mirror.tally(), mirror.reader());
+        if let Sides::Interfaces { arrivals, departures } = &self.sides {
+            [arrivals, departures]
+                .into_iter()
+                .try_for_each(|id| known(id, reader, &self.source))?;
+        }
+        let name = self.source.display().to_string();
+        let (cut_off, without_time) = (reader.cut_off(), reader.without_time());
+        let notes = captures::notes(&name, &tally, cut_off, without_time, &recognition);
+        let reading = Reading::new(*matcher.counts(), &mirror.evidence(), matching, notes);
+        Ok(MirrorReading { tally, reading })
+    }
+}
+
+/// Refuses an interface that a capture, which was read to its end, does not have.
+fn known<R>(id: &InterfaceId, reader: &Reader<R>, path: &Path) -> Result<()> {
+    let name = |number| reader.interface_name(number);
+    let numbers = 0..reader.interfaces();
+    let is_there = match id {
+        InterfaceId::Number(number) => numbers.contains(number),
+        InterfaceId::Name(id) => numbers.clone().any(|number| name(number) == Some(id)),
+    };
+    if is_there {
+        return Ok(());
+    }
+    let there = numbers.map(|number| match name(number) {
+        Some(name) => format!("{number} ({name})"),
+        None => number.to_string(),
+    });
+    let there: Vec<String> = there.collect();
+    let there = match there.is_empty() {
+        true => "it names none, as only pcapng files do".to_owned(),
+        false => format!("it has {}", there.join(", ")),
+    };
+    Err(captures::failure(path, format!("--interface: there is no interface {id}: {there}")))
+}

@@ -1,0 +1,149 @@
+//! Samples one by one as files, for tools of one's own.
+
+mod csv;
+#[cfg(feature = "parquet")]
+mod parquet;
+
+use std::path::PathBuf;
+
+use crate::error::{Error, Result};
+use csv::Csv;
+
+/// Files that samples are written to.
+#[derive(Debug, Clone, Default)]
+pub struct Files {
+    /// Comma-separated values.
+    pub csv: Option<PathBuf>,
+    /// Apache Parquet.
+    pub parquet: Option<PathBuf>,
+}
+
+impl Files {
+    /// Refuses a format that this program was built without.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.parquet {
+            Some(_) if !cfg!(feature = "parquet") => Err(Error::NoParquet),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether any samples are written.
+    pub(super) fn are_wanted(&self) -> bool {
+        self.csv.is_some() || self.parquet.is_some()
+    }
+}
+
+/// A file of one format.
+trait SampleWriter {
+    /// Adds a row. [`SampleWriter::finish`] reports what fails.
+    fn row(&mut self, values: &[Value]);
+
+    /// Writes what is buffered. A file that cannot be written is removed.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+/// A column of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Column {
+    name: &'static str,
+    kind: Kind,
+}
+
+/// What stands in a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A number in each row.
+    Number,
+    /// A number, or nothing.
+    MaybeNumber,
+    /// A word in each row.
+    Text,
+}
+
+/// What stands in one row of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Value {
+    Number(i64),
+    Nothing,
+    Text(&'static str),
+}
+
+impl Column {
+    /// Of numbers. The name has their unit: `delay_ns`.
+    pub(super) const fn number(name: &'static str) -> Self {
+        Self { name, kind: Kind::Number }
+    }
+
+    /// Of numbers that may be missing.
+    pub(super) const fn maybe_number(name: &'static str) -> Self {
+        Self { name, kind: Kind::MaybeNumber }
+    }
+
+    /// Of words.
+    pub(super) const fn text(name: &'static str) -> Self {
+        Self { name, kind: Kind::Text }
+    }
+}
+
+impl<N: Into<i64>> From<N> for Value {
+    fn from(number: N) -> Self {
+        Value::Number(number.into())
+    }
+}
+
+impl Value {
+    /// A number, or nothing.
+    pub(super) fn maybe(number: Option<impl Into<i64>>) -> Self {
+        number.map_or(Value::Nothing, Value::from)
+    }
+}
+
+/// The files that samples are written to: none, one, or one of each format.
+#[derive(Default)]
+pub(super) struct Samples {
+    writers: Vec<Box<dyn SampleWriter>>,
+}
+
+impl Samples {
+    /// Creates the files.
+    pub(super) fn create(files: &Files, columns: &'static [Column]) -> Result<Self> {
+        let mut writers: Vec<Box<dyn SampleWriter>> = Vec::new();
+        if let Some(path) = &files.csv {
+            writers.push(Box::new(Csv::create(path, columns)?));
+        }
+        #[cfg(feature = "parquet")]
+        if let Some(path) = &files.parquet {
+            writers.push(Box::new(parquet::Parquet::create(path, columns)?));
+        }
+        Ok(Self { writers })
+    }
+
+    /// Whether any samples are written.
+    pub(super) fn are_wanted(&self) -> bool {
+        !self.writers.is_empty()
+    }
+
+    /// Writes a row, with a value for each of the columns. [`Samples::finish`] reports what fails: the source of
+    /// the events cannot be stopped.
+    pub(super) fn row(&mut self, values: &[Value]) {
+        self.writers.iter_mut().for_each(|writer| writer.row(values));
+    }
+
+    /// Writes what is buffered; fails with the first error, of this or of a row.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.writers.drain(..).try_for_each(|writer| writer.finish())
+    }
+}
+
+#[cfg(all(test, not(feature = "parquet")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parquet_is_refused_with_the_remedy() {
+        let files = Files { csv: None, parquet: Some("delays.parquet".into()) };
+        let text = files.check().unwrap_err().to_string();
+        assert!(text.starts_with("--parquet: ") && text.contains("--features parquet"), "{text}");
+        assert!(Files::default().check().is_ok());
+    }
+}

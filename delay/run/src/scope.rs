@@ -1,0 +1,140 @@
+//! Delays from the wire itself, by an oscilloscope.
+
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use onbeat_delay::scope::{Channel, Decoded, Waveform, crossings, decode, read_csv};
+use onbeat_host::file;
+use onbeat_report::{Cell, Counters, Progress, Run};
+
+use super::judgement;
+use super::method::{Method, MethodResult};
+use super::options::{PacketOptions, ReportOptions};
+use super::outcome::{self, Origin};
+use super::sink::Sink;
+use crate::error::{Error, Result};
+
+/// Two channels of an oscilloscope on 10BASE-T.
+#[derive(Debug, Clone)]
+pub struct ScopeOptions {
+    /// The waveform, as CSV.
+    pub file: PathBuf,
+    /// The channel in front of the hop and the one behind it; empty: the first two of the file.
+    pub channels: Vec<String>,
+    /// Packets and report.
+    pub packets: PacketOptions,
+}
+
+impl Method for ScopeOptions {
+    const NAME: &'static str = "scope";
+
+    fn report(&self) -> &ReportOptions {
+        &self.packets.report
+    }
+
+    fn run(&self, _: &mut Progress) -> Result<MethodResult> {
+        let settings = self.packets.check()?;
+        let run = Run::begin(Self::result());
+        let failed = |error: &dyn std::fmt::Display| Error::input(self.file.display(), error);
+        let file = file::open_regular(&self.file).map_err(|error| failed(&error))?;
+        let waveform = read_csv(BufReader::new(file)).map_err(|error| failed(&error))?;
+        let channels = self.channels(&waveform)?;
+        let decoded =
+            channels.map(|channel| decode(&channel.volts, waveform.start_s, waveform.interval_s));
+        let [arrivals, departures] = &decoded;
+        let (found, counts) = crossings(
+            &arrivals.frames,
+            &departures.frames,
+            &self.packets.recognition(),
+            self.packets.longest_ns(),
+        );
+
+        let mut sink = Sink::new(&self.packets.report.files)?;
+        let mut table = Counters::new([("frame at", "µs"), ("delay", "ns"), ("verdict", "")]);
+        for crossing in &found {
+            let time_ns = (crossing.arrival_s * 1e9).round() as i64;
+            sink.record(time_ns, Some(crossing.delay_ns.round() as i64), crossing.verdict);
+            table.row([
+                Cell::from(crossing.arrival_s * 1e6),
+                crossing.delay_ns.into(),
+                super::sink::name(crossing.verdict).into(),
+            ]);
+        }
+        sink.finish()?;
+        let mut outcome = run.finish();
+        let wrong = decoded.iter().flat_map(|found| &found.frames).filter(|frame| !frame.fcs_right);
+        outcome.check(onbeat_report::Check::eq(
+            "frames with a wrong FCS",
+            wrong.count() as u64,
+            0_u64,
+            "",
+        ));
+        outcome.figure("signals", signals(channels, &decoded));
+        outcome::count(&mut outcome, &counts, &self.packets);
+        outcome.figure("frames, one by one", table);
+        outcome::fill(&mut outcome, &sink, Origin::Arrival, &settings);
+        let smaller = decoded.iter().map(|found| found.frames.len() as u64).min().unwrap_or(0);
+        let required = self.packets.matching(false, Some(1)).min_matched;
+        judgement::check(&mut outcome, counts.measured(), smaller, required);
+        outcome.note(format!(
+            "a sample is {:.3} ns; delays one by one are to a fraction of it",
+            waveform.interval_s * 1e9
+        ));
+        Ok(MethodResult { outcome, delays: sink.collected.delays })
+    }
+}
+
+impl ScopeOptions {
+    /// In front of the hop, and behind it.
+    fn channels<'a>(&self, waveform: &'a Waveform) -> Result<[&'a Channel; 2]> {
+        let names = || {
+            let names: Vec<&str> = waveform.channels.iter().map(|c| c.name.as_str()).collect();
+            names.join(", ")
+        };
+        let named = |name: &String| {
+            let found = waveform.channels.iter().find(|channel| channel.name == *name);
+            found.ok_or_else(|| {
+                Error::option(format!(
+                    "--channels: there is no {name:?}, but there are {}",
+                    names()
+                ))
+            })
+        };
+        match (self.channels.as_slice(), waveform.channels.as_slice()) {
+            ([arrivals, departures], _) if arrivals == departures => Err(Error::option(format!(
+                "--channels {arrivals},{departures}: the two sides are the same; name the channel behind the \
+                 hop second"
+            ))),
+            ([arrivals, departures], _) => Ok([named(arrivals)?, named(departures)?]),
+            ([], [arrivals, departures, ..]) => Ok([arrivals, departures]),
+            ([], _) => Err(Error::input(
+                self.file.display(),
+                format!("it has one channel ({}), and a delay takes two", names()),
+            )),
+            _ => Err(Error::option("--channels: two, in front of the hop and behind it: CH1,CH2")),
+        }
+    }
+}
+
+/// What was found on the channels.
+fn signals(channels: [&Channel; 2], decoded: &[Decoded; 2]) -> Counters {
+    let mut table = Counters::new([
+        ("channel", ""),
+        ("frames", ""),
+        ("wrong FCS", ""),
+        ("fragments", ""),
+        ("a frame's time may be off by", "ns"),
+    ]);
+    for (channel, found) in channels.iter().zip(decoded) {
+        let error_ns = found.frames.iter().map(|frame| frame.error_s * 1e9).fold(0.0, f64::max);
+        let wrong = found.frames.iter().filter(|frame| !frame.fcs_right).count();
+        table.row([
+            Cell::from(channel.name.as_str()),
+            (found.frames.len() as u64).into(),
+            (wrong as u64).into(),
+            (found.fragments as u64).into(),
+            error_ns.into(),
+        ]);
+    }
+    table
+}
