@@ -270,7 +270,8 @@ mod tests {
                     "compare" => "router",
                     _ => "1",
                 };
-                let base = if ["load", "cpus", "for"].contains(&name) { "--compare frer" } else { "" };
+                let base =
+                    if ["load", "cpus", "for"].contains(&name) { "--compare frer" } else { "" };
                 let known = options_of(scenario).contains(option);
                 let line = format!("{} {base} {option} {given}", scenario.name);
                 let run = parse_run(&line);

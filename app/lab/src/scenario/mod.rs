@@ -282,7 +282,10 @@ mod tests {
         }
         for option in &foreign[..2] {
             let error = parse(find("link-failure").unwrap(), option).unwrap_err().to_string();
-            assert!(error.contains(option[0]) && error.contains("link-failure [OPTIONS]"), "{error}");
+            assert!(
+                error.contains(option[0]) && error.contains("link-failure [OPTIONS]"),
+                "{error}"
+            );
         }
     }
 

@@ -96,18 +96,17 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
     for period in &options.periods {
         let period_us = period.as_micros() as u32;
         let mut rows = open(&mut states, options, period_us, &place, progress)?;
-        for load in &options.loads {
-            cases.extend(rows.iter().map(|row| Case::new(row.backend.name, period_us, *load)));
-        }
+        let mut first = 0;
         for (round, counted) in
             rounds::split(options.cycles, options.rounds).into_iter().enumerate()
         {
-            for &load in &options.loads {
+            for (case, &load) in options.loads.iter().enumerate() {
                 let _running = (load == Load::Hackbench).then(|| hackbench.run()).transpose()?;
                 // In each round another one begins, so that none is always behind the same.
-                let count = rows.len();
-                rows.rotate_left(usize::from(round > 0) % count);
-                for row in &mut rows {
+                first += usize::from(round > 0);
+                let at = first % rows.len();
+                let (last, begin) = rows.split_at_mut(at);
+                for Measured { row, cases } in begin.iter_mut().chain(last) {
                     let name = row.backend.name;
                     let cycles = Cycles::new(period_us, counted);
                     let taken = row.run(cycles, &place, || {
@@ -117,16 +116,24 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
                             format!("{period_us} us, round {round} of {rounds}, {load}, {name}")
                         });
                     })?;
-                    let case = cases.iter_mut().find(|case| {
-                        (case.backend, case.period_us, case.load) == (name, period_us, load)
-                    });
-                    case.expect("there is one for each").add(counted, &taken);
+                    cases[case].add(counted, &taken);
                 }
             }
         }
+        let mut of_period: Vec<Case> =
+            rows.into_iter().flat_map(|measured| measured.cases).collect();
+        // Stable: the rows stay in their order.
+        of_period.sort_by_key(|case| options.loads.iter().position(|load| *load == case.load));
+        cases.extend(of_period);
     }
     let (no_deep_sleep, locked) = (awake.no_deep_sleep, awake.locked);
     Ok(Found { rows: states, cases, place, no_deep_sleep, locked })
+}
+
+/// A row, and its case for each load of the options.
+struct Measured {
+    row: Row,
+    cases: Vec<Case>,
 }
 
 /// A network for each row, in OPERATIONAL.
@@ -136,7 +143,7 @@ fn open(
     period_us: u32,
     place: &Place,
     progress: &mut Progress,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<Measured>> {
     let events = row::events(rounds::split(options.cycles, options.rounds).into_iter().max());
     let mut rows = Vec::new();
     for (backend, why_not) in states.iter_mut().filter(|(_, why_not)| why_not.is_none()) {
@@ -145,7 +152,8 @@ fn open(
         match Row::open(backend, period_us, events)? {
             Ok(mut row) => {
                 row.boot(place)?;
-                rows.push(row);
+                let case = |load: &Load| Case::new(backend.name, period_us, *load);
+                rows.push(Measured { row, cases: options.loads.iter().map(case).collect() });
             }
             Err(why) => *why_not = Some(why),
         }

@@ -27,7 +27,7 @@ use onbeat_realtime::clock::SECOND;
 use onbeat_report::format::count;
 use onbeat_wire::powerlink::NodeId;
 
-use super::options::{PowerlinkOptions, PhaseOptions, SeedOptions};
+use super::options::{PhaseOptions, PowerlinkOptions, SeedOptions};
 use super::stage::Stage;
 use crate::fault::Impairment;
 use crate::{Result, Topology};

@@ -18,7 +18,7 @@ use super::actor::{Controlled, Managing};
 use super::real::Bus;
 use super::tap::Tap;
 use super::{CYCLE_US, MANAGING, REAL, cable, figures, file, name};
-use crate::scenario::options::{DataPlaneOptions, PowerlinkOptions, PhaseOptions};
+use crate::scenario::options::{DataPlaneOptions, PhaseOptions, PowerlinkOptions};
 use crate::scenario::stage::Stage;
 use crate::world::Ends;
 use crate::{Error, Result, Topology, World};

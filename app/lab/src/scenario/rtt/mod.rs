@@ -118,15 +118,23 @@ fn play(stage: &mut Stage<'_>, options: &Options, loads: &[Load]) -> Result<()> 
     let _hosts = place.with_hosts()?;
     let rig = Rig::build(stage, plane, loads, &place)?;
     let rows: Vec<Row> = rig.present().collect();
-    let of_load = |load| (0..rows.len()).filter(|row| rows[*row].is_for(load)).collect();
-    let schedule = Schedule::new(loads, of_load, *probes, frames.rate(RATE));
     let mut cases: Vec<Case> = loads
         .iter()
         .flat_map(|load| rows.iter().map(move |row| Case::new(*row, *load)))
         .filter(|case| case.row.is_for(case.load))
         .collect();
-    Run { stage, frames, rig: &rig, place: &place, schedule: &schedule, left_ns: 0, start_ns: now_ns() }
-        .all(&rows, &mut cases)?;
+    let of_load = |load| (0..cases.len()).filter(|case| cases[*case].load == load).collect();
+    let schedule = Schedule::new(loads, of_load, *probes, frames.rate(RATE));
+    Run {
+        stage,
+        frames,
+        rig: &rig,
+        place: &place,
+        schedule: &schedule,
+        left_ns: 0,
+        start_ns: now_ns(),
+    }
+    .all(&mut cases)?;
     figures::fill(stage, frames, &rig.rows, &cases, &schedule, &place);
     Ok(())
 }
@@ -143,7 +151,7 @@ struct Run<'r, 's> {
 }
 
 impl Run<'_, '_> {
-    fn all(&mut self, rows: &[Row], cases: &mut [Case]) -> Result<()> {
+    fn all(&mut self, cases: &mut [Case]) -> Result<()> {
         self.left_ns = self.schedule.duration_ns();
         let announced = format!("this takes about {}", rounds::in_words(self.left_ns));
         self.stage.progress.line(&announced);
@@ -151,12 +159,9 @@ impl Run<'_, '_> {
             let stressed = block.load == Load::Stress;
             let _stress =
                 stressed.then(|| Stress::start(&self.place.nodes(), &Stressor::ALL)).transpose()?;
-            for &row in &block.rows {
+            for &case in &block.cases {
                 interrupt::check()?;
-                let row = rows[row];
-                let of = |case: &&mut Case| (case.row, case.load) == (row, block.load);
-                let case = cases.iter_mut().find(of).expect("there is one for each");
-                self.turn(block, case)?;
+                self.turn(block, &mut cases[case])?;
             }
         }
         Ok(())

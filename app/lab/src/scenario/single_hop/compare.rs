@@ -36,7 +36,13 @@ pub(super) struct CompareOptions {
     /// Mirror, hooks and probe measure each packet at the same time. What mirror and probe see beside the
     /// hop is measured without it, and subtracted. The result has each method's median with its interval, and
     /// whether the methods agree; the page (--html) has figures 5 to 10 of the paper.
-    #[arg(long, value_name = "HOP,...", value_enum, value_delimiter = ',', conflicts_with = "seconds")]
+    #[arg(
+        long,
+        value_name = "HOP,...",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with = "seconds"
+    )]
     compare: Vec<Hop>,
     /// Load on the hop with --compare: nothing (idle), table 1 of the paper (cpu), so many datagrams a
     /// second by another interface (a number)
@@ -66,9 +72,8 @@ impl CompareOptions {
 
     fn matrix(&self, rate: u64, octets: usize) -> Result<Matrix> {
         const FASTEST: u64 = 100_000;
-        let refuse = |option, value: String, reason: String| {
-            Err(Error::Option { option, value, reason })
-        };
+        let refuse =
+            |option, value: String, reason: String| Err(Error::Option { option, value, reason });
         if rate > FASTEST {
             return refuse("rate", rate.to_string(), format!("use at most {FASTEST}"));
         }
@@ -322,7 +327,8 @@ mod tests {
     }
 
     fn parse(line: &str) -> std::result::Result<Options, clap::Error> {
-        let words = ["single-hop"].into_iter().chain(line.split(' ').filter(|word| !word.is_empty()));
+        let words =
+            ["single-hop"].into_iter().chain(line.split(' ').filter(|word| !word.is_empty()));
         Line::try_parse_from(words).map(|line| line.options)
     }
 
