@@ -140,7 +140,7 @@ fn run_of(scenario: &Scenario) -> clap::Command {
     let Scenario { name, summary, example, .. } = scenario;
     Shown::augment_args(scenario.command())
         .mut_arg("quiet", |quiet| quiet.help("Print no picture of the network, and no progress"))
-        .about(*summary)
+        .about(format!("{}{}", summary[..1].to_uppercase(), &summary[1..]))
         .long_about(None)
         .after_help(format!(
             "Examples:\n  onbeat lab run {name}\n  onbeat lab run {name} {example}\n\n{EXIT_STATUS}"

@@ -15,7 +15,7 @@ use onbeat_realtime::interrupt;
 
 mod backend;
 mod case;
-pub(super) mod figures;
+mod figures;
 mod frames;
 mod limit;
 mod node;
@@ -35,16 +35,16 @@ mod wire;
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use onbeat_report::{Outcome, Progress, Run, format};
+use onbeat_report::{Outcome, Progress, format};
 
 use self::backend::{BACKENDS, Backend};
 use self::case::Case;
-use self::place::{Awake, Place};
+use self::place::{Awake, Machine, Place};
 use self::plan::Plan;
 use self::programs::Program;
 use self::rig::Rig;
 use self::round::{Cycles, Row};
-use super::cyclic::{Bounds, Load, Options};
+use super::cyclic::{self, Bounds, Load, Options};
 use crate::load::Hackbench;
 use crate::{Error, Result, rounds};
 
@@ -78,9 +78,7 @@ struct Found {
     rows: Vec<(&'static Backend, Option<String>)>,
     cases: Vec<Case>,
     programs: Vec<Program>,
-    place: Place,
-    no_deep_sleep: bool,
-    locked: bool,
+    machine: Machine,
 }
 
 /// Runs the bench.
@@ -91,15 +89,10 @@ struct Found {
 /// error but a row that says why.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     check(options)?;
-    let _guard = interrupt::Guard::install();
-    let run = Run::begin("port");
-    let found = measure(options, progress)?;
-    progress.clear();
-    let mut outcome = run.finish();
-    outcome.conditions.driver = Some("veth".into());
-    outcome.conditions.mode = Some("xdp-native".into());
-    figures::fill(&mut outcome, options, &found);
-    Ok(outcome)
+    cyclic::run("port", progress, |progress| {
+        let found = measure(options, progress)?;
+        Ok(move |outcome: &mut Outcome| figures::fill(outcome, options, &found))
+    })
 }
 
 fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
@@ -137,8 +130,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
     let mut cases: Vec<Case> = rows.into_iter().flat_map(|measured| measured.cases).collect();
     // Stable: the rows stay in their order.
     cases.sort_by_key(|case| (Reverse(case.period_ns), case.load as u8));
-    let (no_deep_sleep, locked) = (awake.no_deep_sleep, awake.locked);
-    Ok(Found { rows: states, cases, programs, place, no_deep_sleep, locked })
+    Ok(Found { rows: states, cases, programs, machine: Machine::new(place, &awake) })
 }
 
 /// Builds a rig for each row and opens its back end.

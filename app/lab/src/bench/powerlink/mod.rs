@@ -23,13 +23,13 @@ mod wire;
 
 use std::time::Duration;
 
-use onbeat_report::{Outcome, Progress, Run};
+use onbeat_report::{Outcome, Progress};
 
 use self::backend::{BACKENDS, Backend};
 use self::case::Case;
 use self::row::{Cycles, Row};
-use super::cyclic::{Bounds, Load, Options};
-use super::port::place::{Awake, Place};
+use super::cyclic::{self, Bounds, Load, Options};
+use super::port::place::{Awake, Machine, Place};
 use crate::load::Hackbench;
 use crate::{Error, Result, rounds};
 
@@ -59,9 +59,7 @@ struct Found {
     /// The rows that were asked for, and why not where they could not be had.
     rows: Vec<(&'static Backend, Option<String>)>,
     cases: Vec<Case>,
-    place: Place,
-    no_deep_sleep: bool,
-    locked: bool,
+    machine: Machine,
 }
 
 /// Runs the bench.
@@ -72,15 +70,10 @@ struct Found {
 /// error but a row that says why.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     check(options)?;
-    let _guard = interrupt::Guard::install();
-    let run = Run::begin("powerlink");
-    let found = measure(options, progress)?;
-    progress.clear();
-    let mut outcome = run.finish();
-    outcome.conditions.driver = Some("veth".into());
-    outcome.conditions.mode = Some("xdp-native".into());
-    figures::fill(&mut outcome, options, &found);
-    Ok(outcome)
+    cyclic::run("powerlink", progress, |progress| {
+        let found = measure(options, progress)?;
+        Ok(move |outcome: &mut Outcome| figures::fill(outcome, options, &found))
+    })
 }
 
 fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
@@ -126,8 +119,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
         of_period.sort_by_key(|case| options.loads.iter().position(|load| *load == case.load));
         cases.extend(of_period);
     }
-    let (no_deep_sleep, locked) = (awake.no_deep_sleep, awake.locked);
-    Ok(Found { rows: states, cases, place, no_deep_sleep, locked })
+    Ok(Found { rows: states, cases, machine: Machine::new(place, &awake) })
 }
 
 /// A row, and its case for each load of the options.
