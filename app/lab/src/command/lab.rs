@@ -125,7 +125,7 @@ impl clap::Args for Run {
             .after_help(format!("{EXAMPLES}\n\n{EXIT_STATUS}"))
             .subcommand_value_name("SCENARIO")
             .subcommand_required(true)
-            // An unknown one is answered with all that there are.
+            // The error for an unknown one lists all.
             .allow_external_subcommands(true)
             .subcommands(list().iter().map(run_of))
     }

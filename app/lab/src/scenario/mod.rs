@@ -50,7 +50,7 @@ pub struct Scenario {
     play: &'static dyn Play,
 }
 
-/// What a scenario does, whatever the type of its options.
+/// The play of a scenario, with the type of its options erased.
 trait Play: Sync {
     /// Adds the options.
     fn augment(&self, command: Command) -> Command;
@@ -59,10 +59,10 @@ trait Play: Sync {
     fn play(&self, stage: &mut Stage<'_>, matches: &ArgMatches) -> Result<()>;
 }
 
-/// What a scenario does with options of its own.
-struct With<O>(fn(&mut Stage<'_>, &O) -> Result<()>);
+/// A play with options of type `O`.
+struct TypedPlay<O>(fn(&mut Stage<'_>, &O) -> Result<()>);
 
-impl<O: Args> Play for With<O> {
+impl<O: Args> Play for TypedPlay<O> {
     fn augment(&self, command: Command) -> Command {
         O::augment_args(command)
     }
@@ -78,119 +78,119 @@ const SCENARIOS: &[Scenario] = &[
         summary: "cut one path of a protected stream, then both: lost is what was sent without a path",
         example: "--rate 10000 --size 256 --seconds 2 --html report.html",
         network: link_failure::network,
-        play: &With(link_failure::play),
+        play: &TypedPlay(link_failure::play),
     },
     Scenario {
         name: "both-links",
         summary: "cut both paths at once, again and again: every outage ends with the first path",
         example: "--backend packet --seconds 0.5",
         network: link_failure::network,
-        play: &With(both_links::play),
+        play: &TypedPlay(both_links::play),
     },
     Scenario {
         name: "flapping",
         summary: "cut either path in random order, never both: nothing is lost",
         example: "--cuts 1000 --seed 7 --json > flapping.json",
         network: link_failure::network,
-        play: &With(flapping::play),
+        play: &TypedPlay(flapping::play),
     },
     Scenario {
         name: "ladder",
         summary: "six nodes, three streams; every link that is protected fails once",
         example: "--backend xsk",
         network: ladder::network,
-        play: &With(ladder::play),
+        play: &TypedPlay(ladder::play),
     },
     Scenario {
         name: "unmatched",
         summary: "ARP, IPv4, IPv6, LLDP and others pass while streams flow",
         example: "--rate 5000",
         network: unmatched::network,
-        play: &With(unmatched::play),
+        play: &TypedPlay(unmatched::play),
     },
     Scenario {
         name: "restart",
         summary: "kill and restart the daemons under traffic: nothing is lost",
         example: "--seconds 2",
         network: restart::network,
-        play: &With(restart::play),
+        play: &TypedPlay(restart::play),
     },
     Scenario {
         name: "matrix",
         summary: "{clean, cut, loss, reorder, duplicate, delay} on a path x {vector, match} recovery",
         example: "--seed 7 --html matrix.html",
         network: matrix::network,
-        play: &With(matrix::play),
+        play: &TypedPlay(matrix::play),
     },
     Scenario {
         name: "rtt-idle",
         summary: "round trips by each data plane, on an idle machine",
         example: "--probes 1000",
         network: rtt::network,
-        play: &With(rtt::play_idle),
+        play: &TypedPlay(rtt::play_idle),
     },
     Scenario {
         name: "rtt-loaded",
         summary: "round trips by each data plane, with CPU stressors on the nodes' cores",
         example: "--probes 1000",
         network: rtt::network,
-        play: &With(rtt::play_loaded),
+        play: &TypedPlay(rtt::play_loaded),
     },
     Scenario {
         name: "rtt-background",
         summary: "round trips by each data plane, with 10 UDP senders through the same nodes and paths",
         example: "--probes 1000",
         network: rtt::network,
-        play: &With(rtt::play_background),
+        play: &TypedPlay(rtt::play_background),
     },
     Scenario {
         name: "rtt",
         summary: "the three of them in one, side by side as in figures 7, 8 and 9 of the paper",
         example: "--probes 10000 --html rtt.html",
         network: rtt::network,
-        play: &With(rtt::play_all),
+        play: &TypedPlay(rtt::play_all),
     },
     Scenario {
         name: "scale",
         summary: "streams come, change and go on a node that has 65,536, while others flow: nothing is lost",
         example: "--streams 3000",
         network: scale::network,
-        play: &With(scale::play),
+        play: &TypedPlay(scale::play),
     },
     Scenario {
         name: "interrupt-storm",
         summary: "a real-time task, a server and a receiver under a storm of packets: stock, and guarded",
         example: "--scale 0.2 --html storm.html",
         network: storm::network,
-        play: &With(storm::play),
+        play: &TypedPlay(storm::play),
     },
     Scenario {
         name: "single-hop",
         summary: "what a packet waits in one hop, by several methods, idle, under CPU load and network load",
         example: "--compare bridge,reflector --load idle,cpu,10000 --cpus 1 --for 5s",
         network: single_hop::network,
-        play: &With(single_hop::play),
+        play: &TypedPlay(single_hop::play),
     },
     Scenario {
         name: "powerlink",
         summary: "a POWERLINK network boots, exchanges values, and comes back after faults",
         example: "--nodes 8 --cycle 20ms --json",
         network: powerlink::network,
-        play: &With(powerlink::play),
+        play: &TypedPlay(powerlink::play),
     },
     Scenario {
         name: "powerlink-paths",
         summary: "a POWERLINK bus as a FRER stream over two paths, either of which is cut: no cycle is lost",
         example: "--nodes 4",
         network: powerlink::paths::network,
-        play: &With(powerlink::paths::play),
+        play: &TypedPlay(powerlink::paths::play),
     },
     Scenario {
         name: "chaos",
         summary: "random networks, streams and faults; every frame is judged by captures alone",
         example: "--minutes 10 --seed 7 --backend packet",
         network: chaos::network,
-        play: &With(chaos::play),
+        play: &TypedPlay(chaos::play),
     },
 ];
 

@@ -1,4 +1,4 @@
-//! Options that scenarios share, and what every run has.
+//! Groups of options that scenarios share, and settings of every run.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use onbeat_terminal::values::duration;
 
 use crate::{Error, Result};
 
-/// What every run of a scenario has, whatever its options.
+/// Settings of every run, beside the options of the scenario.
 #[derive(Debug, Clone)]
 pub struct Common {
     /// The program that nodes run: `onbeat`.
