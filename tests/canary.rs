@@ -13,7 +13,7 @@ use common::delay::{Directory, result};
 use common::{PORTS, can_run, one_node, program, replicate, run, run_in};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use onbeat_lab::World;
-use onbeat_lab::scenario::{Options, chaos};
+use onbeat_lab::scenario::{Common, chaos};
 
 const OTHER_USER: u32 = 65534;
 
@@ -344,13 +344,9 @@ fn captures_are_not_written_where_another_user_leads_them() {
     symlink(canary.root.join("own"), shared.join("way")).expect("a link");
     lchown(shared.join("way"), Some(OTHER_USER), None).expect("another owner");
     let before = canary.listing();
-    let options = Options {
-        quiet: true,
-        json: true,
-        captures: Some(shared.join("way")),
-        ..Options::new(program())
-    };
-    let error = chaos::without_elimination(&options).expect_err("it is refused").to_string();
+    let common = Common { quiet: true, json: true, ..Common::new(program()) };
+    let error = chaos::without_elimination(shared.join("way"), &common);
+    let error = error.expect_err("it is refused").to_string();
     assert!(error.contains("another user"), "{error}");
     assert_eq!(canary.listing(), before, "{error}");
 }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use common::json::{can_validate, validate};
 use common::{can_run, program, run};
-use onbeat_lab::scenario::{Options, chaos};
+use onbeat_lab::scenario::{Common, chaos};
 use serde_json::Value;
 
 /// Two at a time would take CPU time from each other's frames.
@@ -69,13 +69,8 @@ fn nodes_that_eliminate_nothing_are_found_out() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = captures("broken");
     let _ = fs::remove_dir_all(&directory);
-    let options = Options {
-        quiet: true,
-        json: true,
-        captures: Some(directory.clone()),
-        ..Options::new(program())
-    };
-    let outcome = chaos::without_elimination(&options).expect("it runs");
+    let common = Common { quiet: true, json: true, ..Common::new(program()) };
+    let outcome = chaos::without_elimination(directory.clone(), &common).expect("it runs");
     assert!(!outcome.ok());
     let failed: Vec<&str> = outcome
         .checks

@@ -1,4 +1,4 @@
-//! `onbeat delay compare`: mirror, hooks and probe on the same packets.
+//! `onbeat lab run single-hop --compare`: mirror, hooks and probe on the same packets.
 
 mod common;
 
@@ -22,7 +22,8 @@ fn rows<'a>(found: &'a Value, figure: &str, begin: &[&str]) -> Vec<&'a Vec<Value
 /// Hops by all methods. Beside other work of the machine it is that which decides what a method sees: then
 /// once more.
 fn compared(hops: &str, options: &[&str]) -> (i32, Value) {
-    let compare = || result(&[&["delay", "compare", hops][..], options].concat());
+    let compare =
+        || result(&[&["lab", "run", "single-hop", "--compare", hops][..], options].concat());
     let mut told = compare();
     for _ in 0..TURNS {
         if told.0 == 0 {

@@ -15,6 +15,7 @@
 
 mod common;
 
+use std::fs;
 use std::io::{Write, stderr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use common::json::{can_validate, validate};
 
 use common::{Ran, can_run, run};
+use onbeat_lab::scenario::list;
 use onbeat_report::CpuTimes;
 use onbeat_testing::{Feature, require, require_that};
 use serde_json::{Value, json};
@@ -315,6 +317,33 @@ fn only_loss_under_cpu_steal_is_no_measurement() {
     let error = |err: &str| not_measured(&Ran { code: 2, out: String::new(), err: err.into() });
     assert!(error("the source did not get enough CPU time").is_some());
     assert!(error("no such interface").is_none());
+}
+
+/// A scenario that is several others in one: they are run.
+const PARTS: [(&str, [&str; 3]); 1] = [("rtt", ["rtt-idle", "rtt-loaded", "rtt-background"])];
+
+#[test]
+fn every_scenario_of_the_list_has_a_run() {
+    let tests = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests")).expect("tests/");
+    let files = tests.map(|entry| entry.expect("a file").path());
+    let files = files.filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    let texts: Vec<String> = files.map(|path| fs::read_to_string(path).expect("a test")).collect();
+    let has_run = |name: &str| {
+        let calls = [format!("(\"{name}\", "), format!("\"lab\", \"run\", \"{name}\"")];
+        texts.iter().any(|text| calls.iter().any(|call| text.contains(call)))
+    };
+    for scenario in list() {
+        let parts = PARTS.iter().find(|(whole, _)| *whole == scenario.name);
+        let runs = match parts {
+            Some((_, parts)) => parts.iter().all(|part| has_run(part)),
+            None => has_run(scenario.name),
+        };
+        assert!(
+            runs,
+            "tests/ has no run of scenario {:?}; add one to tests/scenarios.rs",
+            scenario.name
+        );
+    }
 }
 
 #[test]

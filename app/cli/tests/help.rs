@@ -39,7 +39,7 @@ fn check_layout(help: &str) {
 }
 
 /// Commands that another program executes.
-const LABORATORY: [&[&str]; 4] = [&["lab"], &["bench"], &["load"], &["delay", "compare"]];
+const LABORATORY: [&[&str]; 3] = [&["lab"], &["bench"], &["load"]];
 
 fn check(command: &[String]) {
     let words =

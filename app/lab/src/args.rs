@@ -10,7 +10,7 @@ use crate::command::Command;
 /// The laboratory of onbeat: networks, faults, benches and loads on one machine
 ///
 /// Networks are made of network namespaces, with real frames and the real data plane. Each command is one
-/// of onbeat, too, which executes this program: onbeat lab run is onbeat-lab lab run.
+/// of onbeat, too, which executes this program: onbeat lab is onbeat-lab lab.
 #[derive(Debug, Parser)]
 #[command(
     name = "onbeat",
@@ -86,7 +86,7 @@ mod tests {
             of.map(|(_, name)| name.as_str()).collect::<Vec<_>>()
         };
         assert_eq!(names(true), ["html"]);
-        assert_eq!(names(false), ["captures", "file", "profile"]);
+        assert_eq!(names(false), ["captures", "directory", "profile"]);
     }
 
     /// Those a user sees, with their names from the first.

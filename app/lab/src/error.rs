@@ -110,16 +110,9 @@ pub enum Error {
         /// Where it was looked for.
         path: PathBuf,
     },
-    /// Options that the scenario does not have.
-    #[error("scenario {scenario:?} has no option {}; its options: {}", options.join(", "), known.join(", "))]
-    NoSuchOption {
-        /// The scenario.
-        scenario: &'static str,
-        /// The options that it does not have.
-        options: Vec<String>,
-        /// Its options.
-        known: Vec<String>,
-    },
+    /// Options that do not parse.
+    #[error(transparent)]
+    Usage(#[from] clap::Error),
     /// A value of an option that the scenario cannot use.
     #[error("{option} {value} cannot be used here: {reason}")]
     Option {

@@ -20,7 +20,7 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
         &["lab", "shell"],
         &["bench", "no-such-bench"],
         &["bench", "port", "--backends", "no-such-backend"],
-        &["delay", "compare", "switch"],
+        &["lab", "run", "single-hop", "--compare", "switch"],
     ];
     for line in lines {
         let Ran { code, out, err } = run(line);
@@ -110,14 +110,36 @@ fn a_report_that_cannot_be_written_is_told_at_once() {
 /// It would be ignored, and the result would claim what was not measured.
 #[test]
 fn an_option_that_the_scenario_does_not_have_is_a_usage_error() {
-    let Ran { code, out, err } =
-        run(&["lab", "run", "link-failure", "--streams", "99", "--cycle", "5ms"]);
-    assert_eq!((code, out.as_str()), (2, ""), "{err}");
-    assert_eq!(
-        err,
-        "onbeat: scenario \"link-failure\" has no option --cycle, --streams; its options: --backend, \
-         --rate, --size, --seconds\n"
-    );
+    for (option, value) in [("--streams", "99"), ("--cycle", "5ms")] {
+        let Ran { code, out, err } = run(&["lab", "run", "link-failure", option, value]);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert_eq!(
+            err,
+            format!(
+                "onbeat: unexpected argument '{option}' found\n\n\
+                 Usage: onbeat lab run link-failure [OPTIONS]\n\n\
+                 For more information, try '--help'.\n"
+            )
+        );
+    }
+    let help = run(&["lab", "run", "link-failure", "--help"]).out;
+    for option in ["--backend", "--rate", "--size", "--seconds", "--html"] {
+        assert!(help.contains(option), "{help}");
+    }
+    assert!(!help.contains("--streams"), "{help}");
+}
+
+#[test]
+fn a_command_that_moved_names_its_successor() {
+    for (line, rest) in [
+        (&["delay", "compare"][..], "HOP,..."),
+        (&["delay", "compare", "router", "--load", "idle"], "router --load idle"),
+    ] {
+        let Ran { code, out, err } = run(line);
+        assert_eq!((code, out.as_str()), (2, ""), "{line:?}");
+        let successor = format!("run: onbeat lab run single-hop --compare {rest}\n");
+        assert!(err.starts_with("onbeat: ") && err.ends_with(&successor), "{line:?}: {err}");
+    }
 }
 
 #[test]

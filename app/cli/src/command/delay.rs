@@ -10,7 +10,7 @@ mod place;
 mod scope;
 mod two_captures;
 
-use onbeat_terminal::exit::Result;
+use onbeat_terminal::exit::{Failure, Result};
 use options::MethodCommand;
 
 /// What packets wait in one hop, with an honest error and an upper bound
@@ -29,7 +29,6 @@ Examples:
   onbeat delay echo --port 4862
   onbeat delay ping 192.0.2.1 --rate 1000 --for 30s
   onbeat delay calibrate match in.pcap null.pcap --output null.json
-  onbeat delay compare router --html compare.html
 
 Exit status: 0 success, 1 negative result (too few packets match, clocks are at fault, probes were lost), 2 \
 error.")]
@@ -47,11 +46,11 @@ enum Delay {
     Echo(echo::Echo),
     Ping(ping::Ping),
     Calibrate(calibrate::Calibrate),
-    Compare(super::laboratory::Compare),
+    Compare(Compare),
 }
 
 impl Arguments {
-    pub(crate) fn execute(self, verbose: u8) -> Result {
+    pub(crate) fn execute(self) -> Result {
         match self.command {
             Delay::Match(files) => files.execute(),
             Delay::Mirror(file) => file.execute(),
@@ -60,7 +59,25 @@ impl Arguments {
             Delay::Echo(reflector) => reflector.execute(),
             Delay::Ping(sender) => sender.execute(),
             Delay::Calibrate(null_path) => null_path.execute(),
-            Delay::Compare(hops) => hops.execute(verbose),
+            Delay::Compare(moved) => moved.execute(),
         }
+    }
+}
+
+/// Names the command that replaces this one
+#[derive(Debug, clap::Args)]
+#[command(hide = true, disable_help_flag = true)]
+struct Compare {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+impl Compare {
+    fn execute(self) -> Result {
+        let arguments = self.arguments.join(" ");
+        Err(Failure::new(format!(
+            "the methods are compared by the laboratory; run: onbeat lab run single-hop --compare {}",
+            if arguments.is_empty() { "HOP,..." } else { &arguments }
+        )))
     }
 }

@@ -1,4 +1,4 @@
-//! `onbeat lab`, `bench`, `load`, `delay compare`: of the laboratory, a program of its own.
+//! `onbeat lab`, `bench`, `load`: of the laboratory, a program of its own.
 //!
 //! It runs with the privileges of the caller, mostly root: it is taken from the directory of this program,
 //! or from the libexec directory beside it, never from PATH, and only where no other user can write.
@@ -69,21 +69,6 @@ pub(crate) struct Load {
     passed: Passed,
 }
 
-/// Hold the methods against each other on a hop of this host (onbeat-lab)
-#[derive(Debug, clap::Args)]
-#[command(
-    disable_help_flag = true,
-    after_help = "\
-Examples:
-  onbeat delay compare router --html compare.html
-
-Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
-)]
-pub(crate) struct Compare {
-    #[command(flatten)]
-    passed: Passed,
-}
-
 /// Arguments that the laboratory parses.
 #[derive(Debug, clap::Args)]
 struct Passed {
@@ -107,12 +92,6 @@ impl Bench {
 impl Load {
     pub(crate) fn execute(self, verbose: u8) -> Result {
         execute("load", self.passed, verbose)
-    }
-}
-
-impl Compare {
-    pub(crate) fn execute(self, verbose: u8) -> Result {
-        execute("compare", self.passed, verbose)
     }
 }
 

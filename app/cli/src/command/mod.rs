@@ -60,7 +60,7 @@ impl Command {
             Command::Reload(arguments) => arguments.execute(),
             Command::Down(arguments) => arguments.execute(),
             Command::Irq(arguments) => arguments.execute(),
-            Command::Delay(arguments) => arguments.execute(verbose),
+            Command::Delay(arguments) => arguments.execute(),
             Command::Powerlink(arguments) => arguments.execute(),
             Command::Lab(arguments) => arguments.execute(verbose),
             Command::Bench(arguments) => arguments.execute(verbose),

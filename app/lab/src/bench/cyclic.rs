@@ -4,7 +4,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use onbeat_report::{Ratio, Spread, Topology};
+use onbeat_realtime::interrupt;
+use onbeat_report::format::count;
+use onbeat_report::{Cell, Number, Outcome, Progress, Ratio, Run, Spread, Topology};
 
 use crate::{Error, Result};
 
@@ -123,6 +125,89 @@ impl Options {
     pub(super) fn wants(&self, name: &str, usually: bool) -> bool {
         if self.backends.is_empty() { usually } else { self.backends.iter().any(|b| b == name) }
     }
+
+    pub(super) fn note_on_ratios(&self) -> String {
+        format!(
+            "Ratios of p99.9 are of all cycles; their spread is that of the ratios round by round. \
+             Short rounds (here of {}) have few values above p99.9.",
+            count(self.cycles / u64::from(self.rounds).min(self.cycles), "cycle")
+        )
+    }
+}
+
+/// Measures, and fills an outcome by what `measure` returns. SIGINT, SIGTERM and SIGHUP end it in order.
+pub(super) fn run<F: FnOnce(&mut Outcome)>(
+    name: &str,
+    progress: &mut Progress,
+    measure: impl FnOnce(&mut Progress) -> Result<F>,
+) -> Result<Outcome> {
+    let _guard = interrupt::Guard::install();
+    let run = Run::begin(name);
+    let fill = measure(progress)?;
+    progress.clear();
+    let mut outcome = run.finish();
+    outcome.conditions.driver = Some("veth".into());
+    outcome.conditions.mode = Some("xdp-native".into());
+    fill(&mut outcome);
+    Ok(outcome)
+}
+
+/// The result of one row at one period under one load.
+pub(super) trait CycleCase {
+    /// The row.
+    fn backend(&self) -> &'static str;
+
+    /// Period in nanoseconds, and load.
+    fn condition(&self) -> (u64, Load);
+
+    /// The first cells of its row in a table: cycle, load, back end.
+    fn cells(&self) -> [Cell; 3] {
+        let (period_ns, load) = self.condition();
+        [cycle(period_ns).into(), load.name().into(), self.backend().into()]
+    }
+}
+
+/// Periods and loads, in their order.
+pub(super) fn conditions(cases: &[impl CycleCase]) -> Vec<(u64, Load)> {
+    let mut conditions: Vec<_> = cases.iter().map(CycleCase::condition).collect();
+    conditions.dedup();
+    conditions
+}
+
+/// The cases at a period under a load.
+pub(super) fn under<C: CycleCase>(
+    cases: &[C],
+    period_ns: u64,
+    load: Load,
+) -> impl Iterator<Item = &C> {
+    cases.iter().filter(move |case| case.condition() == (period_ns, load))
+}
+
+/// Median, least and most, round by round.
+pub(super) fn spread(values: &[f64]) -> [Cell; 3] {
+    let numbers = match Spread::of_runs(values) {
+        Some(Spread::Runs { min, median, max, .. }) => [median, min, max],
+        _ => [Number::MISSING; 3],
+    };
+    numbers.map(Cell::from)
+}
+
+/// State of a row, for a table.
+pub(super) fn state(why_not: Option<&str>) -> String {
+    why_not.map_or("measured".into(), |why| format!("not here: {why}"))
+}
+
+/// A period as figures name it: `5 ms`, `250 µs`.
+pub(super) fn cycle(period_ns: u64) -> String {
+    if period_ns % 1_000_000 == 0 {
+        format!("{} ms", period_ns / 1_000_000)
+    } else {
+        micros(period_ns)
+    }
+}
+
+pub(super) fn micros(ns: u64) -> String {
+    format!("{} µs", ns / 1_000)
 }
 
 /// The network of such a bench, and what its nodes are.
@@ -190,5 +275,12 @@ mod tests {
         assert!(options.wants("packet", true) && !options.wants("packet-spin", false));
         let options = Options { backends: vec!["packet-spin".into()], ..options };
         assert!(options.wants("packet-spin", false) && !options.wants("packet", true));
+    }
+
+    #[test]
+    fn periods_are_named_as_they_are_given() {
+        assert_eq!(cycle(5_000_000), "5 ms");
+        assert_eq!(cycle(250_000), "250 µs");
+        assert_eq!(cycle(1_500_000), "1500 µs");
     }
 }

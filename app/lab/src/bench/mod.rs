@@ -12,6 +12,7 @@
 
 use onbeat_realtime::interrupt;
 
+mod account;
 mod chain;
 mod counted;
 mod cpu;

@@ -4,18 +4,15 @@ mod shell;
 
 use std::fmt::Write;
 use std::io;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
-use onbeat_frer::dataplane::Backend;
-use onbeat_lab::scenario::{self, Options, Scenario, list};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, FromArgMatches};
+use onbeat_lab::scenario::{self, Common, Scenario, list};
 use serde::Serialize;
 
 use onbeat_terminal::Shown;
 use onbeat_terminal::exit::{Answer, Result};
 use onbeat_terminal::output;
-use onbeat_terminal::values::duration;
 
 /// Ready-made networks on this machine, with traffic and faults
 ///
@@ -74,7 +71,9 @@ struct Listed {
 }
 
 fn options_of(scenario: &Scenario) -> Vec<String> {
-    scenario.parameters.iter().map(|parameter| format!("--{}", parameter.name())).collect()
+    let command = scenario.command();
+    let names = command.get_arguments().filter_map(|argument| argument.get_long());
+    names.map(|name| format!("--{name}")).collect()
 }
 
 impl List {
@@ -100,106 +99,86 @@ impl List {
     }
 }
 
-/// Run a scenario: build its network, send, make it fail, and say what came of it
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
+const EXIT_STATUS: &str =
+    "Exit status: 0 all checks hold, 1 a check failed, 2 error (root is required).";
+
+const EXAMPLES: &str = "\
 Examples:
   onbeat lab run link-failure
   onbeat lab run link-failure --rate 10000 --size 256 --seconds 2 --html report.html
-  onbeat lab run flapping --cuts 1000 --seed 7 --json > flapping.json
-  onbeat lab run rtt --probes 10000 --html rtt.html
-  onbeat lab run interrupt-storm --scale 0.2 --html storm.html
-  onbeat lab run powerlink --nodes 8 --cycle 20ms --json
-  onbeat lab run powerlink-paths --nodes 4
-  onbeat lab run chaos --minutes 10 --seed 7 --backend packet
+  onbeat lab run single-hop --compare router --html compare.html
 
-Each scenario has some of the options from --backend to --captures: `onbeat lab list` shows which. An \
-option that it does not have is an error.
+Each scenario has options of its own: `onbeat lab run SCENARIO --help`.";
 
-Exit status: 0 all checks hold, 1 a check failed, 2 error (root is required).")]
-#[command(mut_arg("quiet", |quiet| quiet.help("Print no picture of the network, and no progress")))]
+/// A run of a scenario, each of which is a command with options of its own.
+#[derive(Debug)]
 struct Run {
-    /// The scenario
-    #[arg(value_parser = PossibleValuesParser::new(names()))]
-    name: String,
-    /// What moves the frames in the nodes: programs in the kernel (xdp), or the node's process, over
-    /// packet sockets (packet) or AF_XDP sockets (xsk); without it, as the nodes' configurations have
-    /// it
-    #[arg(long, value_name = "NAME")]
-    backend: Option<Backend>,
-    #[command(flatten)]
+    scenario: &'static Scenario,
+    matches: ArgMatches,
     shown: Shown,
-    /// Start value of the random choices: the same seed, the same choices; without it, 1
-    #[arg(long, value_name = "NUMBER")]
-    seed: Option<u64>,
-    /// Frames per second of each stream; without it, as the scenario has it
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
-    rate: Option<u64>,
-    /// Octets of a frame, with Ethernet header and tags, without FCS
-    #[arg(long, value_name = "OCTETS")]
-    size: Option<usize>,
-    /// How long a phase lasts
-    #[arg(long)]
-    seconds: Option<f64>,
-    /// How often a link is cut, in scenarios that cut it again and again
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
-    cuts: Option<u32>,
-    /// Round trips that are measured of each row under each load, in the scenarios named rtt
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
-    probes: Option<u64>,
-    /// Controlled nodes of "powerlink": up to 16 run on ports of this machine, more in virtual time;
-    /// without it, 8. Of "powerlink-paths": up to 16; without it, 4
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=239))]
-    nodes: Option<u8>,
-    /// Cycle of "powerlink" and "powerlink-paths"
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    cycle: Option<Duration>,
-    /// How many streams a node has in "scale"
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(16..=65536))]
-    streams: Option<u32>,
-    /// For how many minutes "chaos" makes and disturbs networks; without it, one
-    #[arg(long, value_name = "NUMBER")]
-    minutes: Option<f64>,
-    /// How much shorter than the paper's 110 s each run of "interrupt-storm" is; without it, 0.05
-    #[arg(long, value_name = "NUMBER")]
-    scale: Option<f64>,
-    /// Where "chaos" writes the captures of networks in which a rule was broken; without it,
-    /// onbeat-chaos
-    #[arg(long, value_name = "DIRECTORY")]
-    captures: Option<PathBuf>,
+}
+
+impl clap::Args for Run {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command
+            .about("Run a scenario: build its network, send, make it fail, and report the result")
+            .after_help(format!("{EXAMPLES}\n\n{EXIT_STATUS}"))
+            .subcommand_value_name("SCENARIO")
+            .subcommand_required(true)
+            // The error for an unknown one lists all.
+            .allow_external_subcommands(true)
+            .subcommands(list().iter().map(run_of))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+/// The command that runs a scenario.
+fn run_of(scenario: &Scenario) -> clap::Command {
+    let Scenario { name, summary, example, .. } = scenario;
+    Shown::augment_args(scenario.command())
+        .mut_arg("quiet", |quiet| quiet.help("Print no picture of the network, and no progress"))
+        .about(format!("{}{}", summary[..1].to_uppercase(), &summary[1..]))
+        .long_about(None)
+        .after_help(format!(
+            "Examples:\n  onbeat lab run {name}\n  onbeat lab run {name} {example}\n\n{EXIT_STATUS}"
+        ))
+}
+
+impl FromArgMatches for Run {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let (name, matches) =
+            matches.subcommand().ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))?;
+        let scenario = scenario::find(name)
+            .map_err(|error| clap::Error::raw(ErrorKind::InvalidSubcommand, error))?;
+        let shown = Shown::from_arg_matches(matches)?;
+        Ok(Self { scenario, matches: matches.clone(), shown })
+    }
+
+    fn update_from_arg_matches(
+        &mut self,
+        matches: &ArgMatches,
+    ) -> std::result::Result<(), clap::Error> {
+        Self::from_arg_matches(matches).map(|run| *self = run)
+    }
 }
 
 impl Run {
     fn execute(self) -> Result {
-        let options = self.options(super::onbeat()?);
-        // Before the report, which is a matter of the file system.
-        scenario::find(&self.name)?.check(&options)?;
+        let Shown { json, quiet, html } = &self.shown;
+        let common = Common {
+            html: html.clone(),
+            json: *json,
+            quiet: *quiet,
+            colors: output::colours(&io::stdout()),
+            ..Common::new(super::onbeat()?)
+        };
+        // Before the run: the report depends on the file system.
         self.shown.check()?;
-        let outcome = scenario::run(&self.name, &options)?;
-        output::print_outcome(outcome, self.shown.json, !self.shown.quiet)
-    }
-
-    fn options(&self, onbeat: PathBuf) -> Options {
-        Options {
-            html: self.shown.html.clone(),
-            json: self.shown.json,
-            quiet: self.shown.quiet,
-            colours: output::colours(&io::stdout()),
-            backend: self.backend,
-            seed: self.seed,
-            rate: self.rate,
-            size: self.size,
-            seconds: self.seconds,
-            cuts: self.cuts,
-            probes: self.probes,
-            nodes: self.nodes,
-            cycle: self.cycle,
-            streams: self.streams,
-            minutes: self.minutes,
-            scale: self.scale,
-            captures: self.captures.clone(),
-            ..Options::new(onbeat)
-        }
+        let outcome = self.scenario.run(&self.matches, &common)?;
+        output::print_outcome(outcome, *json, !quiet)
     }
 }
 
@@ -209,10 +188,11 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::fs;
     use std::path::Path;
 
-    use onbeat_lab::scenario::Parameter;
+    use clap::parser::ValueSource;
 
     use super::*;
     use crate::command::{Command, parse};
@@ -224,23 +204,34 @@ mod tests {
         }
     }
 
+    /// The value of an option, as text; `None` where the scenario chooses it.
+    fn value(run: &Run, name: &str) -> Option<String> {
+        let given = run.matches.value_source(name) == Some(ValueSource::CommandLine);
+        let values = run.matches.get_raw(name).filter(|_| given)?;
+        let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+        Some(values.join(","))
+    }
+
     #[test]
     fn a_run_takes_what_the_scenario_otherwise_chooses() {
-        let run = parse_run(
-            "flapping --json --html a.html -q --seed 7 --rate 10000 --size 256 --seconds 0.5 --cuts 9 \
-             --probes 50 --streams 99",
-        );
-        let run = run.unwrap();
-        assert_eq!(run.name, "flapping");
+        let flapping = "flapping --json --html a.html -q --seed 7 --rate 10000 --size 256 --cuts 9";
+        let run = parse_run(flapping).unwrap();
+        assert_eq!(run.scenario.name, "flapping");
         assert!(run.shown.json && run.shown.quiet);
         assert_eq!(run.shown.html.unwrap().to_str(), Some("a.html"));
-        assert_eq!((run.seed, run.rate, run.size), (Some(7), Some(10_000), Some(256)));
-        assert_eq!((run.seconds, run.cuts), (Some(0.5), Some(9)));
-        assert_eq!((run.probes, run.streams), (Some(50), Some(99)));
-        let run = parse_run("flapping").unwrap();
-        assert_eq!((run.seed, run.rate, run.size), (None, None, None));
-        assert_eq!((run.seconds, run.cuts), (None, None));
-        assert_eq!((run.probes, run.streams), (None, None));
+        for (line, name, given) in [
+            (flapping, "seed", "7"),
+            (flapping, "rate", "10000"),
+            (flapping, "size", "256"),
+            (flapping, "cuts", "9"),
+            ("matrix --seconds 0.5", "seconds", "0.5"),
+            ("rtt --probes 50", "probes", "50"),
+            ("scale --streams 99", "streams", "99"),
+        ] {
+            assert_eq!(value(&parse_run(line).unwrap(), name).as_deref(), Some(given), "{line}");
+            let scenario = line.split(' ').next().unwrap();
+            assert_eq!(value(&parse_run(scenario).unwrap(), name), None, "{scenario}");
+        }
     }
 
     #[test]
@@ -255,32 +246,39 @@ mod tests {
     /// `--backend`, `--seed`, ... belong to scenarios; the others show the result.
     #[test]
     fn every_option_of_a_scenario_is_one_of_the_command_line() {
-        use clap::Args;
-        let command = Run::augment_args(clap::Command::new("run"));
-        let options = command.get_arguments().filter_map(|argument| argument.get_long());
-        let options: Vec<_> = options.filter(|o| !["json", "html", "quiet"].contains(o)).collect();
-        assert_eq!(options, Parameter::ALL.map(Parameter::name));
-    }
-
-    fn check_run(line: &str) -> std::result::Result<(), String> {
-        let run = parse_run(line).map_err(|error| error.to_string())?;
-        let scenario = scenario::find(&run.name).map_err(|error| error.to_string())?;
-        scenario.check(&run.options("onbeat".into())).map_err(|error| error.to_string())
+        for scenario in list() {
+            let command = run_of(scenario);
+            let options = command.get_arguments().filter_map(|argument| argument.get_long());
+            let own: Vec<_> = options
+                .filter(|option| !["json", "html", "quiet"].contains(option))
+                .map(|option| format!("--{option}"))
+                .collect();
+            assert_eq!(own, options_of(scenario), "{scenario:?}");
+        }
     }
 
     #[test]
     fn a_value_for_each_option_reaches_the_scenario() {
-        let value = |parameter| match parameter {
-            Parameter::Backend => "packet",
-            Parameter::Cycle => "5ms",
-            Parameter::Streams => "99",
-            _ => "1",
-        };
+        let all: BTreeSet<String> = list().iter().flat_map(options_of).collect();
         for scenario in list() {
-            for parameter in Parameter::ALL {
-                let line = format!("{} --{} {}", scenario.name, parameter.name(), value(parameter));
-                let known = scenario.parameters.contains(&parameter);
-                assert_eq!(check_run(&line).is_ok(), known, "{line}");
+            for option in &all {
+                let name = &option[2..];
+                let given = match name {
+                    "backend" => "packet",
+                    "cycle" | "for" => "5ms",
+                    "streams" => "99",
+                    "compare" => "router",
+                    _ => "1",
+                };
+                let base =
+                    if ["load", "cpus", "for"].contains(&name) { "--compare frer" } else { "" };
+                let known = options_of(scenario).contains(option);
+                let line = format!("{} {base} {option} {given}", scenario.name);
+                let run = parse_run(&line);
+                assert_eq!(run.is_ok(), known, "{line}");
+                let name = if name == "for" { "length" } else { name };
+                let reached = run.ok().and_then(|run| value(&run, name));
+                assert_eq!(reached.as_deref(), known.then_some(given), "{line}");
             }
         }
     }
@@ -324,10 +322,7 @@ mod tests {
         let mut checked = 0;
         for file in files {
             for line in documented(&fs::read_to_string(&file).unwrap()) {
-                let result = match line.strip_prefix("lab run ") {
-                    Some(run) => check_run(run),
-                    None => parse(&line).map(drop).map_err(|error| error.to_string()),
-                };
+                let result = parse(&line).map(drop).map_err(|error| error.to_string());
                 assert_eq!(result, Ok(()), "{}: onbeat {line}", file.display());
                 checked += 1;
             }

@@ -39,7 +39,8 @@ mod tests {
     #[test]
     fn each_command_is_there_unless_it_is_hidden() {
         let page = page();
-        for command in ["lab run", "lab shell", "bench frer", "bench port", "load cpu"] {
+        for command in ["lab run link-failure", "lab shell", "bench frer", "bench port", "load cpu"]
+        {
             assert!(page.contains(&format!(".SS \"onbeat {command}\"\n")), "{command}\n{page}");
         }
         assert!(!page.contains(".SS \"onbeat man\""));

@@ -1,7 +1,6 @@
 //! The commands, in the order in which help shows them.
 
 mod bench;
-mod compare;
 mod completions;
 mod lab;
 mod load;
@@ -18,7 +17,6 @@ pub(crate) enum Command {
     Lab(lab::Arguments),
     Bench(bench::Arguments),
     Load(load::Arguments),
-    Compare(compare::Compare),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -29,7 +27,6 @@ impl Command {
             Command::Lab(arguments) => arguments.execute(),
             Command::Bench(arguments) => arguments.execute(),
             Command::Load(arguments) => arguments.execute(),
-            Command::Compare(arguments) => arguments.execute(),
             Command::Completions(arguments) => arguments.execute(),
             Command::Man(arguments) => arguments.execute(),
         }

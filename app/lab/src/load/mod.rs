@@ -3,6 +3,7 @@
 
 mod duty;
 mod hackbench;
+mod report;
 mod source;
 mod stress;
 mod udp;
@@ -15,9 +16,10 @@ use crate::{Error, Result};
 
 pub use duty::{DutyLoad, DutyProfile, DutyReport, Row};
 pub use hackbench::{Hackbench, Running};
+pub use report::{UdpReport, UdpSpec};
 pub use source::{UdpSource, UdpTarget};
 pub use stress::{Stress, Stressor};
-pub use udp::{UdpLoad, UdpReport, UdpSpec};
+pub use udp::UdpLoad;
 
 /// Starts a thread for load on these CPUs.
 fn start_on<T: Send + 'static>(

@@ -12,7 +12,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use onbeat_delay::probe::Profile;
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
-use super::udp::UdpReport;
+use super::report::UdpReport;
 use crate::{Error, Result};
 
 /// Between two wake-ups of a sender.

@@ -7,14 +7,15 @@
 //! ```
 
 use super::link_failure::play_steps;
+use super::options::StreamOptions;
 use super::outage::Step;
 use super::stage::Stage;
 use crate::Result;
 
 const OUTAGES: usize = 3;
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let phase_ns = stage.phase_ns(1.0)?;
+pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
+    let phase_ns = options.phases.ns(1.0)?;
     let mut steps = vec![Step::new("both up", [true, true], phase_ns)];
     for number in 1..=OUTAGES {
         steps.push(Step::new(format!("both down ({number})"), [false, false], phase_ns));
@@ -24,5 +25,5 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
         steps.push(Step::new(format!("{first} up ({number})"), up, phase_ns));
         steps.push(Step::new(format!("both up ({number})"), [true, true], phase_ns));
     }
-    play_steps(stage, phase_ns, &steps)
+    play_steps(stage, options, phase_ns, &steps)
 }

@@ -15,6 +15,7 @@ use onbeat_report::{Check, Measurement, PhaseState};
 use super::figures;
 use super::flow::{self, caught_up};
 use super::link_failure;
+use super::options::{DataPlaneOptions, FrameOptions, SeedOptions};
 use super::outage::check_clean;
 use super::phase::Course;
 use super::stage::Stage;
@@ -23,15 +24,29 @@ use crate::Result;
 use crate::random::Random;
 use crate::world::Ends;
 
-const CUTS: u32 = 1000;
 /// Longest time that a path stays cut, in ns.
 const LONGEST_CUT_NS: u64 = 10_000_000;
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let cuts = stage.cuts(CUTS);
-    let world = stage.open(&link_failure::network())?;
-    let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
-    let mut random = Random::new(stage.seed());
+/// Options of the scenario.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    plane: DataPlaneOptions,
+    #[command(flatten)]
+    frames: FrameOptions,
+    /// How often a link is cut
+    #[arg(long, value_name = "NUMBER", default_value_t = 1000,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    cuts: u32,
+    #[command(flatten)]
+    seed: SeedOptions,
+}
+
+pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    let cuts = options.cuts;
+    let world = stage.open(&link_failure::network(), &options.plane)?;
+    let flows = two_paths::start(&world, &options.frames, 1000)?;
+    let mut random = Random::new(options.seed.seed);
     let mut course = Course::default();
     course.begin("flapping", PhaseState::Degraded, &flows, || Ok(()))?;
     let mut done = 0;

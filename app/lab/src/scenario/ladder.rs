@@ -18,6 +18,7 @@ use onbeat_wire::MacAddress;
 
 use super::figures;
 use super::flow::{self, Flow, FlowSpec, caught_up};
+use super::options::StreamOptions;
 use super::outage::check_clean;
 use super::phase::Course;
 use super::stage::Stage;
@@ -82,10 +83,10 @@ fn start(world: &World, rate: u64, size: usize) -> Result<Vec<Flow>> {
     .collect()
 }
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let phase_ns = stage.phase_ns(0.5)?;
-    let world = stage.open(&network())?;
-    let flows = start(&world, stage.rate(1000), stage.size())?;
+pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
+    let phase_ns = options.phases.ns(0.5)?;
+    let world = stage.open(&network(), &options.plane)?;
+    let flows = start(&world, options.frames.rate(1000), options.frames.size())?;
     let mut course = Course::default();
     course.begin("all up", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("all up", &flows, phase_ns)?;

@@ -9,6 +9,7 @@
 //! While a path is up, nothing is lost. Without one, what is sent is lost, and nothing after. The
 //! second path is slower, so that the delay shows which one carries the stream.
 
+use super::options::StreamOptions;
 use super::outage::{self, Step};
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
@@ -34,8 +35,8 @@ fn with_timeout(reset_timeout_ms: u64) -> Topology {
     network.topology()
 }
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let phase_ns = stage.phase_ns(2.5)?;
+pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
+    let phase_ns = options.phases.ns(2.5)?;
     let steps = [
         Step::new("both up", [true, true], phase_ns),
         Step::new("path1 down", [false, true], phase_ns),
@@ -43,16 +44,21 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
         Step::new("path1 up", [true, false], phase_ns),
         Step::new("both up again", [true, true], phase_ns),
     ];
-    play_steps(stage, phase_ns, &steps)
+    play_steps(stage, options, phase_ns, &steps)
 }
 
 /// Also what `both-links` does, with other steps.
-pub(super) fn play_steps(stage: &mut Stage<'_>, outage_ns: u64, steps: &[Step]) -> Result<()> {
+pub(super) fn play_steps(
+    stage: &mut Stage<'_>,
+    options: &StreamOptions,
+    outage_ns: u64,
+    steps: &[Step],
+) -> Result<()> {
     // A recovery function that has not been reset takes numbers far ahead for rogue (7.4.3.4):
     // the time-out has to be over when the stream comes back after an outage.
     let reset_timeout_ms = (outage_ns / 2_000_000).clamp(10, LONGEST_TIMEOUT_MS);
-    let world = stage.open(&with_timeout(reset_timeout_ms))?;
-    let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
+    let world = stage.open(&with_timeout(reset_timeout_ms), &options.plane)?;
+    let flows = two_paths::start(&world, &options.frames, 1000)?;
     let course = outage::play(stage, &world, &flows, steps)?;
     let flowed = flow::finish_all(flows)?;
     stage.require_honest_wires(&world)?;

@@ -13,6 +13,7 @@ use onbeat_report::{Cell, Check, Counters};
 
 use super::figures;
 use super::flow::{self, Flow, Flowed, caught_up};
+use super::options::{SeedOptions, StreamOptions};
 use super::stage::Stage;
 use super::two_paths::{self, TwoPaths};
 use crate::fault::{Direction, Impairment, WireCounters};
@@ -47,8 +48,17 @@ fn with(algorithm: &str) -> Topology {
     TwoPaths { recover, impairments: [clean, clean], ..TwoPaths::vector(1000) }.topology()
 }
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let phase_ns = stage.phase_ns(1.0)?;
+/// Options of the scenario.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    streams: StreamOptions,
+    #[command(flatten)]
+    seed: SeedOptions,
+}
+
+pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    let phase_ns = options.streams.phases.ns(1.0)?;
     let mut table = Counters::new([
         "recovery",
         "path1",
@@ -63,10 +73,10 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
         "cut off path1",
     ]);
     for algorithm in ALGORITHMS {
-        let world = stage.open(&with(algorithm))?;
+        let world = stage.open(&with(algorithm), &options.streams.plane)?;
         for kind in KINDS {
             let before = wire(&world)?;
-            let flowed = cell(stage, &world, algorithm, kind, phase_ns)?;
+            let flowed = cell(stage, &world, options, (algorithm, kind), phase_ns)?;
             let after = wire(&world)?;
             judge(stage, &mut table, (algorithm, kind), &flowed, before, after);
         }
@@ -83,12 +93,12 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
 fn cell(
     stage: &mut Stage<'_>,
     world: &World,
-    algorithm: &str,
-    kind: &str,
+    options: &Options,
+    (algorithm, kind): (&str, &str),
     phase_ns: u64,
 ) -> Result<Vec<Flowed>> {
-    world.wire("path1")?.set(impairment(kind, stage.seed()));
-    let flows: Vec<Flow> = two_paths::start(world, stage.rate(1000), stage.size())?;
+    world.wire("path1")?.set(impairment(kind, options.seed.seed));
+    let flows: Vec<Flow> = two_paths::start(world, &options.streams.frames, 1000)?;
     let what = format!("{algorithm} x {kind}");
     if kind == "cut" {
         stage.pass(&what, &flows, phase_ns / 3)?;

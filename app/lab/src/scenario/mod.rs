@@ -1,6 +1,8 @@
 //! Ready-made networks with traffic and faults, each ending in one result.
 //!
-//! A scenario is one file. To add one: write it, and add its line to `SCENARIOS`.
+//! A scenario is one file with its network, its options (a `clap::Args`; groups that several share are in
+//! `options`) and its `play`. To add one: write it, and add its entry to `SCENARIOS`. A test finds a
+//! scenario without a run in tests/.
 
 mod both_links;
 pub mod chaos;
@@ -18,156 +20,177 @@ mod probe;
 mod restart;
 mod rtt;
 mod scale;
-pub mod single_hop;
+mod single_hop;
 mod stage;
 mod storm;
 mod two_paths;
 mod unmatched;
 
+use std::fmt;
+
+use clap::{ArgMatches, Args, Command};
 use onbeat_realtime::interrupt::Guard;
 use onbeat_report::{Outcome, html};
 
 use crate::{Error, Result, Topology};
-use Parameter::{
-    Backend, Captures, Cuts, Cycle, Minutes, Nodes, Probes, Rate, Scale, Seconds, Seed, Size,
-    Streams,
-};
 use stage::Stage;
 
-pub use options::{Options, Parameter};
+pub use options::Common;
 
 /// A scenario.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
     /// What it shows, in a line.
     pub summary: &'static str,
-    /// The options that it has. A [`Stage`] reads no others, and a run reads each.
-    pub parameters: &'static [Parameter],
+    /// Options of an example, for help.
+    pub example: &'static str,
     network: fn() -> Topology,
-    play: fn(&mut Stage<'_>) -> Result<()>,
+    play: &'static dyn Play,
+}
+
+/// The play of a scenario, with the type of its options erased.
+trait Play: Sync {
+    /// Adds the options.
+    fn augment(&self, command: Command) -> Command;
+
+    /// Plays it with options that [`Play::augment`] added.
+    fn play(&self, stage: &mut Stage<'_>, matches: &ArgMatches) -> Result<()>;
+}
+
+/// A play with options of type `O`.
+struct TypedPlay<O>(fn(&mut Stage<'_>, &O) -> Result<()>);
+
+impl<O: Args> Play for TypedPlay<O> {
+    fn augment(&self, command: Command) -> Command {
+        O::augment_args(command)
+    }
+
+    fn play(&self, stage: &mut Stage<'_>, matches: &ArgMatches) -> Result<()> {
+        (self.0)(stage, &O::from_arg_matches(matches)?)
+    }
 }
 
 const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "link-failure",
         summary: "cut one path of a protected stream, then both: lost is what was sent without a path",
-        parameters: &[Backend, Rate, Size, Seconds],
+        example: "--rate 10000 --size 256 --seconds 2 --html report.html",
         network: link_failure::network,
-        play: link_failure::play,
+        play: &TypedPlay(link_failure::play),
     },
     Scenario {
         name: "both-links",
         summary: "cut both paths at once, again and again: every outage ends with the first path",
-        parameters: &[Backend, Rate, Size, Seconds],
+        example: "--backend packet --seconds 0.5",
         network: link_failure::network,
-        play: both_links::play,
+        play: &TypedPlay(both_links::play),
     },
     Scenario {
         name: "flapping",
         summary: "cut either path in random order, never both: nothing is lost",
-        parameters: &[Backend, Rate, Size, Cuts, Seed],
+        example: "--cuts 1000 --seed 7 --json > flapping.json",
         network: link_failure::network,
-        play: flapping::play,
+        play: &TypedPlay(flapping::play),
     },
     Scenario {
         name: "ladder",
         summary: "six nodes, three streams; every link that is protected fails once",
-        parameters: &[Backend, Rate, Size, Seconds],
+        example: "--backend xsk",
         network: ladder::network,
-        play: ladder::play,
+        play: &TypedPlay(ladder::play),
     },
     Scenario {
         name: "unmatched",
         summary: "ARP, IPv4, IPv6, LLDP and others pass while streams flow",
-        parameters: &[Backend, Rate, Size, Seconds],
+        example: "--rate 5000",
         network: unmatched::network,
-        play: unmatched::play,
+        play: &TypedPlay(unmatched::play),
     },
     Scenario {
         name: "restart",
         summary: "kill and restart the daemons under traffic: nothing is lost",
-        parameters: &[Backend, Rate, Size, Seconds],
+        example: "--seconds 2",
         network: restart::network,
-        play: restart::play,
+        play: &TypedPlay(restart::play),
     },
     Scenario {
         name: "matrix",
         summary: "{clean, cut, loss, reorder, duplicate, delay} on a path x {vector, match} recovery",
-        parameters: &[Backend, Rate, Size, Seconds, Seed],
+        example: "--seed 7 --html matrix.html",
         network: matrix::network,
-        play: matrix::play,
+        play: &TypedPlay(matrix::play),
     },
     Scenario {
         name: "rtt-idle",
         summary: "round trips by each data plane, on an idle machine",
-        parameters: &[Backend, Rate, Size, Probes],
+        example: "--probes 1000",
         network: rtt::network,
-        play: rtt::play_idle,
+        play: &TypedPlay(rtt::play_idle),
     },
     Scenario {
         name: "rtt-loaded",
         summary: "round trips by each data plane, with CPU stressors on the nodes' cores",
-        parameters: &[Backend, Rate, Size, Probes],
+        example: "--probes 1000",
         network: rtt::network,
-        play: rtt::play_loaded,
+        play: &TypedPlay(rtt::play_loaded),
     },
     Scenario {
         name: "rtt-background",
         summary: "round trips by each data plane, with 10 UDP senders through the same nodes and paths",
-        parameters: &[Backend, Rate, Size, Probes],
+        example: "--probes 1000",
         network: rtt::network,
-        play: rtt::play_background,
+        play: &TypedPlay(rtt::play_background),
     },
     Scenario {
         name: "rtt",
         summary: "the three of them in one, side by side as in figures 7, 8 and 9 of the paper",
-        parameters: &[Backend, Rate, Size, Probes],
+        example: "--probes 10000 --html rtt.html",
         network: rtt::network,
-        play: rtt::play_all,
+        play: &TypedPlay(rtt::play_all),
     },
     Scenario {
         name: "scale",
         summary: "streams come, change and go on a node that has 65,536, while others flow: nothing is lost",
-        parameters: &[Backend, Rate, Size, Seconds, Streams],
+        example: "--streams 3000",
         network: scale::network,
-        play: scale::play,
+        play: &TypedPlay(scale::play),
     },
     Scenario {
         name: "interrupt-storm",
         summary: "a real-time task, a server and a receiver under a storm of packets: stock, and guarded",
-        parameters: &[Scale, Seed],
+        example: "--scale 0.2 --html storm.html",
         network: storm::network,
-        play: storm::play,
+        play: &TypedPlay(storm::play),
     },
     Scenario {
         name: "single-hop",
         summary: "what a packet waits in one hop, by several methods, idle, under CPU load and network load",
-        parameters: &[Rate, Size, Seconds],
+        example: "--compare bridge,reflector --load idle,cpu,10000 --cpus 1 --for 5s",
         network: single_hop::network,
-        play: single_hop::play,
+        play: &TypedPlay(single_hop::play),
     },
     Scenario {
         name: "powerlink",
         summary: "a POWERLINK network boots, exchanges values, and comes back after faults",
-        parameters: &[Nodes, Cycle, Seconds, Seed],
+        example: "--nodes 8 --cycle 20ms --json",
         network: powerlink::network,
-        play: powerlink::play,
+        play: &TypedPlay(powerlink::play),
     },
     Scenario {
         name: "powerlink-paths",
         summary: "a POWERLINK bus as a FRER stream over two paths, either of which is cut: no cycle is lost",
-        parameters: &[Backend, Nodes, Cycle, Seconds],
+        example: "--nodes 4",
         network: powerlink::paths::network,
-        play: powerlink::paths::play,
+        play: &TypedPlay(powerlink::paths::play),
     },
     Scenario {
         name: "chaos",
         summary: "random networks, streams and faults; every frame is judged by captures alone",
-        parameters: &[Backend, Minutes, Seed, Captures],
+        example: "--minutes 10 --seed 7 --backend packet",
         network: chaos::network,
-        play: chaos::play,
+        play: &TypedPlay(chaos::play),
     },
 ];
 
@@ -176,6 +199,38 @@ impl Scenario {
     #[must_use]
     pub fn network(&self) -> Topology {
         (self.network)()
+    }
+
+    /// A command with its options.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        self.play.augment(Command::new(self.name))
+    }
+
+    /// Runs it with the options that its [command](Self::command) parsed: draws its network, plays it,
+    /// writes the report where one is wanted.
+    ///
+    /// While it runs, SIGINT, SIGTERM and SIGHUP end it in order.
+    ///
+    /// # Errors
+    /// Where it cannot be played or measured. That its checks failed is no error: [`Outcome::ok`]
+    /// reports it.
+    pub fn run(&self, matches: &ArgMatches, common: &Common) -> Result<Outcome> {
+        let _signals = Guard::install();
+        let mut stage = Stage::new(self.name, common);
+        self.play.play(&mut stage, matches)?;
+        let outcome = stage.finish();
+        if let Some(path) = &common.html {
+            onbeat_host::output::write(path, html::render(&outcome))
+                .map_err(|error| Error::io(format!("write {}", path.display()), error))?;
+        }
+        Ok(outcome)
+    }
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
 }
 
@@ -198,35 +253,13 @@ pub fn find(name: &str) -> Result<&'static Scenario> {
     })
 }
 
-/// Runs a scenario: draws its network, plays it, writes the report where one is wanted.
-///
-/// While it runs, SIGINT, SIGTERM and SIGHUP end it in order.
-///
-/// # Errors
-/// Where there is no such scenario, it does not have an option, or it cannot be played or measured. That its checks failed is
-/// no error: [`Outcome::ok`] tells.
-pub fn run(name: &str, options: &Options) -> Result<Outcome> {
-    let scenario = find(name)?;
-    scenario.check(options)?;
-    let _signals = Guard::install();
-    let mut stage = Stage::new(scenario, options);
-    (scenario.play)(&mut stage)?;
-    stage.assert_all_read();
-    let outcome = stage.finish();
-    if let Some(path) = &options.html {
-        onbeat_host::output::write(path, html::render(&outcome))
-            .map_err(|error| Error::io(format!("write {}", path.display()), error))?;
-    }
-    Ok(outcome)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_unknown_scenario_is_answered_with_those_there_are() {
-        let error = run("link-failur", &Options::new("onbeat")).unwrap_err().to_string();
+        let error = find("link-failur").unwrap_err().to_string();
         assert!(
             error.starts_with("there is no scenario \"link-failur\"; there are: link-failure,")
         );
@@ -234,23 +267,25 @@ mod tests {
 
     #[test]
     fn an_option_that_a_scenario_does_not_have_is_refused() {
-        let options = Options {
-            streams: Some(99),
-            cycle: Some(std::time::Duration::from_millis(5)),
-            seconds: Some(1.0),
-            ..Options::new("no-such-program")
+        let parse = |scenario: &Scenario, options: &[&str]| {
+            scenario.command().try_get_matches_from([&[scenario.name], options].concat())
         };
-        let error = run("link-failure", &options).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "scenario \"link-failure\" has no option --cycle, --streams; its options: --backend, \
-             --rate, --size, --seconds"
-        );
+        let foreign = [["--streams", "99"], ["--cycle", "5ms"], ["--seconds", "1.0"]];
         for scenario in list() {
-            let refused =
-                [Streams, Cycle, Seconds].iter().any(|p| !scenario.parameters.contains(p));
-            assert_eq!(scenario.check(&options).is_err(), refused, "{}", scenario.name);
-            assert!(scenario.check(&Options::new("onbeat")).is_ok(), "{}", scenario.name);
+            assert!(parse(scenario, &[]).is_ok(), "{scenario:?}");
+            let command = scenario.command();
+            for option in foreign {
+                let known = |name| command.get_arguments().any(|own| own.get_long() == Some(name));
+                let parsed = parse(scenario, &option);
+                assert_eq!(parsed.is_ok(), known(&option[0][2..]), "{scenario:?} {option:?}");
+            }
+        }
+        for option in &foreign[..2] {
+            let error = parse(find("link-failure").unwrap(), option).unwrap_err().to_string();
+            assert!(
+                error.contains(option[0]) && error.contains("link-failure [OPTIONS]"),
+                "{error}"
+            );
         }
     }
 

@@ -1,86 +1,17 @@
-//! Options of a run, and which of them a scenario has.
+//! Groups of options that scenarios share, and settings of every run.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use onbeat_frer::dataplane::Backend;
+use onbeat_realtime::clock::SECOND;
+use onbeat_terminal::values::duration;
 
-use super::Scenario;
 use crate::{Error, Result};
 
-/// An option that some scenarios have and others do not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parameter {
-    /// [`Options::backend`].
-    Backend,
-    /// [`Options::seed`].
-    Seed,
-    /// [`Options::rate`].
-    Rate,
-    /// [`Options::size`].
-    Size,
-    /// [`Options::seconds`].
-    Seconds,
-    /// [`Options::cuts`].
-    Cuts,
-    /// [`Options::probes`].
-    Probes,
-    /// [`Options::nodes`].
-    Nodes,
-    /// [`Options::cycle`].
-    Cycle,
-    /// [`Options::streams`].
-    Streams,
-    /// [`Options::minutes`].
-    Minutes,
-    /// [`Options::scale`].
-    Scale,
-    /// [`Options::captures`].
-    Captures,
-}
-
-impl Parameter {
-    /// All of them.
-    pub const ALL: [Parameter; 13] = [
-        Parameter::Backend,
-        Parameter::Seed,
-        Parameter::Rate,
-        Parameter::Size,
-        Parameter::Seconds,
-        Parameter::Cuts,
-        Parameter::Probes,
-        Parameter::Nodes,
-        Parameter::Cycle,
-        Parameter::Streams,
-        Parameter::Minutes,
-        Parameter::Scale,
-        Parameter::Captures,
-    ];
-
-    /// Its name on the command line, without the dashes.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Parameter::Backend => "backend",
-            Parameter::Seed => "seed",
-            Parameter::Rate => "rate",
-            Parameter::Size => "size",
-            Parameter::Seconds => "seconds",
-            Parameter::Cuts => "cuts",
-            Parameter::Probes => "probes",
-            Parameter::Nodes => "nodes",
-            Parameter::Cycle => "cycle",
-            Parameter::Streams => "streams",
-            Parameter::Minutes => "minutes",
-            Parameter::Scale => "scale",
-            Parameter::Captures => "captures",
-        }
-    }
-}
-
-/// How a scenario runs. The scenario chooses the value of an option that is `None`.
+/// Settings of every run, beside the options of the scenario.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct Common {
     /// The program that nodes run: `onbeat`.
     pub onbeat_bin: PathBuf,
     /// Where to write the report.
@@ -90,98 +21,122 @@ pub struct Options {
     /// No drawing, no progress.
     pub quiet: bool,
     /// The drawing has ANSI colors.
-    pub colours: bool,
-    /// The data plane of the nodes.
-    pub backend: Option<Backend>,
-    /// Start value of the random choices: the same seed, the same choices.
-    pub seed: Option<u64>,
-    /// Frames per second of each stream.
-    pub rate: Option<u64>,
-    /// Octets of a frame, Ethernet header and tags included, FCS not.
-    pub size: Option<usize>,
-    /// Length of a phase, in seconds.
-    pub seconds: Option<f64>,
-    /// Number of cuts, where a link is cut again and again.
-    pub cuts: Option<u32>,
-    /// Round trips measured of each row, under each load.
-    pub probes: Option<u64>,
-    /// Controlled nodes of a POWERLINK network.
-    pub nodes: Option<u8>,
-    /// Cycle of a POWERLINK network.
-    pub cycle: Option<Duration>,
-    /// Streams of a node.
-    pub streams: Option<u32>,
-    /// Length of the run, in minutes.
-    pub minutes: Option<f64>,
-    /// Length of the run, as a share of the paper's experiment.
-    pub scale: Option<f64>,
-    /// Directory for the captures of networks in which a rule was broken.
-    pub captures: Option<PathBuf>,
+    pub colors: bool,
 }
 
-impl Options {
-    /// The scenario chooses everything.
+impl Common {
+    /// Drawing and progress on the terminal, no report.
     #[must_use]
     pub fn new(onbeat_bin: impl Into<PathBuf>) -> Self {
-        Self {
-            onbeat_bin: onbeat_bin.into(),
-            html: None,
-            json: false,
-            quiet: false,
-            colours: false,
-            backend: None,
-            seed: None,
-            rate: None,
-            size: None,
-            seconds: None,
-            cuts: None,
-            probes: None,
-            nodes: None,
-            cycle: None,
-            streams: None,
-            minutes: None,
-            scale: None,
-            captures: None,
-        }
-    }
-
-    /// Whether the caller chose a value.
-    fn sets(&self, parameter: Parameter) -> bool {
-        match parameter {
-            Parameter::Backend => self.backend.is_some(),
-            Parameter::Seed => self.seed.is_some(),
-            Parameter::Rate => self.rate.is_some(),
-            Parameter::Size => self.size.is_some(),
-            Parameter::Seconds => self.seconds.is_some(),
-            Parameter::Cuts => self.cuts.is_some(),
-            Parameter::Probes => self.probes.is_some(),
-            Parameter::Nodes => self.nodes.is_some(),
-            Parameter::Cycle => self.cycle.is_some(),
-            Parameter::Streams => self.streams.is_some(),
-            Parameter::Minutes => self.minutes.is_some(),
-            Parameter::Scale => self.scale.is_some(),
-            Parameter::Captures => self.captures.is_some(),
-        }
+        Self { onbeat_bin: onbeat_bin.into(), html: None, json: false, quiet: false, colors: false }
     }
 }
 
-impl Scenario {
-    /// Refuses options that the scenario does not have: it would ignore them.
+/// The data plane of the nodes.
+#[derive(Debug, clap::Args)]
+pub(super) struct DataPlaneOptions {
+    /// What moves the frames in the nodes: programs in the kernel (xdp), or the node's process, over
+    /// packet sockets (packet) or AF_XDP sockets (xsk); without it, as the nodes' configurations have
+    /// it
+    #[arg(long, value_name = "NAME")]
+    pub(super) backend: Option<Backend>,
+}
+
+/// Rate and size of the frames of each stream.
+#[derive(Debug, clap::Args)]
+pub(super) struct FrameOptions {
+    /// Frames per second of each stream; without it, as the scenario has it
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
+    rate: Option<u64>,
+    /// Octets of a frame, with Ethernet header and tags, without FCS
+    #[arg(long, value_name = "OCTETS")]
+    pub(super) size: Option<usize>,
+}
+
+impl FrameOptions {
+    pub(super) fn rate(&self, default: u64) -> u64 {
+        self.rate.unwrap_or(default)
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.size.unwrap_or(1000)
+    }
+}
+
+/// Length of the phases.
+#[derive(Debug, clap::Args)]
+pub(super) struct PhaseOptions {
+    /// How long a phase lasts
+    #[arg(long)]
+    seconds: Option<f64>,
+}
+
+impl PhaseOptions {
+    /// Length of a phase, in nanoseconds.
     ///
     /// # Errors
-    /// [`Error::NoSuchOption`].
-    pub fn check(&self, options: &Options) -> Result<()> {
-        let names = |parameters: &mut dyn Iterator<Item = Parameter>| {
-            parameters.map(|parameter| format!("--{}", parameter.name())).collect::<Vec<_>>()
-        };
-        let mut surplus = Parameter::ALL
-            .into_iter()
-            .filter(|parameter| options.sets(*parameter) && !self.parameters.contains(parameter));
-        let options = names(&mut surplus);
-        if options.is_empty() {
-            return Ok(());
+    /// [`Error::Option`].
+    pub(super) fn ns(&self, default_s: f64) -> Result<u64> {
+        const LONGEST_S: f64 = 3600.0;
+        let seconds = self.seconds.unwrap_or(default_s);
+        if !(0.05..=LONGEST_S).contains(&seconds) {
+            return Err(Error::Option {
+                option: "seconds",
+                value: seconds.to_string(),
+                reason: format!("a phase lasts 0.05 to {LONGEST_S} s"),
+            });
         }
-        let known = names(&mut self.parameters.iter().copied());
-        Err(Error::NoSuchOption { scenario: self.name, options, known })
+        Ok((seconds * SECOND as f64) as u64)
+    }
+}
+
+/// Streams through nodes, in phases: all options of most scenarios.
+#[derive(Debug, clap::Args)]
+pub(super) struct StreamOptions {
+    #[command(flatten)]
+    pub(super) plane: DataPlaneOptions,
+    #[command(flatten)]
+    pub(super) frames: FrameOptions,
+    #[command(flatten)]
+    pub(super) phases: PhaseOptions,
+}
+
+/// Random choices.
+#[derive(Debug, clap::Args)]
+pub(super) struct SeedOptions {
+    /// Start value of the random choices: the same seed, the same choices
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(super) seed: u64,
+}
+
+/// A POWERLINK network.
+#[derive(Debug, clap::Args)]
+pub(super) struct PowerlinkOptions {
+    /// Controlled nodes: up to 16 run on ports of this machine, more, where the scenario has them, in
+    /// virtual time; without it, as the scenario has it
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=239))]
+    nodes: Option<u8>,
+    /// Cycle of the network; without it, as the scenario has it
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    cycle: Option<Duration>,
+}
+
+impl PowerlinkOptions {
+    pub(super) fn nodes(&self, default: u8) -> u8 {
+        self.nodes.unwrap_or(default)
+    }
+
+    /// Cycle in microseconds: `default_us`, or within these bounds.
+    ///
+    /// # Errors
+    /// [`Error::Option`], with `reason`.
+    pub(super) fn cycle_us(&self, default_us: u32, least_us: u32, reason: &str) -> Result<u32> {
+        let Some(cycle) = self.cycle else { return Ok(default_us) };
+        let chosen = u32::try_from(cycle.as_micros()).ok();
+        chosen.filter(|us| (least_us..=1_000_000).contains(us)).ok_or_else(|| Error::Option {
+            option: "cycle",
+            value: format!("{cycle:?}"),
+            reason: reason.to_owned(),
+        })
     }
 }

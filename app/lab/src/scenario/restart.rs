@@ -11,6 +11,7 @@
 
 use onbeat_report::{Check, PhaseState};
 
+use super::options::StreamOptions;
 use super::outage::check_clean;
 use super::phase::Course;
 use super::stage::Stage;
@@ -27,10 +28,10 @@ pub(super) fn network() -> Topology {
     TwoPaths::vector(1000).topology()
 }
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let phase_ns = stage.phase_ns(0.5)?;
-    let mut world = stage.open(&network())?;
-    let flows = two_paths::start(&world, stage.rate(10_000), stage.size())?;
+pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
+    let phase_ns = options.phases.ns(0.5)?;
+    let mut world = stage.open(&network(), &options.plane)?;
+    let flows = two_paths::start(&world, &options.frames, 10_000)?;
     let mut course = Course::default();
     course.begin("daemons run", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("daemons run", &flows, phase_ns)?;

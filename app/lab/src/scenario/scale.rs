@@ -19,6 +19,7 @@ use onbeat_report::{Check, Measurement, PhaseState, Recorder};
 use onbeat_wire::MacAddress;
 
 use super::flow::Flow;
+use super::options::StreamOptions;
 use super::outage::check_clean;
 use super::phase::Course;
 use super::stage::Stage;
@@ -159,19 +160,23 @@ fn config(streams: u32, priority: u8) -> String {
     with_streams(streams, priority).nodes.swap_remove(0).config_text.unwrap_or_default()
 }
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let streams = stage.streams(STREAMS);
-    if !(FEWEST..=STREAMS).contains(&streams) {
-        return Err(Error::Option {
-            option: "streams",
-            value: streams.to_string(),
-            reason: format!("use {FEWEST} to {STREAMS}"),
-        });
-    }
-    let phase_ns = stage.phase_ns(5.0)?;
+/// Options of the scenario.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    flows: StreamOptions,
+    /// How many streams a node has
+    #[arg(long, value_name = "NUMBER", default_value_t = STREAMS,
+        value_parser = clap::value_parser!(u32).range(i64::from(FEWEST)..=i64::from(STREAMS)))]
+    streams: u32,
+}
+
+pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    let streams = options.streams;
+    let phase_ns = options.flows.phases.ns(5.0)?;
     let others = Others::of(streams);
-    let mut world = stage.open(&with_streams(streams, 0))?;
-    let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
+    let mut world = stage.open(&with_streams(streams, 0), &options.flows.plane)?;
+    let flows = two_paths::start(&world, &options.flows.frames, 1000)?;
     let mut course = Course::default();
     course.begin("no change", PhaseState::Up, &flows, || Ok(()))?;
     stage.pass("no change", &flows, phase_ns / 5)?;

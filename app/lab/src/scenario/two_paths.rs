@@ -14,6 +14,7 @@ use onbeat_report::topology::Colour;
 use onbeat_wire::MacAddress;
 
 use super::flow::{Flow, FlowSpec, Flowed};
+use super::options::FrameOptions;
 use super::stage::Stage;
 use crate::fault::Impairment;
 use crate::{Result, Topology, World};
@@ -109,7 +110,10 @@ egress = [{{ port = "host", tag = "none", vlan = {VLAN} }}]
 }
 
 /// Starts the stream in each direction.
-pub(super) fn start(world: &World, rate: u64, size: usize) -> Result<Vec<Flow>> {
+///
+/// `default_rate` is that of the frames, in packets/s, without `--rate`.
+pub(super) fn start(world: &World, frames: &FrameOptions, default_rate: u64) -> Result<Vec<Flow>> {
+    let (rate, size) = (frames.rate(default_rate), frames.size());
     let specs = [
         FlowSpec {
             name: "there",

@@ -20,6 +20,7 @@ use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::{check, wait_until};
 use onbeat_report::{Cell, Check, Counters, PhaseState};
 
+use super::options::StreamOptions;
 use super::outage::check_clean;
 use super::phase::Course;
 use super::probe::{self, Probe};
@@ -39,12 +40,12 @@ pub(super) fn network() -> Topology {
     TwoPaths { bridged: true, ..TwoPaths::vector(1000) }.topology()
 }
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let world = stage.open(&network())?;
-    let flows = two_paths::start(&world, stage.rate(1000), stage.size())?;
+pub(super) fn play(stage: &mut Stage<'_>, options: &StreamOptions) -> Result<()> {
+    let world = stage.open(&network(), &options.plane)?;
+    let flows = two_paths::start(&world, &options.frames, 1000)?;
     let mut course = Course::default();
     course.begin("with other frames", PhaseState::Up, &flows, || Ok(()))?;
-    stage.pass("streams flow", &flows, stage.phase_ns(0.5)?)?;
+    stage.pass("streams flow", &flows, options.phases.ns(0.5)?)?;
 
     let mut table = Counters::new(["frames of no stream", "from", "to", "sent", "arrived as sent"]);
     let mut row = |stage: &mut Stage<'_>, name: &str, to: &str, arrived: u64| {
@@ -80,7 +81,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
             echoed.into(),
         ]);
     }
-    stage.pass("streams flow", &flows, stage.phase_ns(0.5)?)?;
+    stage.pass("streams flow", &flows, options.phases.ns(0.5)?)?;
     course.end();
 
     let flowed = flow::finish_all(flows)?;

@@ -3,12 +3,11 @@
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio, Topology};
 
+use super::super::account::{Account, RATE, accounts, times};
 use super::super::cpu::Cpus;
 use super::super::{Options, Source};
-use super::{Account, Alone, Case, Cost, Found, limit, streams_of, title};
+use super::{Alone, Case, Cost, Found, limit, streams_of, title};
 use crate::traffic::BATCH;
-
-const RATE: &str = "frames/s";
 
 pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
     checks(outcome, found);
@@ -20,7 +19,10 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found:
     let (source, costs) = &found.costs;
     let name = format!("time of a program, while it is counted, {}", source.name());
     outcome.figure(name, programs(costs));
-    outcome.figure("frames of the throughput runs", accounts(found));
+    let redirected = std::iter::once(("redirect".to_owned(), &found.redirected));
+    let protected =
+        found.protected.iter().map(|account| (title(account.paths, account.streams), account));
+    outcome.figure("frames of the throughput runs", accounts(redirected.chain(protected)));
     for (load, redirect, frer) in [
         ("idle", "redirect, idle", "FRER, idle"),
         ("CPU hog", "redirect, CPU hog", "FRER, CPU hog"),
@@ -72,7 +74,7 @@ fn throughput(outcome: &mut Outcome, alone: &Alone, cases: &[&Case]) {
         let name = format!("what it adds to the time of a frame: {}", case.title());
         outcome.figure(name, Measurement::of_runs("ns", &added));
     }
-    outcome.figure(format!("time of a frame, {source}"), times(alone, cases));
+    outcome.figure(format!("time of a frame, {source}"), times_of(alone, cases));
 }
 
 /// FRER's frames per second, by round.
@@ -144,39 +146,17 @@ fn topology() -> Topology {
     network
 }
 
-fn times(alone: &Alone, cases: &[&Case]) -> Counters {
-    let mut table = Counters::new([
-        ("chain", ""),
-        ("throughput", RATE),
-        ("median", "ns"),
-        ("shortest", "ns"),
-        ("longest", "ns"),
-    ]);
-    let mut row = |name: String, rates: &[f64]| {
-        let times: Vec<f64> = rates.iter().map(|rate| 1e9 / rate).collect();
-        let mut sorted = times.clone();
-        sorted.sort_by(f64::total_cmp);
-        let rate = Measurement::of_runs(RATE, rates).value;
-        let median = Measurement::of_runs("ns", &times).value;
-        let end = |end: Option<&f64>| Cell::from(end.copied().unwrap_or(f64::NAN));
-        table.row([
-            name.into(),
-            Cell::from(rate),
-            Cell::from(median),
-            end(sorted.first()),
-            end(sorted.last()),
-        ]);
-    };
-    row("source alone".into(), &alone.rates);
+fn times_of(alone: &Alone, cases: &[&Case]) -> Counters {
+    let mut rows = vec![("source alone".to_owned(), alone.rates.clone())];
     for paths in [1, 2] {
         for case in cases.iter().filter(|case| case.paths == paths) {
             let streams = streams_of(case.streams);
             let limits: Vec<f64> = case.pairs.iter().map(|pair| pair.1).collect();
-            row(format!("redirect, {}, {streams}", limit(paths).name()), &limits);
-            row(title(paths, case.streams), &rates(case).collect::<Vec<_>>());
+            rows.push((format!("redirect, {}, {streams}", limit(paths).name()), limits));
+            rows.push((title(paths, case.streams), rates(case).collect()));
         }
     }
-    table
+    times(rows)
 }
 
 fn programs(costs: &[Cost]) -> Counters {
@@ -185,39 +165,6 @@ fn programs(costs: &[Cost]) -> Counters {
         let mean = cost.runs.time_ns as f64 / cost.runs.count as f64;
         let (chain, program) = (cost.chain.clone(), cost.program);
         table.row([Cell::from(chain), program.into(), mean.into(), cost.runs.count.into()]);
-    }
-    table
-}
-
-fn accounts(found: &Found) -> Counters {
-    let mut table = Counters::new([
-        "chain",
-        "sent",
-        "delivered",
-        "lost",
-        "dropped to A",
-        "dropped on path 1",
-        "dropped on path 2",
-        "dropped to listener",
-        "eliminated",
-    ]);
-    let mut row = |name: String, account: &Account| {
-        let lost = account.sent.saturating_sub(account.received);
-        table.row([
-            Cell::from(name),
-            account.sent.into(),
-            account.received.into(),
-            lost.into(),
-            account.dropped.to_a.into(),
-            account.dropped.on_path[0].into(),
-            account.dropped.on_path[1].into(),
-            account.dropped.to_listener.into(),
-            account.counted.discarded.into(),
-        ]);
-    };
-    row("redirect".into(), &found.redirected);
-    for account in &found.protected {
-        row(title(account.paths, account.streams), account);
     }
     table
 }

@@ -9,7 +9,8 @@ use onbeat_bpf::statistics::{Runs, Statistics};
 use onbeat_realtime::interrupt;
 use onbeat_report::{Distribution, Outcome, Progress};
 
-use super::chain::{Chain, Dropped, Stations};
+use super::account::Account;
+use super::chain::{Chain, Stations};
 use super::cpu::Cpus;
 use super::delay::{self, Fate};
 use super::programs::Programs;
@@ -41,17 +42,6 @@ impl Case {
 struct Alone {
     source: Source,
     rates: Vec<f64>,
-}
-
-/// What went into a chain, of all sources, came out of it, and was counted in between.
-#[derive(Debug)]
-struct Account {
-    paths: usize,
-    streams: u32,
-    sent: u64,
-    received: u64,
-    dropped: Dropped,
-    counted: Counted,
 }
 
 /// What a program costs.

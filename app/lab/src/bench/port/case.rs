@@ -6,7 +6,7 @@ use super::node::Done;
 use super::round::{Cycles, Taken};
 use super::series;
 use super::wire::Passed;
-use crate::bench::cyclic::Load;
+use crate::bench::cyclic::{CycleCase, Load};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,6 +140,16 @@ impl Case {
                 SHARES.map(|share| percentile(share).map_or(f64::NAN, |value| value as f64));
             self.rounds[quantity as usize].push(percentiles);
         }
+    }
+}
+
+impl CycleCase for Case {
+    fn backend(&self) -> &'static str {
+        self.backend
+    }
+
+    fn condition(&self) -> (u64, Load) {
+        (self.period_ns, self.load)
     }
 }
 

@@ -1,15 +1,15 @@
 //! From what was found to checks and figures.
 
 use onbeat_report::format::count;
-use onbeat_report::{
-    Cell, Check, Counters, Distribution, Measurement, Number, Outcome, Ratio, Recorder, Spread,
-};
+use onbeat_report::{Cell, Check, Counters, Distribution, Measurement, Outcome, Ratio, Recorder};
 
 use super::Found;
 use super::backend::{BASELINE, Kind, LIMIT};
 use super::case::{Case, Quantity};
 use super::plan::{LEAST_DISTANCE_NS, warm_up};
-use crate::bench::cyclic::{Load, Options, beside, topology};
+use crate::bench::cyclic::{
+    CycleCase, Load, Options, beside, conditions, cycle, micros, spread, state, topology, under,
+};
 
 /// Places in [`super::case::SHARES`].
 const P50: usize = 0;
@@ -24,7 +24,7 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
     outcome.figure("back ends", rows(found));
     outcome.figure("topology", topology("asks each cycle", "answers"));
     for quantity in Quantity::ALL {
-        for (period_ns, load) in conditions(found) {
+        for (period_ns, load) in conditions(&found.cases) {
             let name = format!("{}, {}, {load}", quantity.name(), cycle(period_ns));
             outcome.figure(name, distribution(found, quantity, period_ns, load));
         }
@@ -77,27 +77,15 @@ fn checks(outcome: &mut Outcome, found: &Found, row: &str) {
 fn rows(found: &Found) -> Counters {
     let mut table = Counters::new(["back end", "what it is", "state"]);
     for (backend, why_not) in &found.rows {
-        let state = why_not.as_ref().map_or("measured".into(), |why| format!("not here: {why}"));
+        let state = state(why_not.as_deref());
         table.row([backend.name, backend.summary, &state]);
     }
     table
 }
 
-/// Periods and loads, in their order.
-fn conditions(found: &Found) -> Vec<(u64, Load)> {
-    let mut conditions: Vec<_> =
-        found.cases.iter().map(|case| (case.period_ns, case.load)).collect();
-    conditions.dedup();
-    conditions
-}
-
-fn under(found: &Found, period_ns: u64, load: Load) -> impl Iterator<Item = &Case> {
-    found.cases.iter().filter(move |case| (case.period_ns, case.load) == (period_ns, load))
-}
-
 fn distribution(found: &Found, quantity: Quantity, period_ns: u64, load: Load) -> Distribution {
     let mut recorder = Recorder::new();
-    for case in under(found, period_ns, load) {
+    for case in under(&found.cases, period_ns, load) {
         if quantity == Quantity::Lateness {
             recorder.merge(&case.wakeups);
         }
@@ -113,8 +101,9 @@ fn ratios(outcome: &mut Outcome, found: &Found) {
         .filter(|(backend, _)| backend.name != BASELINE && backend.kind != Kind::Limit)
         .map(|(backend, _)| backend.name)
         .collect();
-    for (period_ns, load) in conditions(found) {
-        let named = |name: &str| under(found, period_ns, load).find(|case| case.backend == name);
+    for (period_ns, load) in conditions(&found.cases) {
+        let named =
+            |name: &str| under(&found.cases, period_ns, load).find(|case| case.backend == name);
         let Some(baseline) = named(BASELINE) else { continue };
         for row in rows.iter().filter_map(|name| named(name)) {
             let (Some(value), Some(limit)) = (tail(row), tail(baseline)) else { continue };
@@ -152,26 +141,20 @@ fn over_rounds(found: &Found, quantity: Quantity) -> Counters {
     columns.push(("p99.9 to the limit's", ""));
     let mut table = Counters::new(columns);
     for case in &found.cases {
-        let limit = under(found, case.period_ns, case.load).find(|other| other.backend == LIMIT);
+        let limit =
+            under(&found.cases, case.period_ns, case.load).find(|other| other.backend == LIMIT);
         let rounds = |case: &Case, percentile: usize| -> Vec<f64> {
             case.rounds[quantity as usize].iter().map(|round| round[percentile]).collect()
         };
-        let mut row = vec![
-            Cell::from(cycle(case.period_ns)),
-            case.load.name().into(),
-            case.backend.into(),
-            (case.rounds[quantity as usize].len() as u64).into(),
-        ];
+        let mut row = Vec::from(case.cells());
+        row.push((case.rounds[quantity as usize].len() as u64).into());
         for percentile in [P50, P99_9] {
             let values = rounds(case, percentile);
-            let (median, least, most) = match Spread::of_runs(&values) {
-                Some(Spread::Runs { min, median, max, .. }) => (median, min, max),
-                _ => (Number::MISSING, Number::MISSING, Number::MISSING),
-            };
             let limits = limit.map(|limit| rounds(limit, percentile)).unwrap_or_default();
-            let pairs: Vec<_> = values.into_iter().zip(limits).collect();
+            let pairs: Vec<_> = values.iter().copied().zip(limits).collect();
             let ratio = Ratio::of_runs("ns", &pairs, LIMIT).ratio;
-            row.extend([median, least, most, ratio].map(Cell::from));
+            row.extend(spread(&values));
+            row.push(ratio.into());
         }
         table.row(row);
     }
@@ -191,14 +174,7 @@ fn cpu(found: &Found) -> Counters {
         let [mn, cn] = &case.cpu_ns;
         let both: Vec<f64> = mn.iter().zip(cn).map(|(mn, cn)| mn + cn).collect();
         let median = |values: &[f64]| Cell::from(Measurement::of_runs("ns", values).value);
-        table.row([
-            Cell::from(cycle(case.period_ns)),
-            case.load.name().into(),
-            case.backend.into(),
-            median(mn),
-            median(cn),
-            median(&both),
-        ]);
+        table.row(case.cells().into_iter().chain([median(mn), median(cn), median(&both)]));
     }
     table
 }
@@ -239,17 +215,15 @@ fn accounts(found: &Found) -> Counters {
     ]);
     for case in &found.cases {
         let [requests, responses] = case.passed;
-        table.row([
-            Cell::from(cycle(case.period_ns)),
-            case.load.name().into(),
-            case.backend.into(),
-            case.planned.into(),
-            case.done[0].missed.into(),
-            requests.count.into(),
-            responses.count.into(),
-            case.late.into(),
-            case.unmatched.into(),
-        ]);
+        let counts = [
+            case.planned,
+            case.done[0].missed,
+            requests.count,
+            responses.count,
+            case.late,
+            case.unmatched,
+        ];
+        table.row(case.cells().into_iter().chain(counts.map(Cell::from)));
     }
     table
 }
@@ -270,23 +244,7 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
          counted as missed. \"clock_nanosleep alone\" is how late a thread of the same priority \
          wakes, by its own clock: no program that sleeps can be better.",
     );
-    let place = found.place;
-    let priority = match place.priority {
-        Some(priority) => format!("at priority {priority} of SCHED_FIFO"),
-        None => "without real-time priority".into(),
-    };
-    let awake = match (found.no_deep_sleep, found.locked) {
-        (true, true) => "memory is locked, and CPUs are kept out of deep sleep",
-        (true, false) => "memory is not locked, and CPUs are kept out of deep sleep",
-        (false, true) => "memory is locked; deep sleep of CPUs could not be ruled out",
-        (false, false) => "memory is not locked; deep sleep of CPUs could not be ruled out",
-    };
-    outcome.note(format!(
-        "The managing nodes' threads are on CPU {}, and with them the softirq work of a request up \
-         to the controlled node's interface (and all of a response that a program gives there); \
-         the controlled nodes' threads are on CPU {}; {priority}; {awake}.",
-        place.mn_cpu, place.cn_cpu
-    ));
+    outcome.note(found.machine.note("request"));
     let mut periods: Vec<u64> = found.cases.iter().map(|case| case.period_ns).collect();
     periods.dedup();
     periods.sort_unstable_by(|a, b| b.cmp(a));
@@ -327,45 +285,17 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
              loaded rounds take turns.",
         );
     }
-    outcome.note(format!(
-        "Ratios of p99.9 are of all cycles; their spread is that of the ratios round by round. \
-         Short rounds (here of {}) have few values above p99.9.",
-        count(options.cycles / u64::from(options.rounds).min(options.cycles), "cycle")
-    ));
+    outcome.note(options.note_on_ratios());
     outcome.note(
         "CPU time of a cycle: of the nodes' own threads, with the softirq work that is done on \
          their time: all that a frame causes up to the next thread.",
     );
-    if found.rows.iter().any(|(backend, _)| backend.spins) && place.priority.is_some() {
+    if found.rows.iter().any(|(backend, _)| backend.spins) && found.machine.place.priority.is_some()
+    {
         outcome.note(
             "A thread that spins at real-time priority is taken off its CPU for the kernel's share \
              of other work (conditions: real-time throttling), unless that CPU is its own \
              (isolcpus): the tail of packet-spin shows it.",
         );
-    }
-}
-
-/// A period as figures name it: `5 ms`, `250 µs`.
-pub(in crate::bench) fn cycle(period_ns: u64) -> String {
-    if period_ns % 1_000_000 == 0 {
-        format!("{} ms", period_ns / 1_000_000)
-    } else {
-        micros(period_ns)
-    }
-}
-
-fn micros(ns: u64) -> String {
-    format!("{} µs", ns / 1_000)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn periods_are_named_as_they_are_given() {
-        assert_eq!(cycle(5_000_000), "5 ms");
-        assert_eq!(cycle(250_000), "250 µs");
-        assert_eq!(cycle(1_500_000), "1500 µs");
     }
 }

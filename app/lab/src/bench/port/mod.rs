@@ -15,7 +15,7 @@ use onbeat_realtime::interrupt;
 
 mod backend;
 mod case;
-pub(super) mod figures;
+mod figures;
 mod frames;
 mod limit;
 mod node;
@@ -32,18 +32,19 @@ mod stack;
 mod tests;
 mod wire;
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
-use onbeat_report::{Outcome, Progress, Run, format};
+use onbeat_report::{Outcome, Progress, format};
 
 use self::backend::{BACKENDS, Backend};
 use self::case::Case;
-use self::place::{Awake, Place};
+use self::place::{Awake, Machine, Place};
 use self::plan::Plan;
 use self::programs::Program;
 use self::rig::Rig;
 use self::round::{Cycles, Row};
-use super::cyclic::{Bounds, Load, Options};
+use super::cyclic::{self, Bounds, Load, Options};
 use crate::load::Hackbench;
 use crate::{Error, Result, rounds};
 
@@ -77,9 +78,7 @@ struct Found {
     rows: Vec<(&'static Backend, Option<String>)>,
     cases: Vec<Case>,
     programs: Vec<Program>,
-    place: Place,
-    no_deep_sleep: bool,
-    locked: bool,
+    machine: Machine,
 }
 
 /// Runs the bench.
@@ -90,15 +89,10 @@ struct Found {
 /// error but a row that says why.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     check(options)?;
-    let _guard = interrupt::Guard::install();
-    let run = Run::begin("port");
-    let found = measure(options, progress)?;
-    progress.clear();
-    let mut outcome = run.finish();
-    outcome.conditions.driver = Some("veth".into());
-    outcome.conditions.mode = Some("xdp-native".into());
-    figures::fill(&mut outcome, options, &found);
-    Ok(outcome)
+    cyclic::run("port", progress, |progress| {
+        let found = measure(options, progress)?;
+        Ok(move |outcome: &mut Outcome| figures::fill(outcome, options, &found))
+    })
 }
 
 fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
@@ -108,37 +102,35 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
     let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
     let awake = Awake::begin();
     let (mut rows, states) = open(options, progress)?;
-    let schedule = Schedule::new(options, &rows);
-    let mut cases = schedule.cases(&rows);
+    let schedule = Schedule::new(options, &mut rows);
     let mut clock = Remaining { planned_ns: schedule.duration_ns() };
     for turn in &schedule.turns {
         let _running = (turn.load == Load::Hackbench).then(|| hackbench.run()).transpose()?;
-        for (group, cycles) in &turn.parts {
+        for Part { group, cycles, case } in &turn.parts {
             interrupt::check()?;
             let begun = now_ns();
-            let mut members: Vec<&mut Row> = rows
+            let (mut members, cases): (Vec<&mut Row>, Vec<&mut Case>) = rows
                 .iter_mut()
                 .enumerate()
-                .filter_map(|(index, row)| group.contains(&index).then_some(row))
-                .collect();
+                .filter(|(index, _)| group.contains(index))
+                .map(|(_, Measured { row, cases })| (row, &mut cases[*case]))
+                .unzip();
             let title = title(&members, *cycles, turn.load, options.rounds);
             let taken = round::run(&mut members, *cycles, &place, || {
                 progress.update(|| format!("{title}: {} left", clock.left(now_ns() - begun)));
             })?;
             clock.planned_ns -= cycles.duration_ns();
-            for (index, taken) in group.iter().zip(taken) {
-                let name = rows[*index].backend.name;
-                let case = cases.iter_mut().find(|case| {
-                    (case.backend, case.period_ns, case.load) == (name, cycles.period_ns, turn.load)
-                });
-                case.expect("there is one for each").add(*cycles, taken);
+            for (case, taken) in cases.into_iter().zip(taken) {
+                case.add(*cycles, taken);
             }
         }
     }
     progress.update(|| "counting what XDP programs cost".into());
-    let programs = programs::measure(&mut rows, &place)?;
-    let (no_deep_sleep, locked) = (awake.no_deep_sleep, awake.locked);
-    Ok(Found { rows: states, cases, programs, place, no_deep_sleep, locked })
+    let programs = programs::measure(rows.iter_mut().map(|measured| &mut measured.row), &place)?;
+    let mut cases: Vec<Case> = rows.into_iter().flat_map(|measured| measured.cases).collect();
+    // Stable: the rows stay in their order.
+    cases.sort_by_key(|case| (Reverse(case.period_ns), case.load as u8));
+    Ok(Found { rows: states, cases, programs, machine: Machine::new(place, &awake) })
 }
 
 /// Builds a rig for each row and opens its back end.
@@ -146,7 +138,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
 fn open(
     options: &Options,
     progress: &mut Progress,
-) -> Result<(Vec<Row>, Vec<(&'static Backend, Option<String>)>)> {
+) -> Result<(Vec<Measured>, Vec<(&'static Backend, Option<String>)>)> {
     let most = options.periods.iter().flat_map(|period| {
         let warm_up = plan::warm_up(period.as_nanos() as u64);
         rounds::split(options.cycles, options.rounds).into_iter().map(move |n| n + warm_up)
@@ -159,7 +151,7 @@ fn open(
         let rig = Rig::build(backend.answers(), stamps)?;
         match backend.open(&rig) {
             Ok((mn, cn)) => {
-                rows.push(Row { backend, mn, cn, rig });
+                rows.push(Measured { row: Row { backend, mn, cn, rig }, cases: Vec::new() });
                 states.push((backend, None));
             }
             Err(why) => states.push((backend, Some(why))),
@@ -172,10 +164,24 @@ fn open(
     Ok((rows, states))
 }
 
-/// Under one load: who runs together, for how many cycles.
+/// A row, and its case for each load and period.
+struct Measured {
+    row: Row,
+    cases: Vec<Case>,
+}
+
+/// Rows that run together.
+struct Part {
+    group: Vec<usize>,
+    cycles: Cycles,
+    /// Index into the cases of each row.
+    case: usize,
+}
+
+/// Under one load.
 struct Turn {
     load: Load,
-    parts: Vec<(Vec<usize>, Cycles)>,
+    parts: Vec<Part>,
 }
 
 /// All rounds, in their order: of each, idle and loaded, at each period, so that what changes on
@@ -185,20 +191,29 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn new(options: &Options, rows: &[Row]) -> Self {
-        let spins: Vec<bool> = rows.iter().map(|row| row.backend.spins).collect();
+    /// Gives each row an empty case for each load and period.
+    fn new(options: &Options, rows: &mut [Measured]) -> Self {
+        let spins: Vec<bool> = rows.iter().map(|measured| measured.row.backend.spins).collect();
         let mut turns = Vec::new();
         for (round, counted) in
             rounds::split(options.cycles, options.rounds).into_iter().enumerate()
         {
+            let mut case = 0;
             for &load in &options.loads {
                 let mut parts = Vec::new();
                 for period in &options.periods {
                     let period_ns = period.as_nanos() as u64;
                     let warm_up = plan::warm_up(period_ns);
                     let cycles = Cycles { period_ns, warm_up, counted, round: round as u32 };
-                    let groups = Plan::new(period_ns, &spins).groups;
-                    parts.extend(groups.into_iter().map(|group| (group, cycles)));
+                    for group in Plan::new(period_ns, &spins).groups {
+                        for index in group.iter().filter(|_| round == 0) {
+                            let Measured { row, cases } = &mut rows[*index];
+                            let together = group.len() > 1;
+                            cases.push(Case::new(row.backend.name, period_ns, load, together));
+                        }
+                        parts.push(Part { group, cycles, case });
+                    }
+                    case += 1;
                 }
                 turns.push(Turn { load, parts });
             }
@@ -207,28 +222,7 @@ impl Schedule {
     }
 
     fn duration_ns(&self) -> u64 {
-        self.turns.iter().flat_map(|turn| &turn.parts).map(|(_, cycles)| cycles.duration_ns()).sum()
-    }
-
-    /// A case for each row, period and load, empty.
-    fn cases(&self, rows: &[Row]) -> Vec<Case> {
-        let first_round = self.turns.iter().flat_map(|turn| {
-            let begun = turn.parts.iter().filter(|(_, cycles)| cycles.round == 0);
-            begun.map(move |(group, cycles)| (turn.load, group, cycles.period_ns))
-        });
-        let mut cases: Vec<Case> = first_round
-            .flat_map(|(load, group, period_ns)| {
-                let together = group.len() > 1;
-                group
-                    .iter()
-                    .map(move |row| Case::new(rows[*row].backend.name, period_ns, load, together))
-            })
-            .collect();
-        let place = |name: &str| BACKENDS.iter().position(|backend| backend.name == name);
-        cases.sort_by_key(|case| {
-            (std::cmp::Reverse(case.period_ns), case.load as u8, place(case.backend))
-        });
-        cases
+        self.turns.iter().flat_map(|turn| &turn.parts).map(|part| part.cycles.duration_ns()).sum()
     }
 }
 

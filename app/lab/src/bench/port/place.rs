@@ -50,14 +50,48 @@ impl Place {
     }
 }
 
+/// What the nodes ran on.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::bench) struct Machine {
+    pub(in crate::bench) place: Place,
+    no_deep_sleep: bool,
+    locked: bool,
+}
+
+impl Machine {
+    pub(in crate::bench) fn new(place: Place, awake: &Awake) -> Self {
+        Self { place, no_deep_sleep: awake.no_deep_sleep, locked: awake.locked }
+    }
+
+    /// A note for a result; `request` is what the managing nodes send.
+    pub(in crate::bench) fn note(&self, request: &str) -> String {
+        let Place { mn_cpu, cn_cpu, priority } = self.place;
+        let priority = match priority {
+            Some(priority) => format!("at priority {priority} of SCHED_FIFO"),
+            None => "without real-time priority".into(),
+        };
+        let awake = match (self.no_deep_sleep, self.locked) {
+            (true, true) => "memory is locked, and CPUs are kept out of deep sleep",
+            (true, false) => "memory is not locked, and CPUs are kept out of deep sleep",
+            (false, true) => "memory is locked; deep sleep of CPUs could not be ruled out",
+            (false, false) => "memory is not locked; deep sleep of CPUs could not be ruled out",
+        };
+        format!(
+            "The managing nodes' threads are on CPU {mn_cpu}, and with them the softirq work of a \
+             {request} up to the controlled node's interface (and all of a response that a program \
+             gives there); the controlled nodes' threads are on CPU {cn_cpu}; {priority}; {awake}."
+        )
+    }
+}
+
 /// While it lives, memory stays where it is and CPUs do not sleep deeply; as far as the host lets
 /// us.
 #[derive(Debug)]
 pub(in crate::bench) struct Awake {
     /// Whether the kernel was asked to keep CPUs out of deep sleep.
-    pub(in crate::bench) no_deep_sleep: bool,
+    no_deep_sleep: bool,
     /// Whether memory is locked.
-    pub(in crate::bench) locked: bool,
+    locked: bool,
     _held: (Option<DmaLatency>, Option<LockedMemory>),
 }
 

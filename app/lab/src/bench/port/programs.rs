@@ -21,7 +21,10 @@ pub(super) struct Program {
 }
 
 /// Counts the programs on the interfaces of the nodes, of each row in turn.
-pub(super) fn measure(rows: &mut [Row], place: &Place) -> Result<Vec<Program>> {
+pub(super) fn measure<'r>(
+    rows: impl Iterator<Item = &'r mut Row>,
+    place: &Place,
+) -> Result<Vec<Program>> {
     let _statistics = Statistics::enable()?;
     let mut found = Vec::new();
     for row in rows {

@@ -17,10 +17,10 @@ use super::frames;
 use super::wire::Wire;
 use crate::Result;
 
-pub(super) const MN: &str = "mn";
-pub(super) const CN: &str = "cn";
-const TO_MN: &str = "to_mn";
-const TO_CN: &str = "to_cn";
+pub(in crate::bench) const MN: &str = "mn";
+pub(in crate::bench) const CN: &str = "cn";
+pub(in crate::bench) const TO_MN: &str = "to_mn";
+pub(in crate::bench) const TO_CN: &str = "to_cn";
 
 pub(in crate::bench) const MN_MAC: MacAddress = MacAddress([0x02, 0x0b, 0xff, 0, 0, 240]);
 pub(in crate::bench) const CN_MAC: MacAddress = MacAddress([0x02, 0x0b, 0xff, 0, 0, 1]);

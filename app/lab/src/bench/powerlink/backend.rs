@@ -4,7 +4,7 @@ use onbeat_netdev::Handle;
 use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle};
 use onbeat_powerlink_node::{Backend as Port, Sender};
 
-use super::row::MN;
+use crate::bench::port::rig::MN;
 
 /// A row of the bench: both nodes by one back end.
 pub(super) struct Backend {

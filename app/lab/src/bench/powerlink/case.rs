@@ -5,7 +5,7 @@ use onbeat_report::Recorder;
 
 use super::row::Round;
 use super::trace::Taken;
-use crate::bench::cyclic::Load;
+use crate::bench::cyclic::{CycleCase, Load};
 use crate::bench::port::series::exceeded_by;
 
 /// What is measured.
@@ -112,6 +112,16 @@ impl Case {
             let of = |share| exceeded_by(&values, share).map_or(f64::NAN, |value| value as f64);
             self.rounds[quantity as usize].push(SHARES.map(of));
         }
+    }
+}
+
+impl CycleCase for Case {
+    fn backend(&self) -> &'static str {
+        self.backend
+    }
+
+    fn condition(&self) -> (u64, Load) {
+        (u64::from(self.period_us) * 1000, self.load)
     }
 }
 

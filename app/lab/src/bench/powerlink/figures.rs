@@ -2,13 +2,14 @@
 
 use onbeat_powerlink_node::Sender;
 use onbeat_report::format::count;
-use onbeat_report::{Cell, Check, Counters, Distribution, Number, Outcome, Recorder, Spread};
+use onbeat_report::{Cell, Check, Counters, Distribution, Outcome, Recorder};
 
 use super::Found;
 use super::backend::BASELINE;
 use super::case::{Case, Quantity};
-use crate::bench::cyclic::{Load, Options, beside, topology};
-use crate::bench::port::figures::cycle;
+use crate::bench::cyclic::{
+    CycleCase, Load, Options, beside, conditions, cycle, spread, state, topology, under,
+};
 
 /// Places in [`super::case::SHARES`].
 const P50: usize = 0;
@@ -23,9 +24,9 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
     outcome.figure("back ends", rows(found));
     outcome.figure("topology", topology("managing", "controlled"));
     for quantity in Quantity::ALL {
-        for (period_us, load) in conditions(found) {
-            let name = format!("{}, {}, {load}", quantity.name(), length(period_us));
-            outcome.figure(name, distribution(found, quantity, period_us, load));
+        for (period_ns, load) in conditions(&found.cases) {
+            let name = format!("{}, {}, {load}", quantity.name(), cycle(period_ns));
+            outcome.figure(name, distribution(found, quantity, period_ns, load));
         }
     }
     for quantity in Quantity::ALL {
@@ -65,38 +66,27 @@ fn rows(found: &Found) -> Counters {
         Sender::Process => "the node's thread",
     };
     for (backend, why_not) in &found.rows {
-        let state = why_not.as_ref().map_or("measured".into(), |why| format!("not here: {why}"));
+        let state = state(why_not.as_deref());
         let (soc, response) = (by(backend.soc()), by(backend.response()));
         table.row([backend.name, backend.summary, soc, response, &state]);
     }
     table
 }
 
-/// Periods and loads, in their order.
-fn conditions(found: &Found) -> Vec<(u32, Load)> {
-    let mut conditions: Vec<_> =
-        found.cases.iter().map(|case| (case.period_us, case.load)).collect();
-    conditions.dedup();
-    conditions
-}
-
-fn under(found: &Found, period_us: u32, load: Load) -> impl Iterator<Item = &Case> {
-    found.cases.iter().filter(move |case| (case.period_us, case.load) == (period_us, load))
-}
-
-fn distribution(found: &Found, quantity: Quantity, period_us: u32, load: Load) -> Distribution {
+fn distribution(found: &Found, quantity: Quantity, period_ns: u64, load: Load) -> Distribution {
     let mut recorder = Recorder::new();
-    for case in under(found, period_us, load) {
+    for case in under(&found.cases, period_ns, load) {
         recorder.merge(&case.pooled[quantity as usize]);
     }
     recorder.figure()
 }
 
 fn ratios(outcome: &mut Outcome, found: &Found, quantity: Quantity) {
-    for (period_us, load) in conditions(found) {
-        let named = |name: &str| under(found, period_us, load).find(|case| case.backend == name);
+    for (period_ns, load) in conditions(&found.cases) {
+        let named =
+            |name: &str| under(&found.cases, period_ns, load).find(|case| case.backend == name);
         let Some(baseline) = named(BASELINE) else { continue };
-        for row in under(found, period_us, load).filter(|case| case.backend != BASELINE) {
+        for row in under(&found.cases, period_ns, load).filter(|case| case.backend != BASELINE) {
             let (Some(value), Some(limit)) = (tail(row, quantity), tail(baseline, quantity)) else {
                 continue;
             };
@@ -104,7 +94,7 @@ fn ratios(outcome: &mut Outcome, found: &Found, quantity: Quantity) {
                 "p99.9 of {}: {} beside {BASELINE}, {}, {load}",
                 quantity.name(),
                 row.backend,
-                length(period_us)
+                cycle(period_ns)
             );
             let tails = |case: &Case| -> Vec<f64> {
                 case.rounds[quantity as usize].iter().map(|round| round[P99_9]).collect()
@@ -132,19 +122,11 @@ fn over_rounds(found: &Found, quantity: Quantity) -> Counters {
     let mut table = Counters::new(columns);
     for case in &found.cases {
         let rounds = &case.rounds[quantity as usize];
-        let mut row = vec![
-            Cell::from(length(case.period_us)),
-            case.load.name().into(),
-            case.backend.into(),
-            (rounds.len() as u64).into(),
-        ];
+        let mut row = Vec::from(case.cells());
+        row.push((rounds.len() as u64).into());
         for percentile in [P50, P99_9] {
             let values: Vec<f64> = rounds.iter().map(|round| round[percentile]).collect();
-            let (median, least, most) = match Spread::of_runs(&values) {
-                Some(Spread::Runs { min, median, max, .. }) => (median, min, max),
-                _ => (Number::MISSING, Number::MISSING, Number::MISSING),
-            };
-            row.extend([median, least, most].map(Cell::from));
+            row.extend(spread(&values));
         }
         table.row(row);
     }
@@ -166,19 +148,17 @@ fn accounts(found: &Found) -> Counters {
         "PRes by the process",
     ]);
     for case in &found.cases {
-        table.row([
-            Cell::from(length(case.period_us)),
-            case.load.name().into(),
-            case.backend.into(),
-            case.cycles.into(),
-            case.missed.into(),
-            case.late.into(),
-            case.unanswered.into(),
-            case.unasked.into(),
-            case.launched.into(),
-            case.answered.into(),
-            case.responses.into(),
-        ]);
+        let counts = [
+            case.cycles,
+            case.missed,
+            case.late,
+            case.unanswered,
+            case.unasked,
+            case.launched,
+            case.answered,
+            case.responses,
+        ];
+        table.row(case.cells().into_iter().chain(counts.map(Cell::from)));
     }
     table
 }
@@ -193,23 +173,7 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
          either way; where an instant passed without one there is nothing to compare. Both nodes are \
          whole: they were booted, and exchange values in OPERATIONAL.",
     );
-    let place = found.place;
-    let priority = match place.priority {
-        Some(priority) => format!("at priority {priority} of SCHED_FIFO"),
-        None => "without real-time priority".into(),
-    };
-    let awake = match (found.no_deep_sleep, found.locked) {
-        (true, true) => "memory is locked, and CPUs are kept out of deep sleep",
-        (true, false) => "memory is not locked, and CPUs are kept out of deep sleep",
-        (false, true) => "memory is locked; deep sleep of CPUs could not be ruled out",
-        (false, false) => "memory is not locked; deep sleep of CPUs could not be ruled out",
-    };
-    outcome.note(format!(
-        "The managing nodes' threads are on CPU {}, and with them the softirq work of a poll up to the \
-         controlled node's interface (and all of a response that a program gives there); the \
-         controlled nodes' threads are on CPU {}; {priority}; {awake}.",
-        place.mn_cpu, place.cn_cpu
-    ));
+    outcome.note(found.machine.note("poll"));
     outcome.note(format!(
         "Networks of one period are in OPERATIONAL all at once, and run one at a time, in turns that \
          change from round to round, {}, idle and loaded in turn; the others do not run. Some \
@@ -222,13 +186,5 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
              100 octets to 20 over pipes without a pause; they may run on every CPU.",
         );
     }
-    outcome.note(format!(
-        "Ratios of p99.9 are of all cycles; their spread is that of the ratios round by round. \
-         Short rounds (here of {}) have few values above p99.9.",
-        count(options.cycles / u64::from(options.rounds).min(options.cycles), "cycle")
-    ));
-}
-
-fn length(period_us: u32) -> String {
-    cycle(u64::from(period_us) * 1000)
+    outcome.note(options.note_on_ratios());
 }

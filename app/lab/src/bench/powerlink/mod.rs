@@ -23,13 +23,13 @@ mod wire;
 
 use std::time::Duration;
 
-use onbeat_report::{Outcome, Progress, Run};
+use onbeat_report::{Outcome, Progress};
 
 use self::backend::{BACKENDS, Backend};
 use self::case::Case;
 use self::row::{Cycles, Row};
-use super::cyclic::{Bounds, Load, Options};
-use super::port::place::{Awake, Place};
+use super::cyclic::{self, Bounds, Load, Options};
+use super::port::place::{Awake, Machine, Place};
 use crate::load::Hackbench;
 use crate::{Error, Result, rounds};
 
@@ -59,9 +59,7 @@ struct Found {
     /// The rows that were asked for, and why not where they could not be had.
     rows: Vec<(&'static Backend, Option<String>)>,
     cases: Vec<Case>,
-    place: Place,
-    no_deep_sleep: bool,
-    locked: bool,
+    machine: Machine,
 }
 
 /// Runs the bench.
@@ -72,15 +70,10 @@ struct Found {
 /// error but a row that says why.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     check(options)?;
-    let _guard = interrupt::Guard::install();
-    let run = Run::begin("powerlink");
-    let found = measure(options, progress)?;
-    progress.clear();
-    let mut outcome = run.finish();
-    outcome.conditions.driver = Some("veth".into());
-    outcome.conditions.mode = Some("xdp-native".into());
-    figures::fill(&mut outcome, options, &found);
-    Ok(outcome)
+    cyclic::run("powerlink", progress, |progress| {
+        let found = measure(options, progress)?;
+        Ok(move |outcome: &mut Outcome| figures::fill(outcome, options, &found))
+    })
 }
 
 fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
@@ -96,18 +89,17 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
     for period in &options.periods {
         let period_us = period.as_micros() as u32;
         let mut rows = open(&mut states, options, period_us, &place, progress)?;
-        for load in &options.loads {
-            cases.extend(rows.iter().map(|row| Case::new(row.backend.name, period_us, *load)));
-        }
+        let mut first = 0;
         for (round, counted) in
             rounds::split(options.cycles, options.rounds).into_iter().enumerate()
         {
-            for &load in &options.loads {
+            for (case, &load) in options.loads.iter().enumerate() {
                 let _running = (load == Load::Hackbench).then(|| hackbench.run()).transpose()?;
                 // In each round another one begins, so that none is always behind the same.
-                let count = rows.len();
-                rows.rotate_left(usize::from(round > 0) % count);
-                for row in &mut rows {
+                first += usize::from(round > 0);
+                let at = first % rows.len();
+                let (last, begin) = rows.split_at_mut(at);
+                for Measured { row, cases } in begin.iter_mut().chain(last) {
                     let name = row.backend.name;
                     let cycles = Cycles::new(period_us, counted);
                     let taken = row.run(cycles, &place, || {
@@ -117,16 +109,23 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
                             format!("{period_us} us, round {round} of {rounds}, {load}, {name}")
                         });
                     })?;
-                    let case = cases.iter_mut().find(|case| {
-                        (case.backend, case.period_us, case.load) == (name, period_us, load)
-                    });
-                    case.expect("there is one for each").add(counted, &taken);
+                    cases[case].add(counted, &taken);
                 }
             }
         }
+        let mut of_period: Vec<Case> =
+            rows.into_iter().flat_map(|measured| measured.cases).collect();
+        // Stable: the rows stay in their order.
+        of_period.sort_by_key(|case| options.loads.iter().position(|load| *load == case.load));
+        cases.extend(of_period);
     }
-    let (no_deep_sleep, locked) = (awake.no_deep_sleep, awake.locked);
-    Ok(Found { rows: states, cases, place, no_deep_sleep, locked })
+    Ok(Found { rows: states, cases, machine: Machine::new(place, &awake) })
+}
+
+/// A row, and its case for each load of the options.
+struct Measured {
+    row: Row,
+    cases: Vec<Case>,
 }
 
 /// A network for each row, in OPERATIONAL.
@@ -136,7 +135,7 @@ fn open(
     period_us: u32,
     place: &Place,
     progress: &mut Progress,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<Measured>> {
     let events = row::events(rounds::split(options.cycles, options.rounds).into_iter().max());
     let mut rows = Vec::new();
     for (backend, why_not) in states.iter_mut().filter(|(_, why_not)| why_not.is_none()) {
@@ -145,7 +144,8 @@ fn open(
         match Row::open(backend, period_us, events)? {
             Ok(mut row) => {
                 row.boot(place)?;
-                rows.push(row);
+                let case = |load: &Load| Case::new(backend.name, period_us, *load);
+                rows.push(Measured { row, cases: options.loads.iter().map(case).collect() });
             }
             Err(why) => *why_not = Some(why),
         }

@@ -17,13 +17,9 @@ use super::backend::Backend;
 use super::trace::Taken;
 use super::wire::Wire;
 use crate::bench::port::place::Place;
-use crate::bench::port::rig::{CN_MAC, MN_MAC, pair};
+use crate::bench::port::rig::{CN, CN_MAC, MN, MN_MAC, TO_CN, TO_MN, pair};
 use crate::{Error, Result};
 
-pub(super) const MN: &str = "mn";
-const CN: &str = "cn";
-const TO_MN: &str = "to_mn";
-const TO_CN: &str = "to_cn";
 const NODE: NodeId = NodeId(1);
 
 /// Within this time a network of two is in OPERATIONAL.

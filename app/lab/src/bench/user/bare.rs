@@ -19,7 +19,8 @@ use super::super::chain::{Chain, Dropped, Interface, Stations};
 use super::super::cpu::Cpus;
 use super::super::programs::Programs;
 use super::super::protected::Counted;
-use super::{Account, Nodes};
+use super::Nodes;
+use crate::bench::account::Account;
 use crate::{Error, Result};
 
 /// Places in a ring for copies of frames, as FRER's ports have them.

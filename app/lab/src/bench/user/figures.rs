@@ -1,14 +1,13 @@
 //! From what was found to checks and figures.
 
 use onbeat_frer::dataplane::Backend;
-use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
+use onbeat_report::{Check, Counters, Outcome, Ratio};
 
 use super::super::Options;
+use super::super::account::{Account, RATE, accounts, times};
 use super::super::cpu::Cpus;
-use super::{Account, Case, Found, title};
+use super::{Case, Found, title};
 use crate::traffic::BATCH;
-
-const RATE: &str = "frames/s";
 
 pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
     let backend = found.backend;
@@ -27,8 +26,8 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found:
             format!("{backend}: {} streams beside {fewest}, {}", case.streams, paths(case.paths));
         outcome.figure(name, Ratio::of_runs(RATE, &pairs, title(case.paths, fewest)));
     }
-    outcome.figure(format!("{backend}: time of a frame"), times(found));
-    outcome.figure(format!("{backend}: frames of the throughput runs"), accounts(found));
+    outcome.figure(format!("{backend}: time of a frame"), times_of(found));
+    outcome.figure(format!("{backend}: frames of the throughput runs"), accounts_of(found));
     notes(outcome, options, cpus, found);
 }
 
@@ -77,69 +76,23 @@ fn checks(outcome: &mut Outcome, found: &Found) {
     );
 }
 
-fn times(found: &Found) -> Counters {
-    let mut table = Counters::new([
-        ("chain", ""),
-        ("throughput", RATE),
-        ("median", "ns"),
-        ("shortest", "ns"),
-        ("longest", "ns"),
-    ]);
-    let mut row = |name: String, rates: &[f64]| {
-        let mut times: Vec<f64> = rates.iter().map(|rate| 1e9 / rate).collect();
-        times.sort_by(f64::total_cmp);
-        let end = |end: Option<&f64>| Cell::from(end.copied().unwrap_or(f64::NAN));
-        table.row([
-            name.into(),
-            Cell::from(Measurement::of_runs(RATE, rates).value),
-            Cell::from(Measurement::of_runs("ns", &times).value),
-            end(times.first()),
-            end(times.last()),
-        ]);
-    };
-    for case in &found.cases {
-        let limits: Vec<f64> = case.pairs.iter().map(|pair| pair.1).collect();
+fn times_of(found: &Found) -> Counters {
+    times(found.cases.iter().flat_map(|case| {
+        let limits = case.pairs.iter().map(|pair| pair.1).collect();
         let bare =
             format!("{}, {}, {} streams", limit(found.backend), paths(case.paths), case.streams);
-        row(bare, &limits);
-        row(title(case.paths, case.streams), &rates(case).collect::<Vec<_>>());
-    }
-    table
+        [(bare, limits), (title(case.paths, case.streams), rates(case).collect())]
+    }))
 }
 
-fn accounts(found: &Found) -> Counters {
-    let mut table = Counters::new([
-        "chain",
-        "sent",
-        "delivered",
-        "lost",
-        "dropped to A",
-        "dropped on path 1",
-        "dropped on path 2",
-        "dropped to listener",
-        "eliminated",
-    ]);
-    let mut row = |name: String, account: &Account| {
-        let lost = account.sent.saturating_sub(account.received);
-        table.row([
-            Cell::from(name),
-            account.sent.into(),
-            account.received.into(),
-            lost.into(),
-            account.dropped.to_a.into(),
-            account.dropped.on_path[0].into(),
-            account.dropped.on_path[1].into(),
-            account.dropped.to_listener.into(),
-            account.counted.discarded.into(),
-        ]);
-    };
-    for account in &found.bare {
-        row(format!("{}, {}", limit(found.backend), paths(account.paths)), account);
-    }
-    for account in &found.protected {
-        row(title(account.paths, account.streams), account);
-    }
-    table
+fn accounts_of(found: &Found) -> Counters {
+    let bare = found
+        .bare
+        .iter()
+        .map(|account| (format!("{}, {}", limit(found.backend), paths(account.paths)), account));
+    let protected =
+        found.protected.iter().map(|account| (title(account.paths, account.streams), account));
+    accounts(bare.chain(protected))
 }
 
 fn notes(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {

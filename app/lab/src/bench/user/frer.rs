@@ -15,7 +15,8 @@ use onbeat_netdev::Handle;
 use super::super::chain::{Chain, Dropped, Interface, Stations};
 use super::super::cpu::Cpus;
 use super::super::protected::{Counted, configuration};
-use super::{Account, Nodes};
+use super::Nodes;
+use crate::bench::account::Account;
 use crate::{Error, Result};
 
 /// Frames that a port by packet sockets has room for, as a node's.

@@ -20,10 +20,10 @@ use onbeat_report::{Outcome, Progress};
 
 use self::bare::Bare;
 use self::frer::Protected;
+use super::account::Account;
 use super::chain::{Chain, Dropped, Stations};
 use super::cpu::Cpus;
 use super::programs::Programs;
-use super::protected::Counted;
 use super::throughput::Bed;
 use super::{Options, Source};
 use crate::Result;
@@ -35,17 +35,6 @@ struct Case {
     streams: u32,
     /// FRER, limit.
     pairs: Vec<(f64, f64)>,
-}
-
-/// What went into a chain, came out of it, and was counted in between.
-#[derive(Debug)]
-struct Account {
-    paths: usize,
-    streams: u32,
-    sent: u64,
-    received: u64,
-    dropped: Dropped,
-    counted: Counted,
 }
 
 /// What was found of one back end.

@@ -36,12 +36,11 @@ use onbeat_report::{Cell, Check, Counters, Measurement, Outcome};
 use self::check::{Rule, Tally};
 use self::plan::Plan;
 use self::trial::Trial;
-use super::Options;
+use super::options::{Common, DataPlaneOptions, SeedOptions};
 use super::stage::Stage;
 use crate::random::Random;
 use crate::{Error, Result, Topology};
 
-const DEFAULT_MINUTES: f64 = 1.0;
 const LONGEST_MINUTES: f64 = 24.0 * 60.0;
 /// Violations that are told one by one.
 const TOLD: usize = 10;
@@ -57,8 +56,23 @@ fn seeds(seed: u64) -> Random {
     Random::new(seed)
 }
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let minutes = stage.minutes(DEFAULT_MINUTES);
+/// Options of the scenario.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    plane: DataPlaneOptions,
+    /// For how many minutes networks are made and disturbed
+    #[arg(long, value_name = "NUMBER", default_value_t = 1.0)]
+    minutes: f64,
+    #[command(flatten)]
+    seed: SeedOptions,
+    /// Where to write the captures of networks in which a rule was broken
+    #[arg(long, value_name = "DIRECTORY", default_value = "onbeat-chaos")]
+    captures: PathBuf,
+}
+
+pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    let minutes = options.minutes;
     if !(0.05..=LONGEST_MINUTES).contains(&minutes) {
         return Err(Error::Option {
             option: "minutes",
@@ -67,13 +81,13 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
         });
     }
     let end_ns = now_ns() + (minutes * 60.0 * SECOND as f64) as u64;
-    let mut seeds = seeds(stage.seed());
-    let mut sum = Sum::of(stage);
+    let mut seeds = seeds(options.seed.seed);
+    let mut sum = Sum::new(options.seed.seed, options.captures.clone());
     while now_ns() < end_ns {
         let plan = Plan::draw(seeds.draw());
         let configured = trial::as_planned(&plan);
         let steps = schedule::draw(&plan);
-        let trial = trial::run(stage, plan, &configured, steps, end_ns)?;
+        let trial = trial::run(stage, &options.plane, plan, &configured, steps, end_ns)?;
         sum.add(stage, &trial)?;
     }
     sum.report(stage);
@@ -85,19 +99,21 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
 ///
 /// # Errors
 /// Where the network cannot be built or captured.
-pub fn without_elimination(options: &Options) -> Result<Outcome> {
+pub fn without_elimination(captures: PathBuf, common: &Common) -> Result<Outcome> {
     const LIFE_MS: u64 = 3000;
+    const SEED: u64 = 1;
     let _signals = Guard::install();
-    let mut stage = Stage::new(super::find("chaos")?, options);
-    let plan = Plan { life_ms: LIFE_MS, ..Plan::draw(seeds(stage.seed()).draw()) };
+    let mut stage = Stage::new("chaos", common);
+    let plane = DataPlaneOptions { backend: None };
+    let plan = Plan { life_ms: LIFE_MS, ..Plan::draw(seeds(SEED).draw()) };
     let mut configured = trial::as_planned(&plan);
     for (number, stream) in plan.streams.iter().enumerate() {
         if let Some(function) = &mut configured[plan.edge(stream.east)][number] {
             function.recover = None;
         }
     }
-    let mut sum = Sum::of(&stage);
-    let trial = trial::run(&mut stage, plan, &configured, Vec::new(), u64::MAX)?;
+    let mut sum = Sum::new(SEED, captures);
+    let trial = trial::run(&mut stage, &plane, plan, &configured, Vec::new(), u64::MAX)?;
     sum.add(&mut stage, &trial)?;
     sum.report(&mut stage);
     Ok(stage.finish())
@@ -114,12 +130,13 @@ struct Sum {
     frames: u64,
     rows: Vec<Vec<Cell>>,
     told: usize,
+    seed: u64,
     captures: PathBuf,
 }
 
 impl Sum {
-    fn of(stage: &Stage<'_>) -> Self {
-        Self { captures: stage.captures(), ..Self::default() }
+    fn new(seed: u64, captures: PathBuf) -> Self {
+        Self { seed, captures, ..Self::default() }
     }
 
     fn add(&mut self, stage: &mut Stage<'_>, trial: &Trial) -> Result<()> {
@@ -156,7 +173,7 @@ impl Sum {
         if verdict.violations.is_empty() {
             return Ok(());
         }
-        let directory = story::keep(&self.captures, stage.seed(), trial)?;
+        let directory = story::keep(&self.captures, self.seed, trial)?;
         stage.note(format!("network {:#x}: captures in {}", plan.seed, directory.display()));
         for violation in verdict.violations.iter().take(TOLD.saturating_sub(self.told)) {
             stage.note(story::violation(trial, violation));

@@ -11,6 +11,7 @@ use onbeat_realtime::clock::{SECOND, now_ns};
 use onbeat_realtime::interrupt::{pause_until, wait_until};
 use onbeat_report::format::count;
 
+use super::super::options::DataPlaneOptions;
 use super::super::stage::Stage;
 use super::act::{self, Actor, Log, host, topology};
 use super::check::{Case, Counted, CountedRecovery, CountedStream, Sighting, Verdict, check};
@@ -51,13 +52,14 @@ pub(super) fn as_planned(plan: &Plan) -> Configured {
 /// Runs a network for its life, or until CLOCK_MONOTONIC shows `end_ns`.
 pub(super) fn run(
     stage: &mut Stage<'_>,
+    plane: &DataPlaneOptions,
     plan: Plan,
     configured: &Configured,
     steps: Vec<Step>,
     end_ns: u64,
 ) -> Result<Trial> {
     let program: PathBuf = stage.onbeat_bin().to_owned();
-    let mut world = stage.open(&topology(&plan, configured))?;
+    let mut world = stage.open(&topology(&plan, configured), plane)?;
     let (taps, ticks) = (Taps::start()?, tick::Watch::start()?);
     let rates: Rates =
         Arc::new(plan.streams.iter().map(|stream| AtomicU64::new(stream.rate)).collect());

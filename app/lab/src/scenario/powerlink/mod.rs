@@ -27,9 +27,10 @@ use onbeat_realtime::clock::SECOND;
 use onbeat_report::format::count;
 use onbeat_wire::powerlink::NodeId;
 
+use super::options::{PhaseOptions, PowerlinkOptions, SeedOptions};
 use super::stage::Stage;
 use crate::fault::Impairment;
-use crate::{Error, Result, Topology};
+use crate::{Result, Topology};
 
 /// Nodes that run on ports of this machine at most.
 const REAL: u8 = 16;
@@ -80,30 +81,27 @@ pub(super) fn network() -> Topology {
     topology(8, None)
 }
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let nodes = stage.nodes(8);
-    if !(1..=239).contains(&nodes) {
-        let reason = "a network has 1 to 239 controlled nodes".to_owned();
-        return Err(Error::Option { option: "nodes", value: nodes.to_string(), reason });
-    }
+/// Options of the scenario.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    bus: PowerlinkOptions,
+    #[command(flatten)]
+    phases: PhaseOptions,
+    #[command(flatten)]
+    seed: SeedOptions,
+}
+
+pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    let nodes = options.bus.nodes(8);
     let least_us = if nodes > REAL { 34 * u32::from(nodes) } else { 1000 };
     let usual_us = if nodes > REAL { least_us.next_multiple_of(1000) } else { CYCLE_US };
-    let cycle_us = match stage.cycle() {
-        None => usual_us,
-        Some(cycle) => u32::try_from(cycle.as_micros()).unwrap_or(u32::MAX),
-    };
-    if !(least_us..=1_000_000).contains(&cycle_us) {
-        let reason = format!("with {} use {least_us} us to 1 s", count(nodes.into(), "node"));
-        return Err(Error::Option {
-            option: "cycle",
-            value: format!("{:?}", stage.cycle().unwrap_or_default()),
-            reason,
-        });
-    }
+    let reason = format!("with {} use {least_us} us to 1 s", count(nodes.into(), "node"));
+    let cycle_us = options.bus.cycle_us(usual_us, least_us, &reason)?;
     if nodes > REAL {
-        virtual_time::play(stage, nodes, cycle_us)
+        virtual_time::play(stage, options, nodes, cycle_us)
     } else {
-        real::play(stage, &file(nodes, cycle_us))
+        real::play(stage, options, &file(nodes, cycle_us))
     }
 }
 

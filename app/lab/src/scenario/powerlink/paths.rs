@@ -18,6 +18,7 @@ use super::actor::{Controlled, Managing};
 use super::real::Bus;
 use super::tap::Tap;
 use super::{CYCLE_US, MANAGING, REAL, cable, figures, file, name};
+use crate::scenario::options::{DataPlaneOptions, PhaseOptions, PowerlinkOptions};
 use crate::scenario::stage::Stage;
 use crate::world::Ends;
 use crate::{Error, Result, Topology, World};
@@ -94,30 +95,30 @@ egress = [{{ port = "host", tag = "none" }}]
     )
 }
 
-pub(in crate::scenario) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let nodes = stage.nodes(4);
+/// Options of the scenario.
+#[derive(Debug, clap::Args)]
+pub(in crate::scenario) struct Options {
+    #[command(flatten)]
+    plane: DataPlaneOptions,
+    #[command(flatten)]
+    bus: PowerlinkOptions,
+    #[command(flatten)]
+    phases: PhaseOptions,
+}
+
+pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    let nodes = options.bus.nodes(4);
     if !(1..=REAL).contains(&nodes) {
         let reason = format!("{REAL} nodes run on ports of this machine at most");
         return Err(Error::Option { option: "nodes", value: nodes.to_string(), reason });
     }
-    let cycle_us = match stage.cycle() {
-        None => CYCLE_US,
-        Some(cycle) => u32::try_from(cycle.as_micros()).unwrap_or(u32::MAX),
-    };
-    if !(1000..=1_000_000).contains(&cycle_us) {
-        let reason = "use 1 ms to 1 s".to_owned();
-        return Err(Error::Option {
-            option: "cycle",
-            value: format!("{:?}", stage.cycle().unwrap_or_default()),
-            reason,
-        });
-    }
-    let phase_ns = stage.phase_ns(2.0)?;
+    let cycle_us = options.bus.cycle_us(CYCLE_US, 1000, "use 1 ms to 1 s")?;
+    let phase_ns = options.phases.ns(2.0)?;
     let network = topology(nodes);
     stage.draw(&network);
     stage.tell_line("building the network");
     let mut world = World::build(&network)?;
-    world.set_backend(stage.backend());
+    world.set_backend(options.plane.backend);
     world.start_all(stage.onbeat_bin())?;
     stage.look_at_ports(&world, ["a", "b"].into_iter())?;
     let tap = Tap::start(world.namespace("hub")?, "p0")?;

@@ -11,7 +11,7 @@ use onbeat_wire::powerlink::NodeId;
 
 use super::actor::{Controlled, Managing};
 use super::tap::Tap;
-use super::{BOUND_NS, LOSS, MANAGING, cable, figures, name, topology};
+use super::{BOUND_NS, LOSS, MANAGING, Options, cable, figures, name, topology};
 use crate::fault::Impairment;
 use crate::scenario::stage::Stage;
 use crate::world::Ends;
@@ -84,11 +84,11 @@ impl<'a> Bus<'a> {
     }
 }
 
-pub(super) fn play(stage: &mut Stage<'_>, file: &File) -> Result<()> {
+pub(super) fn play(stage: &mut Stage<'_>, options: &Options, file: &File) -> Result<()> {
     let count = file.network.nodes.len() as u8;
-    let phase_ns = stage.phase_ns(2.0)?;
+    let phase_ns = options.phases.ns(2.0)?;
     faults(stage, file, count, phase_ns)?;
-    losses(stage, file, count, phase_ns)
+    losses(stage, options, file, phase_ns)
 }
 
 /// It boots; a node dies and comes back; a cable is cut and mended.
@@ -153,9 +153,10 @@ fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Resul
 }
 
 /// It boots, and runs, while one frame of a hundred is lost on the managing node's cable.
-fn losses(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Result<()> {
+fn losses(stage: &mut Stage<'_>, options: &Options, file: &File, phase_ns: u64) -> Result<()> {
+    let count = file.network.nodes.len() as u8;
     stage.tell_line("one frame of a hundred is lost");
-    let impairment = Impairment { loss: LOSS, seed: stage.seed(), ..Impairment::default() };
+    let impairment = Impairment { loss: LOSS, seed: options.seed.seed, ..Impairment::default() };
     let world = World::build(&topology(count, Some(impairment)))?;
     let mut bus = Bus::start(&world, file)?;
     let (up, _) = bus.settle()?;

@@ -9,7 +9,7 @@ use onbeat_sim::{Conditions, Network, NetworkConfig, What};
 use onbeat_wire::powerlink::NodeId;
 
 use super::tap::Seen;
-use super::{BOUND_NS, figures, topology};
+use super::{BOUND_NS, Options, figures, topology};
 use crate::scenario::stage::Stage;
 use crate::{Result, Topology};
 
@@ -25,7 +25,12 @@ struct Watched {
     seen: Seen,
 }
 
-pub(super) fn play(stage: &mut Stage<'_>, nodes: u8, cycle_us: u32) -> Result<()> {
+pub(super) fn play(
+    stage: &mut Stage<'_>,
+    options: &Options,
+    nodes: u8,
+    cycle_us: u32,
+) -> Result<()> {
     stage.draw(&drawing());
     let config = NetworkConfig {
         nodes,
@@ -33,7 +38,7 @@ pub(super) fn play(stage: &mut Stage<'_>, nodes: u8, cycle_us: u32) -> Result<()
         mandatory: false,
         multiplexed_cycles: 0,
         conditions: Conditions::CLEAN,
-        seed: stage.seed(),
+        seed: options.seed.seed,
     };
     let mut watched = Watched { network: Network::new(config), seen: Seen::default() };
     let mut times = figures::times();
@@ -66,7 +71,7 @@ pub(super) fn play(stage: &mut Stage<'_>, nodes: u8, cycle_us: u32) -> Result<()
     times.row(figures::time("until its node is back", took_ns));
 
     watched.network.bus.conditions.loss_per_million = LOSS_PER_MILLION;
-    let phase_ns = stage.phase_ns(2.0)?;
+    let phase_ns = options.phases.ns(2.0)?;
     run(stage, &mut watched, "1 % of the frames is lost", phase_ns)?;
     watched.network.bus.conditions.loss_per_million = 0;
     let took_ns = settle(stage, &mut watched, "no frame is lost any more")?;

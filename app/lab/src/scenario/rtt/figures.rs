@@ -6,12 +6,13 @@ use onbeat_report::{
     Cell, Check, Column, Counters, Distribution, Loss, Measurement, Recorder, TimeSeries,
 };
 
-use super::Load;
 use super::case::Case;
 use super::place::Place;
 use super::row::{REDIRECT, Row};
 use super::schedule::Schedule;
+use super::{Load, RATE};
 use crate::load::UdpSpec;
+use crate::scenario::options::FrameOptions;
 use crate::scenario::stage::Stage;
 
 /// A figure of the paper: what it shows, and which rows under which loads.
@@ -49,6 +50,7 @@ const PAPER: [PaperFigure; 3] = [
 
 pub(super) fn fill(
     stage: &mut Stage<'_>,
+    frames: &FrameOptions,
     rows: &[(Row, Option<String>)],
     cases: &[Case],
     schedule: &Schedule,
@@ -74,7 +76,7 @@ pub(super) fn fill(
         let name = format!("round trip over time, {}", load.name());
         stage.figure(name, over_time(of(cases, *load)));
     }
-    notes(stage, &loads, schedule, place);
+    notes(stage, frames, &loads, schedule, place);
 }
 
 fn of(cases: &[Case], load: Load) -> impl Iterator<Item = &Case> {
@@ -198,8 +200,14 @@ fn over_time<'a>(cases: impl Iterator<Item = &'a Case>) -> TimeSeries {
     series.losses(losses)
 }
 
-fn notes(stage: &mut Stage<'_>, loads: &[Load], schedule: &Schedule, place: &Place) {
-    let (size, rate) = (stage.size(), stage.rate(1000));
+fn notes(
+    stage: &mut Stage<'_>,
+    frames: &FrameOptions,
+    loads: &[Load],
+    schedule: &Schedule,
+    place: &Place,
+) {
+    let (size, rate) = (frames.size(), frames.rate(RATE));
     stage.note(format!(
         "Probes of {size} octets, {rate} per second, each row in turn in {}; {} of warm-up in \
          each. A round trip is from just before the probe is handed to the talker's \

@@ -37,6 +37,7 @@ use self::rig::Rig;
 use self::row::Row;
 use self::schedule::{Block, Schedule};
 use super::flow::{PCP, next_stream};
+use super::options::{DataPlaneOptions, FrameOptions};
 use super::stage::Stage;
 use super::two_paths::{THERE, TwoPaths, VLAN};
 use crate::load::{Stress, Stressor};
@@ -68,55 +69,80 @@ impl Load {
     }
 }
 
+/// Options of the scenario.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    plane: DataPlaneOptions,
+    #[command(flatten)]
+    frames: FrameOptions,
+    /// Round trips that are measured of each row under each load
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000,
+        value_parser = clap::value_parser!(u64).range(1..))]
+    probes: u64,
+}
+
+/// Probes per second.
+const RATE: u64 = 1000;
+
 /// The network of one row.
 pub(super) fn network() -> Topology {
     TwoPaths::vector(1000).topology()
 }
 
-pub(super) fn play_idle(stage: &mut Stage<'_>) -> Result<()> {
-    play(stage, &[Load::Idle])
+pub(super) fn play_idle(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    play(stage, options, &[Load::Idle])
 }
 
-pub(super) fn play_loaded(stage: &mut Stage<'_>) -> Result<()> {
-    play(stage, &[Load::Stress])
+pub(super) fn play_loaded(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    play(stage, options, &[Load::Stress])
 }
 
-pub(super) fn play_background(stage: &mut Stage<'_>) -> Result<()> {
-    play(stage, &[Load::Background])
+pub(super) fn play_background(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    play(stage, options, &[Load::Background])
 }
 
-pub(super) fn play_all(stage: &mut Stage<'_>) -> Result<()> {
-    play(stage, &Load::ALL)
+pub(super) fn play_all(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    play(stage, options, &Load::ALL)
 }
 
-fn play(stage: &mut Stage<'_>, loads: &[Load]) -> Result<()> {
+fn play(stage: &mut Stage<'_>, options: &Options, loads: &[Load]) -> Result<()> {
     const MOST: u64 = 1_000_000;
-    let probes = stage.probes(10_000);
-    if !(1..=MOST).contains(&probes) {
+    let Options { plane, frames, probes } = options;
+    if !(1..=MOST).contains(probes) {
         let reason = format!("use 1 to {MOST}");
         return Err(Error::Option { option: "probes", value: probes.to_string(), reason });
     }
     let place = Place::choose()?;
     stage.draw(&network());
     let _hosts = place.with_hosts()?;
-    let rig = Rig::build(stage, loads, &place)?;
+    let rig = Rig::build(stage, plane, loads, &place)?;
     let rows: Vec<Row> = rig.present().collect();
-    let of_load = |load| (0..rows.len()).filter(|row| rows[*row].is_for(load)).collect();
-    let schedule = Schedule::new(loads, of_load, probes, stage.rate(1000));
     let mut cases: Vec<Case> = loads
         .iter()
         .flat_map(|load| rows.iter().map(move |row| Case::new(*row, *load)))
         .filter(|case| case.row.is_for(case.load))
         .collect();
-    Run { stage, rig: &rig, place: &place, schedule: &schedule, left_ns: 0, start_ns: now_ns() }
-        .all(&rows, &mut cases)?;
-    figures::fill(stage, &rig.rows, &cases, &schedule, &place);
+    let of_load = |load| (0..cases.len()).filter(|case| cases[*case].load == load).collect();
+    let schedule = Schedule::new(loads, of_load, *probes, frames.rate(RATE));
+    Run {
+        stage,
+        frames,
+        rig: &rig,
+        place: &place,
+        schedule: &schedule,
+        left_ns: 0,
+        start_ns: now_ns(),
+    }
+    .all(&mut cases)?;
+    figures::fill(stage, frames, &rig.rows, &cases, &schedule, &place);
     Ok(())
 }
 
 /// A measurement as it goes on.
 struct Run<'r, 's> {
     stage: &'r mut Stage<'s>,
+    frames: &'r FrameOptions,
     rig: &'r Rig,
     place: &'r Place,
     schedule: &'r Schedule,
@@ -125,7 +151,7 @@ struct Run<'r, 's> {
 }
 
 impl Run<'_, '_> {
-    fn all(&mut self, rows: &[Row], cases: &mut [Case]) -> Result<()> {
+    fn all(&mut self, cases: &mut [Case]) -> Result<()> {
         self.left_ns = self.schedule.duration_ns();
         let announced = format!("this takes about {}", rounds::in_words(self.left_ns));
         self.stage.progress.line(&announced);
@@ -133,12 +159,9 @@ impl Run<'_, '_> {
             let stressed = block.load == Load::Stress;
             let _stress =
                 stressed.then(|| Stress::start(&self.place.nodes(), &Stressor::ALL)).transpose()?;
-            for &row in &block.rows {
+            for &case in &block.cases {
                 interrupt::check()?;
-                let row = rows[row];
-                let of = |case: &&mut Case| (case.row, case.load) == (row, block.load);
-                let case = cases.iter_mut().find(of).expect("there is one for each");
-                self.turn(block, case)?;
+                self.turn(block, &mut cases[case])?;
             }
         }
         Ok(())
@@ -179,9 +202,9 @@ impl Run<'_, '_> {
                 destination: THERE,
                 source: talker.link("eth0")?.mac.unwrap_or_default(),
                 vlans,
-                size: self.stage.size(),
+                size: self.frames.size(),
             },
-            rate: Rate::PerSecond(self.stage.rate(1000)),
+            rate: Rate::PerSecond(self.frames.rate(RATE)),
             limit: Some(probes),
             spin: Duration::ZERO,
         };

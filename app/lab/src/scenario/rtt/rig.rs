@@ -6,6 +6,7 @@ use libbpf_rs::Link;
 use super::place::Place;
 use super::row::{Napi, Plane, REDIRECT, ROWS, Row};
 use super::{Load, background, napi, programs};
+use crate::scenario::options::DataPlaneOptions;
 use crate::scenario::stage::Stage;
 use crate::{Error, Result, Topology, World};
 
@@ -23,8 +24,13 @@ pub(super) struct Rig {
 
 impl Rig {
     /// Builds what is measured under these loads.
-    pub(super) fn build(stage: &mut Stage<'_>, loads: &[Load], place: &Place) -> Result<Self> {
-        let only = stage.backend();
+    pub(super) fn build(
+        stage: &mut Stage<'_>,
+        plane: &DataPlaneOptions,
+        loads: &[Load],
+        place: &Place,
+    ) -> Result<Self> {
+        let only = plane.backend;
         let wanted = |row: &&Row| row.runs_on(only) && loads.iter().any(|load| row.is_for(*load));
         let rows: Vec<Row> = ROWS.iter().filter(wanted).copied().collect();
         let mut network = Topology::default();

@@ -12,15 +12,15 @@ const LEAST: u64 = 100;
 /// Around a row's turn in a round, at most: load begins, the last probe comes back, threads end.
 const AROUND_NS: u64 = 150_000_000;
 
-/// Under one load in one round: the rows one after another.
+/// Under one load in one round: the cases one after another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
     /// From 0.
     pub(super) round: u32,
     pub(super) load: Load,
-    /// Rows, as places in the list of rows.
-    pub(super) rows: Vec<usize>,
-    /// Probes of each row that count.
+    /// Indices into the list of cases.
+    pub(super) cases: Vec<usize>,
+    /// Probes of each case that count.
     pub(super) probes: u64,
 }
 
@@ -33,11 +33,10 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// So many probes of each row under each load, at so many a second. `rows` says which rows
-    /// there are under a load.
+    /// So many probes of each case under each load, at so many a second. `cases`: the cases of a load.
     pub(super) fn new(
         loads: &[Load],
-        rows: impl Fn(Load) -> Vec<usize>,
+        cases: impl Fn(Load) -> Vec<usize>,
         probes: u64,
         rate: u64,
     ) -> Self {
@@ -46,11 +45,11 @@ impl Schedule {
         let mut blocks = Vec::new();
         for (round, &probes) in shares.iter().enumerate() {
             for &load in loads {
-                let mut rows = rows(load);
+                let mut cases = cases(load);
                 // None is always behind the same.
-                let first = round % rows.len().max(1);
-                rows.rotate_left(first);
-                blocks.push(Block { round: round as u32, load, rows, probes });
+                let first = round % cases.len().max(1);
+                cases.rotate_left(first);
+                blocks.push(Block { round: round as u32, load, cases, probes });
             }
         }
         Self { blocks, rounds: shares.len() as u32, rate }
@@ -70,7 +69,7 @@ impl Schedule {
 
     /// How long all of it takes.
     pub(super) fn duration_ns(&self) -> u64 {
-        self.blocks.iter().map(|block| self.turn_ns(block) * block.rows.len() as u64).sum()
+        self.blocks.iter().map(|block| self.turn_ns(block) * block.cases.len() as u64).sum()
     }
 }
 
@@ -79,15 +78,15 @@ mod tests {
     use super::*;
 
     fn schedule(loads: &[Load], probes: u64) -> Schedule {
-        let rows = |load| if load == Load::Idle { vec![0, 1, 2] } else { vec![0, 1, 2, 3] };
-        Schedule::new(loads, rows, probes, 1000)
+        let cases = |load| if load == Load::Idle { vec![0, 1, 2] } else { vec![0, 1, 2, 3] };
+        Schedule::new(loads, cases, probes, 1000)
     }
 
     #[test]
     fn rounds_have_all_loads_and_begin_with_another_row() {
         let all = schedule(&Load::ALL, 10_000);
         assert_eq!((all.rounds, all.blocks.len()), (10, 30));
-        let of = |place: usize| (all.blocks[place].load, all.blocks[place].rows.clone());
+        let of = |place: usize| (all.blocks[place].load, all.blocks[place].cases.clone());
         assert_eq!(of(0), (Load::Idle, vec![0, 1, 2]));
         assert_eq!(of(1), (Load::Stress, vec![0, 1, 2, 3]));
         assert_eq!(of(3), (Load::Idle, vec![1, 2, 0]));

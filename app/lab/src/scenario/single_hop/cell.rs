@@ -9,18 +9,15 @@ use onbeat_delay::probe::{Profile as Rates, Sample, Stretch};
 use onbeat_probe::{EchoConfig, PingConfig, Reflector, ping};
 use onbeat_realtime::Profile;
 use onbeat_realtime::interrupt;
-use onbeat_wire::stamp::{PACKET_LEN, PORT};
+use onbeat_wire::stamp::PORT;
 
-use super::matrix::Place;
-use super::method::{Found, METHODS, Measuring};
+use super::frame::{AROUND, LEAST_OCTETS};
+use super::measurement::{Found, Length, Load, Measuring, Place};
+use super::method::METHODS;
 use super::rig::{Hop, Rig};
 use crate::load::{DutyLoad, DutyProfile, DutyReport, UdpReport, UdpSource, UdpTarget};
 use crate::{Error, Result};
 
-/// Ethernet, IPv4 and UDP around a probe.
-const AROUND: usize = 42;
-/// Octets of the shortest probe's frame.
-pub(super) const LEAST_OCTETS: usize = AROUND + PACKET_LEN;
 /// Octets of payload of the load's datagrams.
 const LOAD_OCTETS: usize = 150;
 /// How long an answer is waited for, in nanoseconds.
@@ -29,41 +26,6 @@ const TIMEOUT_NS: i64 = 5_000_000_000;
 const SESSION: u16 = 1;
 /// Sessions that find out whether there is a way, before it is given up.
 const KNOCKS: u32 = 5;
-
-/// What the hop has to do beside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Load {
-    /// Nothing.
-    Idle,
-    /// A process that works as table 1 of the paper has it.
-    Cpu,
-    /// So many datagrams a second by another interface.
-    Net(u32),
-}
-
-impl Load {
-    /// Those of the paper's matrix.
-    pub const ALL: [Load; 5] =
-        [Load::Idle, Load::Cpu, Load::Net(1_000), Load::Net(5_000), Load::Net(20_000)];
-
-    /// As figures name it.
-    #[must_use]
-    pub fn name(self) -> String {
-        match self {
-            Load::Idle => "idle".into(),
-            Load::Cpu => "CPU load".into(),
-            Load::Net(rate) => format!("network load, {rate}/s"),
-        }
-    }
-}
-
-/// How long, how often and how large.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Length {
-    pub(super) rate: u64,
-    pub(super) for_ns: u64,
-    pub(super) octets: usize,
-}
 
 /// What was found.
 pub(super) struct Cell {
@@ -188,52 +150,4 @@ fn probe(
     rig.world.namespace("sender")?.run(send)??;
     interrupt::check()?;
     Ok(samples)
-}
-
-/// A probe as a frame has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Numbered {
-    pub(super) sequence: u32,
-    /// It comes from the reflector.
-    pub(super) answer: bool,
-}
-
-/// The number of a probe, or of an answer to one, that a frame is; `None`: it is neither.
-pub(super) fn sequence(frame: &[u8]) -> Option<Numbered> {
-    const IPV4: [u8; 2] = [8, 0];
-    const NO_OPTIONS: u8 = 0x45;
-    const UDP: u8 = 17;
-    let is_udp =
-        frame.get(12..14)? == IPV4 && *frame.get(14)? == NO_OPTIONS && *frame.get(23)? == UDP;
-    let port = |at: usize| Some(u16::from_be_bytes([*frame.get(at)?, *frame.get(at + 1)?]));
-    let (from, to) = (port(34)?, port(36)?);
-    let number = frame.get(AROUND..AROUND + 4)?.try_into().ok().map(u32::from_be_bytes)?;
-    let numbered = |answer| Numbered { sequence: number, answer };
-    match (is_udp, from == PORT, to == PORT) {
-        (true, true, false) => Some(numbered(true)),
-        (true, false, true) => Some(numbered(false)),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn probes_are_told_from_other_frames() {
-        let mut frame = [0; LEAST_OCTETS];
-        assert_eq!(sequence(&frame), None);
-        (frame[12], frame[14], frame[23]) = (8, 0x45, 17);
-        frame[36..38].copy_from_slice(&PORT.to_be_bytes());
-        frame[45] = 7;
-        assert_eq!(sequence(&frame), Some(Numbered { sequence: 7, answer: false }));
-        assert_eq!(sequence(&frame[..45]), None);
-        frame.copy_within(36..38, 34);
-        assert_eq!(sequence(&frame), None, "from reflector to reflector");
-        frame[37] = 0;
-        assert_eq!(sequence(&frame), Some(Numbered { sequence: 7, answer: true }));
-        frame[23] = 6;
-        assert_eq!(sequence(&frame), None);
-    }
 }

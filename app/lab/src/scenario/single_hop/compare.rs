@@ -5,16 +5,20 @@
 //! hop ([`Hop::Nothing`]), and taken off by equation (2) of the paper; what is left is right to the spread of
 //! that way. The hooks see the packet until the driver is done with it, and not when in between it left.
 
-use std::path::PathBuf;
+use std::time::Duration;
 
 use onbeat_delay::correction::Correction;
-use onbeat_realtime::interrupt;
-use onbeat_report::{Cell as TableCell, Counters, Number, Outcome, Progress, Run};
+use onbeat_realtime::clock::SECOND;
+use onbeat_report::{Cell as TableCell, Counters, Number};
+use onbeat_terminal::values::duration;
 
-use super::cell::{Cell, Length};
-use super::matrix::{self, Matrix, Place};
-use super::method::{Found, HOOKS, METHODS, MIRROR, PROBE_ONE_WAY};
-use super::{Hop, Load, figures, plots};
+use super::cell::Cell;
+use super::matrix::Matrix;
+use super::measurement::{Found, Length, Load, Place};
+use super::method::{HOOKS, METHODS, MIRROR, PROBE_ONE_WAY};
+use super::rig::Hop;
+use super::{figures, plots};
+use crate::scenario::stage::Stage;
 use crate::{Error, Result, rounds};
 
 /// Of all intervals.
@@ -25,73 +29,82 @@ const CONFIDENCE: f64 = 0.95;
 const COMPARED: [usize; 3] = [MIRROR, HOOKS, PROBE_ONE_WAY];
 
 /// What is compared.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The hops, one after the other.
-    pub hops: Vec<Hop>,
-    /// What they have to do beside.
-    pub loads: Vec<Load>,
-    /// On how many CPUs: 1, 2.
-    pub cpus: Vec<u8>,
-    /// Probes a second.
-    pub rate: u64,
-    /// Octets of a probe's frame, FCS not included; `None`: the paper's 192.
-    pub size: Option<usize>,
-    /// How long each is measured, in nanoseconds.
-    pub for_ns: u64,
-    /// The program that nodes run: `onbeat`.
-    pub onbeat_bin: PathBuf,
+#[derive(Debug, clap::Args)]
+pub(super) struct CompareOptions {
+    /// Compare the methods on the same packets instead: the hops, one after the other
+    ///
+    /// Mirror, hooks and probe measure each packet at the same time. What mirror and probe see beside the
+    /// hop is measured without it, and subtracted. The result has each method's median with its interval, and
+    /// whether the methods agree; the page (--html) has figures 5 to 10 of the paper.
+    #[arg(
+        long,
+        value_name = "HOP,...",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with = "seconds"
+    )]
+    compare: Vec<Hop>,
+    /// Load on the hop with --compare: nothing (idle), table 1 of the paper (cpu), so many datagrams a
+    /// second by another interface (a number)
+    #[arg(
+        long,
+        value_name = "LOAD,...",
+        value_delimiter = ',',
+        default_value = "idle,cpu,1000,5000,20000",
+        requires = "compare"
+    )]
+    load: Vec<Load>,
+    /// Number of CPUs that the hop works on, with --compare
+    #[arg(long, value_name = "1,2", value_delimiter = ',', default_value = "1,2", requires = "compare",
+        value_parser = clap::value_parser!(u8).range(1..=2))]
+    cpus: Vec<u8>,
+    /// How long each hop is measured under each load, with --compare
+    #[arg(long = "for", value_name = "TIME", default_value = "2s", requires = "compare",
+        value_parser = duration)]
+    length: Duration,
 }
 
-impl Options {
-    fn matrix(&self) -> Result<Matrix> {
-        let refuse = |option, value: String, reason: &str| {
-            Err(Error::Option { option, value, reason: reason.into() })
-        };
-        if self.hops.is_empty() || self.hops.contains(&Hop::Nothing) {
-            return refuse("HOP", String::new(), "give one or more that packets wait in");
+impl CompareOptions {
+    /// Whether the methods are compared.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.compare.is_empty()
+    }
+
+    fn matrix(&self, rate: u64, octets: usize) -> Result<Matrix> {
+        const FASTEST: u64 = 100_000;
+        let refuse =
+            |option, value: String, reason: String| Err(Error::Option { option, value, reason });
+        if rate > FASTEST {
+            return refuse("rate", rate.to_string(), format!("use at most {FASTEST}"));
         }
-        if self.loads.is_empty() || self.cpus.is_empty() {
-            return refuse("load", String::new(), "give one or more loads, and numbers of CPUs");
-        }
-        if let Some(wrong) = self.cpus.iter().find(|number| !(1..=2).contains(*number)) {
-            return refuse("cpus", wrong.to_string(), "a hop works on 1 or on 2");
-        }
-        if self.rate == 0 {
-            return refuse("rate", "0".into(), "use at least 1");
-        }
-        if self.for_ns < onbeat_realtime::clock::SECOND / 20 {
-            return refuse("for", format!("{} ns", self.for_ns), "use at least 50ms");
+        let for_ns = u64::try_from(self.length.as_nanos()).unwrap_or(u64::MAX);
+        if for_ns < SECOND / 20 {
+            return refuse("for", format!("{for_ns} ns"), "use at least 50ms".into());
         }
         let places = Place::all()?;
+        let place = |number: &u8| places[usize::from(number - 1)].clone();
         Ok(Matrix {
-            hops: self.hops.clone(),
-            places: self
-                .cpus
-                .iter()
-                .map(|number| places[usize::from(number - 1)].clone())
-                .collect(),
-            loads: self.loads.clone(),
-            length: Length {
-                rate: self.rate,
-                for_ns: self.for_ns,
-                octets: matrix::octets(self.size)?,
-            },
+            hops: self.compare.clone(),
+            places: self.cpus.iter().map(place).collect(),
+            loads: self.load.clone(),
+            length: Length { rate, for_ns, octets },
         })
     }
 }
 
-/// Measures, and says how far the methods agree.
-///
-/// While it runs, SIGINT, SIGTERM and SIGHUP end it in order.
+/// Measures, and reports how far the methods agree.
 ///
 /// # Errors
 /// Where an option cannot be used, or the kernel or its privileges do not allow it;
 /// [`Error::Interrupted`]. Whatever was made is gone then.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
-    let matrix = options.matrix()?;
-    let _signals = interrupt::Guard::install();
-    let run = Run::begin("delay-compare");
+pub(super) fn play(
+    stage: &mut Stage<'_>,
+    options: &CompareOptions,
+    rate: u64,
+    octets: usize,
+) -> Result<()> {
+    let matrix = options.matrix(rate, octets)?;
+    stage.rename("delay-compare");
     let null = Matrix {
         hops: vec![Hop::Nothing],
         places: matrix.places[..1].to_vec(),
@@ -99,44 +112,41 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
         length: matrix.length,
     };
     let takes = rounds::in_words(matrix.takes_ns() + null.takes_ns());
-    progress.line(&format!("this takes about {takes}"));
-    let mut tell = |line: &str| progress.update(|| format!("compare: {line}"));
-    let null = null.measure(&options.onbeat_bin, &mut tell)?;
-    let cells = matrix.measure(&options.onbeat_bin, &mut tell)?;
-    progress.clear();
-    let mut outcome = run.finish();
-    outcome.conditions.driver = Some("veth".into());
-    fill(&mut outcome, &null, &cells, &matrix);
-    Ok(outcome)
+    stage.progress.line(&format!("this takes about {takes}"));
+    let null = null.measure(stage.onbeat_bin(), &mut |line| stage.tell_line(line))?;
+    let cells = matrix.measure(stage.onbeat_bin(), &mut |line| stage.tell_line(line))?;
+    stage.set_driver("veth");
+    fill(stage, &null, &cells, &matrix);
+    Ok(())
 }
 
-fn fill(outcome: &mut Outcome, null: &[Cell], cells: &[Cell], matrix: &Matrix) {
+fn fill(stage: &mut Stage<'_>, null: &[Cell], cells: &[Cell], matrix: &Matrix) {
     let all: Vec<&Cell> = null.iter().chain(cells).collect();
     for check in figures::checks(&all) {
-        outcome.check(check);
+        stage.check(check);
     }
     let corrections = Corrections::of(null);
-    outcome.figure("the path without a hop: what is taken off", corrections.table());
+    stage.figure("the path without a hop: what is taken off", corrections.table());
     for hop in &matrix.hops {
         let of_hop = || cells.iter().filter(|cell| cell.hop == *hop);
         let name = hop.name();
-        outcome.figure(format!("{name}: agreement"), agreement(of_hop(), &corrections));
-        outcome.figure(format!("{name}: as measured"), figures::delays(of_hop()));
+        stage.figure(format!("{name}: agreement"), agreement(of_hop(), &corrections));
+        stage.figure(format!("{name}: as measured"), figures::delays(of_hop()));
         for (figure, drawn) in plots::of(&of_hop().collect::<Vec<_>>()) {
-            outcome.figure(format!("{name}: {figure}"), drawn);
+            stage.figure(format!("{name}: {figure}"), drawn);
         }
     }
-    outcome.figure("loads", figures::loads(cells));
+    stage.figure("loads", figures::loads(cells));
     if let Some(unseen) = figures::unseen(cells) {
-        outcome.figure("packets that a method did not see, at most", unseen);
+        stage.figure("packets that a method did not see, at most", unseen);
     }
     let Length { rate, for_ns, octets } = matrix.length;
-    outcome.note(format!(
+    stage.note(format!(
         "each row: probes of {octets} octets, {rate} a second for {:.2} s, measured by all methods at the same \
          time, so that what one costs all of them see",
         for_ns as f64 / 1e9
     ));
-    outcome.note(format!(
+    stage.note(format!(
         "agreement: medians, each from .. to what it may be with {:.0} % confidence. Mirror and probe: less the \
          mean of the path without a hop, and off by the spread of that; what is not more than that is withheld (–). \
          Hooks: a packet left while the driver was at work, which they see the end of, so that they may be too \
@@ -144,12 +154,12 @@ fn fill(outcome: &mut Outcome, null: &[Cell], cells: &[Cell], matrix: &Matrix) {
         CONFIDENCE * 100.0
     ));
     if matrix.hops.contains(&Hop::Relay) {
-        outcome.note(
+        stage.note(
             "FRER relay: XDP takes packets in the driver, before the hooks' first tracepoint: they tell nothing \
              of it",
         );
     }
-    outcome.note(
+    stage.note(
         "the path without a hop is measured idle; under load it takes as long where it is on other CPUs than the \
          load, and longer where not: then mirror and probe are above the hooks by that",
     );
@@ -269,7 +279,9 @@ fn agreement<'a>(cells: impl Iterator<Item = &'a Cell>, corrections: &Correction
 
 #[cfg(test)]
 mod tests {
+    use super::super::Options;
     use super::*;
+    use clap::Parser;
     use onbeat_delay::matching::Verdict;
 
     fn found(delays: impl Iterator<Item = i64>) -> Found {
@@ -308,26 +320,51 @@ mod tests {
         assert_eq!(Estimate::of(&Found::new(), None), None);
     }
 
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parse(line: &str) -> std::result::Result<Options, clap::Error> {
+        let words =
+            ["single-hop"].into_iter().chain(line.split(' ').filter(|word| !word.is_empty()));
+        Line::try_parse_from(words).map(|line| line.options)
+    }
+
+    #[test]
+    fn hops_and_loads_are_named() {
+        for (line, good) in [
+            ("--compare router", true),
+            ("--compare router,frer --load idle,20000 --cpus 2 --for 50ms", true),
+            ("--compare", false),
+            ("--compare switch", false),
+            ("--compare no-hop", false),
+            ("--compare nothing", false),
+            ("--compare router --load 0", false),
+            ("--compare router --load busy", false),
+            ("--compare router --load=", false),
+            ("--compare router --cpus 3", false),
+            ("--compare router --cpus=", false),
+            ("--compare router --rate 0", false),
+            // The options of one that are not of the other.
+            ("--compare router --seconds 1", false),
+            ("--load idle", false),
+            ("--cpus 1", false),
+            ("--for 1s", false),
+            ("", true),
+        ] {
+            assert_eq!(parse(line).is_ok(), good, "{line}");
+        }
+        assert_eq!("5000".parse(), Ok(Load::Net(5000)));
+    }
+
     #[test]
     fn what_cannot_be_compared_is_refused() {
-        let good = Options {
-            hops: vec![Hop::Router],
-            loads: vec![Load::Idle],
-            cpus: vec![1],
-            rate: 100,
-            size: None,
-            for_ns: 1_000_000_000,
-            onbeat_bin: PathBuf::new(),
-        };
-        let refused = [
-            Options { hops: vec![Hop::Nothing], ..good.clone() },
-            Options { loads: Vec::new(), ..good.clone() },
-            Options { cpus: vec![3], ..good.clone() },
-            Options { rate: 0, ..good.clone() },
-            Options { for_ns: 1, ..good.clone() },
-        ];
-        for options in refused {
-            assert!(matches!(options.matrix(), Err(Error::Option { .. })), "{options:?}");
+        for (for_, rate) in [("1us", 1), ("49ms", 1), ("1s", 100_001)] {
+            let options = parse(&format!("--compare router --for {for_}")).unwrap().compare;
+            let refused = options.matrix(rate, 192);
+            assert!(matches!(refused, Err(Error::Option { .. })), "{for_}, {rate}");
         }
     }
 }

@@ -12,7 +12,7 @@ use onbeat_hooks::{Counts, Detail, Device, Fate, Filter, Hop as Followed, Packet
 use onbeat_netdev::Handle;
 use onbeat_wire::stamp::PORT;
 
-use super::method::{Each, Found, Measuring, Method};
+use super::measurement::{Each, Found, Measuring, Method};
 use super::rig::{Hop, Rig};
 use crate::{Error, Result};
 

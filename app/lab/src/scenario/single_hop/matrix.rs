@@ -6,43 +6,16 @@ use onbeat_realtime::clock::SECOND;
 use onbeat_realtime::interrupt;
 use onbeat_realtime::{CpuSet, Profile};
 
-use super::cell::{self, Cell, LEAST_OCTETS, Length, Load};
+use super::cell::{self, Cell};
+use super::frame::LEAST_OCTETS;
+use super::measurement::{Length, Load, Place, ends};
 use super::rig::{Hop, Rig};
-use crate::{Error, Result, cpus};
+use crate::{Error, Result};
 
 /// Octets of a probe's frame, as in the paper.
 const OCTETS: usize = 192;
 /// What a cell takes beside its probes, about.
 const BESIDE_NS: u64 = SECOND / 2;
-
-/// CPUs of the hop.
-#[derive(Debug, Clone)]
-pub(super) struct Place {
-    /// As figures name it: how many.
-    pub(super) name: &'static str,
-    pub(super) cpus: CpuSet,
-}
-
-impl Place {
-    /// The last CPU, and that and the first, which all else works on.
-    pub(super) fn all() -> Result<[Place; 2]> {
-        let (first, last) = ends()?;
-        Ok([
-            Place { name: "1", cpus: [last].into_iter().collect() },
-            Place { name: "2", cpus: [first, last].into_iter().collect() },
-        ])
-    }
-}
-
-/// The first and the last CPU that may be used.
-fn ends() -> Result<(u16, u16)> {
-    match cpus::usable()?[..] {
-        [first, .., last] => Ok((first, last)),
-        _ => Err(Error::Invalid(
-            "it takes two CPUs: one for the hop, one for who sends and measures".to_owned(),
-        )),
-    }
-}
 
 /// Octets of a probe's frame: the paper's, unless others are asked for.
 pub(super) fn octets(asked: Option<usize>) -> Result<usize> {

@@ -17,8 +17,8 @@ use onbeat_delay::probe::Sample;
 use onbeat_realtime::clock::realtime_offset;
 use onbeat_report::format::count;
 
-use super::cell::sequence;
-use super::method::{Found, Measuring, Method};
+use super::frame::sequence;
+use super::measurement::{Found, Measuring, Method};
 use super::rig::{Hop, Rig};
 use crate::traffic::{PacketSocket, Received, Receiver};
 use crate::{Error, Result};

@@ -11,24 +11,28 @@
 //! The hop routes, bridges, relays a stream of FRER, or answers by a process. It works on the last CPU,
 //! or on that and the first; all else works on the first.
 //!
-//! `method` is what a method is and lists them, `mirror` is the first of them, `hooks` the second; `rig` is
-//! the network, `cell` is one measurement, `matrix` all of a run; `figures` makes the result of the scenario;
-//! `compare` holds the methods against each other, of hops and loads that the caller chooses.
+//! `measurement` is what a method is and reports, `method` lists them, `mirror` is the first of them, `hooks`
+//! the second; `rig` is the network, `frame` a probe in it, `cell` is one measurement, `matrix` all of a run;
+//! `figures` makes the result of the scenario; `compare` (--compare) that of the methods on the same packets,
+//! with hops and loads that the caller chooses.
 
 mod cell;
-pub mod compare;
+mod compare;
 mod figures;
+mod frame;
 mod hooks;
 mod matrix;
+mod measurement;
 mod method;
 mod mirror;
 mod plots;
 mod rig;
 
-use self::cell::Length;
-pub use self::cell::Load;
-use self::matrix::{Matrix, Place};
-pub use self::rig::Hop;
+use self::compare::CompareOptions;
+use self::matrix::Matrix;
+use self::measurement::{Length, Load, Place};
+use self::rig::Hop;
+use super::options::{FrameOptions, PhaseOptions};
 use super::stage::Stage;
 use crate::{Result, Topology, rounds};
 
@@ -37,13 +41,28 @@ const RATE: u64 = 1_000;
 /// How long a cell is measured, in seconds.
 const CELL_S: f64 = 1.0;
 
+/// Options of the scenario.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    #[command(flatten)]
+    frames: FrameOptions,
+    #[command(flatten)]
+    phases: PhaseOptions,
+    #[command(flatten)]
+    compare: CompareOptions,
+}
+
 pub(super) fn network() -> Topology {
     Hop::Router.network()
 }
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let octets = matrix::octets(stage.chosen_size())?;
-    let length = Length { rate: stage.rate(RATE), for_ns: stage.phase_ns(CELL_S)?, octets };
+pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    let Options { frames, phases, compare } = options;
+    let (rate, octets) = (frames.rate(RATE), matrix::octets(frames.size)?);
+    if compare.is_wanted() {
+        return compare::play(stage, compare, rate, octets);
+    }
+    let length = Length { rate, for_ns: phases.ns(CELL_S)?, octets };
     stage.draw(&network());
     let matrix = Matrix {
         hops: Hop::ALL.to_vec(),

@@ -2,9 +2,9 @@
 
 use onbeat_report::{Distribution, Figure, Phase, PhaseState, Recorder, Series, TimeSeries};
 
-use super::Load;
 use super::cell::Cell;
-use super::method::{Each, HOOKS, METHODS, MIRROR, PROBE_ROUND_TRIP};
+use super::measurement::{Each, Load};
+use super::method::{HOOKS, METHODS, MIRROR, PROBE_ROUND_TRIP};
 
 /// Between two loads on the axis of time, in seconds.
 const GAP_S: f64 = 0.1;
@@ -134,8 +134,8 @@ fn over_load(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Hop;
-    use super::super::method::Found;
+    use super::super::measurement::Found;
+    use super::super::rig::Hop;
     use super::*;
     use onbeat_delay::matching::Verdict;
 

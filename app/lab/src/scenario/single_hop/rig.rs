@@ -9,27 +9,28 @@ use onbeat_realtime::CpuSet;
 use crate::{Error, Result, Topology, World, cpus};
 
 /// What the hop does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hop {
-    /// The kernel routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Hop {
+    /// The kernel routes
     Router,
-    /// The kernel bridges.
+    /// The kernel bridges
     Bridge,
-    /// A node identifies a stream and relays it, by XDP.
+    /// A node identifies a stream and relays it, by XDP, which hooks do not see
+    #[value(name = "frer")]
     Relay,
-    /// A process answers.
+    /// A process answers
     Reflector,
-    /// There is none: sender and receiver are on one link. What methods see of it is not the hop's.
+    /// There is none: sender and receiver are on one link. What methods see of it is not the hop's
+    #[value(skip)]
     Nothing,
 }
 
 impl Hop {
     /// Those that a packet waits in.
-    pub const ALL: [Hop; 4] = [Hop::Router, Hop::Bridge, Hop::Relay, Hop::Reflector];
+    pub(super) const ALL: [Hop; 4] = [Hop::Router, Hop::Bridge, Hop::Relay, Hop::Reflector];
 
     /// As figures name it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Hop::Router => "router",
             Hop::Bridge => "bridge",

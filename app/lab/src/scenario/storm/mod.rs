@@ -33,6 +33,7 @@ use onbeat_report::Recorder;
 use self::client::Pattern;
 use self::measure::{Found, Length, Task, measure, top_rate};
 use self::rig::{Rig, Side};
+use super::options::SeedOptions;
 use super::stage::Stage;
 use crate::cpus::CpuLock;
 use crate::{Error, Result, Topology, cpus, rounds};
@@ -52,8 +53,6 @@ const BURST: f64 = 5000.0;
 const HOLDER_BOUND: Duration = Duration::from_secs(600);
 /// Attempts at a measurement in which the task gets no CPU time.
 const ATTEMPTS: u64 = 5;
-/// Without `--scale`.
-const SCALE: f64 = 0.05;
 
 pub(super) fn network() -> Topology {
     rig::network()
@@ -63,6 +62,7 @@ pub(super) fn network() -> Topology {
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     scale: f64,
+    seed: u64,
     cpu: u16,
     length: Length,
     period_ns: u64,
@@ -84,8 +84,18 @@ struct Row {
     repeated: u64,
 }
 
-pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
-    let scale = stage.scale(SCALE);
+/// Options of the scenario.
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// How much shorter than the paper's 110 s each run is
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.05)]
+    scale: f64,
+    #[command(flatten)]
+    seed: SeedOptions,
+}
+
+pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
+    let scale = options.scale;
     if !(0.005..=1.0).contains(&scale) {
         let reason = "use 0.005 (runs of half a second) to 1 (the paper's 110 s)".into();
         return Err(Error::Option { option: "scale", value: scale.to_string(), reason });
@@ -106,7 +116,7 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
     stage.tell_line("building the network");
     let mut rig = Rig::build(last)?;
     let before = rig.threads(Side::Guarded)?;
-    let plan = plan(stage, &rig, last, scale)?;
+    let plan = plan(stage, &rig, last, options)?;
     let mut rows = Vec::new();
     for (number, rate) in rates(plan.top).enumerate() {
         rows.push(row(stage, &rig, &plan, number as u64, rate)?);
@@ -133,7 +143,8 @@ pub(super) fn play(stage: &mut Stage<'_>) -> Result<()> {
 }
 
 /// Finds out how fast this machine is.
-fn plan(stage: &mut Stage<'_>, rig: &Rig, cpu: u16, scale: f64) -> Result<Plan> {
+fn plan(stage: &mut Stage<'_>, rig: &Rig, cpu: u16, options: &Options) -> Result<Plan> {
+    let Options { scale, seed: SeedOptions { seed } } = *options;
     let ns = |seconds: f64| (seconds * scale * SECOND as f64) as u64;
     let length = Length { work_ns: ns(WORK_S), sleep_ns: ns(SLEEP_S) };
     stage.tell_line("the sender alone");
@@ -143,7 +154,7 @@ fn plan(stage: &mut Stage<'_>, rig: &Rig, cpu: u16, scale: f64) -> Result<Plan> 
     let runs = 4 * (PAPER_RATES.len() as u64 + 1);
     let takes = runs * (length.work_ns + length.sleep_ns + SECOND / 2) + 4 * length.work_ns;
     stage.progress.line(&format!("this takes about {}", rounds::in_words(takes)));
-    Ok(Plan { scale, cpu, length, period_ns, work_ns, top })
+    Ok(Plan { scale, seed, cpu, length, period_ns, work_ns, top })
 }
 
 /// None first, then the paper's, as shares of the highest.
@@ -158,7 +169,7 @@ fn row(stage: &mut Stage<'_>, rig: &Rig, plan: &Plan, number: u64, rate: u64) ->
     let mut row = Row { rate, busy: Default::default(), bursts: Default::default(), repeated: 0 };
     let (period_ns, work_ns) = (plan.period_ns, plan.work_ns);
     let mean = ((BURST * plan.scale) as u64).max(2);
-    let bursts = Pattern::Bursts { rate, mean, top: plan.top, seed: stage.seed() + number };
+    let bursts = Pattern::Bursts { rate, mean, top: plan.top, seed: plan.seed + number };
     let constant = Pattern::Constant { rate };
     for (at, side) in Side::BOTH.into_iter().enumerate() {
         let kinds = [

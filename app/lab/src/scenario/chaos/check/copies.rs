@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::super::spec::{Disturbance, Era, Function, Span};
-use super::member::{Member, Passes};
+use super::element::{Element, In, Out, Passes};
+use super::member::Member;
 use super::{Case, Place, Sighting};
 
 /// A frame whose way through a node nobody saw took no longer than twice the longest way that was
@@ -14,39 +15,6 @@ const SLOT_NS: u64 = 50_000_000;
 /// Ways that must have been seen there; else those of all times count.
 const ENOUGH: usize = 20;
 
-/// A copy of a frame that entered.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct In {
-    pub(super) sequence: u64,
-    pub(super) port: usize,
-    pub(super) at: u64,
-    /// By then the node had worked on it.
-    pub(super) until: u64,
-    /// By then what came of it had left.
-    pub(super) gone: u64,
-    pub(super) number: Option<u16>,
-    /// The era that it was surely worked on in.
-    pub(super) era: Option<usize>,
-    /// It surely came to the stream's functions.
-    pub(super) sure: bool,
-    pub(super) index: usize,
-}
-
-impl In {
-    pub(super) fn span(&self) -> Span {
-        Span { from: self.at, to: self.until }
-    }
-}
-
-/// A copy of a frame that left.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Out {
-    pub(super) sequence: u64,
-    pub(super) port: usize,
-    pub(super) at: u64,
-    pub(super) sighting: Sighting,
-}
-
 /// What passed a node.
 pub(super) struct Passing {
     /// Each with the time by which the node had worked on it, and by which what came of it had left.
@@ -55,19 +23,6 @@ pub(super) struct Passing {
     /// What was taken from the node.
     pub(super) taken: Vec<Disturbance>,
     pub(super) latency_ns: u64,
-}
-
-/// What passed a node of one stream, each by frame and then by time.
-pub(super) struct Element {
-    /// Copies that came to the functions behind individual recovery.
-    pub(super) ins: Vec<In>,
-    /// All that came, in the order of their coming, and whether they went on.
-    pub(super) came: Vec<(In, Passes)>,
-    pub(super) outs: Vec<Out>,
-    /// Every frame is worked on within that time.
-    pub(super) bound_ns: u64,
-    /// Copies that came where the node does not have the stream, by port.
-    pub(super) unmatched: Vec<In>,
 }
 
 impl Passing {
@@ -191,22 +146,6 @@ impl Ways {
         let (longest, seen) =
             near.fold((0, 0), |(most, seen), slot| (slot.0.max(most), slot.1 + seen));
         2 * if seen < ENOUGH { self.longest_ns } else { longest } + GRACE_NS
-    }
-}
-
-impl Element {
-    /// Frame by frame: its copies that entered, and those that left.
-    pub(super) fn frames(&self) -> impl Iterator<Item = (u64, &[In], &[Out])> {
-        let (mut ins, mut outs) = (&self.ins[..], &self.outs[..]);
-        std::iter::from_fn(move || {
-            let next = ins.first().map(|copy| copy.sequence);
-            let sequence = next.into_iter().chain(outs.first().map(|out| out.sequence)).min()?;
-            let (came, rest) = ins.split_at(ins.partition_point(|i| i.sequence == sequence));
-            ins = rest;
-            let (left, rest) = outs.split_at(outs.partition_point(|o| o.sequence == sequence));
-            outs = rest;
-            Some((sequence, came, left))
-        })
     }
 }
 

@@ -5,8 +5,7 @@
 //! have been.
 
 use super::super::spec::{Function, Span};
-use super::copies::{Element, In};
-use super::member::Passes;
+use super::element::{Element, In, Passes};
 use super::window::Window;
 use super::{Place, Rule, Verdict};
 

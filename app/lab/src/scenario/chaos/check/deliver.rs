@@ -1,7 +1,7 @@
 //! Frame by frame: whether it left where, and as often as, and as it had to.
 
 use super::super::spec::{Egress, Era, Function, Recover, Span};
-use super::copies::{Element, In, Out};
+use super::element::{Element, In, Out};
 use super::window::Window;
 use super::{Place, Rule, Verdict};
 use onbeat_report::format::{count, count_of};

@@ -6,16 +6,7 @@
 
 use super::super::spec::{Function, Span};
 use super::Place;
-use super::copies::In;
-use super::window::slack_ns;
-
-/// Whether a copy goes on to the functions behind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Passes {
-    Surely,
-    Maybe,
-    Not,
-}
+use super::element::{In, Passes, slack_ns};
 
 /// A member's function.
 pub(super) struct Member {

@@ -18,6 +18,7 @@
 mod copies;
 mod count;
 mod deliver;
+mod element;
 mod member;
 mod number;
 mod order;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use super::super::spec::{Function, Span};
-use super::copies::{Element, In};
+use super::element::{Element, In};
 use super::{Place, Rule, Verdict};
 
 pub(super) fn check(place: Place<'_>, element: &Element, verdict: &mut Verdict) {

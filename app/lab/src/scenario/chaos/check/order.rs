@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::copies::{Element, In, Out};
+use super::element::{Element, In, Out};
 use super::{Place, Rule, Verdict};
 
 /// How many frames before it a late one is compared with.

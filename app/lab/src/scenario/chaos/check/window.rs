@@ -8,10 +8,8 @@ use std::collections::HashMap;
 
 use super::super::spec::{Function, Recover, Span};
 use super::Place;
-use super::copies::{Element, In, Out};
+use super::element::{Element, In, Out, slack_ns};
 
-/// How exactly data planes see time-outs: the coarse clock of the kernel, and the way of a frame.
-const TIMEOUT_SLACK_NS: u64 = 30_000_000;
 const MS: u64 = 1_000_000;
 
 /// A frame that a recovery function accepted.
@@ -43,11 +41,6 @@ pub(super) struct Window {
     resets: Vec<Span>,
     bound_ns: u64,
     slack_ns: u64,
-}
-
-/// How far time-outs may be from where captures have them.
-pub(super) fn slack_ns(place: Place<'_>) -> u64 {
-    TIMEOUT_SLACK_NS + place.case.clock_late_ns
 }
 
 /// Signed distance of 16-bit numbers.

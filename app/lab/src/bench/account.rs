@@ -1,0 +1,74 @@
+//! Frames of a chain of nodes, counted and timed: for all benches of FRER.
+
+use onbeat_report::{Cell, Counters, Measurement};
+
+use super::chain::Dropped;
+use super::protected::Counted;
+
+/// Unit of throughput.
+pub(super) const RATE: &str = "frames/s";
+
+/// Frames sent into a chain, received from it, and counted in between.
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) paths: usize,
+    pub(super) streams: u32,
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) dropped: Dropped,
+    pub(super) counted: Counted,
+}
+
+/// A table of chains.
+pub(super) fn accounts<'a>(chains: impl Iterator<Item = (String, &'a Account)>) -> Counters {
+    let mut table = Counters::new([
+        "chain",
+        "sent",
+        "delivered",
+        "lost",
+        "dropped to A",
+        "dropped on path 1",
+        "dropped on path 2",
+        "dropped to listener",
+        "eliminated",
+    ]);
+    for (name, account) in chains {
+        let lost = account.sent.saturating_sub(account.received);
+        table.row([
+            Cell::from(name),
+            account.sent.into(),
+            account.received.into(),
+            lost.into(),
+            account.dropped.to_a.into(),
+            account.dropped.on_path[0].into(),
+            account.dropped.on_path[1].into(),
+            account.dropped.to_listener.into(),
+            account.counted.discarded.into(),
+        ]);
+    }
+    table
+}
+
+/// A table of chains with their throughput, in frames/s round by round.
+pub(super) fn times(chains: impl IntoIterator<Item = (String, Vec<f64>)>) -> Counters {
+    let mut table = Counters::new([
+        ("chain", ""),
+        ("throughput", RATE),
+        ("median", "ns"),
+        ("shortest", "ns"),
+        ("longest", "ns"),
+    ]);
+    for (name, rates) in chains {
+        let mut times: Vec<f64> = rates.iter().map(|rate| 1e9 / rate).collect();
+        times.sort_by(f64::total_cmp);
+        let end = |end: Option<&f64>| Cell::from(end.copied().unwrap_or(f64::NAN));
+        table.row([
+            name.into(),
+            Cell::from(Measurement::of_runs(RATE, &rates).value),
+            Cell::from(Measurement::of_runs("ns", &times).value),
+            end(times.first()),
+            end(times.last()),
+        ]);
+    }
+    table
+}

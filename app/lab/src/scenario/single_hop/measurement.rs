@@ -1,0 +1,202 @@
+//! What is measured: where, under what load, and what a method reports.
+
+use std::str::FromStr;
+
+use onbeat_delay::collected::Collected;
+use onbeat_delay::matching::Verdict;
+use onbeat_delay::probe::Sample;
+use onbeat_realtime::CpuSet;
+
+use super::rig::Rig;
+use crate::{Error, Result, cpus};
+
+/// CPUs of the hop.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    /// As figures name it: how many.
+    pub(super) name: &'static str,
+    pub(super) cpus: CpuSet,
+}
+
+impl Place {
+    /// The last CPU, and that and the first, which all else works on.
+    pub(super) fn all() -> Result<[Place; 2]> {
+        let (first, last) = ends()?;
+        Ok([
+            Place { name: "1", cpus: [last].into_iter().collect() },
+            Place { name: "2", cpus: [first, last].into_iter().collect() },
+        ])
+    }
+}
+
+/// The first and the last CPU that may be used.
+pub(super) fn ends() -> Result<(u16, u16)> {
+    match cpus::usable()?[..] {
+        [first, .., last] => Ok((first, last)),
+        _ => Err(Error::Invalid(
+            "it takes two CPUs: one for the hop, one for who sends and measures".to_owned(),
+        )),
+    }
+}
+
+/// What the hop has to do beside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Load {
+    /// Nothing.
+    Idle,
+    /// A process that works as table 1 of the paper has it.
+    Cpu,
+    /// So many datagrams a second by another interface.
+    Net(u32),
+}
+
+impl Load {
+    /// Those of the paper's matrix.
+    pub(super) const ALL: [Load; 5] =
+        [Load::Idle, Load::Cpu, Load::Net(1_000), Load::Net(5_000), Load::Net(20_000)];
+
+    /// As figures name it.
+    pub(super) fn name(self) -> String {
+        match self {
+            Load::Idle => "idle".into(),
+            Load::Cpu => "CPU load".into(),
+            Load::Net(rate) => format!("network load, {rate}/s"),
+        }
+    }
+}
+
+impl FromStr for Load {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
+        match (text, text.parse()) {
+            ("idle", _) => Ok(Load::Idle),
+            ("cpu", _) => Ok(Load::Cpu),
+            (_, Ok(rate @ 1..)) => Ok(Load::Net(rate)),
+            _ => Err("idle, cpu, or datagrams a second: 5000"),
+        }
+    }
+}
+
+/// How long, how often and how large.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Length {
+    pub(super) rate: u64,
+    pub(super) for_ns: u64,
+    pub(super) octets: usize,
+}
+
+/// A way to measure, beside others at the same time and of the same packets.
+pub(super) trait Method: Sync {
+    /// As figures name it.
+    fn name(&self) -> &'static str;
+
+    /// Begins to measure; the traffic begins once all methods have. `None` where this method sees nothing
+    /// of this hop.
+    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>>;
+}
+
+/// A measurement that has begun.
+pub(super) trait Measuring {
+    /// Ends it. All probes were answered, or given up, by now.
+    fn end(self: Box<Self>, traffic: &[Sample]) -> Result<Found>;
+}
+
+/// What a method found.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) delays: Collected,
+    /// The delays one by one, in order of time.
+    pub(super) each: Vec<Each>,
+    /// What a delay is measured too long by, at most, as the method itself knows, in nanoseconds.
+    pub(super) too_long_ns: f64,
+    /// Packets that did not leave.
+    pub(super) lost: u64,
+    /// Packets that left without having arrived.
+    pub(super) unmatched: u64,
+    /// Packets that the method itself detected that it did not see, at most, by cause. Only hooks can miss
+    /// packets: the kernel of some virtual machines runs no BPF program in the time of certain tasks.
+    pub(super) unseen: Vec<(&'static str, u64)>,
+}
+
+/// A delay, and what was seen beside.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Each {
+    /// When the packet arrived, in nanoseconds of the method's clock.
+    pub(super) time_ns: i64,
+    pub(super) delay_ns: i64,
+    /// Packets before it in the hop, where that is seen.
+    pub(super) depth: Option<u32>,
+}
+
+impl Found {
+    /// Nothing yet.
+    pub(super) fn new() -> Self {
+        Self {
+            delays: Collected::new(),
+            each: Vec::new(),
+            too_long_ns: 0.0,
+            lost: 0,
+            unmatched: 0,
+            unseen: Vec::new(),
+        }
+    }
+
+    /// Packets with a delay or a loss.
+    fn reported(&self) -> u64 {
+        self.delays.delays.count() + self.lost
+    }
+
+    /// Of `sent` packets, those that the method did not see, as far as it detected a cause.
+    pub(super) fn unseen_of(&self, sent: u64) -> u64 {
+        let known: u64 = self.unseen.iter().map(|(_, packets)| packets).sum();
+        sent.saturating_sub(self.reported()).min(known)
+    }
+
+    /// Of `sent` packets, those that are missing without a cause, or reported more than once.
+    pub(super) fn unaccounted_of(&self, sent: u64) -> u64 {
+        sent.abs_diff(self.reported() + self.unseen_of(sent))
+    }
+
+    pub(super) fn record(&mut self, time_ns: i64, delay_ns: i64, verdict: Verdict) {
+        self.delays.record(time_ns, delay_ns, verdict);
+        if verdict != Verdict::Ambiguous {
+            self.each.push(Each { time_ns, delay_ns, depth: None });
+        }
+    }
+
+    pub(super) fn lose(&mut self) {
+        self.delays.lose();
+        self.lost += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(measured: i64, lost: u64, unseen: &[u64]) -> Found {
+        let mut found = Found::new();
+        (0..measured).for_each(|at| found.record(at, 1, Verdict::Certain));
+        (0..lost).for_each(|_| found.lose());
+        found.unseen = unseen.iter().map(|packets| ("a cause", *packets)).collect();
+        found
+    }
+
+    #[test]
+    fn every_packet_is_measured_lost_or_unseen_for_a_cause() {
+        for (found, unseen, unaccounted) in [
+            (found(9, 1, &[]), 0, 0),
+            (found(5, 1, &[1, 3]), 4, 0),
+            // A cause counts other packets, too.
+            (found(5, 1, &[9]), 4, 0),
+            (found(9, 1, &[9]), 0, 0),
+            (found(5, 1, &[]), 0, 4),
+            (found(5, 1, &[1]), 1, 3),
+            (found(10, 1, &[1]), 0, 1),
+        ] {
+            assert_eq!(found.unseen_of(10), unseen, "{found:?}");
+            assert_eq!(found.unaccounted_of(10), unaccounted, "{found:?}");
+        }
+    }
+}
