@@ -13,6 +13,10 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 60
 SOAK_SEED ?= 1
 
+# Features of the program that `make build` and `make lab` build: "parquet" for `onbeat delay --parquet`.
+FEATURES ?=
+WITH := $(if $(FEATURES),--features "$(FEATURES:%=onbeat/%)")
+
 # Where `make install` puts things; DESTDIR goes before each, as packagers expect.
 PREFIX ?= /usr/local
 DOCDIR ?= $(PREFIX)/share/doc/onbeat
@@ -36,14 +40,14 @@ demo: lab ## Cut a link of a protected stream and show that nothing is lost (roo
 	$(ONBEAT) $(DEMO)
 
 build: setup ## Build the program
-	$(CARGO) build --release --locked --package onbeat
+	$(CARGO) build --release --locked --package onbeat $(WITH)
 
 lab: setup ## Build the program and its laboratory, onbeat-lab
-	$(CARGO) build --release --locked --package onbeat --package onbeat-lab
+	$(CARGO) build --release --locked --package onbeat --package onbeat-lab $(WITH)
 
 test: lint ## Check the sources and run every test (root, or some tests only say what they miss)
 	$(MAKE) -C kmod selftest
-	$(CARGO) test --workspace --locked --no-fail-fast
+	$(CARGO) test --workspace --locked --no-fail-fast --features onbeat/parquet
 
 test-vm: setup-vm ## Run what needs other kernels in qemu; KERNELS and SUITES say which (long)
 	CARGO="$(CARGO)" SUITES="$(SUITES)" tests/vm/test $(KERNELS)
@@ -52,7 +56,7 @@ test-lockdep: setup-vm ## Run the kernel module under lockdep in user-mode Linux
 	CARGO="$(CARGO)" tests/vm/lockdep/run
 
 test-peers: setup-test ## Run interoperation with other FRER implementations; XDPFRER and DNT are their programs (root)
-	$(CARGO) build --locked --package onbeat
+	$(CARGO) build --locked --package onbeat --features onbeat/parquet
 	XDPFRER="$(XDPFRER)" DNT="$(DNT)" $(CARGO) test --locked --package onbeat-lab --bench peers
 
 lint: setup-test ## Check formatting, mistakes and licences

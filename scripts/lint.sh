@@ -47,9 +47,9 @@ clang_format_release=14
 if "$cargo" clippy --version >/dev/null 2>&1; then
 	release=$("$cargo" clippy --version | cut -d ' ' -f 2 | cut -d . -f 2-3)
 	case " $clippy_releases " in
-	*" $release "*) check "$cargo" clippy --workspace --all-targets --locked -- -D warnings ;;
+	*" $release "*) check "$cargo" clippy --workspace --all-targets --locked --features onbeat/parquet -- -D warnings ;;
 	*)
-		check "$cargo" clippy --workspace --all-targets --locked
+		check "$cargo" clippy --workspace --all-targets --locked --features onbeat/parquet
 		skip "warnings of clippy $release do not count, those of $clippy_releases do"
 		;;
 	esac

@@ -110,7 +110,6 @@ mod tests {
                 "arrivals",
                 "correct",
                 "departures",
-                "directory",
                 "file",
                 "key",
                 "node",

@@ -3,7 +3,6 @@
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
 
-use onbeat_frer::dataplane::Backend;
 use onbeat_netdev::Ethtool;
 use onbeat_node::control::{NodeStatus, PortMode};
 use onbeat_realtime::clock::now_ns;
