@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use onbeat_irq::names::Octets;
+use onbeat_irq_core::names::Octets;
 use onbeat_lab::random::Random;
 use onbeat_lab::world::Mounts;
 use onbeat_netdev::{Handle, Namespace, VethEnd};

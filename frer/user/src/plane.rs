@@ -268,7 +268,7 @@ impl UserPlane {
         &self,
         work: impl FnOnce(&mut Inside) -> T + Send + 'static,
     ) -> Result<T> {
-        Ok(self.forwarder.control().run(work)?)
+        self.forwarder.control().run(work)
     }
 }
 
@@ -278,10 +278,11 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
     }
 
     fn attach(&mut self, port: &PortSpec, backend: Backend, replace: bool) -> Result<(), E> {
-        Ok(match backend {
+        match backend {
             Backend::Packet => self.attach_packet(port)?,
             Backend::Xsk | Backend::Xdp => self.attach_xsk(port, replace)?,
-        })
+        }
+        Ok(())
     }
 
     fn known_ports(&self) -> Result<Vec<String>, E> {
