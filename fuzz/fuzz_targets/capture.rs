@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use onbeat_delay::capture::{Packet, Reader, decompress};
-use onbeat_delay::diagnosis::{Matched, Terms};
+use onbeat_delay::diagnosis::{MatchSummary, MatchingOptions};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Matcher, Window};
 use onbeat_delay::pairing::{InterfaceId, Pair, Side, Sides};
@@ -30,7 +30,7 @@ fuzz_target!(|octets: &[u8]| {
 
 /// The input, cut in two places, as both captures of a hop.
 fn diagnose(octets: &[u8]) {
-    let terms = Terms { longest_ns: 1 << 30, two_clocks: false, min_matched: 1 };
+    let options = MatchingOptions { longest_ns: 1 << 30, two_clocks: false, min_matched: 1 };
     let mut lengths = [octets.len(), octets.len() / 2].into_iter();
     let mut open = || {
         let input = decompress(&octets[..lengths.next()?]).ok()?;
@@ -40,9 +40,9 @@ fn diagnose(octets: &[u8]) {
     let mut matcher = Matcher::new(Window { packets: 1000, ..Window::default() });
     let mut pair = Pair::new(arrivals, departures, 0, Recognition::default(), |_: &Packet<'_>| ());
     let _ = pair.feed(1000, &mut matcher, &mut |_| {});
-    let found = pair.evidence().diagnose(&terms);
-    let matched = Matched { matched: 0, smaller: 0, negative: 0, most_negative_ns: 0 };
-    assert!(!found.conclude(&matched, &terms, false).causes.is_empty());
+    let found = pair.evidence().diagnose(&options);
+    let matched = MatchSummary::default();
+    assert!(!found.conclude(&matched, &options, false).causes.is_empty());
 }
 
 fn sides(packet: &Packet<'_>) {
