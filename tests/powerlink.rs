@@ -106,10 +106,11 @@ fn a_live_bus_is_told() {
     sniff.args(["powerlink", "sniff", "eth0", "--frames"]);
     sniff.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut sniff = listener.namespace().start_in(&mut sniff).spawn().unwrap();
-    // Its socket is there once the kernel lists it.
+    // Its socket receives once the kernel lists it with a protocol: all (0003).
     let sockets = format!("/proc/{}/net/packet", sniff.id());
+    let receives = |line: &str| line.split_whitespace().nth(3) == Some("0003");
     wait_for("its socket", || {
-        std::fs::read_to_string(&sockets).is_ok_and(|text| text.lines().count() > 1)
+        std::fs::read_to_string(&sockets).is_ok_and(|text| text.lines().any(receives))
     });
 
     let socket = PacketSocket::sender(talker.namespace(), "eth0").unwrap();
