@@ -2,7 +2,10 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
+
+use onbeat_host::trust;
 
 use crate::output;
 
@@ -91,6 +94,18 @@ pub fn usage(error: &clap::Error) -> ExitCode {
 /// Says on standard error what keeps nothing from being done.
 pub fn warn(message: impl Display) {
     say(&format!("onbeat: {message}"));
+}
+
+/// Reads a file for a command that changes nothing; warns where a run would refuse it.
+pub fn load_to_preview<T, E: Into<Failure>>(
+    file: &Path,
+    read: impl FnOnce(&Path) -> std::result::Result<T, E>,
+) -> Result<T> {
+    let content = read(file).map_err(Into::into)?;
+    if let Err(refusal) = trust::check_file(file) {
+        warn_of_refusal(refusal);
+    }
+    Ok(content)
 }
 
 /// Warns that a run would refuse what a command only reads.

@@ -17,6 +17,9 @@ use nix::fcntl::{
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{UnlinkatFlags, fsync, geteuid, linkat, unlinkat};
 
+/// Links followed for one path at most, as in the kernel.
+pub(crate) const LINKS: usize = 40;
+
 /// Mode of new files: for this user alone.
 const MODE: Mode = Mode::S_IRUSR.union(Mode::S_IWUSR);
 

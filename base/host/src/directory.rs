@@ -173,9 +173,9 @@ impl PrivateDirectory {
     /// # Errors
     /// What the kernel refuses.
     pub fn names(&self) -> Result<Vec<String>> {
-        let failed = |source| Error::Io { path: self.path.clone(), operation: "list it", source };
-        let entries = std::fs::read_dir(self.through_descriptor("")).map_err(failed)?;
-        let names = entries.map(|entry| Ok(entry.map_err(failed)?.file_name().into_string().ok()));
+        let failed = failed(&self.path, "list it");
+        let entries = std::fs::read_dir(self.through_descriptor("")).map_err(&failed)?;
+        let names = entries.map(|entry| Ok(entry.map_err(&failed)?.file_name().into_string().ok()));
         names.filter_map(Result::transpose).collect()
     }
 

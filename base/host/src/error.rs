@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nix::errno::Errno;
-
 use crate::Holder;
 
 /// A result of this crate.
@@ -85,7 +83,11 @@ impl Error {
     }
 }
 
-pub(crate) fn failed(path: &Path, operation: &'static str) -> impl Fn(Errno) -> Error + use<> {
+/// What failed to do with a file, as the error of what the kernel answers.
+pub(crate) fn failed<E: Into<io::Error>>(
+    path: &Path,
+    operation: &'static str,
+) -> impl Fn(E) -> Error + use<E> {
     let path = path.to_owned();
-    move |errno| Error::Io { path: path.clone(), operation, source: errno.into() }
+    move |source| Error::Io { path: path.clone(), operation, source: source.into() }
 }

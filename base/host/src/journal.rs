@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::error::failed;
 use crate::holder::boot;
 use crate::{Error, PrivateDirectory, Result, remove_unfinished, replace};
 
@@ -90,8 +91,8 @@ impl<T: Content> Journal<T> {
     /// [`Error::Damaged`]: it is empty, cut off, not a journal, too long, of another user, writable
     /// by others, of an unknown boot, or its content breaks a rule of [`Content`].
     pub fn read(&self) -> Result<Option<T>> {
-        let failed = |source| Error::Io { path: self.path(), operation: "read it", source };
-        remove_unfinished(&self.directory, self.name.as_ref()).map_err(failed)?;
+        let failed = failed(&self.path(), "read it");
+        remove_unfinished(&self.directory, self.name.as_ref()).map_err(&failed)?;
         let (file, stat) = match self.directory.open_file(&self.name, OFlag::O_RDONLY) {
             Ok(Some(opened)) => opened,
             Ok(None) => return Ok(None),
@@ -139,7 +140,7 @@ impl<T: Content> Journal<T> {
     /// # Errors
     /// What the kernel refuses: as [`replace`].
     pub fn write(&self, content: &T) -> Result<()> {
-        let failed = |source| Error::Io { path: self.path(), operation: "write it", source };
+        let failed = failed(&self.path(), "write it");
         let envelope = Envelope { version: VERSION, boot: boot(), content };
         let octets = serde_json::to_vec_pretty(&envelope).map_err(|e| failed(e.into()))?;
         self.directory.check_name(&self.name)?;

@@ -45,15 +45,12 @@ impl Lock {
     /// regular file of this user.
     pub fn take(directory: &PrivateDirectory, name: &str, what: &str) -> Result<Self> {
         let path = directory.file(name);
-        let failed_io = |operation| {
-            let path = path.clone();
-            move |source| Error::Io { path, operation, source }
-        };
         for _ in 0..ATTEMPTS {
             let Some((file, stat)) = open_locked(directory, name)? else {
                 // With a content from the start: a lock file without one is not of this program.
-                let record = record(what).map_err(failed_io("write the lock"))?;
-                create(directory, name.as_ref(), &record).map_err(failed_io("make the lock"))?;
+                let record = record(what).map_err(failed(&path, "write the lock"))?;
+                create(directory, name.as_ref(), &record)
+                    .map_err(failed(&path, "make the lock"))?;
                 continue;
             };
             if stat.st_mode & 0o7777 != 0o600 {
@@ -64,7 +61,7 @@ impl Lock {
             // From here on dropping removes the file, also where nothing can be written to it.
             let mut lock =
                 Self { directory: directory.clone(), name: name.to_owned(), file, is_inherited };
-            lock.record(what).map_err(failed_io("write the lock"))?;
+            lock.record(what).map_err(failed(&path, "write the lock"))?;
             return Ok(lock);
         }
         Err(failed(&path, "lock it")(Errno::EAGAIN))

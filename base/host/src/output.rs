@@ -23,10 +23,8 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, lstat, stat};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs, statfs};
 use nix::unistd::{UnlinkatFlags, ftruncate, geteuid, unlinkat};
 
+use crate::component::LINKS;
 use crate::make_directory;
-
-/// Links followed for one path at most, as in the kernel.
-const LINKS: usize = 40;
 
 /// Creates a file, or empties the one that exists.
 ///

@@ -6,8 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Links followed for one path at most, as in the kernel.
-const LINKS: usize = 40;
+use crate::component::LINKS;
 
 /// A file that another user could have written or exchanged.
 #[derive(Debug, Clone, thiserror::Error)]

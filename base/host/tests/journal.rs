@@ -6,12 +6,17 @@ mod common;
 use std::env;
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use common::{copy, mode, set_mode, wait_for_line};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::{Mode, SFlag, mknod};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 use onbeat_host::{Content, Error, Journal, PrivateDirectory};
 use onbeat_testing::{Feature, TemporaryDirectory, require};
 use serde::{Deserialize, Serialize};
@@ -82,24 +87,39 @@ fn journals(path: &Path) -> Vec<Journal<Mtu>> {
 fn a_killed_process_leaves_whole_journals_and_the_next_reader_removes_the_rest() {
     let temporary = TemporaryDirectory::below(Path::new("/dev/shm"), "killed");
     let journals = journals(temporary.path());
-    for _ in 0..100 {
-        let mut child = copy("writes_where_told_to", WRITE_IN, temporary.path()).spawn().unwrap();
-        wait_for_line(&mut child, "writing");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let left = fs::read_dir(temporary.path()).unwrap().count() - journals.len();
-        for journal in &journals {
-            journal.read().unwrap().expect("it was written before");
-        }
-        let names = fs::read_dir(temporary.path()).unwrap().map(|entry| entry.unwrap().path());
-        let others: Vec<_> =
-            names.filter(|name| name.extension() != Some("json".as_ref())).collect();
-        assert!(others.is_empty(), "{others:?}");
-        if left > 0 {
+    let mut child = copy("writes_where_told_to", WRITE_IN, temporary.path()).spawn().unwrap();
+    wait_for_line(&mut child, "writing");
+    stop_while_it_writes(&child, temporary.path());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!unfinished(temporary.path()).is_empty(), "it was killed while it wrote");
+    for journal in &journals {
+        journal.read().unwrap().expect("it was written before");
+    }
+    assert_eq!(unfinished(temporary.path()), Vec::<PathBuf>::new());
+}
+
+/// Stops a process at a moment when a file of a journal is not finished.
+fn stop_while_it_writes(child: &Child, directory: &Path) {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    let start = Instant::now();
+    loop {
+        kill(pid, Signal::SIGSTOP).unwrap();
+        let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).unwrap();
+        assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP));
+        if !unfinished(directory).is_empty() {
             return;
         }
+        assert!(start.elapsed() < Duration::from_secs(60), "it writes nothing");
+        kill(pid, Signal::SIGCONT).unwrap();
+        thread::yield_now();
     }
-    panic!("no process was killed while it wrote");
+}
+
+/// Files of a directory that are no whole journals.
+fn unfinished(directory: &Path) -> Vec<PathBuf> {
+    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    names.filter(|name| name.extension() != Some("json".as_ref())).collect()
 }
 
 /// What is planted in the place of the temporary file is not written through.

@@ -54,6 +54,6 @@ pub use monitor::{LinkEvent, Monitor};
 pub use mounts::PrivateMounts;
 pub use namespace::{NAMED_NAMESPACES, Namespace};
 pub use nic_clock::NicClock;
-pub use peer::VethPeer;
+pub use peer::{VethPeer, namespace_files};
 pub use tap::Tap;
 pub use unix_socket::UnixSocket;

@@ -133,8 +133,8 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Files of namespaces: those with names first, then those of processes.
-pub(crate) fn namespace_files() -> impl Iterator<Item = PathBuf> {
+/// Files of network namespaces: those that `ip netns` names first, then those of processes.
+pub fn namespace_files() -> impl Iterator<Item = PathBuf> {
     let below = |directory: &str| {
         fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
     };

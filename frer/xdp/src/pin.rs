@@ -137,7 +137,7 @@ impl PinDirectory {
         let failed = |errno| self.failed("lock", "", errno);
         let file = File::from(open_directory(&self.fd, ".", OFlag::O_RDONLY).map_err(failed)?);
         self.check_owner(owner)?;
-        // Who can open it can lock it.
+        // A process that can open it can lock it.
         fchmod(&file, Mode::S_IRWXU).map_err(failed)?;
         let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => lock,

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use onbeat_frer::dataplane::Backend;
 use onbeat_frer::spec::Stream;
-use onbeat_host::trust;
 use onbeat_node::config::{Config, Create};
 use onbeat_node::run;
 use onbeat_report::format::count;
@@ -47,10 +46,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
         if self.check {
-            let config = Config::load(&self.file)?;
-            if let Err(refusal) = trust::check_file(&self.file) {
-                exit::warn_of_refusal(refusal);
-            }
+            let config = exit::load_to_preview(&self.file, Config::load)?;
             config.check_control()?;
             // Of interfaces only what the file says: they may be those of another machine.
             let warnings = config.check(|_| None)?;

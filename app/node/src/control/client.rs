@@ -170,13 +170,14 @@ impl Client {
         for (name, path) in nodes {
             match Client::connect_in(&path, GLANCE) {
                 Err(ClientError::Dead { .. } | ClientError::NoNode { .. }) => dead.push(name),
-                _ => alive.push((name, path)),
+                client => alive.push((name, path, client)),
             }
         }
-        if let (None, [(_, path)]) = (name, &alive[..]) {
-            return Client::connect(path);
+        if let (None, 1) = (name, alive.len()) {
+            let (_, path, client) = alive.remove(0);
+            return client.or_else(|_| Client::connect(&path));
         }
-        let nodes: Vec<String> = alive.into_iter().map(|(name, _)| name).collect();
+        let nodes: Vec<String> = alive.into_iter().map(|(name, ..)| name).collect();
         Err(match name {
             Some(name) => ClientError::UnknownNode { name: name.into(), nodes },
             None if !nodes.is_empty() => ClientError::SeveralNodes { nodes },

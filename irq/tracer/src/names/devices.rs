@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use onbeat_irq_core::charge::Device;
-use onbeat_netdev::{Handle, NAMED_NAMESPACES, Namespace};
+use onbeat_netdev::{Handle, Namespace, namespace_files};
 
 use super::stat::numbers;
 
@@ -81,10 +81,8 @@ fn name_in(namespace: &Namespace, index: u32) -> Option<String> {
 
 /// The network namespaces of all processes and those with a name, by inode.
 fn namespaces() -> HashMap<u32, PathBuf> {
-    let named = [NAMED_NAMESPACES, "/run/docker/netns"].into_iter().flat_map(entries);
-    let of_processes = numbers().map(|pid| format!("/proc/{pid}/ns/net").into());
     let of = |path: PathBuf| Some((fs::metadata(&path).ok()?.ino() as u32, path));
-    named.chain(of_processes).filter_map(of).collect()
+    entries("/run/docker/netns").chain(namespace_files()).filter_map(of).collect()
 }
 
 /// Whether there is a device of this name: `eth0` in any network namespace, or `eth0@4026532281`.

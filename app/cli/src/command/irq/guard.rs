@@ -12,7 +12,7 @@ use onbeat_realtime::HeldSignals;
 use serde::Serialize;
 
 use crate::command::restored;
-use onbeat_terminal::exit::{Answer, Failure, Result, warn, warn_of_refusal};
+use onbeat_terminal::exit::{Answer, Failure, Result, load_to_preview, warn};
 use onbeat_terminal::output::{self, Reader};
 
 /// Give each interface's bottom half the priority of who waits for it
@@ -77,11 +77,7 @@ impl Guard {
             return restored::tell(restored, self.forget, self.json);
         };
         if self.dry_run {
-            let checked = trust::check_file(file);
-            let config = load_guard(file)?;
-            if let Err(refusal) = checked {
-                warn_of_refusal(refusal);
-            }
+            let config = load_to_preview(file, load_guard)?;
             return self.preview(guard::preview(&config)?);
         }
         let config = trust::load(file, load_guard)?;

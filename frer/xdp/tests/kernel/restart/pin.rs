@@ -165,7 +165,7 @@ fn directories_that_others_may_write_to_are_refused() {
     });
 }
 
-/// Whoever can open a directory can lock it.
+/// A process that can open a directory can lock it.
 #[test]
 fn a_pin_directory_that_others_can_read_is_made_private() {
     if !can_run() {
