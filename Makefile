@@ -2,8 +2,11 @@
 
 CARGO ?= scripts/cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-ONBEAT := $(TARGET)/release/onbeat
-LAB := $(TARGET)/release/onbeat-lab
+
+# The profile of Cargo.toml that `make build` and `make lab` build: "dist" for packages.
+PROFILE ?= release
+ONBEAT := $(TARGET)/$(PROFILE)/onbeat
+LAB := $(TARGET)/$(PROFILE)/onbeat-lab
 
 # What `make demo` runs, what `make bench` measures, and for how long each decoder is fuzzed and each
 # soak runs.
@@ -40,10 +43,10 @@ demo: lab ## Cut a link of a protected stream and show that nothing is lost (roo
 	$(ONBEAT) $(DEMO)
 
 build: setup ## Build the program
-	$(CARGO) build --release --locked --package onbeat $(WITH)
+	$(CARGO) build --profile $(PROFILE) --locked --package onbeat $(WITH)
 
 lab: setup ## Build the program and its laboratory, onbeat-lab
-	$(CARGO) build --release --locked --package onbeat --package onbeat-lab $(WITH)
+	$(CARGO) build --profile $(PROFILE) --locked --package onbeat --package onbeat-lab $(WITH)
 
 test: lint ## Check the sources and run every test (root, or some tests only say what they miss)
 	$(MAKE) -C kmod selftest

@@ -52,35 +52,48 @@ pub fn load<T, E: From<Untrusted>>(
 /// # Errors
 /// What another user could write to; the path cannot be followed.
 pub fn check_file(file: &Path) -> Result<(), Untrusted> {
-    check("configuration file", file, "copy it to a directory of root, such as /etc/onbeat")
+    check("configuration file", file, "copy it to a directory of root, such as /etc/onbeat", None)
 }
 
-/// As [`check_file`], for a program that is to be executed.
+/// As [`check_file`], for a program that the `running` one executes. It has to be as safe from others as
+/// that: its owner and the bits of its mode are accepted too, and the directories on both paths are not
+/// looked at, as a user who can exchange the running program needs no other.
 ///
 /// # Errors
 /// As [`check_file`].
-pub fn check_program(file: &Path) -> Result<(), Untrusted> {
-    check("program", file, "install it as root")
+pub fn check_program(file: &Path, running: &Path) -> Result<(), Untrusted> {
+    check("program", file, "install it as root", Some(running))
 }
 
-fn check(kind: &'static str, file: &Path, of_another: &str) -> Result<(), Untrusted> {
+fn check(
+    kind: &'static str,
+    file: &Path,
+    of_another: &str,
+    running: Option<&Path>,
+) -> Result<(), Untrusted> {
     let refused = |cause, remedy| Err(Untrusted { kind, file: file.to_owned(), cause, remedy });
-    let places = match places(file) {
-        Ok(places) => places,
+    let followed =
+        places(file).and_then(|of_file| Ok((of_file, running.map_or(Ok(Vec::new()), places)?)));
+    let (mut places, running) = match followed {
+        Ok(followed) => followed,
         Err((place, error)) => {
             return refused(format!("{place:?}: {error}"), "use another path".to_owned());
         }
     };
+    places.retain(|(place, _)| !running.iter().any(|(known, _)| known == place));
+    let running = running.last().map(|(_, status)| status);
     let own = nix::unistd::geteuid().as_raw();
     let sudo = std::env::var("SUDO_UID").ok().filter(|_| own == 0);
-    let trusted = [Some(0), Some(own), sudo.and_then(|uid| uid.parse().ok())];
+    let sudo = sudo.and_then(|uid| uid.parse().ok());
+    let trusted = [Some(0), Some(own), sudo, running.map(MetadataExt::uid)];
     if let Some((place, status)) =
         places.iter().find(|(_, status)| !trusted.contains(&Some(status.uid())))
     {
         let cause = format!("{place:?} belongs to user {}", status.uid());
         return refused(cause, of_another.to_owned());
     }
-    let shared: Vec<_> = places.iter().filter(|(_, status)| is_shared(status)).collect();
+    let accepted = running.map_or(0, MetadataExt::mode);
+    let shared: Vec<_> = places.iter().filter(|(_, status)| is_shared(status, accepted)).collect();
     if shared.is_empty() {
         return Ok(());
     }
@@ -131,10 +144,10 @@ fn places(file: &Path) -> Result<Vec<(PathBuf, Metadata)>, (PathBuf, io::Error)>
     Ok(places)
 }
 
-/// Whether users besides the owner can change it.
-fn is_shared(status: &Metadata) -> bool {
+/// Whether users besides the owner can change it, by other bits of the mode than the accepted ones.
+fn is_shared(status: &Metadata, accepted: u32) -> bool {
     let sticky = status.is_dir() && status.mode() & 0o1000 != 0;
-    !status.is_symlink() && !sticky && status.mode() & 0o022 != 0
+    !status.is_symlink() && !sticky && status.mode() & 0o022 & !accepted != 0
 }
 
 #[cfg(test)]
@@ -157,6 +170,26 @@ mod tests {
         let error = check_file(path).unwrap_err().to_string();
         let start = format!("configuration file {path:?} is refused: ");
         assert!(error.starts_with(&start) && error.contains(cause), "{error}");
+    }
+
+    #[test]
+    fn a_program_is_as_safe_as_the_one_that_executes_it() {
+        if !require_all(&[Feature::Root]) {
+            return;
+        }
+        let directory = TemporaryDirectory::new("program");
+        mode(directory.path(), 0o777);
+        let (running, program) = (directory.file("running"), directory.file("program"));
+        [&running, &program].iter().for_each(|file| fs::write(file, "").unwrap());
+        check_program(&program, &running).unwrap();
+        chown(&program, Some(65534), None).unwrap();
+        let refusal = check_program(&program, &running).unwrap_err().to_string();
+        assert!(refusal.contains("belongs to user 65534; install it as root"), "{refusal}");
+        chown(&running, Some(65534), None).unwrap();
+        check_program(&program, &running).unwrap();
+        mode(&program, 0o757);
+        let refusal = check_program(&program, &running).unwrap_err().to_string();
+        assert!(refusal.contains("(mode 0757); chmod go-w"), "{refusal}");
     }
 
     #[test]

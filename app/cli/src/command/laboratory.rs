@@ -1,7 +1,8 @@
 //! `onbeat lab`, `bench`, `load`: of the laboratory, a program of its own.
 //!
 //! It runs with the privileges of the caller, mostly root: it is taken from the directory of this program,
-//! or from the libexec directory beside it, never from PATH, and only where no other user can write.
+//! or from the libexec directory beside it, never from PATH, and only where no user can write who could not
+//! exchange this program.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -99,7 +100,7 @@ impl Load {
 fn execute(command: &str, passed: Passed, verbose: u8) -> Result {
     let own = std::env::current_exe()
         .map_err(|error| Failure::new(format!("this program's own path is not known: {error}")))?;
-    let program = find(own.parent().unwrap_or(Path::new("/"))).map_err(Failure::new)?;
+    let program = find(&own).map_err(Failure::new)?;
     let error = process::Command::new(&program)
         .args(std::iter::repeat_n("-v", verbose.into()))
         .arg(command)
@@ -109,8 +110,9 @@ fn execute(command: &str, passed: Passed, verbose: u8) -> Result {
     Err(Failure::new(format!("cannot execute {program:?}: {error}")))
 }
 
-/// The laboratory of the program in `directory`.
-fn find(directory: &Path) -> std::result::Result<PathBuf, String> {
+/// The laboratory of the program `own`.
+fn find(own: &Path) -> std::result::Result<PathBuf, String> {
+    let directory = own.parent().unwrap_or(Path::new("/"));
     let places = [directory.join(PROGRAM), directory.join(LIBEXEC).join(PROGRAM)];
     let Some(program) = places.iter().find(|place| place.is_file()) else {
         return Err(format!(
@@ -120,7 +122,7 @@ fn find(directory: &Path) -> std::result::Result<PathBuf, String> {
             directory.join(LIBEXEC).display(),
         ));
     };
-    trust::check_program(program).map_err(|refusal| refusal.to_string())?;
+    trust::check_program(program, own).map_err(|refusal| refusal.to_string())?;
     Ok(program.clone())
 }
 
@@ -146,26 +148,29 @@ mod tests {
     fn it_is_found_beside_the_program_and_in_libexec_alone() {
         let root = TemporaryDirectory::new("laboratory");
         let (bin, libexec) = (root.path().join("bin"), root.path().join("libexec/onbeat"));
-        let install = |directory: &Path, mode| {
+        let install = |directory: &Path, name, mode| {
             fs::create_dir_all(directory).unwrap();
-            let program = directory.join(PROGRAM);
+            let program = directory.join(name);
             fs::write(&program, "").unwrap();
             fs::set_permissions(&program, fs::Permissions::from_mode(mode)).unwrap();
             program
         };
-        fs::create_dir_all(&bin).unwrap();
-        let missing = find(&bin).unwrap_err();
+        let own = install(&bin, "onbeat", 0o755);
+        let missing = find(&own).unwrap_err();
         assert!(missing.contains("make lab") && missing.contains("libexec/onbeat"), "{missing}");
-        install(&libexec, 0o755);
-        assert_eq!(find(&bin).unwrap(), bin.join(LIBEXEC).join(PROGRAM));
-        let beside = install(&bin, 0o755);
-        assert_eq!(find(&bin).unwrap(), beside);
-        // Another user could have written it: it is refused, and no other is taken instead.
-        install(&bin, 0o775);
-        let refused = find(&bin).unwrap_err();
+        install(&libexec, PROGRAM, 0o755);
+        assert_eq!(find(&own).unwrap(), bin.join(LIBEXEC).join(PROGRAM));
+        fs::set_permissions(&libexec, fs::Permissions::from_mode(0o775)).unwrap();
+        assert!(find(&own).unwrap_err().contains("chmod go-w"));
+        // A group that can exchange this program (umask 002) gains nothing by the laboratory.
+        fs::set_permissions(&bin, fs::Permissions::from_mode(0o775)).unwrap();
+        let beside = install(&bin, PROGRAM, 0o755);
+        assert_eq!(find(&own).unwrap(), beside);
+        // Others could have written it and not this program: it is refused, and no other is taken instead.
+        install(&bin, PROGRAM, 0o775);
+        let refused = find(&own).unwrap_err();
         assert!(refused.contains("chmod go-w"), "{refused}");
-        fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)).unwrap();
-        fs::set_permissions(&bin, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(find(&bin).is_err());
+        install(&bin, "onbeat", 0o775);
+        assert_eq!(find(&own).unwrap(), beside);
     }
 }
