@@ -1,9 +1,8 @@
 //! Runs `vectors/frames.toml`; its head says what the cases mean.
 
-mod observe;
-
 use std::collections::BTreeSet;
 
+use crate::observe;
 use serde::Deserialize;
 use toml::Table;
 

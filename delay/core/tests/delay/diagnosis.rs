@@ -1,10 +1,8 @@
 //! Captures damaged in known ways: the causes that a diagnosis names are the damages.
 
-mod damaged;
-
 use std::collections::BTreeSet;
 
-use damaged::{
+use crate::damaged::{
     Captured, Captures, Damage, Hop, MATCHING, MS, Random, SECOND, START_NS, diagnosed,
     diagnosed_by, names, read, written,
 };
