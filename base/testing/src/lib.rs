@@ -1,6 +1,6 @@
 //! Helpers of tests, linked by no product: what a test cannot run without, temporary directories, unprivileged
-//! processes, a process of a test's own, a packet socket that shares no code with what is tested, and how often a
-//! thread takes memory.
+//! processes, a process of a test's own, a packet socket that shares no code with what is tested, how often a thread
+//! takes memory, and the readers of `vectors/`.
 //!
 //! A test that needs a privilege or a kernel feature begins with
 //!
@@ -25,6 +25,7 @@ mod raw_socket;
 mod unprivileged;
 
 pub mod memory;
+pub mod vectors;
 
 pub use acl::allow_writing;
 pub use directory::TemporaryDirectory;
