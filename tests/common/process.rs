@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use onbeat_lab::random::Random;
 use onbeat_lab::world::die_with_parent;
 use onbeat_netdev::Namespace;
+use onbeat_wire::random::Random;
 
 use super::{BOUND, program};
 

@@ -6,8 +6,8 @@ use std::io::BufWriter;
 use std::process::Command;
 
 use onbeat_delay::synthetic::Traffic;
-use onbeat_lab::random::Random;
 use onbeat_lab::world::Mounts;
+use onbeat_wire::random::Random;
 
 use crate::common::{Ran, run};
 use crate::runs::Runs;
@@ -25,7 +25,7 @@ fn traffic(random: &mut Random) -> Traffic {
         lost: random.below(20) as f64 / 100.0,
         duplicated: random.below(10) as f64 / 100.0,
         runs: random.below(10) as f64 / 1000.0,
-        seed: random.draw(),
+        seed: random.number(),
         ..Traffic::of(PACKETS)
     }
 }

@@ -14,9 +14,9 @@ use std::time::Duration;
 use nix::mount::{MsFlags, mount};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
-use onbeat_lab::random::Random;
 use onbeat_lab::world::Mounts;
 use onbeat_netdev::Namespace;
+use onbeat_wire::random::Random;
 
 use crate::common::process::Process;
 use crate::common::{program, run};

@@ -14,8 +14,8 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use onbeat_lab::World;
-use onbeat_lab::random::Random;
 use onbeat_netdev::Namespace;
+use onbeat_wire::random::Random;
 
 use crate::common::process::Process;
 use crate::common::{Flow, PORTS, eliminate, replicate, start, two_paths};
@@ -57,9 +57,9 @@ fn request(random: &mut Random) -> Vec<u8> {
         // A changed one.
         1 => {
             let at = random.below(octets.len() as u64) as usize;
-            octets[at] = random.draw() as u8;
+            octets[at] = random.number() as u8;
         }
-        2 => octets = (0..random.below(4096)).map(|_| random.draw() as u8).collect(),
+        2 => octets = (0..random.below(4096)).map(|_| random.number() as u8).collect(),
         // A line without an end.
         3 => octets = vec![b'a' + random.below(26) as u8; 1 << random.below(22)],
         4 => octets = b"[".repeat(1 << random.below(19)),

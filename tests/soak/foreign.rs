@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use onbeat_lab::World;
-use onbeat_lab::random::Random;
 use onbeat_netdev::{Handle, XdpMode};
 use onbeat_testing::{ForeignProgram, Hold};
+use onbeat_wire::random::Random;
 
 use crate::common::process::{Process, random_part};
 use crate::common::{

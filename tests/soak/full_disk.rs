@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use nix::mount::{MsFlags, mount};
 use onbeat_delay::synthetic::Traffic;
 use onbeat_lab::World;
-use onbeat_lab::random::Random;
+use onbeat_wire::random::Random;
 
 use crate::common::{Flow, PORTS, Ran, eliminate, program, replicate, run, two_paths};
 use crate::runs::{Runs, one_of};

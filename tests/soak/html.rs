@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::Command;
 
 use onbeat_irq_core::names::Octets;
-use onbeat_lab::random::Random;
 use onbeat_lab::world::Mounts;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
+use onbeat_wire::random::Random;
 
 use crate::common::process::Process;
 use crate::common::{Ran, program, run, run_in, wait_for};

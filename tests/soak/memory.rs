@@ -8,8 +8,8 @@
 use std::fs;
 
 use onbeat_frer::dataplane::Backend;
-use onbeat_lab::random::Random;
 use onbeat_lab::{Topology, World};
+use onbeat_wire::random::Random;
 
 use crate::common::{program, run};
 use crate::runs::Runs;

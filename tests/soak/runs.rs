@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use onbeat_lab::random::Random;
+use onbeat_wire::random::Random;
 
 /// Between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(10);

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use onbeat_frer::dataplane::Backend;
 use onbeat_lab::World;
-use onbeat_lab::random::Random;
 use onbeat_netdev::Ethtool;
+use onbeat_wire::random::Random;
 
 use crate::common::process::{Process, random_part};
 use crate::common::{

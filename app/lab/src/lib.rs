@@ -19,7 +19,6 @@ mod error;
 pub mod fault;
 pub mod load;
 mod programs;
-pub mod random;
 mod rounds;
 pub mod scenario;
 pub mod shell;

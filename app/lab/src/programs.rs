@@ -2,16 +2,15 @@
 
 use std::io;
 
-use libbpf_rs::{Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, ProgramMut};
+use onbeat_bpf::{Object, UnloadedObject};
 use onbeat_netdev::{Handle, XdpMode};
 
 use crate::{Error, Result};
 
 /// The programs of an object file, loaded.
 #[derive(Debug)]
-pub(crate) struct Programs {
-    object: Object,
-}
+pub(crate) struct Programs(Object);
 
 /// From libbpf's error to ours, with what was being done.
 pub(crate) fn failed(operation: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Error {
@@ -29,29 +28,25 @@ impl Programs {
     pub(crate) fn load_sized(
         object: &[u8],
         of: &str,
-        size: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+        size: impl FnOnce(&mut UnloadedObject) -> libbpf_rs::Result<()>,
     ) -> Result<Self> {
-        let sized = |mut object: OpenObject| size(&mut object).map(|()| object);
-        let object = ObjectBuilder::default()
-            .open_memory(object)
-            .and_then(sized)
-            .and_then(OpenObject::load)
-            .map_err(failed(format!("load the programs of {of}")))?;
-        Ok(Self { object })
+        let loaded = Object::load(object, &format!("the programs of {of}"), size);
+        loaded.map(Self).map_err(|error| match error {
+            onbeat_bpf::Error::Kernel { what, source } => failed(what)(source),
+            other => other.into(),
+        })
     }
 
-    pub(crate) fn program(&mut self, name: &str) -> ProgramMut<'_> {
-        self.object.progs_mut().find(|program| program.name() == name).expect("the object holds it")
+    pub(crate) fn program(&self, name: &str) -> ProgramMut<'_> {
+        self.0.program(name)
     }
 
-    pub(crate) fn map(&mut self, name: &str) -> MapMut<'_> {
-        // The kernel shortens names of sections from the left.
-        let named = |map: &MapMut<'_>| map.name().to_string_lossy().ends_with(name);
-        self.object.maps_mut().find(named).expect("the object holds it")
+    pub(crate) fn map(&self, name: &str) -> Map<'_> {
+        self.0.map(name)
     }
 
     /// Puts a program on an interface, in native mode.
-    pub(crate) fn attach(&mut self, name: &str, handle: &Handle, interface: &str) -> Result<Link> {
+    pub(crate) fn attach(&self, name: &str, handle: &Handle, interface: &str) -> Result<Link> {
         let index = handle.index(interface)? as i32;
         let link = handle.namespace().run(|| {
             let attached = self.program(name).attach_xdp(index);
@@ -66,13 +61,7 @@ impl Programs {
     }
 
     /// Says where a redirect leads.
-    pub(crate) fn lead(
-        &mut self,
-        map: &str,
-        key: u32,
-        handle: &Handle,
-        interface: &str,
-    ) -> Result<()> {
+    pub(crate) fn lead(&self, map: &str, key: u32, handle: &Handle, interface: &str) -> Result<()> {
         let index = handle.index(interface)?;
         // The index is looked up in the namespace of the thread that writes it.
         handle.namespace().run(|| {
@@ -83,19 +72,14 @@ impl Programs {
     }
 
     /// Writes the programs' global variables, all of them.
-    pub(crate) fn set_state(&mut self, octets: &[u8]) -> Result<()> {
-        self.map(".bss")
-            .update(&0_u32.to_ne_bytes(), octets, MapFlags::ANY)
-            .map_err(failed("write the variables of the programs"))
+    pub(crate) fn set_state(&self, octets: &[u8]) -> Result<()> {
+        let set = self.0.set_variables(&[(0, octets)]);
+        set.map_err(failed("write the variables of the programs"))
     }
 
     /// The programs' global variables.
-    pub(crate) fn state(&mut self) -> Result<Vec<u8>> {
-        let octets = self
-            .map(".bss")
-            .lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(failed("read the variables of the programs"))?;
-        Ok(octets.unwrap_or_default())
+    pub(crate) fn state(&self) -> Result<Vec<u8>> {
+        self.0.variables().map_err(failed("read the variables of the programs"))
     }
 }
 

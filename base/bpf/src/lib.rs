@@ -4,7 +4,7 @@
 //! - [`bpf_object`], [`bpf_skeleton`]: what the crate's build script (`onbeat-bpf-build`) made of its programs.
 //! - [`Plain`]: values that programs and user space hold alike.
 //! - [`Link`], [`ProgramInfo`]: programs at interfaces and tracepoints, of whomever.
-//! - [`object`]: tables, variables and constants of a loaded object.
+//! - [`Object`]: loads the programs of a file; their tables, variables and constants.
 //! - [`Reasons`]: why the kernel drops packets.
 //! - [`statistics`]: what programs cost.
 //! - [`tracepoints`]: the tracepoints of this kernel.
@@ -14,17 +14,18 @@
 
 mod error;
 mod link;
+mod object;
 mod program;
 mod reasons;
 
 #[doc(hidden)]
 pub mod embed;
-pub mod object;
 pub mod statistics;
 pub mod tracepoints;
 
 pub use embed::Plain;
 pub use error::{Error, Result};
 pub use link::{Link, LinkInfo};
+pub use object::{Object, UnloadedObject};
 pub use program::ProgramInfo;
 pub use reasons::Reasons;

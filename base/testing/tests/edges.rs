@@ -1,4 +1,5 @@
-//! Dependencies between the crates are those of the table in docs/architecture.md: no more, and no fewer.
+//! Dependencies between the crates are those of the table in docs/architecture.md: no more, and no fewer. Their
+//! tests are few programs: each is linked by itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,8 +17,8 @@ fn workspace() -> PathBuf {
     root.canonicalize().expect("the crate lies two levels below the workspace")
 }
 
-/// Edges as the manifests declare them.
-fn declared() -> Edges {
+/// Packages of the workspace, as cargo reads their manifests.
+fn packages() -> Vec<Value> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--offline", "--locked", "--format-version", "1"])
@@ -25,13 +26,18 @@ fn declared() -> Edges {
         .output()
         .expect("start cargo metadata");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    let mut metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    std::mem::take(metadata["packages"].as_array_mut().expect("packages"))
+}
+
+/// Edges as the manifests declare them.
+fn declared() -> Edges {
     let root = workspace();
     let folder = |path: &str| {
         let path = Path::new(path).strip_prefix(&root).expect("members lie in the workspace");
         path.to_str().expect("folders have plain names").to_owned()
     };
-    let packages = metadata["packages"].as_array().expect("packages");
+    let packages = packages();
     let edges = packages.iter().map(|package| {
         let manifest = package["manifest_path"].as_str().expect("a path");
         let dependencies = package["dependencies"].as_array().expect("dependencies");
@@ -129,4 +135,17 @@ fn every_crate_lies_two_levels_deep_in_a_folder_that_is_explained() {
         let readme = workspace().join(levels[0]).join("README.md");
         assert!(readme.is_file(), "{} is missing", readme.display());
     }
+}
+
+#[test]
+fn the_workspace_has_at_most_thirty_test_binaries() {
+    let names: Vec<String> = packages()
+        .iter()
+        .flat_map(|package| {
+            let targets = package["targets"].as_array().expect("targets");
+            let tests = targets.iter().filter(|target| target["kind"][0] == "test");
+            tests.map(|test| format!("{} {}", package["name"], test["name"])).collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(names.len() <= 30, "{} test binaries: {names:#?}", names.len());
 }

@@ -29,6 +29,7 @@ mod mac;
 pub mod ports;
 pub mod powerlink;
 pub mod prp;
+pub mod random;
 pub mod rtag;
 pub mod stamp;
 pub mod udp;

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Write};
 
+use onbeat_wire::random::Random;
 use onbeat_wire::{EtherType, MacAddress, Ports, ethernet, ipv4, udp};
 
 use crate::capture::{LinkType, Packet, Writer};
@@ -71,7 +72,7 @@ impl Traffic {
             frame: Frame::new(self.frame_len),
             under_way: BinaryHeap::new(),
         };
-        let mut random = Random(self.seed);
+        let mut random = Random::new(self.seed);
         let mut truth = Truth::default();
         let mut run = Run::default();
         let mut frame = Frame::new(self.frame_len);
@@ -183,7 +184,7 @@ impl Run {
     fn next(&mut self, number: u64, starts: f64, random: &mut Random) -> Identity {
         let numbered = 1 + (number % 65_535) as u16;
         if self.left == 0 {
-            self.payload = random.next();
+            self.payload = random.number();
             if !random.chance(starts) {
                 return Identity { number, payload: self.payload, identification: numbered };
             }
@@ -251,37 +252,10 @@ impl Frame {
             .and_then(|_| internet.emit(&mut self.octets[ETHERNET_LEN..]))
             .and_then(|_| datagram.emit(&mut self.octets[ETHERNET_LEN + ipv4::HEADER_LEN..]));
         written.expect("a frame has room for its headers");
-        let mut random = Random(identity.payload);
+        let mut random = Random::new(identity.payload);
         for word in self.octets[PAYLOAD_AT..].chunks_mut(8) {
-            word.copy_from_slice(&random.next().to_le_bytes()[..word.len()]);
+            word.copy_from_slice(&random.number().to_le_bytes()[..word.len()]);
         }
         &self.octets
-    }
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same numbers everywhere.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number in `0.0..1.0`.
-    pub(crate) fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// A number in `0..bound`; 0 where `bound` is 0.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
-
-    fn chance(&mut self, share: f64) -> bool {
-        self.uniform() < share
     }
 }

@@ -6,13 +6,10 @@ use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 
-use libbpf_rs::{
-    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
-};
-use onbeat_bpf::Plain;
-use onbeat_bpf::object;
+use libbpf_rs::{Link, Map, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 use onbeat_bpf::statistics::Runs;
 use onbeat_bpf::tracepoints::Tracepoints;
+use onbeat_bpf::{Object, Plain, UnloadedObject};
 use onbeat_netdev::Handle;
 
 use crate::abi::hooks_cpu;
@@ -152,31 +149,21 @@ impl Tracer {
     /// programs.
     pub fn start(hop: &Hop) -> Result<Self> {
         let points = Tracepoints::require(&REQUIRED)?;
-        let failed = |what: &'static str| move |source| kernel(what, source);
-        let mut open = ObjectBuilder::default()
-            .open_memory(HOOKS)
-            .map_err(failed("read the object file of the hooks"))?;
-        set_constants(&mut open, hop);
-        for mut program in open.progs_mut() {
-            let optional = OPTIONAL.iter().find(|(name, _)| program.name() == *name);
-            let is_there = optional.is_none_or(|(_, point)| points.arguments(point).is_some());
-            let unasked =
-                OF_STAGES.iter().any(|name| program.name() == *name) && hop.detail == Detail::Whole;
-            program.set_autoload(is_there && !unasked);
-        }
-        let cpus = libbpf_rs::num_possible_cpus().map_err(failed("count the CPUs"))? as u32;
-        for mut map in open.maps_mut() {
-            let size = match map.name().to_str() {
-                Some("cpus") => cpus,
-                Some("told") => BUFFER,
-                _ => continue,
-            };
-            map.set_max_entries(size).map_err(failed("size the tables of the hooks"))?;
-        }
-        let object = open.load().map_err(failed("load the programs of the hooks"))?;
+        let cpus =
+            libbpf_rs::num_possible_cpus().map_err(|source| kernel("count the CPUs", source))?;
+        let object = Object::load(HOOKS, "the programs of the hooks", |object| {
+            set_constants(object, hop);
+            let missing = OPTIONAL.iter().filter(|(_, point)| points.arguments(point).is_none());
+            missing.for_each(|(program, _)| object.skip(program));
+            if hop.detail == Detail::Whole {
+                OF_STAGES.iter().for_each(|program| object.skip(program));
+            }
+            object.set_entries("cpus", cpus as u32)?;
+            object.set_entries("told", BUFFER)
+        })?;
         let seen = Rc::new(Cell::new(Vec::new()));
-        let told =
-            ring(&object, hop.detail, &seen).map_err(failed("open the buffer of the hooks"))?;
+        let told = ring(&object, hop.detail, &seen)
+            .map_err(|source| kernel("open the buffer of the hooks", source))?;
         let mut tracer = Self { object, links: Vec::new(), told, seen, detail: hop.detail };
         tracer.attach()?;
         Ok(tracer)
@@ -184,7 +171,7 @@ impl Tracer {
 
     /// Attaches all programs, and has them begin at once.
     fn attach(&mut self) -> Result<()> {
-        for program in self.object.progs_mut().filter(|program| program.autoload()) {
+        for program in self.object.programs() {
             let link = program.attach().map_err(|source| {
                 kernel(format!("attach {}", program.name().to_string_lossy()), source)
             })?;
@@ -199,7 +186,8 @@ impl Tracer {
     /// # Errors
     /// Where the kernel does not let us write.
     pub fn follow(&self, kept: bool) -> Result<()> {
-        object::set_variables(&self.object, &[(offset_of!(bss, kept), kept)])
+        self.object
+            .set_variables(&[(offset_of!(bss, kept), &[kept.into()])])
             .map_err(|source| kernel("tell the hooks to begin or to end", source))
     }
 
@@ -222,7 +210,7 @@ impl Tracer {
         self.links.clear();
         let mut packets = self.take()?;
         // What waited to be told together with others.
-        let map = object::map(&self.object, "cpus");
+        let map = self.object.map("cpus");
         for cpu in 0..map.max_entries() {
             let cpu = self.cpu(&map, cpu)?;
             let waiting = cpu.batch.iter().take(cpu.waiting as usize);
@@ -244,7 +232,7 @@ impl Tracer {
     /// # Errors
     /// Where the kernel does not let us read.
     pub fn counts(&self) -> Result<Counts> {
-        let map = object::map(&self.object, "cpus");
+        let map = self.object.map("cpus");
         let mut sum = Counts::default();
         let mut received = 0;
         for cpu in 0..map.max_entries() {
@@ -268,7 +256,7 @@ impl Tracer {
     /// # Errors
     /// Where the kernel does not tell.
     pub fn runs(&self) -> onbeat_bpf::Result<Vec<(String, Runs)>> {
-        object::runs(&self.object)
+        self.object.runs()
     }
 }
 
@@ -279,7 +267,7 @@ fn ring(
     seen: &Rc<Cell<Vec<Packet>>>,
 ) -> std::result::Result<RingBuffer<'static>, libbpf_rs::Error> {
     let into = Rc::clone(seen);
-    let map = object::map(object, "told");
+    let map = object.map("told");
     let mut builder = RingBufferBuilder::new();
     builder.add(&map, move |octets| {
         let mut packets = into.take();
@@ -290,19 +278,16 @@ fn ring(
     builder.build()
 }
 
-fn set_constants(open: &mut OpenObject, hop: &Hop) {
+fn set_constants(object: &mut UnloadedObject, hop: &Hop) {
     let departures = hop.departures.map_or(0, |device| device.index);
-    object::set_constants(
-        open,
-        &[
-            (offset_of!(rodata, in_device), &hop.arrivals.index.to_ne_bytes()),
-            (offset_of!(rodata, out_device), &departures.to_ne_bytes()),
-            (offset_of!(rodata, netns), &hop.arrivals.netns.to_ne_bytes()),
-            (offset_of!(rodata, whole), &[u8::from(hop.detail == Detail::Whole)]),
-            (offset_of!(rodata, device_stamps), &[hop.device_stamps.into()]),
-            (offset_of!(rodata, filter), hop.filter.encode().octets()),
-        ],
-    );
+    object.set_constants(&[
+        (offset_of!(rodata, in_device), &hop.arrivals.index.to_ne_bytes()),
+        (offset_of!(rodata, out_device), &departures.to_ne_bytes()),
+        (offset_of!(rodata, netns), &hop.arrivals.netns.to_ne_bytes()),
+        (offset_of!(rodata, whole), &[u8::from(hop.detail == Detail::Whole)]),
+        (offset_of!(rodata, device_stamps), &[hop.device_stamps.into()]),
+        (offset_of!(rodata, filter), hop.filter.encode().octets()),
+    ]);
 }
 
 fn kernel(what: impl Into<String>, source: libbpf_rs::Error) -> Error {

@@ -9,9 +9,8 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use libbpf_rs::libbpf_sys as sys;
-use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, Program};
-use onbeat_bpf::object::{map, variables};
-use onbeat_bpf::{Link, Plain};
+use libbpf_rs::{Map, MapCore, MapFlags};
+use onbeat_bpf::{Link, Object, Plain};
 
 use super::config::DropAt;
 use crate::abi::{guard_count, guard_size};
@@ -57,20 +56,12 @@ impl Limiter {
 
     /// On no device yet. `numbers` are the tables that say which number a socket has.
     pub(super) fn new(numbers: &[Map<'_>], drop_at: DropAt) -> Result<Self> {
-        let mut open = ObjectBuilder::default()
-            .open_memory(LIMIT)
-            .map_err(|source| Error::kernel("read the object file of budgets", source))?;
-        for mut map in open.maps_mut() {
-            if let Some(shared) = numbers.iter().find(|shared| shared.name() == map.name()) {
-                map.reuse_fd(shared.as_fd())
-                    .map_err(|source| Error::kernel("share the tables of numbers", source))?;
+        let object = Object::load(LIMIT, "the program of budgets", |object| {
+            if drop_at != DropAt::Xdp {
+                object.skip(AT_XDP);
             }
-        }
-        for mut program in open.progs_mut().filter(|program| program.name() == AT_XDP) {
-            program.set_autoload(drop_at == DropAt::Xdp);
-        }
-        let object =
-            open.load().map_err(|source| Error::kernel("load the program of budgets", source))?;
+            numbers.iter().try_for_each(|table| object.share(table.name(), table.as_fd()))
+        })?;
         Ok(Self {
             object,
             drop_at,
@@ -88,7 +79,7 @@ impl Limiter {
                 IpAddr::V6(address) => address,
             })
             .collect();
-        let table = map(&self.object, "addresses");
+        let table = self.object.map("addresses");
         let failed = |source| Error::kernel("set the addresses that budgets hold for", source);
         for gone in self.addresses.difference(&addresses) {
             table.delete(&gone.octets()).map_err(failed)?;
@@ -114,7 +105,7 @@ impl Limiter {
 
     fn attach(&self, device: u32) -> Result<Link> {
         if self.drop_at == DropAt::Xdp {
-            match Link::xdp(self.program(AT_XDP).as_fd(), device, XDP_FLAGS) {
+            match Link::xdp(self.object.program(AT_XDP).as_fd(), device, XDP_FLAGS) {
                 Ok(link) => return Ok(link),
                 // It goes no more: that is found by whoever looks for devices.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
@@ -125,7 +116,7 @@ impl Limiter {
                 ),
             }
         }
-        Link::tcx_ingress(self.program(AT_TC).as_fd(), device).map_err(|error| {
+        Link::tcx_ingress(self.object.program(AT_TC).as_fd(), device).map_err(|error| {
             match error.raw_os_error() {
                 Some(libc::EINVAL) => Error::NoIngress,
                 _ => {
@@ -134,11 +125,6 @@ impl Limiter {
                 }
             }
         })
-    }
-
-    fn program(&self, name: &str) -> Program<'_> {
-        let program = self.object.progs().find(|known| known.name() == name);
-        program.expect("the object holds it")
     }
 
     /// Sets what the process of a number may receive.
@@ -152,21 +138,21 @@ impl Limiter {
             return Ok(());
         }
         *slot = ns_per_packet;
-        let bss = variables(&self.object);
         let failed = |source| Error::kernel("set a limit", source);
-        let key = 0u32.to_ne_bytes();
-        let mut value = bss.lookup(&key, MapFlags::ANY).map_err(failed)?.unwrap_or_default();
+        let mut value = self.object.variables().map_err(failed)?;
         let at = offset_of!(bss, limits) + number as usize * size_of::<[u64; 2]>();
         value[at..][..8].copy_from_slice(&ns_per_packet.to_ne_bytes());
         value[at + 8..][..8].copy_from_slice(&(BURST.as_nanos() as u64).to_ne_bytes());
         let limited = self.limits.iter().filter(|limit| **limit != 0).count() as u32;
         value[offset_of!(bss, limited)..][..4].copy_from_slice(&limited.to_ne_bytes());
-        bss.update(&key, &value, MapFlags::ANY).map_err(failed)
+        self.object.set_variables(&[(0, &value)]).map_err(failed)
     }
 
     /// What came of it since the start.
     pub(super) fn count(&self, number: u32) -> Result<Count> {
-        let octets = map(&self.object, "buckets")
+        let octets = self
+            .object
+            .map("buckets")
             .lookup(&number.to_ne_bytes(), MapFlags::ANY)
             .map_err(|source| Error::kernel("read what was dropped", source))?
             .unwrap_or_default();

@@ -9,15 +9,14 @@ use std::time::Duration;
 use libbpf_rs::ErrorKind as Kind;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Typedef;
-use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
-use onbeat_bpf::Plain;
+use libbpf_rs::{Iter, IterOpts, Link, Map, MapCore, MapFlags, ProgramMut};
+use onbeat_bpf::{Object, Plain};
 
 use super::TimeSlice;
 use super::config::{Config, Namespaces};
 use super::waiting::{Reader, Scan, Socket, Thread, Waiter};
 use crate::abi::{guard_socket, guard_thread};
 use crate::error::{Error, Result};
-use onbeat_bpf::object::{map, set_constants, variables};
 use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::names::Octets;
 use onbeat_irq_core::policy::Rank;
@@ -54,38 +53,22 @@ impl Walk {
         let types = Btf::from_vmlinux().map_err(onbeat_bpf::Error::NoTypes)?;
         // Without it nobody is seen to read (before Linux 6.3).
         let told_of_reads = types.type_by_name::<Typedef<'_>>("btf_trace_sock_recv_length");
-        let mut open = ObjectBuilder::default()
-            .open_memory(WAITERS)
-            .map_err(|source| Error::kernel("read the object file of the guard", source))?;
-        set_constants(
-            &mut open,
-            &[
+        let object = Object::load(WAITERS, "the guard's programs", |object| {
+            object.set_constants(&[
                 (offset_of!(rodata, netns), &netns.to_ne_bytes()),
                 (offset_of!(rodata, everywhere), &[(config.namespaces == Namespaces::All).into()]),
                 (offset_of!(rodata, budgets), &[budgets.into()]),
-            ],
-        );
-        for mut program in open.progs_mut() {
-            if program.name() == "on_sock_recv_length" {
-                program.set_autoload(told_of_reads.is_some());
+            ]);
+            if told_of_reads.is_none() {
+                object.skip("on_sock_recv_length");
             }
-        }
-        for mut map in open.maps_mut().filter(|map| map.name() == "numbers") {
-            if let Some(processes) = config.process_rows {
-                map.set_max_entries(processes)
-                    .map_err(|source| Error::kernel("size the table of processes", source))?;
-            }
-        }
-        let mut object =
-            open.load().map_err(|source| Error::kernel("load the guard's programs", source))?;
-        let files = Slices::new(&mut object, "each_file")?;
-        let tasks = Slices::new(&mut object, "each_task")?;
-        let reads = match told_of_reads {
-            Some(_) => {
-                Some(attach(&mut object, "on_sock_recv_length", |program| program.attach())?)
-            }
-            None => None,
-        };
+            config.process_rows.map_or(Ok(()), |rows| object.set_entries("numbers", rows))
+        })?;
+        let files = Slices::new(&object, "each_file")?;
+        let tasks = Slices::new(&object, "each_task")?;
+        let reads = told_of_reads
+            .map(|_| attach(&object, "on_sock_recv_length", |program| program.attach()))
+            .transpose()?;
         Ok(Self {
             files,
             tasks,
@@ -144,7 +127,7 @@ impl Walk {
     /// Processes without a number that read a socket since the last call; `None`: more than there is room or,
     /// in `slice`, time for. The next call returns some of those that are left.
     pub(super) fn new_readers(&self, slice: &TimeSlice) -> Result<Option<Vec<u32>>> {
-        let table = map(&self.object, "new_readers");
+        let table = self.object.map("new_readers");
         let (mut keys, mut pids) = (table.keys(), Vec::new());
         let mut next = keys.next();
         while let Some(key) = next {
@@ -167,13 +150,13 @@ impl Walk {
 
     /// Processes that can have a number at a time.
     pub(super) fn table_size(&self) -> usize {
-        map(&self.object, "numbers").max_entries() as usize
+        self.object.map("numbers").max_entries() as usize
     }
 
     /// Gives a process the number by which its sockets are limited; false where the table is full. Sockets
     /// take it after [`Self::publish_numbers`].
     pub(super) fn number(&mut self, pid: u32, number: u32) -> Result<bool> {
-        let numbers = map(&self.object, "numbers");
+        let numbers = self.object.map("numbers");
         match numbers.update(&pid.to_ne_bytes(), &number.to_ne_bytes(), MapFlags::ANY) {
             Ok(()) => {
                 self.numbering = self.numbering.wrapping_add(1);
@@ -186,7 +169,7 @@ impl Walk {
 
     /// Takes the number of a process away, where it has one.
     pub(super) fn forget_number(&self, pid: u32) -> Result<()> {
-        match map(&self.object, "numbers").delete(&pid.to_ne_bytes()) {
+        match self.object.map("numbers").delete(&pid.to_ne_bytes()) {
             Err(source) if source.kind() != Kind::NotFound => {
                 Err(Error::kernel(format!("take the number of process {pid}"), source))
             }
@@ -200,22 +183,17 @@ impl Walk {
         if others != self.others {
             (self.others, self.numbering) = (others, self.numbering.wrapping_add(1));
         }
-        let variables = variables(&self.object);
-        let mut all = vec![0; variables.value_size() as usize];
-        for (offset, value) in [
-            (offset_of!(bss, number_of_others), self.others),
-            (offset_of!(bss, numbering), self.numbering),
-        ] {
-            all[offset..][..4].copy_from_slice(&value.to_ne_bytes());
-        }
-        variables
-            .update(&0u32.to_ne_bytes(), &all, MapFlags::ANY)
+        self.object
+            .set_variables(&[
+                (offset_of!(bss, number_of_others), &self.others.to_ne_bytes()),
+                (offset_of!(bss, numbering), &self.numbering.to_ne_bytes()),
+            ])
             .map_err(|source| Error::kernel("publish the numbers of processes", source))
     }
 
     /// The tables of the numbers that sockets have.
     pub(super) fn numbers_of_sockets(&self) -> [Map<'_>; 2] {
-        ["slots", "cookies"].map(|name| map(&self.object, name))
+        ["slots", "cookies"].map(|name| self.object.map(name))
     }
 }
 
@@ -234,7 +212,7 @@ struct Slices {
 const READ: usize = 4096;
 
 impl Slices {
-    fn new(object: &mut Object, name: &str) -> Result<Self> {
+    fn new(object: &Object, name: &str) -> Result<Self> {
         let link = attach(object, name, |program| program.attach_iter_with_opts(IterOpts::None))?;
         Ok(Self { link, under_way: None, rest: Vec::new(), slices: 0 })
     }
@@ -272,12 +250,11 @@ impl Slices {
 }
 
 fn attach(
-    object: &mut Object,
+    object: &Object,
     name: &str,
     attach: impl FnOnce(&ProgramMut<'_>) -> libbpf_rs::Result<Link>,
 ) -> Result<Link> {
-    let program = object.progs_mut().find(|program| program.name() == name);
-    attach(&program.expect("the object holds it"))
+    attach(&object.program(name))
         .map_err(|source| Error::kernel(format!("attach the guard's {name}"), source))
 }
 
@@ -385,7 +362,7 @@ mod tests {
         let namespace = Namespace::new().unwrap();
         let config = Config::of(vec!["r0".to_owned()]);
         let walk = Walk::new(namespace.inode() as u32, &config).unwrap();
-        let table = map(&walk.object, "new_readers");
+        let table = walk.object.map("new_readers");
         let note = |pids: std::ops::Range<u32>| {
             pids.for_each(|pid| table.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY).unwrap());
         };

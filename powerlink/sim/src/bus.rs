@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use onbeat_wire::MacAddress;
 
-use crate::{Node, Random};
+use crate::Node;
+use onbeat_wire::random::Random;
 
 /// Octets around a frame on the medium: preamble, FCS, and the gap behind it.
 const OVERHEAD: u64 = 8 + 4 + 12;
@@ -173,7 +174,8 @@ impl<N: Node> Bus<N> {
             if !wanted || !(to.is_multicast() || to == station.mac) {
                 continue;
             }
-            if self.random.happens(self.conditions.loss_per_million) {
+            let loss = u64::from(self.conditions.loss_per_million);
+            if loss != 0 && self.random.below(1_000_000) < loss {
                 self.lost += 1;
                 continue;
             }

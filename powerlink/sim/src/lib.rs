@@ -10,12 +10,10 @@
 mod bus;
 mod checker;
 mod network;
-mod random;
 mod soak;
 
 pub use bus::{Bus, Conditions, Station};
 pub use checker::{Checker, Violation};
 pub use network::{Machine, Memory, Network, NetworkConfig, Record, What};
 pub use onbeat_powerlink::Node;
-pub use random::Random;
 pub use soak::{Outcome, Progress, Soak};

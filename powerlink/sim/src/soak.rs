@@ -4,7 +4,9 @@ use onbeat_powerlink::mn::Event;
 use onbeat_wire::powerlink::NodeId;
 
 use crate::network::What;
-use crate::{Memory, Network, NetworkConfig, Random, Violation};
+use onbeat_wire::random::Random;
+
+use crate::{Memory, Network, NetworkConfig, Violation};
 
 /// What a run is like.
 #[derive(Debug, Clone, Copy)]

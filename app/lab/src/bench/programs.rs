@@ -5,12 +5,13 @@ use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys as sys;
-use libbpf_rs::{Link, MapCore, MapFlags, MapMut, Object, ObjectBuilder, ProgramMut};
-use onbeat_netdev::{Handle, XdpMode};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramMut};
+use onbeat_netdev::Handle;
 use onbeat_realtime::interrupt::Interrupted;
 
 use super::chain::Interface;
 use super::frames;
+use crate::programs::{self, failed, number};
 use crate::{Error, Result};
 
 static OBJECT: &[u8] = onbeat_bpf::bpf_object!("bench.bpf.o");
@@ -30,86 +31,55 @@ pub(super) const REPLAYED: usize = 42;
 
 /// The programs, loaded.
 #[derive(Debug)]
-pub(super) struct Programs {
-    object: Object,
-}
-
-pub(super) fn failed(operation: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Error {
-    // The alternate form tells the kernel's reason behind libbpf's.
-    |error| Error::io(operation, io::Error::other(format!("{error:#}")))
-}
+pub(super) struct Programs(programs::Programs);
 
 impl Programs {
     pub(super) fn load() -> Result<Self> {
-        let object = ObjectBuilder::default()
-            .open_memory(OBJECT)
-            .and_then(libbpf_rs::OpenObject::load)
-            .map_err(failed("load the programs of the bench"))?;
-        Ok(Self { object })
+        programs::Programs::load(OBJECT, "the bench").map(Self)
     }
 
-    pub(super) fn program(&mut self, name: &str) -> ProgramMut<'_> {
-        self.object.progs_mut().find(|program| program.name() == name).expect("the object holds it")
-    }
-
-    fn map(&mut self, name: &str) -> MapMut<'_> {
-        let named = |map: &MapMut<'_>| map.name().to_string_lossy().ends_with(name);
-        self.object.maps_mut().find(named).expect("the object holds it")
+    pub(super) fn program(&self, name: &str) -> ProgramMut<'_> {
+        self.0.program(name)
     }
 
     /// Puts a program on an interface, in native mode.
     pub(super) fn attach(
-        &mut self,
+        &self,
         name: &str,
         handle: &Handle,
         interface: &Interface,
     ) -> Result<Link> {
-        let attached = handle.namespace().run(|| {
-            self.program(name)
-                .attach_xdp(interface.index as i32)
-                .map_err(failed(format!("put an XDP program on {}", interface.name)))
-        })??;
-        // Where nothing is said of the mode, the kernel may choose the generic one.
-        let running = handle.link(&interface.name)?.xdp;
-        if running.iter().any(|xdp| xdp.mode == XdpMode::Native) {
-            Ok(attached)
-        } else {
-            Err(Error::Invalid(format!("{} runs no XDP in native mode", interface.name)))
-        }
+        self.0.attach(name, handle, &interface.name)
     }
 
     /// Puts another program in the place of the one of `link`.
-    pub(super) fn exchange(&mut self, link: &mut Link, name: &str) -> Result<()> {
+    pub(super) fn exchange(&self, link: &mut Link, name: &str) -> Result<()> {
         link.update_prog(&self.program(name)).map_err(failed(format!("change to program {name}")))
     }
 
     /// Says where a redirect leads.
     pub(super) fn lead(
-        &mut self,
+        &self,
         map: &str,
         key: u32,
         handle: &Handle,
         interface: &Interface,
     ) -> Result<()> {
-        // The index is looked up in the namespace of the thread that writes it.
-        handle.namespace().run(|| {
-            self.map(map)
-                .update(&key.to_ne_bytes(), &interface.index.to_ne_bytes(), MapFlags::ANY)
-                .map_err(failed(format!("lead a redirect to {}", interface.name)))
-        })?
+        self.0.lead(map, key, handle, &interface.name)
     }
 
     /// Has all frames that come in by an interface go to a socket, where the program `to_socket` runs
     /// on it. For one namespace: its interfaces are told apart by their indices.
-    pub(super) fn deliver(&mut self, interface: &Interface, socket: BorrowedFd<'_>) -> Result<()> {
+    pub(super) fn deliver(&self, interface: &Interface, socket: BorrowedFd<'_>) -> Result<()> {
         let (key, value) = (interface.index.to_ne_bytes(), socket.as_raw_fd().to_ne_bytes());
-        self.map("to_sockets")
+        self.0
+            .map("to_sockets")
             .update(&key, &value, MapFlags::ANY)
             .map_err(failed(format!("hand {} to a socket", interface.name)))
     }
 
     /// Makes the source send frames of `streams` streams by `interface`, and counts from 0.
-    pub(super) fn aim(&mut self, interface: &Interface, streams: u32) -> Result<()> {
+    pub(super) fn aim(&self, interface: &Interface, streams: u32) -> Result<()> {
         let state = source_state {
             interface: interface.index,
             streams,
@@ -123,24 +93,19 @@ impl Programs {
         let octets = unsafe {
             std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of_val(&state))
         };
-        self.map(".bss")
-            .update(&0_u32.to_ne_bytes(), octets, MapFlags::ANY)
-            .map_err(failed("set up the source"))
+        self.0.set_state(octets)
     }
 
     /// Frames sent since the source was aimed.
-    pub(super) fn sent(&mut self) -> Result<u64> {
-        let octets = self
-            .map(".bss")
-            .lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)
-            .map_err(failed("read the source"))?
-            .unwrap_or_default();
+    pub(super) fn sent(&self) -> Result<u64> {
+        let octets = self.0.state()?;
         Ok(number(&octets[offset_of!(source_state, sent)..]))
     }
 
     /// Frames that sinks have received, ever.
-    pub(super) fn received(&mut self) -> Result<u64> {
+    pub(super) fn received(&self) -> Result<u64> {
         let values = self
+            .0
             .map("received")
             .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
             .map_err(failed("read the sink"))?
@@ -149,11 +114,12 @@ impl Programs {
     }
 
     /// Makes `replay` send frames with these headers by `interface`.
-    pub(super) fn replay(&mut self, interface: &Interface, headers: &[u8; REPLAYED]) -> Result<()> {
+    pub(super) fn replay(&self, interface: &Interface, headers: &[u8; REPLAYED]) -> Result<()> {
         let mut octets = interface.index.to_ne_bytes().to_vec();
         octets.extend(headers);
         octets.extend([0; 2]);
-        self.map("replayed")
+        self.0
+            .map("replayed")
             .update(&0_u32.to_ne_bytes(), &octets, MapFlags::ANY)
             .map_err(failed("set up what is replayed"))
     }
@@ -161,7 +127,7 @@ impl Programs {
     /// Has `program`, a source of the bench, send `frames` frames with these octets, `batch` at a time,
     /// on the calling thread's CPU and in its namespace; how many nanoseconds a frame took.
     pub(super) fn send(
-        &mut self,
+        &self,
         program: &str,
         octets: &[u8],
         frames: u32,
@@ -191,8 +157,4 @@ impl Programs {
             )),
         }
     }
-}
-
-fn number(octets: &[u8]) -> u64 {
-    octets.first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets))
 }

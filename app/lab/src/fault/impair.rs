@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::random::Random;
+use onbeat_wire::random::Random;
 
 /// What a wire does to frames. All 0: nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]

@@ -21,8 +21,8 @@ use super::phase::Course;
 use super::stage::Stage;
 use super::two_paths;
 use crate::Result;
-use crate::random::Random;
 use crate::world::Ends;
+use onbeat_wire::random::Random;
 
 /// Longest time that a path stays cut, in ns.
 const LONGEST_CUT_NS: u64 = 10_000_000;

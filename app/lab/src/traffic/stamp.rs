@@ -9,7 +9,7 @@
 
 use std::sync::OnceLock;
 
-use crate::random::Random;
+use onbeat_wire::random::Random;
 
 /// The EtherType of the lab's frames: for experiments (IEEE 802, 9.2.4).
 pub const ETHERTYPE: u16 = 0x88b5;
@@ -84,7 +84,7 @@ pub(super) fn pattern() -> &'static [u8] {
     static PATTERN: OnceLock<Vec<u8>> = OnceLock::new();
     PATTERN.get_or_init(|| {
         let mut random = Random::new(0x6f6e_6265_6174);
-        (0..MAX_PAYLOAD).map(|_| random.draw() as u8).collect()
+        (0..MAX_PAYLOAD).map(|_| random.number() as u8).collect()
     })
 }
 

@@ -1,7 +1,7 @@
 //! A 10BASE-T signal made from frames, for tests: what an ideal probe would see.
 
 use super::manchester::{BIT_S, fcs};
-use crate::synthetic::Random;
+use onbeat_wire::random::Random;
 
 /// How a signal looks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,7 +41,7 @@ impl Signal {
     /// A record of `length_s` seconds, in which the first bit of each frame's destination address
     /// begins at the time given with it. Frames are without FCS; link pulses come every 16 ms.
     pub fn record(&self, length_s: f64, frames: &[(f64, &[u8])]) -> Vec<f32> {
-        let mut random = Random(self.seed);
+        let mut random = Random::new(self.seed);
         let mut volts: Vec<f32> = (0..(length_s * self.rate) as usize)
             .map(|_| (self.noise_volts * normal(&mut random)) as f32)
             .collect();

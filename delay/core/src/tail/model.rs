@@ -348,7 +348,7 @@ mod tests {
     /// Pairs that come at random times: exceedances of which half are independent.
     #[test]
     fn the_extremal_index_of_pairs_is_a_half() {
-        let random = &mut crate::synthetic::Random(3);
+        let random = &mut onbeat_wire::random::Random::new(3);
         let mut place = 0;
         let mut places = Vec::new();
         for _ in 0..2000 {

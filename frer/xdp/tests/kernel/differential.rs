@@ -10,9 +10,10 @@ use onbeat_frer::generate::Generate;
 use onbeat_frer::reading::{RecoveryReading, StreamReading};
 use onbeat_frer::recover::Recover;
 use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery, Role, Stream};
+use onbeat_wire::random::Random;
 
 use crate::harness::{
-    Node, Program, Random, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker,
+    Node, Program, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker,
 };
 
 const SEED: u64 = 0x802_1cb;
@@ -91,7 +92,7 @@ impl Pair {
         let individual: Vec<Option<Recovery>> =
             stream.members.iter().map(|m| m.individual).collect();
         let lengths = individual.iter().flatten().chain(&stream.recover).map(length);
-        let highest = if random.one_in(3) { 65_500 } else { random.next() as u16 };
+        let highest = if random.one_in(3) { 65_500 } else { random.number() as u16 };
         Self {
             name,
             vid,
@@ -291,7 +292,7 @@ fn kernel_and_user_space_decide_and_count_alike() {
     // Room for three members a stream: tables are made for two.
     let mut node = Node::new(PORTS, 2 * STREAMS as u32);
     let ingress: Vec<Program> = (0..PORTS).map(|port| node.ingress(port)).collect();
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let (mut packets, mut worlds, mut vectors, mut now_ns) = (0, 0, 0, 1);
     while packets < wanted || vectors < u64::from(MAX_HISTORY) {
         let pairs: Vec<Pair> =

@@ -4,11 +4,12 @@
 pub(crate) mod random;
 
 use crate::harness::{
-    Node, Program, Random, Run, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member,
-    talker, user_space,
+    Node, Program, Run, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member, talker,
+    user_space,
 };
 use onbeat_frer::plane::{Fate, Plane};
 use onbeat_frer::spec::{PortId, SequenceTag, Stream};
+use onbeat_wire::random::Random;
 
 const SEED: u64 = 0x9_1cb;
 const PORTS: usize = 17;
@@ -82,7 +83,7 @@ fn replicas_leave_as_the_description_says() {
         return;
     }
     let mut node = Node::new(PORTS, 64);
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let (mut sent, mut unmatched, mut dropped) = (0u64, 0u64, 0u64);
     for world in 0..WORLDS {
         let streams = random::streams(&mut random, PORTS as u8);
@@ -118,7 +119,7 @@ fn a_frame_cut_at_any_octet() {
         return;
     }
     let mut node = Node::new(PORTS, 64);
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let mut whole = 0;
     for world in 0..12 {
         let streams = random::streams(&mut random, PORTS as u8);

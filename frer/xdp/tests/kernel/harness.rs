@@ -205,38 +205,6 @@ pub(crate) fn frame(vid: u16, number: Option<u16>) -> Vec<u8> {
     octets
 }
 
-/// Random numbers that a seed tells (SplitMix64).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// `0..bound`
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    /// `from..=to`
-    pub(crate) fn between(&mut self, from: i64, to: i64) -> i64 {
-        from + self.below((to - from + 1) as u64) as i64
-    }
-
-    /// True once in `times`.
-    pub(crate) fn one_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-
-    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len() as u64) as usize]
-    }
-}
-
 /// The same streams in user space, as if they were all there is.
 pub(crate) fn user_space(streams: &[Stream], ports: usize) -> onbeat_frer::plane::Plane {
     let mut plane = onbeat_frer::plane::Plane::new(ports);

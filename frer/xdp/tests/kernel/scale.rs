@@ -10,10 +10,11 @@ use std::thread;
 use onbeat_frer::dataplane::Changes;
 use onbeat_frer::spec::{Identification, PortId, Stream, VlanAction};
 use onbeat_frer_xdp::Error;
+use onbeat_wire::random::Random;
 
 use super::restart::VECTOR;
 use crate::harness::{
-    Node, Program, Random, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, frame, member, stream, talker,
+    Node, Program, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, frame, member, stream, talker,
 };
 use crate::mixed::{self, PORTS, STREAMS};
 
@@ -75,7 +76,7 @@ fn sixty_five_thousand_streams_under_traffic() {
         let threads = [traffic(0), traffic(1)];
         begun.wait();
         let _stop = Stop(&ended);
-        let mut random = Random(SEED);
+        let mut random = Random::new(SEED);
         for _ in 0..CHANGES {
             let index = steady + random.below((STREAMS - steady).into()) as u32;
             let name = format!("stream{index}");

@@ -5,9 +5,10 @@ use onbeat_frer::plane::Fate;
 use onbeat_frer::spec::{Identification, Member, PortId, Stream};
 use onbeat_frer_xdp::Steering;
 use onbeat_testing::{Feature, require};
+use onbeat_wire::random::Random;
 
 use crate::frames::random;
-use crate::harness::{Program, Random, XDP_DROP, XDP_PASS, stream, user_space};
+use crate::harness::{Program, XDP_DROP, XDP_PASS, stream, user_space};
 use crate::identify_cases::{MemberCase, hex, identification, vectors};
 
 const SEED: u64 = 0x57ee_01cb;
@@ -54,7 +55,7 @@ fn what_the_plane_takes_is_handed_over() {
         return;
     }
     let mut bench = Bench::new();
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let (mut taken, mut passed) = (0u64, 0u64);
     for world in 0..WORLDS {
         let streams = random::streams(&mut random, PORTS as u8);

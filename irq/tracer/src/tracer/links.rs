@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use libbpf_rs::Object;
-use onbeat_bpf::ProgramInfo;
+use onbeat_bpf::{Object, ProgramInfo};
 
 use crate::error::{Error, Result};
 
@@ -26,7 +25,7 @@ struct Link {
 impl Links {
     /// Attaches those programs of an object that are loaded and wanted, and are not attached yet.
     pub(super) fn attach(&mut self, object: &Object, wanted: impl Fn(&str) -> bool) -> Result<()> {
-        for program in object.progs().filter(|program| program.autoload()) {
+        for program in object.programs() {
             let name = program.name().to_string_lossy().into_owned();
             if wanted(&name) {
                 let failed = |error: io::Error| {

@@ -12,14 +12,13 @@ mod ticks;
 
 use std::mem::offset_of;
 
-use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Map, MapCore, MapFlags};
 use nix::libc;
-use onbeat_bpf::Plain;
+use onbeat_bpf::{Object, Plain, UnloadedObject};
 
 use self::links::Links;
 use crate::abi::{irq_amount, irq_owner, irq_socket_owner, irq_totals};
 use crate::error::{Error, Result};
-use onbeat_bpf::object;
 use onbeat_bpf::statistics::Runs;
 use onbeat_irq_core::charge::{Accounts, Amount, Owner, Process};
 
@@ -136,8 +135,7 @@ impl Tracer {
     pub fn start_with_ticks() -> Result<(Self, Ticks)> {
         let mut tracer = Self::load(Records::Ticks, row_count()?)?;
         tracer.attach()?;
-        let program = tracer.object.progs_mut().find(|program| program.name() == ON_TICK);
-        let ticks = Ticks::start(&program.expect("the object holds it"), &tracer.map("ticks"))?;
+        let ticks = Ticks::start(&tracer.object.program(ON_TICK), &tracer.map("ticks"))?;
         Ok((tracer, ticks))
     }
 
@@ -154,32 +152,22 @@ impl Tracer {
 
     fn load(records: Records, rows: u32) -> Result<Self> {
         let points = points::Points::find()?;
-        let mut open = ObjectBuilder::default()
-            .open_memory(LEDGER)
-            .map_err(|source| Error::kernel("read the ledger's object file", source))?;
-        set_constants(&mut open, records == Records::Events, &points);
-        for mut program in open.progs_mut() {
-            if program.name() == "on_tcp_probe" {
-                program.set_autoload(points.tcp_probe);
-            } else if program.name() == ON_CONSUME_SKB {
-                // Events are for tests, which see all there are.
-                program.set_autoload(points.sends || records == Records::Events);
-            } else if program.name() == ON_TICK {
-                program.set_autoload(records == Records::Ticks);
+        let object = Object::load(LEDGER, "the ledger's programs", |object| {
+            set_constants(object, records == Records::Events, &points);
+            // Events are for tests, which see all there are.
+            let used = [
+                ("on_tcp_probe", points.tcp_probe),
+                (ON_CONSUME_SKB, points.sends || records == Records::Events),
+                (ON_TICK, records == Records::Ticks),
+            ];
+            used.iter().filter(|(_, used)| !used).for_each(|(program, _)| object.skip(program));
+            match records {
+                Records::None => {}
+                Records::Events => object.set_entries("events", EVENTS)?,
+                Records::Ticks => object.set_entries("ticks", ticks::BUFFER)?,
             }
-        }
-        for mut map in open.maps_mut() {
-            let size = match (records, map.name().to_str()) {
-                (_, Some("rows")) => rows,
-                (Records::Events, Some("events")) => EVENTS,
-                (Records::Ticks, Some("ticks")) => ticks::BUFFER,
-                _ => continue,
-            };
-            map.set_max_entries(size)
-                .map_err(|source| Error::kernel("size the ledger's tables", source))?;
-        }
-        let object =
-            open.load().map_err(|source| Error::kernel("load the ledger's programs", source))?;
+            object.set_entries("rows", rows)
+        })?;
         Ok(Self {
             object,
             links: Links::default(),
@@ -248,8 +236,10 @@ impl Tracer {
     /// Has the programs, where they are attached, keep the ledger or leave it alone, and look at the
     /// packets of polls or skip them.
     fn tell(&self, kept: bool, skip: bool) -> Result<()> {
-        let values = [(offset_of!(bss, kept), kept), (offset_of!(bss, skip), skip)];
-        object::set_variables(&self.object, &values)
+        let [kept, skip] = [kept, skip].map(|value| [value.into()]);
+        let values = [(offset_of!(bss, kept), &kept[..]), (offset_of!(bss, skip), &skip)];
+        self.object
+            .set_variables(&values)
             .map_err(|source| Error::kernel("tell the ledger's programs to begin", source))
     }
 
@@ -262,7 +252,7 @@ impl Tracer {
     }
 
     fn map(&self, name: &str) -> Map<'_> {
-        object::map(&self.object, name)
+        self.object.map(name)
     }
 
     /// The accounts of each CPU, by its number. CPUs go on while they are read: what is under way
@@ -331,7 +321,7 @@ impl Tracer {
     /// # Errors
     /// Where the kernel does not tell.
     pub fn runs(&self) -> onbeat_bpf::Result<Vec<(String, Runs)>> {
-        object::runs(&self.object)
+        self.object.runs()
     }
 
     fn totals(&self) -> Result<Vec<irq_totals>> {
@@ -370,14 +360,11 @@ fn row_count() -> Result<u32> {
     Ok((AMOUNTS / cpus.max(1)).min(MOST) as u32)
 }
 
-fn set_constants(open: &mut OpenObject, record: bool, points: &points::Points) {
+fn set_constants(object: &mut UnloadedObject, record: bool, points: &points::Points) {
     let values = [
         (offset_of!(rodata, record), record),
         (offset_of!(rodata, drops_name_socket), points.drops_name_socket),
         (offset_of!(rodata, tcp_is_probed), points.tcp_probe),
     ];
-    object::set_constants(
-        open,
-        &values.map(|(at, value)| (at, if value { &[1][..] } else { &[0] })),
-    );
+    object.set_constants(&values.map(|(at, value)| (at, if value { &[1][..] } else { &[0] })));
 }

@@ -2,7 +2,8 @@
 
 use std::mem::offset_of;
 
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags};
+use onbeat_bpf::UnloadedObject;
 use onbeat_netdev::Handle;
 
 use super::frames::{FRAME_LEN, Frame};
@@ -50,15 +51,11 @@ impl Wire {
         response: Frame,
         stamps: u32,
     ) -> Result<Self> {
-        let size = |object: &mut OpenObject| {
-            for mut map in object.maps_mut() {
-                if ["requests", "responses"].iter().any(|name| map.name() == *name) {
-                    map.set_max_entries(stamps)?;
-                }
-            }
-            Ok(())
+        let size = |object: &mut UnloadedObject| {
+            object.set_entries("requests", stamps)?;
+            object.set_entries("responses", stamps)
         };
-        let mut programs = Programs::load_sized(OBJECT, "the wire", size)?;
+        let programs = Programs::load_sized(OBJECT, "the wire", size)?;
         programs.lead("to_mn", 0, handle, to_mn)?;
         programs.lead("to_cn", 0, handle, to_cn)?;
         let links = [("request", to_mn), ("response", to_cn)]

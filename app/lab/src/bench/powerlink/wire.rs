@@ -2,7 +2,8 @@
 
 use std::mem::{offset_of, size_of};
 
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags};
+use onbeat_bpf::UnloadedObject;
 use onbeat_netdev::Handle;
 
 use super::trace::Event;
@@ -40,15 +41,8 @@ pub(super) struct Recorded {
 impl Wire {
     /// A wire between two ends of a namespace, with room for so many events.
     pub(super) fn start(handle: &Handle, [to_mn, to_cn]: [&str; 2], room: u32) -> Result<Self> {
-        let size = |object: &mut OpenObject| {
-            for mut map in object.maps_mut() {
-                if map.name() == "events" {
-                    map.set_max_entries(room)?;
-                }
-            }
-            Ok(())
-        };
-        let mut programs = Programs::load_sized(OBJECT, "the wire", size)?;
+        let size = |object: &mut UnloadedObject| object.set_entries("events", room);
+        let programs = Programs::load_sized(OBJECT, "the wire", size)?;
         programs.lead("to_mn", 0, handle, to_mn)?;
         programs.lead("to_cn", 0, handle, to_cn)?;
         let links = [("from_mn", to_mn), ("from_cn", to_cn)]

@@ -92,7 +92,7 @@ impl Router {
             router.wait_carrier(near, BOUND)?;
         }
         router.set_forwarding(true)?;
-        let mut programs = Programs::load()?;
+        let programs = Programs::load()?;
         let interface = |handle: &Handle| {
             let link = handle.link("eth0")?;
             Ok::<_, Error>(Interface { name: link.name, index: link.index })

@@ -38,8 +38,8 @@ use self::plan::Plan;
 use self::trial::Trial;
 use super::options::{Common, DataPlaneOptions, SeedOptions};
 use super::stage::Stage;
-use crate::random::Random;
 use crate::{Error, Result, Topology};
+use onbeat_wire::random::Random;
 
 const LONGEST_MINUTES: f64 = 24.0 * 60.0;
 /// Violations that are told one by one.
@@ -47,7 +47,7 @@ const TOLD: usize = 10;
 
 /// The first network of seed 1.
 pub(super) fn network() -> Topology {
-    let plan = Plan::draw(seeds(1).draw());
+    let plan = Plan::draw(seeds(1).number());
     let configured = trial::as_planned(&plan);
     act::topology(&plan, &configured)
 }
@@ -84,7 +84,7 @@ pub(super) fn play(stage: &mut Stage<'_>, options: &Options) -> Result<()> {
     let mut seeds = seeds(options.seed.seed);
     let mut sum = Sum::new(options.seed.seed, options.captures.clone());
     while now_ns() < end_ns {
-        let plan = Plan::draw(seeds.draw());
+        let plan = Plan::draw(seeds.number());
         let configured = trial::as_planned(&plan);
         let steps = schedule::draw(&plan);
         let trial = trial::run(stage, &options.plane, plan, &configured, steps, end_ns)?;
@@ -105,7 +105,7 @@ pub fn without_elimination(captures: PathBuf, common: &Common) -> Result<Outcome
     let _signals = Guard::install();
     let mut stage = Stage::new("chaos", common);
     let plane = DataPlaneOptions { backend: None };
-    let plan = Plan { life_ms: LIFE_MS, ..Plan::draw(seeds(SEED).draw()) };
+    let plan = Plan { life_ms: LIFE_MS, ..Plan::draw(seeds(SEED).number()) };
     let mut configured = trial::as_planned(&plan);
     for (number, stream) in plan.streams.iter().enumerate() {
         if let Some(function) = &mut configured[plan.edge(stream.east)][number] {

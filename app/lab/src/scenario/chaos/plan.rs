@@ -14,7 +14,7 @@ use std::net::Ipv4Addr;
 use onbeat_wire::MacAddress;
 
 use super::spec::{Egress, Function, Look, Recover};
-use crate::random::Random;
+use onbeat_wire::random::Random;
 
 /// What every port to a host is called.
 pub(super) const HOST: &str = "host";

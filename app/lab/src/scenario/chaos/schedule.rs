@@ -5,7 +5,7 @@ use std::fmt;
 use super::plan::{Plan, draw_recover};
 use super::spec::{Function, Recover};
 use crate::fault::{Direction, Impairment};
-use crate::random::Random;
+use onbeat_wire::random::Random;
 
 /// Frames flow undisturbed for so long, first and last.
 const CALM_MS: u64 = 1000;
@@ -180,7 +180,7 @@ impl Drawing<'_> {
 
     fn impair(&mut self, link: usize, now: u64, until: u64) {
         self.links[link] = until;
-        let seed = self.random.draw();
+        let seed = self.random.number();
         let clean = Impairment { seed, ..Impairment::default() };
         let share = 0.02 + self.random.below(500) as f64 / 1000.0;
         let impairment = match self.random.below(8) {

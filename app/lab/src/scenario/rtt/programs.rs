@@ -15,7 +15,7 @@ fn load() -> Result<Programs> {
 
 /// Has the listener of a row answer every probe, until the result is dropped.
 pub(super) fn answer(world: &World, row: &Row) -> Result<Link> {
-    let mut programs = load()?;
+    let programs = load()?;
     let mut state = programs.state()?;
     state[..BACK.0.len()].copy_from_slice(&BACK.0);
     programs.set_state(&state)?;
@@ -27,7 +27,7 @@ pub(super) fn redirect(world: &World, row: &Row) -> Result<Vec<Link>> {
     let mut links = Vec::new();
     for node in ["a", "b"] {
         let handle = world.handle(&row.station(node))?;
-        let mut programs = load()?;
+        let programs = load()?;
         programs.lead("to_paths", 0, handle, "path1")?;
         programs.lead("to_paths", 1, handle, "path2")?;
         programs.lead("to_host", 0, handle, "host")?;

@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use onbeat_realtime::Profile;
 use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 
-use crate::random::Random;
 use crate::{Error, Result};
+use onbeat_wire::random::Random;
 
 /// Octets of a datagram, as in the paper.
 const OCTETS: usize = 512;
@@ -139,7 +139,7 @@ impl Bursts {
 
     /// A number in (0, 1].
     fn uniform(&mut self) -> f64 {
-        ((self.random.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+        ((self.random.number() >> 11) + 1) as f64 / (1_u64 << 53) as f64
     }
 
     fn due(&mut self, elapsed_ns: u64) -> u64 {

@@ -8,9 +8,10 @@ use onbeat_frer::spec::{
     Recovery, Rewrite, SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
 };
 use onbeat_wire::MacAddress;
+use onbeat_wire::random::Random;
 use serde::Deserialize;
 
-use crate::harness::{Random, egress};
+use crate::harness::egress;
 
 fn mac(random: &mut Random) -> MacAddress {
     MacAddress([2, 0, 0, 0, 0, random.below(3) as u8])
@@ -99,7 +100,7 @@ fn rewrite(random: &mut Random) -> Rewrite {
     Rewrite {
         destination: random
             .one_in(3)
-            .then(|| MacAddress(random.next().to_be_bytes()[..6].try_into().unwrap())),
+            .then(|| MacAddress(random.number().to_be_bytes()[..6].try_into().unwrap())),
         vlan: match random.below(3) {
             0 => VlanAction::Keep,
             1 => VlanAction::Set(random.between(1, 4094) as u16),
@@ -172,7 +173,7 @@ pub(crate) fn frame(random: &mut Random) -> Vec<u8> {
     let vlans = *random.pick(&[0, 0, 1, 1, 1, 2, 2]);
     for _ in 0..vlans {
         octets.extend(if random.one_in(4) { [0x88, 0xa8] } else { [0x81, 0] });
-        let tci = (random.next() as u16 & 0xf000) | random.below(4) as u16;
+        let tci = (random.number() as u16 & 0xf000) | random.below(4) as u16;
         octets.extend(tci.to_be_bytes());
     }
     match random.below(8) {
@@ -202,7 +203,7 @@ fn r_tag(random: &mut Random) -> [u8; 6] {
 /// A header's octet; now and then one near it, or any other.
 fn perhaps(random: &mut Random, octet: u8) -> u8 {
     match random.below(16) {
-        0 => random.next() as u8,
+        0 => random.number() as u8,
         1 => octet.wrapping_add(random.between(-4, 4) as u8),
         _ => octet,
     }
@@ -244,7 +245,9 @@ fn v6(random: &mut Random) -> Vec<u8> {
         let kind = *random.pick(&[0u8, 43, 44, 51, 60]);
         let units = random.below(3) as u8;
         let mut octets = match kind {
-            44 => vec![0, random.next() as u8, 0, if random.one_in(4) { 8 } else { 1 }, 0, 0, 0, 0],
+            44 => {
+                vec![0, random.number() as u8, 0, if random.one_in(4) { 8 } else { 1 }, 0, 0, 0, 0]
+            }
             51 => vec![0; 8 + usize::from(units) * 4],
             _ => vec![0; 8 + usize::from(units) * 8],
         };

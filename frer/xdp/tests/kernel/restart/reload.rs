@@ -8,12 +8,13 @@ use onbeat_frer::spec::{
 };
 use onbeat_frer_xdp::Options;
 use onbeat_wire::Frame;
+use onbeat_wire::random::Random;
 
 use super::{VECTOR, with_private_bpffs};
 use crate::frames::random;
 use crate::harness::{
-    DESTINATION, Node, Random, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member,
-    pins, stream, talker,
+    DESTINATION, Node, XDP_DROP, XDP_PASS, XDP_REDIRECT, can_run, egress, frame, member, pins,
+    stream, talker,
 };
 
 const SEED: u64 = 0x5_1cb;
@@ -98,7 +99,7 @@ fn state_follows_streams_over_reloads_and_restarts() {
     with_private_bpffs(|directory| {
         let options =
             || Options { directory: pins(directory), max_streams: ROOM, test_clock: true };
-        let mut random = Random(SEED);
+        let mut random = Random::new(SEED);
         let mut node = Node::open(PORTS, &options());
         let mut plane = Plane::new(PORTS);
         let mut streams: Vec<Stream> = Vec::new();
@@ -154,7 +155,7 @@ fn frames_find_the_stream_that_a_fresh_start_gives_them() {
     if !can_run() {
         return;
     }
-    let mut random = Random(SEED);
+    let mut random = Random::new(SEED);
     let mut node = Node::new(17, 128);
     let mut streams: Vec<Stream> = Vec::new();
     let mut serial = 0;

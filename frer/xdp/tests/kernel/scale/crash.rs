@@ -6,11 +6,10 @@ use std::process::{Command, Stdio};
 
 use onbeat_frer::spec::{Stream, VlanAction};
 use onbeat_frer_xdp::Options;
+use onbeat_wire::random::Random;
 
 use super::super::restart::{VECTOR, with_private_bpffs};
-use crate::harness::{
-    Node, Random, XDP_PASS, XDP_REDIRECT, can_run, frame, member, pins, stream, talker,
-};
+use crate::harness::{Node, XDP_PASS, XDP_REDIRECT, can_run, frame, member, pins, stream, talker};
 
 const PORTS: usize = 2;
 const ROOM: u32 = 64;
@@ -49,7 +48,7 @@ fn form(index: u16, form: u64) -> Stream {
 fn changes_until_it_is_killed() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
     let mut node = open(Path::new(&directory));
-    let mut random = Random(std::process::id().into());
+    let mut random = Random::new(std::process::id().into());
     let streams: Vec<Stream> = (0..ROOM as u16 / 2).map(|index| form(index, 0)).collect();
     node.apply(&[streams, vec![steady()]].concat());
     let names = node.names.clone();
@@ -57,7 +56,7 @@ fn changes_until_it_is_killed() {
     loop {
         let some = |random: &mut Random| random.below(u64::from(ROOM) / 2) as u16;
         let gone = [some(&mut random), some(&mut random)].map(|index| format!("stream{index}"));
-        let new = form(some(&mut random), random.next());
+        let new = form(some(&mut random), random.number());
         let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
         node.plane.change(&names, &gone, &[new]).expect("a change that fits");
         println!("changed");
@@ -70,7 +69,7 @@ fn what_a_killed_daemon_left_is_repaired() {
         return;
     }
     with_private_bpffs(|directory| {
-        let mut random = Random(super::SEED);
+        let mut random = Random::new(super::SEED);
         for kill in 0..KILLS {
             // By no path: in a mount namespace of its own, below another root, there may be none.
             let mut child = Command::new("/proc/self/exe")
@@ -89,7 +88,7 @@ fn what_a_killed_daemon_left_is_repaired() {
 
             let mut node = open(directory);
             let streams: Vec<Stream> =
-                (0..ROOM as u16 / 2).map(|index| form(index, random.next())).collect();
+                (0..ROOM as u16 / 2).map(|index| form(index, random.number())).collect();
             node.apply(&[streams.clone(), vec![steady()]].concat());
             // The stream that nobody changed draws on: one number after each kill.
             let ingress = [node.ingress(0), node.ingress(1)];

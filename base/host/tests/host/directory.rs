@@ -1,13 +1,10 @@
 //! Directories that other users could write to or redirect are refused.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
-use common::{mode, set_mode};
+use crate::common::{mode, set_mode};
 use onbeat_host::{Error, PrivateDirectory};
 use onbeat_testing::{Feature, TemporaryDirectory, Unprivileged, require};
 

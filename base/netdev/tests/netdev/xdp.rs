@@ -1,13 +1,11 @@
 //! What a device shows of the XDP program on it.
 
-mod common;
-
 use std::{
     fs, io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
 };
 
-use common::Cable;
+use crate::common::Cable;
 use onbeat_netdev::{XdpAttachment, XdpMode};
 use onbeat_testing::{Feature, require_all};
 

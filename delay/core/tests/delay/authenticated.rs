@@ -4,6 +4,7 @@
 use onbeat_delay::probe::{
     Answer, Key, Profile, Sender, Session, Stray, Stretch, Unanswered, admit, is_reflected, reflect,
 };
+use onbeat_testing::vectors::{octets, read};
 use onbeat_wire::stamp::{
     AUTHENTICATED_LEN, AuthenticatedView, ErrorEstimate, Format, PACKET_LEN, Reflected, Test,
     Timestamp,
@@ -52,13 +53,7 @@ struct Refused {
 }
 
 fn vectors() -> Vectors {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/stamp/authenticated.toml");
-    toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
-
-fn octets(hex: &str) -> Vec<u8> {
-    assert_eq!(hex.len() % 2, 0, "{hex}");
-    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    read("stamp/authenticated.toml")
 }
 
 fn stamp(hex: &str) -> Timestamp {

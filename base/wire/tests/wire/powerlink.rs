@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use onbeat_testing::vectors::{self, octets};
 use onbeat_wire::powerlink::{
     Body, Command, ErrorEntry, IdentResponse, Links, Message, MessageError, NetTime, NmtCommand,
     NmtCommandId, NmtRequest, Preq, Pres, Sdo, Segmentation, SendRequest, Service, Soa, Soc,
@@ -11,9 +12,6 @@ use onbeat_wire::powerlink::{
 use proptest::prelude::*;
 use serde::Deserialize;
 use toml::{Table, Value};
-
-/// The cases, in the package's neighbourhood.
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/powerlink/messages.toml");
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,13 +29,7 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    let text = std::fs::read_to_string(PATH).expect(PATH);
-    toml::from_str::<File>(&text).expect(PATH).case
-}
-
-fn octets(case: &Case) -> Vec<u8> {
-    let digits = (0..case.octets.len()).step_by(2).map(|at| &case.octets[at..at + 2]);
-    digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
+    vectors::read::<File>("powerlink/messages.toml").case
 }
 
 /// Fields in the words of the vectors.
@@ -267,7 +259,7 @@ fn emitted(message: &Message<'_>) -> Vec<u8> {
 #[test]
 fn every_field_is_as_tshark_reads_it() {
     for case in cases() {
-        let octets = octets(&case);
+        let octets = octets(&case.octets);
         let message =
             Message::parse(&octets).unwrap_or_else(|error| panic!("{}: {error}", case.name));
         let (kind, fields) = observe(&message);
@@ -281,7 +273,7 @@ fn every_field_is_as_tshark_reads_it() {
 #[test]
 fn every_message_is_written_as_it_was_read() {
     for case in cases() {
-        let octets = octets(&case);
+        let octets = octets(&case.octets);
         let message = Message::parse(&octets).unwrap();
         let (emitted, padding) = (emitted(&message), octets.len() - message.buffer_len());
         assert_eq!([emitted, vec![0; padding]].concat(), octets, "{}", case.name);
@@ -291,7 +283,7 @@ fn every_message_is_written_as_it_was_read() {
 #[test]
 fn every_message_cut_off_is_refused_or_shorter() {
     for case in cases() {
-        let octets = octets(&case);
+        let octets = octets(&case.octets);
         let whole = Message::parse(&octets).unwrap();
         for len in 0..octets.len() {
             match Message::parse(&octets[..len]) {

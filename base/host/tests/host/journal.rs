@@ -1,8 +1,5 @@
 //! A journal is the former one or the new one; what is neither is refused with a remedy.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod common;
-
 use std::env;
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
@@ -11,7 +8,7 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{copy, mode, set_mode, wait_for_line};
+use crate::common::{copy, mode, set_mode, wait_for_line};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::{Mode, SFlag, mknod};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
@@ -87,7 +84,8 @@ fn journals(path: &Path) -> Vec<Journal<Mtu>> {
 fn a_killed_process_leaves_whole_journals_and_the_next_reader_removes_the_rest() {
     let temporary = TemporaryDirectory::below(Path::new("/dev/shm"), "killed");
     let journals = journals(temporary.path());
-    let mut child = copy("writes_where_told_to", WRITE_IN, temporary.path()).spawn().unwrap();
+    let mut child =
+        copy("journal::writes_where_told_to", WRITE_IN, temporary.path()).spawn().unwrap();
     wait_for_line(&mut child, "writing");
     stop_while_it_writes(&child, temporary.path());
     child.kill().unwrap();

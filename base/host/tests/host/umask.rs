@@ -1,17 +1,17 @@
-//! Modes do not depend on the umask, which is of the whole process: a program of its own.
-
-#[allow(dead_code, reason = "other tests use the rest")]
-mod common;
+//! Modes do not depend on the umask, which is of the whole process.
 
 use std::fs;
 
-use common::mode;
+use crate::common::mode;
 use nix::sys::stat::{Mode, umask};
 use onbeat_host::PrivateDirectory;
-use onbeat_testing::TemporaryDirectory;
+use onbeat_testing::{TemporaryDirectory, alone};
 
 #[test]
 fn what_is_missing_is_made_private_whatever_the_umask() {
+    if !alone("umask::what_is_missing_is_made_private_whatever_the_umask") {
+        return;
+    }
     let temporary = TemporaryDirectory::new("made");
     let path = temporary.file("a/b");
     assert!(PrivateDirectory::open(&path).unwrap().is_none());

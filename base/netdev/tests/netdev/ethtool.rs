@@ -1,8 +1,6 @@
 //! Drivers, features and NAPI.
 
-mod common;
-
-use common::Cable;
+use crate::common::Cable;
 use onbeat_netdev::{Error, Ethtool, napi, xdp};
 use onbeat_testing::{Feature, require_all};
 

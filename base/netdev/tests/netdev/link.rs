@@ -1,10 +1,8 @@
 //! Devices: made, shown, changed, and refused with a reason.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{BOUND, Cable, frame, passes, raw_socket};
+use crate::common::{BOUND, Cable, frame, passes, raw_socket};
 use nix::errno::Errno;
 use onbeat_netdev::{Bridge, Error, Handle, Namespace, VethEnd};
 use onbeat_testing::{Feature, require, require_all};

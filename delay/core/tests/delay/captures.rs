@@ -14,7 +14,7 @@ const PACKETS: [(i64, usize); 6] =
 
 macro_rules! data {
     ($name:literal) => {
-        include_bytes!(concat!("data/", $name)).as_slice()
+        include_bytes!(concat!("../data/", $name)).as_slice()
     };
 }
 

@@ -1,23 +1,11 @@
 //! Tails of known distributions: what is said holds, and what cannot be said is refused.
 
 use onbeat_delay::tail::{Largest, Pareto, Refusal, fit};
-
-/// SplitMix64, as uniform numbers in `0.0..1.0`.
-struct Uniform(u64);
-
-impl Uniform {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
+use onbeat_wire::random::Random;
 
 /// The longest of `n` delays made by `of` from uniform numbers.
-fn largest(n: usize, seed: u64, mut of: impl FnMut(&mut Uniform) -> f64) -> Largest {
-    let mut random = Uniform(seed);
+fn largest(n: usize, seed: u64, mut of: impl FnMut(&mut Random) -> f64) -> Largest {
+    let mut random = Random::new(seed);
     let mut largest = Largest::new(10_000);
     for _ in 0..n {
         largest.record(of(&mut random) as i64);
@@ -27,9 +15,9 @@ fn largest(n: usize, seed: u64, mut of: impl FnMut(&mut Uniform) -> f64) -> Larg
 
 const BODY: f64 = 20_000.0;
 
-fn pareto(shape: f64) -> impl FnMut(&mut Uniform) -> f64 {
+fn pareto(shape: f64) -> impl FnMut(&mut Random) -> f64 {
     let pareto = Pareto { shape, scale: 5000.0 };
-    move |random| BODY + pareto.exceeded_with(1.0 - random.next())
+    move |random| BODY + pareto.exceeded_with(1.0 - random.uniform())
 }
 
 /// Of many measurements, the interval holds the truth in about as many as it says, both for a
@@ -107,9 +95,9 @@ fn delays_of_two_causes_are_refused() {
     let mut refused = 0;
     for seed in 0..10 {
         let two = largest(20_000, seed, |random| {
-            let body = BODY - 500.0 * (1.0 - random.next()).ln();
-            let rare = random.next() < 0.001;
-            body + if rare { 1e6 + 200.0 * random.next() } else { 0.0 }
+            let body = BODY - 500.0 * (1.0 - random.uniform()).ln();
+            let rare = random.uniform() < 0.001;
+            body + if rare { 1e6 + 200.0 * random.uniform() } else { 0.0 }
         });
         let Err(refusal @ Refusal::NoFit { in_a_row, .. }) = fit(&two) else { continue };
         refused += 1;
@@ -122,9 +110,9 @@ fn delays_of_two_causes_are_refused() {
 #[test]
 fn merging_is_recording_in_turn() {
     let (mut whole, mut first, mut second) = (Largest::new(50), Largest::new(50), Largest::new(50));
-    let mut random = Uniform(5);
+    let mut random = Random::new(5);
     for i in 0..1000 {
-        let delay = (1e6 * random.next()) as i64;
+        let delay = (1e6 * random.uniform()) as i64;
         whole.record(delay);
         if i < 600 { first.record(delay) } else { second.record(delay) }
     }

@@ -55,7 +55,7 @@ struct HullCase {
 }
 
 fn reference() -> Reference {
-    serde_json::from_str(include_str!("data/reference.json")).unwrap()
+    serde_json::from_str(include_str!("../data/reference.json")).unwrap()
 }
 
 #[track_caller]

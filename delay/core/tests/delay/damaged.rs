@@ -7,6 +7,7 @@ use onbeat_delay::diagnosis::{Cause, Diagnosis, MatchSummary, MatchingOptions};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Window};
 use onbeat_delay::pairing::{PacketFilter, Pair, Plan, Side};
+use onbeat_wire::random::Random;
 
 pub(crate) const START_NS: i64 = 1_767_225_600_000_000_000;
 pub(crate) const SECOND: i64 = 1_000_000_000;
@@ -14,21 +15,9 @@ pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const MATCHING: MatchingOptions =
     MatchingOptions { longest_ns: SECOND, two_clocks: false, min_matched: 100 };
 
-/// SplitMix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn between(&mut self, from: i64, to: i64) -> i64 {
-        from + (self.next() % (to - from) as u64) as i64
-    }
+/// A number in `from..to`.
+pub(crate) fn between(random: &mut Random, from: i64, to: i64) -> i64 {
+    from + (random.number() % (to - from) as u64) as i64
 }
 
 #[derive(Debug, Clone)]
@@ -54,30 +43,30 @@ pub(crate) struct Hop {
 
 impl Hop {
     pub(crate) fn of(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         Hop {
             seed,
-            routes: random.next() % 2 == 0,
-            ipv6: random.next() % 3 == 0,
-            packets: random.between(300, 900),
+            routes: random.number() % 2 == 0,
+            ipv6: random.number() % 3 == 0,
+            packets: between(&mut random, 300, 900),
             // Also longer than a departure is looked for ahead of its arrival.
-            delay_ns: [5_000, 80_000, 7 * MS][(random.next() % 3) as usize],
+            delay_ns: [5_000, 80_000, 7 * MS][(random.number() % 3) as usize],
         }
     }
 
     /// Packets from one side to the other, every 100 us.
     pub(crate) fn traffic(&self, backward: bool) -> Captures {
-        let mut random = Random(self.seed ^ u64::from(backward));
+        let mut random = Random::new(self.seed ^ u64::from(backward));
         let mut captures = [Vec::new(), Vec::new()];
         let stations = if backward { [9, 1] } else { [1, 9] };
         for number in 0..self.packets {
-            let sent_ns = START_NS + number * 100_000 + random.between(0, 50_000);
-            let mut payload = vec![0; random.between(80, 300) as usize];
-            payload.iter_mut().for_each(|octet| *octet = random.next() as u8);
+            let sent_ns = START_NS + number * 100_000 + between(&mut random, 0, 50_000);
+            let mut payload = vec![0; between(&mut random, 80, 300) as usize];
+            payload.iter_mut().for_each(|octet| *octet = random.number() as u8);
             let enters = self.frame(stations, &payload, number, false);
             let leaves = self.frame(stations, &payload, number, true);
-            let delay_ns = self.delay_ns + random.between(0, self.delay_ns / 2);
-            let lost = random.next() % 50 == 0;
+            let delay_ns = self.delay_ns + between(&mut random, 0, self.delay_ns / 2);
+            let lost = random.number() % 50 == 0;
             let [near, far] = if backward { [1, 0] } else { [0, 1] };
             let captured = |time_ns, octets: Vec<u8>| Captured {
                 time_ns,
@@ -220,15 +209,15 @@ impl Damage {
     pub(crate) fn apply(self, hop: &Hop, captures: &mut Captures, random: &mut Random) {
         match self {
             Damage::Shifted => {
-                let by_ns = random.between(5, 4000) * SECOND;
-                let by_ns = if random.next() % 2 == 0 { by_ns } else { -by_ns };
+                let by_ns = between(random, 5, 4000) * SECOND;
+                let by_ns = if random.number() % 2 == 0 { by_ns } else { -by_ns };
                 captures[1].iter_mut().for_each(|captured| captured.time_ns += by_ns);
             }
             Damage::Swapped => captures.swap(0, 1),
             Damage::Cut => {
-                let kept = random.between(if hop.ipv6 { 80 } else { 60 }, 100) as usize;
+                let kept = between(random, if hop.ipv6 { 80 } else { 60 }, 100) as usize;
                 let cut = |captured: &mut Captured| captured.octets.truncate(kept);
-                let from = (random.next() % 2) as usize;
+                let from = (random.number() % 2) as usize;
                 captures[from..].iter_mut().flatten().for_each(cut);
             }
             // Each capture was taken with a filter, and nothing passes both.
@@ -248,8 +237,8 @@ impl Damage {
             Damage::SameFile => captures[1] = captures[0].clone(),
             // Two captures of one point that were started and stopped at different times.
             Damage::PartOfSameFile => {
-                captures[1] = captures[0][random.between(1, 20) as usize..].to_vec();
-                let kept = captures[0].len() - random.between(1, 20) as usize;
+                captures[1] = captures[0][between(random, 1, 20) as usize..].to_vec();
+                let kept = captures[0].len() - between(random, 1, 20) as usize;
                 captures[0].truncate(kept);
             }
             // Packets of the same contents wait in the hop together.
@@ -264,21 +253,21 @@ impl Damage {
                 captures[1].iter_mut().for_each(|captured| captured.time_ns += 20 * MS);
             }
             Damage::ConstantTimes => {
-                let time_ns = START_NS * random.between(0, 2);
+                let time_ns = START_NS * between(random, 0, 2);
                 captures.iter_mut().flatten().for_each(|captured| captured.time_ns = time_ns);
             }
             // The clock of departures is set back by less than the time without packets, so that time
             // stamps never go back.
             Damage::SetInGap => {
                 let at_ns = START_NS + hop.packets * 60_000;
-                let by_ns = random.between(20, 90) * MS;
+                let by_ns = between(random, 20, 90) * MS;
                 for (capture, later_ns) in captures.iter_mut().zip([100 * MS, 100 * MS - by_ns]) {
                     for captured in capture.iter_mut().filter(|one| one.time_ns >= at_ns) {
                         captured.time_ns += later_ns;
                     }
                 }
             }
-            Damage::Emptied => captures[(random.next() % 2) as usize].clear(),
+            Damage::Emptied => captures[(random.number() % 2) as usize].clear(),
             Damage::BothDirections => {
                 for (capture, other) in captures.iter_mut().zip(hop.traffic(true)) {
                     capture.extend(other);
@@ -286,7 +275,7 @@ impl Damage {
                 }
             }
             Damage::SetBack => {
-                let by_ns = random.between(20, 60_000) * MS;
+                let by_ns = between(random, 20, 60_000) * MS;
                 let at_ns = START_NS + hop.packets * 50_000;
                 for captured in captures.iter_mut().flatten() {
                     captured.time_ns -= if captured.time_ns >= at_ns { by_ns } else { 0 };
@@ -294,8 +283,8 @@ impl Damage {
             }
             // Every few packets one was written late.
             Damage::Disordered => {
-                let every = random.between(4, 9) as usize;
-                let late = random.between(20, 100) as usize;
+                let every = between(random, 4, 9) as usize;
+                let late = between(random, 20, 100) as usize;
                 for capture in captures.iter_mut() {
                     for place in (0..capture.len().saturating_sub(late)).step_by(every) {
                         let captured = capture.remove(place);
@@ -310,7 +299,7 @@ impl Damage {
             }
             // 2 to 5 % of the packets are in both: arrivals up to there, departures from there on.
             Damage::LittleOverlap => {
-                let both = captures[1].len() * random.between(20, 51) as usize / 1000;
+                let both = captures[1].len() * between(random, 20, 51) as usize / 1000;
                 let from = captures[1].len() / 2;
                 let before =
                     |captured: &Captured| captured.octets[captured.octets.len() - 8..].to_vec();

@@ -1,8 +1,5 @@
 //! At most one process has a lock, and no other user can.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod common;
-
 use std::env;
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use common::{copy, mode, set_mode, wait_for_line};
+use crate::common::{copy, mode, set_mode, wait_for_line};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::stat::{Mode, SFlag, mknod};
 use onbeat_host::{Error, InterfaceLock, Lock, PrivateDirectory};
@@ -29,7 +26,7 @@ const RACE_IN: &str = "ONBEAT_TEST_RACE_IN";
 const UNPRIVILEGED: &str = "ONBEAT_TEST_UNPRIVILEGED";
 
 fn holder(directory: &Path) -> Child {
-    let mut child = copy("locks_where_told_to", LOCK_IN, directory).spawn().unwrap();
+    let mut child = copy("lock::locks_where_told_to", LOCK_IN, directory).spawn().unwrap();
     wait_for_line(&mut child, "locked");
     child
 }
@@ -112,7 +109,7 @@ fn a_process_that_is_not_root_is_warned_that_it_has_no_lock() {
     if !require(Feature::Root) {
         return;
     }
-    let program = copy("locks_an_interface_unprivileged", UNPRIVILEGED, Path::new("1"))
+    let program = copy("lock::locks_an_interface_unprivileged", UNPRIVILEGED, Path::new("1"))
         .uid(65534)
         .gid(65534)
         .output()
@@ -266,8 +263,9 @@ fn race(path: &Path) {
 fn of_processes_that_race_one_at_a_time_has_it() {
     let temporary = TemporaryDirectory::new("race");
     let path = temporary.file("a");
-    let mut others: Vec<Child> =
-        (0..2).map(|_| copy("races_where_told_to", RACE_IN, &path).spawn().unwrap()).collect();
+    let mut others: Vec<Child> = (0..2)
+        .map(|_| copy("lock::races_where_told_to", RACE_IN, &path).spawn().unwrap())
+        .collect();
     thread::scope(|scope| {
         (0..2).for_each(|_| _ = scope.spawn(|| race(&path)));
     });

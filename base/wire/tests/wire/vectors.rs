@@ -1,14 +1,14 @@
 //! Runs `vectors/frames.toml`; its head says what the cases mean.
 
-mod observe;
-
 use std::collections::BTreeSet;
 
+use onbeat_testing::vectors::{self, octets};
 use serde::Deserialize;
 use toml::Table;
 
-/// The cases, in the package's neighbourhood.
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/frames.toml");
+use crate::observe;
+
+const NAME: &str = "frames.toml";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,15 +32,15 @@ struct Case {
 
 impl Case {
     fn check(&self) {
-        let octets = hex(&self.octets);
+        let given = octets(&self.octets);
         if self.codec == "edit" {
             let edit = self.edit.as_ref().expect("what to change");
             let expected = match (&self.result, &self.error) {
-                (Some(result), None) => Ok(hex(result)),
+                (Some(result), None) => Ok(octets(result)),
                 (None, Some(error)) => Err(error.as_str()),
                 _ => panic!("either a result or an error"),
             };
-            assert_eq!(observe::edited(&octets, edit), expected);
+            assert_eq!(observe::edited(&given, edit), expected);
             return;
         }
         let expected = match (&self.fields, &self.error) {
@@ -48,32 +48,21 @@ impl Case {
             (None, Some(error)) => Err(error.as_str()),
             _ => panic!("either fields or an error"),
         };
-        let observed = observe::parsed(&self.codec, &octets);
+        let observed = observe::parsed(&self.codec, &given);
         assert_eq!(observed.as_ref().map(|(fields, _)| fields.clone()).map_err(|e| *e), expected);
         if let Ok((_, Some(emitted))) = observed {
             match &self.emits {
-                Some(emits) => assert_eq!(emitted, hex(emits)),
-                None if self.codec == "prp" => assert!(octets.ends_with(&emitted)),
-                None => assert_eq!(emitted, octets[..emitted.len()]),
+                Some(emits) => assert_eq!(emitted, octets(emits)),
+                None if self.codec == "prp" => assert!(given.ends_with(&emitted)),
+                None => assert_eq!(emitted, given[..emitted.len()]),
             }
         }
     }
 }
 
-fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u32> = text
-        .chars()
-        .filter(|c| *c != ' ')
-        .map(|c| c.to_digit(16).unwrap_or_else(|| panic!("{c:?} in {text:?}")))
-        .collect();
-    assert!(digits.len() % 2 == 0, "half an octet: {text:?}");
-    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
-}
-
 #[test]
 fn every_case() {
-    let text = std::fs::read_to_string(PATH).expect(PATH);
-    let file: File = toml::from_str(&text).expect(PATH);
+    let file: File = vectors::read(NAME);
     let mut failed = Vec::new();
     for case in &file.case {
         if std::panic::catch_unwind(|| case.check()).is_err() {
@@ -85,8 +74,7 @@ fn every_case() {
 
 #[test]
 fn the_file_covers_every_codec_under_unique_numbers() {
-    let text = std::fs::read_to_string(PATH).expect(PATH);
-    let file: File = toml::from_str(&text).expect(PATH);
+    let file: File = vectors::read(NAME);
     let numbers: BTreeSet<u32> = file.case.iter().map(|case| case.number).collect();
     assert_eq!(numbers.len(), file.case.len(), "a number twice");
     for codec in

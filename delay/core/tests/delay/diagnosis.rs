@@ -1,18 +1,17 @@
 //! Captures damaged in known ways: the causes that a diagnosis names are the damages.
 
-mod damaged;
-
 use std::collections::BTreeSet;
 
-use damaged::{
-    Captured, Captures, Damage, Hop, MATCHING, MS, Random, SECOND, START_NS, diagnosed,
-    diagnosed_by, names, read, written,
+use crate::damaged::{
+    Captured, Captures, Damage, Hop, MATCHING, MS, SECOND, START_NS, diagnosed, diagnosed_by,
+    names, read, written,
 };
 use onbeat_delay::capture::{Direction, LinkType, Packet};
 use onbeat_delay::diagnosis::{Cause, Evidence, Fault, MatchSummary, MatchingOptions};
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Matcher, Window};
 use onbeat_delay::pairing::{PacketFilter, Plan, Side, Sides, Sorter};
+use onbeat_wire::random::Random;
 use proptest::prelude::*;
 
 /// Seeds of damages that are seen with others, and alone.
@@ -23,8 +22,8 @@ fn damages(seed: u64, hop: &Hop) -> Vec<Damage> {
     if let Some(alone) = seed.checked_sub(SEEDS[0]) {
         return vec![Damage::ALONE[alone as usize % Damage::ALONE.len()]];
     }
-    let mut random = Random(seed ^ 0xdada);
-    let mut pick = || Damage::ALL[(random.next() % 12) as usize];
+    let mut random = Random::new(seed ^ 0xdada);
+    let mut pick = || Damage::ALL[(random.number() % 12) as usize];
     let first = pick();
     match seed % 4 {
         0 => Vec::new(),
@@ -49,7 +48,7 @@ fn the_cause_is_the_damage() {
         let damages = damages(seed, &hop);
         let mut captures = hop.traffic(false);
         let whole = captures.clone();
-        let mut random = Random(!seed);
+        let mut random = Random::new(!seed);
         damages.iter().for_each(|damage| damage.apply(&hop, &mut captures, &mut random));
         let (reading, causes) = diagnosed(&captures);
         let expected: BTreeSet<_> = damages.iter().map(|damage| damage.cause()).collect();
@@ -140,7 +139,7 @@ fn causes(captures: &Captures) -> (Vec<Cause>, MatchSummary) {
 fn a_filter_chooses_a_direction_or_nothing() {
     let mut captures = ROUTER.traffic(false);
     let left = captures[1].len() as u64;
-    Damage::BothDirections.apply(&ROUTER, &mut captures, &mut Random(0));
+    Damage::BothDirections.apply(&ROUTER, &mut captures, &mut Random::new(0));
     let files = [0, 1].map(|side| written(&captures[side]));
     // By source address, from one side or from no station at all.
     let from = |station: u8| {

@@ -1,7 +1,5 @@
 //! A TAP device, with the network stack of a namespace at its other end.
 
-mod common;
-
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 

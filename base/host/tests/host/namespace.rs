@@ -1,8 +1,5 @@
 //! Locks on interfaces hold between processes that do not share /run, and no other user can hold them.
 
-#[allow(dead_code, reason = "other tests use the rest")]
-mod common;
-
 use std::env;
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,7 +11,7 @@ use std::process::Child;
 use std::sync::Arc;
 use std::thread;
 
-use common::{copy, wait_for_line};
+use crate::common::{copy, wait_for_line};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -39,7 +36,7 @@ struct Copy(Child);
 impl Copy {
     /// Starts it, and waits until it has done its task.
     fn start(namespace: &Namespace, task: &str) -> Self {
-        let mut command = copy("does_its_task", TASK, Path::new(task));
+        let mut command = copy("namespace::does_its_task", TASK, Path::new(task));
         let mut child = namespace.start_in(&mut command).spawn().unwrap();
         wait_for_line(&mut child, "done");
         Self(child)

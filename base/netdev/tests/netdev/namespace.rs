@@ -1,7 +1,5 @@
 //! Namespaces: what runs in them, and that nothing stays of them.
 
-mod common;
-
 use std::{
     fs,
     os::fd::AsFd,
@@ -10,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use common::BOUND;
+use crate::common::BOUND;
 use onbeat_netdev::{Handle, LinkEvent, Monitor, Namespace, VethEnd};
 use onbeat_testing::{Feature, require, require_all};
 

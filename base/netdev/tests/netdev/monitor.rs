@@ -1,10 +1,8 @@
 //! Link events.
 
-mod common;
-
 use std::{os::fd::AsFd, time::Instant};
 
-use common::{BOUND, Cable};
+use crate::common::{BOUND, Cable};
 use nix::{
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::socket::{setsockopt, sockopt},
