@@ -7,9 +7,9 @@
 
 mod common;
 
-use common::conformance::{ETHER_TYPE, frame};
+use common::conformance::frame;
 use common::{BOUND, Cable, raw_socket, xdp};
-use onbeat_link::{Filter, PacketOptions, PacketPort, Port, XdpPort, XskPort};
+use onbeat_link::{Backend, Filter, Port};
 use onbeat_testing::memory::taken_by;
 use onbeat_testing::{Feature, ForeignProgram, require_all};
 
@@ -24,10 +24,10 @@ fn no_frame_takes_memory() {
     let cable = Cable::new();
     let _takes_answers = ForeignProgram::pass(cable.far.namespace(), "f0");
     let near = cable.near.namespace();
-    let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
-    with(&mut PacketPort::open(near, "p0", options).unwrap(), &cable);
-    with(&mut XskPort::open(near, "p0", xdp::options()).unwrap(), &cable);
-    with(&mut XdpPort::open(near, "p0", xdp::options()).unwrap(), &cable);
+    for backend in [Backend::Packet, Backend::Xsk, Backend::Xdp] {
+        let mut port = onbeat_link::open(backend, near, "p0", xdp::options()).unwrap();
+        with(port.as_mut(), &cable);
+    }
 }
 
 fn with(port: &mut dyn Port, cable: &Cable) {

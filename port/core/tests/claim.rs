@@ -17,7 +17,7 @@ use common::conformance::{ETHER_TYPE, conformance, frame};
 use common::{BOUND, Cable, raw_socket};
 use nix::ifaddrs::getifaddrs;
 use onbeat_link::{
-    Claim, Error, Feature as Has, Outcome, PacketOptions, PacketPort, Port, Stamp, StampSource,
+    Claim, Error, Feature as Has, Outcome, PacketPort, Port, PortOptions, Stamp, StampSource,
 };
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Bridge, Ethtool, Handle, Link, Namespace};
@@ -106,7 +106,7 @@ fn a_claim_isolates_and_gives_everything_back() {
         let expected = format!("is claimed by process {}", std::process::id());
         assert!(again.contains(&expected), "{again}");
 
-        let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
+        let options = PortOptions { ether_types: vec![ETHER_TYPE], ..PortOptions::default() };
         let mut port = PacketPort::open(claim.namespace(), claim.interface(), options).unwrap();
         cable.far.wait_carrier("f0", BOUND).unwrap();
         conformance(&mut port, &mut raw_socket(&cable.far, "f0"));
@@ -133,7 +133,7 @@ fn a_nic_that_was_to_stamp_does_so_no_more_when_it_is_given_back() {
         |namespace: &Namespace| Ethtool::in_namespace(namespace).unwrap().hardware_stamps("p0");
     let before = stamps(home).ok();
     let claim = Claim::take(home, "p0", &directory.0).unwrap();
-    let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
+    let options = PortOptions { ether_types: vec![ETHER_TYPE], ..PortOptions::default() };
     let open = || {
         PacketPort::open(claim.namespace(), claim.interface(), options.clone())
             .map(|port| port.capabilities().clone())
@@ -169,7 +169,7 @@ fn a_nic_stamps_by_its_own_clock() {
     let stamps = claim.stamp_by_hardware().unwrap();
     // Some stamp all that leaves, and of what comes only PTP.
     let all_that_comes = stamps.rx_filter == HardwareStamps::ALL;
-    let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
+    let options = PortOptions { ether_types: vec![ETHER_TYPE], ..PortOptions::default() };
     let mut port = PacketPort::open(claim.namespace(), claim.interface(), options).unwrap();
     let inside = Handle::in_namespace(claim.namespace()).unwrap();
     inside.wait_carrier("p0", BOUND).unwrap();

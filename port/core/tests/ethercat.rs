@@ -30,7 +30,7 @@ use ethercrab::subdevice_group::Op;
 use ethercrab::{
     DefaultLock, MainDevice, MainDeviceConfig, PduLoop, PduStorage, SubDeviceGroup, Timeouts,
 };
-use onbeat_link::{PacketOptions, PacketPort, Port, XdpOptions, XdpPort, XskPort};
+use onbeat_link::{Backend, Port, PortOptions};
 use onbeat_testing::RawSocket;
 use onbeat_testing::{Feature as Needs, require_all};
 use proptest::prelude::*;
@@ -130,23 +130,19 @@ fn cycle(bus: &mut Bus<'_>, main: &MainDevice<'_>, group: &Group, number: u32) {
     }
 }
 
-fn packet(cable: &Cable) -> PacketPort {
-    let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
-    PacketPort::open(cable.near.namespace(), "p0", options).unwrap()
-}
-
-fn xdp_options() -> XdpOptions {
-    XdpOptions { ether_types: vec![ETHER_TYPE], ..XdpOptions::default() }
+fn open(cable: &Cable, backend: Backend) -> Box<dyn Port> {
+    let options = PortOptions { ether_types: vec![ETHER_TYPE], ..PortOptions::default() };
+    onbeat_link::open(backend, cable.near.namespace(), "p0", options).unwrap()
 }
 
 /// What every back end must do.
-fn devices_exchange_process_data(open: impl Fn(&Cable) -> Box<dyn Port>) {
+fn devices_exchange_process_data(backend: Backend) {
     if !require_all(&[Needs::Root, Needs::Veth]) {
         return;
     }
     let cable = Cable::new();
     for count in [1, 2] {
-        let mut port = open(&cable);
+        let mut port = open(&cable, backend);
         let _devices = Devices::start(&cable, count);
         let storage = Storage::new();
         let (tx, rx, pdus) = storage.try_split().unwrap();
@@ -170,21 +166,17 @@ fn devices_exchange_process_data(open: impl Fn(&Cable) -> Box<dyn Port>) {
 
 #[test]
 fn over_a_packet_socket() {
-    devices_exchange_process_data(|cable| Box::new(packet(cable)));
+    devices_exchange_process_data(Backend::Packet);
 }
 
 #[test]
 fn over_af_xdp() {
-    devices_exchange_process_data(|cable| {
-        Box::new(XskPort::open(cable.near.namespace(), "p0", xdp_options()).unwrap())
-    });
+    devices_exchange_process_data(Backend::Xsk);
 }
 
 #[test]
 fn over_xdp() {
-    devices_exchange_process_data(|cable| {
-        Box::new(XdpPort::open(cable.near.namespace(), "p0", xdp_options()).unwrap())
-    });
+    devices_exchange_process_data(Backend::Xdp);
 }
 
 #[test]
@@ -193,13 +185,13 @@ fn what_does_not_come_back_is_a_time_out() {
         return;
     }
     let cable = Cable::new();
-    let mut port = packet(&cable);
+    let mut port = open(&cable, Backend::Packet);
     let devices = Devices::start(&cable, 1);
     // One place for a frame.
     let storage = PduStorage::<1, { PduStorage::element_size(512) }>::new();
     let (tx, rx, pdus) = storage.try_split().unwrap();
     let main = main_device(pdus, Duration::from_secs(2));
-    let mut bus = Bus::new(&mut port, tx, rx).unwrap();
+    let mut bus = Bus::new(port.as_mut(), tx, rx).unwrap();
     let group = bring_up(&mut bus, &main, 1);
     cycle(&mut bus, &main, &group, 1);
 
@@ -230,13 +222,13 @@ fn what_others_put_on_the_wire_ends_nothing() {
         return;
     }
     let cable = Cable::new();
-    let mut port = packet(&cable);
+    let mut port = open(&cable, Backend::Packet);
     let _devices = Devices::start(&cable, 1);
     let other = RawSocket::open_for(&cable.far, "f0", ETHER_TYPE.0);
     let storage = Storage::new();
     let (tx, rx, pdus) = storage.try_split().unwrap();
     let main = main_device(pdus, BOUND);
-    let mut bus = Bus::new(&mut port, tx, rx).unwrap();
+    let mut bus = Bus::new(port.as_mut(), tx, rx).unwrap();
     let group = bring_up(&mut bus, &main, 1);
 
     let whole = frame(1, 0, 0, &[0; 20]);

@@ -10,16 +10,16 @@ mod common;
 use common::conformance::{ETHER_TYPE, conformance, frame};
 use common::{BOUND, Cable, raw_socket};
 use onbeat_link::{
-    Capability, Cause, Clock, Feature, Outcome, PacketOptions, PacketPort, Port, StampSource,
+    Capability, Cause, Clock, Feature, Outcome, PacketPort, Port, PortOptions, StampSource,
 };
 use onbeat_testing::RawSocket;
 use onbeat_testing::{Feature as Needs, require_all};
 
-fn options() -> PacketOptions {
-    PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() }
+fn options() -> PortOptions {
+    PortOptions { ether_types: vec![ETHER_TYPE], ..PortOptions::default() }
 }
 
-fn open(cable: &Cable, options: PacketOptions) -> (PacketPort, RawSocket) {
+fn open(cable: &Cable, options: PortOptions) -> (PacketPort, RawSocket) {
     let port = PacketPort::open(cable.near.namespace(), "p0", options).unwrap();
     (port, raw_socket(&cable.far, "f0"))
 }
@@ -32,9 +32,9 @@ fn it_conforms() {
     let cable = Cable::new();
     for options in [
         options(),
-        PacketOptions { clock: Clock::Tai, receive_buffers: 4, ..options() },
-        PacketOptions { spin: true, ..options() },
-        PacketOptions { confirm: false, ..options() },
+        PortOptions { clock: Clock::Tai, receive_buffers: 4, ..options() },
+        PortOptions { spin: true, ..options() },
+        PortOptions { confirm: false, ..options() },
     ] {
         let (mut port, mut peer) = open(&cable, options);
         conformance(&mut port, &mut peer);
@@ -65,7 +65,7 @@ fn a_full_ring_drops_counts_and_recovers() {
         return;
     }
     let cable = Cable::new();
-    let (mut port, peer) = open(&cable, PacketOptions { receive_buffers: 4, ..options() });
+    let (mut port, peer) = open(&cable, PortOptions { receive_buffers: 4, ..options() });
     let mac = port.mac_address();
     let mut held = Vec::new();
     let mut sent = 0_u64;

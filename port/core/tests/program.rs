@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use common::{Cable, xdp};
 use onbeat_bpf::ProgramInfo;
-use onbeat_link::{Port, XdpPort, XskPort};
+use onbeat_link::{Backend, Port};
 use onbeat_netdev::Namespace;
 use onbeat_testing::{Feature, require_all};
 
@@ -21,11 +21,8 @@ const MOST: u32 = 100_000;
 /// Tells a copy of this program which port to open.
 const OPEN: &str = "ONBEAT_TEST_OPEN";
 
-fn open(namespace: &Namespace, backend: &str) -> Box<dyn Port> {
-    match backend {
-        "xsk" => Box::new(XskPort::open(namespace, "p0", xdp::options()).unwrap()),
-        _ => Box::new(XdpPort::open(namespace, "p0", xdp::options()).unwrap()),
-    }
+fn open(namespace: &Namespace, backend: Backend) -> Box<dyn Port> {
+    onbeat_link::open(backend, namespace, "p0", xdp::options()).unwrap()
 }
 
 /// The program on the interface.
@@ -39,7 +36,7 @@ fn programs_are_cheap_to_verify() {
         return;
     }
     let cable = Cable::new();
-    for backend in ["xsk", "xdp"] {
+    for backend in [Backend::Xsk, Backend::Xdp] {
         let _port = open(cable.near.namespace(), backend);
         let info = ProgramInfo::by_id(program(&cable).unwrap()).unwrap();
         let instructions = info.verified_instructions;
@@ -54,10 +51,10 @@ fn kill_9_leaves_no_program() {
         return;
     }
     let cable = Cable::new();
-    for backend in ["xsk", "xdp"] {
+    for backend in [Backend::Xsk, Backend::Xdp] {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--exact", "opens_what_it_is_told_to", "--nocapture", "--test-threads=1"]);
-        command.env(OPEN, backend).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.env(OPEN, backend.name()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut opener = cable.near.namespace().start_in(&mut command).spawn().unwrap();
         let lines = BufReader::new(opener.stdout.take().unwrap()).lines();
         let opened = lines.map_while(Result::ok).any(|line| line.contains("opened p0"));
@@ -73,8 +70,9 @@ fn kill_9_leaves_no_program() {
 /// Not a test of its own: what [`kill_9_leaves_no_program`] starts.
 #[test]
 fn opens_what_it_is_told_to() {
-    let Ok(backend) = env::var(OPEN) else { return };
-    let _port = open(&Namespace::current().unwrap(), &backend);
+    let Ok(name) = env::var(OPEN) else { return };
+    let (_, backend) = Backend::ALL.into_iter().find(|(known, _)| *known == name).unwrap();
+    let _port = open(&Namespace::current().unwrap(), backend);
     println!("\nopened p0");
     std::io::stdout().flush().unwrap();
     // Until it is killed, or its parent is gone.

@@ -12,7 +12,7 @@ use std::env;
 use common::conformance::{ETHER_TYPE, conformance, frame};
 use common::{BOUND, Cable, raw_socket};
 use onbeat_link::{
-    Capability, Cause, Clock, Error, Feature, Outcome, PacketOptions, PacketPort, Port,
+    Backend, Capability, Cause, Clock, Error, Feature, Outcome, PacketPort, Port, PortOptions,
     StampSource, Time, TxtimeOptions,
 };
 use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle, QueueMap, Taprio};
@@ -69,9 +69,9 @@ fn install(cable: &Cable, qdiscs: &[Qdisc]) -> bool {
     true
 }
 
-fn open(cable: &Cable, txtime: &TxtimeOptions) -> Result<PacketPort, Error> {
-    let options = PacketOptions { ether_types: vec![ETHER_TYPE], ..PacketOptions::default() };
-    PacketPort::open_txtime(cable.near.namespace(), "p0", options, txtime)
+fn open(cable: &Cable, txtime: TxtimeOptions) -> Result<PacketPort, Error> {
+    let options = PortOptions { ether_types: vec![ETHER_TYPE], txtime, ..PortOptions::default() };
+    PacketPort::open_txtime(cable.near.namespace(), "p0", options)
 }
 
 /// Near enough that a cycle of the conformance body is updated in time, and so far that a process
@@ -81,8 +81,8 @@ fn ahead() -> TxtimeOptions {
 }
 
 fn check_conformance(cable: &Cable) {
-    let mut port = open(cable, &ahead()).unwrap();
-    assert_eq!(port.capabilities().backend(), "txtime");
+    let mut port = open(cable, ahead()).unwrap();
+    assert_eq!(port.capabilities().backend(), Backend::Txtime);
     assert_eq!(port.clock(), Clock::Tai);
     port.capabilities().require_native(Feature::SendAt).unwrap();
     conformance(&mut port, &mut raw_socket(&cable.far, "f0"));
@@ -130,7 +130,7 @@ fn conforms_behind(discipline: Discipline) {
     assert!(found.iter().any(|qdisc| qdisc.discipline == discipline), "{found:?}");
     check_conformance(&cable);
     let other = TxtimeOptions { priority: Some(0), ..ahead() };
-    let refusal = open(&cable, &other).unwrap_err().to_string();
+    let refusal = open(&cable, other).unwrap_err().to_string();
     assert!(refusal.contains("tc qdisc replace dev p0 parent 100:1 etf"), "{refusal}");
 }
 
@@ -140,7 +140,7 @@ fn without_etf_it_says_how_to_have_it() {
         return;
     }
     let cable = Cable::new();
-    let refusal = open(&cable, &ahead()).unwrap_err().to_string();
+    let refusal = open(&cable, ahead()).unwrap_err().to_string();
     let expected = "tc qdisc replace dev p0 root etf clockid CLOCK_TAI delta 1000000";
     assert!(refusal.contains(expected), "{refusal}");
 }
@@ -148,21 +148,21 @@ fn without_etf_it_says_how_to_have_it() {
 #[test]
 fn what_is_not_exact_is_said() {
     let Some(cable) = cable(ETF) else { return };
-    let port = open(&cable, &ahead()).unwrap();
+    let port = open(&cable, ahead()).unwrap();
     let found = port.capabilities().get(Feature::SendEvery);
     assert!(matches!(found, Capability::Emulated { how } if how.contains("20000000 ns ahead")));
 
     // A discipline that is there takes no other parameters.
     cable.near.delete_root_qdisc("p0").unwrap();
     assert!(install(&cable, &[root(Discipline::Etf(Etf { delta_ns: 0, ..ETF }))]));
-    let refusal = open(&cable, &ahead()).unwrap_err().to_string();
+    let refusal = open(&cable, ahead()).unwrap_err().to_string();
     assert!(refusal.contains("delta of 0 ns"), "{refusal}");
 
     cable.near.delete_root_qdisc("p0").unwrap();
     assert!(install(&cable, &[root(Discipline::Etf(Etf { deadline: true, ..ETF }))]));
-    let refusal = open(&cable, &ahead()).unwrap_err().to_string();
+    let refusal = open(&cable, ahead()).unwrap_err().to_string();
     assert!(refusal.contains("deadline mode"), "{refusal}");
-    let port = open(&cable, &TxtimeOptions { deadline: true, ..ahead() }).unwrap();
+    let port = open(&cable, TxtimeOptions { deadline: true, ..ahead() }).unwrap();
     assert!(port.capabilities().require_native(Feature::SendAt).is_err());
 }
 
@@ -171,7 +171,7 @@ fn frames_leave_in_order_and_not_before_their_time() {
     const FRAMES: u64 = 100;
     let Some(cable) = cable(ETF) else { return };
     let far_ahead = TxtimeOptions { ahead_ns: 10_000 * MILLISECOND, ..ahead() };
-    let mut port = open(&cable, &far_ahead).unwrap();
+    let mut port = open(&cable, far_ahead).unwrap();
     let peer = raw_socket(&cable.far, "f0");
     let mac = port.mac_address();
     let slot = port.allocate(60).unwrap();
@@ -229,7 +229,7 @@ fn tai_offset() -> u64 {
 #[test]
 fn a_launch_that_comes_too_late_is_told() {
     let Some(cable) = cable(ETF) else { return };
-    let mut port = open(&cable, &ahead()).unwrap();
+    let mut port = open(&cable, ahead()).unwrap();
     let peer = raw_socket(&cable.far, "f0");
     let mac = port.mac_address();
     let (late, marker) = (port.allocate(60).unwrap(), port.allocate(60).unwrap());
@@ -255,7 +255,7 @@ fn a_launch_that_comes_too_late_is_told() {
 fn what_was_handed_over_leaves_without_this_process_and_for_all_it_does() {
     let Some(cable) = cable(ETF) else { return };
     let far_ahead = TxtimeOptions { ahead_ns: 200 * MILLISECOND, ..ahead() };
-    let mut port = open(&cable, &far_ahead).unwrap();
+    let mut port = open(&cable, far_ahead).unwrap();
     let peer = raw_socket(&cable.far, "f0");
     let mac = port.mac_address();
     let (cyclic, last) = (port.allocate(60).unwrap(), port.allocate(60).unwrap());

@@ -15,7 +15,7 @@ use common::conformance::{Peer, conformance, frame};
 use common::xdp::{self, next_frame, options};
 use common::{BOUND, Cable, raw_socket};
 use onbeat_link::{
-    Capability, Cause, Clock, Confirmation, Feature, Filter, Outcome, Port, Slot, XdpOptions,
+    Capability, Cause, Clock, Confirmation, Feature, Filter, Outcome, Port, PortOptions, Slot,
     XdpPort,
 };
 use onbeat_netdev::XdpMode;
@@ -45,7 +45,7 @@ impl Bench {
         if require_that(cpus > 1, "two CPUs") { Self::new() } else { None }
     }
 
-    fn open(&self, options: XdpOptions) -> (XdpPort, RawSocket) {
+    fn open(&self, options: PortOptions) -> (XdpPort, RawSocket) {
         let port = XdpPort::open(self.cable.near.namespace(), "p0", options).unwrap();
         (port, raw_socket(&self.cable.far, "f0"))
     }
@@ -86,10 +86,10 @@ fn it_conforms() {
     let Some(bench) = Bench::new() else { return };
     for options in [
         options(),
-        XdpOptions { clock: Clock::Tai, receive_buffers: 4, ..options() },
-        XdpOptions { spin: true, copy: true, ..options() },
-        XdpOptions { confirm: false, ..options() },
-        XdpOptions { mode: Some(XdpMode::Generic), ..options() },
+        PortOptions { clock: Clock::Tai, receive_buffers: 4, ..options() },
+        PortOptions { spin: true, copy: true, ..options() },
+        PortOptions { confirm: false, ..options() },
+        PortOptions { mode: Some(XdpMode::Generic), ..options() },
     ] {
         let (mut port, mut peer) = bench.open(options);
         conformance(&mut port, &mut peer);
@@ -112,7 +112,7 @@ fn it_says_what_is_native() {
 #[test]
 fn what_it_shares_with_xsk_it_does_as_well() {
     let Some(bench) = Bench::new() else { return };
-    let (mut port, mut peer) = bench.open(XdpOptions { receive_buffers: 4, ..options() });
+    let (mut port, mut peer) = bench.open(PortOptions { receive_buffers: 4, ..options() });
     xdp::full_ring_drops_counts_and_recovers(&mut port, &mut peer);
     drop(port);
     let (mut port, mut peer) = bench.open(options());
@@ -215,7 +215,7 @@ fn a_tagged_frame_is_answered_and_told_without_its_tag() {
 #[test]
 fn the_oldest_of_many_responses_answers() {
     let Some(bench) = Bench::new() else { return };
-    let (mut port, peer) = bench.open(XdpOptions { responses: 128, slots: 128, ..options() });
+    let (mut port, peer) = bench.open(PortOptions { responses: 128, slots: 128, ..options() });
     let mac = port.mac_address();
     let mut responses = Vec::new();
     for kind in 0..128_u8 {
@@ -240,7 +240,7 @@ fn the_oldest_of_many_responses_answers() {
 #[test]
 fn a_process_that_does_not_listen_is_told_what_it_missed() {
     let Some(bench) = Bench::new() else { return };
-    let (mut port, peer) = bench.open(XdpOptions { receive_buffers: 4, ..options() });
+    let (mut port, peer) = bench.open(PortOptions { receive_buffers: 4, ..options() });
     let mac = port.mac_address();
     let (meant, filter) = request(mac, 1);
     let slot = filled(&mut port, &frame(mac, mac, &[7; 60]));
@@ -307,7 +307,7 @@ fn an_update_is_never_seen_half_done() {
     let Some(bench) = Bench::with_two_cpus() else { return };
     for mode in [XdpMode::Native, XdpMode::Generic] {
         let (mut port, mut peer) =
-            bench.open(XdpOptions { mode: Some(mode), confirm: false, ..options() });
+            bench.open(PortOptions { mode: Some(mode), confirm: false, ..options() });
         let mac = port.mac_address();
         // As long as the longest answer, since there may be no room behind.
         let (meant, filter) = request(mac, 1);
@@ -345,7 +345,7 @@ fn an_update_is_never_seen_half_done() {
 #[test]
 fn responses_that_come_and_go_disturb_no_other() {
     let Some(bench) = Bench::with_two_cpus() else { return };
-    let (mut port, peer) = bench.open(XdpOptions { confirm: false, responses: 128, ..options() });
+    let (mut port, peer) = bench.open(PortOptions { confirm: false, responses: 128, ..options() });
     let mac = port.mac_address();
     let (meant, filter) = request(mac, 1);
     let (steady, other) = (frame(mac, mac, &[1; 60]), frame(mac, mac, &[2; 60]));

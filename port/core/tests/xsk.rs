@@ -10,12 +10,12 @@ mod common;
 use common::conformance::conformance;
 use common::xdp::{self, options};
 use common::{Cable, raw_socket};
-use onbeat_link::{Capability, Clock, Feature, Port, XdpOptions, XskPort};
+use onbeat_link::{Capability, Clock, Feature, Port, PortOptions, XskPort};
 use onbeat_netdev::XdpMode;
 use onbeat_testing::RawSocket;
 use onbeat_testing::{Feature as Needs, require_all};
 
-fn open(cable: &Cable, options: XdpOptions) -> (XskPort, RawSocket) {
+fn open(cable: &Cable, options: PortOptions) -> (XskPort, RawSocket) {
     let port = XskPort::open(cable.near.namespace(), "p0", options).unwrap();
     (port, raw_socket(&cable.far, "f0"))
 }
@@ -32,10 +32,10 @@ fn it_conforms() {
     let cable = Cable::new();
     for options in [
         options(),
-        XdpOptions { clock: Clock::Tai, receive_buffers: 4, ..options() },
-        XdpOptions { spin: true, copy: true, ..options() },
-        XdpOptions { confirm: false, ..options() },
-        XdpOptions { mode: Some(XdpMode::Generic), ..options() },
+        PortOptions { clock: Clock::Tai, receive_buffers: 4, ..options() },
+        PortOptions { spin: true, copy: true, ..options() },
+        PortOptions { confirm: false, ..options() },
+        PortOptions { mode: Some(XdpMode::Generic), ..options() },
     ] {
         let (mut port, mut peer) = open(&cable, options);
         conformance(&mut port, &mut peer);
@@ -66,7 +66,7 @@ fn it_says_what_is_emulated() {
     let shown = format!("{port:?}");
     assert!(shown.contains("mode: Native, zero_copy: false"), "{shown}");
     drop(port);
-    let (port, _peer) = open(&cable, XdpOptions { mode: Some(XdpMode::Generic), ..options() });
+    let (port, _peer) = open(&cable, PortOptions { mode: Some(XdpMode::Generic), ..options() });
     assert_eq!(port.mode(), XdpMode::Generic);
     let on = cable.near.link("p0").unwrap().xdp_program().map(|program| program.mode);
     assert_eq!(on, Some(XdpMode::Generic));
@@ -78,7 +78,7 @@ fn a_full_ring_drops_counts_and_recovers() {
         return;
     }
     let cable = Cable::new();
-    let (mut port, mut peer) = open(&cable, XdpOptions { receive_buffers: 4, ..options() });
+    let (mut port, mut peer) = open(&cable, PortOptions { receive_buffers: 4, ..options() });
     xdp::full_ring_drops_counts_and_recovers(&mut port, &mut peer);
 }
 
@@ -99,7 +99,7 @@ fn the_stack_gets_what_is_not_the_ports() {
     }
     let cable = Cable::new();
     for mode in [XdpMode::Native, XdpMode::Generic] {
-        let (mut port, mut peer) = open(&cable, XdpOptions { mode: Some(mode), ..options() });
+        let (mut port, mut peer) = open(&cable, PortOptions { mode: Some(mode), ..options() });
         xdp::the_stack_gets_what_is_not_the_ports(&cable.near, &mut port, &mut peer);
         xdp::stamps_are_of_the_packet_sockets_clock(&mut port, &mut peer);
     }

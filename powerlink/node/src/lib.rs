@@ -16,11 +16,11 @@
 //! `examples/axis.rs` is a controlled node with a process of its own.
 #![forbid(unsafe_code)]
 
-mod backend;
 mod bus;
 mod file;
 mod launcher;
 mod outcome;
+mod port;
 mod responder;
 mod runner;
 mod sender;
@@ -30,9 +30,9 @@ mod station;
 mod store;
 mod virtual_ethernet;
 
-pub use backend::{Backend, open};
 pub use bus::Bus;
 pub use file::{File, Host, NodeHost};
+pub use port::open;
 pub use runner::{Counts, Runner};
 pub use sender::Sender;
 pub use simulation::{Pattern, Simulation};

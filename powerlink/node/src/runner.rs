@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use onbeat_link::{Diagnostics, Port, Received, Result, Slot, Time};
+use onbeat_link::{Backend, Diagnostics, Port, Received, Result, Slot, Time};
 
 use onbeat_wire::MacAddress;
 use onbeat_wire::ethernet::HEADER_LEN;
@@ -173,8 +173,8 @@ impl<S: Station> Runner<S> {
         self.port.diagnostics()
     }
 
-    /// The name of the port's back end.
-    pub fn backend(&self) -> &'static str {
+    /// The port's back end.
+    pub fn backend(&self) -> Backend {
         self.port.capabilities().backend()
     }
 

@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
+use onbeat_link::Backend;
 use onbeat_netdev::Namespace;
 use onbeat_powerlink::cn::{ControlledNode, NotKept};
 use onbeat_powerlink::mn::ManagingNode;
 use onbeat_powerlink::network::NetworkError;
 use onbeat_wire::powerlink::NodeId;
 
-use crate::backend::{Wanted, open_with};
+use crate::port::options;
 use crate::store::Store;
 use crate::virtual_ethernet::{ETHER_TYPES, Quiet, VirtualEthernet};
-use crate::{Backend, File, Runner, Sender, Station};
+use crate::{File, Runner, Sender, Station};
 
 /// Where a node is to run, and how.
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +89,8 @@ impl Place<'_> {
     fn open(&self) -> onbeat_link::Result<Box<dyn onbeat_link::Port>> {
         let confirm = self.sender == Sender::Automatic;
         let others: &[_] = if self.virtual_ethernet.is_some() { &ETHER_TYPES } else { &[] };
-        open_with(self.backend, self.namespace, self.interface, Wanted { confirm, others })
+        let options = options(confirm, others);
+        onbeat_link::open(self.backend, self.namespace, self.interface, options)
     }
 
     /// Gives the node its virtual Ethernet, where it has one.

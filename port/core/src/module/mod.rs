@@ -3,7 +3,6 @@
 mod abi;
 mod message;
 mod netlink;
-mod options;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,7 +13,6 @@ use onbeat_netdev::{Handle, Namespace};
 use onbeat_wire::MacAddress;
 
 pub(crate) use self::abi::{ANSWERED, PROTOCOL};
-pub use self::options::{ModuleOptions, Transmit};
 use self::{
     message::Request,
     netlink::{Failure, Netlink},
@@ -24,15 +22,13 @@ use crate::packet::{MAX_MULTICAST, Source};
 use crate::response::Responses;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
-    Capabilities, Capability, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter,
-    Outcome, PacketPort, Port, Received, Response, Result, Slot, Stamp, StampSource, Time,
+    Backend, Capabilities, Capability, Cause, Clock, Confirmation, Diagnostics, Error, Feature,
+    Filter, Outcome, PacketPort, Port, PortOptions, Received, Response, Result, Slot, Stamp,
+    StampSource, Time, Transmit,
 };
 
-pub(crate) const BACKEND: &str = "module";
 /// Confirmations that nobody took yet; so many are kept.
 const KEPT: usize = 256;
-/// EtherTypes that the module claims at most, when it is told any.
-const MAX_ETHER_TYPES: usize = 64;
 
 /// A port over the kernel module onbeat.ko.
 ///
@@ -93,21 +89,17 @@ impl ModulePort {
     /// [`Error::NoModule`]; [`Error::Module`] where the interface belongs to a bridge or the like,
     /// the transmit mode is none of its driver's, or the caller lacks CAP_NET_ADMIN; as
     /// [`PacketPort::open`].
-    pub fn open(namespace: &Namespace, interface: &str, options: ModuleOptions) -> Result<Self> {
+    pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
         if options.clock == Clock::Nic {
             return Err(Error::Unsupported {
                 interface: interface.to_owned(),
-                backend: BACKEND,
+                backend: Backend::Module,
                 feature: Feature::SendAt,
                 why: "the kernel has no timers by the NIC's clock".into(),
                 remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
             });
         }
-        let types = options.ether_types.len();
-        if types > MAX_ETHER_TYPES {
-            let what = "the number of EtherTypes";
-            return Err(Error::Option { what, value: types, allowed: "at most 64" });
-        }
+        options.check(&crate::packet::LIMITS)?;
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let lock = lock(namespace, &link)?;
         let (mut owner, control) = namespace
@@ -120,14 +112,16 @@ impl ModulePort {
         attach(&mut owner, link.index, &options)
             .map_err(refused(interface, "attach to the interface"))?;
         let source = Source::Module;
-        let receiver = PacketPort::open_for(namespace, interface, options.receive(), source)?;
+        // The module filters by EtherType, and sends.
+        let receive = PortOptions { ether_types: Vec::new(), confirm: false, ..options.clone() };
+        let receiver = PacketPort::open_for(namespace, interface, receive, source)?;
         let number = next_port();
         let mut port = Self {
             number,
             interface: interface.to_owned(),
             index: link.index,
             switch: None,
-            capabilities: Capabilities::new(BACKEND, interface, |feature| {
+            capabilities: Capabilities::new(Backend::Module, interface, |feature| {
                 capability(feature, &options, receiver.capabilities())
             }),
             slots: Slots::new(number, options.slots, MIN_FRAME + link.mtu as usize),
@@ -417,23 +411,28 @@ impl Port for ModulePort {
 fn attach(
     owner: &mut Netlink,
     index: u32,
-    options: &ModuleOptions,
+    options: &PortOptions,
 ) -> std::result::Result<(), Failure> {
     let flag = |on, flag| if on { flag } else { 0 };
     let flags = flag(options.switch, abi::FLAG_SWITCH) | flag(options.confirm, abi::FLAG_CONFIRM);
     let clock = if options.clock == Clock::Tai { libc::CLOCK_TAI } else { libc::CLOCK_MONOTONIC };
+    let mode = match options.transmit {
+        Transmit::Direct => abi::MODE_DIRECT,
+        Transmit::Queue => abi::MODE_QUEUE,
+        Transmit::Netpoll => abi::MODE_NETPOLL,
+    };
     let types: Vec<u8> = options.ether_types.iter().flat_map(|kind| kind.0.to_ne_bytes()).collect();
     owner.command(abi::ATTACH, |request| {
         request
             .u32(abi::A_IFINDEX, index)
-            .u32(abi::A_MODE, options.transmit.mode())
+            .u32(abi::A_MODE, mode)
             .u32(abi::A_CLOCK, clock as u32)
             .u32(abi::A_FLAGS, flags)
             .octets(abi::A_ETHER_TYPES, &types);
     })
 }
 
-fn capability(feature: Feature, options: &ModuleOptions, receiver: &Capabilities) -> Capability {
+fn capability(feature: Feature, options: &PortOptions, receiver: &Capabilities) -> Capability {
     match feature {
         Feature::Confirmation | Feature::TransmitStamp if !options.confirm => Capability::None {
             why: "it was turned off".into(),

@@ -15,19 +15,23 @@ use super::obstacle::obstacle;
 use super::offers::Offers;
 use super::program::Program;
 use super::socket::{Chunks, ROOM, SendFailure, XskSocket};
-use super::{XdpOptions, stamp};
+use super::stamp;
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::lock;
+use crate::options::Limits;
 use crate::packet::{Socket, Woken, sleep};
 use crate::schedule::Schedule;
 use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
-    Capabilities, Cause, Clock, Diagnostics, Error, Feature, Received, Result, Slot, Stamp, Tag,
-    Time,
+    Backend, Capabilities, Cause, Clock, Diagnostics, Error, Feature, PortOptions, Received,
+    Result, Slot, Stamp, Tag, Time,
 };
 
+/// Responses are bounded by what the program compares each frame with.
+const LIMITS: Limits =
+    Limits { ether_types: usize::MAX, slots: 4096, responses: 128, receive_buffers: 4096 };
 /// Multicast addresses that a port receives at most.
 const MAX_MULTICAST: usize = 64;
 /// Frames under way at most.
@@ -38,9 +42,9 @@ pub(crate) const MAX_FRAME: usize = ROOM - 2 * TAG;
 /// How soon to look for completions again, at first and at last: nothing wakes for them.
 const LOOK_NS: (u64, u64) = (50_000, 1_000_000);
 
-/// A back end: its name, its program, and what it needs of it.
+/// A back end: its program, and what it needs of it.
 pub(crate) struct Kind<'a> {
-    pub(crate) name: &'static str,
+    pub(crate) backend: Backend,
     pub(crate) object: &'a [u8],
     /// Gives a map its size.
     pub(crate) size: &'a dyn Fn(&mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
@@ -77,7 +81,7 @@ pub(crate) struct Base {
     pub(crate) interface: String,
     pub(crate) mac: MacAddress,
     pub(crate) capabilities: Capabilities,
-    pub(crate) options: XdpOptions,
+    pub(crate) options: PortOptions,
     pub(crate) slots: Slots,
     pub(crate) schedule: Schedule,
     pub(crate) sent: Sent,
@@ -108,10 +112,10 @@ impl Base {
     pub(crate) fn open(
         namespace: &Namespace,
         interface: &str,
-        options: XdpOptions,
+        options: PortOptions,
         kind: Kind<'_>,
     ) -> Result<Self> {
-        options.check()?;
+        options.check(&LIMITS)?;
         let refuse = |why: String, remedy: String| Error::InUse {
             interface: interface.to_owned(),
             why,
@@ -120,7 +124,7 @@ impl Base {
         if options.clock == Clock::Nic {
             return Err(Error::Unsupported {
                 interface: interface.to_owned(),
-                backend: kind.name,
+                backend: kind.backend,
                 feature: Feature::SendAt,
                 why: "this process cannot sleep by the NIC's clock".into(),
                 remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
@@ -155,7 +159,7 @@ impl Base {
             number,
             interface: interface.to_owned(),
             mac,
-            capabilities: Capabilities::new(kind.name, interface, |feature| {
+            capabilities: Capabilities::new(kind.backend, interface, |feature| {
                 offers.capability(feature, kind.own_chunks > 0)
             }),
             slots: Slots::new(number, options.slots, MIN_FRAME + link.mtu as usize),

@@ -1,13 +1,13 @@
 //! What the tests of both back ends over XDP share.
 
 use super::conformance::{ETHER_TYPE, Peer, frame};
-use onbeat_link::{Cause, Outcome, Port, Received, StampSource, XdpOptions};
+use onbeat_link::{Cause, Outcome, Port, PortOptions, Received, StampSource};
 use onbeat_netdev::Handle;
 
 use super::{BOUND, Cable, RawSocket, raw_socket};
 
-pub(crate) fn options() -> XdpOptions {
-    XdpOptions { ether_types: vec![ETHER_TYPE], ..XdpOptions::default() }
+pub(crate) fn options() -> PortOptions {
+    PortOptions { ether_types: vec![ETHER_TYPE], ..PortOptions::default() }
 }
 
 /// The next frame, within the bound.

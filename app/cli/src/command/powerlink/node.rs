@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use onbeat_link::Backend;
 use onbeat_netdev::Namespace;
-use onbeat_powerlink_node::{Backend, File, Host, Place, Runner, Sender, Simulation, Station};
+use onbeat_powerlink_node::{File, Host, Place, Runner, Sender, Simulation, Station};
 use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt::{self, Guard};
 use onbeat_report::{Progress, Run};
