@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use adapter::{Bus, ETHER_TYPE};
 use crate::common::Cable;
+use adapter::{Bus, ETHER_TYPE};
 use device::Segment;
 use device::sii::{NAME, PROCESS_DATA, PRODUCT, VENDOR};
 use ethercrab::error::{Error as EthercatError, TimeoutError};
