@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use onbeat_link::{Backend, Backends, Purpose, Remark};
+use onbeat_link::{Backend, BackendReport, Backends, Purpose, Remark};
 use onbeat_netdev::VethPeer;
 use onbeat_node::doctor::{Device, Devices, Finding, Level, Live, Root, examine, table, worst};
 use onbeat_testing::TemporaryDirectory;
@@ -442,15 +442,15 @@ fn the_back_ends_of_a_port_are_listed_with_the_best() {
         what: what.into(),
         remedy: remedy.map(str::to_owned),
     };
-    let backend = |name, mode: Option<&str>, remarks| Backend {
-        name,
+    let report = |backend, mode: Option<&str>, remarks| BackendReport {
+        backend,
         mode: mode.map(str::to_owned),
         remarks,
     };
     let all = vec![
-        backend("packet", Some("ring"), vec![]),
-        backend("xsk", Some("copy"), vec![remark("no zero copy", Some("another driver"))]),
-        backend("xdp", None, vec![remark("no native mode", None)]),
+        report(Backend::Packet, Some("ring"), vec![]),
+        report(Backend::Xsk, Some("copy"), vec![remark("no zero copy", Some("another driver"))]),
+        report(Backend::Xdp, None, vec![remark("no native mode", None)]),
     ];
     let mut host = Host::good("backends");
     host.nic("eth1").backends = Some(Backends { interface: "eth1".into(), all });

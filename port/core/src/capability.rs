@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::{Error, Result};
+use crate::{Backend, Error, Result};
 
 /// What a port may be asked for beyond sending and receiving frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -94,23 +94,23 @@ impl fmt::Display for Capability {
 #[derive(Debug, Clone)]
 pub struct Capabilities {
     interface: String,
-    backend: &'static str,
+    backend: Backend,
     of: [Capability; Feature::ALL.len()],
 }
 
 impl Capabilities {
     /// Asks `of` for each feature.
     pub(crate) fn new(
-        backend: &'static str,
+        backend: Backend,
         interface: &str,
         of: impl FnMut(Feature) -> Capability,
     ) -> Self {
         Self { interface: interface.to_owned(), backend, of: Feature::ALL.map(of) }
     }
 
-    /// The back end's name.
+    /// The back end.
     #[must_use]
-    pub fn backend(&self) -> &'static str {
+    pub fn backend(&self) -> Backend {
         self.backend
     }
 
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     fn mixed() -> Capabilities {
-        Capabilities::new("test", "eth0", |feature| match feature {
+        Capabilities::new(Backend::Packet, "eth0", |feature| match feature {
             Feature::SendAt => Capability::Emulated { how: "by a timer".into() },
             Feature::NicTime => {
                 Capability::None { why: "no clock".into(), remedy: "take a NIC with one".into() }
@@ -197,7 +197,7 @@ mod tests {
     fn a_refusal_names_the_thing_and_the_way_out() {
         assert_eq!(
             mixed().require(Feature::NicTime).unwrap_err().to_string(),
-            "interface \"eth0\": back end test has no NIC time: no clock; take a NIC with one"
+            "interface \"eth0\": back end packet has no NIC time: no clock; take a NIC with one"
         );
     }
 }

@@ -1,12 +1,13 @@
 //! What can go wrong, said with the thing, the value and the way out.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use onbeat_host::Holder;
 use onbeat_wire::MacAddress;
 
-use crate::{Feature, Slot};
+use crate::{Backend, Feature, Slot};
 
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -24,7 +25,7 @@ pub enum Error {
         /// The interface.
         interface: String,
         /// The back end.
-        backend: &'static str,
+        backend: Backend,
         /// What was asked for.
         feature: Feature,
         /// Why it is not there.
@@ -80,14 +81,14 @@ pub enum Error {
         max: usize,
     },
     /// Options out of range.
-    #[error("{what} is {value}; it must be {allowed}")]
+    #[error("{what} is {value}; it must be {}", bounds(allowed))]
     Option {
         /// Which.
         what: &'static str,
         /// The value given.
         value: usize,
         /// What is allowed.
-        allowed: &'static str,
+        allowed: RangeInclusive<usize>,
     },
     /// A living process has the interface.
     #[error("interface {interface:?} is claimed by {by}; stop it, or claim another")]
@@ -187,6 +188,13 @@ impl Error {
             }
             _ => false,
         }
+    }
+}
+
+fn bounds(allowed: &RangeInclusive<usize>) -> String {
+    match allowed.start() {
+        0 => format!("at most {}", allowed.end()),
+        least => format!("from {least} to {}", allowed.end()),
     }
 }
 

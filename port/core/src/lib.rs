@@ -10,14 +10,14 @@
 //!
 //! ```no_run
 //! use std::path::Path;
-//! use onbeat_link::{Claim, PacketOptions, PacketPort, Port};
+//! use onbeat_link::{Claim, PortOptions, PacketPort, Port};
 //! use onbeat_netdev::Namespace;
 //! use onbeat_wire::EtherType;
 //!
 //! # fn main() -> onbeat_link::Result<()> {
 //! let claim = Claim::take(&Namespace::current()?, "eth1", Path::new(Claim::DIRECTORY))?;
 //! let options =
-//!     PacketOptions { ether_types: vec![EtherType(0x88ab)], ..PacketOptions::default() };
+//!     PortOptions { ether_types: vec![EtherType(0x88ab)], ..PortOptions::default() };
 //! let mut port = PacketPort::open(claim.namespace(), claim.interface(), options)?;
 //! # let start_of_cycle = [0; 60];
 //! let slot = port.allocate(60)?;
@@ -92,7 +92,7 @@
 //! - **The claim is not the port.** Isolation is the same for all back ends, and outlives a port
 //!   that is closed and opened anew.
 //! - **An interface has one port.** Every back end takes the same lock
-//!   ([`onbeat_host::InterfaceLock`]), which nodes take as well. Observers ([`raw::Tap`]) take none.
+//!   ([`onbeat_host::InterfaceLock`]), which nodes take as well. Observers ([`raw::CaptureSocket`]) take none.
 //! - **The claim's namespace is held by a mount.** Held by descriptors alone it would end with a
 //!   killed process, and a virtual interface with it; a physical one would come back with another
 //!   state than it had.
@@ -102,6 +102,7 @@
 //! - **The newest frame of a cyclic slot goes out**, whenever it was updated: a process image is
 //!   worth sending only as it is now.
 
+mod backend;
 mod backends;
 mod capability;
 mod claim;
@@ -112,6 +113,8 @@ mod filter;
 mod journal;
 mod mapping;
 mod module;
+mod open;
+mod options;
 mod packet;
 mod port;
 mod response;
@@ -126,18 +129,20 @@ mod xsk;
 pub mod pcap;
 pub mod raw;
 
-pub use backends::{Backend, Backends, Purpose, Remark, backends};
+pub use backend::Backend;
+pub use backends::{BackendReport, Backends, Purpose, Remark, backends};
 pub use capability::{Capabilities, Capability, Feature};
 pub use claim::Claim;
 pub use error::{Error, Result};
 pub use exclusive::refuse_foreign_program;
 pub use filter::Filter;
-pub use module::{ModuleOptions, ModulePort, Transmit};
-pub use packet::{PacketOptions, PacketPort};
+pub use module::ModulePort;
+pub use open::open;
+pub use options::{PortOptions, Transmit, TxtimeOptions};
+pub use packet::PacketPort;
 pub use port::{Cause, Confirmation, Diagnostics, Outcome, Port, Received, Tag};
 pub use response::Response;
 pub use slot::{MIN_FRAME, Slot};
 pub use time::{Clock, Stamp, StampSource, Time};
-pub use txtime::TxtimeOptions;
 pub use xdp::XdpPort;
-pub use xsk::{XdpOptions, XskPort};
+pub use xsk::XskPort;

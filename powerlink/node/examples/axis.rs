@@ -7,9 +7,10 @@
 use std::error::Error;
 use std::path::Path;
 
+use onbeat_link::Backend;
 use onbeat_netdev::Namespace;
 use onbeat_powerlink::cn::ControlledNode;
-use onbeat_powerlink_node::{Backend, File, Runner, Station, open};
+use onbeat_powerlink_node::{File, Runner, Station, open};
 use onbeat_wire::powerlink::NodeId;
 
 /// Steps of the position in a cycle.

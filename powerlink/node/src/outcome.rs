@@ -68,7 +68,7 @@ impl<S: Station> Runner<S> {
             }
             outcome.figure("virtual Ethernet", table);
         }
-        outcome.conditions.mode = Some(self.backend().to_owned());
+        outcome.conditions.mode = Some(self.backend().to_string());
         if let Some(store) = self.store() {
             outcome.note(store.words());
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Backend;
+use onbeat_link::Backend;
 
 /// Who sends a controlled node's responses to polls, or a managing node's SoC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

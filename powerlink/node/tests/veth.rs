@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use onbeat_link::Backend;
 use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 use onbeat_powerlink::cn::ControlledNode;
@@ -17,7 +18,7 @@ use onbeat_powerlink::network::managing_input;
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::observe::Request;
 use onbeat_powerlink::od::id;
-use onbeat_powerlink_node::{Backend, File, Place, Sender, Simulation};
+use onbeat_powerlink_node::{File, Place, Sender, Simulation};
 use onbeat_report::Run;
 use onbeat_testing::memory::taken;
 use onbeat_testing::{Feature, require_all};

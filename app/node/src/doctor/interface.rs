@@ -1,7 +1,7 @@
 //! Whether an interface can be a port.
 
 use onbeat_host::settings::Kind;
-use onbeat_link::{Backend, Backends, Purpose};
+use onbeat_link::{BackendReport, Backends, Purpose};
 use onbeat_netdev::VethPeer;
 use onbeat_report::format::count;
 
@@ -294,8 +294,8 @@ fn at_peer(device: &Device, interface: &str, offloads: &str) -> String {
 fn backends(found: &Backends) -> Vec<Finding> {
     let mut findings: Vec<Finding> = found.all.iter().map(backend).collect();
     let best = Purpose::ALL.into_iter().filter_map(|purpose| {
-        let (backend, why) = found.best(purpose)?;
-        Some(format!("for {purpose} {} ({why})", backend.name))
+        let (report, why) = found.best(purpose)?;
+        Some(format!("for {purpose} {} ({why})", report.backend))
     });
     let best: Vec<String> = best.collect();
     if !best.is_empty() {
@@ -304,18 +304,18 @@ fn backends(found: &Backends) -> Vec<Finding> {
     findings
 }
 
-fn backend(backend: &Backend) -> Finding {
-    let what = format!("back end {} of a port", backend.name);
-    let remarks: Vec<&str> = backend.remarks.iter().map(|remark| remark.what.as_str()).collect();
-    let mode = backend.mode.as_deref().unwrap_or("not here");
+fn backend(report: &BackendReport) -> Finding {
+    let what = format!("back end {} of a port", report.backend);
+    let remarks: Vec<&str> = report.remarks.iter().map(|remark| remark.what.as_str()).collect();
+    let mode = report.mode.as_deref().unwrap_or("not here");
     let value = match remarks.as_slice() {
         [] => mode.to_owned(),
         _ => format!("{mode}: {}", remarks.join("; ")),
     };
     let remedies: Vec<&str> =
-        backend.remarks.iter().filter_map(|remark| remark.remedy.as_deref()).collect();
-    let level = if backend.usable() && remedies.is_empty() { Level::Ok } else { Level::Info };
-    let finding = Finding::new(&format!("port-{}", backend.name), level, &what, value);
+        report.remarks.iter().filter_map(|remark| remark.remedy.as_deref()).collect();
+    let level = if report.usable() && remedies.is_empty() { Level::Ok } else { Level::Info };
+    let finding = Finding::new(&format!("port-{}", report.backend), level, &what, value);
     if remedies.is_empty() { finding } else { finding.remedy(remedies.join("; ")) }
 }
 

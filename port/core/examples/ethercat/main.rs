@@ -2,7 +2,7 @@
 //! and two emulated devices at the other end of a veth pair. As root:
 //!
 //! ```text
-//! cargo run -p onbeat-link --example ethercat -- packet     # or xsk, xdp
+//! cargo run -p onbeat-link --example ethercat -- packet     # or xsk, xdp, module
 //! ```
 //!
 //! On a real interface the port is opened in the namespace of an [`onbeat_link::Claim`]; nothing
@@ -20,7 +20,7 @@ use adapter::{Bus, ETHER_TYPE};
 use device::Segment;
 use ethercrab::std::ethercat_now;
 use ethercrab::{MainDevice, MainDeviceConfig, PduStorage, Timeouts};
-use onbeat_link::{PacketOptions, PacketPort, Port, XdpOptions, XdpPort, XskPort};
+use onbeat_link::{Backend, Port, PortOptions};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -31,8 +31,9 @@ const CYCLE_NS: u64 = 1_000_000;
 
 fn main() -> Result<()> {
     let (near, far) = cable()?;
-    let mut port = open(near.namespace(), env::args().nth(1).as_deref().unwrap_or("packet"))?;
-    let devices = packet_port(far.namespace(), "bus0")?;
+    let backend = env::args().nth(1).map_or(Ok(Backend::default()), |name| name.parse())?;
+    let mut port = open(backend, near.namespace(), "main0")?;
+    let devices = open(Backend::default(), far.namespace(), "bus0")?;
     let end = AtomicBool::new(false);
     thread::scope(|scope| {
         let devices = scope.spawn(|| serve(devices, &end));
@@ -57,25 +58,14 @@ fn cable() -> Result<(Handle, Handle)> {
     Ok((near, far))
 }
 
-fn open(namespace: &Namespace, backend: &str) -> Result<Box<dyn Port>> {
-    let options =
-        XdpOptions { ether_types: vec![ETHER_TYPE], confirm: false, ..XdpOptions::default() };
-    Ok(match backend {
-        "packet" => Box::new(packet_port(namespace, "main0")?),
-        "xsk" => Box::new(XskPort::open(namespace, "main0", options)?),
-        "xdp" => Box::new(XdpPort::open(namespace, "main0", options)?),
-        other => return Err(format!("no back end \"{other}\"; there are: packet, xsk, xdp").into()),
-    })
-}
-
-fn packet_port(namespace: &Namespace, interface: &str) -> Result<PacketPort> {
+fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<Box<dyn Port>> {
     let ether_types = vec![ETHER_TYPE];
-    let options = PacketOptions { ether_types, confirm: false, ..PacketOptions::default() };
-    Ok(PacketPort::open(namespace, interface, options)?)
+    let options = PortOptions { ether_types, confirm: false, ..PortOptions::default() };
+    Ok(onbeat_link::open(backend, namespace, interface, options)?)
 }
 
 /// The devices' end of the cable: what comes in is processed and goes back.
-fn serve(mut port: PacketPort, end: &AtomicBool) -> onbeat_link::Result<()> {
+fn serve(mut port: Box<dyn Port>, end: &AtomicBool) -> onbeat_link::Result<()> {
     let mut segment = Segment::new(DEVICES);
     let slot = port.allocate(1514)?;
     while !end.load(Ordering::Relaxed) {

@@ -1,6 +1,6 @@
 //! Which back ends an interface can be used with, and which is best for what.
 //!
-//! To add one: a file with its `examine`, and a line in [`EXAMINED`] and in [`Purpose::order`].
+//! To add one: a file with its `examine`, and a line in [`examine`] and in [`Purpose::order`].
 
 mod module;
 mod packet;
@@ -11,7 +11,7 @@ use std::fmt;
 
 use onbeat_netdev::{Handle, Link, Namespace, xdp::XdpFeatures};
 
-use crate::Result;
+use crate::{Backend, Result};
 
 /// What a port is wanted for above all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,25 +30,28 @@ impl Purpose {
     pub const ALL: [Purpose; 3] = [Purpose::Receive, Purpose::Response, Purpose::Launch];
 
     /// Back ends that serve the purpose, the best first, each with the reason.
-    fn order(self) -> &'static [(&'static str, &'static str)] {
+    fn order(self) -> &'static [(Backend, &'static str)] {
         match self {
             Purpose::Receive => &[
-                ("xsk", "frames come before the network stack makes anything of them"),
-                ("xdp", "frames come as by xsk"),
-                ("packet", "works on every interface"),
+                (Backend::Xsk, "frames come before the network stack makes anything of them"),
+                (Backend::Xdp, "frames come as by xsk"),
+                (Backend::Packet, "works on every interface"),
             ],
             Purpose::Response => &[
-                ("xdp", "answers in the driver, without this process"),
-                ("module", "answers in the kernel, without this process"),
-                ("xsk", "this process answers, and sees frames before the network stack"),
-                ("packet", "this process answers"),
+                (Backend::Xdp, "answers in the driver, without this process"),
+                (Backend::Module, "answers in the kernel, without this process"),
+                (Backend::Xsk, "this process answers, and sees frames before the network stack"),
+                (Backend::Packet, "this process answers"),
             ],
             Purpose::Launch => &[
-                ("txtime", "the kernel or the NIC launches, at the instant that the frame carries"),
-                ("module", "a timer of the kernel launches, without this process"),
-                ("xsk", "this process launches, by the shortest way to the driver"),
-                ("xdp", "this process launches, as by xsk"),
-                ("packet", "this process launches"),
+                (
+                    Backend::Txtime,
+                    "the kernel or the NIC launches, at the instant that the frame carries",
+                ),
+                (Backend::Module, "a timer of the kernel launches, without this process"),
+                (Backend::Xsk, "this process launches, by the shortest way to the driver"),
+                (Backend::Xdp, "this process launches, as by xsk"),
+                (Backend::Packet, "this process launches"),
             ],
         }
     }
@@ -94,16 +97,16 @@ impl fmt::Display for Remark {
 
 /// One back end on one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Backend {
-    /// Its name.
-    pub name: &'static str,
-    /// How it would work here; `None`: not at all, for the reasons in [`Backend::remarks`].
+pub struct BackendReport {
+    /// The back end.
+    pub backend: Backend,
+    /// How it would work here; `None`: not at all, for the reasons in [`BackendReport::remarks`].
     pub mode: Option<String>,
     /// Why not, or what makes it less good than it could be.
     pub remarks: Vec<Remark>,
 }
 
-impl Backend {
+impl BackendReport {
     /// Whether a port can be opened.
     #[must_use]
     pub fn usable(&self) -> bool {
@@ -117,16 +120,16 @@ pub struct Backends {
     /// The interface.
     pub interface: String,
     /// Each back end, in the order of the crate's documentation.
-    pub all: Vec<Backend>,
+    pub all: Vec<BackendReport>,
 }
 
 impl Backends {
     /// The best usable back end for a purpose, and why it is.
     #[must_use]
-    pub fn best(&self, purpose: Purpose) -> Option<(&Backend, &'static str)> {
-        purpose.order().iter().find_map(|(name, why)| {
-            let backend = self.all.iter().find(|backend| backend.name == *name)?;
-            backend.usable().then_some((backend, *why))
+    pub fn best(&self, purpose: Purpose) -> Option<(&BackendReport, &'static str)> {
+        purpose.order().iter().find_map(|(backend, why)| {
+            let report = self.all.iter().find(|report| report.backend == *backend)?;
+            report.usable().then_some((report, *why))
         })
     }
 }
@@ -139,12 +142,23 @@ struct Facts<'a> {
     xdp: Option<XdpFeatures>,
 }
 
-/// Looks at one back end.
-type Examine = fn(&Facts<'_>) -> Backend;
+/// How a back end would work on the interface, `None`: not at all; and the remarks.
+type Examined = (Option<String>, Vec<Remark>);
 
-/// In the order of the crate's documentation.
-const EXAMINED: &[Examine] =
-    &[packet::examine, xdp::examine_xsk, xdp::examine_xdp, txtime::examine, module::examine];
+fn unusable(remark: Remark) -> Examined {
+    (None, vec![remark])
+}
+
+fn examine(backend: Backend, facts: &Facts<'_>) -> BackendReport {
+    let (mode, remarks) = match backend {
+        Backend::Packet => packet::examine(facts),
+        Backend::Xsk => xdp::examine_xsk(facts),
+        Backend::Xdp => xdp::examine_xdp(facts),
+        Backend::Txtime => txtime::examine(facts),
+        Backend::Module => module::examine(facts),
+    };
+    BackendReport { backend, mode, remarks }
+}
 
 /// Tells for each back end whether an interface of `namespace` can be used with it, in which mode,
 /// and what to do where it cannot, or not as well as it could. Changes nothing, and opens no port.
@@ -158,13 +172,13 @@ const EXAMINED: &[Examine] =
 ///
 /// # fn main() -> onbeat_link::Result<()> {
 /// let found = backends(&Namespace::current()?, "eth1")?;
-/// for backend in &found.all {
-///     println!("{}: {}", backend.name, backend.mode.as_deref().unwrap_or("not here"));
-///     backend.remarks.iter().for_each(|remark| println!("    {remark}"));
+/// for report in &found.all {
+///     println!("{}: {}", report.backend, report.mode.as_deref().unwrap_or("not here"));
+///     report.remarks.iter().for_each(|remark| println!("    {remark}"));
 /// }
 /// for purpose in Purpose::ALL {
-///     if let Some((backend, why)) = found.best(purpose) {
-///         println!("best for {purpose}: {} ({why})", backend.name);
+///     if let Some((report, why)) = found.best(purpose) {
+///         println!("best for {purpose}: {} ({why})", report.backend);
 ///     }
 /// }
 /// # Ok(())
@@ -177,7 +191,7 @@ pub fn backends(namespace: &Namespace, interface: &str) -> Result<Backends> {
         link: handle.link(interface)?,
         xdp: onbeat_netdev::xdp::features(&handle, interface)?,
     };
-    let all = EXAMINED.iter().map(|examine| examine(&facts)).collect();
+    let all = Backend::ALL.iter().map(|(_, backend)| examine(*backend, &facts)).collect();
     Ok(Backends { interface: interface.to_owned(), all })
 }
 
@@ -185,20 +199,20 @@ pub fn backends(namespace: &Namespace, interface: &str) -> Result<Backends> {
 mod tests {
     use super::*;
 
-    fn backend(name: &'static str, mode: Option<&str>) -> Backend {
-        Backend { name, mode: mode.map(str::to_owned), remarks: Vec::new() }
+    fn report(backend: Backend, mode: Option<&str>) -> BackendReport {
+        BackendReport { backend, mode: mode.map(str::to_owned), remarks: Vec::new() }
     }
 
     #[test]
     fn the_best_is_one_that_can_be_used() {
         let mut found = Backends {
             interface: "eth0".into(),
-            all: vec![backend("packet", Some("ring")), backend("xdp", Some("native"))],
+            all: vec![report(Backend::Packet, Some("ring")), report(Backend::Xdp, Some("native"))],
         };
-        assert_eq!(found.best(Purpose::Response).unwrap().0.name, "xdp");
+        assert_eq!(found.best(Purpose::Response).unwrap().0.backend, Backend::Xdp);
         found.all[1].mode = None;
         for purpose in Purpose::ALL {
-            assert_eq!(found.best(purpose).unwrap().0.name, "packet");
+            assert_eq!(found.best(purpose).unwrap().0.backend, Backend::Packet);
         }
         found.all.clear();
         assert_eq!(found.best(Purpose::Launch), None);

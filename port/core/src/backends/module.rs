@@ -1,18 +1,14 @@
 //! The back end `module`: whether onbeat.ko is there.
 
-use super::{Backend, Facts, Remark};
-use crate::module::{BACKEND, is_loaded};
+use super::{Examined, Facts, Remark, unusable};
+use crate::module::is_loaded;
 
-pub(super) fn examine(facts: &Facts<'_>) -> Backend {
-    let unusable = |remark| Backend { name: BACKEND, mode: None, remarks: vec![remark] };
+pub(super) fn examine(facts: &Facts<'_>) -> Examined {
     if facts.link.mac.is_none() {
         return unusable(Remark::new("it has no Ethernet address", "take an Ethernet interface"));
     }
     match is_loaded(facts.namespace) {
-        Ok(true) => {
-            let mode = "answers and launches in the kernel".to_owned();
-            Backend { name: BACKEND, mode: Some(mode), remarks: Vec::new() }
-        }
+        Ok(true) => (Some("answers and launches in the kernel".to_owned()), Vec::new()),
         Ok(false) => unusable(Remark::new(
             "the kernel module onbeat is not loaded",
             "modprobe onbeat, or install it by DKMS first: make -C kmod install",

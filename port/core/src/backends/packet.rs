@@ -3,19 +3,16 @@
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use super::{Backend, Facts, Remark};
+use super::{Examined, Facts, Remark, unusable};
 
-pub(super) fn examine(facts: &Facts<'_>) -> Backend {
+pub(super) fn examine(facts: &Facts<'_>) -> Examined {
     let refusal = if facts.link.mac.is_none() {
         Some(Remark::new("it has no Ethernet address", "take an Ethernet interface"))
     } else {
         raw_sockets(facts)
     };
-    Backend {
-        name: "packet",
-        mode: refusal.is_none().then(|| "receive ring, sends around the qdisc".to_owned()),
-        remarks: refusal.into_iter().collect(),
-    }
+    let mode = || (Some("receive ring, sends around the qdisc".to_owned()), Vec::new());
+    refusal.map_or_else(mode, unusable)
 }
 
 /// Why the caller may not open packet sockets there, or AF_XDP sockets, which ask for the same.

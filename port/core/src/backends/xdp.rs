@@ -3,14 +3,14 @@
 use onbeat_netdev::Ethtool;
 
 use super::packet::raw_sockets;
-use super::{Backend, Facts, Remark};
+use super::{Examined, Facts, Remark, unusable};
 use crate::xsk::obstacle;
 
-pub(super) fn examine_xsk(facts: &Facts<'_>) -> Backend {
-    examine(facts, "xsk", None)
+pub(super) fn examine_xsk(facts: &Facts<'_>) -> Examined {
+    examine(facts, None)
 }
 
-pub(super) fn examine_xdp(facts: &Facts<'_>) -> Backend {
+pub(super) fn examine_xdp(facts: &Facts<'_>) -> Examined {
     let on_veth = (facts.link.kind.as_deref() == Some("veth")).then(|| {
         Remark::new(
             "answers arrive only where the other end of the veth runs an XDP program too",
@@ -24,7 +24,7 @@ pub(super) fn examine_xdp(facts: &Facts<'_>) -> Backend {
             "take a NIC whose driver has native XDP, or pad requests",
         )
     });
-    examine(facts, "xdp", on_veth.or(no_room))
+    examine(facts, on_veth.or(no_room))
 }
 
 /// Whether the driver takes programs; `None`: nobody knows until it is tried.
@@ -32,13 +32,13 @@ fn native(facts: &Facts<'_>) -> Option<bool> {
     facts.xdp.map(|features| features.basic)
 }
 
-fn examine(facts: &Facts<'_>, name: &'static str, remark: Option<Remark>) -> Backend {
+fn examine(facts: &Facts<'_>, remark: Option<Remark>) -> Examined {
     let refusal = obstacle(facts.namespace, &facts.link)
         .map(|(why, remedy)| Remark::new(why, remedy))
         .or_else(|| raw_sockets(facts))
         .or_else(|| af_xdp(facts));
-    if refusal.is_some() {
-        return Backend { name, mode: None, remarks: refusal.into_iter().collect() };
+    if let Some(refusal) = refusal {
+        return unusable(refusal);
     }
     let mode = match (native(facts), facts.xdp.is_some_and(|features| features.xsk_zerocopy)) {
         (Some(true), true) => "native XDP, zero copy",
@@ -53,7 +53,7 @@ fn examine(facts: &Facts<'_>, name: &'static str, remark: Option<Remark>) -> Bac
         )
     });
     let remarks = generic.into_iter().chain(remark).chain(stripped_tags(facts)).collect();
-    Backend { name, mode: Some(mode.to_owned()), remarks }
+    (Some(mode.to_owned()), remarks)
 }
 
 /// Why no AF_XDP socket can be opened.

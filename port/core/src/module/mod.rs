@@ -1,9 +1,8 @@
 //! The back end `module`.
 
-mod abi;
+pub(crate) mod abi;
 mod message;
 mod netlink;
-mod options;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,26 +12,22 @@ use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_wire::MacAddress;
 
-pub(crate) use self::abi::{ANSWERED, PROTOCOL};
-pub use self::options::{ModuleOptions, Transmit};
 use self::{
     message::Request,
     netlink::{Failure, Netlink},
 };
 use crate::exclusive::lock;
-use crate::packet::{MAX_MULTICAST, Source};
+use crate::packet::{LIMITS, Source};
 use crate::response::Responses;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
-    Capabilities, Capability, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter,
-    Outcome, PacketPort, Port, Received, Response, Result, Slot, Stamp, StampSource, Time,
+    Backend, Capabilities, Capability, Cause, Clock, Confirmation, Diagnostics, Error, Feature,
+    Filter, Outcome, PacketPort, Port, PortOptions, Received, Response, Result, Slot, Stamp,
+    StampSource, Time, Transmit,
 };
 
-pub(crate) const BACKEND: &str = "module";
 /// Confirmations that nobody took yet; so many are kept.
 const KEPT: usize = 256;
-/// EtherTypes that the module claims at most, when it is told any.
-const MAX_ETHER_TYPES: usize = 64;
 
 /// A port over the kernel module onbeat.ko.
 ///
@@ -55,7 +50,6 @@ pub struct ModulePort {
     capabilities: Capabilities,
     slots: Slots,
     responses: Responses,
-    groups: Vec<MacAddress>,
     news: VecDeque<Confirmation>,
     confirmed: u64,
     untaken: u64,
@@ -93,21 +87,8 @@ impl ModulePort {
     /// [`Error::NoModule`]; [`Error::Module`] where the interface belongs to a bridge or the like,
     /// the transmit mode is none of its driver's, or the caller lacks CAP_NET_ADMIN; as
     /// [`PacketPort::open`].
-    pub fn open(namespace: &Namespace, interface: &str, options: ModuleOptions) -> Result<Self> {
-        if options.clock == Clock::Nic {
-            return Err(Error::Unsupported {
-                interface: interface.to_owned(),
-                backend: BACKEND,
-                feature: Feature::SendAt,
-                why: "the kernel has no timers by the NIC's clock".into(),
-                remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
-            });
-        }
-        let types = options.ether_types.len();
-        if types > MAX_ETHER_TYPES {
-            let what = "the number of EtherTypes";
-            return Err(Error::Option { what, value: types, allowed: "at most 64" });
-        }
+    pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
+        options.check(Backend::Module, interface, &LIMITS)?;
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let lock = lock(namespace, &link)?;
         let (mut owner, control) = namespace
@@ -120,19 +101,20 @@ impl ModulePort {
         attach(&mut owner, link.index, &options)
             .map_err(refused(interface, "attach to the interface"))?;
         let source = Source::Module;
-        let receiver = PacketPort::open_for(namespace, interface, options.receive(), source)?;
+        // The module filters by EtherType, and sends.
+        let receive = PortOptions { ether_types: Vec::new(), confirm: false, ..options.clone() };
+        let receiver = PacketPort::open_for(namespace, interface, receive, source)?;
         let number = next_port();
         let mut port = Self {
             number,
             interface: interface.to_owned(),
             index: link.index,
             switch: None,
-            capabilities: Capabilities::new(BACKEND, interface, |feature| {
+            capabilities: Capabilities::new(Backend::Module, interface, |feature| {
                 capability(feature, &options, receiver.capabilities())
             }),
             slots: Slots::new(number, options.slots, MIN_FRAME + link.mtu as usize),
             responses: Responses::new(number, options.responses),
-            groups: Vec::with_capacity(MAX_MULTICAST),
             news: VecDeque::with_capacity(KEPT),
             confirmed: 0,
             untaken: 0,
@@ -183,7 +165,7 @@ impl ModulePort {
     }
 
     fn send_groups(&mut self) -> Result<()> {
-        let groups: Vec<u8> = self.groups.iter().flat_map(|group| group.0).collect();
+        let groups: Vec<u8> = self.receiver.groups().iter().flat_map(|group| group.0).collect();
         self.command(abi::GROUPS, "set multicast addresses", |request| {
             request.octets(abi::A_GROUPS, &groups);
         })
@@ -232,15 +214,11 @@ impl Port for ModulePort {
 
     fn add_multicast(&mut self, address: MacAddress) -> Result<()> {
         self.receiver.add_multicast(address)?;
-        if !self.groups.contains(&address) {
-            self.groups.push(address);
-        }
         self.send_groups()
     }
 
     fn remove_multicast(&mut self, address: MacAddress) -> Result<()> {
         self.receiver.remove_multicast(address)?;
-        self.groups.retain(|group| *group != address);
         self.send_groups()
     }
 
@@ -417,23 +395,28 @@ impl Port for ModulePort {
 fn attach(
     owner: &mut Netlink,
     index: u32,
-    options: &ModuleOptions,
+    options: &PortOptions,
 ) -> std::result::Result<(), Failure> {
     let flag = |on, flag| if on { flag } else { 0 };
     let flags = flag(options.switch, abi::FLAG_SWITCH) | flag(options.confirm, abi::FLAG_CONFIRM);
     let clock = if options.clock == Clock::Tai { libc::CLOCK_TAI } else { libc::CLOCK_MONOTONIC };
+    let mode = match options.transmit {
+        Transmit::Direct => abi::MODE_DIRECT,
+        Transmit::Queue => abi::MODE_QUEUE,
+        Transmit::Netpoll => abi::MODE_NETPOLL,
+    };
     let types: Vec<u8> = options.ether_types.iter().flat_map(|kind| kind.0.to_ne_bytes()).collect();
     owner.command(abi::ATTACH, |request| {
         request
             .u32(abi::A_IFINDEX, index)
-            .u32(abi::A_MODE, options.transmit.mode())
+            .u32(abi::A_MODE, mode)
             .u32(abi::A_CLOCK, clock as u32)
             .u32(abi::A_FLAGS, flags)
             .octets(abi::A_ETHER_TYPES, &types);
     })
 }
 
-fn capability(feature: Feature, options: &ModuleOptions, receiver: &Capabilities) -> Capability {
+fn capability(feature: Feature, options: &PortOptions, receiver: &Capabilities) -> Capability {
     match feature {
         Feature::Confirmation | Feature::TransmitStamp if !options.confirm => Capability::None {
             why: "it was turned off".into(),

@@ -3,7 +3,6 @@
 mod control;
 mod filter;
 mod offers;
-mod options;
 mod places;
 mod ring;
 mod socket;
@@ -15,30 +14,34 @@ use std::os::fd::BorrowedFd;
 use libc::{SOL_PACKET, SOL_SOCKET};
 use onbeat_host::InterfaceLock;
 use onbeat_netdev::ethtool::HardwareStamps;
-use onbeat_netdev::{Handle, Namespace, NicClock};
+use onbeat_netdev::{Handle, Namespace, NicClock, PacketSocket};
 use onbeat_wire::MacAddress;
 
 use self::control::News;
 use self::offers::Offers;
-pub use self::options::PacketOptions;
 pub(crate) use self::places::Places;
 use self::ring::Ring;
-pub(crate) use self::socket::{Socket, Woken, check, sleep};
+use self::socket::Socket;
+pub(crate) use self::socket::{Woken, sleep};
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::{lock, refuse_foreign_program};
+use crate::options::Limits;
 use crate::response::Responses;
 use crate::schedule::Schedule;
 use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
-use crate::txtime::{self, Txtime, TxtimeOptions};
+use crate::txtime::Txtime;
 use crate::{
-    Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter, Port, Received,
-    Response, Result, Slot, Time,
+    Backend, Capabilities, Cause, Clock, Confirmation, Diagnostics, Error, Feature, Filter, Port,
+    PortOptions, Received, Response, Result, Slot, Time,
 };
 
 /// Multicast addresses that a port receives at most.
 pub(crate) const MAX_MULTICAST: usize = 64;
+
+pub(crate) const LIMITS: Limits =
+    Limits { ether_types: 64, slots: 65_536, responses: 65_536, receive_buffers: 65_536 };
 
 /// Where a packet port's frames come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +56,7 @@ impl Source {
     fn protocol(self) -> u16 {
         match self {
             Source::Interface => libc::ETH_P_ALL as u16,
-            Source::Module => crate::module::PROTOCOL,
+            Source::Module => crate::module::abi::PROTOCOL,
         }
     }
 }
@@ -76,7 +79,7 @@ pub struct PacketPort {
     interface: String,
     mac: MacAddress,
     capabilities: Capabilities,
-    options: PacketOptions,
+    options: PortOptions,
     /// `None`: launches are emulated.
     txtime: Option<Txtime>,
     slots: Slots,
@@ -110,7 +113,7 @@ impl PacketPort {
     /// # Errors
     /// Where the interface is not there or is no Ethernet one, the caller lacks CAP_NET_RAW, or an
     /// option is out of range.
-    pub fn open(namespace: &Namespace, interface: &str, options: PacketOptions) -> Result<Self> {
+    pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
         Self::open_for(namespace, interface, options, Source::Interface)
     }
 
@@ -118,25 +121,16 @@ impl PacketPort {
     pub(crate) fn open_for(
         namespace: &Namespace,
         interface: &str,
-        options: PacketOptions,
+        options: PortOptions,
         source: Source,
     ) -> Result<Self> {
-        if options.clock == Clock::Nic {
-            return Err(Error::Unsupported {
-                interface: interface.to_owned(),
-                backend: BACKEND,
-                feature: Feature::SendAt,
-                why: "this process cannot sleep by the NIC's clock".into(),
-                remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
-            });
-        }
         Self::open_launching(namespace, interface, options, source, None)
     }
 
     /// Opens the back end `txtime`: as [`PacketPort::open`], but the kernel launches frames, and
     /// where its queueing discipline is offloaded, the NIC does. See the crate's documentation.
     ///
-    /// - A launch is handed over [`TxtimeOptions::ahead_ns`] before its instant, by the call that
+    /// - A launch is handed over [`crate::TxtimeOptions::ahead_ns`] before its instant, by the call that
     ///   asks for it or, where that is earlier, by [`Port::poll`] and its like; that this process
     ///   runs late by less delays nothing. What was handed over is frozen: [`Port::update`] and
     ///   [`Port::cancel`] come too late for it.
@@ -152,22 +146,22 @@ impl PacketPort {
     pub fn open_txtime(
         namespace: &Namespace,
         interface: &str,
-        options: PacketOptions,
-        txtime: &TxtimeOptions,
+        options: PortOptions,
     ) -> Result<Self> {
-        let txtime = Txtime::find(namespace, interface, txtime)?;
-        let options = PacketOptions { clock: Clock::Tai, ..options };
+        let txtime = Txtime::find(namespace, interface, &options.txtime)?;
+        let options = PortOptions { clock: Clock::Tai, ..options };
         Self::open_launching(namespace, interface, options, Source::Interface, Some(txtime))
     }
 
     fn open_launching(
         namespace: &Namespace,
         interface: &str,
-        options: PacketOptions,
+        options: PortOptions,
         source: Source,
         txtime: Option<Txtime>,
     ) -> Result<Self> {
-        options.check()?;
+        let backend = if txtime.is_some() { Backend::Txtime } else { Backend::Packet };
+        options.check(backend, interface, &LIMITS)?;
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let mac = link.mac.ok_or_else(|| Error::InUse {
             interface: interface.to_owned(),
@@ -190,7 +184,6 @@ impl PacketPort {
                 .map_err(failed(interface, "have launch times (it needs CAP_NET_ADMIN)"))?;
         }
         let number = next_port();
-        let backend = if txtime.is_some() { txtime::BACKEND } else { BACKEND };
         let mut port = Self {
             number,
             interface: interface.to_owned(),
@@ -353,6 +346,11 @@ impl PacketPort {
                 Ok(true)
             }
         }
+    }
+
+    /// Multicast addresses that it receives.
+    pub(crate) fn groups(&self) -> &[MacAddress] {
+        &self.multicast
     }
 
     fn check_own(&self, frame: &Received) {
@@ -529,11 +527,9 @@ impl Port for PacketPort {
     }
 }
 
-const BACKEND: &str = "packet";
-
 fn set_up(
-    socket: &Socket,
-    options: &PacketOptions,
+    socket: &PacketSocket,
+    options: &PortOptions,
     max_frame: usize,
     hardware: HardwareStamps,
 ) -> io::Result<Ring> {

@@ -3,10 +3,9 @@
 use onbeat_netdev::ethtool::HardwareStamps;
 use onbeat_netdev::{Ethtool, Namespace, NicClock};
 
-use super::PacketOptions;
 use crate::clock;
 use crate::txtime::Txtime;
-use crate::{Capability, Clock, Feature};
+use crate::{Capability, Clock, Feature, PortOptions};
 
 /// What the interface offers.
 pub(super) struct Offers {
@@ -23,7 +22,7 @@ impl Offers {
     pub(super) fn of(
         namespace: &Namespace,
         interface: &str,
-        options: &PacketOptions,
+        options: &PortOptions,
         txtime: Option<Txtime>,
     ) -> Self {
         let ethtool = Ethtool::in_namespace(namespace);

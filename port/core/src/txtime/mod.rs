@@ -8,35 +8,11 @@ mod choice;
 use onbeat_netdev::qdisc::Etf;
 use onbeat_netdev::{Handle, Namespace};
 
-use crate::{Error, Feature, Result};
-
-/// The name of the back end.
-pub(crate) const BACKEND: &str = "txtime";
+use crate::{Backend, Error, Feature, Result, TxtimeOptions};
 
 /// What stands behind `tc qdisc ...` for launch times. With this delta the kernel, or the driver of
 /// a NIC with offload, may be a millisecond late.
 const ETF: &str = "etf clockid CLOCK_TAI delta 1000000";
-
-/// How [`crate::PacketPort::open_txtime`] opens a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TxtimeOptions {
-    /// How long before its instant a frame is handed over, in nanoseconds. More lets this process
-    /// be later without a cycle lost; but a frame that was handed over is neither updated nor
-    /// cancelled any more.
-    pub ahead_ns: u64,
-    /// `SO_PRIORITY` of the frames, which selects the traffic class; `None`: the lowest one whose
-    /// transmit queues keep launch times.
-    pub priority: Option<u8>,
-    /// The instant is the latest one, and frames leave as soon as may be; etf must have been set
-    /// up with deadline_mode. Otherwise it is the earliest one.
-    pub deadline: bool,
-}
-
-impl Default for TxtimeOptions {
-    fn default() -> Self {
-        Self { ahead_ns: 2_000_000, priority: None, deadline: false }
-    }
-}
 
 /// How a port launches by launch time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +34,7 @@ impl Txtime {
         let classes = choice::classes(&handle.qdiscs(interface)?, queues);
         let unsupported = |why: String, remedy: String| Error::Unsupported {
             interface: interface.to_owned(),
-            backend: BACKEND,
+            backend: Backend::Txtime,
             feature: Feature::SendAt,
             why,
             remedy,

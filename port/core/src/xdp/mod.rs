@@ -17,8 +17,10 @@ use self::records::{Records, ring_size};
 use self::shared::{SharedResponses, SharedSlots, State};
 use crate::error::failed;
 use crate::response::Responses;
-use crate::xsk::{Arrival, Base, Kind, OverXdp, XdpOptions, of_tai};
-use crate::{Cause, Confirmation, Diagnostics, Outcome, Result, Slot, Tag, Time};
+use crate::xsk::{Arrival, Base, Kind, OverXdp, of_tai};
+use crate::{
+    Backend, Cause, Confirmation, Diagnostics, Outcome, PortOptions, Result, Slot, Tag, Time,
+};
 
 static OBJECT: &[u8] = onbeat_bpf::bpf_object!("xdp.bpf.o");
 
@@ -88,14 +90,14 @@ impl XdpPort {
     ///
     /// # Errors
     /// As [`crate::XskPort::open`].
-    pub fn open(namespace: &Namespace, interface: &str, options: XdpOptions) -> Result<Self> {
+    pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
         let (slots, buffers) = (options.slots, options.receive_buffers);
         let size = |map: &mut OpenMapMut<'_>| match map.name().to_str() {
             Some("slots") => map.set_max_entries(slots as u32),
             Some("records") => map.set_max_entries(ring_size(buffers)),
             _ => Ok(()),
         };
-        let kind = Kind { name: "xdp", object: OBJECT, size: &size, own_chunks: buffers };
+        let kind = Kind { backend: Backend::Xdp, object: OBJECT, size: &size, own_chunks: buffers };
         let base = Base::open(namespace, interface, options, kind)?;
         if base.on_veth && base.program.mode() == XdpMode::Native {
             tracing::info!("{interface}: answers arrive where the other end runs an XDP program");

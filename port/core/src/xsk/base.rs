@@ -7,40 +7,39 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::OpenMapMut;
 use onbeat_host::InterfaceLock;
-use onbeat_netdev::{Handle, Namespace, NicClock, XdpMode};
+use onbeat_netdev::{Handle, Namespace, NicClock, PacketSocket, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
-use super::bound::CHUNK;
+use super::bound::{CHUNK, TAG};
 use super::obstacle::obstacle;
 use super::offers::Offers;
 use super::program::Program;
-use super::socket::{Chunks, ROOM, SendFailure, XskSocket};
-use super::{XdpOptions, stamp};
+use super::socket::{Chunks, SendFailure, XskSocket};
+use super::stamp;
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::lock;
-use crate::packet::{Socket, Woken, sleep};
+use crate::options::Limits;
+use crate::packet::{MAX_MULTICAST, Woken, sleep};
 use crate::schedule::Schedule;
 use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
-    Capabilities, Cause, Clock, Diagnostics, Error, Feature, Received, Result, Slot, Stamp, Tag,
-    Time,
+    Backend, Capabilities, Cause, Clock, Diagnostics, Error, Feature, PortOptions, Received,
+    Result, Slot, Stamp, Tag, Time,
 };
 
-/// Multicast addresses that a port receives at most.
-const MAX_MULTICAST: usize = 64;
+/// Responses are bounded by what the program compares each frame with.
+const LIMITS: Limits =
+    Limits { ether_types: usize::MAX, slots: 4096, responses: 128, receive_buffers: 4096 };
 /// Frames under way at most.
 const TRANSMIT: usize = 256;
-const TAG: usize = 4;
-/// Longest frame, without a tag.
-pub(crate) const MAX_FRAME: usize = ROOM - 2 * TAG;
 /// How soon to look for completions again, at first and at last: nothing wakes for them.
 const LOOK_NS: (u64, u64) = (50_000, 1_000_000);
 
-/// A back end: its name, its program, and what it needs of it.
+/// A back end: its program, and what it needs of it.
 pub(crate) struct Kind<'a> {
-    pub(crate) name: &'static str,
+    pub(crate) backend: Backend,
     pub(crate) object: &'a [u8],
     /// Gives a map its size.
     pub(crate) size: &'a dyn Fn(&mut OpenMapMut<'_>) -> libbpf_rs::Result<()>,
@@ -77,7 +76,7 @@ pub(crate) struct Base {
     pub(crate) interface: String,
     pub(crate) mac: MacAddress,
     pub(crate) capabilities: Capabilities,
-    pub(crate) options: XdpOptions,
+    pub(crate) options: PortOptions,
     pub(crate) slots: Slots,
     pub(crate) schedule: Schedule,
     pub(crate) sent: Sent,
@@ -97,7 +96,7 @@ pub(crate) struct Base {
     pub(crate) free: Vec<usize>,
     look_ns: u64,
     /// Only for what the NIC is to receive: no frame comes here.
-    memberships: Socket,
+    memberships: PacketSocket,
     // Off the interface before the socket is closed.
     pub(crate) program: Program,
     socket: XskSocket,
@@ -108,24 +107,15 @@ impl Base {
     pub(crate) fn open(
         namespace: &Namespace,
         interface: &str,
-        options: XdpOptions,
+        options: PortOptions,
         kind: Kind<'_>,
     ) -> Result<Self> {
-        options.check()?;
+        options.check(kind.backend, interface, &LIMITS)?;
         let refuse = |why: String, remedy: String| Error::InUse {
             interface: interface.to_owned(),
             why,
             remedy,
         };
-        if options.clock == Clock::Nic {
-            return Err(Error::Unsupported {
-                interface: interface.to_owned(),
-                backend: kind.name,
-                feature: Feature::SendAt,
-                why: "this process cannot sleep by the NIC's clock".into(),
-                remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
-            });
-        }
         let handle = Handle::in_namespace(namespace)?;
         let link = handle.link(interface)?;
         let lock = lock(namespace, &link)?;
@@ -141,7 +131,7 @@ impl Base {
         // Zero copy is the driver's, and needs the program there.
         let copy = options.copy || program.mode() == XdpMode::Generic;
         let (memberships, socket) = namespace
-            .run(|| (Socket::open(link.index), XskSocket::open(link.index, chunks, copy)))?;
+            .run(|| (PacketSocket::open(link.index), XskSocket::open(link.index, chunks, copy)))?;
         let memberships = memberships
             .map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
         let socket = socket.map_err(|(operation, error)| failed(interface, operation)(error))?;
@@ -155,7 +145,7 @@ impl Base {
             number,
             interface: interface.to_owned(),
             mac,
-            capabilities: Capabilities::new(kind.name, interface, |feature| {
+            capabilities: Capabilities::new(kind.backend, interface, |feature| {
                 offers.capability(feature, kind.own_chunks > 0)
             }),
             slots: Slots::new(number, options.slots, MIN_FRAME + link.mtu as usize),

@@ -4,7 +4,6 @@ mod base;
 mod bound;
 mod obstacle;
 mod offers;
-mod options;
 mod port;
 mod program;
 mod ring;
@@ -15,18 +14,18 @@ use std::fmt;
 
 use onbeat_netdev::{Namespace, XdpMode};
 
-pub(crate) use self::base::{Arrival, Base, Kind, MAX_FRAME};
+pub(crate) use self::base::{Arrival, Base, Kind};
 pub(crate) use self::bound::{
-    BIND, CHUNK, HEADROOM, Rings, bind, drops, open, unbound, wake_receive, wake_transmit,
+    BIND, CHUNK, HEADROOM, MAX_FRAME, Rings, bind, drops, open, unbound, wake_receive,
+    wake_transmit,
 };
 pub(crate) use self::obstacle::{obstacle, receive_queues};
-pub use self::options::XdpOptions;
 pub(crate) use self::port::OverXdp;
 pub(crate) use self::program::shown_program;
 pub(crate) use self::ring::{Consumer, Producer};
 pub(crate) use self::stamp::of_tai;
 use crate::response::Responses;
-use crate::{Cause, Result, Time};
+use crate::{Backend, Cause, PortOptions, Result, Time};
 
 static OBJECT: &[u8] = onbeat_bpf::bpf_object!("xsk.bpf.o");
 
@@ -70,8 +69,8 @@ impl XskPort {
     /// [`Error::InUse`] where another XDP program runs on the interface, it is off, has several
     /// receive queues or an MTU beyond what a buffer takes; where the caller lacks CAP_NET_RAW,
     /// CAP_NET_ADMIN or CAP_BPF, or an option is out of range.
-    pub fn open(namespace: &Namespace, interface: &str, options: XdpOptions) -> Result<Self> {
-        let kind = Kind { name: "xsk", object: OBJECT, size: &|_| Ok(()), own_chunks: 0 };
+    pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
+        let kind = Kind { backend: Backend::Xsk, object: OBJECT, size: &|_| Ok(()), own_chunks: 0 };
         let base = Base::open(namespace, interface, options, kind)?;
         let responses = Responses::new(base.number, base.options.responses);
         Ok(Self { base, responses })

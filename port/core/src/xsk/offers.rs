@@ -2,9 +2,8 @@
 
 use onbeat_netdev::{Namespace, NicClock};
 
-use super::XdpOptions;
 use crate::clock;
-use crate::{Capability, Clock, Feature};
+use crate::{Capability, Clock, Feature, PortOptions};
 
 pub(super) struct Offers {
     confirm: bool,
@@ -13,7 +12,7 @@ pub(super) struct Offers {
 }
 
 impl Offers {
-    pub(super) fn of(namespace: &Namespace, interface: &str, options: &XdpOptions) -> Self {
+    pub(super) fn of(namespace: &Namespace, interface: &str, options: &PortOptions) -> Self {
         let nic_clock = clock::of_nic(namespace, interface);
         Self { confirm: options.confirm, clock: options.clock, nic_clock }
     }

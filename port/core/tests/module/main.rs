@@ -8,7 +8,7 @@
 //! Loading and unloading modules is not for every host. These tests run where `ONBEAT_VM=1` says
 //! that the machine is theirs; `ONBEAT_MODULE` is the path of onbeat.ko, built for its kernel.
 
-#[path = "../common/mod.rs"]
+#[path = "../port/common/mod.rs"]
 mod common;
 mod genl;
 mod machine;
@@ -22,17 +22,17 @@ use common::conformance::{ETHER_TYPE, conformance, frame};
 use common::{BOUND, Cable, raw_socket};
 use machine::module;
 use onbeat_link::{
-    Capability, Cause, Clock, Error, Feature, ModuleOptions, ModulePort, Outcome, Port, Transmit,
+    Capability, Cause, Clock, Error, Feature, ModulePort, Outcome, Port, PortOptions, Transmit,
 };
 use onbeat_netdev::Bridge;
 use onbeat_testing::RawSocket;
 
-fn options(transmit: Transmit) -> ModuleOptions {
-    ModuleOptions { ether_types: vec![ETHER_TYPE], transmit, ..ModuleOptions::default() }
+fn options(transmit: Transmit) -> PortOptions {
+    PortOptions { ether_types: vec![ETHER_TYPE], transmit, ..PortOptions::default() }
 }
 
 /// A port, unless the device cannot send that way and the module says why.
-fn try_open(cable: &Cable, options: ModuleOptions) -> Option<ModulePort> {
+fn try_open(cable: &Cable, options: PortOptions) -> Option<ModulePort> {
     let netpoll = options.transmit == Transmit::Netpoll;
     match ModulePort::open(cable.near.namespace(), "p0", options) {
         Ok(port) => Some(port),
@@ -48,7 +48,7 @@ fn try_open(cable: &Cable, options: ModuleOptions) -> Option<ModulePort> {
     }
 }
 
-fn open(cable: &Cable, options: ModuleOptions) -> (ModulePort, RawSocket) {
+fn open(cable: &Cable, options: PortOptions) -> (ModulePort, RawSocket) {
     let port = ModulePort::open(cable.near.namespace(), "p0", options).unwrap();
     (port, raw_socket(&cable.far, "f0"))
 }
@@ -67,7 +67,7 @@ fn it_conforms_in_every_mode() {
     let cable = Cable::new();
     for transmit in Transmit::ALL {
         for (switch, clock) in [(false, Clock::Monotonic), (true, Clock::Tai)] {
-            let options = ModuleOptions { switch, clock, ..options(transmit) };
+            let options = PortOptions { switch, clock, ..options(transmit) };
             let Some(mut port) = try_open(&cable, options) else { continue };
             eprintln!(
                 "{transmit}, {clock}{}",
@@ -77,8 +77,8 @@ fn it_conforms_in_every_mode() {
         }
     }
     for options in [
-        ModuleOptions { confirm: false, ..options(Transmit::Direct) },
-        ModuleOptions { spin: true, receive_buffers: 4, ..options(Transmit::Queue) },
+        PortOptions { confirm: false, ..options(Transmit::Direct) },
+        PortOptions { spin: true, receive_buffers: 4, ..options(Transmit::Queue) },
     ] {
         let (mut port, mut peer) = open(&cable, options);
         conformance(&mut port, &mut peer);
@@ -101,7 +101,7 @@ fn what_a_stack_needs_is_native() {
 fn every_ether_type_may_be_claimed() {
     let Some(_module) = module() else { return };
     let cable = Cable::new();
-    let claims = ModuleOptions { ether_types: Vec::new(), ..options(Transmit::Direct) };
+    let claims = PortOptions { ether_types: Vec::new(), ..options(Transmit::Direct) };
     let (mut port, peer) = open(&cable, claims);
     let mac = port.mac_address();
     // An EtherType, and the length of an IEEE 802.3 frame.

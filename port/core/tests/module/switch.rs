@@ -4,8 +4,8 @@ use super::*;
 use onbeat_wire::{EtherType, MacAddress};
 
 /// Claims an EtherType that is not the one of the plain sockets.
-fn beside(switch: bool) -> ModuleOptions {
-    ModuleOptions { ether_types: vec![EtherType(0x88b6)], switch, ..ModuleOptions::default() }
+fn beside(switch: bool) -> PortOptions {
+    PortOptions { ether_types: vec![EtherType(0x88b6)], switch, ..PortOptions::default() }
 }
 
 fn switch_of(cable: &Cable, port: &ModulePort) -> String {

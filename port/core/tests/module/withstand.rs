@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::*;
 use crate::genl::attachments;
 use crate::machine::{load, unload};
-use onbeat_link::{Filter, PacketOptions, PacketPort};
+use onbeat_link::{Filter, PacketPort, PortOptions};
 use onbeat_netdev::Namespace;
 
 const ATTACHMENTS: usize = 1_000;
@@ -33,9 +33,9 @@ struct Traffic {
 impl Traffic {
     /// Returns once it flows.
     fn new(cable: &Cable) -> Self {
-        let nothing = PacketOptions {
+        let nothing = PortOptions {
             ether_types: vec![onbeat_wire::EtherType(0x88b7)],
-            ..PacketOptions::default()
+            ..PortOptions::default()
         };
         let stamped = PacketPort::open(cable.far.namespace(), "f0", nothing).unwrap();
         let over = Arc::new(AtomicBool::new(false));
@@ -96,7 +96,7 @@ fn attaching_and_detaching_under_traffic() {
         let transmit = Transmit::ALL[round % 3];
         // The virtual interface takes the kernel most of the time: now and then.
         let switch = round % 10 < 3;
-        let options = ModuleOptions { switch, receive_buffers: 4, ..options(transmit) };
+        let options = PortOptions { switch, receive_buffers: 4, ..options(transmit) };
         if round % 100 == 0 {
             eprintln!("{round} attachments");
         }
@@ -118,7 +118,7 @@ fn unloading_under_traffic() {
     let _traffic = Traffic::new(&cable);
     for round in 0..LOADS {
         let transmit = Transmit::ALL[round % 3];
-        let options = ModuleOptions { switch: round % 2 == 0, ..options(transmit) };
+        let options = PortOptions { switch: round % 2 == 0, ..options(transmit) };
         if let Some(mut port) = try_open(&cable, options) {
             busy(&mut port);
             unload();
@@ -169,7 +169,7 @@ fn the_interface_or_its_namespace_goes_away() {
         for switch in [false, true] {
             for by_namespace in [false, true] {
                 let cable = Cable::new();
-                let options = ModuleOptions { switch, ..options(transmit) };
+                let options = PortOptions { switch, ..options(transmit) };
                 let Some(mut port) = try_open(&cable, options) else { continue };
                 let traffic = Traffic::new(&cable);
                 busy(&mut port);
@@ -223,7 +223,7 @@ fn its_owner_is_killed() {
 fn attaches_where_told_to() {
     let Some(interface) = std::env::var_os(ATTACH) else { return };
     let home = Namespace::current().unwrap();
-    let options = ModuleOptions { switch: true, ..options(Transmit::Direct) };
+    let options = PortOptions { switch: true, ..options(Transmit::Direct) };
     let mut port = ModulePort::open(&home, interface.to_str().unwrap(), options).unwrap();
     busy(&mut port);
     println!("\nattached");

@@ -11,11 +11,12 @@ use onbeat_config::{
     ConfigError, Faults, LoadError, Source, Table, Value, file, interface, realtime,
 };
 use onbeat_host::trust::{self, Untrusted};
+use onbeat_link::Backend;
 use onbeat_powerlink::network::Network;
 use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
 
-use crate::{Backend, Pattern, Sender};
+use crate::{Pattern, Sender};
 use xdd::Descriptions;
 
 /// Shortest and longest cycle, in microseconds.

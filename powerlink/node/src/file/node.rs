@@ -1,6 +1,7 @@
 //! A `[[node]]` table.
 
 use onbeat_config::{Table, Value};
+use onbeat_link::Backend;
 use onbeat_powerlink::network::{MAX_SIGNALS, Network, Signal, Station};
 use onbeat_powerlink::od::profile::{CONTROLLED_NODE_FEATURES, Identity};
 use onbeat_powerlink::od::{Dictionary, ObjectId, id};
@@ -10,7 +11,7 @@ use onbeat_xdd::Description;
 use super::object::{TYPES, object};
 use super::xdd::{self, Descriptions};
 use super::{NodeHost, host};
-use crate::{Backend, Pattern, Sender};
+use crate::{Pattern, Sender};
 
 /// Where inputs and outputs are that say no object.
 const INPUTS: u16 = 0x6000;

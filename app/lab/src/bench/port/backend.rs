@@ -1,11 +1,10 @@
 //! The back ends that are measured, a line each.
 
-use onbeat_link::{
-    ModuleOptions, ModulePort, PacketOptions, PacketPort, Port, TxtimeOptions, XdpOptions, XdpPort,
-    XskPort,
-};
-use onbeat_netdev::Namespace;
+use std::sync::LazyLock;
+
+use onbeat_link::{Backend as PortBackend, Port, PortOptions};
 use onbeat_netdev::qdisc::{Discipline, Etf, Qdisc, QdiscHandle};
+use onbeat_netdev::{Handle, Namespace};
 
 use super::frames::ETHER_TYPE;
 use super::limit::{Bare, Reflecting};
@@ -17,9 +16,6 @@ use super::stack;
 /// The two ends, ready to run; or why they cannot be had here.
 type Nodes = Result<(Box<dyn ManagingNode>, Box<dyn ControlledNode>), String>;
 
-/// A port on one interface, likewise.
-type Opened = Result<Box<dyn Port>, String>;
-
 /// A row of the bench.
 pub(super) struct Backend {
     pub(super) name: &'static str,
@@ -28,14 +24,13 @@ pub(super) struct Backend {
     pub(super) kind: Kind,
     /// Takes the whole CPU of its node: it can only be measured by itself.
     pub(super) spins: bool,
-    open: fn(&Rig) -> Nodes,
 }
 
 /// What a row is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A port of `onbeat-link`.
-    Port,
+    Port(PortBackend),
     /// What others do.
     Reference,
     /// The best that could be.
@@ -44,56 +39,34 @@ pub(super) enum Kind {
 
 pub(super) const LIMIT: &str = "limit";
 /// The port that works everywhere: what the others are held against.
-pub(super) const BASELINE: &str = "packet";
+pub(super) const BASELINE: &str = PortBackend::Packet.name();
 
-/// All rows, in the order in which they are shown. To add a port: a line here, and a function that
-/// opens it on an interface.
-pub(super) const BACKENDS: &[Backend] = &[
-    Backend {
-        name: LIMIT,
-        summary: "an XDP program reflects each request; requests by clock_nanosleep and send",
-        kind: Kind::Limit,
-        spins: false,
-        open: |rig| {
-            let asking = Bare::new(rig).map_err(|error| error.to_string())?;
-            Ok((Box::new(asking), Box::new(Reflecting)))
-        },
-    },
-    port(BASELINE, "PacketPort: packet socket, ring, around the queueing discipline", |rig| {
-        ports(rig, packet(false))
-    }),
-    Backend {
-        spins: true,
-        ..port("packet-spin", "PacketPort, the controlled node's thread never sleeping", |rig| {
-            let asking = packet(false)(rig.mn.namespace(), MN)?;
-            stacks(rig, asking, packet(true)(rig.cn.namespace(), CN)?)
-        })
-    },
-    port("xsk", "XskPort: AF_XDP, responses by the thread", |rig| {
-        ports(rig, |namespace, interface| boxed(XskPort::open(namespace, interface, xdp())))
-    }),
-    port("xdp", "XdpPort: AF_XDP, responses by XDP_TX in the driver", |rig| {
-        ports(rig, |namespace, interface| boxed(XdpPort::open(namespace, interface, xdp())))
-    }),
-    port("txtime", "PacketPort with launch times, kept by etf; responses by the thread", |rig| {
-        let asking = launching(rig)?;
-        stacks(rig, asking, packet(false)(rig.cn.namespace(), CN)?)
-    }),
-    port("module", "ModulePort: onbeat.ko answers in softirq, and sends by a timer", |rig| {
-        ports(rig, |namespace, interface| {
-            let ether_types = vec![ETHER_TYPE];
-            let options = ModuleOptions { ether_types, confirm: false, ..ModuleOptions::default() };
-            boxed(ModulePort::open(namespace, interface, options))
-        })
-    }),
-    Backend {
-        name: "pcap",
-        summary: "a plain libpcap program: immediate mode, filter, pcap_sendpacket",
-        kind: Kind::Reference,
-        spins: false,
-        open: |rig| Ok((Box::new(pcap::Asking::open(rig)?), Box::new(pcap::Answering::open(rig)?))),
-    },
-];
+/// All rows, in the order in which they are shown.
+pub(super) static BACKENDS: LazyLock<Vec<Backend>> = LazyLock::new(|| {
+    let row = |name, kind, summary| Backend { name, summary, kind, spins: false };
+    let reflected = "an XDP program reflects each request; requests by clock_nanosleep and send";
+    let mut rows = vec![row(LIMIT, Kind::Limit, reflected)];
+    for (name, backend) in PortBackend::ALL {
+        rows.push(row(name, Kind::Port(backend), summary(backend)));
+        if name == BASELINE {
+            let summary = "PacketPort, the controlled node's thread never sleeping";
+            rows.push(Backend { spins: true, ..row("packet-spin", Kind::Port(backend), summary) });
+        }
+    }
+    let plain = "a plain libpcap program: immediate mode, filter, pcap_sendpacket";
+    rows.push(row("pcap", Kind::Reference, plain));
+    rows
+});
+
+const fn summary(backend: PortBackend) -> &'static str {
+    match backend {
+        PortBackend::Packet => "PacketPort: packet socket, ring, around the queueing discipline",
+        PortBackend::Xsk => "XskPort: AF_XDP, responses by the thread",
+        PortBackend::Xdp => "XdpPort: AF_XDP, responses by XDP_TX in the driver",
+        PortBackend::Txtime => "PacketPort with launch times, kept by etf; responses by the thread",
+        PortBackend::Module => "ModulePort: onbeat.ko answers in softirq, and sends by a timer",
+    }
+}
 
 /// Frames that a port has room for: at the shortest period, those of half a second in which the host
 /// gives this machine no time.
@@ -102,63 +75,54 @@ const BUFFERS: usize = 2048;
 /// How much earlier etf wakes up than it sends: what a timer may be late by.
 const ETF_DELTA_NS: i32 = 200_000;
 
-const fn port(name: &'static str, summary: &'static str, open: fn(&Rig) -> Nodes) -> Backend {
-    Backend { name, summary, kind: Kind::Port, spins: false, open }
-}
-
-/// A port of one kind at each end.
-fn ports(rig: &Rig, open: impl Fn(&Namespace, &str) -> Opened) -> Nodes {
-    stacks(rig, open(rig.mn.namespace(), MN)?, open(rig.cn.namespace(), CN)?)
-}
-
-fn stacks(rig: &Rig, mn: Box<dyn Port>, cn: Box<dyn Port>) -> Nodes {
-    let asking = stack::Asking::new(mn, &rig.request).map_err(|error| error.to_string())?;
-    let answering = stack::Answering::new(cn, &rig.response, &rig.request);
-    Ok((Box::new(asking), Box::new(answering.map_err(|error| error.to_string())?)))
-}
-
-fn packet(spin: bool) -> impl Fn(&Namespace, &str) -> Opened {
-    move |namespace, interface| {
-        let ether_types = vec![ETHER_TYPE];
-        let options = PacketOptions {
-            ether_types,
-            spin,
-            confirm: false,
-            receive_buffers: BUFFERS,
-            ..PacketOptions::default()
-        };
-        boxed(PacketPort::open(namespace, interface, options))
+/// The back end of the controlled node, where the managing node has `managing`: launch times are of
+/// no use to it.
+pub(in crate::bench) const fn controlled(managing: PortBackend) -> PortBackend {
+    match managing {
+        PortBackend::Txtime => PortBackend::Packet,
+        other => other,
     }
 }
 
-/// With etf on the managing node's interface.
-fn launching(rig: &Rig) -> Opened {
+/// Sets up the managing node's interface for a back end: etf, where it uses launch times.
+pub(in crate::bench) fn prepare(mn: &Handle, backend: PortBackend) -> Result<(), String> {
+    if backend != PortBackend::Txtime {
+        return Ok(());
+    }
     let qdisc = Qdisc {
         parent: QdiscHandle::ROOT,
         handle: QdiscHandle::NONE,
         discipline: Discipline::Etf(Etf { delta_ns: ETF_DELTA_NS, ..Etf::default() }),
     };
-    rig.mn.replace_qdisc(MN, &qdisc).map_err(|error| error.to_string())?;
-    let options =
-        PacketOptions { ether_types: vec![ETHER_TYPE], confirm: false, ..PacketOptions::default() };
-    let txtime = TxtimeOptions::default();
-    boxed(PacketPort::open_txtime(rig.mn.namespace(), MN, options, &txtime))
+    mn.replace_qdisc(MN, &qdisc).map_err(|error| error.to_string())
 }
 
-fn xdp() -> XdpOptions {
-    XdpOptions {
+fn open(
+    namespace: &Namespace,
+    interface: &str,
+    backend: PortBackend,
+    spin: bool,
+) -> Result<Box<dyn Port>, String> {
+    let mut options = PortOptions {
         ether_types: vec![ETHER_TYPE],
+        spin,
         confirm: false,
-        receive_buffers: BUFFERS,
-        ..XdpOptions::default()
+        ..PortOptions::default()
+    };
+    if !backend.launches() {
+        options.receive_buffers = BUFFERS;
     }
+    onbeat_link::open(backend, namespace, interface, options).map_err(|error| error.to_string())
 }
 
-fn boxed(opened: onbeat_link::Result<impl Port + 'static>) -> Opened {
-    match opened {
-        Ok(port) => Ok(Box::new(port)),
-        Err(error) => Err(error.to_string()),
-    }
+/// A port at each end; the controlled node's spins if `spin`.
+fn ports(rig: &Rig, backend: PortBackend, spin: bool) -> Nodes {
+    prepare(&rig.mn, backend)?;
+    let mn = open(rig.mn.namespace(), MN, backend, false)?;
+    let cn = open(rig.cn.namespace(), CN, controlled(backend), spin)?;
+    let asking = stack::Asking::new(mn, &rig.request).map_err(|error| error.to_string())?;
+    let answering = stack::Answering::new(cn, &rig.response, &rig.request);
+    Ok((Box::new(asking), Box::new(answering.map_err(|error| error.to_string())?)))
 }
 
 impl Backend {
@@ -169,7 +133,16 @@ impl Backend {
 
     /// Opens both ends on a rig.
     pub(super) fn open(&self, rig: &Rig) -> Nodes {
-        (self.open)(rig)
+        match self.kind {
+            Kind::Port(backend) => ports(rig, backend, self.spins),
+            Kind::Reference => {
+                Ok((Box::new(pcap::Asking::open(rig)?), Box::new(pcap::Answering::open(rig)?)))
+            }
+            Kind::Limit => {
+                let asking = Bare::new(rig).map_err(|error| error.to_string())?;
+                Ok((Box::new(asking), Box::new(Reflecting)))
+            }
+        }
     }
 }
 
@@ -184,6 +157,6 @@ mod tests {
             assert_eq!(backend.kind == Kind::Limit, backend.name == LIMIT);
         }
         let baseline = BACKENDS.iter().find(|backend| backend.name == BASELINE);
-        assert!(baseline.is_some_and(|backend| backend.kind == Kind::Port));
+        assert!(baseline.is_some_and(|backend| matches!(backend.kind, Kind::Port(_))));
     }
 }

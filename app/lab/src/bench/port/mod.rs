@@ -13,7 +13,7 @@
 use onbeat_realtime::clock::now_ns;
 use onbeat_realtime::interrupt;
 
-mod backend;
+pub(super) mod backend;
 mod case;
 mod figures;
 mod frames;

@@ -16,6 +16,7 @@ use onbeat_wire::powerlink::NodeId;
 use super::backend::Backend;
 use super::trace::Taken;
 use super::wire::Wire;
+use crate::bench::port::backend::prepare;
 use crate::bench::port::place::Place;
 use crate::bench::port::rig::{CN, CN_MAC, MN, MN_MAC, TO_CN, TO_MN, pair};
 use crate::{Error, Result};
@@ -106,7 +107,7 @@ impl Row {
         pair(&wire, TO_MN, &mn, MN, MN_MAC)?;
         pair(&wire, TO_CN, &cn, CN, CN_MAC)?;
         let programs = Wire::start(&wire, [TO_MN, TO_CN], events)?;
-        if let Err(why) = (backend.prepare)(&mn) {
+        if let Err(why) = prepare(&mn, backend.managing) {
             return Ok(Err(why));
         }
         let file = file(period_us);

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
+use onbeat_link::Backend;
 use onbeat_netdev::Namespace;
 use onbeat_powerlink::cn::ControlledNode;
 use onbeat_powerlink::mn::{ManagingNode, Step};
 use onbeat_powerlink::nmt::State;
-use onbeat_powerlink_node::{Backend, File, Runner, Simulation, Station, open};
+use onbeat_powerlink_node::{File, Runner, Simulation, Station, open};
 use onbeat_realtime::Profile;
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::NodeId;

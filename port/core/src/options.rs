@@ -1,0 +1,188 @@
+//! Options of a port.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use onbeat_netdev::XdpMode;
+use onbeat_wire::EtherType;
+
+use crate::{Backend, Clock, Error, Feature, Result};
+
+/// How a port is opened. Fields that name a back end have no effect on others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortOptions {
+    /// The EtherTypes to receive; empty: all. Over XDP and with the module, frames of others go to
+    /// the network stack, and over XDP frames to other addresses too.
+    pub ether_types: Vec<EtherType>,
+    /// Transmit slots.
+    pub slots: usize,
+    /// Automatic responses.
+    pub responses: usize,
+    /// Buffers for received frames: each takes a frame of the interface's MTU, over XDP 2048 octets.
+    pub receive_buffers: usize,
+    /// [`Clock::Monotonic`] or [`Clock::Tai`]; a `txtime` port always uses [`Clock::Tai`].
+    pub clock: Clock,
+    /// [`crate::Port::wait`] does not sleep but polls the rings and the clock, without a system call
+    /// as long as it waits for frames only. Takes a whole core.
+    pub spin: bool,
+    /// Confirm transmissions. The caller must take confirmations: while there are some,
+    /// [`crate::Port::wait`] returns at once. A launch or a response that could not be sent is
+    /// reported in any case.
+    pub confirm: bool,
+    /// `xsk`, `xdp`: where the program runs, [`XdpMode::Native`] or [`XdpMode::Generic`], and nowhere
+    /// else. `None`: native where the driver has it, else generic.
+    pub mode: Option<XdpMode>,
+    /// `xsk`, `xdp`: copy frames to and from the UMEM even where the driver could use it directly.
+    pub copy: bool,
+    /// `txtime`: launch times.
+    pub txtime: TxtimeOptions,
+    /// `module`: how it passes frames to the driver.
+    pub transmit: Transmit,
+    /// `module`: create a virtual interface, `ob0` or the next free name, for frames of other
+    /// EtherTypes. Without one they stay with the interface itself.
+    pub switch: bool,
+}
+
+impl Default for PortOptions {
+    fn default() -> Self {
+        Self {
+            ether_types: Vec::new(),
+            slots: 64,
+            responses: 64,
+            receive_buffers: 256,
+            clock: Clock::Monotonic,
+            spin: false,
+            confirm: true,
+            mode: None,
+            copy: false,
+            txtime: TxtimeOptions::default(),
+            transmit: Transmit::default(),
+            switch: false,
+        }
+    }
+}
+
+/// The largest values that a back end accepts.
+pub(crate) struct Limits {
+    pub(crate) ether_types: usize,
+    pub(crate) slots: usize,
+    pub(crate) responses: usize,
+    pub(crate) receive_buffers: usize,
+}
+
+impl PortOptions {
+    pub(crate) fn check(&self, backend: Backend, interface: &str, limits: &Limits) -> Result<()> {
+        if self.clock == Clock::Nic {
+            let why = match backend {
+                Backend::Module => "the kernel has no timers by the NIC's clock",
+                _ => "this process cannot sleep by the NIC's clock",
+            };
+            return Err(Error::Unsupported {
+                interface: interface.to_owned(),
+                backend,
+                feature: Feature::SendAt,
+                why: why.into(),
+                remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
+            });
+        }
+        let in_range = |what, value, allowed: RangeInclusive<usize>| {
+            let fits = allowed.contains(&value);
+            if fits { Ok(()) } else { Err(Error::Option { what, value, allowed }) }
+        };
+        let types = self.ether_types.len();
+        in_range("the number of EtherTypes", types, 0..=limits.ether_types)?;
+        in_range("slots", self.slots, 1..=limits.slots)?;
+        in_range("responses", self.responses, 0..=limits.responses)?;
+        in_range("receive buffers", self.receive_buffers, 2..=limits.receive_buffers)
+    }
+}
+
+/// How [`crate::PacketPort::open_txtime`] uses launch times.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TxtimeOptions {
+    /// How long before its instant a frame is passed to the kernel, in nanoseconds. More tolerates a
+    /// later process without a lost cycle; but a frame that was passed on can no longer be updated
+    /// or cancelled.
+    pub ahead_ns: u64,
+    /// `SO_PRIORITY` of the frames, which selects the traffic class; `None`: the lowest one whose
+    /// transmit queues keep launch times.
+    pub priority: Option<u8>,
+    /// The instant is the latest one, and frames leave as soon as possible; etf must have been set
+    /// up with deadline_mode. Otherwise it is the earliest one.
+    pub deadline: bool,
+}
+
+impl Default for TxtimeOptions {
+    fn default() -> Self {
+        Self { ahead_ns: 2_000_000, priority: None, deadline: false }
+    }
+}
+
+/// How the kernel module passes frames to the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Transmit {
+    /// Around the queueing discipline, and not at all while the driver's queue is locked or full.
+    /// Launches are sent in softirq.
+    #[default]
+    Direct,
+    /// Through the queueing discipline. Launches are sent in softirq.
+    Queue,
+    /// By netpoll: launches are sent in the timer's hard interrupt, with interrupts off. Not every
+    /// driver supports it, and no PREEMPT_RT kernel. Responses are sent as by [`Transmit::Direct`].
+    Netpoll,
+}
+
+impl Transmit {
+    /// All of them.
+    pub const ALL: [Transmit; 3] = [Transmit::Direct, Transmit::Queue, Transmit::Netpoll];
+}
+
+impl fmt::Display for Transmit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Transmit::Direct => "direct",
+            Transmit::Queue => "queue",
+            Transmit::Netpoll => "netpoll",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits =
+        Limits { ether_types: 64, slots: 65_536, responses: 128, receive_buffers: 4096 };
+
+    #[test]
+    fn options_out_of_range_are_named() {
+        let checked = |options: PortOptions| {
+            options
+                .check(Backend::Xsk, "eth0", &LIMITS)
+                .map_err(|refusal| refusal.to_string())
+                .err()
+                .unwrap_or_default()
+        };
+        assert_eq!(checked(PortOptions::default()), "");
+        for (options, refusal) in [
+            (
+                PortOptions { slots: 0, ..PortOptions::default() },
+                "slots is 0; it must be from 1 to 65536",
+            ),
+            (
+                PortOptions { responses: 129, ..PortOptions::default() },
+                "responses is 129; it must be at most 128",
+            ),
+            (
+                PortOptions { receive_buffers: 1, ..PortOptions::default() },
+                "receive buffers is 1; it must be from 2 to 4096",
+            ),
+            (
+                PortOptions { ether_types: vec![EtherType::ARP; 65], ..PortOptions::default() },
+                "the number of EtherTypes is 65; it must be at most 64",
+            ),
+        ] {
+            assert_eq!(checked(options), refusal);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! An interface as a capture sees it: copies of what comes, and of what leaves where asked, with when.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
+
+use libc::{SOL_PACKET, SOL_SOCKET, TP_STATUS_TS_RAW_HARDWARE, sockaddr_ll, tpacket2_hdr};
+use onbeat_netdev::{Handle, Namespace, PacketSocket};
+
+use super::extent::{Extent, TAG};
+use super::stamping::NicStamps;
+use super::{BATCH, Clock, HEADERS};
+use crate::error::failed;
+use crate::packet::{Places, Woken, sleep};
+use crate::{Error, Result};
+
+/// Memory of a ring, which the kernel takes at once: 32,768 frames of 1,514 octets.
+const MEMORY: usize = 64 << 20;
+/// Octets of a place beyond the frame's own, at least.
+const AROUND: usize = 128;
+/// Frames in a ring, however long they may be.
+const FRAMES: std::ops::RangeInclusive<usize> = 64..=32_768;
+
+/// Where the address of a frame's sender stands in its place (`TPACKET2_HDRLEN` less its length).
+const ADDRESS: usize = size_of::<tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
+
+/// The frames that a capture sees, and the source of their stamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CaptureOptions {
+    /// What leaves by the interface, too, and not only what comes.
+    pub outgoing: bool,
+    /// Who stamps.
+    pub stamps: Wanted,
+}
+
+/// Who stamps frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wanted {
+    /// The NIC where it can stamp every frame, else the kernel.
+    #[default]
+    Best,
+    /// The NIC, or the capture is refused.
+    Nic,
+    /// The kernel.
+    Kernel,
+}
+
+/// The clock of a capture's stamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaptureClock {
+    /// The NIC's own, /dev/ptpN where its number is known, when the frame passed its MAC.
+    Nic(Option<u32>),
+    /// CLOCK_MONOTONIC, when the kernel took the frame from the driver or gave it to it.
+    Monotonic,
+}
+
+impl fmt::Display for CaptureClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CaptureClock::Nic(Some(number)) => {
+                write!(f, "the NIC, by its own clock (/dev/ptp{number})")
+            }
+            CaptureClock::Nic(None) => f.write_str("the NIC, by its own clock"),
+            CaptureClock::Monotonic => {
+                f.write_str("the kernel, by CLOCK_MONOTONIC, at its border with the driver")
+            }
+        }
+    }
+}
+
+/// A frame that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CapturedFrame<'a> {
+    /// Its octets with VLAN tags, without FCS.
+    pub octets: &'a [u8],
+    /// How many there were: more than `octets` has where the kernel or the NIC merged frames.
+    pub wire_len: usize,
+    /// When it passed, in nanoseconds of the capture's clock. `None`: the NIC did not stamp it, or the time of
+    /// day was set while it waited.
+    pub time_ns: Option<u64>,
+    /// It left here, and did not come.
+    pub outgoing: bool,
+}
+
+/// Frames that pass an interface, as copies: nothing is taken from the network stack.
+///
+/// A NIC that is to stamp stamps every frame until the capture is dropped. **After `kill -9`** it goes on,
+/// and a journal has its former setting: the next capture on the interface restores that first, whatever
+/// stamps for it.
+#[derive(Debug)]
+pub struct CaptureSocket {
+    interface: String,
+    // Unmapped before the socket is closed.
+    places: Places,
+    next: usize,
+    drops: u64,
+    socket: PacketSocket,
+    clock: CaptureClock,
+    /// Why the NIC does not stamp although it was to if it can.
+    reason: Option<String>,
+    realtime_ahead_ns: i64,
+    /// Times that the time of day was set.
+    steps: u64,
+    /// A NIC that stamps for this, which it does until this is dropped.
+    _stamps: Option<NicStamps>,
+}
+
+impl CaptureSocket {
+    /// Default directory of the journals of captures, with the former settings of NICs.
+    pub const DIRECTORY: &str = onbeat_host::run_directory!("taps");
+
+    /// Opens an interface of `namespace`, for frames as long as its MTU says. What a process that was
+    /// killed left of an earlier capture is restored first.
+    ///
+    /// # Errors
+    /// An interface that is not there; CAP_NET_RAW is missing, or CAP_NET_ADMIN for a NIC that is to stamp;
+    /// a NIC that is to stamp and cannot, or what leaves is to be seen, which it stamps by no one's asking.
+    pub fn open(
+        namespace: &Namespace,
+        interface: &str,
+        options: CaptureOptions,
+        directory: &Path,
+    ) -> Result<Self> {
+        let link = Handle::in_namespace(namespace)?.link(interface)?;
+        if let Err(error) = NicStamps::put_back(namespace, interface, directory) {
+            tracing::warn!("interface {interface:?}: its NIC still stamps every frame: {error}");
+        }
+        let (clock, stamps, reason) = match options.stamps {
+            Wanted::Kernel => (CaptureClock::Monotonic, None, None),
+            wanted => match begin(namespace, interface, options, directory) {
+                Ok(stamps) => (CaptureClock::Nic(stamps.clock()), Some(stamps), None),
+                Err(error) if wanted == Wanted::Nic => return Err(error),
+                Err(error) => (CaptureClock::Monotonic, None, Some(error.to_string())),
+            },
+        };
+        let longest = HEADERS + link.mtu as usize;
+        let frames = MEMORY / (AROUND + longest).next_power_of_two();
+        let open = || -> io::Result<_> {
+            let socket = PacketSocket::open(link.index)?;
+            socket.set(SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, i32::from(!options.outgoing))?;
+            let frames = frames.clamp(*FRAMES.start(), *FRAMES.end());
+            let places = Places::new(&socket, frames, longest, TAG)?;
+            let mut stamps = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
+            if clock != CaptureClock::Monotonic {
+                stamps |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
+                let hardware = libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+                socket.set(SOL_PACKET, libc::PACKET_TIMESTAMP, hardware)?;
+            }
+            // Without it the kernel would stamp a frame only when it copies it.
+            socket.set(SOL_SOCKET, libc::SO_TIMESTAMPING, stamps)?;
+            socket.promiscuous()?;
+            socket.bind(libc::ETH_P_ALL as u16)?;
+            Ok((socket, places))
+        };
+        let opened = namespace.run(open)?;
+        let (socket, places) =
+            opened.map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
+        Ok(Self {
+            interface: interface.to_owned(),
+            places,
+            next: 0,
+            drops: 0,
+            socket,
+            clock,
+            reason,
+            realtime_ahead_ns: Clock::read().realtime_ahead_ns(),
+            steps: 0,
+            _stamps: stamps,
+        })
+    }
+
+    /// Whose stamps they are.
+    #[must_use]
+    pub fn clock(&self) -> CaptureClock {
+        self.clock
+    }
+
+    /// Why the NIC does not stamp, where it was to if it can.
+    #[must_use]
+    pub fn why_not_the_nic(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// Hands over the oldest frames that passed, [`BATCH`] at most; how many there were.
+    pub fn take(&mut self, mut taken: impl FnMut(CapturedFrame<'_>)) -> usize {
+        let count = (0..BATCH.min(self.places.count()))
+            .take_while(|ahead| self.places.is_filled(self.index(*ahead)))
+            .count();
+        if count == 0 {
+            return 0;
+        }
+        // Behind the last of them: what was stamped before the time of day was set is not told wrongly.
+        let ahead_ns = Clock::read().realtime_ahead_ns();
+        let stepped = ahead_ns != self.realtime_ahead_ns;
+        self.steps += u64::from(stepped);
+        self.realtime_ahead_ns = ahead_ns;
+        for _ in 0..count {
+            let header = self.places.header(self.next);
+            let extent = Extent::of(&self.places, self.next, &header);
+            let by_nic = header.tp_status & TP_STATUS_TS_RAW_HARDWARE != 0;
+            let time_ns = match (self.clock, by_nic) {
+                (CaptureClock::Nic(_), true) => Some(extent.at_ns),
+                (CaptureClock::Monotonic, false) if !stepped => {
+                    u64::try_from((extent.at_ns as i64).wrapping_sub(ahead_ns)).ok()
+                }
+                _ => None,
+            };
+            let place = self.places.at(self.next);
+            // SAFETY: behind the header, at the next 16 octets, a place holds the address of the frame's
+            // sender; any octets are one.
+            let address = unsafe { place.add(ADDRESS).cast::<sockaddr_ll>().read() };
+            // SAFETY: the octets lie in the place, as `Extent::of` saw, and the kernel does not touch them
+            // until it is released, which is when nothing refers to this any more.
+            let octets = unsafe {
+                std::slice::from_raw_parts(place.add(extent.start as usize), extent.len as usize)
+            };
+            let missing = if extent.complete { 0 } else { missing(&header, octets.len()) };
+            taken(CapturedFrame {
+                octets,
+                wire_len: octets.len() + missing,
+                time_ns,
+                outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,
+            });
+            self.places.release(self.next);
+            self.next = self.index(1);
+        }
+        count
+    }
+
+    /// Waits for a frame, `timeout_ns` at most. `false`: the interface went down meanwhile.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn wait(&self, timeout_ns: u64) -> Result<bool> {
+        let fd = self.socket.as_fd().as_raw_fd();
+        let mut polled = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+        let waited = sleep(&mut polled, timeout_ns);
+        let woken = waited.map_err(failed(&self.interface, "wait for frames"))?;
+        if woken != Woken::ByError {
+            return Ok(true);
+        }
+        let taken = self.socket.take_error();
+        taken.map(|error| !error).map_err(failed(&self.interface, "look at a socket's error"))
+    }
+
+    /// Frames that the ring had no room for, since it was opened.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn drops(&mut self) -> Result<u64> {
+        let new = self.socket.take_drops();
+        self.drops += new.map_err(failed(&self.interface, "read the ring's statistics"))?;
+        Ok(self.drops)
+    }
+
+    /// Times that the time of day was set since it was opened; what waited then has no time.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    fn index(&self, ahead: usize) -> usize {
+        (self.next + ahead) % self.places.count()
+    }
+}
+
+/// Octets that a frame has and the place has not; 1 where that is not known.
+fn missing(header: &tpacket2_hdr, there: usize) -> usize {
+    (header.tp_len as usize).saturating_sub(there).max(1)
+}
+
+impl AsFd for CaptureSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Makes the NIC stamp the frames of a capture.
+fn begin(
+    namespace: &Namespace,
+    interface: &str,
+    options: CaptureOptions,
+    directory: &Path,
+) -> Result<NicStamps> {
+    if options.outgoing {
+        return Err(Error::Netdev(onbeat_netdev::Error::Unsupported {
+            what: format!("to have the NIC stamp what others send by interface {interface:?}"),
+            remedy: "the kernel stamps both directions, or a mirror port gives both to one NIC as frames \
+                     that come"
+                .into(),
+        }));
+    }
+    NicStamps::begin(namespace, interface, directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_have_names() {
+        assert!(CaptureClock::Nic(Some(3)).to_string().contains("/dev/ptp3"));
+        assert!(CaptureClock::Nic(None).to_string().contains("its own clock"));
+        assert!(CaptureClock::Monotonic.to_string().contains("CLOCK_MONOTONIC"));
+    }
+
+    #[test]
+    fn what_is_not_all_there_is_known_to_be_more() {
+        // SAFETY: the header is plain data, for which zeros are a value.
+        let mut header: tpacket2_hdr = unsafe { std::mem::zeroed() };
+        header.tp_len = 3_000;
+        assert_eq!(missing(&header, 1_514), 1_486);
+        header.tp_len = 100;
+        assert_eq!(missing(&header, 100), 1);
+    }
+}

@@ -1,0 +1,103 @@
+//! What is told of an interface, and that it is so.
+
+use crate::common::Cable;
+use onbeat_link::{Backend, Error, PortOptions, Purpose, XdpPort, XskPort, backends};
+use onbeat_netdev::{Namespace, VethEnd};
+use onbeat_testing::{Feature as Needs, ForeignProgram, require_all};
+
+fn best(cable: &Cable, purpose: Purpose) -> Backend {
+    backends(cable.near.namespace(), "p0").unwrap().best(purpose).unwrap().0.backend
+}
+
+#[test]
+fn what_is_said_to_be_usable_is() {
+    if !require_all(&[Needs::Root, Needs::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let found = backends(cable.near.namespace(), "p0").unwrap();
+    let examined: Vec<_> = found.all.iter().map(|report| report.backend.name()).collect();
+    assert_eq!(examined, ["packet", "xsk", "xdp", "txtime", "module"]);
+    assert!(found.all[..3].iter().all(|backend| backend.usable()), "{found:?}");
+    let txtime = &found.all[3];
+    assert!(!txtime.usable() && txtime.remarks[0].to_string().contains("tc qdisc"), "{txtime:?}");
+    let (xdp, _) = found.best(Purpose::Response).unwrap();
+    assert_eq!(xdp.backend, Backend::Xdp);
+    assert!(xdp.remarks[0].to_string().contains("other end of the veth"), "{xdp:?}");
+    assert_eq!(best(&cable, Purpose::Receive), Backend::Xsk);
+    drop(XskPort::open(cable.near.namespace(), "p0", PortOptions::default()).unwrap());
+    drop(XdpPort::open(cable.near.namespace(), "p0", PortOptions::default()).unwrap());
+}
+
+/// That neither back end over XDP can be used, for this reason and with this remedy.
+fn refused(cable: &Cable, what: &str, remedy: &str) {
+    let found = backends(cable.near.namespace(), "p0").unwrap();
+    let refusals = found.all[..3].iter().filter(|backend| !backend.usable());
+    assert_eq!(
+        refusals.clone().map(|b| b.backend).collect::<Vec<_>>(),
+        [Backend::Xsk, Backend::Xdp]
+    );
+    for refusal in refusals {
+        let remark = refusal.remarks[0].to_string();
+        assert!(remark.contains(what) && remark.contains(remedy), "{remark}");
+    }
+    let error = XskPort::open(cable.near.namespace(), "p0", PortOptions::default());
+    let error = error.unwrap_err();
+    assert!(matches!(error, Error::InUse { .. }), "{error}");
+    assert!(error.to_string().contains(what), "{error}");
+    let error = XdpPort::open(cable.near.namespace(), "p0", PortOptions::default());
+    assert!(error.unwrap_err().to_string().contains(remedy));
+}
+
+#[test]
+fn what_is_said_to_be_refused_is_and_why() {
+    if !require_all(&[Needs::Root, Needs::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let here = |what: &str, remedy: &str| refused(&cable, what, remedy);
+    let program = ForeignProgram::pass(cable.near.namespace(), "p0");
+    here(&format!("XDP program {:?}", ForeignProgram::NAME), "ip link set p0 xdp off");
+    drop(program);
+    cable.near.set_mtu("p0", 3000).unwrap();
+    here("its MTU is 3000", "ip link set p0 mtu 1500");
+    cable.near.set_mtu("p0", 1500).unwrap();
+    cable.near.set_down("p0").unwrap();
+    here("it is off", "ip link set p0 up");
+    assert_eq!(best(&cable, Purpose::Response), Backend::Packet);
+
+    let cable = Cable::with(VethEnd::new("p0").queues(1, 2));
+    refused(&cable, "it receives by 2 queues", "ethtool -L p0");
+}
+
+/// Takes all capabilities from the calling thread, and from those it starts.
+fn drop_capabilities() {
+    let header = [0x2008_0522_u32, 0];
+    let none = [0_u32; 6];
+    // SAFETY: header and data of version 3 of capset, which only reads them.
+    let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
+    assert_eq!(result, 0);
+}
+
+#[test]
+fn without_privileges_it_says_which_are_needed() {
+    if !require_all(&[Needs::Root, Needs::Veth]) {
+        return;
+    }
+    let cable = Cable::new();
+    let (found, xsk) = cable
+        .near
+        .namespace()
+        .run(|| {
+            drop_capabilities();
+            let here = Namespace::current().unwrap();
+            let found = backends(&here, "p0").unwrap();
+            (found, XskPort::open(&here, "p0", PortOptions::default()).unwrap_err().to_string())
+        })
+        .unwrap();
+    for backend in &found.all[..4] {
+        assert!(!backend.usable());
+        assert!(backend.remarks[0].to_string().contains("CAP_NET_RAW"), "{backend:?}");
+    }
+    assert!(xsk.contains("it needs CAP_BPF and CAP_NET_ADMIN"), "{xsk}");
+}

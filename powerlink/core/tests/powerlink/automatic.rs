@@ -1,0 +1,190 @@
+//! A node whose polls a driver answers, beside the same node that answers itself: a bus cannot tell
+//! them apart.
+
+use crate::common::{CN_MAC, Captured, INPUT, capture, controlled_node, message};
+use onbeat_powerlink::cn::{ControlledNode, Event, PollKey, Response};
+use onbeat_powerlink::nmt::State;
+use onbeat_powerlink::od::Dictionary;
+use onbeat_wire::MacAddress;
+use onbeat_wire::powerlink::{Body, NodeId};
+
+/// A driver: a key, and a frame.
+struct Driver {
+    key: PollKey,
+    frame: Option<Vec<u8>>,
+}
+
+impl Driver {
+    fn follow(&mut self, node: &mut ControlledNode) {
+        match node.poll_response() {
+            Some(Response::Frame(frame)) => self.frame = Some(frame.to_vec()),
+            Some(Response::Silence) => self.frame = None,
+            None => {}
+        }
+        assert_eq!(node.poll_response(), None, "it was just told");
+    }
+
+    fn matches(&self, frame: &[u8]) -> bool {
+        let PollKey { value, mask } = &self.key;
+        frame.len() >= value.len()
+            && frame
+                .iter()
+                .zip(mask)
+                .zip(value)
+                .all(|((octet, mask), value)| octet & mask == *value)
+    }
+}
+
+/// A node, what it is to send in addition to what it gives, and how often its process had its turn.
+struct Bench {
+    node: ControlledNode,
+    driver: Option<Driver>,
+    turns: u8,
+    /// By how much the process counts in a turn.
+    step: u8,
+    states: Vec<State>,
+    polls: usize,
+}
+
+impl Bench {
+    fn new(automatic: bool, step: u8) -> Self {
+        let mut node = controlled_node(1, CN_MAC);
+        let key = automatic.then(|| node.answer_automatically());
+        node.start(0);
+        let driver = key.map(|key| Driver { key, frame: None });
+        Bench { node, driver, turns: 0, step, states: Vec::new(), polls: 0 }
+    }
+
+    /// What is on the bus because of a frame.
+    fn take(&mut self, now_ns: u64, frame: &[u8]) -> Vec<Vec<u8>> {
+        while let Some(deadline) = self.node.next_deadline_ns().filter(|at| *at <= now_ns) {
+            self.node.handle_deadline(deadline);
+            self.turn();
+        }
+        let armed = self.driver.as_ref().filter(|driver| driver.matches(frame));
+        let mut sent = Vec::new();
+        match armed.and_then(|driver| driver.frame.clone()) {
+            Some(response) => {
+                sent.push(response);
+                self.polls += 1;
+                self.node.handle_answered_frame(now_ns, frame);
+            }
+            None => self.node.handle_frame(now_ns, frame),
+        }
+        sent.extend(std::iter::from_fn(|| self.node.poll_transmit()));
+        self.turn();
+        sent
+    }
+
+    fn turn(&mut self) {
+        if let Some(driver) = &mut self.driver {
+            driver.follow(&mut self.node);
+        }
+        while let Some(event) = self.node.poll_event() {
+            match event {
+                Event::Cycle => {
+                    self.turns = self.turns.wrapping_add(self.step);
+                    self.node.set_object(INPUT, &[self.turns]).unwrap();
+                }
+                Event::State { to, .. } => self.states.push(to),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Feeds both with frames; how many polls the driver answered.
+fn compare(frames: impl Iterator<Item = (u64, Vec<u8>)>, step: u8) -> usize {
+    let (mut usual, mut automatic) = (Bench::new(false, step), Bench::new(true, step));
+    for (number, (time_ns, frame)) in frames.enumerate() {
+        let (expected, found) = (usual.take(time_ns, &frame), automatic.take(time_ns, &frame));
+        assert_eq!(expected, found, "in answer to frame {number}");
+    }
+    assert_eq!(usual.states, automatic.states);
+    let values = |od: &Dictionary| -> Vec<_> {
+        // Counters of losses, the state, outputs: all that a peer could read.
+        [0x1c0b, 0x1c0c, 0x1c0d].map(|index| od.number(onbeat_powerlink::od::id(index, 1))).to_vec()
+    };
+    assert_eq!(values(usual.node.objects()), values(automatic.node.objects()));
+    assert_eq!(
+        usual.node.objects().get(crate::common::OUTPUT),
+        automatic.node.objects().get(crate::common::OUTPUT)
+    );
+    automatic.polls
+}
+
+fn from_others(frames: Vec<Captured>) -> impl Iterator<Item = (u64, Vec<u8>)> {
+    let frames = frames.into_iter().filter(|frame| message(&frame.frame).source != NodeId(1));
+    frames.map(|Captured { time_ns, frame, .. }| (time_ns, frame))
+}
+
+#[test]
+fn a_bus_cannot_tell_who_answers() {
+    for name in ["boot-1cn-mandatory", "boot-1cn-stock"] {
+        let frames = capture(name);
+        let polls = |captured: &&Captured| matches!(message(&captured.frame).body, Body::Preq(_));
+        let asked = frames.iter().filter(polls).count();
+        let answered = compare(from_others(frames), 1);
+        assert!(answered > 50 && answered <= asked, "{name}: {answered} of {asked}");
+    }
+}
+
+/// Every 7th frame of the managing node is lost, among them SoC, SoA and polls. (Where a SoC is lost,
+/// values that change are a cycle newer than those of who takes them at the SoC.)
+#[test]
+fn nor_where_frames_are_lost() {
+    let frames = from_others(capture("boot-1cn-mandatory")).enumerate();
+    let kept = frames.filter(|(number, _)| *number < 2300 || number % 7 != 0);
+    assert!(compare(kept.map(|(_, frame)| frame), 0) > 50);
+}
+
+#[test]
+fn a_response_is_there_exactly_while_the_node_is_polled() {
+    let mut bench = Bench::new(true, 1);
+    let (mut armed, mut silent) = (0, 0);
+    for (time_ns, frame) in from_others(capture("boot-1cn-mandatory")) {
+        bench.take(time_ns, &frame);
+        let has = bench.driver.as_ref().unwrap().frame.is_some();
+        assert_eq!(has, bench.node.state().is_polled());
+        if has { armed += 1 } else { silent += 1 }
+    }
+    assert!(armed > 0 && silent > 0);
+    // It is lost: no SoC comes any more.
+    while bench.node.state().is_polled() {
+        let deadline = bench.node.next_deadline_ns().expect("a SoC is waited for");
+        bench.node.handle_deadline(deadline);
+        bench.turn();
+    }
+    assert!(bench.driver.unwrap().frame.is_none(), "{}", bench.node.state());
+}
+
+#[test]
+fn a_poll_that_nobody_answered_is_answered_by_the_node() {
+    let mut bench = Bench::new(true, 1);
+    let mut answered = 0;
+    for (time_ns, frame) in from_others(capture("boot-1cn-mandatory")) {
+        // A driver that is asked for too much.
+        bench.driver.as_mut().unwrap().frame = None;
+        let sent = bench.take(time_ns, &frame);
+        let pres = |frame: &Vec<u8>| matches!(message(frame).body, Body::Pres(_));
+        answered += sent.iter().filter(|frame| pres(frame)).count();
+    }
+    assert!(answered > 50, "{answered}");
+}
+
+#[test]
+fn polls_are_known_by_address_and_nodes() {
+    let driver = Bench::new(true, 1).driver.unwrap();
+    let poll = |destination: MacAddress, octets: [u8; 3]| -> Vec<u8> {
+        [&destination.0[..], &crate::common::MN_MAC.0, &[0x88, 0xab], &octets, &[0; 43]].concat()
+    };
+    assert!(driver.matches(&poll(CN_MAC, [3, 1, 240])));
+    assert!(driver.matches(&poll(CN_MAC, [0x83, 1, 240])), "a bit that is reserved");
+    for octets in [[4, 1, 240], [3, 2, 240], [3, 255, 240], [3, 1, 241]] {
+        assert!(!driver.matches(&poll(CN_MAC, octets)), "{octets:?}");
+    }
+    assert!(!driver.matches(&poll(crate::common::MN_MAC, [3, 1, 240])));
+    let mut other = poll(CN_MAC, [3, 1, 240]);
+    other[13] = 0xac;
+    assert!(!driver.matches(&other));
+}

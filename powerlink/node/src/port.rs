@@ -1,0 +1,27 @@
+//! Ports for POWERLINK.
+
+use onbeat_link::{Backend, Port, PortOptions, Result};
+use onbeat_netdev::Namespace;
+use onbeat_wire::EtherType;
+
+/// Frames that a port has room for: a cycle of a full network, twice.
+const BUFFERS: usize = 1024;
+
+/// Opens a port for POWERLINK on an interface of `namespace`.
+///
+/// # Errors
+/// As [`onbeat_link::open`].
+pub fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<Box<dyn Port>> {
+    onbeat_link::open(backend, namespace, interface, options(false, &[]))
+}
+
+/// Options of a port that receives `others` beside POWERLINK, and confirms transmissions if
+/// `confirm`.
+pub(crate) fn options(confirm: bool, others: &[EtherType]) -> PortOptions {
+    PortOptions {
+        ether_types: [&[EtherType::POWERLINK], others].concat(),
+        receive_buffers: BUFFERS,
+        confirm,
+        ..PortOptions::default()
+    }
+}
