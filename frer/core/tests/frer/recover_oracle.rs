@@ -1,12 +1,11 @@
 //! The ring implementation against the standard's text, packet by packet, on random and on
 //! adversarial sequences: verdict and every counter.
 
-mod oracle;
-
 use onbeat_frer::recover::Recover;
 use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery, Role};
-use oracle::Oracle;
 use proptest::prelude::*;
+
+use crate::oracle::Oracle;
 
 const NS_PER_MS: u64 = 1_000_000;
 

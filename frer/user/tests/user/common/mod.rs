@@ -5,8 +5,6 @@
 //!                     a2 ---- b2
 //! ```
 
-#![allow(dead_code, reason = "each test binary uses a part")]
-
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 

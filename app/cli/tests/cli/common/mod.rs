@@ -2,9 +2,9 @@
 
 #![allow(dead_code, unused_imports, reason = "each test takes what it needs")]
 
-#[path = "../../../../tests/common/command.rs"]
+#[path = "../../../../../tests/common/command.rs"]
 mod command;
-#[path = "../../../../tests/common/ran.rs"]
+#[path = "../../../../../tests/common/ran.rs"]
 mod ran;
 
 use std::path::Path;

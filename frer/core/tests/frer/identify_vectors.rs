@@ -1,12 +1,10 @@
 //! Runs vectors/identify.toml; its head says what the fields mean.
 
-#[path = "common/identify.rs"]
-mod cases;
-
-use cases::{MemberCase, hex, identification, vectors};
 use onbeat_frer::identify::{Fields, Table};
 use onbeat_frer::spec::{IdentificationKind, Member, PortId, Stream};
 use onbeat_wire::Frame;
+
+use crate::identify_cases::{MemberCase, hex, identification, vectors};
 
 const PORT: PortId = PortId(3);
 

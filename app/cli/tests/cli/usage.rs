@@ -1,15 +1,16 @@
 //! Exit status, standard error, and outputs that do not take what is written.
 
-mod common;
-
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 
-use common::{Ran, onbeat, run};
+use nix::fcntl::OFlag;
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
+
+use crate::common::{Ran, onbeat, run};
 
 #[test]
 fn wrong_usage_ends_with_2_and_the_way_out() {
@@ -82,9 +83,15 @@ fn a_log_level_that_is_none_is_refused() {
 
 /// A terminal, and what is written there.
 fn on_a_terminal(no_color: Option<&str>) -> String {
-    let pair = nix::pty::openpty(None, None).expect("a pseudo terminal");
+    // Not by openpty: its descriptors go to programs that other tests start meanwhile.
+    let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+    let mut terminal = posix_openpt(flags).expect("a pseudo terminal");
+    grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("a pseudo terminal");
+    let name = ptsname_r(&terminal).expect("a name");
+    let mut options = OpenOptions::new();
+    let end = options.write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(name).expect("it opens");
     let mut command = onbeat();
-    command.arg("frobnicate").env("TERM", "xterm").stdout(Stdio::null()).stderr(pair.slave);
+    command.arg("frobnicate").env("TERM", "xterm").stdout(Stdio::null()).stderr(end);
     if let Some(value) = no_color {
         command.env("NO_COLOR", value);
     }
@@ -92,7 +99,7 @@ fn on_a_terminal(no_color: Option<&str>) -> String {
     // The terminal's own end is closed with the command: a read then fails with EIO.
     drop(command);
     let mut said = Vec::new();
-    let _ = std::fs::File::from(pair.master).read_to_end(&mut said);
+    let _ = terminal.read_to_end(&mut said);
     String::from_utf8(said).expect("text")
 }
 

@@ -1,8 +1,6 @@
 //! What the program says about itself.
 
-mod common;
-
-use common::{root, run};
+use crate::common::{root, run};
 
 /// The commands that a help lists.
 fn listed(help: &str) -> Vec<String> {

@@ -5,12 +5,10 @@
 //!                     a2 ---- b2
 //! ```
 
-mod common;
-
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use common::{ALL, BOUND, By, DESTINATION, TAG, World, frame, listener, name, talker};
+use crate::common::{ALL, BOUND, By, DESTINATION, TAG, World, frame, listener, name, talker};
 use onbeat_frer::spec::PortId;
 use onbeat_frer_user::{Error, Poll, Port};
 use onbeat_link::raw::Umem;

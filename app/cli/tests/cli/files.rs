@@ -1,8 +1,6 @@
 //! Files that a command line or a configuration names: a FIFO, a device, an endless file and one of very
 //! many faults are refused, in bounded memory and without waiting.
 
-mod common;
-
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::symlink;
@@ -11,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Directory, onbeat};
+use crate::common::{Directory, onbeat};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -142,7 +140,7 @@ fn refused_to_overwrite(line: &str, option: &str, output: &str) {
     let output = path(output);
     let words: Vec<String> = words.chain([option.to_owned(), output.clone()]).collect();
     let stdin = File::open(&file).unwrap();
-    let ran: common::Ran = onbeat().args(&words).stdin(stdin).output().unwrap().into();
+    let ran: crate::common::Ran = onbeat().args(&words).stdin(stdin).output().unwrap().into();
     let expected = format!("onbeat: {option} {output:?}: ");
     assert!(ran.code == 2 && ran.err.starts_with(&expected), "{words:?}: {}", ran.err);
     assert!(ran.err.contains("; name another file"), "{words:?}: {}", ran.err);

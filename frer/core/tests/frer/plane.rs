@@ -12,8 +12,6 @@ use onbeat_testing::memory::taken;
 use onbeat_wire::MacAddress;
 use proptest::prelude::*;
 
-onbeat_testing::count_allocations!();
-
 const VECTOR: Recovery = Recovery {
     algorithm: Algorithm::Vector { history_length: 64 },
     reset_timeout_ms: 0,

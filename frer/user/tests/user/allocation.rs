@@ -5,13 +5,9 @@
 //!                     a2 ---- b2
 //! ```
 
-mod common;
-
-use common::{ALL, DESTINATION, Node, TAG, World, frame};
+use crate::common::{ALL, DESTINATION, Node, TAG, World, frame};
 use onbeat_frer_user::Poll;
 use onbeat_testing::{Feature, require_all};
-
-onbeat_testing::count_allocations!();
 
 /// How often a node's forwarding thread has taken memory.
 fn taken(node: &Node) -> u64 {

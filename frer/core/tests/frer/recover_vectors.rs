@@ -1,12 +1,10 @@
 //! Runs vectors/recover.toml; its head says what the steps mean.
 
-#[path = "common/recover.rs"]
-mod cases;
-
-use cases::{Functions, Generator, Told, vectors};
 use onbeat_frer::counters::Counters;
 use onbeat_frer::generate::Generate;
 use onbeat_frer::recover::Recover;
+
+use crate::recover_cases::{Function, Functions, Generator, Told, vectors};
 
 impl Functions for Vec<Recover> {
     fn packet(&mut self, function: usize, now_ns: u64, number: Option<u16>) -> Told {
@@ -46,7 +44,7 @@ impl Generator for Generate {
 #[test]
 fn recover() {
     for case in vectors().recover {
-        let build = |function: &cases::Function| {
+        let build = |function: &Function| {
             let mut recover =
                 Recover::new(&function.config(), function.role()).expect("a valid configuration");
             recover.carry_over(function.preset.into());

@@ -1,13 +1,11 @@
 //! Files that say what a privileged command changes: those that another user could have written are
 //! refused by each command, with one message.
 
-mod common;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 
-use common::{Directory, Ran, root, run};
+use crate::common::{Directory, Ran, root, run};
 use onbeat_testing::{Feature, require_all};
 
 const NETWORK: &str = "[network]\ncycle-us = 5000\n[managing]\ninterface = \"sx0\"\n[[node]]\nid = 3\n\

@@ -1,11 +1,9 @@
 //! Wording of messages, as far as the sources show it.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::root;
+use crate::common::root;
 
 /// Crates whose messages these rules hold for.
 const CRATES: [&str; 12] = [

@@ -4,9 +4,9 @@ use onbeat_node::config::Config;
 use proptest::prelude::*;
 
 const GOOD: &[&str] = &[
-    include_str!("../../../examples/reference.toml"),
-    include_str!("../../../examples/listener-end-system.toml"),
-    include_str!("../../../examples/ladder/e.toml"),
+    include_str!("../../../../examples/reference.toml"),
+    include_str!("../../../../examples/listener-end-system.toml"),
+    include_str!("../../../../examples/ladder/e.toml"),
 ];
 
 /// What a mutation puts in: pieces that mean something in a configuration, and pieces that do not.

@@ -1,8 +1,6 @@
 //! `onbeat doctor` on this very host.
 
-mod common;
-
-use common::run;
+use crate::common::run;
 
 #[test]
 fn findings_and_exit_code_agree() {

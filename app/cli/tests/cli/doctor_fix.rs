@@ -1,14 +1,12 @@
 //! `onbeat doctor --fix`, `--hold` and `--restore`, on hosts made of files and on a veth.
 
-mod common;
-
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::{Directory, Ran, onbeat};
+use crate::common::{Directory, Ran, onbeat};
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;

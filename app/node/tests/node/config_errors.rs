@@ -4,7 +4,7 @@
 //! DIRECTORY in a configuration is a directory that only root or its owner can write to, with a
 //! symbolic link "link" to itself.
 //!
-//! `REGENERATE=1 cargo test -p onbeat-node --test config_errors` writes the reports again; read the
+//! `REGENERATE=1 cargo test -p onbeat-node config_errors` writes the reports again; read the
 //! difference before you commit it.
 
 use std::fs;

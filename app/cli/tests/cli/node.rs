@@ -1,11 +1,9 @@
 //! `show`, `reset` and `reload` against a node that is one only on its control socket.
 
-mod common;
-
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use common::{Directory, Ran, onbeat, run};
+use crate::common::{Directory, Ran, onbeat, run};
 use nix::poll::{PollFd, PollTimeout, poll};
 use onbeat_node::control::{
     Event, NodeStatus, Reply, Request, Response, Server, Since, StreamStatus, What,

@@ -1,10 +1,8 @@
 //! `onbeat run --check`: no root, no interface, only the file.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{Directory, Ran, root, run};
+use crate::common::{Directory, Ran, root, run};
 
 fn configurations(below: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(below).expect("a directory") {

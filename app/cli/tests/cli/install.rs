@@ -1,11 +1,9 @@
 //! What `make install` does with the program, here with the one of this build.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
-use common::Directory;
+use crate::common::Directory;
 
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));

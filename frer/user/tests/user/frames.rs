@@ -6,11 +6,9 @@
 //!                     a2 ---- b2 another
 //! ```
 
-mod common;
-
 use std::time::Instant;
 
-use common::{ALL, BOUND, PORTS, TAG, VID, World, egress};
+use crate::common::{ALL, BOUND, PORTS, TAG, VID, World, egress};
 use onbeat_frer::plane::{Fate, Plane};
 use onbeat_frer::spec::{
     Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,

@@ -5,14 +5,12 @@
 //!                         eth2 --- p2
 //! ```
 
-mod common;
-
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Directory, Ran, onbeat, root, run};
+use crate::common::{Directory, Ran, onbeat, root, run};
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
