@@ -97,7 +97,7 @@ fn completions_know_the_commands() {
     }
 }
 
-/// `REGENERATE=1 cargo test -p onbeat --test help` or `make man` writes it anew.
+/// `REGENERATE=1 cargo test -p onbeat help` or `make man` writes it anew.
 #[test]
 fn the_manual_page_is_that_of_this_program() {
     let path = root().join("docs/onbeat.1");

@@ -117,7 +117,7 @@ fn life(directory: &Directory) {
     assert_eq!(good(&["reset", "back"]), "stream \"back\" is reset\n");
     let resets = |status: &NodeStatus| {
         let stream = status.streams.iter().find(|stream| stream.name == "back");
-        stream.and_then(|stream| stream.recovery.as_ref()).map(|recovery| recovery.resets)
+        stream.and_then(|stream| stream.recovery.as_ref()).map(|recovery| recovery.counters.resets)
     };
     assert_eq!(resets(&status()), resets(&at_first).map(|resets| resets + 1));
     bad(&["reset", "forth"]);

@@ -89,7 +89,8 @@ fn on_a_terminal(no_color: Option<&str>) -> String {
     grantpt(&terminal).and_then(|()| unlockpt(&terminal)).expect("a pseudo terminal");
     let name = ptsname_r(&terminal).expect("a name");
     let mut options = OpenOptions::new();
-    let end = options.write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(name).expect("it opens");
+    let end =
+        options.write(true).custom_flags(OFlag::O_NOCTTY.bits()).open(name).expect("it opens");
     let mut command = onbeat();
     command.arg("frobnicate").env("TERM", "xterm").stdout(Stdio::null()).stderr(end);
     if let Some(value) = no_color {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use onbeat_frer::counters::Counters;
 use onbeat_report::format::count;
 
 use super::status::{Link, NodeStatus, RecoveryStatus, StreamStatus};
@@ -96,18 +97,11 @@ pub fn node_table(status: &NodeStatus) -> String {
     for stream in &status.streams {
         let input = stream.members.iter().map(|member| member.input_packets).sum();
         let output = stream.egress.iter().map(|egress| egress.output_packets).sum();
-        let recovery = stream.recovery.as_ref();
         let mut cells = vec![stream.name.clone(), function(stream).into(), grouped(input)];
-        let counters: [fn(&RecoveryStatus) -> u64; 7] = [
-            |recovery| recovery.passed,
-            |recovery| recovery.discarded,
-            |recovery| recovery.rogue,
-            RecoveryStatus::really_lost,
-            |recovery| recovery.out_of_order,
-            |recovery| recovery.tagless,
-            |recovery| recovery.resets,
-        ];
-        cells.extend(counters.map(|counter| recovery.map_or("-".into(), |r| grouped(counter(r)))));
+        match &stream.recovery {
+            Some(recovery) => cells.extend(recovery.columns().map(grouped)),
+            None => cells.extend(RecoveryStatus::COLUMNS.map(|_| "-".into())),
+        }
         cells.push(grouped(output));
         streams.row(cells);
     }
@@ -152,25 +146,26 @@ pub fn stream_detail(stream: &StreamStatus) -> String {
     text
 }
 
+/// The counter that the line of a recovery function calls otherwise.
+const UNSEEN: &str = "lost_before_first";
+
 fn recovery_line(recovery: &RecoveryStatus) -> String {
     let state = if recovery.take_any {
         "waits for any number".to_owned()
     } else {
         format!("at {}", recovery.recov_seq_num)
     };
-    let counters = [
-        ("passed", recovery.passed),
-        ("discarded", recovery.discarded),
-        ("rogue", recovery.rogue),
-        ("lost", recovery.really_lost()),
-        ("unseen before the first", recovery.lost_before_first),
-        ("out of order", recovery.out_of_order),
-        ("tagless", recovery.tagless),
-        ("resets", recovery.resets),
-        ("latent errors", recovery.latent_errors),
-        ("latent error resets", recovery.latent_error_resets),
-    ];
-    counters.iter().fold(state, |line, (name, value)| format!("{line}  {name} {}", grouped(*value)))
+    let (first, then) = RecoveryStatus::COLUMNS.split_at(4);
+    let is_rest = |name: &&str| !RecoveryStatus::COLUMNS.contains(name) && *name != UNSEEN;
+    let rest = Counters::FIELDS.iter().map(|field| field.name).filter(is_rest);
+    let mut line = state;
+    let mut add = |name: &str, value| line.extend(["  ", name, " ", &grouped(value)]);
+    first.iter().for_each(|name| add(name, recovery.shown(name)));
+    add("unseen before the first", recovery.shown(UNSEEN));
+    then.iter().for_each(|name| add(&name.replace('_', " "), recovery.shown(name)));
+    add("latent errors", recovery.latent_errors);
+    rest.for_each(|name| add(&name.replace('_', " "), recovery.shown(name)));
+    line
 }
 
 fn function(stream: &StreamStatus) -> &'static str {
@@ -284,10 +279,13 @@ mod tests {
                     members: vec![member("path1"), member("path2")],
                     recovery: Some(RecoveryStatus {
                         recov_seq_num: 999,
-                        passed: 1_000_000,
-                        discarded: 999_998,
-                        lost: 65,
-                        lost_before_first: 63,
+                        counters: Counters {
+                            passed: 1_000_000,
+                            discarded: 999_998,
+                            lost: 65,
+                            lost_before_first: 63,
+                            ..Counters::default()
+                        },
                         ..RecoveryStatus::default()
                     }),
                     egress: vec![EgressStatus { port: "talker".into(), output_packets: 1_000 }],

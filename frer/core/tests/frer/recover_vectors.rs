@@ -37,7 +37,7 @@ impl Generator for Generate {
     }
 
     fn seq_gen_resets(&self) -> u64 {
-        self.counters().seq_gen_resets
+        self.resets()
     }
 }
 
