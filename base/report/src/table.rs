@@ -19,6 +19,7 @@ pub struct TextTable {
     aligns: Vec<Align>,
     rows: Vec<Vec<String>>,
     indent: usize,
+    rule: bool,
 }
 
 impl TextTable {
@@ -26,13 +27,20 @@ impl TextTable {
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Align)>) -> Self {
         let (headings, aligns) =
             columns.into_iter().map(|(name, align)| (printable(name), align)).unzip();
-        Self { headings, aligns, rows: Vec::new(), indent: 0 }
+        Self { headings, aligns, rows: Vec::new(), indent: 0, rule: true }
     }
 
     /// Moves the table to the right.
     #[must_use]
     pub fn indent(mut self, blanks: usize) -> Self {
         self.indent = blanks;
+        self
+    }
+
+    /// Leaves out the line below the headings.
+    #[must_use]
+    pub fn without_rule(mut self) -> Self {
+        self.rule = false;
         self
     }
 
@@ -92,6 +100,8 @@ impl fmt::Display for TextTable {
             .collect();
         if with_headings {
             self.write_row(f, &self.headings, &widths)?;
+        }
+        if with_headings && self.rule {
             let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
             self.write_row(f, &rule, &widths)?;
         }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use onbeat_frer::counters::Counters;
 use onbeat_report::format::count;
+use onbeat_report::table::{Align, TextTable};
 
 use super::status::{Link, NodeStatus, RecoveryStatus, StreamStatus};
 
@@ -17,7 +18,7 @@ pub fn node_table(status: &NodeStatus) -> String {
         status.data_plane,
         status.streams.len(),
     );
-    let mut ports = Table::new(&[
+    let mut ports = columns(&[
         "PORT",
         "INTERFACE",
         "MODE",
@@ -48,7 +49,7 @@ pub fn node_table(status: &NodeStatus) -> String {
             ),
         );
     }
-    text += &ports.render();
+    text += &ports.to_string();
     if let Some(memory) = &status.memory {
         let [octets, each] = [memory.octets, memory.octets_per_stream].map(grouped);
         // Writing to a String cannot fail.
@@ -81,7 +82,7 @@ pub fn node_table(status: &NodeStatus) -> String {
     if status.streams.is_empty() {
         return text;
     }
-    let mut streams = Table::new(&[
+    let mut streams = columns(&[
         "STREAM",
         "FUNCTION",
         "#INPUT",
@@ -105,7 +106,7 @@ pub fn node_table(status: &NodeStatus) -> String {
         cells.push(grouped(output));
         streams.row(cells);
     }
-    text + "\n" + &streams.render()
+    text + "\n" + &streams.to_string()
 }
 
 /// Everything about one stream.
@@ -195,40 +196,13 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// Columns as wide as their widest cell; a header that begins with `#` is one of numbers.
-struct Table {
-    rows: Vec<Vec<String>>,
-    numbers: Vec<bool>,
-}
-
-impl Table {
-    fn new(header: &[&str]) -> Table {
-        let rows = vec![header.iter().map(|cell| cell.trim_start_matches('#').into()).collect()];
-        Table { rows, numbers: header.iter().map(|cell| cell.starts_with('#')).collect() }
-    }
-
-    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
-    }
-
-    fn render(&self) -> String {
-        let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| Some(row.get(column)?.chars().count()))
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.numbers.len()).map(width).collect();
-        let line = |row: &Vec<String>| {
-            let cells =
-                row.iter().zip(&widths).zip(&self.numbers).map(|((cell, &width), &number)| {
-                    if number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-                });
-            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-        };
-        self.rows.iter().map(line).collect()
-    }
+/// Columns by their headings; one that begins with `#` is of numbers.
+fn columns(headings: &[&'static str]) -> TextTable {
+    let column = |heading: &&'static str| match heading.strip_prefix('#') {
+        Some(number) => (number, Align::Right),
+        None => (*heading, Align::Left),
+    };
+    TextTable::new(headings.iter().map(column)).without_rule()
 }
 
 #[cfg(test)]
