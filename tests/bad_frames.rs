@@ -195,7 +195,7 @@ fn tags_in_the_wrong_order() {
     // Behind a third VLAN tag nobody looks: there is no number.
     rig.paths[0].send(&FrameText::new(BACK, &[11, 5, 6], Some(9)).octets());
     rig.wait_input("path1", 2);
-    assert_eq!((rig.recovery().tagless, rig.recovery().passed), (1, 0));
+    assert_eq!((rig.recovery().counters.tagless, rig.recovery().counters.passed), (1, 0));
 
     // Of two R-TAGs the outer one counts, and is the one that goes.
     let mut double = FrameText::new(BACK, &[11], Some(200)).octets();
@@ -203,7 +203,7 @@ fn tags_in_the_wrong_order() {
     rig.paths[0].send(&double);
     let inner = FrameText::new(BACK, &[VLAN], Some(300)).octets();
     assert_eq!(host.wait(1, "at the host"), [inner]);
-    assert_eq!((rig.recovery().passed, rig.recovery().recov_seq_num), (1, 200));
+    assert_eq!((rig.recovery().counters.passed, rig.recovery().recov_seq_num), (1, 200));
 
     // Two VLAN tags in front of the R-TAG are in order: the outer one is the stream's.
     rig.paths[0].send(&FrameText::new(BACK, &[11, 5], Some(201)).octets());

@@ -25,6 +25,42 @@ pub struct NodeStatus {
     pub streams: Vec<StreamStatus>,
 }
 
+/// A node has no stream of this name.
+#[derive(Debug, thiserror::Error)]
+#[error("node {node:?} has no stream {stream:?}; {}", few(streams))]
+pub struct UnknownStream {
+    /// The node.
+    pub node: String,
+    /// The name asked for.
+    pub stream: String,
+    /// Names of its streams.
+    pub streams: Vec<String>,
+}
+
+/// Names of streams; more than a few help nobody.
+fn few(names: &[String]) -> String {
+    const NAMED: usize = 16;
+    let more = if names.len() > NAMED { ", ... (all of them: onbeat show)" } else { "" };
+    match names {
+        [] => "it has none".to_owned(),
+        _ => format!("streams there: {}{more}", names[..names.len().min(NAMED)].join(", ")),
+    }
+}
+
+impl NodeStatus {
+    /// The stream of this name.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn stream(&self, name: &str) -> Result<&StreamStatus, UnknownStream> {
+        self.streams.iter().find(|stream| stream.name == name).ok_or_else(|| UnknownStream {
+            node: self.node.clone(),
+            stream: name.to_owned(),
+            streams: self.streams.iter().map(|stream| stream.name.clone()).collect(),
+        })
+    }
+}
+
 /// Memory of a data plane in the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStatus {
@@ -264,6 +300,21 @@ mod tests {
         assert_eq!(serde_json::from_str::<RecoveryStatus>(&json).unwrap(), status);
         let error =
             serde_json::from_str::<RecoveryStatus>(&json.replace("rogue", "x")).unwrap_err();
-        assert_eq!(error.to_string(), "missing field `rogue`");
+        assert!(error.to_string().starts_with("missing field `rogue`"), "{error}");
+    }
+
+    #[test]
+    fn a_stream_that_is_not_there_is_answered_with_a_few_that_are() {
+        let stream = |n| StreamStatus { name: format!("s{n}"), ..StreamStatus::default() };
+        let node = |n| NodeStatus {
+            node: "a".into(),
+            streams: (0..n).map(stream).collect(),
+            ..NodeStatus::default()
+        };
+        let message = |n| node(n).stream("x").unwrap_err().to_string();
+        assert!(message(0).contains("it has none"));
+        assert!(message(2).ends_with("streams there: s0, s1"), "{}", message(2));
+        assert!(message(4096).contains("s15, ... (all of them: onbeat show)"));
+        assert_eq!(node(3).stream("s2").unwrap().name, "s2");
     }
 }
