@@ -3,9 +3,7 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use onbeat_host::settings::{
-    self, Change, Host, Journal, Outcome, Report, Result, Tuning, apply, plan, roll_back,
-};
+use onbeat_host::settings::{self, Change, Journal, Outcome, Report, Result, roll_back};
 use serde::Serialize;
 
 use super::{Finding, Level, Live, Root, examine, table};
@@ -59,28 +57,6 @@ impl Target {
             None => settings::Live::run(f),
             Some(root) => Ok(f(&mut settings::Live::below(root))),
         }
-    }
-
-    /// What would be changed.
-    ///
-    /// # Errors
-    /// Where an interface does not exist.
-    pub fn preview(&self, tuning: &Tuning) -> Result<Report> {
-        let survey = self.settings(|host| host.survey(&tuning.interfaces))??;
-        Ok(plan(tuning, &survey).into())
-    }
-
-    /// Changes settings; where one cannot be changed, restores all, unless `keep_going`.
-    ///
-    /// # Errors
-    /// As [`apply`].
-    pub fn change(
-        &self,
-        journal: &mut Journal,
-        tuning: &Tuning,
-        keep_going: bool,
-    ) -> Result<Report> {
-        self.settings(|host| apply(host, journal, tuning, keep_going))?
     }
 
     /// Restores what a report says was changed; returns the changes that could not be restored.

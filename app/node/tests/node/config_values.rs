@@ -182,12 +182,7 @@ fn recovery_and_its_defaults() {
         take_no_sequence: true,
         latent: Some(latent),
     };
-    let plain = Recovery {
-        algorithm: Algorithm::Vector { history_length: 2 },
-        reset_timeout_ms: 2000,
-        take_no_sequence: false,
-        latent: None,
-    };
+    let plain = Recovery { reset_timeout_ms: 2000, ..Recovery::vector(2) };
     assert_eq!(config.streams[0].recover, Some(full));
     assert_eq!(config.streams[0].members[0].individual, Some(plain));
     assert_eq!(config.streams[1].recover, Some(Recovery { algorithm: Algorithm::Match, ..plain }));

@@ -12,12 +12,7 @@ use onbeat_testing::memory::taken;
 use onbeat_wire::MacAddress;
 use proptest::prelude::*;
 
-const VECTOR: Recovery = Recovery {
-    algorithm: Algorithm::Vector { history_length: 64 },
-    reset_timeout_ms: 0,
-    take_no_sequence: false,
-    latent: None,
-};
+const VECTOR: Recovery = Recovery::vector(64);
 
 fn mac(last: u16) -> MacAddress {
     let [a, b] = last.to_be_bytes();

@@ -172,12 +172,7 @@ proptest! {
 #[test]
 fn every_distance_at_every_length() {
     for history_length in 2..=130u16 {
-        let config = Recovery {
-            algorithm: Algorithm::Vector { history_length },
-            reset_timeout_ms: 0,
-            take_no_sequence: false,
-            latent: None,
-        };
+        let config = Recovery::vector(history_length);
         let reach = i32::from(history_length) + 1;
         for distance in -reach..=reach {
             let mut ring = Recover::new(&config, Role::Sequence).unwrap();

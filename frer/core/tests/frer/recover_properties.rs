@@ -3,16 +3,11 @@
 use std::collections::HashSet;
 
 use onbeat_frer::recover::Recover;
-use onbeat_frer::spec::{Algorithm, MAX_HISTORY, Recovery, Role};
+use onbeat_frer::spec::{MAX_HISTORY, Recovery, Role};
 use proptest::prelude::*;
 
 fn vector(history_length: u16) -> Recover {
-    let config = Recovery {
-        algorithm: Algorithm::Vector { history_length },
-        reset_timeout_ms: 0,
-        take_no_sequence: false,
-        latent: None,
-    };
+    let config = Recovery::vector(history_length);
     Recover::new(&config, Role::Sequence).unwrap()
 }
 

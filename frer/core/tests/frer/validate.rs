@@ -11,12 +11,7 @@ use onbeat_wire::MacAddress;
 
 const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const VLAN: VlanMatch = VlanMatch { tagged: Tagged::Tagged, vlan: 10 };
-const RECOVERY: Recovery = Recovery {
-    algorithm: Algorithm::Vector { history_length: 64 },
-    reset_timeout_ms: 100,
-    take_no_sequence: false,
-    latent: None,
-};
+const RECOVERY: Recovery = Recovery { reset_timeout_ms: 100, ..Recovery::vector(64) };
 const LATENT: LatentErrorDetection =
     LatentErrorDetection { difference: 10, period_ms: 2000, paths: 2, reset_period_ms: 30000 };
 

@@ -17,12 +17,7 @@ pub(crate) use private_bpffs::with_private_bpffs;
 const PORTS: usize = 2;
 const MAX_STREAMS: u32 = 16;
 
-pub(crate) const VECTOR: Recovery = Recovery {
-    algorithm: Algorithm::Vector { history_length: 64 },
-    reset_timeout_ms: 0,
-    take_no_sequence: false,
-    latent: None,
-};
+pub(crate) const VECTOR: Recovery = Recovery::vector(64);
 
 fn open(directory: &std::path::Path) -> Node {
     let directory = pins(directory);

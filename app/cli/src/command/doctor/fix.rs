@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::Command;
 
-use onbeat_host::settings::{Kind, Report, Tuning};
+use onbeat_host::settings::{Host, Kind, Report, Tuning, apply, plan};
 use onbeat_node::doctor::{Fixed, Target, UNDO};
 use onbeat_realtime::{CpuSet, DmaLatency, HeldSignals, Scheduling};
 use onbeat_terminal::exit::{Answer, Result, warn};
@@ -66,13 +66,14 @@ impl Fix {
             Ok(Answer::good_if(fixed.ok))
         };
         if self.dry_run {
-            return print(&at.preview(&tuning)?);
+            let survey = at.settings(|host| host.survey(&tuning.interfaces))??;
+            return print(&plan(&tuning, &survey).into());
         }
         // From here on a signal must not end the process between two changes.
         let signals = HeldSignals::begin()?;
         let mut journal = at.journal()?;
         let latency = self.hold_latency(at)?;
-        let report = at.change(&mut journal, &tuning, self.keep_going)?;
+        let report = at.settings(|host| apply(host, &mut journal, &tuning, self.keep_going))??;
         let printed = print(&report);
         let Some(latency) = latency else { return printed };
         let ended = match printed {

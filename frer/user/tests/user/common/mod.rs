@@ -12,8 +12,8 @@ use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_frer::plane::Plane;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
-    Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
-    Tagged, VlanMatch,
+    Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged,
+    VlanMatch,
 };
 use onbeat_frer_user::{Error, Forwarder, Poll, Port};
 use onbeat_frer_xdp::Steering;
@@ -227,12 +227,7 @@ pub(crate) fn listener(destination: MacAddress) -> Stream {
         name: name(destination),
         members: vec![member(1, destination), member(2, destination)],
         generate: false,
-        recover: Some(Recovery {
-            algorithm: Algorithm::Vector { history_length: 64 },
-            reset_timeout_ms: 0,
-            take_no_sequence: false,
-            latent: None,
-        }),
+        recover: Some(Recovery::vector(64)),
         egress: vec![egress(0, SequenceTag::Remove)],
     }
 }
