@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Directory, Ran, onbeat, run};
 use nix::poll::{PollFd, PollTimeout, poll};
+use onbeat_frer::watch::EventKind;
 use onbeat_node::control::{
     Event, NodeStatus, Reply, Request, Response, Server, Since, StreamStatus, What,
 };
@@ -62,7 +63,10 @@ fn events(since: Option<&Since>, wait: bool) -> Response {
     if wait && known >= 9 {
         return Response::Error { message: "the node ends".into() };
     }
-    let all = [event(8, What::PathLoss { packets: 5 }), event(9, What::PathBack { packets: 1234 })];
+    let all = [
+        event(8, What::Watch(EventKind::PathLoss { packets: 5 })),
+        event(9, What::Watch(EventKind::PathBack { packets: 1234 })),
+    ];
     let events = all.into_iter().filter(|event| event.number > known).collect();
     Response::Events { events, missed: 7u64.saturating_sub(known), last: 9 }
 }

@@ -5,7 +5,7 @@
 
 use onbeat_frer::counters::Counters;
 use onbeat_frer::reading::{GenerationReading, MemberReading, RecoveryReading, StreamReading};
-use onbeat_frer::watch::{Cause, Event, Function, Rules, Watch};
+use onbeat_frer::watch::{Cause, Event, EventKind, Function, Rules, Watch};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -22,6 +22,14 @@ fn member() -> MemberReading {
 fn stream(paths: usize) -> StreamReading {
     let members = vec![member(); paths];
     StreamReading { members, generation: None, recovery: Some(recovery()), output: 0 }
+}
+
+fn of_stream(kind: EventKind) -> Event {
+    Event { member: None, kind }
+}
+
+fn of_member(member: usize, kind: EventKind) -> Event {
+    Event { member: Some(member), kind }
 }
 
 /// A watch, what it looks at, and what it told when.
@@ -77,7 +85,7 @@ fn a_path_that_stops_is_told_once_and_so_is_its_return() {
     w.packets(100, &[0]);
     assert_eq!(w.look(), [], "not for long enough");
     w.packets(100, &[0]);
-    assert_eq!(w.look(), [Event::PathLoss { member: 1, packets: 300 }]);
+    assert_eq!(w.look(), [of_member(1, EventKind::PathLoss { packets: 300 })]);
     assert!(w.watch.is_lost(1) && !w.watch.is_lost(0));
     for _ in 0..10 {
         w.packets(100, &[0]);
@@ -86,7 +94,7 @@ fn a_path_that_stops_is_told_once_and_so_is_its_return() {
     w.packets(4, &[0, 1]);
     assert_eq!(w.look(), [], "a few packets are no return");
     w.packets(1, &[0, 1]);
-    assert_eq!(w.look(), [Event::PathBack { member: 1, packets: 1305 }]);
+    assert_eq!(w.look(), [of_member(1, EventKind::PathBack { packets: 1305 })]);
     assert!(!w.watch.is_lost(1));
 }
 
@@ -127,7 +135,7 @@ fn a_stream_of_one_packet_a_second_is_judged_by_its_packets() {
     for _ in 0..4 {
         assert_eq!(second(&mut w, &[0]), []);
     }
-    assert_eq!(second(&mut w, &[0]), [Event::PathLoss { member: 1, packets: 5 }]);
+    assert_eq!(second(&mut w, &[0]), [of_member(1, EventKind::PathLoss { packets: 5 })]);
 }
 
 #[test]
@@ -170,7 +178,7 @@ fn a_sender_that_is_stuck_does_not_contribute_though_its_frames_come() {
         w.reading.members[1].individual.as_mut().unwrap().counters.discarded += 100;
         told.extend(w.look());
     }
-    assert_eq!(told, [Event::PathLoss { member: 1, packets: 300 }]);
+    assert_eq!(told, [of_member(1, EventKind::PathLoss { packets: 300 })]);
 }
 
 #[test]
@@ -180,7 +188,7 @@ fn a_flood_of_rogue_packets_has_a_beginning_and_an_end() {
     assert_eq!(w.look(), []);
     w.counters().rogue += 1;
     let function = Function::Sequence;
-    assert_eq!(w.look(), [Event::RogueFlood { function, packets: 10 }]);
+    assert_eq!(w.look(), [of_stream(EventKind::RogueFlood { function, packets: 10 })]);
     w.counters().rogue += 1000;
     assert_eq!(w.look(), []);
     for _ in 0..19 {
@@ -190,7 +198,7 @@ fn a_flood_of_rogue_packets_has_a_beginning_and_an_end() {
     for _ in 0..20 {
         assert_eq!(w.look(), []);
     }
-    assert_eq!(w.look(), [Event::RogueFloodEnded { function, packets: 1011 }]);
+    assert_eq!(w.look(), [of_stream(EventKind::RogueFloodEnded { function, packets: 1011 })]);
     for _ in 0..100 {
         assert_eq!(w.look(), []);
     }
@@ -213,7 +221,7 @@ fn resets_that_were_asked_for_are_told_at_once_and_time_outs_together() {
     let mut reading = stream(1);
     reading.generation = Some(GenerationReading { next: 0, resets: 1 });
     let mut w = Watched::new(reading);
-    let reset = |function, cause, count| Event::Reset { function, cause, count };
+    let reset = |function, cause, count| of_stream(EventKind::Reset { function, cause, count });
     let time_out = |count| reset(Function::Sequence, Cause::TimeOut, count);
     w.counters().resets += 1;
     assert_eq!(w.look(), [time_out(1)]);
@@ -330,15 +338,15 @@ proptest! {
         let slack = 400 * MS + 3 * LOOK;
         let bound = rules.path_ns.max(rules.path_packets * gap_ns) + slack;
         prop_assert_eq!(told.len(), 2, "{:?}", told);
-        let (at, Event::PathLoss { member, .. }) = told[0] else {
+        let (at, Event { member, kind: EventKind::PathLoss { .. } }) = told[0] else {
             return Err(TestCaseError::fail(format!("{told:?}")));
         };
-        prop_assert_eq!(member, lost);
+        prop_assert_eq!(member, Some(lost));
         prop_assert!(at >= times[from] && at <= times[from] + bound, "{} {}", at, times[from]);
-        let (at, Event::PathBack { member, packets }) = told[1] else {
+        let (at, Event { member, kind: EventKind::PathBack { packets } }) = told[1] else {
             return Err(TestCaseError::fail(format!("{told:?}")));
         };
-        prop_assert_eq!(member, lost);
+        prop_assert_eq!(member, Some(lost));
         // Counted from the last look at which it still contributed.
         prop_assert!(packets + LOOK / gap_ns + 1 >= enough, "{}", packets);
         prop_assert!(at >= times[to] && at <= times[to] + bound, "{} {}", at, times[to]);
@@ -361,16 +369,16 @@ proptest! {
         (0..41).for_each(|_| _ = w.look());
         let (mut lost, mut flood, mut told) = (false, false, 0);
         for (_, event) in &w.told {
-            match *event {
-                Event::PathLoss { member, .. } => {
-                    prop_assert!(member == 0 && !std::mem::replace(&mut lost, true));
+            match event.kind {
+                EventKind::PathLoss { .. } => {
+                    prop_assert!(event.member == Some(0) && !std::mem::replace(&mut lost, true));
                 }
-                Event::PathBack { .. } => prop_assert!(std::mem::replace(&mut lost, false)),
-                Event::RogueFlood { .. } => prop_assert!(!std::mem::replace(&mut flood, true)),
-                Event::RogueFloodEnded { .. } => {
+                EventKind::PathBack { .. } => prop_assert!(std::mem::replace(&mut lost, false)),
+                EventKind::RogueFlood { .. } => prop_assert!(!std::mem::replace(&mut flood, true)),
+                EventKind::RogueFloodEnded { .. } => {
                     prop_assert!(std::mem::replace(&mut flood, false));
                 }
-                Event::Reset { count, .. } => told += count,
+                EventKind::Reset { count, .. } => told += count,
             }
         }
         prop_assert!(!flood);
