@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -30,15 +31,6 @@ const ANSWER_LENGTH: u64 = 1 << 30;
 pub struct Client {
     stream: BufReader<UnixStream>,
     path: PathBuf,
-}
-
-/// Whether to wait for further events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Follow {
-    /// Waits for them.
-    Yes,
-    /// Enough.
-    No,
 }
 
 /// Why a node does not answer.
@@ -266,14 +258,14 @@ impl Client {
     }
 
     /// Passes events to `print`, with the number of those before them that are no longer stored;
-    /// then also those that come, as long as `print` says so. False: the node has exited.
+    /// then also those that come, until `print` breaks. False: the node has exited.
     ///
     /// # Errors
     /// Where it does not answer, or refuses; what `print` fails with.
     pub fn events<E: From<ClientError>>(
         &mut self,
         mut since: Option<Since>,
-        mut print: impl FnMut(&[Event], u64) -> Result<Follow, E>,
+        mut print: impl FnMut(&[Event], u64) -> Result<ControlFlow<()>, E>,
     ) -> Result<bool, E> {
         let mut wait = false;
         loop {
@@ -284,7 +276,7 @@ impl Client {
                 Ok(_) => return Err(ClientError::Unexpected.into()),
                 Err(error) => return Err(error.into()),
             };
-            if print(&events, missed)? == Follow::No {
+            if print(&events, missed)?.is_break() {
                 return Ok(true);
             }
             (since, wait) = (Some(Since::Number(last)), true);

@@ -18,7 +18,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use client::{Client, ClientError, DIRECTORY, Follow, discover};
+pub use client::{Client, ClientError, DIRECTORY, discover};
 pub use event::{Event, What};
 pub(crate) use server::in_directory;
 pub use server::{BindError, FOLLOWERS, Reply, Server, WAIT};

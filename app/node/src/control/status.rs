@@ -27,25 +27,8 @@ pub struct NodeStatus {
 
 /// A node has no stream of this name.
 #[derive(Debug, thiserror::Error)]
-#[error("node {node:?} has no stream {stream:?}; {}", few(streams))]
-pub struct UnknownStream {
-    /// The node.
-    pub node: String,
-    /// The name asked for.
-    pub stream: String,
-    /// Names of its streams.
-    pub streams: Vec<String>,
-}
-
-/// Names of streams; more than a few help nobody.
-fn few(names: &[String]) -> String {
-    const NAMED: usize = 16;
-    let more = if names.len() > NAMED { ", ... (all of them: onbeat show)" } else { "" };
-    match names {
-        [] => "it has none".to_owned(),
-        _ => format!("streams there: {}{more}", names[..names.len().min(NAMED)].join(", ")),
-    }
-}
+#[error("{0}")]
+pub struct UnknownStream(String);
 
 impl NodeStatus {
     /// The stream of this name.
@@ -53,10 +36,16 @@ impl NodeStatus {
     /// # Errors
     /// It has none.
     pub fn stream(&self, name: &str) -> Result<&StreamStatus, UnknownStream> {
-        self.streams.iter().find(|stream| stream.name == name).ok_or_else(|| UnknownStream {
-            node: self.node.clone(),
-            stream: name.to_owned(),
-            streams: self.streams.iter().map(|stream| stream.name.clone()).collect(),
+        /// More names than this help nobody.
+        const NAMED: usize = 16;
+        self.streams.iter().find(|stream| stream.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.streams.iter().map(|stream| stream.name.as_str()).collect();
+            let more = if names.len() > NAMED { ", ... (all of them: onbeat show)" } else { "" };
+            let streams = match names.as_slice() {
+                [] => "it has none".to_owned(),
+                _ => format!("streams there: {}{more}", names[..names.len().min(NAMED)].join(", ")),
+            };
+            UnknownStream(format!("node {:?} has no stream {name:?}; {streams}", self.node))
         })
     }
 }

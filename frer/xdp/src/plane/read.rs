@@ -90,29 +90,18 @@ impl Plane {
     }
 }
 
-/// The counters of a recovery function. All fields are named here and in [`add`]: the compiler
+/// The counters of a recovery function. All are named here and in [`add`]: the compiler
 /// finds a new one that is missing.
 fn counters(r: &frer_recovery, record: &frer_recovery_record) -> Counters {
-    let frer_recovery_record {
-        history: _,
-        out_of_order,
-        rogue,
-        lost,
-        tagless,
-        resets,
-        lost_before_first,
-        owner: _,
-        zero: _,
-    } = *record;
     Counters {
-        out_of_order,
-        rogue,
+        out_of_order: record.out_of_order,
+        rogue: record.rogue,
         passed: r.passed,
         discarded: r.discarded,
-        lost,
-        lost_before_first,
-        tagless,
-        resets,
+        lost: record.lost,
+        lost_before_first: record.lost_before_first,
+        tagless: record.tagless,
+        resets: record.resets,
         // Counted by the daemon.
         latent_error_resets: 0,
     }

@@ -1,6 +1,8 @@
 //! `onbeat show --events`
 
-use onbeat_node::control::{Client, Event, Follow, Since};
+use std::ops::ControlFlow;
+
+use onbeat_node::control::{Client, Event, Since};
 use onbeat_report::format::count;
 use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::{exit, output};
@@ -22,8 +24,8 @@ pub(super) fn show(client: &mut Client, shown: &Shown) -> Result {
         let wanted = |event: &&Event| shown.stream.is_none() || event.stream == shown.stream;
         let text = events.iter().filter(wanted).map(|event| line(event, shown.json));
         let printed = output::print_to_reader(&text.collect::<Result<String>>()?)?;
-        let follow = shown.follow && printed == output::Reader::There;
-        Ok::<_, Failure>(if follow { Follow::Yes } else { Follow::No })
+        let ends = !shown.follow || printed == output::Reader::Gone;
+        Ok::<_, Failure>(if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     if !alive {
         exit::warn("the node has exited: no more events");
