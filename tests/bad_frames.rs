@@ -142,8 +142,8 @@ fn frames_cut_off_at_every_octet() {
     assert_eq!(port(&status, "path1").unmatched, 4, "14 to 17 octets: cut off in the VLAN tag");
     assert_eq!(back.seq_enc_errored, 6, "18 to 23 octets: cut off in the R-TAG");
     let recovery = rig.recovery();
-    assert_eq!((recovery.passed, recovery.discarded), (1, sent - 4 - 6 - 1));
-    assert_eq!((recovery.tagless, recovery.rogue), (0, 0));
+    assert_eq!((recovery.counters.passed, recovery.counters.discarded), (1, sent - 4 - 6 - 1));
+    assert_eq!((recovery.counters.tagless, recovery.counters.rogue), (0, 0));
 
     let mut far = Capture::open(&rig.world, "path1", "eth0");
     let whole = FrameText::new(THERE, &[VLAN], None);
@@ -195,7 +195,7 @@ fn tags_in_the_wrong_order() {
     // Behind a third VLAN tag nobody looks: there is no number.
     rig.paths[0].send(&FrameText::new(BACK, &[11, 5, 6], Some(9)).octets());
     rig.wait_input("path1", 2);
-    assert_eq!((rig.recovery().tagless, rig.recovery().passed), (1, 0));
+    assert_eq!((rig.recovery().counters.tagless, rig.recovery().counters.passed), (1, 0));
 
     // Of two R-TAGs the outer one counts, and is the one that goes.
     let mut double = FrameText::new(BACK, &[11], Some(200)).octets();
@@ -203,7 +203,7 @@ fn tags_in_the_wrong_order() {
     rig.paths[0].send(&double);
     let inner = FrameText::new(BACK, &[VLAN], Some(300)).octets();
     assert_eq!(host.wait(1, "at the host"), [inner]);
-    assert_eq!((rig.recovery().passed, rig.recovery().recov_seq_num), (1, 200));
+    assert_eq!((rig.recovery().counters.passed, rig.recovery().recov_seq_num), (1, 200));
 
     // Two VLAN tags in front of the R-TAG are in order: the outer one is the stream's.
     rig.paths[0].send(&FrameText::new(BACK, &[11, 5], Some(201)).octets());
@@ -241,10 +241,13 @@ fn floods_of_random_numbers() {
         rig.wait_input("path2", round * BATCH);
     }
     let recovery = rig.recovery();
-    assert_eq!(recovery.passed + recovery.discarded, 2 * ROUNDS * BATCH);
+    assert_eq!(recovery.counters.passed + recovery.counters.discarded, 2 * ROUNDS * BATCH);
     // All but few of them lie outside the history of 256.
-    assert!(recovery.rogue > ROUNDS * BATCH && recovery.rogue <= recovery.discarded);
-    assert_eq!(recovery.resets, 1);
+    assert!(
+        recovery.counters.rogue > ROUNDS * BATCH
+            && recovery.counters.rogue <= recovery.counters.discarded
+    );
+    assert_eq!(recovery.counters.resets, 1);
     rig.require_sound();
 
     // Numbers of other streams and tags nobody knows, in between.

@@ -119,7 +119,7 @@ impl Programs {
         assert!(self.received.iter().copied().eq(0..self.sent), "{:?}", self.received);
         let status = show("listener");
         let stream = stream(&status, name);
-        assert_eq!(stream.recovery.as_ref().unwrap().passed, u64::from(self.sent));
+        assert_eq!(stream.recovery.as_ref().unwrap().counters.passed, u64::from(self.sent));
         assert_eq!(stream.egress[0].output_packets, u64::from(self.sent));
     }
 }

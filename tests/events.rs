@@ -21,10 +21,11 @@ use common::{
     run, start, two_paths, wait_for,
 };
 use onbeat_frer::dataplane::Backend;
+use onbeat_frer::watch::{Cause, EventKind, Function};
 use onbeat_lab::World;
 use onbeat_lab::world::Ends;
 use onbeat_netdev::VethEnd;
-use onbeat_node::control::{Cause, Event, Function, Link, What};
+use onbeat_node::control::{Event, Link, What};
 
 const GROUP: &str = "01:00:5e:00:00:01";
 const VLAN: u16 = 100;
@@ -107,9 +108,11 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
     let interface = "path2".to_owned();
     assert_eq!(away.what, What::PortAway { link: Link::Down, interface: interface.clone() });
     assert!(at(&away, "path2", None), "{away:?}");
-    let lost = follower.wait(1, "path loss", |event| matches!(event.what, What::PathLoss { .. }));
+    let lost = follower.wait(1, "path loss", |event| {
+        matches!(event.what, What::Watch(EventKind::PathLoss { .. }))
+    });
     assert!(at(&lost, "path2", Some(1)), "{lost:?}");
-    assert!(matches!(lost.what, What::PathLoss { packets: 5.. }), "{lost:?}");
+    assert!(matches!(lost.what, What::Watch(EventKind::PathLoss { packets: 5.. })), "{lost:?}");
     let latent =
         follower.wait(1, "a latent error", |event| matches!(event.what, What::LatentError { .. }));
     assert!(matches!(latent.what, What::LatentError { difference: 101.., allowed: 100 }));
@@ -122,9 +125,14 @@ fn a_path_goes_and_comes_back(backend: Option<Backend>) {
         event.what == What::PortBack { interface: interface.clone() }
     });
     assert!(at(&back, "path2", None), "{back:?}");
-    let back = follower.wait(last, "the path", |event| matches!(event.what, What::PathBack { .. }));
+    let back = follower.wait(last, "the path", |event| {
+        matches!(event.what, What::Watch(EventKind::PathBack { .. }))
+    });
     assert!(at(&back, "path2", Some(1)), "{back:?}");
-    assert!(matches!(back.what, What::PathBack { packets } if packets > 1000), "{back:?}");
+    assert!(
+        matches!(back.what, What::Watch(EventKind::PathBack { packets }) if packets > 1000),
+        "{back:?}"
+    );
     follower
         .wait(last, "the end of the latent error", |event| event.what == What::LatentErrorEnded);
     flow.finish_whole();
@@ -174,19 +182,22 @@ fn rogue_packets_resets_and_interfaces_are_told() {
     (0..10).for_each(|number| send(GROUP, number));
     (1000..1010).for_each(|number| send(GROUP, number));
     let function = Function::Sequence;
-    let flood =
-        follower.wait(1, "the flood", |event| matches!(event.what, What::RogueFlood { .. }));
-    assert_eq!(flood.what, What::RogueFlood { function, packets: 10 });
+    let flood = follower.wait(1, "the flood", |event| {
+        matches!(event.what, What::Watch(EventKind::RogueFlood { .. }))
+    });
+    assert_eq!(flood.what, What::Watch(EventKind::RogueFlood { function, packets: 10 }));
     assert_eq!(flood.stream.as_deref(), Some("axis"));
-    let ended = follower.wait(1, "its end", |e| matches!(e.what, What::RogueFloodEnded { .. }));
-    assert_eq!(ended.what, What::RogueFloodEnded { function, packets: 10 });
+    let ended = follower
+        .wait(1, "its end", |e| matches!(e.what, What::Watch(EventKind::RogueFloodEnded { .. })));
+    assert_eq!(ended.what, What::Watch(EventKind::RogueFloodEnded { function, packets: 10 }));
 
     // The stream waits for any number then.
-    let reset = |function, cause| What::Reset { function, cause, count: 1 };
+    let reset = |function, cause| What::Watch(EventKind::Reset { function, cause, count: 1 });
     for (stream, function) in [("axis", Function::Sequence), ("there", Function::Generation)] {
         assert_eq!(run(&["reset", stream, "--node", "a"]).code, 0);
         let told = follower.wait(1, "the reset", |event| {
-            matches!(event.what, What::Reset { .. }) && event.stream.as_deref() == Some(stream)
+            matches!(event.what, What::Watch(EventKind::Reset { .. }))
+                && event.stream.as_deref() == Some(stream)
         });
         assert_eq!(told.what, reset(function, Cause::Request));
     }

@@ -131,8 +131,11 @@ fn streams_come_change_and_go_while_others_flow() {
         let generation = stream(&a, name).generation.clone().unwrap();
         assert_eq!((generation.gen_seq_num, generation.seq_gen_resets), (sent as u16, 1));
         let recovery = stream(&b, name).recovery.clone().unwrap();
-        assert_eq!((recovery.passed, recovery.discarded, recovery.resets), (sent, sent, 1));
-        assert_eq!((recovery.rogue, recovery.really_lost()), (0, 0));
+        assert_eq!(
+            (recovery.counters.passed, recovery.counters.discarded, recovery.counters.resets),
+            (sent, sent, 1)
+        );
+        assert_eq!((recovery.counters.rogue, recovery.really_lost()), (0, 0));
     }
 }
 

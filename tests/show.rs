@@ -14,6 +14,7 @@ use common::{
     FrameText, Injector, PORTS, Resident, can_run, input, one_node, port, program, replicate, run,
     show, stream, wait_for,
 };
+use onbeat_frer::counters::Counters;
 use onbeat_lab::World;
 use onbeat_node::control::{RecoveryStatus, StreamStatus};
 use serde_json::Value;
@@ -107,18 +108,20 @@ fn recovery() -> RecoveryStatus {
     RecoveryStatus {
         recov_seq_num: 124,
         take_any: false,
-        // 105 after 99.
-        out_of_order: 1,
-        rogue: 1,
-        passed: 120,
-        // 80 replicas, the late one, and the rogue one.
-        discarded: 82,
-        // 100 to 104, and the 15 numbers before the first, which nobody sent.
-        lost: 5 + u64::from(HISTORY) - 1,
-        lost_before_first: u64::from(HISTORY) - 1,
-        tagless: 1,
-        resets: 1,
-        latent_error_resets: 0,
+        counters: Counters {
+            // 105 after 99.
+            out_of_order: 1,
+            rogue: 1,
+            passed: 120,
+            // 80 replicas, the late one, and the rogue one.
+            discarded: 82,
+            // 100 to 104, and the 15 numbers before the first, which nobody sent.
+            lost: 5 + u64::from(HISTORY) - 1,
+            lost_before_first: u64::from(HISTORY) - 1,
+            tagless: 1,
+            resets: 1,
+            latent_error_resets: 0,
+        },
         latent_errors: 0,
     }
 }
@@ -128,10 +131,13 @@ fn individual() -> RecoveryStatus {
     RecoveryStatus {
         recov_seq_num: 1124,
         // 60 after 39, 124 after 99, 1124 after 124.
-        out_of_order: 3,
-        passed: 82,
-        discarded: 1,
-        resets: 1,
+        counters: Counters {
+            out_of_order: 3,
+            passed: 82,
+            discarded: 1,
+            resets: 1,
+            ..Counters::default()
+        },
         ..RecoveryStatus::default()
     }
 }
@@ -223,7 +229,8 @@ fn check_counters() {
     assert_eq!((back.egress[0].port.as_str(), back.egress[0].output_packets), ("host", 120));
 
     // Every packet went one way: taken out before it, decided on by it, or without a number.
-    let (before, decided) = (individual().discarded + back.seq_enc_errored, recovery());
+    let (before, decided) =
+        (individual().counters.discarded + back.seq_enc_errored, recovery().counters);
     assert_eq!(input(back), before + decided.passed + decided.discarded + decided.tagless);
 }
 
@@ -283,7 +290,7 @@ fn check_resets() {
     let reset = |before: RecoveryStatus| RecoveryStatus {
         recov_seq_num: u16::MAX,
         take_any: true,
-        resets: 2,
+        counters: Counters { resets: 2, ..before.counters },
         ..before
     };
     let status = show("a");

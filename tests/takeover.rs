@@ -44,10 +44,10 @@ fn counted() -> Counted {
     let recovery = arrived.recovery.as_ref().expect("b recovers");
     Counted {
         generated: input(there),
-        passed: recovery.passed,
-        discarded: recovery.discarded,
+        passed: recovery.counters.passed,
+        discarded: recovery.counters.discarded,
         output: arrived.egress[0].output_packets,
-        resets: (generation.seq_gen_resets, recovery.resets),
+        resets: (generation.seq_gen_resets, recovery.counters.resets),
     }
 }
 
@@ -109,8 +109,11 @@ fn frames_do_not_notice_that_daemons_end_and_begin() {
     assert_eq!((input(there), generation.gen_seq_num), (sent, sent as u16));
     let arrived = stream(&b, STREAM);
     let recovery = arrived.recovery.clone().unwrap();
-    assert_eq!((input(arrived), recovery.passed, recovery.discarded), (2 * sent, sent, sent));
-    assert_eq!((recovery.rogue, recovery.really_lost()), (0, 0));
+    assert_eq!(
+        (input(arrived), recovery.counters.passed, recovery.counters.discarded),
+        (2 * sent, sent, sent)
+    );
+    assert_eq!((recovery.counters.rogue, recovery.really_lost()), (0, 0));
     assert_eq!(recovery.recov_seq_num, (sent - 1) as u16);
     assert_eq!(arrived.egress[0].output_packets, sent);
 }

@@ -1,6 +1,6 @@
 //! The command line as a whole.
 
-use clap::{ArgAction, Parser};
+use clap::{ArgAction, CommandFactory, Parser};
 
 use onbeat_terminal::exit::Result;
 use onbeat_terminal::program::Program;
@@ -44,14 +44,12 @@ impl Program for Arguments {
     }
 
     fn execute(self) -> Result {
-        self.command.execute(self.verbose)
+        self.command.execute(self.verbose, Self::command)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

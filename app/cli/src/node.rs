@@ -1,18 +1,13 @@
-//! Asking a running node.
+//! Requests to a running node.
 
 use std::path::Path;
 
-use onbeat_node::control::{Client, ClientError, DIRECTORY, Request, Response};
+use onbeat_node::control::{Client, ClientError, DIRECTORY, Request};
 
 use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::output;
 
-/// Asks a node, or the only one that runs; `command` is how to ask one among several.
-pub(crate) fn ask(node: Option<&str>, command: &str, request: &Request) -> Result<Response> {
-    Ok(connect(node, command)?.request(request)?)
-}
-
-/// As [`ask`], for more than one request.
+/// Connects to a node, or to the only one that runs; `command` selects one among several.
 pub(crate) fn connect(node: Option<&str>, command: &str) -> Result<Client> {
     match Client::to_node(node, Path::new(DIRECTORY)) {
         // The names are those of control sockets, which begin with a letter or digit.
@@ -25,16 +20,9 @@ pub(crate) fn connect(node: Option<&str>, command: &str) -> Result<Client> {
     }
 }
 
-/// Asks for something to be done, and prints what was.
+/// Makes a node do something, and prints what it did.
 pub(crate) fn order(node: Option<&str>, command: &str, request: &Request) -> Result {
-    match ask(node, command, request)? {
-        Response::Done { message } => output::print(&format!("{message}\n"))?,
-        _ => return Err(unexpected()),
-    }
+    let done = connect(node, command)?.order(request)?;
+    output::print(&format!("{done}\n"))?;
     Ok(Answer::Good)
-}
-
-/// A response of another type than that of the request.
-pub(crate) fn unexpected() -> Failure {
-    Failure::new("unexpected response of the node; use the version of onbeat that the node runs")
 }

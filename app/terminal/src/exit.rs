@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use onbeat_host::trust;
 
-use crate::output;
+use crate::colors;
 
 /// The exit status of a command that failed with an error.
 pub const CANNOT: u8 = 2;
@@ -83,7 +83,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     let styled = error.render();
     let plain = styled.to_string();
     let text =
-        if output::colours(&io::stderr()) { styled.ansi().to_string() } else { plain.clone() };
+        if colors::enabled(&io::stderr()) { styled.ansi().to_string() } else { plain.clone() };
     // Help for want of a command has no such prefix, and may have the word further down.
     let text =
         if plain.starts_with("error:") { text.replacen("error:", "onbeat:", 1) } else { text };

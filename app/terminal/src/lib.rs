@@ -5,10 +5,11 @@
 //! - [`output`], [`Shown`]: results on standard output, as JSON, as a page.
 //! - [`paths`]: no output of a command line is one of its inputs.
 //! - [`values`]: values of options.
-//! - [`logging`], [`manual`].
+//! - [`colors`], [`logging`], [`manual`].
 
 #![forbid(unsafe_code)]
 
+pub mod colors;
 pub mod exit;
 pub mod logging;
 pub mod manual;

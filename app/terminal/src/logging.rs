@@ -13,8 +13,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::colors;
 use crate::exit::{Failure, Result};
-use crate::output::colours;
 
 /// Begins to log from a level up; `RUST_LOG` says otherwise, and each `-v` says more.
 pub fn begin(level: Level, verbose: u8) -> Result<()> {
@@ -33,7 +33,7 @@ pub fn begin(level: Level, verbose: u8) -> Result<()> {
     if to_journal() {
         builder.with_ansi(false).event_format(Journal).init();
     } else {
-        builder.with_ansi(colours(&io::stderr())).with_target(false).init();
+        builder.with_ansi(colors::enabled(&io::stderr())).with_target(false).init();
     }
     Ok(())
 }

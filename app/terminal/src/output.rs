@@ -1,10 +1,11 @@
 //! Standard output, which may be a terminal, a file that is full, or a pipe that nobody reads.
 
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use onbeat_report::{Figure, Outcome, html, text};
 
+use crate::colors;
 use crate::exit::{Answer, Failure, Result};
 
 /// Whether somebody reads standard output.
@@ -46,7 +47,7 @@ pub fn print_outcome(mut outcome: Outcome, json: bool, drawn: bool) -> Result {
     if drawn {
         outcome.figures.retain(|_, figure| !matches!(figure, Figure::Topology(_)));
     }
-    print(&text::render(&outcome, colours(&io::stdout())))?;
+    print(&text::render(&outcome, colors::enabled(&io::stdout())))?;
     Ok(answer)
 }
 
@@ -68,13 +69,4 @@ pub fn write_report(path: Option<&Path>, outcome: &Outcome) -> Result<()> {
     onbeat_host::output::write(path, html::render(outcome)).map_err(|error| {
         Failure::new(format!("--html: {} cannot be written: {error}", path.display()))
     })
-}
-
-/// Whether to use colours there: on a terminal that has them, unless NO_COLOR is set
-/// (<https://no-color.org>: to anything but nothing).
-pub fn colours(there: &impl IsTerminal) -> bool {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    there.is_terminal()
-        && set("NO_COLOR").is_none()
-        && set("TERM").is_none_or(|term| term != "dumb")
 }

@@ -37,7 +37,7 @@ impl TextTable {
         self
     }
 
-    /// Prints no line below the headings.
+    /// Leaves out the line below the headings.
     #[must_use]
     pub fn without_rule(mut self) -> Self {
         self.rule = false;

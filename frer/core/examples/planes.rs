@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use onbeat_frer::plane::{Fate, Identity, Plane};
 use onbeat_frer::spec::{
-    Algorithm, Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
-    Tagged, VlanMatch,
+    Egress, Identification, Member, PortId, Recovery, Rewrite, SequenceTag, Stream, Tagged,
+    VlanMatch,
 };
 use onbeat_wire::MacAddress;
 
@@ -57,12 +57,7 @@ fn nodes(streams: u32) -> [Plane; 2] {
             recover: None,
             egress: vec![Egress { port: to, tag, rewrite: Rewrite::default() }],
         };
-        let recover = Some(Recovery {
-            algorithm: Algorithm::Vector { history_length: 64 },
-            reset_timeout_ms: 1000,
-            take_no_sequence: false,
-            latent: None,
-        });
+        let recover = Some(Recovery { reset_timeout_ms: 1000, ..Recovery::vector(64) });
         let numbers = Stream { generate: true, ..stream(HOST, PATH, SequenceTag::RTag) };
         let eliminates = Stream { recover, ..stream(PATH, HOST, SequenceTag::Remove) };
         for (node, stream) in nodes.iter_mut().zip([numbers, eliminates]) {

@@ -14,18 +14,22 @@
 use core::iter::Sum;
 use core::ops::{Add, AddAssign};
 
-/// One counter, for display.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counter {
-    /// The field's name.
+/// A counter of the set `S`.
+#[derive(Debug, Clone, Copy)]
+pub struct Field<S> {
+    /// Its name in the set and in JSON.
     pub name: &'static str,
     /// The clause of 802.1CB that defines it, or `extension`.
     pub clause: &'static str,
-    /// Its value.
-    pub value: u64,
+    /// One line of help.
+    pub help: &'static str,
+    /// Reads it.
+    pub value: fn(&S) -> u64,
+    /// Gives access to it.
+    pub value_mut: fn(&mut S) -> &mut u64,
 }
 
-/// A set of counters: its fields, their iteration and their sum come from one list.
+/// A set of counters: its fields, their list and their sum come from one table.
 macro_rules! counters {
     ($(#[$meta:meta])* $set:ident { $($field:ident, $clause:literal, $doc:literal;)* }) => {
         $(#[$meta])*
@@ -36,9 +40,17 @@ macro_rules! counters {
 
         impl $set {
             /// The counters in the standard's order.
-            pub fn iter(&self) -> impl Iterator<Item = Counter> + use<> {
-                [$(Counter { name: stringify!($field), clause: $clause, value: self.$field }),*]
-                    .into_iter()
+            pub const FIELDS: &[Field<Self>] = &[$(Field {
+                name: stringify!($field),
+                clause: $clause,
+                help: $doc,
+                value: |set| set.$field,
+                value_mut: |set| &mut set.$field,
+            }),*];
+
+            /// The counter with this name.
+            pub fn field(name: &str) -> Option<&'static Field<Self>> {
+                Self::FIELDS.iter().find(|field| field.name == name)
             }
 
             /// What each counter has above that of `other`.
@@ -72,19 +84,18 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Per port, direction and stream (10.8): what the FRER functions of a stream counted.
+    /// Counters of a recovery function (10.8). A generator's resets (10.8.2) and packets whose tag
+    /// could not be decoded (10.8.11) are in [`reading`](crate::reading).
     Counters {
-        seq_gen_resets, "10.8.2", "Resets of sequence generation, BEGIN among them";
         out_of_order, "10.8.3", "Accepted packets that did not follow the one before them by 1";
         rogue, "10.8.4", "Discarded packets whose number lies outside the history";
         passed, "10.8.5", "Accepted packets";
         discarded, "10.8.6", "Discarded packets, the rogue ones among them";
         lost, "10.8.7", "Numbers that left the history unseen";
+        lost_before_first, "extension", "How many of `lost` precede the first packet after a reset";
         tagless, "10.8.8", "Packets with no sequence number, whether accepted or not";
         resets, "10.8.9", "Resets of sequence recovery, BEGIN and time-outs among them";
         latent_error_resets, "10.8.10", "Times latent error detection took its base anew";
-        seq_enc_errored, "10.8.11", "Packets whose sequence tag could not be decoded";
-        lost_before_first, "extension", "How many of `lost` precede the first packet after a reset";
     }
 }
 
@@ -136,15 +147,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn iteration_names_every_clause_once_in_order() {
-        let counters =
-            Counters { seq_gen_resets: 1, lost: 6, seq_enc_errored: 10, ..<_>::default() };
-        let listed: Vec<_> = counters.iter().map(|c| (c.name, c.clause, c.value)).collect();
-        assert_eq!(listed[0], ("seq_gen_resets", "10.8.2", 1));
-        assert_eq!(listed[5], ("lost", "10.8.7", 6));
-        assert_eq!(listed[9], ("seq_enc_errored", "10.8.11", 10));
-        assert_eq!(listed[10].1, "extension");
-        assert_eq!(listed.len(), 11);
+    fn the_list_has_every_clause_once_in_order() {
+        let mut counters = Counters { out_of_order: 1, lost: 5, ..<_>::default() };
+        *(Counters::field("resets").unwrap().value_mut)(&mut counters) = 8;
+        let listed = Counters::FIELDS.iter().map(|f| (f.name, f.clause, (f.value)(&counters)));
+        let listed: Vec<_> = listed.collect();
+        assert_eq!(listed[0], ("out_of_order", "10.8.3", 1));
+        assert_eq!(listed[4], ("lost", "10.8.7", 5));
+        assert_eq!(listed[5], ("lost_before_first", "extension", 0));
+        assert_eq!(listed[7], ("resets", "10.8.9", 8));
+        assert_eq!(listed[8], ("latent_error_resets", "10.8.10", 0));
+        assert_eq!(listed.len(), 9);
+        assert!(Counters::field("found").is_none());
     }
 
     #[test]

@@ -2,8 +2,6 @@
 
 use core::num::NonZero;
 
-use crate::counters::Counters;
-
 /// A sequence generation function: numbers the packets of one stream.
 ///
 /// A number is drawn with `&mut self`, so that two receivers of packets of the stream cannot draw
@@ -12,7 +10,7 @@ use crate::counters::Counters;
 pub struct Generate {
     /// GenSeqNum: the number of the next packet.
     gen_seq_num: u16,
-    /// SeqGenResets; BEGIN is the first. Not a set of counters: of many streams' generators what a
+    /// SeqGenResets; BEGIN is the first. Of many streams' generators what a
     /// packet touches should fit into a cache.
     resets: NonZero<u64>,
 }
@@ -37,9 +35,9 @@ impl Generate {
         number
     }
 
-    /// What the function counted: `seq_gen_resets`.
-    pub fn counters(&self) -> Counters {
-        Counters { seq_gen_resets: self.resets.get(), ..Counters::default() }
+    /// SeqGenResets (10.8.2).
+    pub fn resets(&self) -> u64 {
+        self.resets.get()
     }
 }
 

@@ -75,6 +75,15 @@ pub struct Recovery {
     pub latent: Option<LatentErrorDetection>,
 }
 
+impl Recovery {
+    /// Vector recovery without a time-out.
+    #[must_use]
+    pub const fn vector(history_length: u16) -> Self {
+        let algorithm = Algorithm::Vector { history_length };
+        Self { algorithm, reset_timeout_ms: 0, take_no_sequence: false, latent: None }
+    }
+}
+
 /// frerSeqRcvyAlgorithm (10.4.1.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {

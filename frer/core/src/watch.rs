@@ -20,6 +20,7 @@
 //! stuck on one number is lost too; else what comes in with a tag that can be decoded.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::reading::{MemberReading, RecoveryReading, StreamReading};
 use crate::spec::Stream;
@@ -54,17 +55,21 @@ impl Default for Rules {
 
 /// A function of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Function {
     /// Sequence generation (7.4.1).
     Generation,
     /// Sequence recovery (7.4.2).
     Sequence,
-    /// Individual recovery (7.5) of the member of this number.
-    Individual(usize),
+    /// Individual recovery (7.5).
+    Individual,
 }
 
 /// Why functions were reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Cause {
     /// No packet within the reset time-out.
     TimeOut,
@@ -74,44 +79,93 @@ pub enum Cause {
 
 /// What happened to a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// A function was reset, so many times since this was last told.
+pub struct Event {
+    /// The number of the member that it is about.
+    pub member: Option<usize>,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// What can happen to a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(tag = "event", rename_all = "snake_case"))]
+pub enum EventKind {
+    /// A function was reset.
     Reset {
-        /// Which.
+        /// The function.
         function: Function,
-        /// By what.
+        /// The cause.
         cause: Cause,
-        /// How often.
+        /// Resets since the event before of this function.
         count: u64,
     },
-    /// A member no longer contributes.
+    /// A member no longer contributes, while others do.
     PathLoss {
-        /// Its number.
-        member: usize,
-        /// What the stream has passed without it.
+        /// Packets that the stream has passed without it.
         packets: u64,
     },
     /// It contributes again.
     PathBack {
-        /// Its number.
-        member: usize,
-        /// What the stream had passed without it, up to now.
+        /// Packets that the stream had passed without it.
         packets: u64,
     },
-    /// A function discards rogue packets, so many by now.
+    /// A recovery function discards rogue packets.
     RogueFlood {
-        /// Which.
+        /// The function.
         function: Function,
-        /// How many.
+        /// Rogue packets so far.
         packets: u64,
     },
     /// No more of them come.
     RogueFloodEnded {
-        /// Which.
+        /// The function.
         function: Function,
-        /// How many there were.
+        /// Rogue packets in all.
         packets: u64,
     },
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Generation => "sequence generation",
+            Self::Sequence => "sequence recovery",
+            Self::Individual => "individual recovery",
+        })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TimeOut => "by its time-out",
+            Self::Request => "on request",
+        })
+    }
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reset { function, cause, count } => {
+                write!(f, "{function} was reset {cause}")?;
+                if *count > 1 { write!(f, ", {count} times") } else { Ok(()) }
+            }
+            Self::PathLoss { packets } => {
+                write!(f, "path lost: {packets} packets passed without it")
+            }
+            Self::PathBack { packets } => {
+                write!(f, "path back, after {packets} packets without it")
+            }
+            Self::RogueFlood { function, packets } => {
+                write!(f, "{function} discards rogue packets: {packets} so far")
+            }
+            Self::RogueFloodEnded { function, packets } => {
+                write!(f, "{function}: no more rogue packets, after {packets}")
+            }
+        }
+    }
 }
 
 /// The watch over one stream.
@@ -153,25 +207,24 @@ impl Watch {
             return;
         }
         let moment = Moment { rules, now_ns, cause };
+        let mut tell_stream = |kind| tell(Event { member: None, kind });
         if let (Some(resets), Some(generation)) = (&mut self.generation, reading.generation) {
-            resets.look(&moment, Function::Generation, generation.resets, &mut tell);
+            resets.look(&moment, Function::Generation, generation.resets, &mut tell_stream);
         }
         if let (Some(recovery), Some(reading)) = (&mut self.sequence, &reading.recovery) {
-            recovery.look(&moment, Function::Sequence, reading, &mut tell);
+            recovery.look(&moment, Function::Sequence, reading, &mut tell_stream);
         }
         let others = self.members.len() > 1 && self.sequence.is_some();
         let passed = passed(reading);
         for (number, (member, reading)) in self.members.iter_mut().zip(&reading.members).enumerate()
         {
+            let mut tell = |kind| tell(Event { member: Some(number), kind });
             if let (Some(recovery), Some(reading)) = (&mut member.individual, &reading.individual) {
-                recovery.look(&moment, Function::Individual(number), reading, &mut tell);
+                recovery.look(&moment, Function::Individual, reading, &mut tell);
             }
             if others {
-                tell_path(
-                    member.path.look(&moment, contributed(reading), passed),
-                    number,
-                    &mut tell,
-                );
+                let change = member.path.look(&moment, contributed(reading), passed);
+                change.into_iter().for_each(tell);
             }
         }
     }
@@ -197,14 +250,6 @@ fn contributed(member: &MemberReading) -> u64 {
     match &member.individual {
         Some(individual) => individual.counters.passed,
         None => member.input.saturating_sub(member.enc_errored),
-    }
-}
-
-fn tell_path(change: Option<PathChange>, member: usize, tell: &mut impl FnMut(Event)) {
-    match change {
-        Some(PathChange::Lost(packets)) => tell(Event::PathLoss { member, packets }),
-        Some(PathChange::Back(packets)) => tell(Event::PathBack { member, packets }),
-        None => {}
     }
 }
 
@@ -248,7 +293,7 @@ impl Recovery {
         moment: &Moment<'_>,
         function: Function,
         reading: &RecoveryReading,
-        tell: &mut impl FnMut(Event),
+        tell: &mut impl FnMut(EventKind),
     ) {
         self.resets.look(moment, function, reading.counters.resets, tell);
         self.rogue.look(moment, function, reading.counters.rogue, tell);
@@ -279,7 +324,7 @@ impl Resets {
         moment: &Moment<'_>,
         function: Function,
         counted: u64,
-        tell: &mut impl FnMut(Event),
+        tell: &mut impl FnMut(EventKind),
     ) {
         let Moment { rules, now_ns, cause } = *moment;
         let mut count = growth(&mut self.counted, counted);
@@ -293,7 +338,7 @@ impl Resets {
             count = core::mem::take(&mut self.untold);
         }
         if count > 0 {
-            tell(Event::Reset { function, cause, count });
+            tell(EventKind::Reset { function, cause, count });
         }
     }
 }
@@ -318,7 +363,7 @@ impl Rogue {
         moment: &Moment<'_>,
         function: Function,
         counted: u64,
-        tell: &mut impl FnMut(Event),
+        tell: &mut impl FnMut(EventKind),
     ) {
         let Moment { rules, now_ns, .. } = *moment;
         let new = growth(&mut self.counted, counted);
@@ -327,12 +372,12 @@ impl Rogue {
             self.last_ns = now_ns;
             if !self.flood && self.run >= rules.rogue_packets {
                 self.flood = true;
-                tell(Event::RogueFlood { function, packets: self.run });
+                tell(EventKind::RogueFlood { function, packets: self.run });
             }
         } else if now_ns.saturating_sub(self.last_ns) >= rules.rogue_quiet_ns {
             let packets = core::mem::take(&mut self.run);
             if core::mem::take(&mut self.flood) {
-                tell(Event::RogueFloodEnded { function, packets });
+                tell(EventKind::RogueFloodEnded { function, packets });
             }
         }
     }
@@ -357,17 +402,12 @@ struct Lost {
     contributed: u64,
 }
 
-enum PathChange {
-    Lost(u64),
-    Back(u64),
-}
-
 impl Path {
     fn new(contributed: u64, passed: u64) -> Self {
         Self { contributed, passed, alone_ns: None, lost: None }
     }
 
-    fn look(&mut self, moment: &Moment<'_>, contributed: u64, passed: u64) -> Option<PathChange> {
+    fn look(&mut self, moment: &Moment<'_>, contributed: u64, passed: u64) -> Option<EventKind> {
         let Moment { rules, now_ns, .. } = *moment;
         if contributed != self.contributed || passed < self.passed {
             (self.contributed, self.passed, self.alone_ns) = (contributed, passed, None);
@@ -379,7 +419,7 @@ impl Path {
             }
             let packets = passed.saturating_sub(lost.passed);
             self.lost = None;
-            return Some(PathChange::Back(packets));
+            return Some(EventKind::PathBack { packets });
         }
         let alone = passed - self.passed;
         if alone == 0 {
@@ -394,6 +434,6 @@ impl Path {
             return None;
         }
         self.lost = Some(Lost { passed: self.passed, contributed });
-        Some(PathChange::Lost(alone))
+        Some(EventKind::PathLoss { packets: alone })
     }
 }

@@ -244,6 +244,38 @@ impl UserPlane {
         onbeat_frer_xdp::Error::from(Conflict { port, ..conflict }).into()
     }
 
+    /// Removes the streams named in `gone`, and adds or changes `streams`; `steer` does the same in
+    /// front of the sockets.
+    fn update(
+        &mut self,
+        names: &[String],
+        gone: &[&str],
+        streams: Vec<Stream>,
+        steer: impl FnOnce(
+            &mut Steering,
+            &[String],
+            &[Stream],
+        ) -> std::result::Result<Changes, onbeat_frer_xdp::Error>,
+    ) -> Result<Changes> {
+        let there = |stream: &&Stream| self.streams.contains_key(&stream.name);
+        let changed = streams.iter().filter(there).count();
+        let (added, removed) = (streams.len() - changed, gone.len());
+        let kept = self.streams.len() - changed - removed;
+        // First what may be refused for want of room, and can be taken back without a loss.
+        let ports = self.names();
+        if let Some(xsk) = &mut self.xsk {
+            steer(&mut xsk.steering, &ports, &streams)?;
+        }
+        self.make_so(names, gone, &streams)?;
+        gone.iter().for_each(|name| _ = self.streams.remove(*name));
+        self.streams.extend(streams.into_iter().map(|stream| (stream.name.clone(), stream)));
+        Ok(Changes { added, changed, removed, kept })
+    }
+
+    fn all_placed(&self, names: &[String], streams: &[Stream]) -> Result<Vec<Stream>> {
+        streams.iter().map(|stream| self.placed(names, stream)).collect()
+    }
+
     /// The stream with the places of its ports for their numbers.
     fn placed(&self, names: &[String], stream: &Stream) -> Result<Stream> {
         let place = |port: PortId| {
@@ -316,33 +348,16 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
     }
 
     fn apply(&mut self, names: &[String], streams: &[Stream]) -> Result<Changes, E> {
-        let streams = streams.iter().map(|stream| self.placed(names, stream));
-        let streams = streams.collect::<Result<Vec<_>>>()?;
+        let streams = self.all_placed(names, streams)?;
         let wanted: BTreeSet<&str> = streams.iter().map(|stream| stream.name.as_str()).collect();
         let gone: Vec<String> =
             self.streams.keys().filter(|name| !wanted.contains(name.as_str())).cloned().collect();
-        let mut changes = Changes { removed: gone.len(), ..Changes::default() };
-        let mut new = Vec::new();
-        for stream in &streams {
-            match self.streams.get(&stream.name) {
-                Some(before) if before == stream => {
-                    changes.kept += 1;
-                    continue;
-                }
-                Some(_) => changes.changed += 1,
-                None => changes.added += 1,
-            }
-            new.push(stream.clone());
-        }
-        // First what may be refused for want of room, and can be taken back without a loss.
-        let ports = self.names();
-        if let Some(xsk) = &mut self.xsk {
-            xsk.steering.apply(&ports, &streams).map_err(Error::from)?;
-        }
         let gone: Vec<&str> = gone.iter().map(String::as_str).collect();
-        self.make_so(names, &gone, &new)?;
-        self.streams = streams.into_iter().map(|stream| (stream.name.clone(), stream)).collect();
-        Ok(changes)
+        let is_new = |stream: &&Stream| self.streams.get(&stream.name) != Some(*stream);
+        let new = streams.iter().filter(is_new).cloned().collect();
+        let steer =
+            |steering: &mut Steering, ports: &[String], _: &[_]| steering.apply(ports, &streams);
+        Ok(self.update(names, &gone, new, steer)?)
     }
 
     fn change(
@@ -351,20 +366,11 @@ impl<E: From<Error>> DataPlane<E> for UserPlane {
         gone: &[&str],
         streams: &[Stream],
     ) -> Result<Changes, E> {
-        let streams = streams.iter().map(|stream| self.placed(names, stream));
-        let streams = streams.collect::<Result<Vec<_>>>()?;
-        let there = |stream: &&Stream| self.streams.contains_key(&stream.name);
-        let changed = streams.iter().filter(there).count();
-        let (added, removed) = (streams.len() - changed, gone.len());
-        let kept = self.streams.len() - changed - removed;
-        let ports = self.names();
-        if let Some(xsk) = &mut self.xsk {
-            xsk.steering.change(&ports, gone, &streams).map_err(Error::from)?;
-        }
-        self.make_so(names, gone, &streams)?;
-        gone.iter().for_each(|name| _ = self.streams.remove(*name));
-        self.streams.extend(streams.into_iter().map(|stream| (stream.name.clone(), stream)));
-        Ok(Changes { added, changed, removed, kept })
+        let streams = self.all_placed(names, streams)?;
+        let steer = |steering: &mut Steering, ports: &[String], streams: &[_]| {
+            steering.change(ports, gone, streams)
+        };
+        Ok(self.update(names, gone, streams, steer)?)
     }
 
     fn read_stream(&self, name: &str) -> Result<Option<StreamReading>, E> {

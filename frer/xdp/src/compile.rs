@@ -181,16 +181,37 @@ pub fn keys(identification: &Identification, port: u8) -> Vec<Key> {
             .map(|(class, vid)| Key::Ip(ip_key(ip, class, vid, port)))
             .collect(),
         LookupKey::Mask(m) => {
-            let mask = mask(m).id;
+            let mask = masks(m).id;
             let octets = masked_octets(&m.destination_match, &m.source_match, &m.msdu_match);
             vec![Key::Mask(frer_mask_key { mask, octets, port: port.into(), zero: 0 })]
         }
     }
 }
 
-/// The kernel's form of the masks of mask-and-match identification, whose mask over the MSDU is not
-/// too long for it.
-pub fn mask(mask: &MaskAndMatch) -> frer_mask {
+/// Checks that the kernel can look up what it matches.
+///
+/// # Errors
+/// What it cannot look up, and the remedy.
+pub fn check(identification: &Identification) -> Result<(), String> {
+    let LookupKey::Mask(mask) = identification.key() else { return Ok(()) };
+    match (mask.msdu_mask.len(), c::MASK_MSDU) {
+        (octets, most) if octets > most as usize => Err(format!(
+            "its msdu-mask has {octets} octets and XDP looks at {most}; a shorter mask may do"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The masks that an identification is looked up by; `None`: by no mask.
+pub fn mask(identification: &Identification) -> Option<frer_mask> {
+    match identification.key() {
+        LookupKey::Mask(mask) => Some(masks(mask)),
+        _ => None,
+    }
+}
+
+/// The kernel's form of masks, of which that over the MSDU is not too long for it.
+fn masks(mask: &MaskAndMatch) -> frer_mask {
     let octets = masked_octets(&mask.destination_mask, &mask.source_mask, &mask.msdu_mask);
     let msdu_length = mask.msdu_mask.len() as u32;
     let mut hasher = DefaultHasher::new();

@@ -1,6 +1,5 @@
 //! `onbeat completions`
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
 use onbeat_terminal::exit::{Answer, Result};
@@ -19,10 +18,9 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    pub(crate) fn execute(self) -> Result {
+    pub(crate) fn execute(self, mut program: clap::Command) -> Result {
         let mut text = Vec::new();
-        let mut command = crate::args::Arguments::command();
-        clap_complete::generate(self.shell, &mut command, "onbeat", &mut text);
+        clap_complete::generate(self.shell, &mut program, "onbeat", &mut text);
         output::print(&String::from_utf8_lossy(&text))?;
         Ok(Answer::Good)
     }

@@ -5,15 +5,11 @@ mod restore;
 
 use std::path::PathBuf;
 
-use onbeat_host::settings::Journal;
-use onbeat_node::doctor::{Finding, Level, Live, Root, examine, table, worst};
+use onbeat_node::doctor::{Finding, Level, Target, table, worst};
 use serde::Serialize;
 
 use onbeat_terminal::exit::{Answer, Result};
 use onbeat_terminal::output;
-
-/// The command that discards a damaged journal.
-const DISCARD: &str = "onbeat doctor --restore --forget";
 
 /// Say what this host can do, what is set badly for real time, and how to change it
 ///
@@ -58,7 +54,7 @@ struct Report {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
-        let at = Where { root: self.root };
+        let at = Target { root: self.root };
         if self.fix.fix {
             return self.fix.execute(&at, self.interfaces, self.json);
         }
@@ -73,45 +69,6 @@ impl Arguments {
             output::print(&table(&findings))?;
         }
         Ok(Answer::good_if(worst < Level::Bad))
-    }
-}
-
-/// This host, or one made of files.
-struct Where {
-    root: Option<PathBuf>,
-}
-
-impl Where {
-    fn examine(&self, interfaces: &[String]) -> Vec<Finding> {
-        match &self.root {
-            None => examine(&Root::host(), interfaces),
-            Some(root) => examine(&Root::below(root, &Live), interfaces),
-        }
-    }
-
-    fn below(&self, path: &str) -> PathBuf {
-        self.root.as_ref().map_or(path.into(), |root| root.join(path.trim_start_matches('/')))
-    }
-
-    /// Where the journal is.
-    fn journal_directory(&self) -> PathBuf {
-        self.below(Journal::DIRECTORY)
-    }
-
-    /// The journal, locked.
-    fn journal(&self) -> Result<Journal> {
-        Ok(Journal::open(&self.journal_directory(), DISCARD)?)
-    }
-
-    fn host<T: Send>(
-        &self,
-        f: impl FnOnce(&mut onbeat_host::settings::Live) -> T + Send,
-    ) -> onbeat_host::settings::Result<T> {
-        use onbeat_host::settings::Live;
-        match &self.root {
-            None => Live::run(f),
-            Some(root) => Ok(f(&mut Live::below(root))),
-        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! `onbeat man`
 
-use clap::CommandFactory;
 use onbeat_host::run_directory;
 use onbeat_terminal::exit::{Answer, Result};
 use onbeat_terminal::{manual, output};
@@ -18,13 +17,13 @@ Exit status: 0 success, 2 error."
 pub(crate) struct Arguments {}
 
 impl Arguments {
-    pub(crate) fn execute(self) -> Result {
-        output::print(&page())?;
+    pub(crate) fn execute(self, program: clap::Command) -> Result {
+        output::print(&page(program))?;
         Ok(Answer::Good)
     }
 }
 
-fn page() -> String {
+fn page(program: clap::Command) -> String {
     let environment = [(
         "NOTIFY_SOCKET, WATCHDOG_USEC, JOURNAL_STREAM",
         "Set by systemd: run tells it when it is ready and that it lives, and logs as the journal has it.",
@@ -42,16 +41,17 @@ fn page() -> String {
             "The programs and tables of a node. They outlive the program that made them.",
         ),
     ];
-    manual::page("onbeat", crate::args::Arguments::command(), &environment, &files)
+    manual::page("onbeat", program, &environment, &files)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::program;
 
     #[test]
     fn each_command_is_there_unless_it_is_hidden() {
-        let page = page();
+        let page = page(program());
         for command in ["doctor", "run", "show", "reset", "reload", "down", "lab", "bench"] {
             assert!(page.contains(&format!(".SS \"onbeat {command}\"\n")), "{command}\n{page}");
         }

@@ -49,8 +49,9 @@ impl Command {
         }
     }
 
-    /// `verbose`: how often `--verbose` stands on the command line, for the laboratory.
-    pub(crate) fn execute(self, verbose: u8) -> Result {
+    /// `verbose`: how often `--verbose` stands on the command line, for the laboratory; `program`:
+    /// definition of the whole command line.
+    pub(crate) fn execute(self, verbose: u8, program: impl FnOnce() -> clap::Command) -> Result {
         match self {
             Command::Doctor(arguments) => arguments.execute(),
             Command::Run(arguments) => arguments.execute(),
@@ -65,16 +66,22 @@ impl Command {
             Command::Lab(arguments) => arguments.execute(verbose),
             Command::Bench(arguments) => arguments.execute(verbose),
             Command::Load(arguments) => arguments.execute(verbose),
-            Command::Completions(arguments) => arguments.execute(),
-            Command::Man(arguments) => arguments.execute(),
+            Command::Completions(arguments) => arguments.execute(program()),
+            Command::Man(arguments) => arguments.execute(program()),
         }
     }
+}
+
+/// The commands as a program, for a test.
+#[cfg(test)]
+fn program() -> clap::Command {
+    Command::augment_subcommands(clap::Command::new("onbeat").subcommand_required(true))
 }
 
 /// Parses a command line for a test.
 #[cfg(test)]
 pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
-    use clap::Parser;
+    use clap::FromArgMatches;
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
-    crate::args::Arguments::try_parse_from(words).map(|arguments| arguments.command)
+    Command::from_arg_matches(&program().try_get_matches_from(words)?)
 }

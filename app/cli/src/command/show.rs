@@ -2,11 +2,9 @@
 
 mod events;
 
-use onbeat_node::control::{
-    NodeStatus, Request, Response, Since, StreamStatus, node_table, stream_detail,
-};
+use onbeat_node::control::{Since, node_table, stream_detail};
 
-use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::exit::{Answer, Result};
 use onbeat_terminal::output;
 
 use crate::node;
@@ -38,7 +36,7 @@ pub(crate) struct Arguments {
     events: bool,
     /// Only events after the one of this number, or from this time on (RFC 3339, UTC, or its beginning,
     /// such as 2025-01-31T12:30)
-    #[arg(long, value_name = "NUMBER|TIME", requires = "events", value_parser = events::since)]
+    #[arg(long, value_name = "NUMBER|TIME", requires = "events")]
     since: Option<Since>,
     /// Go on with events as they happen
     #[arg(long, requires = "events")]
@@ -50,35 +48,20 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
+        let Self { node, stream, since, follow, json, .. } = self;
         if self.events {
-            return events::show(&self);
+            let mut client = node::connect(node.as_deref(), "onbeat show --events")?;
+            return events::show(&mut client, &events::Shown { since, stream, follow, json });
         }
-        let status = match node::ask(self.node.as_deref(), "onbeat show", &Request::Show)? {
-            Response::Status { status } => status,
-            _ => return Err(node::unexpected()),
-        };
-        match (&self.stream, self.json) {
+        let status = node::connect(node.as_deref(), "onbeat show")?.status()?;
+        match (&stream, json) {
             (None, false) => output::print(&node_table(&status))?,
             (None, true) => output::print_json(&status)?,
-            (Some(name), false) => output::print(&stream_detail(find(&status, name)?))?,
-            (Some(name), true) => output::print_json(find(&status, name)?)?,
+            (Some(name), false) => output::print(&stream_detail(status.stream(name)?))?,
+            (Some(name), true) => output::print_json(status.stream(name)?)?,
         }
         Ok(Answer::Good)
     }
-}
-
-fn find<'a>(status: &'a NodeStatus, name: &str) -> Result<&'a StreamStatus> {
-    /// More names than this help nobody.
-    const NAMED: usize = 16;
-    status.streams.iter().find(|stream| stream.name == name).ok_or_else(|| {
-        let names: Vec<&str> = status.streams.iter().map(|stream| stream.name.as_str()).collect();
-        let more = if names.len() > NAMED { ", ... (all of them: onbeat show)" } else { "" };
-        let streams = match names.as_slice() {
-            [] => "it has none".to_owned(),
-            _ => format!("streams there: {}{more}", names[..names.len().min(NAMED)].join(", ")),
-        };
-        Failure::new(format!("node {:?} has no stream {name:?}; {streams}", status.node))
-    })
 }
 
 #[cfg(test)]
@@ -101,20 +84,5 @@ mod tests {
         let Ok(Command::Show(show)) = parse("show a --events --since 7 --follow") else { panic!() };
         assert!(show.events && show.follow && show.since == Some(Since::Number(7)));
         assert!(parse("show a --follow").is_err() && parse("show --since 7").is_err());
-    }
-
-    #[test]
-    fn a_stream_that_is_not_there_is_answered_with_a_few_that_are() {
-        let stream = |n| StreamStatus { name: format!("s{n}"), ..StreamStatus::default() };
-        let node = |n| NodeStatus {
-            node: "a".into(),
-            streams: (0..n).map(stream).collect(),
-            ..NodeStatus::default()
-        };
-        let message = |n| format!("{:?}", find(&node(n), "x").unwrap_err());
-        assert!(message(0).contains("it has none"));
-        assert!(message(2).contains("streams there: s0, s1\""), "{}", message(2));
-        assert!(message(4096).contains("s15, ... (all of them: onbeat show)"));
-        assert_eq!(find(&node(3), "s2").unwrap().name, "s2");
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use onbeat_terminal::Shown;
 use onbeat_terminal::exit::{Answer, Result};
-use onbeat_terminal::output;
+use onbeat_terminal::{colors, output};
 
 /// Ready-made networks on this machine, with traffic and faults
 ///
@@ -172,7 +172,7 @@ impl Run {
             html: html.clone(),
             json: *json,
             quiet: *quiet,
-            colors: output::colours(&io::stdout()),
+            colors: colors::enabled(&io::stdout()),
             ..Common::new(super::onbeat()?)
         };
         // Before the run: the report depends on the file system.

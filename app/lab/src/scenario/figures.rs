@@ -190,18 +190,8 @@ fn node(status: &NodeStatus) -> Counters {
 }
 
 fn recovery(table: &mut Counters, name: Cell, function: &str, port: &str, found: &RecoveryStatus) {
-    table.row([
-        name,
-        function.into(),
-        port.into(),
-        found.passed.into(),
-        found.discarded.into(),
-        found.rogue.into(),
-        found.really_lost().into(),
-        found.out_of_order.into(),
-        found.tagless.into(),
-        found.resets.into(),
-    ]);
+    let names = [name, function.into(), port.into()];
+    table.row(names.into_iter().chain(found.columns().map(Cell::from)));
 }
 
 #[cfg(test)]

@@ -165,20 +165,20 @@ pub(super) fn check_counters(stage: &mut Stage<'_>, statuses: &[NodeStatus], flo
         ));
         stage.check(Check::eq(
             format!("{name}: passed and discarded at node {}, of counted in", ends.1),
-            recovery.passed + recovery.discarded,
+            recovery.counters.passed + recovery.counters.discarded,
             input(listener),
             "frames",
         ));
         stage.check(Check::eq(
             format!("{name}: passed at node {}, of delivered", ends.1),
-            recovery.passed,
+            recovery.counters.passed,
             delivered + flow.delivery.record.duplicated(),
             "frames",
         ));
         stage.check(Check::eq(
             format!("{name}: counted out at node {}, of passed", ends.1),
             output,
-            recovery.passed,
+            recovery.counters.passed,
             "frames",
         ));
     }

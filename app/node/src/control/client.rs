@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::ops::ControlFlow;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::{Request, Response};
+use super::{Event, NodeStatus, Request, Response, Since};
 
 /// Where nodes have their control sockets unless their configuration says otherwise.
 pub const DIRECTORY: &str = onbeat_host::RUN;
@@ -105,6 +106,9 @@ pub enum ClientError {
         /// The socket.
         path: PathBuf,
     },
+    /// The answer is of another type than the request.
+    #[error("unexpected response of the node; use the version of onbeat that the node runs")]
+    Unexpected,
     /// The node said no.
     #[error("{0}")]
     Refused(String),
@@ -228,6 +232,54 @@ impl Client {
             Ok(Response::Error { message }) => Err(ClientError::Refused(message)),
             Ok(response) => Ok(response),
             Err(source) => Err(ClientError::Answer { path: self.path.clone(), source }),
+        }
+    }
+
+    /// The state of the node.
+    ///
+    /// # Errors
+    /// Where it does not answer, or refuses.
+    pub fn status(&mut self) -> Result<NodeStatus, ClientError> {
+        match self.request(&Request::Show)? {
+            Response::Status { status } => Ok(*status),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Makes the node do something; what it did.
+    ///
+    /// # Errors
+    /// Where it does not answer, or refuses.
+    pub fn order(&mut self, request: &Request) -> Result<String, ClientError> {
+        match self.request(request)? {
+            Response::Done { message } => Ok(message),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Passes events to `print`, with the number of those before them that are no longer stored;
+    /// then also those that come, until `print` breaks. False: the node has exited.
+    ///
+    /// # Errors
+    /// Where it does not answer, or refuses; what `print` fails with.
+    pub fn events<E: From<ClientError>>(
+        &mut self,
+        mut since: Option<Since>,
+        mut print: impl FnMut(&[Event], u64) -> Result<ControlFlow<()>, E>,
+    ) -> Result<bool, E> {
+        let mut wait = false;
+        loop {
+            let (events, missed, last) = match self.request(&Request::Events { since, wait }) {
+                Ok(Response::Events { events, missed, last }) => (events, missed, last),
+                // Events that were waited for no longer come.
+                Err(ClientError::Closed { .. }) if wait => return Ok(false),
+                Ok(_) => return Err(ClientError::Unexpected.into()),
+                Err(error) => return Err(error.into()),
+            };
+            if print(&events, missed)?.is_break() {
+                return Ok(true);
+            }
+            (since, wait) = (Some(Since::Number(last)), true);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use onbeat_frer::watch::EventKind;
 use serde::{Deserialize, Serialize};
 
 use super::{Link, PortMode};
@@ -35,15 +36,6 @@ pub struct Event {
 pub enum What {
     /// The daemon runs; what was told before was told by an earlier one.
     Started,
-    /// A function of a stream was reset.
-    Reset {
-        /// Which.
-        function: Function,
-        /// By what.
-        cause: Cause,
-        /// How often since this was last told.
-        count: u64,
-    },
     /// Latent error detection (7.4.4) signals.
     LatentError {
         /// Replicas that are missing; negative: that are too many.
@@ -53,30 +45,6 @@ pub enum What {
     },
     /// It has not signalled for a whole reset period.
     LatentErrorEnded,
-    /// A member no longer contributes, while others do.
-    PathLoss {
-        /// What the stream has passed without it.
-        packets: u64,
-    },
-    /// It contributes again.
-    PathBack {
-        /// What the stream had passed without it.
-        packets: u64,
-    },
-    /// A recovery function discards rogue packets.
-    RogueFlood {
-        /// Which.
-        function: Function,
-        /// So far.
-        packets: u64,
-    },
-    /// No more of them come.
-    RogueFloodEnded {
-        /// Which.
-        function: Function,
-        /// In all.
-        packets: u64,
-    },
     /// No frame can go through a port's interface.
     PortAway {
         /// Why.
@@ -135,28 +103,9 @@ pub enum What {
         /// Those that are gone.
         removed: usize,
     },
-}
-
-/// A function of a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Function {
-    /// Sequence generation (7.4.1).
-    Generation,
-    /// Sequence recovery (7.4.2).
-    Sequence,
-    /// Individual recovery (7.5).
-    Individual,
-}
-
-/// Why a function was reset.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// No packet came within its reset time-out.
-    TimeOut,
-    /// Somebody asked for it.
-    Request,
+    /// What the watch over a stream finds.
+    #[serde(untagged)]
+    Watch(EventKind),
 }
 
 impl What {
@@ -164,8 +113,7 @@ impl What {
     pub fn is_bad(&self) -> bool {
         match self {
             Self::LatentError { .. }
-            | Self::PathLoss { .. }
-            | Self::RogueFlood { .. }
+            | Self::Watch(EventKind::PathLoss { .. } | EventKind::RogueFlood { .. })
             | Self::PortAway { .. }
             | Self::PortWaiting { .. }
             | Self::ProgramDetached { .. } => true,
@@ -173,10 +121,8 @@ impl What {
             | Self::FramesLost { why }
             | Self::UnfinishedChecksums { why } => why.is_some(),
             Self::Started
-            | Self::Reset { .. }
+            | Self::Watch(_)
             | Self::LatentErrorEnded
-            | Self::PathBack { .. }
-            | Self::RogueFloodEnded { .. }
             | Self::PortBack { .. }
             | Self::ProgramAttached { .. }
             | Self::Streams { .. } => false,
@@ -210,26 +156,11 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Started => f.write_str("the daemon has started"),
-            Self::Reset { function, cause, count } => {
-                write!(f, "{function} was reset {cause}")?;
-                if *count > 1 { write!(f, ", {count} times") } else { Ok(()) }
-            }
+            Self::Watch(kind) => kind.fmt(f),
             Self::LatentError { difference, allowed } => {
                 write!(f, "latent error: {difference} replicas missing, {allowed} allowed")
             }
             Self::LatentErrorEnded => f.write_str("latent error: ended"),
-            Self::PathLoss { packets } => {
-                write!(f, "path lost: {packets} packets passed without it")
-            }
-            Self::PathBack { packets } => {
-                write!(f, "path back, after {packets} packets without it")
-            }
-            Self::RogueFlood { function, packets } => {
-                write!(f, "{function} discards rogue packets: {packets} so far")
-            }
-            Self::RogueFloodEnded { function, packets } => {
-                write!(f, "{function}: no more rogue packets, after {packets}")
-            }
             Self::PortAway { link, interface } => {
                 let what = if *link == Link::Missing { "gone" } else { "down" };
                 write!(f, "interface {interface} is {what}")
@@ -266,27 +197,10 @@ impl fmt::Display for What {
     }
 }
 
-impl fmt::Display for Function {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Generation => "sequence generation",
-            Self::Sequence => "sequence recovery",
-            Self::Individual => "individual recovery",
-        })
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TimeOut => "by its time-out",
-            Self::Request => "on request",
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use onbeat_frer::watch::{Cause, Function};
+
     use super::*;
 
     #[test]
@@ -301,5 +215,29 @@ mod tests {
         assert_eq!(text(Some("ax"), 0, 1, 0), "stream \"ax\": changed");
         assert_eq!(text(Some("ax"), 0, 0, 1), "stream \"ax\": removed");
         assert_eq!(text(None, 2, 0, 1), "streams: 2 added, 0 changed, 1 removed");
+    }
+
+    #[test]
+    fn events_of_the_watch_are_keys_beside_the_others() {
+        let (function, cause) = (Function::Sequence, Cause::TimeOut);
+        for (what, keys) in [
+            (
+                What::Watch(EventKind::Reset { function, cause, count: 2 }),
+                "\"event\":\"reset\",\"function\":\"sequence\",\"cause\":\"time_out\",\"count\":2",
+            ),
+            (
+                What::Watch(EventKind::RogueFloodEnded { function, packets: 5 }),
+                "\"event\":\"rogue_flood_ended\",\"function\":\"sequence\",\"packets\":5",
+            ),
+            (What::LatentErrorEnded, "\"event\":\"latent_error_ended\""),
+        ] {
+            let (time, stream) = ("t".to_owned(), Some("ax".to_owned()));
+            let event =
+                Event { number: 1, time, monotonic_ns: 1, stream, port: None, member: None, what };
+            let json = serde_json::to_string(&event).unwrap();
+            let before = "{\"number\":1,\"time\":\"t\",\"monotonic_ns\":1,\"stream\":\"ax\"";
+            assert_eq!(json, format!("{before},{keys}}}"));
+            assert_eq!(serde_json::from_str::<Event>(&json).unwrap(), event);
+        }
     }
 }

@@ -14,15 +14,17 @@ mod server;
 mod status;
 mod table;
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError, DIRECTORY, discover};
-pub use event::{Cause, Event, Function, What};
+pub use event::{Event, What};
 pub(crate) use server::in_directory;
 pub use server::{BindError, FOLLOWERS, Reply, Server, WAIT};
 pub use status::{
     EgressStatus, GenerationStatus, Link, MemberStatus, MemoryStatus, NodeStatus, PortMode,
-    PortStatus, RecoveryStatus, StreamStatus,
+    PortStatus, RecoveryStatus, StreamStatus, UnknownStream,
 };
 pub use table::{node_table, stream_detail};
 
@@ -83,6 +85,30 @@ pub enum Since {
     Time(String),
 }
 
+/// What of RFC 3339 is compared with: digits where these are.
+const TIME: &str = "0000-00-00T00:00:00.000000Z";
+
+/// A number, or a time or its beginning.
+impl FromStr for Since {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(number) = text.parse() {
+            return Ok(Since::Number(number));
+        }
+        let alike = |(given, like): (char, char)| {
+            if like == '0' { given.is_ascii_digit() } else { given == like }
+        };
+        // In whole seconds, too.
+        let begins = text.strip_suffix('Z').unwrap_or(text);
+        let is_time = begins.len() >= "0000-00".len() && begins.len() < TIME.len();
+        if is_time && begins.chars().zip(TIME.chars()).all(alike) {
+            return Ok(Since::Time(begins.to_owned()));
+        }
+        Err("give the number of an event, or a time in UTC such as 2025-01-31T12:30:00Z")
+    }
+}
+
 /// What the node answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "response", rename_all = "snake_case")]
@@ -118,4 +144,26 @@ pub enum Response {
         /// Why, and the way out.
         message: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_or_a_time_or_its_beginning() {
+        let since = Since::from_str;
+        let time = |text: &str| Ok(Since::Time(text.to_owned()));
+        assert_eq!(since("0"), Ok(Since::Number(0)));
+        assert_eq!(since("4711"), Ok(Since::Number(4711)));
+        assert_eq!(since("2025-01-31T12:30:00Z"), time("2025-01-31T12:30:00"));
+        for text in ["2025-01", "2025-01-31", "2025-01-31T12:30", "2025-01-31T12:30:00.123456"] {
+            assert_eq!(since(text), time(text));
+        }
+        for text in
+            ["", "-1", "yesterday", "2025-1-31", "2025-01-31 12:30", "2025-01-31T12:30+01:00"]
+        {
+            assert!(since(text).is_err(), "{text}");
+        }
+    }
 }

@@ -25,6 +25,31 @@ pub struct NodeStatus {
     pub streams: Vec<StreamStatus>,
 }
 
+/// A node has no stream of this name.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct UnknownStream(String);
+
+impl NodeStatus {
+    /// The stream of this name.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn stream(&self, name: &str) -> Result<&StreamStatus, UnknownStream> {
+        /// More names than this help nobody.
+        const NAMED: usize = 16;
+        self.streams.iter().find(|stream| stream.name == name).ok_or_else(|| {
+            let names: Vec<&str> = self.streams.iter().map(|stream| stream.name.as_str()).collect();
+            let more = if names.len() > NAMED { ", ... (all of them: onbeat show)" } else { "" };
+            let streams = match names.as_slice() {
+                [] => "it has none".to_owned(),
+                _ => format!("streams there: {}{more}", names[..names.len().min(NAMED)].join(", ")),
+            };
+            UnknownStream(format!("node {:?} has no stream {name:?}; {streams}", self.node))
+        })
+    }
+}
+
 /// Memory of a data plane in the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStatus {
@@ -178,55 +203,62 @@ pub struct RecoveryStatus {
     pub recov_seq_num: u16,
     /// TakeAny: the next packet is accepted whatever its number.
     pub take_any: bool,
-    /// 10.8.3: accepted packets that did not follow the one before them by 1.
-    pub out_of_order: u64,
-    /// 10.8.4: discarded packets whose number lies outside the history.
-    pub rogue: u64,
-    /// 10.8.5: accepted packets.
-    pub passed: u64,
-    /// 10.8.6: discarded packets, the rogue ones among them.
-    pub discarded: u64,
-    /// 10.8.7: numbers that left the history unseen, as the standard counts them.
-    pub lost: u64,
-    /// How many of `lost` are from before the first packet after a reset: nobody lost those.
-    pub lost_before_first: u64,
-    /// 10.8.8: packets with no sequence number.
-    pub tagless: u64,
-    /// 10.8.9: resets, BEGIN and time-outs among them.
-    pub resets: u64,
-    /// 10.8.10: times latent error detection took its base anew.
-    pub latent_error_resets: u64,
+    /// Its counters, in one object with the other keys.
+    #[serde(flatten, with = "counters")]
+    pub counters: Counters,
     /// Latent error signals (7.4.4.1.3) so far.
     pub latent_errors: u64,
 }
 
 impl RecoveryStatus {
-    /// The state of a recovery function from what it counted.
-    pub fn new(
-        counters: &Counters,
-        recov_seq_num: u16,
-        take_any: bool,
-        latent_errors: u64,
-    ) -> RecoveryStatus {
-        RecoveryStatus {
-            recov_seq_num,
-            take_any,
-            out_of_order: counters.out_of_order,
-            rogue: counters.rogue,
-            passed: counters.passed,
-            discarded: counters.discarded,
-            lost: counters.lost,
-            lost_before_first: counters.lost_before_first,
-            tagless: counters.tagless,
-            resets: counters.resets,
-            latent_error_resets: counters.latent_error_resets,
-            latent_errors,
+    /// Names of the counters in a line of a table.
+    pub const COLUMNS: [&str; 7] =
+        ["passed", "discarded", "rogue", "lost", "out_of_order", "tagless", "resets"];
+
+    /// Values of [`COLUMNS`](Self::COLUMNS); lost are packets that were sent.
+    pub fn columns(&self) -> [u64; 7] {
+        Self::COLUMNS.map(|name| self.shown(name))
+    }
+
+    /// The value of a counter for a person.
+    pub(super) fn shown(&self, name: &str) -> u64 {
+        match name {
+            "lost" => self.really_lost(),
+            _ => Counters::field(name).map_or(0, |field| (field.value)(&self.counters)),
         }
     }
 
     /// Packets that were sent and never seen on any path.
     pub fn really_lost(&self) -> u64 {
-        self.lost.saturating_sub(self.lost_before_first)
+        self.counters.lost.saturating_sub(self.counters.lost_before_first)
+    }
+}
+
+/// The keys of counters are their names.
+mod counters {
+    use std::collections::BTreeMap;
+
+    use onbeat_frer::counters::Counters;
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+    use serde_json::Value;
+
+    pub(super) fn serialize<S: Serializer>(
+        set: &Counters,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer
+            .collect_map(Counters::FIELDS.iter().map(|field| (field.name, (field.value)(set))))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Counters, D::Error> {
+        let values = BTreeMap::<String, Value>::deserialize(from)?;
+        let mut set = Counters::default();
+        for field in Counters::FIELDS {
+            let value = values.get(field.name).and_then(Value::as_u64);
+            *(field.value_mut)(&mut set) = value.ok_or_else(|| Error::missing_field(field.name))?;
+        }
+        Ok(set)
     }
 }
 
@@ -237,4 +269,41 @@ pub struct EgressStatus {
     pub port: String,
     /// 9.2.2: packets of the stream that left by the port.
     pub output_packets: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_keys_of_their_function_in_the_order_of_the_standard() {
+        let counters = Counters { out_of_order: 1, lost: 5, resets: 8, ..Counters::default() };
+        let status = RecoveryStatus { recov_seq_num: 9, counters, ..RecoveryStatus::default() };
+        let json = serde_json::to_string(&status).unwrap();
+        assert_eq!(
+            json,
+            "{\"recov_seq_num\":9,\"take_any\":false,\"out_of_order\":1,\"rogue\":0,\"passed\":0,\
+             \"discarded\":0,\"lost\":5,\"lost_before_first\":0,\"tagless\":0,\"resets\":8,\
+             \"latent_error_resets\":0,\"latent_errors\":0}"
+        );
+        assert_eq!(serde_json::from_str::<RecoveryStatus>(&json).unwrap(), status);
+        let error =
+            serde_json::from_str::<RecoveryStatus>(&json.replace("rogue", "x")).unwrap_err();
+        assert!(error.to_string().starts_with("missing field `rogue`"), "{error}");
+    }
+
+    #[test]
+    fn a_stream_that_is_not_there_is_answered_with_a_few_that_are() {
+        let stream = |n| StreamStatus { name: format!("s{n}"), ..StreamStatus::default() };
+        let node = |n| NodeStatus {
+            node: "a".into(),
+            streams: (0..n).map(stream).collect(),
+            ..NodeStatus::default()
+        };
+        let message = |n| node(n).stream("x").unwrap_err().to_string();
+        assert!(message(0).contains("it has none"));
+        assert!(message(2).ends_with("streams there: s0, s1"), "{}", message(2));
+        assert!(message(4096).contains("s15, ... (all of them: onbeat show)"));
+        assert_eq!(node(3).stream("s2").unwrap().name, "s2");
+    }
 }

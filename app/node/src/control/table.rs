@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
+use onbeat_frer::counters::Counters;
 use onbeat_report::format::count;
+use onbeat_report::table::{Align, TextTable};
 
 use super::status::{Link, NodeStatus, RecoveryStatus, StreamStatus};
 
@@ -16,7 +18,7 @@ pub fn node_table(status: &NodeStatus) -> String {
         status.data_plane,
         status.streams.len(),
     );
-    let mut ports = Table::new(&[
+    let mut ports = columns(&[
         "PORT",
         "INTERFACE",
         "MODE",
@@ -47,7 +49,7 @@ pub fn node_table(status: &NodeStatus) -> String {
             ),
         );
     }
-    text += &ports.render();
+    text += &ports.to_string();
     if let Some(memory) = &status.memory {
         let [octets, each] = [memory.octets, memory.octets_per_stream].map(grouped);
         // Writing to a String cannot fail.
@@ -80,7 +82,7 @@ pub fn node_table(status: &NodeStatus) -> String {
     if status.streams.is_empty() {
         return text;
     }
-    let mut streams = Table::new(&[
+    let mut streams = columns(&[
         "STREAM",
         "FUNCTION",
         "#INPUT",
@@ -96,22 +98,15 @@ pub fn node_table(status: &NodeStatus) -> String {
     for stream in &status.streams {
         let input = stream.members.iter().map(|member| member.input_packets).sum();
         let output = stream.egress.iter().map(|egress| egress.output_packets).sum();
-        let recovery = stream.recovery.as_ref();
         let mut cells = vec![stream.name.clone(), function(stream).into(), grouped(input)];
-        let counters: [fn(&RecoveryStatus) -> u64; 7] = [
-            |recovery| recovery.passed,
-            |recovery| recovery.discarded,
-            |recovery| recovery.rogue,
-            RecoveryStatus::really_lost,
-            |recovery| recovery.out_of_order,
-            |recovery| recovery.tagless,
-            |recovery| recovery.resets,
-        ];
-        cells.extend(counters.map(|counter| recovery.map_or("-".into(), |r| grouped(counter(r)))));
+        match &stream.recovery {
+            Some(recovery) => cells.extend(recovery.columns().map(grouped)),
+            None => cells.extend(RecoveryStatus::COLUMNS.map(|_| "-".into())),
+        }
         cells.push(grouped(output));
         streams.row(cells);
     }
-    text + "\n" + &streams.render()
+    text + "\n" + &streams.to_string()
 }
 
 /// Everything about one stream.
@@ -152,25 +147,26 @@ pub fn stream_detail(stream: &StreamStatus) -> String {
     text
 }
 
+/// The counter that the line of a recovery function calls otherwise.
+const UNSEEN: &str = "lost_before_first";
+
 fn recovery_line(recovery: &RecoveryStatus) -> String {
     let state = if recovery.take_any {
         "waits for any number".to_owned()
     } else {
         format!("at {}", recovery.recov_seq_num)
     };
-    let counters = [
-        ("passed", recovery.passed),
-        ("discarded", recovery.discarded),
-        ("rogue", recovery.rogue),
-        ("lost", recovery.really_lost()),
-        ("unseen before the first", recovery.lost_before_first),
-        ("out of order", recovery.out_of_order),
-        ("tagless", recovery.tagless),
-        ("resets", recovery.resets),
-        ("latent errors", recovery.latent_errors),
-        ("latent error resets", recovery.latent_error_resets),
-    ];
-    counters.iter().fold(state, |line, (name, value)| format!("{line}  {name} {}", grouped(*value)))
+    let (first, then) = RecoveryStatus::COLUMNS.split_at(4);
+    let is_rest = |name: &&str| !RecoveryStatus::COLUMNS.contains(name) && *name != UNSEEN;
+    let rest = Counters::FIELDS.iter().map(|field| field.name).filter(is_rest);
+    let mut line = state;
+    let mut add = |name: &str, value| line.extend(["  ", name, " ", &grouped(value)]);
+    first.iter().for_each(|name| add(name, recovery.shown(name)));
+    add("unseen before the first", recovery.shown(UNSEEN));
+    then.iter().for_each(|name| add(&name.replace('_', " "), recovery.shown(name)));
+    add("latent errors", recovery.latent_errors);
+    rest.for_each(|name| add(&name.replace('_', " "), recovery.shown(name)));
+    line
 }
 
 fn function(stream: &StreamStatus) -> &'static str {
@@ -200,40 +196,13 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// Columns as wide as their widest cell; a header that begins with `#` is one of numbers.
-struct Table {
-    rows: Vec<Vec<String>>,
-    numbers: Vec<bool>,
-}
-
-impl Table {
-    fn new(header: &[&str]) -> Table {
-        let rows = vec![header.iter().map(|cell| cell.trim_start_matches('#').into()).collect()];
-        Table { rows, numbers: header.iter().map(|cell| cell.starts_with('#')).collect() }
-    }
-
-    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
-    }
-
-    fn render(&self) -> String {
-        let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| Some(row.get(column)?.chars().count()))
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.numbers.len()).map(width).collect();
-        let line = |row: &Vec<String>| {
-            let cells =
-                row.iter().zip(&widths).zip(&self.numbers).map(|((cell, &width), &number)| {
-                    if number { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-                });
-            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-        };
-        self.rows.iter().map(line).collect()
-    }
+/// Columns by their headings; one that begins with `#` is of numbers.
+fn columns(headings: &[&'static str]) -> TextTable {
+    let column = |heading: &&'static str| match heading.strip_prefix('#') {
+        Some(number) => (number, Align::Right),
+        None => (*heading, Align::Left),
+    };
+    TextTable::new(headings.iter().map(column)).without_rule()
 }
 
 #[cfg(test)]
@@ -284,10 +253,13 @@ mod tests {
                     members: vec![member("path1"), member("path2")],
                     recovery: Some(RecoveryStatus {
                         recov_seq_num: 999,
-                        passed: 1_000_000,
-                        discarded: 999_998,
-                        lost: 65,
-                        lost_before_first: 63,
+                        counters: Counters {
+                            passed: 1_000_000,
+                            discarded: 999_998,
+                            lost: 65,
+                            lost_before_first: 63,
+                            ..Counters::default()
+                        },
                         ..RecoveryStatus::default()
                     }),
                     egress: vec![EgressStatus { port: "talker".into(), output_packets: 1_000 }],

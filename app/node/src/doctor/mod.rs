@@ -3,6 +3,7 @@
 //! Everything is looked at through [`Root`], so that tests show it hosts that they made up.
 
 mod device;
+mod fix;
 mod host;
 mod interface;
 mod kernel;
@@ -14,6 +15,7 @@ use onbeat_host::settings::Kind;
 use serde::{Deserialize, Serialize};
 
 pub use device::{Device, Devices, Live};
+pub use fix::{Fixed, Target, UNDO};
 pub use root::Root;
 
 /// How much a finding matters.

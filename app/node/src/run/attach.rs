@@ -1,8 +1,9 @@
 //! Ports get their programs, natively where that can be.
 
 use onbeat_frer::dataplane::{Backend, Mode};
+use onbeat_frer_user::Error as ForwardError;
 use onbeat_frer_xdp::Error as PlaneError;
-use onbeat_netdev::XdpMode;
+use onbeat_netdev::{Link, XdpMode};
 
 use super::assembly::Node;
 use super::error::{Error, Result};
@@ -123,25 +124,38 @@ impl Node {
                 replace,
             );
         }
-        let (node, ability) = (&layout.node, self.devices.ability(&link.name)?);
-        let (wanted, mut why) = mode::choose(port, &ability, &[], false, false);
-        match self.plane.attach(&port::spec(port, &link, wanted), port.backend, replace) {
-            // Before 6.3 a driver's ability shows only when it is asked to do it.
-            Err(Error::Forward(onbeat_frer_user::Error::Steering(PlaneError::Attach {
-                source,
-                ..
-            }))) if wanted == Mode::Native && port.mode == WantedMode::Auto => {
-                why = Some(mode::refused(node, port, &ability, link.mtu, source));
-                let generic = port::spec(port, &link, Mode::Generic);
-                self.plane.attach(&generic, port.backend, replace)?;
-            }
-            other => other?,
-        }
-        if let Some(why) = why {
+        let (node, ability) = (layout.node.as_str(), self.devices.ability(&link.name)?);
+        let (wanted, why) = mode::choose(port, &ability, &[], false, false);
+        let refused = self.attach_or_generic(node, (port, &link), &ability, wanted, replace)?;
+        if let Some(why) = refused.or(why) {
             tracing::warn!("port {:?}: XDP in generic mode: {why}", port.name);
             self.not_native.insert(port.name.clone(), why);
         }
         Ok(())
+    }
+
+    /// Attaches a port in a mode, or, where its driver refuses that and the file leaves the mode open,
+    /// in generic mode; the reason then.
+    fn attach_or_generic(
+        &mut self,
+        node: &str,
+        (port, link): (&PortConfig, &Link),
+        ability: &Ability,
+        wanted: Mode,
+        replace: bool,
+    ) -> Result<Option<String>> {
+        let mut attach =
+            |mode| self.plane.attach(&port::spec(port, link, mode), port.backend, replace);
+        let source = match attach(wanted) {
+            // Before 6.3 a driver's ability shows only when it is asked to do it.
+            Err(
+                Error::Plane(PlaneError::Attach { source, .. })
+                | Error::Forward(ForwardError::Steering(PlaneError::Attach { source, .. })),
+            ) if wanted == Mode::Native && port.mode == WantedMode::Auto => source,
+            other => return other.map(|()| None),
+        };
+        attach(Mode::Generic)?;
+        Ok(Some(mode::refused(node, port, ability, link.mtu, source)))
     }
 
     fn attach_program(
@@ -167,17 +181,8 @@ impl Node {
             (WantedMode::Auto, Some(XdpMode::Generic)) => Mode::Generic,
             _ => chosen,
         };
-        match self.plane.attach(&port::spec(port, &link, wanted), port.backend, replace) {
-            // Before 6.3 a driver's ability shows only when it is asked to do it.
-            Err(Error::Plane(PlaneError::Attach { source, .. }))
-                if wanted == Mode::Native && port.mode == WantedMode::Auto =>
-            {
-                why = Some(mode::refused(node, port, &ability, link.mtu, source));
-                let generic = port::spec(port, &link, Mode::Generic);
-                self.plane.attach(&generic, port.backend, replace)?;
-            }
-            other => other?,
-        }
+        let refused = self.attach_or_generic(node, (port, &link), &ability, wanted, replace)?;
+        why = refused.or(why);
         let link = self.devices.handle.link(&link.name).map_err(of_port)?;
         let generic = link.xdp_program().is_some_and(|program| program.mode == XdpMode::Generic);
         if generic && chosen == Mode::Native {

@@ -84,8 +84,12 @@ fn of_recovery(
     latent_error_resets: u64,
     latent_errors: u64,
 ) -> RecoveryStatus {
-    let counters = Counters { latent_error_resets, ..r.counters };
-    RecoveryStatus::new(&counters, r.recov_seq_num, r.take_any, latent_errors)
+    RecoveryStatus {
+        recov_seq_num: r.recov_seq_num,
+        take_any: r.take_any,
+        counters: Counters { latent_error_resets, ..r.counters },
+        latent_errors,
+    }
 }
 
 fn of_port(

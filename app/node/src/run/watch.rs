@@ -10,14 +10,14 @@ use std::rc::Rc;
 use onbeat_frer::dataplane::DataPlane;
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::Stream;
-use onbeat_frer::watch::{self, Watch};
+use onbeat_frer::watch::{Cause, Watch};
 
 use super::error::{Error, Result};
 use super::events::{About, Events};
 use super::latent::Detection;
 use super::setup::Setup;
 use crate::config::{EventsConfig, PortConfig, StreamSet};
-use crate::control::{Cause, Function, What};
+use crate::control::What;
 
 /// Streams that are looked at in one go.
 const SLICE: usize = 128;
@@ -128,7 +128,7 @@ impl Watcher {
             watched.due_ns = now_ns + interval_ns;
             if let (Some(reading), Some(stream)) = (reading, setup.streams.get(&name)) {
                 let mut teller = Teller { events, ports: &setup.ports, stream };
-                watched.look(&self.config, now_ns, &reading, watch::Cause::TimeOut, &mut teller);
+                watched.look(&self.config, now_ns, &reading, Cause::TimeOut, &mut teller);
             }
             let latent = watched.latent.as_ref().and_then(Detection::next_deadline_ns);
             watched.due_ns = latent.map_or(watched.due_ns, |due| due.min(watched.due_ns));
@@ -147,8 +147,8 @@ impl Watcher {
         // Generators reset on request alone, so that a stream that only has one is not watched.
         let mut other = Watched::default();
         let watched = self.streams.get_mut(teller.stream.name.as_str()).unwrap_or(&mut other);
-        watched.look(&self.config, now_ns, before, watch::Cause::TimeOut, teller);
-        watched.look(&self.config, now_ns, after, watch::Cause::Request, teller);
+        watched.look(&self.config, now_ns, before, Cause::TimeOut, teller);
+        watched.look(&self.config, now_ns, after, Cause::Request, teller);
     }
 }
 
@@ -158,14 +158,16 @@ impl Watched {
         config: &EventsConfig,
         now_ns: u64,
         reading: &StreamReading,
-        cause: watch::Cause,
+        cause: Cause,
         teller: &mut Teller<'_>,
     ) {
         let watch = self.watch.get_or_insert_with(|| Watch::new(reading));
-        watch.look(&config.rules, now_ns, reading, cause, |event| teller.tell(event));
+        watch.look(&config.rules, now_ns, reading, cause, |event| {
+            teller.tell(event.member, What::Watch(event.kind));
+        });
         if let (Some(latent), Some(recovery)) = (&mut self.latent, &reading.recovery) {
             let what = latent.look(now_ns, &recovery.counters);
-            what.into_iter().for_each(|what| teller.tell_of(None, what));
+            what.into_iter().for_each(|what| teller.tell(None, what));
         }
     }
 }
@@ -178,48 +180,11 @@ pub(super) struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    fn tell(&mut self, event: watch::Event) {
-        let (member, what) = match event {
-            watch::Event::Reset { function, cause, count } => {
-                let cause = match cause {
-                    watch::Cause::TimeOut => Cause::TimeOut,
-                    watch::Cause::Request => Cause::Request,
-                };
-                let (member, function) = named(function);
-                (member, What::Reset { function, cause, count })
-            }
-            watch::Event::PathLoss { member, packets } => {
-                (Some(member), What::PathLoss { packets })
-            }
-            watch::Event::PathBack { member, packets } => {
-                (Some(member), What::PathBack { packets })
-            }
-            watch::Event::RogueFlood { function, packets } => {
-                let (member, function) = named(function);
-                (member, What::RogueFlood { function, packets })
-            }
-            watch::Event::RogueFloodEnded { function, packets } => {
-                let (member, function) = named(function);
-                (member, What::RogueFloodEnded { function, packets })
-            }
-        };
-        self.tell_of(member, what);
-    }
-
-    fn tell_of(&mut self, member: Option<usize>, what: What) {
+    fn tell(&mut self, member: Option<usize>, what: What) {
         let port = member.and_then(|member| {
             let port = self.stream.members.get(member)?.port;
             Some(self.ports.get(usize::from(port.0))?.name.as_str())
         });
         self.events.tell(&About { stream: Some(&self.stream.name), port, member }, what);
-    }
-}
-
-/// A function, and the member it is of.
-fn named(function: watch::Function) -> (Option<usize>, Function) {
-    match function {
-        watch::Function::Generation => (None, Function::Generation),
-        watch::Function::Sequence => (None, Function::Sequence),
-        watch::Function::Individual(member) => (Some(member), Function::Individual),
     }
 }

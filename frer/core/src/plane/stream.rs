@@ -153,7 +153,7 @@ impl State {
             members: members.collect(),
             generation: self.generate.as_ref().map(|generate| GenerationReading {
                 next: generate.clone().next(),
-                resets: generate.counters().seq_gen_resets,
+                resets: generate.resets(),
             }),
             recovery: self.sequence.as_ref().map(read),
             output: self.output,

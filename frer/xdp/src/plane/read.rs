@@ -5,7 +5,7 @@ use onbeat_frer::reading::{GenerationReading, MemberReading, RecoveryReading, St
 
 use super::{Applied, Plane};
 use crate::abi::constants as c;
-use crate::abi::{frer_port_counters, frer_request};
+use crate::abi::{frer_port_counters, frer_recovery, frer_recovery_record, frer_request};
 use crate::compile::State;
 use crate::error::Result;
 
@@ -52,17 +52,7 @@ impl Plane {
         let record = self.tables.recovery_records.get(slot);
         let r = self.tables.recoveries.get_locked(&slot)?.unwrap_or_default();
         Ok(RecoveryReading {
-            counters: Counters {
-                out_of_order: record.out_of_order,
-                rogue: record.rogue,
-                passed: r.passed,
-                discarded: r.discarded,
-                lost: record.lost,
-                tagless: record.tagless,
-                resets: record.resets,
-                lost_before_first: record.lost_before_first,
-                ..Default::default()
-            },
+            counters: counters(&r, &record),
             recov_seq_num: r.recov_seq_num,
             take_any: r.take_any != 0,
         })
@@ -98,4 +88,46 @@ impl Plane {
         }
         Ok(true)
     }
+}
+
+/// The counters of a recovery function. All are named here and in [`add`]: the compiler
+/// finds a new one that is missing.
+fn counters(r: &frer_recovery, record: &frer_recovery_record) -> Counters {
+    Counters {
+        out_of_order: record.out_of_order,
+        rogue: record.rogue,
+        passed: r.passed,
+        discarded: r.discarded,
+        lost: record.lost,
+        lost_before_first: record.lost_before_first,
+        tagless: record.tagless,
+        resets: record.resets,
+        // Counted by the daemon.
+        latent_error_resets: 0,
+    }
+}
+
+/// Adds to the counters of a recovery function.
+pub(super) fn add(r: &mut frer_recovery, record: &mut frer_recovery_record, more: &Counters) {
+    let Counters {
+        out_of_order,
+        rogue,
+        passed,
+        discarded,
+        lost,
+        lost_before_first,
+        tagless,
+        resets,
+        latent_error_resets: _,
+    } = counters(r, record) + *more;
+    *r = frer_recovery { passed, discarded, ..*r };
+    *record = frer_recovery_record {
+        out_of_order,
+        rogue,
+        lost,
+        tagless,
+        resets,
+        lost_before_first,
+        ..*record
+    };
 }

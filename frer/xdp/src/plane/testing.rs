@@ -5,6 +5,7 @@ use libbpf_rs::ProgramMut;
 use onbeat_frer::counters::Counters;
 
 use super::Plane;
+use super::read::add;
 use crate::abi::constants as c;
 use crate::compile::State;
 use crate::error::Result;
@@ -52,16 +53,9 @@ impl Plane {
         };
         assert_ne!(slot, c::NONE, "no such recovery function");
         let mut recovery = self.tables.recoveries.get_locked(&slot)?.expect("a slot of the table");
-        recovery.passed += more.passed;
-        recovery.discarded += more.discarded;
-        self.tables.recoveries.set(&slot, &recovery)?;
         let mut record = self.tables.recovery_records.get(slot);
-        record.out_of_order += more.out_of_order;
-        record.rogue += more.rogue;
-        record.lost += more.lost;
-        record.tagless += more.tagless;
-        record.resets += more.resets;
-        record.lost_before_first += more.lost_before_first;
+        add(&mut recovery, &mut record, more);
+        self.tables.recoveries.set(&slot, &recovery)?;
         self.tables.recovery_records.set(slot, &record);
         Ok(())
     }

@@ -1,10 +1,9 @@
 //! What a stream will need in the tables.
 
 use onbeat_frer::dataplane::Mode;
-use onbeat_frer::spec::{Egress, LookupKey, PortId, Rewrite, SequenceTag, Stream};
+use onbeat_frer::spec::{Egress, PortId, Rewrite, SequenceTag, Stream};
 
 use super::Plane;
-use crate::abi::constants as c;
 use crate::abi::frer_mask;
 use crate::compile::{self, Key, Replication};
 use crate::error::{Error, Result};
@@ -58,16 +57,7 @@ impl<'a> Wanted<'a> {
             ));
         }
         let member = |(member, slot): (&onbeat_frer::spec::Member, &u8)| {
-            if let LookupKey::Mask(mask) = member.identification.key() {
-                if mask.msdu_mask.len() > c::MASK_MSDU as usize {
-                    let what = format!(
-                        "its msdu-mask has {} octets and XDP looks at {}; a shorter mask may do",
-                        mask.msdu_mask.len(),
-                        c::MASK_MSDU
-                    );
-                    return Err(unsupported(stream, what));
-                }
-            }
+            compile::check(&member.identification).map_err(|what| unsupported(stream, what))?;
             let port = &names[usize::from(member.port.0)];
             let owner = |role| owner::of_member(role, &stream.name, port, &member.identification);
             Ok(WantedMember {
@@ -117,10 +107,7 @@ impl<'a> Wanted<'a> {
 
     /// Masks that its members are told by.
     pub(super) fn masks(&self) -> impl Iterator<Item = frer_mask> {
-        self.stream.members.iter().filter_map(|member| match member.identification.key() {
-            LookupKey::Mask(mask) => Some(compile::mask(mask)),
-            _ => None,
-        })
+        self.stream.members.iter().filter_map(|member| compile::mask(&member.identification))
     }
 
     /// Owners of its recovery functions.

@@ -5,7 +5,7 @@ use std::thread;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use onbeat_frer::spec::{Algorithm, Recovery, SequenceTag};
+use onbeat_frer::spec::{Recovery, SequenceTag};
 use onbeat_testing::require_that;
 
 use crate::harness::{Node, XDP_DROP, XDP_REDIRECT, can_run, frame, member, stream, talker};
@@ -92,12 +92,7 @@ fn each_number_passes_once_on_several_cpus() {
     const LAPS: usize = 3;
     // Two windows fit into the history: one CPU may be a whole window ahead of another.
     const WINDOW: usize = 256;
-    let recovery = Recovery {
-        algorithm: Algorithm::Vector { history_length: 1024 },
-        reset_timeout_ms: 0,
-        take_no_sequence: false,
-        latent: None,
-    };
+    let recovery = Recovery::vector(1024);
     let mut node = Node::new(cpus.len(), 8);
     let members = (0..cpus.len() as u8).map(|port| member(port, VID, None)).collect();
     node.apply(&[stream("listener", members, Some(recovery))]);
@@ -158,12 +153,7 @@ fn a_storm_draws_as_many_numbers_as_it_has_frames() {
 #[test]
 fn a_number_of_a_storm_passes_once_and_all_frames_count() {
     let Some(cpus) = cpus() else { return };
-    let recovery = Recovery {
-        algorithm: Algorithm::Vector { history_length: 64 },
-        reset_timeout_ms: 0,
-        take_no_sequence: false,
-        latent: None,
-    };
+    let recovery = Recovery::vector(64);
     let mut node = Node::new(cpus.len(), 8);
     let members = (0..cpus.len() as u8).map(|port| member(port, VID, None)).collect();
     node.apply(&[stream("listener", members, Some(recovery))]);

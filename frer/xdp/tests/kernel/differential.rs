@@ -150,10 +150,8 @@ impl Pair {
         }
         assert_eq!(reading.output, self.output, "{}", context());
         let generation = reading.generation.map(|g| (g.next, g.resets));
-        let expected = self
-            .generate
-            .as_ref()
-            .map(|generate| (generate.clone().next(), generate.counters().seq_gen_resets));
+        let expected =
+            self.generate.as_ref().map(|generate| (generate.clone().next(), generate.resets()));
         assert_eq!(generation, expected, "{}", context());
     }
 }

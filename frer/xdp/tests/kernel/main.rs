@@ -16,10 +16,10 @@ mod steering;
 mod verifier;
 
 #[allow(dead_code, reason = "not every runner looks at every field")]
-#[path = "../../../core/tests/common/identify.rs"]
+#[path = "../../../core/tests/frer/common/identify.rs"]
 mod identify_cases;
 #[path = "../common/mixed.rs"]
 mod mixed;
 #[allow(dead_code, reason = "not every runner looks at every field")]
-#[path = "../../../core/tests/common/recover.rs"]
+#[path = "../../../core/tests/frer/common/recover.rs"]
 mod recover_cases;

@@ -3,9 +3,9 @@
 use onbeat_host::settings::{Log, restore};
 use onbeat_link::Claim;
 use onbeat_link::raw::CaptureSocket;
+use onbeat_node::doctor::Target;
 use onbeat_realtime::HeldSignals;
 
-use super::Where;
 use crate::command::restored;
 use onbeat_terminal::exit::Result;
 
@@ -25,7 +25,7 @@ pub(super) struct Restore {
 }
 
 impl Restore {
-    pub(super) fn execute(self, at: &Where, json: bool) -> Result {
+    pub(super) fn execute(self, at: &Target, json: bool) -> Result {
         let _signals = HeldSignals::begin()?;
         if self.forget {
             restored::discard_damaged(&at.journal_directory())?;
@@ -33,7 +33,7 @@ impl Restore {
             restored::discard_damaged_of_interfaces(&claims, &taps)?;
         }
         let mut journal = at.journal()?;
-        let restored = at.host(|host| restore(host, &mut journal))??;
+        let restored = at.settings(|host| restore(host, &mut journal))??;
         if self.forget {
             journal.replace(Vec::new())?;
         }

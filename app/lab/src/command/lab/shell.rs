@@ -12,7 +12,7 @@ use onbeat_lab::shell;
 
 use super::names;
 use onbeat_terminal::exit::{Answer, Failure, Result};
-use onbeat_terminal::output;
+use onbeat_terminal::{colors, output};
 
 /// Build the network of a scenario or of a file, start its nodes, and open a shell
 ///
@@ -50,7 +50,7 @@ impl Shell {
         let topology = network(&self.network)?;
         let onbeat = crate::command::onbeat()?;
         if !self.quiet {
-            output::print(&topology.drawing().text(output::colours(&io::stdout())))?;
+            output::print(&topology.drawing().text(colors::enabled(&io::stdout())))?;
         }
         let mut shell = shell::Shell::open(&topology, self.at.as_deref(), &onbeat)?;
         if !self.quiet {

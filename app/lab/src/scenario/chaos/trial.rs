@@ -239,7 +239,7 @@ fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> Counted {
             .members
             .iter()
             .filter_map(|member| {
-                Some((place(&member.port)?, member.individual.as_ref()?.discarded))
+                Some((place(&member.port)?, member.individual.as_ref()?.counters.discarded))
             })
             .collect(),
         outputs: stream
@@ -248,10 +248,10 @@ fn counted(plan: &Plan, node: &Node, status: &NodeStatus) -> Counted {
             .filter_map(|egress| Some((place(&egress.port)?, egress.output_packets)))
             .collect(),
         recovery: stream.recovery.as_ref().map(|recovery| CountedRecovery {
-            passed: recovery.passed,
-            discarded: recovery.discarded,
-            rogue: recovery.rogue,
-            tagless: recovery.tagless,
+            passed: recovery.counters.passed,
+            discarded: recovery.counters.discarded,
+            rogue: recovery.counters.rogue,
+            tagless: recovery.counters.tagless,
         }),
         next_number: stream.generation.as_ref().map(|generation| generation.gen_seq_num),
     };

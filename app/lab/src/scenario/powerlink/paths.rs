@@ -165,12 +165,9 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Res
         let found = status.streams.iter().find(|found| found.name == stream);
         let recovery = found.and_then(|found| found.recovery.clone()).unwrap_or_default();
         let name = format!("{stream}: copies eliminated at {node}, of two paths");
-        stage.check(Check::min(name, recovery.discarded, 1_u64, "frames"));
-        let counts = [
-            recovery.passed,
-            recovery.discarded,
-            recovery.lost.saturating_sub(recovery.lost_before_first),
-        ];
+        stage.check(Check::min(name, recovery.counters.discarded, 1_u64, "frames"));
+        let counts =
+            [recovery.counters.passed, recovery.counters.discarded, recovery.really_lost()];
         let names = [Cell::from(stream), node.into()];
         table.row(names.into_iter().chain(counts.map(Cell::from)));
     }

@@ -93,9 +93,6 @@ fn send_some(
 
 #[test]
 fn state_follows_streams_over_reloads_and_restarts() {
-    if !can_run() {
-        return;
-    }
     with_private_bpffs(|directory| {
         let options =
             || Options { directory: pins(directory), max_streams: ROOM, test_clock: true };

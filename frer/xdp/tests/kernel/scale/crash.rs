@@ -9,7 +9,7 @@ use onbeat_frer_xdp::Options;
 use onbeat_wire::random::Random;
 
 use super::super::restart::{VECTOR, with_private_bpffs};
-use crate::harness::{Node, XDP_PASS, XDP_REDIRECT, can_run, frame, member, pins, stream, talker};
+use crate::harness::{Node, XDP_PASS, XDP_REDIRECT, frame, member, pins, stream, talker};
 
 const PORTS: usize = 2;
 const ROOM: u32 = 64;
@@ -65,9 +65,6 @@ fn changes_until_it_is_killed() {
 
 #[test]
 fn what_a_killed_daemon_left_is_repaired() {
-    if !can_run() {
-        return;
-    }
     with_private_bpffs(|directory| {
         let mut random = Random::new(super::SEED);
         for kill in 0..KILLS {

@@ -1,0 +1,117 @@
+//! `onbeat run --check`: no root, no interface, only the file.
+
+use std::path::{Path, PathBuf};
+
+use crate::common::{Directory, Ran, root, run};
+
+fn configurations(below: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(below).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        // What else examples are of: networks, loads, buses.
+        if ["lab", "load", "powerlink"].iter().any(|of| path.ends_with(format!("examples/{of}"))) {
+            continue;
+        }
+        if path.is_dir() {
+            configurations(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            found.push(path);
+        }
+    }
+}
+
+fn check(file: &Path) -> Ran {
+    run(&["run", "--check", file.to_str().expect("a path that is text")])
+}
+
+#[test]
+fn every_example_is_good() {
+    let mut examples = Vec::new();
+    configurations(&root().join("examples"), &mut examples);
+    assert!(examples.len() >= 11, "{examples:?}");
+    let directory = Directory::new("check-examples");
+    for file in examples {
+        // A copy: another user may own the sources.
+        let copy = directory.file("example.toml");
+        std::fs::copy(&file, &copy).expect("a copy");
+        let Ran { code, out, err } = check(&copy);
+        assert_eq!((code, err.as_str()), (0, ""), "{}", file.display());
+        assert!(out.starts_with("node ") && out.contains("\n  port "), "{out}");
+        assert!(out.contains("\n  stream ") && out.contains(" -> "), "{out}");
+        assert!(out.lines().count() < 100, "short, however many streams: {out}");
+    }
+}
+
+#[test]
+fn a_fault_is_shown_where_it_is() {
+    let directory = Directory::new("check");
+    let file = directory.file("broken.toml");
+    let text = "[[port]]\nname = \"a\"\ninterface = \"eth0\"\nmodee = \"native\"\n\n[[strem]]\n";
+    std::fs::write(&file, text).expect("a file");
+    let Ran { code, out, err } = check(&file);
+    assert_eq!((code, out.as_str()), (2, ""));
+    let place = |line| format!("{}:{line}:", file.display());
+    assert!(err.starts_with(&format!("onbeat: {}", place(4))), "{err}");
+    assert!(err.contains(&place(6)), "all faults at once: {err}");
+    assert!(err.contains("did you mean mode?"), "{err}");
+}
+
+#[test]
+fn a_trap_is_warned_of_and_the_file_is_good() {
+    let directory = Directory::new("check-trap");
+    let file = directory.file("trap.toml");
+    let text = r#"
+[[port]]
+name = "path1"
+interface = "eth0"
+mtu = 9000
+[[port]]
+name = "host"
+interface = "eth1"
+mtu = 1500
+[[stream]]
+name = "back"
+member = [{ port = "path1", identify = { type = "null", destination = "01:00:5e:00:00:01" } }]
+recover = {}
+egress = [{ port = "host", tag = "none" }]
+"#;
+    std::fs::write(&file, text).expect("a file");
+    let Ran { code, out, err } = check(&file);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("\n  stream back  path1 -> recover -> host\n"), "{out}");
+    let place = |line| format!("{}:{line}: warning: ", file.display());
+    assert!(err.starts_with(&format!("onbeat: {}", place("13:11"))), "{err}");
+    assert!(err.contains(&format!("\n{}", place("14:11"))), "{err}");
+    assert!(err.ends_with("trap.toml: 2 warnings\n"), "{err}");
+}
+
+#[test]
+fn what_the_file_alone_shows_to_be_too_narrow_is_refused() {
+    let directory = Directory::new("check-mtu");
+    let file = directory.file("narrow.toml");
+    let text = r#"
+port = [
+  { name = "talker", interface = "eth0", mtu = 1500 },
+  { name = "path1", interface = "eth1", mtu = 1500 },
+]
+[[stream]]
+name = "there"
+generate = true
+member = [{ port = "talker", identify = { type = "null", destination = "01:00:5e:00:00:01" } }]
+egress = [{ port = "path1", tag = "r-tag" }]
+"#;
+    std::fs::write(&file, text).expect("a file");
+    let Ran { code, out, err } = check(&file);
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains("set mtu = 1506 on port \"path1\""), "{err}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let Ran { code, err, .. } = run(&["run", "--check", "/nowhere/a.toml"]);
+    assert_eq!(code, 2);
+    assert!(
+        err.starts_with("onbeat: configuration file \"/nowhere/a.toml\" cannot be read"),
+        "{err}"
+    );
+    assert_eq!(err.matches("No such file").count(), 1, "said once: {err}");
+}

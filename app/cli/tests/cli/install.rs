@@ -1,0 +1,58 @@
+//! What `make install` does with the program, here with the one of this build.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::Directory;
+
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn installed(into: &Path, path: &str) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/install-stripped.sh");
+    let program = env!("CARGO_BIN_EXE_onbeat");
+    output(Command::new("/bin/sh").args([script, program]).arg(into).arg("/usr").env("PATH", path));
+}
+
+fn length(path: &Path) -> u64 {
+    path.metadata().unwrap_or_else(|error| panic!("{}: {error}", path.display())).len()
+}
+
+#[test]
+fn the_program_is_stripped_and_its_lines_are_found_through_the_debug_link() {
+    let root = Directory::new("install");
+    installed(&root.file("to"), &std::env::var("PATH").unwrap());
+    let built = Path::new(env!("CARGO_BIN_EXE_onbeat"));
+    let binary = root.file("to/usr/bin/onbeat");
+    assert!(length(&binary) < length(built) / 2, "{} octets", length(&binary));
+    assert!(length(&root.file("to/usr/bin/.debug/onbeat.debug")) > 0);
+    let sections = output(Command::new("readelf").arg("-SW").arg(&binary));
+    for gone in [".debug_info", ".debug_line", ".symtab"] {
+        assert!(!sections.contains(gone), "{gone}: {sections}");
+    }
+    assert!(sections.contains(".gnu_debuglink"), "{sections}");
+    assert!(output(Command::new(&binary).arg("--version")).starts_with("onbeat "));
+
+    // An address of a function of this program, whose line only the debug file has.
+    let symbols = output(Command::new("nm").arg("--defined-only").arg(built));
+    let symbol = symbols.lines().find(|line| line.contains("onbeat4main")).expect("a symbol");
+    let address = symbol.split(' ').next().expect("an address");
+    let line = output(Command::new("addr2line").arg("-e").arg(&binary).arg(address));
+    assert!(line.contains("cli/src/main.rs:"), "{line}");
+}
+
+#[test]
+fn without_objcopy_the_program_is_installed_as_it_is() {
+    let root = Directory::new("install-whole");
+    let tools = root.file("tools");
+    std::fs::create_dir_all(&tools).unwrap();
+    for tool in ["basename", "install"] {
+        std::os::unix::fs::symlink(format!("/usr/bin/{tool}"), tools.join(tool)).unwrap();
+    }
+    installed(&root.file("to"), tools.to_str().unwrap());
+    let built = Path::new(env!("CARGO_BIN_EXE_onbeat"));
+    assert_eq!(length(&root.file("to/usr/bin/onbeat")), length(built));
+}

@@ -1,0 +1,14 @@
+//! The program `onbeat`, executed.
+
+mod check;
+mod common;
+mod doctor;
+mod doctor_fix;
+mod files;
+mod help;
+mod install;
+mod node;
+mod run;
+mod trust;
+mod usage;
+mod wording;

@@ -1,0 +1,268 @@
+//! `show`, `reset` and `reload` against a node that is one only on its control socket.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::common::{Directory, Ran, onbeat, run};
+use nix::poll::{PollFd, PollTimeout, poll};
+use onbeat_frer::watch::EventKind;
+use onbeat_node::control::{
+    Event, NodeStatus, Reply, Request, Response, Server, Since, StreamStatus, What,
+};
+use onbeat_testing::{Feature, require_all};
+
+fn answer(request: &Request) -> Reply {
+    Reply::Now(match request {
+        Request::Ping => Response::Pong { node: "a".into(), pid: 7 },
+        Request::Show => {
+            let stream = |name: &str| StreamStatus { name: name.into(), ..StreamStatus::default() };
+            let streams = vec![stream("axis-1"), stream("axis-2")];
+            let status = NodeStatus { node: "a".into(), streams, ..NodeStatus::default() };
+            Response::Status { status: Box::new(status) }
+        }
+        Request::Reset { stream } if stream == "axis-1" => {
+            Response::Done { message: format!("stream {stream:?} is reset") }
+        }
+        Request::Reset { stream } => Response::Error { message: format!("no stream {stream:?}") },
+        Request::Reload => Response::Error { message: "a.toml:3:1: unknown key \"x\"".into() },
+        Request::Events { since, wait } => events(since.as_ref(), *wait),
+        Request::AddStreams { text, file } => {
+            Response::Done { message: format!("{file}: {} lines", text.lines().count()) }
+        }
+        Request::ChangeStreams { file, .. } => Response::Error { message: format!("{file}:1:1") },
+        Request::RemoveStreams { streams } => {
+            Response::Done { message: format!("gone: {}", streams.join(", ")) }
+        }
+        // No client of this version takes that for an answer.
+        Request::Stop => Response::Pong { node: "a".into(), pid: 7 },
+    })
+}
+
+/// Events 8 and 9; who waits for more is told that the node has ended.
+fn events(since: Option<&Since>, wait: bool) -> Response {
+    let event = |number, what| Event {
+        number,
+        time: format!("2025-01-31T12:00:0{number}.000000Z"),
+        monotonic_ns: number * 1_000_000_000,
+        stream: Some("axis-1".into()),
+        port: Some("path2".into()),
+        member: Some(1),
+        what,
+    };
+    let known = match since {
+        None => 7,
+        Some(Since::Number(number)) => *number,
+        Some(Since::Time(time)) => {
+            if time == "2025-01-31" {
+                7
+            } else {
+                9
+            }
+        }
+    };
+    if wait && known >= 9 {
+        return Response::Error { message: "the node ends".into() };
+    }
+    let all = [
+        event(8, What::Watch(EventKind::PathLoss { packets: 5 })),
+        event(9, What::Watch(EventKind::PathBack { packets: 1234 })),
+    ];
+    let events = all.into_iter().filter(|event| event.number > known).collect();
+    Response::Events { events, missed: 7u64.saturating_sub(known), last: 9 }
+}
+
+/// Runs a command line while the node answers.
+fn run_beside_node(server: &mut Server, line: &[&str]) -> Ran {
+    std::thread::scope(|scope| {
+        let command = scope.spawn(|| run(line));
+        let end = Instant::now() + Duration::from_secs(60);
+        while !command.is_finished() {
+            assert!(Instant::now() < end, "{line:?} does not end");
+            let mut fds: Vec<PollFd<'_>> =
+                server.fds().map(|(fd, events)| PollFd::new(fd, events)).collect();
+            poll(&mut fds, PollTimeout::from(20u8)).expect("poll");
+            drop(fds);
+            server.step(Instant::now(), answer);
+        }
+        command.join().expect("it runs")
+    })
+}
+
+#[test]
+fn a_node_is_asked_and_told() {
+    let directory = Directory::new("node");
+    let socket = directory.file("a.sock");
+    let mut server = Server::bind(&socket).expect("a control socket");
+    let node = socket.to_str().expect("a path that is text");
+    let mut ran = |line: &[&str]| run_beside_node(&mut server, line);
+
+    let Ran { code, out, err } = ran(&["show", node]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.starts_with("node a  ") && out.contains("\naxis-2 "), "{out}");
+
+    let Ran { code, out, .. } = ran(&["show", node, "--json"]);
+    let status: NodeStatus = serde_json::from_str(&out).expect("what the node said");
+    assert_eq!((code, status.streams.len()), (0, 2));
+
+    let Ran { code, out, .. } = ran(&["show", node, "--stream", "axis-2"]);
+    assert_eq!(code, 0);
+    assert!(out.starts_with("stream axis-2  "), "{out}");
+
+    let Ran { code, out, .. } = ran(&["show", node, "--stream", "axis-2", "--json"]);
+    let stream: StreamStatus = serde_json::from_str(&out).expect("what the node said");
+    assert_eq!((code, stream.name.as_str()), (0, "axis-2"));
+
+    let Ran { code, out, err } = ran(&["show", node, "--stream", "axis-3"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    let expected = "onbeat: node \"a\" has no stream \"axis-3\"; streams there: axis-1, axis-2\n";
+    assert_eq!(err, expected);
+
+    let Ran { code, out, err } = ran(&["reset", "axis-1", "--node", node]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "stream \"axis-1\" is reset\n", ""));
+
+    let Ran { code, out, err } = ran(&["reset", "axis-3", "--node", node]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert_eq!(err, "onbeat: no stream \"axis-3\"\n");
+
+    let Ran { code, out, err } = ran(&["show", node, "--events"]);
+    let lost = "2025-01-31T12:00:08.000000Z  8  stream \"axis-1\": member 1 (port \"path2\"): path lost: 5 packets passed without it\n";
+    let back = "2025-01-31T12:00:09.000000Z  9  stream \"axis-1\": member 1 (port \"path2\"): path back, after 1234 packets without it\n";
+    assert_eq!((code, out.as_str(), err.as_str()), (0, [lost, back].concat().as_str(), ""));
+
+    let Ran { code, out, err } = ran(&["show", node, "--events", "--since", "8"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, back, ""));
+    let Ran { code, out, err } = ran(&["show", node, "--events", "--since", "2025-01-31"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, [lost, back].concat().as_str(), ""));
+    let Ran { out, .. } = ran(&["show", node, "--events", "--stream", "axis-2"]);
+    assert_eq!(out, "");
+
+    let Ran { code, out, err } = ran(&["show", node, "--events", "--since", "4", "--json"]);
+    let events: Vec<Event> =
+        out.lines().map(|line| serde_json::from_str(line).expect("an event")).collect();
+    assert_eq!((code, events.len(), events[1].number), (0, 2, 9));
+    assert_eq!(err, "onbeat: 3 events before these no longer stored\n");
+    let json: serde_json::Value = serde_json::from_str(out.lines().next().unwrap()).unwrap();
+    assert_eq!((&json["event"], &json["packets"]), (&"path_loss".into(), &5.into()));
+    assert_eq!((&json["port"], &json["member"]), (&"path2".into(), &1.into()));
+
+    // It asks on from the last one.
+    let Ran { code, out, err } = ran(&["show", node, "--events", "--follow", "--since", "8"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (2, back, "onbeat: the node ends\n"));
+
+    let file = directory.file("axis.toml");
+    std::fs::write(&file, "[[stream]]\nname = \"axis-3\"\n").expect("a file");
+    let file = file.to_str().expect("a path that is text");
+    let Ran { code, out, err } = ran(&["stream", "add", file, "--node", node]);
+    assert_eq!((code, out, err.as_str()), (0, format!("{file}: 2 lines\n"), ""));
+    let Ran { code, out, err } = ran(&["stream", "change", "-", "--node", node]);
+    assert_eq!((code, out.as_str(), err.as_str()), (2, "", "onbeat: standard input:1:1\n"));
+    let Ran { code, out, .. } = ran(&["stream", "remove", "axis-1", "axis-2", "--node", node]);
+    assert_eq!((code, out.as_str()), (0, "gone: axis-1, axis-2\n"));
+
+    let Ran { code, out, err } = ran(&["reload", node]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert_eq!(err, "onbeat: a.toml:3:1: unknown key \"x\"\n");
+}
+
+#[test]
+fn a_follower_exits_with_the_node() {
+    let directory = Directory::new("follower");
+    let socket = directory.file("a.sock");
+    let mut server = Server::bind(&socket).expect("a control socket");
+    let node = socket.to_str().expect("a path that is text");
+    let ran = std::thread::scope(|scope| {
+        let command = scope.spawn(|| run(&["show", node, "--events", "--follow"]));
+        let end = Instant::now() + Duration::from_secs(60);
+        let mut follows = false;
+        while !follows {
+            assert!(Instant::now() < end, "it does not wait for events");
+            let mut fds: Vec<PollFd<'_>> =
+                server.fds().map(|(fd, events)| PollFd::new(fd, events)).collect();
+            poll(&mut fds, PollTimeout::from(20u8)).expect("poll");
+            drop(fds);
+            server.step(Instant::now(), |request| match request {
+                Request::Events { since, wait: true } => {
+                    follows = true;
+                    Reply::Later(events(since.as_ref(), false))
+                }
+                request => answer(request),
+            });
+        }
+        drop(server);
+        command.join().expect("it runs")
+    });
+    let Ran { code, out, err } = ran;
+    assert_eq!((code, out.lines().count()), (0, 2), "{err}");
+    assert_eq!(err, "onbeat: the node has exited: no more events\n");
+}
+
+/// What another user left in the current directory is no node, and no configuration of root's.
+#[test]
+fn a_file_of_another_user_is_neither_a_node_nor_a_configuration() {
+    if !require_all(&[Feature::Root]) {
+        return;
+    }
+    let directory = Directory::new("planted");
+    let file = directory.file("nx-planted");
+    let text = "[node]\nname = \"victim\"\n[[port]]\nname = \"p\"\ninterface = \"nx0\"\n";
+    std::fs::write(&file, text).expect("a file");
+    let here = |line: &[&str], sudo: Option<&str>| -> Ran {
+        let mut command = onbeat();
+        command.args(line).current_dir(directory.file(""));
+        sudo.map(|uid| command.env("SUDO_UID", uid));
+        command.output().expect("it starts").into()
+    };
+    let Ran { code, err, .. } = here(&["down", "nx-planted"], None);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains("nothing of node \"nx-planted\" at /sys/fs/bpf/onbeat/nx-planted"),
+        "{err}"
+    );
+
+    std::os::unix::fs::chown(&file, Some(65534), None).expect("another owner");
+    let file = file.to_str().expect("a path that is text");
+    let refusal = format!("configuration file {file:?} is refused: {file:?} belongs to user 65534");
+    for line in [["down", file], ["run", file]] {
+        let Ran { code, out, err } = here(&line, None);
+        assert_eq!((code, out.as_str()), (2, ""), "{line:?}: {err}");
+        assert!(err.contains(&refusal), "{line:?}: {err}");
+    }
+    let Ran { code, out, err } = here(&["run", "--check", file], None);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with("node victim: ") && err.contains(&refusal), "{out}{err}");
+    // The user who became root by sudo.
+    let Ran { code, err, .. } = here(&["down", "./nx-planted"], Some("65534"));
+    assert_eq!(code, 2);
+    assert!(err.contains("nothing of node \"victim\""), "{err}");
+}
+
+#[test]
+fn a_node_that_is_not_there_is_told_with_how_to_start_one() {
+    let nowhere = "/nowhere/a.sock";
+    assert!(!Path::new(nowhere).exists());
+    for line in [
+        &["show", nowhere][..],
+        &["reset", "axis-1", "--node", nowhere],
+        &["reload", nowhere],
+        &["show", nowhere, "--events", "--follow"],
+        &["stream", "remove", "axis-1", "--node", nowhere],
+        &["show", "no-node-has-this-name"],
+    ] {
+        let Ran { code, out, err } = run(line);
+        assert_eq!((code, out.as_str()), (2, ""), "{line:?}");
+        assert!(err.starts_with("onbeat: ") && err.contains("onbeat run FILE"), "{line:?}: {err}");
+    }
+}
+
+#[test]
+fn what_is_no_node_cannot_be_taken_down() {
+    let Ran { code, out, err } = run(&["down", "no-node-has-this-name"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.starts_with("onbeat: ") && err.contains("no-node-has-this-name"), "{err}");
+
+    for elsewhere in ["..", "/", "/sys/fs", "missing/a.toml"] {
+        let Ran { code, out, err } = run(&["down", elsewhere]);
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert!(err.starts_with(&format!("onbeat: node {elsewhere:?}: ")), "{err}");
+    }
+}

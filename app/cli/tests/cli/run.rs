@@ -1,0 +1,173 @@
+//! The life of a node, told by the program: started, asked, changed, stopped, taken over, gone.
+//!
+//! ```text
+//!   p0 --- eth0 [ relay ] eth1 --- p1
+//!                         eth2 --- p2
+//! ```
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::{Directory, Ran, onbeat, root, run};
+use nix::mount::{MsFlags, mount};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use onbeat_netdev::{Ethtool, Handle, Namespace, PrivateMounts, VethEnd};
+use onbeat_node::control::{NodeStatus, PortMode};
+use onbeat_testing::{Feature, require_all};
+
+const BOUND: Duration = Duration::from_secs(60);
+
+/// `onbeat run`, killed where the test fails.
+struct Daemon(Child);
+
+impl Daemon {
+    /// Starts it, and waits until it says that it is ready.
+    fn start(file: &Path, directory: &Directory) -> Daemon {
+        let path = directory.file("notify");
+        let _ = std::fs::remove_file(&path);
+        let notify = UnixDatagram::bind(&path).expect("a socket");
+        let log = std::fs::File::create(directory.file("log")).expect("a log");
+        let mut command = onbeat();
+        command.arg("run").arg(file).env("NOTIFY_SOCKET", &path);
+        let child = command.stdout(Stdio::null()).stderr(log).spawn().expect("it starts");
+        let mut daemon = Daemon(child);
+        let mut message = [0; 4096];
+        let log = || std::fs::read_to_string(directory.file("log")).unwrap_or_default();
+        let end = Instant::now() + BOUND;
+        notify.set_read_timeout(Some(Duration::from_millis(50))).expect("a time-out");
+        loop {
+            if notify.recv(&mut message).is_ok_and(|_| message.starts_with(b"READY=1")) {
+                return daemon;
+            }
+            let ended = daemon.0.try_wait().expect("its state");
+            assert!(ended.is_none(), "it ended: {ended:?}\n{}", log());
+            assert!(Instant::now() < end, "it is not ready\n{}", log());
+        }
+    }
+
+    fn end(mut self, signal: Signal) -> ExitStatus {
+        kill(Pid::from_raw(self.0.id() as i32), signal).expect("it is there");
+        let end = Instant::now() + BOUND;
+        loop {
+            if let Some(status) = self.0.try_wait().expect("its state") {
+                return status;
+            }
+            assert!(Instant::now() < end, "it goes on after {signal}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Mounts of this thread and its children alone, with a /run and a BPF file system of their own.
+fn private_mounts() -> PrivateMounts {
+    let mounts = PrivateMounts::enter().expect("mounts of its own");
+    for (kind, at) in [("tmpfs", "/run"), ("sysfs", "/sys"), ("bpf", "/sys/fs/bpf")] {
+        mount(Some(kind), at, Some(kind), MsFlags::empty(), None::<&str>).expect(at);
+    }
+    mounts
+}
+
+fn good(line: &[&str]) -> String {
+    let Ran { code, out, err } = run(line);
+    assert_eq!((code, err.as_str()), (0, ""), "{line:?}: {out}");
+    out
+}
+
+fn bad(line: &[&str]) -> String {
+    let Ran { code, out, err } = run(line);
+    assert_eq!((code, out.as_str()), (2, ""), "{line:?}: {err}");
+    assert!(err.starts_with("onbeat: "), "{line:?}: {err}");
+    err
+}
+
+fn life(directory: &Directory) {
+    let _mounts = private_mounts();
+    let handle = Handle::open().expect("rtnetlink");
+    let ethtool = Ethtool::open().expect("ethtool");
+    for (end, other) in [("eth0", "p0"), ("eth1", "p1"), ("eth2", "p2")] {
+        handle.create_veth(&VethEnd::new(end), &VethEnd::new(other)).expect("a veth pair");
+        handle.set_up(end).expect("an interface that is up");
+        handle.set_up(other).expect("an interface that is up");
+        // Without it a veth takes nothing from native programs, and generic ones cannot make
+        // replicas that differ.
+        ethtool.set_features(other, &[("gro", true)]).expect("GRO");
+    }
+    let file = directory.file("relay.toml");
+    std::fs::copy(root().join("examples/relay-two-paths.toml"), &file).expect("a copy");
+    let path = file.to_str().expect("a path that is text");
+
+    let daemon = Daemon::start(&file, directory);
+    let table = good(&["show"]);
+    assert!(table.starts_with("node relay  ") && table.contains("\nthere "), "{table}");
+    let status = || -> NodeStatus {
+        serde_json::from_str(&good(&["show", "relay", "--json"])).expect("the state")
+    };
+    let at_first = status();
+    assert!(at_first.ports.iter().all(|port| port.mode != PortMode::Detached), "{at_first:?}");
+    assert_eq!(good(&["reset", "back"]), "stream \"back\" is reset\n");
+    let resets = |status: &NodeStatus| {
+        let stream = status.streams.iter().find(|stream| stream.name == "back");
+        stream.and_then(|stream| stream.recovery.as_ref()).map(|recovery| recovery.counters.resets)
+    };
+    assert_eq!(resets(&status()), resets(&at_first).map(|resets| resets + 1));
+    bad(&["reset", "forth"]);
+    // A second daemon would fight the first one for the tables.
+    let refused = bad(&["run", path]);
+    assert!(refused.contains("relay.sock"), "{refused}");
+
+    let text = std::fs::read_to_string(&file).expect("the file");
+    std::fs::write(&file, text.replace("\"back\"", "\"home\"")).expect("another file");
+    good(&["reload"]);
+    assert!(good(&["show"]).contains("\nhome "));
+    std::fs::write(&file, text.replace("\"back\"", "back")).expect("a broken file");
+    assert!(bad(&["reload"]).contains("relay.toml:"));
+    assert!(good(&["show"]).contains("\nhome "), "it goes on as it was");
+
+    assert_eq!(daemon.end(Signal::SIGTERM).code(), Some(0));
+    bad(&["show"]);
+    std::fs::write(&file, text.replace("\"back\"", "\"home\"")).expect("the file");
+    let daemon = Daemon::start(&file, directory);
+    assert!(good(&["show"]).contains("\nhome "), "taken over");
+    assert_eq!(daemon.end(Signal::SIGTERM).code(), Some(0));
+    assert_eq!(good(&["down", "relay"]), "relay is down\n");
+    bad(&["down", "relay"]);
+
+    let daemon = Daemon::start(&file, directory);
+    assert_eq!(daemon.end(Signal::SIGINT).code(), Some(0), "Ctrl-C");
+    bad(&["down", path]);
+
+    let mut daemon = Daemon::start(&file, directory);
+    assert_eq!(good(&["down", path]), format!("{path} is down\n"));
+    let end = Instant::now() + BOUND;
+    while daemon.0.try_wait().expect("its state").is_none() {
+        assert!(Instant::now() < end, "down, and its daemon lives");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for port in ["eth0", "eth1", "eth2"] {
+        // The kernel takes a program away some time after its last owner has gone.
+        let link = handle
+            .wait_for(port, "without a program", BOUND, |link| link.xdp.is_empty())
+            .unwrap_or_else(|error| panic!("a program stays: {error}"));
+        assert_eq!(link.mtu, 1500, "given back: {link:?}");
+    }
+}
+
+#[test]
+fn a_node_from_start_to_end() {
+    if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf]) {
+        return;
+    }
+    let directory = Directory::new("run");
+    let namespace = Namespace::with_loopback().expect("a namespace");
+    namespace.run(|| life(&directory)).expect("a thread in it");
+}

@@ -1,0 +1,122 @@
+//! `onbeat doctor --fix`: changes settings of a host, and reports what it changed.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use onbeat_host::settings::{self, Change, Journal, Outcome, Report, Result, roll_back};
+use serde::Serialize;
+
+use super::{Finding, Level, Live, Root, examine, table};
+
+/// The command that restores what was changed.
+pub const UNDO: &str = "onbeat doctor --restore";
+
+/// The command that discards a damaged journal.
+const DISCARD: &str = "onbeat doctor --restore --forget";
+
+/// The host whose settings are examined and changed.
+#[derive(Debug, Default)]
+pub struct Target {
+    /// Directory of its /proc, /sys and /run; `None`: this host.
+    pub root: Option<PathBuf>,
+}
+
+impl Target {
+    /// Examines it, and these interfaces.
+    pub fn examine(&self, interfaces: &[String]) -> Vec<Finding> {
+        match &self.root {
+            None => examine(&Root::host(), interfaces),
+            Some(root) => examine(&Root::below(root, &Live), interfaces),
+        }
+    }
+
+    /// A path of this host in it.
+    pub fn below(&self, path: &str) -> PathBuf {
+        self.root.as_ref().map_or(path.into(), |root| root.join(path.trim_start_matches('/')))
+    }
+
+    /// Directory of its journal.
+    pub fn journal_directory(&self) -> PathBuf {
+        self.below(Journal::DIRECTORY)
+    }
+
+    /// Its journal, locked.
+    ///
+    /// # Errors
+    /// As [`Journal::open`].
+    pub fn journal(&self) -> Result<Journal> {
+        Journal::open(&self.journal_directory(), DISCARD)
+    }
+
+    /// Runs `f` on its settings.
+    ///
+    /// # Errors
+    /// A thread or socket that cannot be had.
+    pub fn settings<T: Send>(&self, f: impl FnOnce(&mut settings::Live) -> T + Send) -> Result<T> {
+        match &self.root {
+            None => settings::Live::run(f),
+            Some(root) => Ok(f(&mut settings::Live::below(root))),
+        }
+    }
+
+    /// Restores what a report says was changed; returns the changes that could not be restored.
+    ///
+    /// # Errors
+    /// As [`roll_back`].
+    pub fn restore(&self, journal: &mut Journal, mut report: Report) -> Result<Vec<Change>> {
+        self.settings(|host| roll_back(host, journal, &mut report.changes))??;
+        report.changes.retain(|change| change.outcome == Outcome::Stuck);
+        Ok(report.changes)
+    }
+}
+
+/// What `--fix` did, as `--json` prints it.
+#[derive(Debug, Serialize)]
+pub struct Fixed {
+    /// Whether everything is as wanted, or would be.
+    pub ok: bool,
+    changes: Vec<settings::Line>,
+    /// What follows once the changes are made.
+    later: Vec<String>,
+    cannot: Vec<String>,
+    /// What is wrong and not changed by --fix.
+    left: Vec<Finding>,
+    undo: Option<&'static str>,
+}
+
+impl Fixed {
+    /// What a report says, and what is wrong besides on the host and these interfaces.
+    pub fn new(report: &Report, target: &Target, interfaces: &[String]) -> Fixed {
+        let changed = |change: &Change| matches!(change.outcome, Outcome::Changed | Outcome::Stuck);
+        let mut left = target.examine(interfaces);
+        left.retain(|finding| finding.level >= Level::Warn && finding.fix.is_none());
+        Fixed {
+            ok: report.is_good(),
+            changes: settings::lines(&report.changes),
+            later: report.later.clone(),
+            cannot: report.cannot.clone(),
+            left,
+            undo: report.changes.iter().any(changed).then_some(UNDO),
+        }
+    }
+
+    /// The same for people, for a `session` that restores it on exit or until the next boot.
+    pub fn text(&self, report: &Report, session: bool) -> String {
+        let mut text = settings::table(report);
+        if report.changes.is_empty() && report.cannot.is_empty() {
+            text.push_str("nothing to change\n");
+        }
+        // Writing to a String cannot fail.
+        if let Some(undo) = self.undo {
+            let _ = if session {
+                writeln!(text, "restored on exit; restore after kill -9 with: {undo}")
+            } else {
+                writeln!(text, "until the next boot; put back with: {undo}")
+            };
+        }
+        if !self.left.is_empty() {
+            let _ = write!(text, "\nnot changed by --fix:\n{}", table(&self.left));
+        }
+        text
+    }
+}

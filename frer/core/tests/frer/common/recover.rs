@@ -1,0 +1,248 @@
+//! Reads vectors/recover.toml and does the steps of its cases, for every implementation.
+
+use std::collections::BTreeMap;
+
+use onbeat_frer::counters::{Counters, Field};
+use onbeat_frer::recover::{Reason, Verdict};
+use onbeat_frer::spec::{Algorithm, Recovery, Role};
+use serde::Deserialize;
+
+const NS_PER_MS: u64 = 1_000_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Vectors {
+    pub(crate) recover: Vec<RecoverCase>,
+    pub(crate) generate: Vec<GenerateCase>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecoverCase {
+    pub(crate) number: usize,
+    pub(crate) name: String,
+    pub(crate) mistake: Option<u8>,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) steps: Vec<String>,
+    pub(crate) counters: Vec<Expected>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GenerateCase {
+    pub(crate) number: usize,
+    pub(crate) name: String,
+    pub(crate) mistake: Option<u8>,
+    pub(crate) steps: Vec<String>,
+    pub(crate) seq_gen_resets: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Function {
+    pub(crate) algorithm: String,
+    pub(crate) history_length: u16,
+    pub(crate) reset_timeout_ms: u32,
+    pub(crate) take_no_sequence: bool,
+    pub(crate) individual: bool,
+    pub(crate) preset: Expected,
+}
+
+impl Default for Function {
+    fn default() -> Self {
+        Self {
+            algorithm: "vector".into(),
+            history_length: 2,
+            reset_timeout_ms: 0,
+            take_no_sequence: false,
+            individual: false,
+            preset: Expected::default(),
+        }
+    }
+}
+
+/// Counters by name; those that a case does not name are 0.
+#[derive(Deserialize, Default, Clone, Copy)]
+#[serde(from = "BTreeMap<String, u64>")]
+pub(crate) struct Expected(Counters);
+
+impl From<BTreeMap<String, u64>> for Expected {
+    fn from(values: BTreeMap<String, u64>) -> Self {
+        let mut counters = Counters::default();
+        for (name, value) in values {
+            *(field(&name).value_mut)(&mut counters) = value;
+        }
+        Self(counters)
+    }
+}
+
+impl From<Expected> for Counters {
+    fn from(expected: Expected) -> Self {
+        expected.0
+    }
+}
+
+fn field(name: &str) -> &'static Field<Counters> {
+    Counters::field(name).unwrap_or_else(|| panic!("no counter {name:?}"))
+}
+
+impl Function {
+    pub(crate) fn config(&self) -> Recovery {
+        let algorithm = match self.algorithm.as_str() {
+            "vector" => Algorithm::Vector { history_length: self.history_length },
+            "match" => Algorithm::Match,
+            other => panic!("algorithm {other:?}"),
+        };
+        Recovery {
+            algorithm,
+            reset_timeout_ms: self.reset_timeout_ms,
+            take_no_sequence: self.take_no_sequence,
+            latent: None,
+        }
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        if self.individual { Role::Individual } else { Role::Sequence }
+    }
+}
+
+pub(crate) fn vectors() -> Vectors {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/recover.toml");
+    toml::from_str(&std::fs::read_to_string(path).expect(path)).expect(path)
+}
+
+fn number(text: &str) -> u16 {
+    match text.strip_prefix("0x") {
+        Some(hex) => u16::from_str_radix(hex, 16),
+        None => text.parse(),
+    }
+    .unwrap_or_else(|error| panic!("number {text:?}: {error}"))
+}
+
+/// The numbers from A up to B of `A..B`, modulo 65536.
+fn range(text: &str) -> impl Iterator<Item = u16> {
+    let (from, to) = text.split_once("..").expect("a range A..B");
+    let (from, to) = (number(from), number(to));
+    (0..=to.wrapping_sub(from)).map(move |offset| from.wrapping_add(offset))
+}
+
+/// Takes `@I` off the front of a step; 0 where there is none.
+fn address(step: &str) -> (usize, &str) {
+    match step.strip_prefix('@') {
+        Some(rest) => {
+            let (index, step) = rest.split_once(' ').expect("a step behind @I");
+            (index.parse().expect("an index"), step)
+        }
+        None => (0, step),
+    }
+}
+
+/// What an implementation tells of a packet.
+#[allow(dead_code, reason = "an implementation tells one of them")]
+pub(crate) enum Told {
+    Verdict(Verdict),
+    /// Whether it goes on; the counters tell why.
+    Accepted(bool),
+}
+
+impl Told {
+    fn agrees(&self, expected: &str) -> bool {
+        let verdict = match self {
+            Told::Verdict(verdict) => verdict,
+            Told::Accepted(accepted) => return *accepted == (expected == "accept"),
+        };
+        let name = match verdict {
+            Verdict::Accept => "accept",
+            Verdict::Discard(Reason::Duplicate) => "duplicate",
+            Verdict::Discard(Reason::Rogue) => "rogue",
+            Verdict::Discard(Reason::Tagless) => "tagless",
+        };
+        name == expected
+    }
+}
+
+/// The recovery functions of a case, in some implementation.
+pub(crate) trait Functions {
+    fn packet(&mut self, function: usize, now_ns: u64, number: Option<u16>) -> Told;
+    fn expire(&mut self, now_ns: u64);
+    fn reset(&mut self, function: usize, now_ns: u64);
+    fn counters(&self, function: usize) -> Counters;
+}
+
+impl RecoverCase {
+    /// Does the steps; panics with the case and step that went otherwise.
+    pub(crate) fn run(&self, functions: &mut impl Functions) {
+        let mut now_ns = 1;
+        let name = format!("recover {} ({})", self.number, self.name);
+        for step in &self.steps {
+            do_step(functions, &mut now_ns, step, &format!("{name}: {step}"));
+        }
+        functions.expire(now_ns);
+        let counters: Vec<Counters> =
+            (0..self.functions.len()).map(|function| functions.counters(function)).collect();
+        let expected: Vec<Counters> = self.counters.iter().map(|c| (*c).into()).collect();
+        assert_eq!(counters, expected, "{name}: counters at the end");
+    }
+}
+
+fn do_step(functions: &mut impl Functions, now_ns: &mut u64, step: &str, context: &str) {
+    let (function, step) = address(step);
+    let words: Vec<&str> = step.split_whitespace().collect();
+    let now = *now_ns;
+    let mut packet = |number, expected: &str| {
+        let told = functions.packet(function, now, number);
+        assert!(told.agrees(expected), "{context}: {number:?}");
+    };
+    match words[..] {
+        ["packet", n, expected] => packet(Some(number(n)), expected),
+        ["packets", numbers, expected] => {
+            range(numbers).for_each(|number| packet(Some(number), expected));
+        }
+        ["times", times, "packet", n, expected] => {
+            for _ in 0..times.parse::<u32>().expect("a number of times") {
+                packet(Some(number(n)), expected);
+            }
+        }
+        ["tagless", expected] => packet(None, expected),
+        ["advance", ms] => *now_ns += ms.parse::<u64>().expect("ms") * NS_PER_MS,
+        ["expire"] => functions.expire(now),
+        ["reset"] => functions.reset(function, now),
+        ["counters", ref expected @ ..] => {
+            functions.expire(now);
+            let counters = functions.counters(function);
+            for expected in expected {
+                let (name, value) = expected.split_once('=').expect("NAME=VALUE");
+                let found = (field(name).value)(&counters);
+                assert_eq!(found.to_string(), value, "{context}: {name}");
+            }
+        }
+        _ => panic!("{context}: unknown step"),
+    }
+}
+
+/// A sequence generation function, in some implementation.
+pub(crate) trait Generator {
+    /// The number of a packet that came in at `port`.
+    fn next(&mut self, port: usize) -> u16;
+    fn reset(&mut self);
+    fn seq_gen_resets(&self) -> u64;
+}
+
+impl GenerateCase {
+    /// Does the steps; panics with the case and step that went otherwise.
+    pub(crate) fn run(&self, generator: &mut impl Generator) {
+        let name = format!("generate {} ({})", self.number, self.name);
+        for step in &self.steps {
+            let (port, step) = address(step);
+            match step.split_whitespace().collect::<Vec<_>>()[..] {
+                ["next", n] => assert_eq!(generator.next(port), number(n), "{name}: {step}"),
+                ["run", numbers] => {
+                    range(numbers).for_each(|n| assert_eq!(generator.next(port), n, "{name}"));
+                }
+                ["reset"] => generator.reset(),
+                _ => panic!("{name}: unknown step {step}"),
+            }
+        }
+        assert_eq!(generator.seq_gen_resets(), self.seq_gen_resets, "{name}: resets");
+    }
+}

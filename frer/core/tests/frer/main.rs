@@ -1,0 +1,19 @@
+//! The functions: against their vectors and oracles, their properties, and the plane that they make up.
+
+mod identify_oracle;
+mod identify_vectors;
+mod latent;
+mod oracle;
+mod plane;
+mod recover_oracle;
+mod recover_properties;
+mod recover_vectors;
+mod validate;
+mod watch;
+
+#[path = "common/identify.rs"]
+mod identify_cases;
+#[path = "common/recover.rs"]
+mod recover_cases;
+
+onbeat_testing::count_allocations!();

@@ -1,0 +1,245 @@
+//! Each rule of a stream, broken once, and what is said about it.
+
+use onbeat_frer::recover::Recover;
+use onbeat_frer::spec::{
+    Algorithm, Egress, Identification, IpMatch, LatentErrorDetection, MaskAndMatch, Member,
+    NextProtocol, PortId, Recovery, Rewrite, Role, SequenceTag, Stream, Tagged, VlanAction,
+    VlanMatch,
+};
+use onbeat_frer::validate::RecoveryError;
+use onbeat_wire::MacAddress;
+
+const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+const VLAN: VlanMatch = VlanMatch { tagged: Tagged::Tagged, vlan: 10 };
+const RECOVERY: Recovery = Recovery { reset_timeout_ms: 100, ..Recovery::vector(64) };
+const LATENT: LatentErrorDetection =
+    LatentErrorDetection { difference: 10, period_ms: 2000, paths: 2, reset_period_ms: 30000 };
+
+fn egress(port: u8) -> Egress {
+    Egress { port: PortId(port), tag: SequenceTag::RTag, rewrite: Rewrite::default() }
+}
+
+fn stream() -> Stream {
+    Stream {
+        name: "red".into(),
+        members: vec![Member {
+            port: PortId(0),
+            identification: Identification::Null { destination: MAC, vlan: VLAN },
+            individual: Some(RECOVERY),
+        }],
+        generate: false,
+        recover: Some(Recovery { latent: Some(LATENT), ..RECOVERY }),
+        egress: vec![egress(1), egress(2)],
+    }
+}
+
+fn ip() -> IpMatch {
+    IpMatch {
+        destination: MAC,
+        vlan: VLAN,
+        ip_source: None,
+        ip_destination: [10, 0, 0, 2].into(),
+        dscp: None,
+        next_protocol: NextProtocol::None,
+    }
+}
+
+fn mask() -> MaskAndMatch {
+    MaskAndMatch {
+        destination_mask: MacAddress([0xff; 6]),
+        destination_match: MAC,
+        source_mask: MacAddress([0; 6]),
+        source_match: MacAddress([0; 6]),
+        msdu_mask: vec![0xff, 0xff],
+        msdu_match: vec![8, 0],
+    }
+}
+
+/// What is said about the stream once it is `changed`.
+fn told(change: impl FnOnce(&mut Stream)) -> String {
+    let mut stream = stream();
+    change(&mut stream);
+    stream.validate().expect_err("a rule is broken").to_string()
+}
+
+/// What is said about the identification.
+fn told_of(identification: Identification) -> String {
+    told(|stream| stream.members[0].identification = identification)
+}
+
+#[test]
+fn what_keeps_the_rules_passes() {
+    assert_eq!(stream().validate(), Ok(()));
+    let mut generating = Stream { generate: true, recover: None, ..stream() };
+    generating.egress = (1..=16).map(egress).collect();
+    for identification in [
+        Identification::SourceMacVlan { source: MAC, vlan: VlanMatch { vlan: 4094, ..VLAN } },
+        Identification::ActiveDestination {
+            destination: MAC,
+            vlan: VlanMatch { tagged: Tagged::Priority, vlan: 0 },
+            up: Rewrite { destination: Some(MAC), vlan: VlanAction::Set(4094), priority: Some(7) },
+        },
+        Identification::Ip(IpMatch {
+            dscp: Some(63),
+            ip_source: Some([10, 0, 0, 1].into()),
+            ..ip()
+        }),
+        Identification::MaskAndMatch(mask()),
+        Identification::MaskAndMatch(MaskAndMatch {
+            msdu_mask: vec![0; 1984],
+            msdu_match: vec![0; 1984],
+            ..mask()
+        }),
+        Identification::MaskAndMatch(MaskAndMatch {
+            msdu_mask: vec![],
+            msdu_match: vec![],
+            ..mask()
+        }),
+    ] {
+        generating.members[0].identification = identification;
+        assert_eq!(generating.validate(), Ok(()));
+    }
+    for history_length in [2, 3, 100, 1024] {
+        let recovery = Recovery { algorithm: Algorithm::Vector { history_length }, ..RECOVERY };
+        assert_eq!(recovery.validate(Role::Individual), Ok(()));
+    }
+}
+
+#[test]
+fn streams() {
+    assert_eq!(
+        told(|stream| stream.members.clear()),
+        "members: empty; name at least one port and its identification"
+    );
+    assert_eq!(told(|stream| stream.egress.clear()), "egress: 0 ports; give 1 to 16");
+    assert_eq!(
+        told(|stream| stream.egress = (0..17).map(egress).collect()),
+        "egress: 17 ports; give 1 to 16"
+    );
+    assert_eq!(
+        told(|stream| stream.egress.push(egress(1))),
+        "egress: port 1 more than once; name it once, replicas on one port protect nothing"
+    );
+    assert_eq!(
+        told(|stream| stream.generate = true),
+        "generate and recover: both on; a stream is numbered at its talker or recovered at its \
+         listener, remove one"
+    );
+    assert_eq!(
+        told(|stream| stream.members[0].port = PortId(64)),
+        "members[0].port: 64; give 0 to 63"
+    );
+    assert_eq!(
+        told(|stream| stream.egress[1].port = PortId(99)),
+        "egress[1].port: 99; give 0 to 63"
+    );
+}
+
+#[test]
+fn recovery() {
+    for history_length in [0, 1, 1025, u16::MAX] {
+        let recovery = Recovery { algorithm: Algorithm::Vector { history_length }, ..RECOVERY };
+        let said = format!("history_length: {history_length}; give 2 to 1024");
+        assert_eq!(told(|stream| stream.recover = Some(recovery)), format!("recover.{said}"));
+        assert_eq!(
+            told(|stream| stream.members[0].individual = Some(recovery)),
+            format!("members[0].individual.{said}")
+        );
+        let error = Recover::new(&recovery, Role::Sequence).unwrap_err();
+        assert_eq!(error, RecoveryError::HistoryLength(history_length));
+    }
+    let with_latent = Recovery { latent: Some(LATENT), ..RECOVERY };
+    assert_eq!(
+        told(|stream| stream.members[0].individual = Some(with_latent)),
+        "members[0].individual.latent: set on individual recovery, which sees one path only; set \
+         it on the stream's recovery"
+    );
+    let told_latent = |latent| {
+        told(|stream| stream.recover = Some(Recovery { latent: Some(latent), ..RECOVERY }))
+    };
+    assert_eq!(
+        told_latent(LatentErrorDetection { period_ms: 0, ..LATENT }),
+        "recover.latent.period_ms: 0; give 1 or more (default 2000)"
+    );
+    assert_eq!(
+        told_latent(LatentErrorDetection { reset_period_ms: 0, ..LATENT }),
+        "recover.latent.reset_period_ms: 0; give 1 or more (default 30000)"
+    );
+    assert_eq!(
+        told_latent(LatentErrorDetection { paths: 1, ..LATENT }),
+        "recover.latent.paths: 1; give the number of paths that deliver the stream, 2 or more"
+    );
+}
+
+#[test]
+fn identification() {
+    let null = |vlan| Identification::Null { destination: MAC, vlan };
+    assert_eq!(
+        told_of(null(VlanMatch { tagged: Tagged::All, vlan: 4095 })),
+        "members[0].identification.vlan: 4095; give 1 to 4094, or 0 for any"
+    );
+    assert_eq!(
+        told_of(null(VlanMatch { tagged: Tagged::Priority, vlan: 10 })),
+        "members[0].identification.vlan: 10 with tagged = priority, whose frames have no VLAN id; \
+         give 0, or tagged = tagged"
+    );
+    assert_eq!(
+        told_of(Identification::SourceMacVlan {
+            source: MacAddress([1, 0, 0x5e, 0, 0, 0x0a]),
+            vlan: VLAN
+        }),
+        "members[0].identification.source: 01:00:5e:00:00:0a is a group address, which no frame \
+         comes from; give the talker's own"
+    );
+    assert_eq!(
+        told_of(Identification::Ip(IpMatch { dscp: Some(64), ..ip() })),
+        "members[0].identification.dscp: 64; give 0 to 63, or nothing for any"
+    );
+    assert_eq!(
+        told_of(Identification::Ip(IpMatch { ip_source: Some([0u16; 8].into()), ..ip() })),
+        "members[0].identification.ip_source: :: with ip_destination 10.0.0.2; give both as IPv4 \
+         or both as IPv6"
+    );
+    assert_eq!(
+        told_of(Identification::MaskAndMatch(MaskAndMatch { msdu_match: vec![8], ..mask() })),
+        "members[0].identification.msdu_match: 1 octets with an msdu_mask of 2; give as many"
+    );
+    for length in [1, 1985] {
+        let msdu = vec![0; length];
+        assert_eq!(
+            told_of(Identification::MaskAndMatch(MaskAndMatch {
+                msdu_mask: msdu.clone(),
+                msdu_match: msdu,
+                ..mask()
+            })),
+            format!(
+                "members[0].identification.msdu_mask: {length} octets; give 2 to 1984, or none"
+            )
+        );
+    }
+    assert_eq!(
+        told_of(Identification::MaskAndMatch(MaskAndMatch { source_match: MAC, ..mask() })),
+        "members[0].identification.source_match: octet 0 has a bit that source_mask lacks, so \
+         that no frame matches; clear it or set it in the mask"
+    );
+}
+
+#[test]
+fn rewrites() {
+    for vlan in [0, 4095] {
+        let rewrite = Rewrite { vlan: VlanAction::Set(vlan), ..Rewrite::default() };
+        let said = format!("vlan: {vlan}; give 1 to 4094");
+        assert_eq!(
+            told(|stream| stream.egress[0].rewrite = rewrite),
+            format!("egress[0].rewrite.{said}")
+        );
+        let active =
+            Identification::ActiveDestination { destination: MAC, vlan: VLAN, up: rewrite };
+        assert_eq!(told_of(active), format!("members[0].identification.up.{said}"));
+    }
+    let rewrite = Rewrite { priority: Some(8), ..Rewrite::default() };
+    assert_eq!(
+        told(|stream| stream.egress[1].rewrite = rewrite),
+        "egress[1].rewrite.priority: 8; give 0 to 7"
+    );
+}

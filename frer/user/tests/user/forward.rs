@@ -1,0 +1,224 @@
+//! Frames through two nodes in user space, by packet sockets, by AF_XDP, and by both.
+//!
+//! ```text
+//!   talker t0 ---- a0 A a1 ---- b1 B b0 ---- l0 listener
+//!                     a2 ---- b2
+//! ```
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use crate::common::{ALL, BOUND, By, DESTINATION, TAG, World, frame, listener, name, talker};
+use onbeat_frer::spec::PortId;
+use onbeat_frer_user::{Error, Poll, Port};
+use onbeat_link::raw::Umem;
+use onbeat_netdev::Namespace;
+use onbeat_testing::{Feature, RawSocket, require_all};
+use onbeat_wire::MacAddress;
+
+const NEEDED: [Feature; 2] = [Feature::Root, Feature::Veth];
+
+#[test]
+fn each_frame_arrives_once_and_as_it_was() {
+    if !require_all(&NEEDED) {
+        return;
+    }
+    for (poll, by) in [Poll::Sleep, Poll::Busy].into_iter().flat_map(|p| ALL.map(|by| (p, by))) {
+        let world = World::new(poll, by);
+        let lengths = [60, 64, 1000, 1514, 1518];
+        for number in 0..500 {
+            // Priority and drop eligibility stay, and so does the kind of tag.
+            let [mut tpid, pcp] = [[0x81, 0x00], [(number as u8) << 5 | 0x10, 0x0a]];
+            if number % 3 == 0 {
+                tpid = [0x88, 0xa8];
+            }
+            let tag = [tpid[0], tpid[1], pcp[0], pcp[1]];
+            world.passes(&frame(DESTINATION, tag, number, lengths[number as usize % 5]));
+        }
+        let name = name(DESTINATION);
+        assert_eq!(world.a.read(&name).generation.unwrap().next, 500, "{by:?}");
+        // The last one's second replica may still be under way.
+        let deadline = Instant::now() + BOUND;
+        loop {
+            let counters = world.b.read(&name).recovery.unwrap().counters;
+            assert_eq!(counters.passed, 500, "{by:?}");
+            if counters.discarded == 500 {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{by:?}: {counters:?}");
+            std::thread::yield_now();
+        }
+        let traffic = world
+            .a
+            .forwarder()
+            .control()
+            .run(|inside| [0, 1, 2].map(|port| inside.traffic(PortId(port))));
+        let [talked, first, second] = traffic.unwrap().map(|traffic| traffic.unwrap().unwrap());
+        assert_eq!((talked.received, first.sent, second.sent), (500, 500, 500), "{by:?}");
+        assert_eq!((first.not_sent, second.not_sent), (0, 0), "{by:?}");
+    }
+}
+
+#[test]
+fn nothing_is_lost_with_one_path() {
+    if !require_all(&NEEDED) {
+        return;
+    }
+    for by in ALL {
+        let world = World::new(Poll::Sleep, by);
+        let mut number = 0;
+        let mut some = |world: &World| {
+            for _ in 0..50 {
+                number += 1;
+                world.passes(&frame(DESTINATION, TAG, number, 200));
+            }
+            // Now the other replica of the last one has left, too.
+            world.a.forwarder().control().run(|_| ()).unwrap();
+        };
+        for path in ["a1", "a2", "a1"] {
+            some(&world);
+            world.a.handle.set_down(path).unwrap();
+            some(&world);
+            world.a.handle.set_up(path).unwrap();
+            world.a.handle.wait_carrier(path, BOUND).unwrap();
+        }
+        some(&world);
+        // What could not be sent by a path that was off does not leave later.
+        let [sent, not_sent] = {
+            let control = world.a.forwarder().control();
+            let traffic = control.run(|inside| [1, 2].map(|port| inside.traffic(PortId(port))));
+            let traffic = traffic.unwrap().map(|traffic| traffic.unwrap().unwrap());
+            [traffic.map(|t| t.sent), traffic.map(|t| t.not_sent)]
+        };
+        assert_eq!((sent, not_sent), ([250, 300], [100, 50]), "{by:?}");
+        let counted = world.b.read(&name(DESTINATION));
+        let received: u64 = counted.members.iter().map(|member| member.input).sum();
+        assert!(received <= 550, "{by:?}: {received}");
+    }
+}
+
+#[test]
+fn streams_come_change_and_go_while_others_flow() {
+    if !require_all(&NEEDED) {
+        return;
+    }
+    let other = MacAddress([0x02, 0, 0, 0, 0, 0x0e]);
+    for by in ALL {
+        let mut world = World::new(Poll::Sleep, by);
+        for number in 0..100 {
+            world.a.set(&talker(other));
+            world.b.set(&listener(other));
+            // Of no stream while it is away: nobody sends it on, so that what comes next is next.
+            let frame = |destination| frame(destination, TAG, number, 64);
+            if number % 2 == 0 {
+                world.a.remove(&name(other));
+                world.b.remove(&name(other));
+                world.talker.send(&frame(other));
+            } else {
+                world.passes(&frame(other));
+            }
+            world.passes(&frame(DESTINATION));
+        }
+    }
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named() {
+    if !require_all(&NEEDED) {
+        return;
+    }
+    let namespace = Namespace::new().unwrap();
+    let (umem, _pool) = Umem::new(16).unwrap();
+    let xsk = Port::xsk(&namespace, "nowhere0", &umem, false, |_, _| Ok::<_, Error>(()));
+    for port in [Port::packet(&namespace, "nowhere0", 16), xsk] {
+        let error = port.unwrap_err().to_string();
+        assert!(error.contains("nowhere0"), "{error}");
+    }
+}
+
+#[test]
+fn a_port_goes_away_and_comes_back() {
+    if !require_all(&NEEDED) {
+        return;
+    }
+    for by in ALL {
+        let mut world = World::new(Poll::Sleep, by);
+        // Of AF_XDP's memory nothing is lost.
+        for round in 0..20 {
+            world.passes(&frame(DESTINATION, TAG, 3 * round, 64));
+            world.a.close(1);
+            world.passes(&frame(DESTINATION, TAG, 3 * round + 1, 64));
+            let control = world.a.forwarder().control();
+            assert!(control.run(|inside| inside.traffic(PortId(1)).is_none()).unwrap());
+            world.a.open(1);
+            world.passes(&frame(DESTINATION, TAG, 3 * round + 2, 64));
+            let control = world.a.forwarder().control();
+            let traffic = control.run(|inside| inside.traffic(PortId(1)).unwrap().unwrap());
+            assert_eq!(traffic.unwrap().sent, 1, "{by:?}");
+        }
+    }
+}
+
+#[test]
+fn frames_of_no_stream_are_the_network_stacks_and_those_of_streams_are_not() {
+    if !require_all(&NEEDED) {
+        return;
+    }
+    let world = World::new(Poll::Sleep, By::Xsk);
+    let stack = RawSocket::open(&world.a.handle, "a0");
+    let other = MacAddress([0x02, 0, 0, 0, 0, 0x0e]);
+    for number in 0..100 {
+        world.passes(&frame(DESTINATION, TAG, number, 64));
+        let frame = frame(other, TAG, number, 64);
+        world.talker.send(&frame);
+        // The next that the stack sees.
+        assert_eq!(stack.receive(BOUND).as_deref(), Some(&frame[..]));
+    }
+}
+
+const TIMEOUT_MS: u32 = 1000;
+
+/// How often B's function began anew over frames that come while B's thread does something else for
+/// longer than the time-out; `None`: this test did not get the CPU to send them in time.
+fn resets_over_a_stall(world: &World) -> Option<u64> {
+    const GAP: Duration = Duration::from_millis(50);
+    const LONGEST: Duration = Duration::from_millis(TIMEOUT_MS as u64 * 8 / 10);
+    let frames = TIMEOUT_MS / 40;
+    let resets = || world.b.read(&name(DESTINATION)).recovery.unwrap().counters.resets;
+    world.passes(&frame(DESTINATION, TAG, 0, 100));
+    let before = resets();
+    let mut last = Instant::now();
+    let mut longest = Duration::ZERO;
+    let (go_on, waits) = channel::<()>();
+    let control = world.b.forwarder().control().clone();
+    let stalled = std::thread::spawn(move || control.run(move |_| waits.recv().is_err()));
+    for number in 1..=frames {
+        std::thread::sleep(GAP);
+        world.talker.send(&frame(DESTINATION, TAG, number, 100));
+        longest = longest.max(last.elapsed());
+        last = Instant::now();
+    }
+    drop(go_on);
+    assert!(stalled.join().unwrap().unwrap());
+    for number in 1..=frames {
+        let expected = frame(DESTINATION, TAG, number, 100);
+        assert_eq!(world.listener.receive(BOUND), Some(expected));
+    }
+    let after = resets();
+    (longest.max(last.elapsed()) < LONGEST).then(|| after - before)
+}
+
+#[test]
+fn a_thread_without_cpu_begins_no_time_out() {
+    if !require_all(&NEEDED) {
+        return;
+    }
+    for by in ALL {
+        let mut world = World::new(Poll::Sleep, by);
+        let mut stream = listener(DESTINATION);
+        stream.recover.as_mut().unwrap().reset_timeout_ms = TIMEOUT_MS;
+        world.b.set(&stream);
+        let resets = (0..10).find_map(|_| resets_over_a_stall(&world));
+        assert_eq!(resets, Some(0), "{by:?}");
+    }
+}
