@@ -8,7 +8,7 @@
 
 use onbeat_lab::{Topology, World};
 
-use super::program;
+use super::{machine, program};
 
 /// The ports of both nodes. Their paths have room for what hosts send, and the R-TAG.
 pub(crate) const PORTS: &str = r#"
@@ -88,10 +88,17 @@ pub(crate) fn one_node(a: &str) -> Topology {
     network
 }
 
+/// Builds a network.
+#[track_caller]
+pub(crate) fn build(network: &Topology) -> World {
+    machine::shared();
+    World::build(network).expect("the network")
+}
+
 /// Builds a network and starts its nodes.
 #[track_caller]
 pub(crate) fn start(network: &Topology) -> World {
-    let mut world = World::build(network).expect("the network");
+    let mut world = build(network);
     world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     world
 }

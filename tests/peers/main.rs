@@ -21,7 +21,9 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use common::process::Process;
-use common::{Capture, Flow, FrameText, Injector, PORTS, can_run, eliminate, program, replicate};
+use common::{
+    Capture, Flow, FrameText, Injector, PORTS, build, can_run, eliminate, program, replicate,
+};
 use onbeat_delay::capture::{LinkType, Writer};
 use onbeat_lab::world::Ends;
 use onbeat_lab::{Topology, World};
@@ -182,7 +184,7 @@ fn run(peer: &Peer, peer_replicates: bool) {
     } else {
         ("a", "b", format!("{PORTS}{}", replicate("axis", GROUP, VLAN)))
     };
-    let mut world = World::build(&network(onbeat, &config)).expect("the network");
+    let mut world = build(&network(onbeat, &config));
     for (tap, interface) in PATHS.iter().flat_map(|(tap, _)| [(tap, "left"), (tap, "right")]) {
         // A tag that is left to the hardware is not in the frames that XDP programs see.
         let ethtool = Ethtool::in_namespace(world.namespace(tap).unwrap()).unwrap();

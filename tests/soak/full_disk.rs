@@ -17,7 +17,7 @@ use onbeat_delay::synthetic::Traffic;
 use onbeat_lab::World;
 use onbeat_lab::random::Random;
 
-use crate::common::{Flow, PORTS, Ran, eliminate, program, replicate, run, two_paths};
+use crate::common::{Flow, PORTS, Ran, build, eliminate, program, replicate, run, two_paths};
 use crate::runs::{Runs, one_of};
 
 const DIRECTORY: &str = "/run/onbeat/lab";
@@ -186,7 +186,7 @@ fn node(world: &mut World, random: &mut Random, runs: &mut Runs) {
 
 pub(crate) fn soak(runs: &mut Runs) {
     let b = format!("{PORTS}{}", eliminate("axis", GROUP, VLAN));
-    let mut world = World::build(&two_paths("", &b)).expect("the network");
+    let mut world = build(&two_paths("", &b));
     world.start("b", program()).unwrap_or_else(|error| panic!("{error}"));
     fs::create_dir(DISK).unwrap();
     let size = format!("size={SIZE}");

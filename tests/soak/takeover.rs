@@ -20,7 +20,8 @@ use onbeat_netdev::Ethtool;
 
 use crate::common::process::{Process, random_part};
 use crate::common::{
-    Flow, PORTS, eliminate, left_behind, program, replicate, run, run_in, two_paths, wait_for,
+    Flow, PORTS, build, eliminate, left_behind, program, replicate, run, run_in, two_paths,
+    wait_for,
 };
 use crate::runs::{Runs, one_of};
 
@@ -211,7 +212,7 @@ fn file(node: &str) -> String {
 }
 
 pub(crate) fn soak(runs: &mut Runs) {
-    let world = World::build(&two_paths("", "")).expect("the network");
+    let world = build(&two_paths("", ""));
     let clean = interfaces(&world);
     let mut soak = Soak { world, clean, start: Duration::ZERO };
     soak.control(&mut Random::new(0));
