@@ -147,7 +147,7 @@ fn hosts_reach_each_other_across_a_bus() {
         handle.wait_carrier(name, crate::common::BOUND).unwrap();
     }
     // All that is on the bus, both ways, in order.
-    let mut tap = Receiver::new(PacketSocket::tap(hub.namespace(), "p0").unwrap());
+    let mut tap = Receiver::new(PacketSocket::monitor(hub.namespace(), "p0").unwrap());
     let start = |handle: &Handle, arguments: &[&str]| {
         let mut command = Command::new(program());
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use onbeat_delay::capture::{LinkType, PcapngWriter};
 
-use super::tap::{Captured, Point};
+use super::capture::{Captured, Point};
 
 /// Writes all frames, in the order of their times; `name` returns the name of a port.
 pub(super) fn write(
@@ -32,8 +32,8 @@ pub(super) fn write(
 
 #[cfg(test)]
 mod tests {
+    use super::super::capture::CapturedFrame;
     use super::super::decode::Decoded;
-    use super::super::tap::Caught;
     use super::*;
 
     const SECTION_HEADER: u32 = 0x0a0d_0d0a;

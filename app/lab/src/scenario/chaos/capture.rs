@@ -1,6 +1,6 @@
 //! Captures at every port of every node, taken outside of the nodes.
 //!
-//! What a program in the kernel redirects no socket of its node sees. So the taps are at the far
+//! What a program in the kernel redirects no socket of its node sees. So they are taken at the far
 //! ends: on a wire's own interfaces and on those of hosts. What is sent there enters a node, what
 //! is received there has left one.
 
@@ -31,7 +31,7 @@ pub(super) struct Point {
 
 /// A captured frame.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Caught {
+pub(super) struct CapturedFrame {
     pub(super) point: Point,
     /// It enters the node there; otherwise it has left it.
     pub(super) entering: bool,
@@ -46,8 +46,8 @@ pub(super) struct Caught {
 /// Everything that was captured.
 #[derive(Debug, Default)]
 pub(super) struct Captured {
-    /// Of each tap in the order in which the frames passed.
-    pub(super) frames: Vec<Caught>,
+    /// Of each port in the order in which the frames passed.
+    pub(super) frames: Vec<CapturedFrame>,
     pub(super) octets: Vec<u8>,
     /// Frames that a socket had no room for, were cut, or came without a time: the captures do not
     /// tell everything.
@@ -56,13 +56,13 @@ pub(super) struct Captured {
 
 impl Captured {
     /// The octets of a frame that were kept.
-    pub(super) fn kept(&self, frame: &Caught) -> &[u8] {
+    pub(super) fn kept(&self, frame: &CapturedFrame) -> &[u8] {
         &self.octets[frame.kept..frame.kept + SNAP.min(frame.len as usize)]
     }
 }
 
 /// Captures that are being taken.
-pub(super) struct Taps {
+pub(super) struct PortCaptures {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Captured>>,
 }
@@ -77,12 +77,12 @@ struct Shared {
     frames: AtomicU64,
 }
 
-impl Taps {
+impl PortCaptures {
     pub(super) fn start() -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let inside = Arc::clone(&shared);
         let thread = thread::Builder::new()
-            .name("lab-tap".into())
+            .name("lab-capture".into())
             .spawn(move || capture(&inside))
             .map_err(|error| Error::io("start a thread for captures", error))?;
         Ok(Self { shared, thread: Some(thread) })
@@ -90,7 +90,7 @@ impl Taps {
 
     /// Captures at a port of a node, from the interface at its far end.
     pub(super) fn add(&self, point: Point, namespace: &Namespace, interface: &str) -> Result<()> {
-        let receiver = Receiver::new(PacketSocket::tap(namespace, interface)?);
+        let receiver = Receiver::new(PacketSocket::monitor(namespace, interface)?);
         self.shared.added.lock().unwrap_or_else(PoisonError::into_inner).push((point, receiver));
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Taps {
     }
 }
 
-impl Drop for Taps {
+impl Drop for PortCaptures {
     fn drop(&mut self) {
         self.end();
     }
@@ -127,22 +127,22 @@ impl Drop for Taps {
 
 fn capture(shared: &Shared) -> Captured {
     let mut captured = Captured::default();
-    let mut taps: Vec<(Point, Receiver)> = Vec::new();
+    let mut receivers: Vec<(Point, Receiver)> = Vec::new();
     let (offset, mut last) = (realtime_offset_ns(), false);
     while !last {
         last = shared.stop.load(Ordering::Acquire);
-        taps.append(&mut shared.added.lock().unwrap_or_else(PoisonError::into_inner));
+        receivers.append(&mut shared.added.lock().unwrap_or_else(PoisonError::into_inner));
         if !last {
-            let mut fds: Vec<_> = taps
+            let mut fds: Vec<_> = receivers
                 .iter()
-                .map(|(_, tap)| PollFd::new(tap.socket().as_fd(), PollFlags::POLLIN))
+                .map(|(_, receiver)| PollFd::new(receiver.socket().as_fd(), PollFlags::POLLIN))
                 .collect();
             // That a signal ends the wait is no matter.
             let _ = poll(&mut fds, PollTimeout::from(LOOK_MS));
         }
         let (before, looked) = (captured.frames.len(), now_ns());
-        for (point, tap) in &mut taps {
-            captured.missed += drain(*point, tap, &mut captured.frames, &mut captured.octets);
+        for (point, receiver) in &mut receivers {
+            captured.missed += drain(*point, receiver, &mut captured.frames, &mut captured.octets);
         }
         let count = captured.frames.len() - before;
         if count > 0 {
@@ -158,10 +158,15 @@ fn capture(shared: &Shared) -> Captured {
 }
 
 /// Takes what a socket holds; how many frames it missed.
-fn drain(point: Point, tap: &mut Receiver, frames: &mut Vec<Caught>, octets: &mut Vec<u8>) -> u64 {
+fn drain(
+    point: Point,
+    receiver: &mut Receiver,
+    frames: &mut Vec<CapturedFrame>,
+    octets: &mut Vec<u8>,
+) -> u64 {
     let mut missed = 0;
     loop {
-        let taken = tap.receive(|frame| {
+        let taken = receiver.receive(|frame| {
             let at = frame.realtime_ns.unwrap_or_else(|| {
                 missed += 1;
                 0
@@ -169,7 +174,7 @@ fn drain(point: Point, tap: &mut Receiver, frames: &mut Vec<Caught>, octets: &mu
             missed += u64::from(frame.truncated);
             let kept = octets.len();
             octets.extend(&frame.octets[..SNAP.min(frame.octets.len())]);
-            frames.push(Caught {
+            frames.push(CapturedFrame {
                 point,
                 entering: frame.outgoing,
                 at,
@@ -189,7 +194,7 @@ fn drain(point: Point, tap: &mut Receiver, frames: &mut Vec<Caught>, octets: &mu
             }
         }
     }
-    missed + tap.socket().take_drops().unwrap_or(0)
+    missed + receiver.socket().take_drops().unwrap_or(0)
 }
 
 fn is_away(error: &io::Error) -> bool {

@@ -12,27 +12,27 @@ use crate::{Error, Result};
 
 const LOOK_NS: u64 = 20_000_000;
 
-/// A tap, and its thread.
-pub(super) struct Tap {
+/// An observer of the bus, and its thread.
+pub(super) struct BusObserver {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Seen>>,
+    thread: Option<JoinHandle<BusObservation>>,
 }
 
-/// What a tap saw.
+/// What it saw.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct BusObservation {
     pub(super) bus: Bus,
     /// Frames that its socket had no room for.
     pub(super) missed: u64,
 }
 
-impl Tap {
+impl BusObserver {
     pub(super) fn start(namespace: &Namespace, interface: &str) -> Result<Self> {
-        let mut receiver = Receiver::new(PacketSocket::tap(namespace, interface)?);
+        let mut receiver = Receiver::new(PacketSocket::monitor(namespace, interface)?);
         let stop = Arc::new(AtomicBool::new(false));
         let inside = Arc::clone(&stop);
         let run = move || {
-            let mut seen = Seen::default();
+            let mut seen = BusObservation::default();
             let mut last = false;
             while !last {
                 last = inside.load(Ordering::Acquire);
@@ -49,24 +49,24 @@ impl Tap {
             seen
         };
         let thread = thread::Builder::new()
-            .name("lab-powerlink-tap".into())
+            .name("lab-bus-observer".into())
             .spawn(run)
             .map_err(|error| Error::io("start a thread for a tap", error))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
     /// What passed until now.
-    pub(super) fn stop(mut self) -> Seen {
+    pub(super) fn stop(mut self) -> BusObservation {
         self.stop.store(true, Ordering::Release);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(seen)) => seen,
             Some(Err(panic)) => std::panic::resume_unwind(panic),
-            None => Seen::default(),
+            None => BusObservation::default(),
         }
     }
 }
 
-impl Drop for Tap {
+impl Drop for BusObserver {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
