@@ -32,7 +32,7 @@ use onbeat_testing::{Feature, require_all};
 pub(crate) use command::{Directory, onbeat, root, run};
 pub(crate) use frames::{Capture, FrameText, Injector};
 pub(crate) use network::{
-    PORTS, build, eliminate, eliminate_to, one_node, replicate, start, two_paths,
+    GROUP, PORTS, VLAN, build, eliminate, eliminate_to, one_node, replicate, start, two_paths,
 };
 pub(crate) use onbeat::program;
 pub(crate) use ran::Ran;

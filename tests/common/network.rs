@@ -10,6 +10,10 @@ use onbeat_lab::{Topology, World};
 
 use super::{machine, program};
 
+/// The destination of a stream, and its VLAN at the hosts.
+pub(crate) const GROUP: &str = "01:00:5e:00:00:01";
+pub(crate) const VLAN: u16 = 100;
+
 /// The ports of both nodes. Their paths have room for what hosts send, and the R-TAG.
 pub(crate) const PORTS: &str = r#"
 [[port]]

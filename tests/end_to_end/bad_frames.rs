@@ -7,15 +7,14 @@
 //! ```
 
 use crate::common::{
-    Capture, FrameText, Injector, PORTS, assert_gone, can_run, eliminate, input, one_node, port,
-    replicate, start, stream, wait_for,
+    Capture, FrameText, Injector, PORTS, VLAN, assert_gone, can_run, eliminate, input, one_node,
+    port, replicate, start, stream, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_node::control::{NodeStatus, RecoveryStatus};
 
 const THERE: &str = "01:00:5e:00:00:01";
 const BACK: &str = "01:00:5e:00:00:02";
-const VLAN: u16 = 100;
 
 /// Shortest frame that a socket sends: addresses and EtherType.
 const SHORTEST: usize = 14;

@@ -8,7 +8,9 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 
 use crate::common::delay::{Directory, result};
-use crate::common::{PORTS, build, can_run, one_node, program, replicate, run, run_in};
+use crate::common::{
+    GROUP, PORTS, VLAN, build, can_run, one_node, program, replicate, run, run_in,
+};
 use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use onbeat_lab::World;
 use onbeat_lab::scenario::{Common, chaos};
@@ -95,7 +97,7 @@ fn world(test: &str) -> (World, [Canary; 3]) {
 /// A node whose configuration names a path.
 fn configuration(key: &str, path: &Path) -> String {
     let file = "/run/canary.toml";
-    let stream = replicate("axis", "01:00:5e:00:00:01", 100);
+    let stream = replicate("axis", GROUP, VLAN);
     let text = format!("[node]\nname = \"a\"\n{key} = {path:?}\n{PORTS}{stream}");
     fs::write(file, text).expect("a file");
     file.to_owned()

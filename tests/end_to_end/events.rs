@@ -15,16 +15,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use crate::common::{
-    Flow, FrameText, Injector, PORTS, build, can_run, eliminate_to, log, one_node, program,
-    replicate, run, start, two_paths, wait_for,
+    Flow, FrameText, GROUP, Injector, PORTS, VLAN, build, can_run, eliminate_to, log, one_node,
+    program, replicate, run, start, two_paths, wait_for,
 };
 use onbeat_frer::dataplane::Backend;
 use onbeat_lab::world::Ends;
 use onbeat_netdev::VethEnd;
 use onbeat_node::control::{Cause, Event, Function, Link, What};
-
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 
 /// `onbeat show NODE --events --follow --json`, and what it has printed.
 struct Follower {

@@ -10,15 +10,13 @@ use std::fs;
 
 use crate::common::process::Process;
 use crate::common::{
-    Capture, FrameText, Injector, PORTS, assert_gone, build, can_run, one_node, program, replicate,
-    run_in, wait_for,
+    Capture, FrameText, GROUP, Injector, PORTS, VLAN, assert_gone, build, can_run, one_node,
+    program, replicate, run_in, wait_for,
 };
 use onbeat_frer::dataplane::Backend;
 use onbeat_lab::World;
 use onbeat_node::control::Client;
 
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 const SECOND: &str = "/run/onbeat/lab/second.toml";
 const FRAMES: usize = 100;
 /// MTU of the paths as the network has them, and as "second" sets it; "a" sets 1506.

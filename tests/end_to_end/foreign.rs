@@ -11,16 +11,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::common::{
-    Capture, FrameText, Injector, PORTS, assert_gone, build, can_run, one_node, port, program,
-    replicate, run_in, show,
+    Capture, FrameText, GROUP, Injector, PORTS, VLAN, assert_gone, build, can_run, one_node, port,
+    program, replicate, run_in, show,
 };
 use onbeat_lab::World;
 use onbeat_netdev::XdpMode;
 use onbeat_node::control::PortMode;
 use onbeat_testing::{ForeignProgram, Hold};
-
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 
 /// `onbeat run FILE --replace`, for what can only say `run FILE`.
 fn replacing() -> &'static Path {

@@ -12,8 +12,8 @@
 use std::fs;
 
 use crate::common::{
-    Flow, PORTS, assert_gone, build, can_run, eliminate, log, port, program, replicate, run,
-    run_in, show, start, stream, two_paths, wait_for,
+    Flow, GROUP, PORTS, VLAN, assert_gone, build, can_run, eliminate, log, port, program,
+    replicate, run, run_in, show, start, stream, two_paths, wait_for,
 };
 use onbeat_frer::dataplane::Backend;
 use onbeat_lab::World;
@@ -22,8 +22,6 @@ use onbeat_netdev::VethEnd;
 use onbeat_node::control::{Link, PortMode};
 
 const STREAM: &str = "axis";
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 const WHILE: u64 = 300;
 
 /// MTU of the paths as the network has them.

@@ -16,7 +16,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::json::{can_validate, validate};
-use crate::common::{Flow, PORTS, Ran, eliminate, machine, program, replicate, run, two_paths};
+use crate::common::{
+    Flow, GROUP, PORTS, Ran, eliminate, machine, program, replicate, run, two_paths,
+};
 use harness::{World, possible};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::sys::signal::{Signal, kill};
@@ -271,7 +273,6 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
 #[test]
 fn frames_of_a_data_plane_are_of_class_xdp() {
     const FRAMES: u64 = 5000;
-    const GROUP: &str = "01:00:5e:00:00:01";
     if !possible() || !crate::common::can_run() {
         return;
     }

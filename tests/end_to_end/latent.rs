@@ -9,13 +9,11 @@
 //! ```
 
 use crate::common::{
-    Flow, PORTS, can_run, eliminate_to, log, machine, replicate, show, start, stream, two_paths,
-    wait_for,
+    Flow, GROUP, PORTS, VLAN, can_run, eliminate_to, log, machine, replicate, show, start, stream,
+    two_paths, wait_for,
 };
 use onbeat_lab::world::Ends;
 
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 const RATE: u64 = 2000;
 const WHILE: u64 = 600;
 

@@ -14,8 +14,8 @@ use std::fs;
 use std::process::Command;
 
 use crate::common::{
-    Capture, Flow, FrameText, Injector, PORTS, assert_gone, build, can_run, eliminate, log,
-    one_node, port, program, replicate, run, run_in, show, start, two_paths, wait_for,
+    Capture, Flow, FrameText, GROUP, Injector, PORTS, VLAN, assert_gone, build, can_run, eliminate,
+    log, one_node, port, program, replicate, run, run_in, show, start, two_paths, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_lab::world::Ends;
@@ -23,8 +23,6 @@ use onbeat_netdev::{Ethtool, XdpMode as DeviceMode};
 use onbeat_node::control::{Link, PortMode};
 use onbeat_testing::{Feature, require_all};
 
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 const WHILE: u64 = 400;
 
 fn ports(mode: &str) -> String {

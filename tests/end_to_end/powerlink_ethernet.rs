@@ -5,10 +5,8 @@
 //!  a bus that nobody manages:     plk0 onbeat powerlink mn --- cn, a host like any other
 //! ```
 
-use std::process::{Command, Stdio};
-
-use crate::common::powerlink::{NETWORK, Pair, Temporary, end, row};
-use crate::common::{can, machine, program, wait_for};
+use crate::common::powerlink::{NETWORK, Pair, Temporary, end, row, start};
+use crate::common::{can, machine, wait_for};
 use onbeat_lab::traffic::{PacketSocket, Receiver};
 use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
 use onbeat_testing::Feature;
@@ -128,9 +126,8 @@ fn hosts_reach_each_other_across_a_bus() {
         return;
     }
     machine::exclusive();
-    let file = std::env::temp_dir().join(format!("onbeat-hosts-{}.toml", std::process::id()));
-    std::fs::write(&file, HOSTS).unwrap();
-    let name = file.to_str().unwrap();
+    let file = Temporary::new("hosts.toml", HOSTS);
+    let name = file.name();
     let [mn, hub, cn] =
         [(); 3].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());
     hub.create_bridge(&Bridge::new("br0").multicast_snooping(false)).unwrap();
@@ -148,11 +145,6 @@ fn hosts_reach_each_other_across_a_bus() {
     }
     // All that is on the bus, both ways, in order.
     let mut tap = Receiver::new(PacketSocket::monitor(hub.namespace(), "p0").unwrap());
-    let start = |handle: &Handle, arguments: &[&str]| {
-        let mut command = Command::new(program());
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
-        handle.namespace().start_in(&mut command).spawn().unwrap()
-    };
     let controlled = start(&cn, &["powerlink", "cn", name, "--node", "1", "--json", "--quiet"]);
     let managing = start(&mn, &["powerlink", "mn", name, "--json", "--quiet"]);
 
@@ -208,7 +200,6 @@ fn hosts_reach_each_other_across_a_bus() {
     wait_for("ten more responses in OPERATIONAL", || look(&mut tap) >= seen + 10);
     let (code, found) = end(managing);
     let (_, controlled) = end(controlled);
-    std::fs::remove_file(&file).unwrap();
     assert_eq!(code, Some(0), "{found:#}");
     assert!(others >= 2 * 2 * 25, "{others} packets on the bus");
     assert_eq!(uninvited, 0, "of {others} packets");

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::{
-    PORTS, Ran, assert_gone, build, can_run, log, one_node, program, replicate, run_in, start,
+    GROUP, PORTS, Ran, VLAN, assert_gone, build, can_run, log, one_node, program, replicate,
+    run_in, start,
 };
 use onbeat_lab::World;
 use onbeat_netdev::{Bridge, VethEnd};
@@ -22,7 +23,7 @@ const JOURNAL: &str = "/run/onbeat/a.sock.node-journal";
 const MTU: u32 = 1500;
 
 fn config() -> String {
-    format!("{PORTS}{}", replicate("axis", "01:00:5e:00:00:01", 100))
+    format!("{PORTS}{}", replicate("axis", GROUP, VLAN))
 }
 
 fn mtu(world: &World) -> u32 {

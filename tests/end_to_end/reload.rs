@@ -12,7 +12,7 @@
 use std::fs;
 
 use crate::common::{
-    Capture, Flow, FrameText, Injector, PORTS, can_run, eliminate, eliminate_to, input, log,
+    Capture, Flow, FrameText, Injector, PORTS, VLAN, can_run, eliminate, eliminate_to, input, log,
     one_node, port, replicate, run, show, start, stream, two_paths, wait_for,
 };
 use nix::sys::signal::{Signal, kill};
@@ -28,7 +28,6 @@ const RATE: u64 = 2000;
 /// Frames that pass between one change and the next.
 const WHILE: u64 = 400;
 
-const VLAN: u16 = 100;
 /// The VLAN of the third stream after it was changed.
 const OTHER_VLAN: u16 = 103;
 

@@ -9,7 +9,7 @@
 //! ```
 
 use crate::common::{
-    FrameText, Injector, PORTS, Resident, build, can_run, input, one_node, port, program,
+    FrameText, Injector, PORTS, Resident, VLAN, build, can_run, input, one_node, port, program,
     replicate, run, show, stream, wait_for,
 };
 use onbeat_lab::World;
@@ -18,7 +18,6 @@ use serde_json::Value;
 
 const THERE: &str = "01:00:5e:00:00:01";
 const BACK: &str = "01:00:5e:00:00:02";
-const VLAN: u16 = 100;
 
 /// How far back a number is known.
 const HISTORY: u16 = 16;

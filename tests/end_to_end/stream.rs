@@ -12,7 +12,7 @@
 use std::fs;
 
 use crate::common::{
-    Flow, PORTS, Ran, build, can_run, eliminate, eliminate_to, program, replicate, run, show,
+    Flow, PORTS, Ran, VLAN, build, can_run, eliminate, eliminate_to, program, replicate, run, show,
     start, two_paths,
 };
 use onbeat_frer::dataplane::Backend;
@@ -20,7 +20,6 @@ use onbeat_node::control::PortStatus;
 
 const AXIS: &str = "01:00:5e:00:00:01";
 const GUEST: &str = "01:00:5e:00:00:02";
-const VLAN: u16 = 100;
 const OTHER_VLAN: u16 = 103;
 const WHILE: u64 = 400;
 

@@ -12,17 +12,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::common::{
-    BOUND, Capture, FrameText, Injector, PORTS, Resident, build, can_run, log, one_node, port,
-    program, replicate, run, run_in, show, start, wait_for,
+    BOUND, Capture, FrameText, GROUP, Injector, PORTS, Resident, VLAN, build, can_run, log,
+    one_node, port, program, replicate, run, run_in, show, start, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_netdev::Ethtool;
 use onbeat_node::control::{Event, PortMode, What};
 use onbeat_testing::require_that;
 use onbeat_wire::MacAddress;
-
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 
 /// Events of node "a" after number `since`.
 fn events(since: u64) -> Vec<Event> {

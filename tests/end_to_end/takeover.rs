@@ -12,15 +12,13 @@
 use std::fs;
 
 use crate::common::{
-    Flow, PORTS, assert_gone, build, can_run, eliminate, input, one_node, program, replicate, run,
-    show, start, stream, two_paths, wait_for,
+    Flow, GROUP, PORTS, VLAN, assert_gone, build, can_run, eliminate, input, one_node, program,
+    replicate, run, show, start, stream, two_paths, wait_for,
 };
 use onbeat_lab::World;
 use onbeat_node::control::NodeStatus;
 
 const STREAM: &str = "axis";
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 const RATE: u64 = 5000;
 /// Frames that pass between one event and the next.
 const WHILE: u64 = 1000;

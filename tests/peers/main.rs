@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use common::process::Process;
 use common::{
-    Capture, Flow, FrameText, Injector, PORTS, build, can_run, eliminate, program, replicate,
+    Capture, Flow, FrameText, GROUP, Injector, PORTS, VLAN, build, can_run, eliminate, program,
+    replicate,
 };
 use onbeat_delay::capture::{LinkType, Writer};
 use onbeat_lab::world::Ends;
@@ -31,8 +32,6 @@ use onbeat_netdev::Ethtool;
 use onbeat_realtime::interrupt::wait_until;
 use onbeat_wire::VlanTag;
 
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 const PATHS: [(&str, u16); 2] = [("tap1", 11), ("tap2", 12)];
 const RATE: u64 = 5000;
 /// Sequence numbers wrap around within a flow.

@@ -20,7 +20,8 @@ use onbeat_testing::{ForeignProgram, Hold};
 
 use crate::common::process::{Process, random_part};
 use crate::common::{
-    BOUND, PORTS, build, left_behind, one_node, program, replicate, run_in, wait_for, xdp_program,
+    BOUND, GROUP, PORTS, build, left_behind, one_node, program, replicate, run_in, wait_for,
+    xdp_program,
 };
 use crate::runs::{Runs, one_of};
 
@@ -28,7 +29,6 @@ const INTERFACES: [&str; 3] = ["host", "path1", "path2"];
 const FILE: &str = "/run/onbeat/lab/a.toml";
 const STREAMS: &str = "/run/onbeat/lab/streams.toml";
 const LOG: &str = "/run/onbeat/lab/a.log";
-const GROUP: &str = "01:00:5e:00:00:01";
 /// Steps of a run.
 const STEPS: u64 = 12;
 /// About how long a start takes.

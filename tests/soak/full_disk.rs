@@ -17,15 +17,15 @@ use onbeat_delay::synthetic::Traffic;
 use onbeat_lab::World;
 use onbeat_lab::random::Random;
 
-use crate::common::{Flow, PORTS, Ran, build, eliminate, program, replicate, run, two_paths};
+use crate::common::{
+    Flow, GROUP, PORTS, Ran, VLAN, build, eliminate, program, replicate, run, two_paths,
+};
 use crate::runs::{Runs, one_of};
 
 const DIRECTORY: &str = "/run/onbeat/lab";
 const DISK: &str = "/run/onbeat/lab/disk";
 /// Octets of the disk.
 const SIZE: u64 = 64 << 10;
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 
 /// Fills the disk but for `free` octets.
 fn fill(free: u64) {

@@ -20,13 +20,11 @@ use onbeat_netdev::Ethtool;
 
 use crate::common::process::{Process, random_part};
 use crate::common::{
-    Flow, PORTS, build, eliminate, left_behind, program, replicate, run, run_in, two_paths,
-    wait_for,
+    Flow, GROUP, PORTS, VLAN, build, eliminate, left_behind, program, replicate, run, run_in,
+    two_paths, wait_for,
 };
 use crate::runs::{Runs, one_of};
 
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 const RATE: u64 = 2000;
 /// Frames between two events.
 const BETWEEN: u64 = 20;
