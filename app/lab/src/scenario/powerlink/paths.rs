@@ -4,7 +4,7 @@
 //! ```text
 //!                              path1                       hub
 //!   managing node --- a ================== b ============== | ------- node 1
-//!                              path2               a tap    | ------- ...
+//!                              path2             observer  | ------- ...
 //!   to-nodes:     numbered and replicated at a, recovered at b
 //!   to-managing:  numbered and replicated at b, recovered at a
 //! ```
