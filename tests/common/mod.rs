@@ -8,6 +8,7 @@
 
 mod command;
 pub(crate) mod delay;
+mod file;
 mod frames;
 pub(crate) mod json;
 pub(crate) mod machine;
@@ -29,7 +30,8 @@ use onbeat_node::control::{NodeStatus, PortStatus, StreamStatus};
 use onbeat_realtime::interrupt::wait_until;
 use onbeat_testing::{Feature, require_all};
 
-pub(crate) use command::{Directory, onbeat, root, run};
+pub(crate) use command::{onbeat, root, run};
+pub(crate) use file::TemporaryFile;
 pub(crate) use frames::{Capture, FrameText, Injector};
 pub(crate) use network::{
     GROUP, PORTS, VLAN, build, eliminate, eliminate_to, one_node, replicate, start, two_paths,

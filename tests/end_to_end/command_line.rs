@@ -5,9 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Directory, Ran, can_run, onbeat, root, run};
+use crate::common::{Ran, can_run, onbeat, root, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use onbeat_testing::TemporaryDirectory;
 
 #[test]
 fn wrong_usage_ends_with_2_and_the_way_out() {
@@ -34,7 +35,7 @@ fn wrong_usage_ends_with_2_and_the_way_out() {
 /// It would run with the privileges of the caller.
 #[test]
 fn the_laboratory_is_never_taken_from_path() {
-    let directory = Directory::new("path");
+    let directory = TemporaryDirectory::new("path");
     let bin = directory.file("bin");
     fs::create_dir_all(&bin).expect("a directory");
     fs::copy(crate::common::program(), bin.join("onbeat")).expect("a copy of the program");
@@ -144,7 +145,7 @@ fn a_result_and_its_exit_code_agree() {
     if !can_run() {
         return;
     }
-    let directory = Directory::new("lab");
+    let directory = TemporaryDirectory::new("result");
     let html = directory.file("report.html");
     let html = html.to_str().expect("a path that is text");
     let line = ["lab", "run", "link-failure", "--seconds", "0.2", "--json", "--quiet"];
@@ -165,7 +166,7 @@ fn a_result_and_its_exit_code_agree() {
 #[test]
 fn a_bench_that_is_interrupted_exits_and_removes_its_captures() {
     const BOUND: Duration = Duration::from_secs(20);
-    let directory = Directory::new("bench");
+    let directory = TemporaryDirectory::new("bench");
     let captures = directory.file("captures");
     fs::create_dir_all(&captures).expect("a directory");
     let mut bench = onbeat();

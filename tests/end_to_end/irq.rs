@@ -12,12 +12,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use crate::common::json::{can_validate, validate};
 use crate::common::{
-    Flow, GROUP, PORTS, Ran, eliminate, machine, program, replicate, run, two_paths,
+    Flow, GROUP, PORTS, Ran, TemporaryFile, eliminate, machine, program, replicate, run, two_paths,
 };
 use harness::{World, possible};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
@@ -63,25 +62,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// A file that goes with the test.
-struct Temporary(PathBuf);
-
-impl Temporary {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("onbeat-{}-{name}", std::process::id())))
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("UTF-8")
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -204,14 +184,14 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
     }
     // Flows of two tests at a time would be one process's: this one's.
     machine::exclusive();
-    let (file, page) = (Temporary::new("flow.irq"), Temporary::new("flow.html"));
+    let (file, page) = (TemporaryFile::new("flow.irq"), TemporaryFile::new("flow.html"));
     let world = World::new(true);
     let flow = world.flow();
     flow.pass(10, 512);
     // It ends with its standard input.
-    let record = Running::start(&["irq", "record", "-o", file.path(), "--", "cat"]);
+    let record = Running::start(&["irq", "record", "-o", file.name(), "--", "cat"]);
     crate::common::wait_for("the recording begins", || {
-        fs::metadata(&file.0).is_ok_and(|f| f.len() > 0)
+        fs::metadata(file.path()).is_ok_and(|f| f.len() > 0)
     });
     const PACKETS: u32 = 20_000;
     flow.pass(PACKETS, 512);
@@ -219,7 +199,7 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
     let ran = record.end();
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
 
-    let ran = run(&["irq", "report", file.path(), "--json", "--html", page.path()]);
+    let ran = run(&["irq", "report", file.name(), "--json", "--html", page.name()]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
     validate(&ran.out);
     let result: Value = serde_json::from_str(&ran.out).expect("JSON");
@@ -242,26 +222,26 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
             .as_str()
             .is_some_and(|name| name.starts_with(&format!("{} ", std::process::id())))
     }));
-    let html = fs::read_to_string(&page.0).expect("a page");
+    let html = fs::read_to_string(page.path()).expect("a page");
     assert!(html.contains("<svg") && html.contains(&device));
-    let text = run(&["irq", "report", file.path()]);
+    let text = run(&["irq", "report", file.name()]);
     assert!(text.code == 0 && text.out.contains("20,000"), "{}", text.out);
 
     // Without its last line it was cut off.
-    let whole = fs::read_to_string(&file.0).expect("text");
+    let whole = fs::read_to_string(file.path()).expect("text");
     let (cut, _) = whole.trim_end().rsplit_once('\n').expect("lines");
-    fs::write(&file.0, cut).expect("written");
-    let ran = run(&["irq", "report", file.path()]);
+    fs::write(file.path(), cut).expect("written");
+    let ran = run(&["irq", "report", file.name()]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(ran.err.contains("--partial"), "{}", ran.err);
-    let ran = run(&["irq", "report", file.path(), "--partial"]);
+    let ran = run(&["irq", "report", file.name(), "--partial"]);
     assert!(ran.code == 0 && ran.out.contains("was cut off"), "{}{}", ran.out, ran.err);
     // Without an interval it measured nothing.
     let (first, last) = (whole.lines().next(), whole.lines().last());
     for (lines, options) in [(vec![first], &["--partial"][..]), (vec![first, last], &[])] {
         let lines: Option<Vec<_>> = lines.into_iter().collect();
-        fs::write(&file.0, lines.expect("lines").join("\n") + "\n").expect("written");
-        let ran = run(&[&["irq", "report", file.path(), "--json"], options].concat());
+        fs::write(file.path(), lines.expect("lines").join("\n") + "\n").expect("written");
+        let ran = run(&[&["irq", "report", file.name(), "--json"], options].concat());
         let result: Value = serde_json::from_str(&ran.out).expect(&ran.err);
         assert_eq!((ran.code, &result["checks"][0]["name"]), (1, &"intervals recorded".into()));
         assert_eq!(result["ok"], false);
@@ -278,13 +258,13 @@ fn frames_of_a_data_plane_are_of_class_xdp() {
     }
     // The listener's frames are this process's, too.
     machine::exclusive();
-    let file = Temporary::new("frer.irq");
+    let file = TemporaryFile::new("frer.irq");
     let a = format!("{PORTS}{}", replicate("axis", GROUP, 100));
     let b = format!("{PORTS}{}", eliminate("axis", GROUP, 100));
     let world = crate::common::start(&two_paths(&a, &b));
-    let record = Running::start(&["irq", "record", "-o", file.path(), "--", "cat"]);
+    let record = Running::start(&["irq", "record", "-o", file.name(), "--", "cat"]);
     crate::common::wait_for("the recording begins", || {
-        fs::metadata(&file.0).is_ok_and(|f| f.len() > 0)
+        fs::metadata(file.path()).is_ok_and(|f| f.len() > 0)
     });
     let hosts = ("talker", "listener");
     let flow = Flow::start(&world, hosts, 1, (GROUP, 100), 20_000, Some(FRAMES));
@@ -293,7 +273,7 @@ fn frames_of_a_data_plane_are_of_class_xdp() {
     let ran = record.end();
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
 
-    let file = BufReader::new(fs::File::open(&file.0).expect("a recording"));
+    let file = BufReader::new(fs::File::open(file.path()).expect("a recording"));
     let reader = recording::Reader::open(file).expect("a recording");
     let total = recording::Summary::of(reader, false).expect("a whole recording").total();
     for (node, port) in [("a", "host"), ("b", "path1"), ("b", "path2")] {
@@ -313,11 +293,10 @@ fn suffered(row: &impl Fn(&str) -> Value) -> f64 {
 
 #[test]
 fn what_is_no_recording_is_told() {
-    let file = Temporary::new("no.irq");
-    fs::write(&file.0, "hello\n").expect("written");
-    let ran = run(&["irq", "report", file.path()]);
+    let file = TemporaryFile::with("no.irq", "hello\n");
+    let ran = run(&["irq", "report", file.name()]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
-    assert!(ran.err.contains("no recording") && ran.err.contains(file.path()), "{}", ran.err);
+    assert!(ran.err.contains("no recording") && ran.err.contains(file.name()), "{}", ran.err);
     let ran = run(&["irq", "report", "/no/such/file"]);
     assert!(ran.code == 2 && ran.err.contains("/no/such/file"), "{}", ran.err);
 }
@@ -327,15 +306,15 @@ fn a_command_that_fails_or_is_not_there() {
     if !possible() {
         return;
     }
-    let file = Temporary::new("fails.irq");
-    let record = |command| run(&["irq", "record", "-o", file.path(), "--", command]);
+    let file = TemporaryFile::new("fails.irq");
+    let record = |command| run(&["irq", "record", "-o", file.name(), "--", command]);
     let ran = record("false");
     assert_eq!(ran.code, 1, "{}", ran.err);
-    assert_eq!(run(&["irq", "report", file.path()]).code, 0);
-    fs::remove_file(&file.0).expect("it was written");
+    assert_eq!(run(&["irq", "report", file.name()]).code, 0);
+    fs::remove_file(file.path()).expect("it was written");
     let ran = record("/no/such/program");
     assert!(ran.code == 2 && ran.err.contains("/no/such/program"), "{}", ran.err);
-    assert!(!file.0.exists(), "nothing is left of a recording that did not begin");
+    assert!(!file.path().exists(), "nothing is left of a recording that did not begin");
 }
 
 #[test]
@@ -344,10 +323,10 @@ fn who_may_not_trace_is_told_the_way_out() {
         return;
     }
     // Where everybody may run it.
-    let copy = Temporary::new("program");
-    fs::copy(program(), &copy.0).expect("a copy");
+    let copy = TemporaryFile::new("program");
+    fs::copy(program(), copy.path()).expect("a copy");
     let nobody = 65534;
-    let output = Command::new(&copy.0)
+    let output = Command::new(copy.path())
         .args(["irq", "top", "--count", "1"])
         .uid(nobody)
         .gid(nobody)

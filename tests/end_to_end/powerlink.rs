@@ -10,8 +10,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use crate::common::json::{can_validate, validate};
-use crate::common::powerlink::{NETWORK, Pair, Temporary, end, row, start};
-use crate::common::{can, can_run, program, run, wait_for};
+use crate::common::powerlink::{NETWORK, Pair, end, row, start};
+use crate::common::{TemporaryFile, can, can_run, program, run, wait_for};
 use onbeat_delay::capture::Reader;
 use onbeat_lab::traffic::{PacketSocket, Receiver};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
@@ -155,7 +155,7 @@ fn frames_that_bypass_captures(backend: &str) {
     if !can_run() {
         return;
     }
-    let file = Temporary::new(&format!("hidden-{backend}.toml"), NETWORK);
+    let file = TemporaryFile::with(&format!("hidden-{backend}.toml"), NETWORK);
     let pair = Pair::new();
     let mut tap = pair.frames_of_controlled();
     let node = ["powerlink", "cn", file.name(), "--node", "1", "--json", "--quiet"];
@@ -211,7 +211,7 @@ fn the_program_boots_a_network() {
     if !can(&[]) {
         return;
     }
-    let (file, pair) = (Temporary::new("boots.toml", NETWORK), Pair::new());
+    let (file, pair) = (TemporaryFile::with("boots.toml", NETWORK), Pair::new());
     let mut tap = pair.frames_of_controlled();
     let (controlled, managing) = (pair.controlled(&file), pair.managing(&file));
     let mut operational = 0;
@@ -307,14 +307,14 @@ fn a_node_is_configured_over_the_bus() {
     if !can(&[]) {
         return;
     }
-    let one = Temporary::new("one.toml", NETWORK);
+    let one = TemporaryFile::with("one.toml", NETWORK);
     let pair = Pair::new();
     let mut taps = [pair.frames_of_managing(), pair.frames_of_controlled()];
     let controlled = pair.controlled(&one);
     let mut before = (0, 0);
     for (name, threshold) in [("first.toml", 1000), ("second.toml", 999)] {
         let text = format!("loss-threshold = {threshold}");
-        let file = Temporary::new(name, &NETWORK.replace("loss-threshold = 1000", &text));
+        let file = TemporaryFile::with(name, &NETWORK.replace("loss-threshold = 1000", &text));
         let managing = pair.managing(&file);
         let seen = Configuration::watch(&mut taps);
         let (code, found) = end(managing);
@@ -348,11 +348,10 @@ fn a_node_keeps_its_configuration() {
     if !can(&[]) {
         return;
     }
-    let kept = Temporary::new("kept.dcf", "");
-    std::fs::remove_file(&kept.0).unwrap();
+    let kept = TemporaryFile::new("kept.dcf");
     let text = NETWORK.replace("id = 1\n", &format!("id = 1\nstore = {:?}\n", kept.name()));
     assert_ne!(text, NETWORK);
-    let (file, pair) = (Temporary::new("keeps.toml", &text), Pair::new());
+    let (file, pair) = (TemporaryFile::with("keeps.toml", &text), Pair::new());
     let mut configured = (0, 0);
     for times in 0..2 {
         let mut taps = [pair.frames_of_managing(), pair.frames_of_controlled()];
@@ -375,10 +374,10 @@ fn a_node_keeps_its_configuration() {
             assert_eq!(seen.told.first(), Some(&configured));
             assert!(notes.contains("written or removed 0 times"), "{notes}");
         }
-        assert!(std::fs::metadata(&kept.0).unwrap().len() > 1000);
+        assert!(std::fs::metadata(kept.path()).unwrap().len() > 1000);
     }
     // What is none of its own it does not begin with.
-    std::fs::write(&kept.0, "something else").unwrap();
+    std::fs::write(kept.path(), "something else").unwrap();
     let mut command = Command::new(program());
     command.args(["powerlink", "cn", file.name(), "--node", "1", "--quiet"]);
     let output = pair.cn.namespace().start_in(&mut command).output().unwrap();
@@ -409,7 +408,7 @@ output = [{{ name = "lamps", object = "6200/01", simulate = "counter" }}]
 parameter = [{{ object = "2000/00", octets = "14 00" }}]
 "#
     );
-    let (file, pair) = (Temporary::new("described.toml", &text), Pair::new());
+    let (file, pair) = (TemporaryFile::with("described.toml", &text), Pair::new());
     let mut taps = [pair.frames_of_managing(), pair.frames_of_controlled()];
     let (controlled, managing) = (pair.controlled(&file), pair.managing(&file));
     let seen = Configuration::watch(&mut taps);

@@ -5,8 +5,8 @@
 //!  a bus that nobody manages:     plk0 onbeat powerlink mn --- cn, a host like any other
 //! ```
 
-use crate::common::powerlink::{NETWORK, Pair, Temporary, end, row, start};
-use crate::common::{can, machine, wait_for};
+use crate::common::powerlink::{NETWORK, Pair, end, row, start};
+use crate::common::{TemporaryFile, can, machine, wait_for};
 use onbeat_lab::traffic::{PacketSocket, Receiver};
 use onbeat_netdev::{Bridge, Handle, Namespace, VethEnd};
 use onbeat_testing::Feature;
@@ -89,7 +89,7 @@ fn a_host_in_basic_ethernet_is_reached_by_any_other() {
     }
     let keys = "[managing]\nbasic-ethernet = true\nvirtual-ethernet = \"plk0\"\n";
     let text = NETWORK.replace("[managing]\n", keys);
-    let (file, pair) = (Temporary::new("basic.toml", &text), Pair::new());
+    let (file, pair) = (TemporaryFile::with("basic.toml", &text), Pair::new());
     let address = std::net::Ipv4Addr::new(192, 168, 100, 1);
     pair.cn.add_address("cn", address.into(), 24).unwrap();
     let mut tap = pair.frames_of_managing();
@@ -126,7 +126,7 @@ fn hosts_reach_each_other_across_a_bus() {
         return;
     }
     machine::exclusive();
-    let file = Temporary::new("hosts.toml", HOSTS);
+    let file = TemporaryFile::with("hosts.toml", HOSTS);
     let name = file.name();
     let [mn, hub, cn] =
         [(); 3].map(|()| Handle::in_namespace(&Namespace::with_loopback().unwrap()).unwrap());

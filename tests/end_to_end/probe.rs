@@ -9,11 +9,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use crate::common::json::{can_validate, cell, validate};
-use crate::common::{BOUND, can, program, run, run_in, wait_for};
+use crate::common::{BOUND, TemporaryFile, can, program, run, run_in, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_netdev::{Handle, Namespace, VethEnd};
@@ -99,11 +98,9 @@ fn a_path_between_two_hosts() {
     }
     let [sender, reflector] = hosts();
     let echo = Echo::start(reflector.namespace(), &["--stateful"]);
-    let csv = std::env::temp_dir().join(format!("onbeat-probe-{}.csv", std::process::id()));
+    let [csv, parquet] = ["probe.csv", "probe.parquet"].map(TemporaryFile::new);
     let options = ["--rate", "1000", "--count", "500", "--size", "44,300", "--timeout", "60s"];
-    let csv_name = csv.to_str().unwrap();
-    let parquet = csv.with_extension("parquet");
-    let files = ["--csv", csv_name, "--parquet", parquet.to_str().unwrap()];
+    let files = ["--csv", csv.name(), "--parquet", parquet.name()];
     let (code, found) =
         ping(sender.namespace(), &[&options[..], &["--one-clock"], &files].concat());
     assert_eq!(code, 0, "{found:#}");
@@ -121,10 +118,8 @@ fn a_path_between_two_hosts() {
     assert!(mean("in the reflector") > 0.0);
     assert!(cell(&found, "ways", "there", "±").is_nan(), "one clock");
 
-    let text = fs::read_to_string(&csv).unwrap();
-    fs::remove_file(&csv).unwrap();
-    let reader = SerializedFileReader::new(fs::File::open(&parquet).unwrap()).unwrap();
-    fs::remove_file(&parquet).unwrap();
+    let text = fs::read_to_string(csv.path()).unwrap();
+    let reader = SerializedFileReader::new(fs::File::open(parquet.path()).unwrap()).unwrap();
     assert_eq!(reader.metadata().file_metadata().num_rows(), 500);
     assert_eq!(reader.metadata().file_metadata().schema_descr().num_columns(), 7);
     let mut lines = text.lines();
@@ -171,24 +166,21 @@ fn another_program_reads_the_packets() {
     }
     let [sender, reflector] = hosts();
     let echo = Echo::start(reflector.namespace(), &[]);
-    let file =
-        |kind| std::env::temp_dir().join(format!("onbeat-twamp-{}.{kind}", std::process::id()));
-    let (capture, csv): (PathBuf, PathBuf) = (file("pcap"), file("csv"));
-    let (capture_name, csv_name) = (capture.to_str().unwrap(), csv.to_str().unwrap());
+    let [capture, csv] = ["twamp.pcap", "twamp.csv"].map(TemporaryFile::new);
     let mut tcpdump = Command::new("tcpdump");
-    tcpdump.args(["-i", "eth0", "-n", "-U", "-w", capture_name, "udp", "port", "862"]);
+    tcpdump.args(["-i", "eth0", "-n", "-U", "-w", capture.name(), "udp", "port", "862"]);
     tcpdump.stdin(Stdio::null()).stderr(Stdio::null());
     let mut tcpdump = sender.namespace().start_in(&mut tcpdump).spawn().unwrap();
     // A tap is there when it sees what is sent.
     wait_for("the tap", || {
         ping(sender.namespace(), &["--count", "1", "--timeout", "60s"]);
-        fs::metadata(&capture).is_ok_and(|file| file.len() > 100)
+        fs::metadata(capture.path()).is_ok_and(|file| file.len() > 100)
     });
-    let options = ["--count", "20", "--timeout", "60s", "--csv", csv_name, "--size", "60"];
+    let options = ["--count", "20", "--timeout", "60s", "--csv", csv.name(), "--size", "60"];
     let (code, found) = ping(sender.namespace(), &options);
     assert_eq!(code, 0, "{found:#}");
     let rows: Vec<Vec<i64>> = {
-        let text = fs::read_to_string(&csv).unwrap();
+        let text = fs::read_to_string(csv.path()).unwrap();
         let cells = |line: &str| line.split(',').map(|cell| cell.parse().unwrap()).collect();
         text.lines().skip(1).map(cells).collect()
     };
@@ -206,7 +198,7 @@ fn another_program_reads_the_packets() {
     ];
     let read = || -> Vec<Vec<String>> {
         let mut tshark = Command::new("tshark");
-        tshark.args(["-r", capture_name, "-d", "udp.port==862,twamp.test", "-T", "fields"]);
+        tshark.args(["-r", capture.name(), "-d", "udp.port==862,twamp.test", "-T", "fields"]);
         tshark.args(["-Y", "udp.length == 68"]);
         fields.iter().for_each(|field| _ = tshark.args(["-e", field]));
         let told = String::from_utf8(tshark.output().unwrap().stdout).unwrap();
@@ -217,9 +209,6 @@ fn another_program_reads_the_packets() {
         read().into_iter().partition(|cells| cells[0] != "862");
     tcpdump.kill().unwrap();
     tcpdump.wait().unwrap();
-    for path in [&capture, &csv] {
-        fs::remove_file(path).unwrap();
-    }
     assert_eq!((tests.len(), answers.len(), rows.len()), (20, 20, 20));
     for ((test, answer), row) in tests.iter().zip(&answers).zip(&rows) {
         assert_eq!(test[2], row[0].to_string(), "{test:?}");
@@ -243,26 +232,10 @@ fn apart_ns(shown: &str, known_ns: i64) -> i64 {
 }
 
 /// A file with the key that the other end has as hexadecimal digits.
-struct KeyFile(PathBuf);
-
-impl KeyFile {
-    fn new(name: &str, content: &[u8], mode: u32) -> Self {
-        let name = format!("onbeat-{name}-{}.key", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::write(&path, content).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        KeyFile(path)
-    }
-
-    fn name(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for KeyFile {
-    fn drop(&mut self) {
-        fs::remove_file(&self.0).unwrap();
-    }
+fn key_file(name: &str, content: &[u8], mode: u32) -> TemporaryFile {
+    let file = TemporaryFile::with(name, content);
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+    file
 }
 
 /// One end is a program in Python (vectors/stamp/peer), which forges as well.
@@ -277,8 +250,8 @@ fn authenticated_with_another_implementation() {
     }
     let raw = b"a key of raw octets, \xff and all\n";
     let hex: String = raw.iter().map(|octet| format!("{octet:02x}")).collect();
-    let of_raw = KeyFile::new("raw", raw, 0o600);
-    let of_hex = KeyFile::new("hex", format!("{hex}\n").as_bytes(), 0o600);
+    let of_raw = key_file("raw", raw, 0o600);
+    let of_hex = key_file("hex", format!("{hex}\n").as_bytes(), 0o600);
     let peer = |namespace: &Namespace, arguments: &[&str]| {
         let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/stamp/peer");
         let mut command = Command::new("python3");
@@ -327,7 +300,7 @@ fn keys_that_do_not_fit() {
     }
     let [sender, reflector] = hosts();
     let (right, wrong) =
-        (KeyFile::new("right", b"00ff00ff", 0o600), KeyFile::new("wrong", b"00ff00fe", 0o600));
+        (key_file("right", b"00ff00ff", 0o600), key_file("wrong", b"00ff00fe", 0o600));
     let echo = Echo::start(reflector.namespace(), &["--key", right.name()]);
     let ping = |timeout: &str, options: &[&str]| {
         ping(sender.namespace(), &[&["--count", "5", "--timeout", timeout], options].concat())
@@ -344,7 +317,7 @@ fn keys_that_do_not_fit() {
     assert_eq!(cell(&seen, "datagrams", "with a wrong HMAC, not answered", "number"), 5.0);
     assert_eq!(cell(&seen, "datagrams", "too short for a test packet", "number"), 5.0);
 
-    let open = KeyFile::new("open", b"00ff", 0o644);
+    let open = key_file("open", b"00ff", 0o644);
     for command in [&["delay", "ping", REFLECTOR][..], &["delay", "echo", "--port", "4862"]] {
         let ran = run(&[command, &["--key", open.name()]].concat());
         assert!(ran.code == 2 && ran.err.contains("chmod o-rw"), "{ran:?}");

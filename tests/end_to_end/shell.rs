@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{Directory, Ran, can_run, onbeat, root, run};
+use crate::common::{Ran, can_run, onbeat, root, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_realtime::interrupt::wait_until;
+use onbeat_testing::TemporaryDirectory;
 
 /// Runs a script in the network of a scenario; its exit status is 0.
 fn script(network: &str, at: &[&str], script: &str) -> String {
@@ -107,7 +108,7 @@ fn what_is_no_network_and_no_place_in_one_is_told_with_what_is() {
     assert_eq!((code, out.as_str()), (2, ""));
     let expected = "onbeat: there is no host or node \"c\"; there are: talker, listener, a, b\n";
     assert_eq!(err, expected);
-    let directory = Directory::new("topology");
+    let directory = TemporaryDirectory::new("topology");
     let file = directory.file("net.toml");
     std::fs::write(&file, "[[host]]\nname = \"a\"\n[[hosts]]\n").expect("a file");
     let Ran { code, err, .. } = run(&["lab", "shell", file.to_str().expect("a path that is text")]);
