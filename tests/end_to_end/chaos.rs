@@ -23,7 +23,7 @@ fn no_rule_is_broken(backend: &str) {
     }
     machine::exclusive();
     let directory = captures(backend);
-    let options = ["--json", "--quiet", "--minutes", "0.5", "--seed", "1", "--backend", backend];
+    let options = ["--json", "--quiet", "--minutes", "0.25", "--seed", "1", "--backend", backend];
     let kept = ["--captures", directory.to_str().expect("a path in UTF-8")];
     let ran = run(&[&["lab", "run", "chaos"], &options[..], &kept].concat());
     assert!(ran.code != 2, "{ran:?}");

@@ -64,7 +64,7 @@ impl Log {
 
 impl Actor<'_> {
     /// Starts the capture of every port.
-    pub(super) fn tap_all(&self) -> Result<()> {
+    pub(super) fn capture_all(&self) -> Result<()> {
         for (node, planned) in self.plan.nodes.iter().enumerate() {
             for (number, port) in planned.ports.iter().enumerate() {
                 let point = Point { node, port: number };

@@ -72,7 +72,7 @@ pub(super) fn run(
         program: &program,
         log,
     };
-    actor.tap_all()?;
+    actor.capture_all()?;
     let mut talkers = Vec::new();
     for east in [true, false] {
         // Who talks to the east is in the west.
