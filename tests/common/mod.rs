@@ -31,7 +31,7 @@ use onbeat_realtime::interrupt::wait_until;
 use onbeat_testing::{Feature, require_all};
 
 pub(crate) use command::{onbeat, root, run};
-pub(crate) use file::TemporaryFile;
+pub(crate) use file::{TemporaryFile, make_executable};
 pub(crate) use frames::{Capture, FrameText, Injector};
 pub(crate) use network::{
     GROUP, PORTS, VLAN, build, eliminate, eliminate_to, one_node, replicate, start, two_paths,

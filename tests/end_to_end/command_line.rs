@@ -1,11 +1,10 @@
 //! `onbeat lab`: what it prints, and how it ends.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Ran, can_run, onbeat, root, run};
+use crate::common::{Ran, can_run, make_executable, onbeat, program, root, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_testing::TemporaryDirectory;
@@ -38,11 +37,10 @@ fn the_laboratory_is_never_taken_from_path() {
     let directory = TemporaryDirectory::new("path");
     let bin = directory.file("bin");
     fs::create_dir_all(&bin).expect("a directory");
-    fs::copy(crate::common::program(), bin.join("onbeat")).expect("a copy of the program");
+    make_executable(&bin.join("onbeat"), fs::read(program()).expect("the program"));
     let mark = directory.file("executed");
     let canary = directory.file("onbeat-lab");
-    fs::write(&canary, format!("#!/bin/sh\ntouch {}\n", mark.display())).expect("a canary");
-    fs::set_permissions(&canary, fs::Permissions::from_mode(0o755)).expect("it may be executed");
+    make_executable(&canary, format!("#!/bin/sh\ntouch {}\n", mark.display()));
     let mut command = Command::new(bin.join("onbeat"));
     command.args(["lab", "list"]).env("PATH", canary.parent().expect("its directory"));
     let ran: Ran = command.output().expect("it starts").into();

@@ -7,12 +7,11 @@
 //! ```
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::common::{
-    Capture, FrameText, GROUP, Injector, PORTS, VLAN, assert_gone, build, can_run, one_node, port,
-    program, replicate, run_in, show,
+    Capture, FrameText, GROUP, Injector, PORTS, VLAN, assert_gone, build, can_run, make_executable,
+    one_node, port, program, replicate, run_in, show,
 };
 use onbeat_lab::World;
 use onbeat_netdev::XdpMode;
@@ -23,8 +22,7 @@ use onbeat_testing::{ForeignProgram, Hold};
 fn replacing() -> &'static Path {
     let path = Path::new("/run/onbeat/lab/replacing");
     let text = format!("#!/bin/sh\nexec '{}' \"$@\" --replace\n", program().display());
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    make_executable(path, text);
     path
 }
 

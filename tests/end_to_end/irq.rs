@@ -16,7 +16,8 @@ use std::process::{Child, Command, Stdio};
 
 use crate::common::json::{can_validate, validate};
 use crate::common::{
-    Flow, GROUP, PORTS, Ran, TemporaryFile, eliminate, machine, program, replicate, run, two_paths,
+    Flow, GROUP, PORTS, Ran, TemporaryFile, eliminate, machine, make_executable, program,
+    replicate, run, two_paths,
 };
 use harness::{World, possible};
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
@@ -324,7 +325,7 @@ fn who_may_not_trace_is_told_the_way_out() {
     }
     // Where everybody may run it.
     let copy = TemporaryFile::new("program");
-    fs::copy(program(), copy.path()).expect("a copy");
+    make_executable(copy.path(), fs::read(program()).expect("the program"));
     let nobody = 65534;
     let output = Command::new(copy.path())
         .args(["irq", "top", "--count", "1"])

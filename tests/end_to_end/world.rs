@@ -13,7 +13,7 @@ use onbeat_realtime::interrupt::Interrupted;
 use onbeat_realtime::interrupt::wait_until;
 use onbeat_testing::TemporaryDirectory;
 
-use crate::common::{build, can, sources};
+use crate::common::{build, can, make_executable, sources};
 
 /// Longest wait for something that comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(30);
@@ -153,10 +153,7 @@ fn a_daemon_dies_with_a_process_that_is_killed() {
         "#!/bin/sh\necho $$ > {0}.new\nmv {0}.new {0}\nexec sleep 600\n",
         pid_file.display()
     );
-    fs::write(&script, text).unwrap();
-    let mut executable = fs::metadata(&script).unwrap().permissions();
-    std::os::unix::fs::PermissionsExt::set_mode(&mut executable, 0o755);
-    fs::set_permissions(&script, executable).unwrap();
+    make_executable(&script, text);
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["world::a_daemon_dies_with_a_process_that_is_killed", "--exact", "--test-threads=1"])
         .env("ONBEAT_TEST_VICTIM", &script)
