@@ -16,6 +16,7 @@ pub(crate) fn onbeat() -> Command {
     command
 }
 
+/// Runs the program in the mounts of this thread: those of the `World` of an end-to-end test.
 pub(crate) fn run(arguments: &[&str]) -> Ran {
     onbeat().args(arguments).output().expect("it starts").into()
 }

@@ -3,29 +3,26 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::ops::Range;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use onbeat_delay::capture::{LinkType, Writer};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
-use onbeat_testing::{Feature, require_all, require_that};
+use onbeat_testing::{TemporaryDirectory, require_that};
 use serde_json::Value;
 
 use super::json::{can_validate, cell, validate};
 use super::{BOUND, run, wait_for};
 
 /// A directory that goes with the test.
-pub(crate) struct Directory(PathBuf);
+pub(crate) struct Directory(TemporaryDirectory);
 
 impl Directory {
     pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("onbeat-delay-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(TemporaryDirectory::new(&format!("delay-{name}")))
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
+        self.0.file(name).to_str().unwrap().to_owned()
     }
 
     /// Writes frames with their times in nanoseconds.
@@ -38,12 +35,6 @@ impl Directory {
         }
         writer.finish().unwrap();
         path
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -152,7 +143,7 @@ pub(crate) fn tap(host: &Handle, interface: &str, path: &str) -> Child {
 
 pub(crate) fn can_capture() -> bool {
     let tcpdump = Command::new("tcpdump").arg("--version").output().is_ok();
-    require_all(&[Feature::Root, Feature::Veth]) && require_that(tcpdump, "tcpdump")
+    super::can(&[]) && require_that(tcpdump, "tcpdump")
 }
 
 /// A default route.

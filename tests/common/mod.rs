@@ -6,9 +6,12 @@
 
 #![allow(dead_code, unused_imports, reason = "each test takes what it needs")]
 
+mod command;
 pub(crate) mod delay;
+mod file;
 mod frames;
 pub(crate) mod json;
+pub(crate) mod machine;
 mod network;
 mod onbeat;
 pub(crate) mod powerlink;
@@ -19,8 +22,7 @@ mod stream;
 mod xdp;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use onbeat_netdev::Namespace;
@@ -28,8 +30,12 @@ use onbeat_node::control::{NodeStatus, PortStatus, StreamStatus};
 use onbeat_realtime::interrupt::wait_until;
 use onbeat_testing::{Feature, require_all};
 
+pub(crate) use command::{onbeat, root, run};
+pub(crate) use file::{TemporaryFile, make_executable};
 pub(crate) use frames::{Capture, FrameText, Injector};
-pub(crate) use network::{PORTS, eliminate, eliminate_to, one_node, replicate, start, two_paths};
+pub(crate) use network::{
+    GROUP, PORTS, VLAN, build, eliminate, eliminate_to, one_node, replicate, start, two_paths,
+};
 pub(crate) use onbeat::program;
 pub(crate) use ran::Ran;
 pub(crate) use resident::Resident;
@@ -41,7 +47,13 @@ pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
 /// Whether this machine can run a network of nodes; if not, says what it lacks.
 pub(crate) fn can_run() -> bool {
-    require_all(&[Feature::Root, Feature::Veth, Feature::Btf])
+    can(&[Feature::Btf])
+}
+
+/// Whether this machine has what every network takes, and `features`; if not, says what it lacks.
+pub(crate) fn can(features: &[Feature]) -> bool {
+    machine::shared();
+    require_all(&[Feature::Root, Feature::Veth]) && require_all(features)
 }
 
 /// Waits until `condition` holds; fails with `what` where it does not within [`BOUND`].
@@ -50,23 +62,15 @@ pub(crate) fn wait_for(what: &str, condition: impl FnMut() -> bool) {
     assert!(wait_until(BOUND, condition).expect("no signal"), "not within {BOUND:?}: {what}");
 }
 
-pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(program());
-    for name in ["RUST_LOG", "NO_COLOR", "JOURNAL_STREAM", "NOTIFY_SOCKET", "COLUMNS"] {
-        command.env_remove(name);
-    }
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
-/// Runs the program in the mounts of this thread: those of its [`onbeat_lab::World`].
-pub(crate) fn run(arguments: &[&str]) -> Ran {
-    command(arguments).output().expect("it starts").into()
-}
-
 /// As [`run`], in a network namespace.
 pub(crate) fn run_in(namespace: &Namespace, arguments: &[&str]) -> Ran {
-    namespace.start_in(&mut command(arguments)).output().expect("it starts").into()
+    namespace.start_in(onbeat().args(arguments)).output().expect("it starts").into()
+}
+
+/// The sources of the end-to-end tests.
+pub(crate) fn sources() -> Vec<String> {
+    let files = fs::read_dir(root().join("tests/end_to_end")).expect("tests/end_to_end");
+    files.map(|file| fs::read_to_string(file.expect("a file").path()).expect("a test")).collect()
 }
 
 /// What `onbeat show NODE --json` prints.

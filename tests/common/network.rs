@@ -8,7 +8,11 @@
 
 use onbeat_lab::{Topology, World};
 
-use super::program;
+use super::{machine, program};
+
+/// The destination of a stream, and its VLAN at the hosts.
+pub(crate) const GROUP: &str = "01:00:5e:00:00:01";
+pub(crate) const VLAN: u16 = 100;
 
 /// The ports of both nodes. Their paths have room for what hosts send, and the R-TAG.
 pub(crate) const PORTS: &str = r#"
@@ -88,10 +92,17 @@ pub(crate) fn one_node(a: &str) -> Topology {
     network
 }
 
+/// Builds a network.
+#[track_caller]
+pub(crate) fn build(network: &Topology) -> World {
+    machine::shared();
+    World::build(network).expect("the network")
+}
+
 /// Builds a network and starts its nodes.
 #[track_caller]
 pub(crate) fn start(network: &Topology) -> World {
-    let mut world = World::build(network).expect("the network");
+    let mut world = build(network);
     world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
     world
 }

@@ -7,7 +7,7 @@ use onbeat_netdev::{Handle, Namespace, VethEnd};
 use serde_json::Value;
 
 use super::json::{can_validate, validate};
-use super::program;
+use super::{TemporaryFile, program};
 
 /// A row of a table, by what its first cell is.
 pub(crate) fn row<'a>(result: &'a Value, figure: &str, first: &str) -> &'a Vec<Value> {
@@ -75,11 +75,11 @@ impl Pair {
         Receiver::new(PacketSocket::receiver(self.cn.namespace(), "cn").unwrap())
     }
 
-    pub(crate) fn controlled(&self, file: &Temporary) -> Child {
+    pub(crate) fn controlled(&self, file: &TemporaryFile) -> Child {
         start(&self.cn, &["powerlink", "cn", file.name(), "--node", "1", "--json", "--quiet"])
     }
 
-    pub(crate) fn managing(&self, file: &Temporary) -> Child {
+    pub(crate) fn managing(&self, file: &TemporaryFile) -> Child {
         start(&self.mn, &["powerlink", "mn", file.name(), "--json", "--quiet"])
     }
 }
@@ -88,26 +88,4 @@ pub(crate) fn start(handle: &Handle, arguments: &[&str]) -> Child {
     let mut command = Command::new(program());
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
     handle.namespace().start_in(&mut command).spawn().unwrap()
-}
-
-/// A file that goes with the test.
-pub(crate) struct Temporary(pub(crate) std::path::PathBuf);
-
-impl Temporary {
-    pub(crate) fn new(name: &str, text: &str) -> Self {
-        let name = format!("onbeat-powerlink-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, text).unwrap();
-        Temporary(path)
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }

@@ -21,7 +21,10 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use common::process::Process;
-use common::{Capture, Flow, FrameText, Injector, PORTS, can_run, eliminate, program, replicate};
+use common::{
+    Capture, Flow, FrameText, GROUP, Injector, PORTS, VLAN, build, can_run, eliminate, program,
+    replicate,
+};
 use onbeat_delay::capture::{LinkType, Writer};
 use onbeat_lab::world::Ends;
 use onbeat_lab::{Topology, World};
@@ -29,8 +32,6 @@ use onbeat_netdev::Ethtool;
 use onbeat_realtime::interrupt::wait_until;
 use onbeat_wire::VlanTag;
 
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 const PATHS: [(&str, u16); 2] = [("tap1", 11), ("tap2", 12)];
 const RATE: u64 = 5000;
 /// Sequence numbers wrap around within a flow.
@@ -182,7 +183,7 @@ fn run(peer: &Peer, peer_replicates: bool) {
     } else {
         ("a", "b", format!("{PORTS}{}", replicate("axis", GROUP, VLAN)))
     };
-    let mut world = World::build(&network(onbeat, &config)).expect("the network");
+    let mut world = build(&network(onbeat, &config));
     for (tap, interface) in PATHS.iter().flat_map(|(tap, _)| [(tap, "left"), (tap, "right")]) {
         // A tag that is left to the hardware is not in the frames that XDP programs see.
         let ethtool = Ethtool::in_namespace(world.namespace(tap).unwrap()).unwrap();

@@ -18,12 +18,10 @@ use onbeat_netdev::Namespace;
 use onbeat_wire::random::Random;
 
 use crate::common::process::Process;
-use crate::common::{Flow, PORTS, eliminate, replicate, start, two_paths};
+use crate::common::{Flow, GROUP, PORTS, VLAN, eliminate, replicate, start, two_paths};
 use crate::runs::{Runs, one_of};
 
 const SOCKET: &str = "/run/onbeat/a.sock";
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 /// The bound for the answer to a command.
 const ANSWER: Duration = Duration::from_secs(20);
 /// Hostile connections that stay open at most.

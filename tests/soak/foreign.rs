@@ -20,7 +20,8 @@ use onbeat_wire::random::Random;
 
 use crate::common::process::{Process, random_part};
 use crate::common::{
-    BOUND, PORTS, left_behind, one_node, program, replicate, run_in, wait_for, xdp_program,
+    BOUND, GROUP, PORTS, build, left_behind, one_node, program, replicate, run_in, wait_for,
+    xdp_program,
 };
 use crate::runs::{Runs, one_of};
 
@@ -28,7 +29,6 @@ const INTERFACES: [&str; 3] = ["host", "path1", "path2"];
 const FILE: &str = "/run/onbeat/lab/a.toml";
 const STREAMS: &str = "/run/onbeat/lab/streams.toml";
 const LOG: &str = "/run/onbeat/lab/a.log";
-const GROUP: &str = "01:00:5e:00:00:01";
 /// Steps of a run.
 const STEPS: u64 = 12;
 /// About how long a start takes.
@@ -227,7 +227,7 @@ impl Soak {
 pub(crate) fn soak(runs: &mut Runs) {
     let mut network = one_node("");
     network.nodes[0].config_text = Some(PORTS.into());
-    let world = World::build(&network).expect("the network");
+    let world = build(&network);
     fs::write(STREAMS, replicate("other", "01:00:5e:00:00:02", 100)).unwrap();
     let mut soak = Soak { world, strangers: BTreeMap::new(), daemon: None, steps: Vec::new() };
     soak.control();

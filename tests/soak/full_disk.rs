@@ -17,15 +17,15 @@ use onbeat_delay::synthetic::Traffic;
 use onbeat_lab::World;
 use onbeat_wire::random::Random;
 
-use crate::common::{Flow, PORTS, Ran, eliminate, program, replicate, run, two_paths};
+use crate::common::{
+    Flow, GROUP, PORTS, Ran, VLAN, build, eliminate, program, replicate, run, two_paths,
+};
 use crate::runs::{Runs, one_of};
 
 const DIRECTORY: &str = "/run/onbeat/lab";
 const DISK: &str = "/run/onbeat/lab/disk";
 /// Octets of the disk.
 const SIZE: u64 = 64 << 10;
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 
 /// Fills the disk but for `free` octets.
 fn fill(free: u64) {
@@ -186,7 +186,7 @@ fn node(world: &mut World, random: &mut Random, runs: &mut Runs) {
 
 pub(crate) fn soak(runs: &mut Runs) {
     let b = format!("{PORTS}{}", eliminate("axis", GROUP, VLAN));
-    let mut world = World::build(&two_paths("", &b)).expect("the network");
+    let mut world = build(&two_paths("", &b));
     world.start("b", program()).unwrap_or_else(|error| panic!("{error}"));
     fs::create_dir(DISK).unwrap();
     let size = format!("size={SIZE}");

@@ -11,7 +11,7 @@ use onbeat_frer::dataplane::Backend;
 use onbeat_lab::{Topology, World};
 use onbeat_wire::random::Random;
 
-use crate::common::{program, run};
+use crate::common::{build, program, run};
 use crate::runs::Runs;
 
 const STREAMS: &str = "/run/onbeat/lab/streams.toml";
@@ -163,7 +163,7 @@ pub(crate) fn soak(runs: &mut Runs) {
         let ends = [format!("{}:right", ends.0), format!("{}:left", ends.1)];
         network.link(&ends[0], &ends[0], &ends[1]);
     }
-    let mut world = World::build(&network).expect("the network");
+    let mut world = build(&network);
     for (node, backend) in NODES {
         world.set_backend(Some(backend));
         world.start(node, program()).unwrap_or_else(|error| panic!("{error}"));

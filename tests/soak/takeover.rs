@@ -20,12 +20,11 @@ use onbeat_wire::random::Random;
 
 use crate::common::process::{Process, random_part};
 use crate::common::{
-    Flow, PORTS, eliminate, left_behind, program, replicate, run, run_in, two_paths, wait_for,
+    Flow, GROUP, PORTS, VLAN, build, eliminate, left_behind, program, replicate, run, run_in,
+    two_paths, wait_for,
 };
 use crate::runs::{Runs, one_of};
 
-const GROUP: &str = "01:00:5e:00:00:01";
-const VLAN: u16 = 100;
 const RATE: u64 = 2000;
 /// Frames between two events.
 const BETWEEN: u64 = 20;
@@ -211,7 +210,7 @@ fn file(node: &str) -> String {
 }
 
 pub(crate) fn soak(runs: &mut Runs) {
-    let world = World::build(&two_paths("", "")).expect("the network");
+    let world = build(&two_paths("", ""));
     let clean = interfaces(&world);
     let mut soak = Soak { world, clean, start: Duration::ZERO };
     soak.control(&mut Random::new(0));

@@ -1,6 +1,6 @@
 //! Frames of a chain of nodes, counted and timed: for all benches of FRER.
 
-use onbeat_report::{Cell, Counters, Measurement};
+use onbeat_report::{Cell, Check, Counters, Measurement};
 
 use super::chain::Dropped;
 use super::protected::Counted;
@@ -17,6 +17,37 @@ pub(super) struct Account {
     pub(super) received: u64,
     pub(super) dropped: Dropped,
     pub(super) counted: Counted,
+}
+
+/// That frames are conserved, in the order of their path: numbered on A, on the paths, recovered on B,
+/// delivered.
+pub(super) fn conserved(what: &str, accounts: &[Account]) -> [Check; 4] {
+    let check = |name, value: fn(&Account) -> u64, limit: fn(&Account) -> u64| {
+        let sum = |of: fn(&Account) -> u64| accounts.iter().map(of).sum::<u64>();
+        Check::eq(format!("{what}: {name}"), sum(value), sum(limit), "frames")
+    };
+    [
+        check(
+            "numbered on A or counted as dropped before",
+            |account| account.counted.a_input + account.dropped.to_a,
+            |account| account.sent,
+        ),
+        check(
+            "copies that reached B or counted as dropped on the paths",
+            |account| account.counted.b_input + account.dropped.on_path.iter().sum::<u64>(),
+            |account| account.counted.a_output * account.paths as u64,
+        ),
+        check(
+            "copies that B passed or eliminated",
+            |account| account.counted.passed + account.counted.discarded,
+            |account| account.counted.b_input,
+        ),
+        check(
+            "delivered or counted as dropped behind B",
+            |account| account.received + account.dropped.to_listener,
+            |account| account.counted.passed,
+        ),
+    ]
 }
 
 /// A table of chains.

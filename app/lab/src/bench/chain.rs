@@ -8,8 +8,10 @@
 //! What is compared runs on chains of its own, made alike, in the same four namespaces: nothing
 //! has to be taken down and set up again between two measurements.
 
+use std::iter;
 use std::time::Duration;
 
+use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
 
 use crate::Result;
@@ -42,6 +44,19 @@ impl Stations {
 pub(super) struct Interface {
     pub(super) name: String,
     pub(super) index: u32,
+}
+
+impl Interface {
+    /// As a port of a data plane, in native mode.
+    pub(super) fn port(&self) -> PortSpec {
+        PortSpec {
+            name: self.name.clone(),
+            interface: self.name.clone(),
+            ifindex: self.index,
+            mode: Mode::Native,
+            running: Vec::new(),
+        }
+    }
 }
 
 /// The interfaces of one chain.
@@ -101,6 +116,12 @@ impl Chain {
     /// One whose nodes are threads on the CPU of the source.
     pub(super) fn of_threads(self) -> Self {
         Self { of_threads: true, ..self }
+    }
+
+    /// The ports of nodes A and B with `paths` paths: the one to the host, then the paths.
+    pub(super) fn ports(&self, paths: usize) -> [Vec<&Interface>; 2] {
+        [(&self.a, &self.a_paths), (&self.b, &self.b_paths)]
+            .map(|(host, all)| iter::once(host).chain(&all[..paths]).collect())
     }
 
     /// What was dropped since the chain was built.

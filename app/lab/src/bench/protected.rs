@@ -2,7 +2,6 @@
 
 use std::io;
 
-use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{
     Algorithm, Egress, Member, PortId, Recovery, Rewrite, SequenceTag, Stream,
@@ -61,8 +60,7 @@ impl Protected {
         streams: u32,
     ) -> Result<Self> {
         let [generate, recover] = configuration(paths, streams);
-        let a_ports = [[&chain.a].as_slice(), &chain.a_paths.each_ref()[..paths]].concat();
-        let b_ports = [[&chain.b].as_slice(), &chain.b_paths.each_ref()[..paths]].concat();
+        let [a_ports, b_ports] = chain.ports(paths);
         let a = node("A", &stations.a, &a_ports, &generate)?;
         let b = node("B", &stations.b, &b_ports, &recover)?;
         Ok(Self { chain, paths, streams, a, b })
@@ -160,14 +158,7 @@ fn node(name: &str, handle: &Handle, ports: &[&Interface], streams: &[Stream]) -
             Options { directory: None, max_streams: streams.len() as u32, test_clock: false };
         let mut plane = Plane::open(&options)?;
         for interface in ports {
-            let port = PortSpec {
-                name: interface.name.clone(),
-                interface: interface.name.clone(),
-                ifindex: interface.index,
-                mode: Mode::Native,
-                running: Vec::new(),
-            };
-            plane.attach(&port, false)?;
+            plane.attach(&interface.port(), false)?;
         }
         let names: Vec<String> = ports.iter().map(|interface| interface.name.clone()).collect();
         plane.apply(&names, streams)?;

@@ -127,7 +127,7 @@ impl Wire {
     /// Whether nothing is sent in a direction, as without carrier at the far end.
     ///
     /// An interface that is turned on takes frames a moment before sockets there see them pass: a
-    /// tap is told the truth where the wire waits for it to be on.
+    /// monitor sees the truth where the wire waits for it to be on.
     pub(crate) fn hold(&self, direction: Direction, held: bool) {
         self.shared.directions[direction as usize].held.store(held, Ordering::Release);
     }

@@ -30,7 +30,7 @@ impl PacketSocket {
         Self::open(namespace, interface, 0, &[(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)])
     }
 
-    /// As [`PacketSocket::sender`], through the queueing discipline: taps see what it sends.
+    /// As [`PacketSocket::sender`], through the queueing discipline: monitors see what it sends.
     ///
     /// # Errors
     /// As [`PacketSocket::sender`].
@@ -46,7 +46,7 @@ impl PacketSocket {
         Self::stamping(namespace, interface, true, true)
     }
 
-    /// As [`PacketSocket::receiver`], and taps see what it sends.
+    /// As [`PacketSocket::receiver`], and monitors see what it sends.
     ///
     /// # Errors
     /// As [`PacketSocket::sender`].
@@ -59,7 +59,7 @@ impl PacketSocket {
     ///
     /// # Errors
     /// As [`PacketSocket::sender`].
-    pub fn tap(namespace: &Namespace, interface: &str) -> Result<Self> {
+    pub fn monitor(namespace: &Namespace, interface: &str) -> Result<Self> {
         Self::stamping(namespace, interface, false, false)
     }
 

@@ -3,7 +3,7 @@
 use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio, Topology};
 
-use super::super::account::{Account, RATE, accounts, times};
+use super::super::account::{Account, RATE, accounts, conserved, times};
 use super::super::cpu::Cpus;
 use super::super::{Options, Source};
 use super::{Alone, Case, Cost, Found, limit, streams_of, title};
@@ -98,31 +98,15 @@ fn checks(outcome: &mut Outcome, found: &Found) {
         redirected.received + redirect_drops,
         redirected.sent,
     ));
-    outcome.check(eq(
-        "FRER: numbered on A or counted as dropped before",
-        sum(|account| account.counted.a_input + account.dropped.to_a),
-        sum(|account| account.sent),
-    ));
-    outcome.check(eq(
-        "FRER: copies that reached B or counted as dropped on the paths",
-        sum(|account| account.counted.b_input + account.dropped.on_path.iter().sum::<u64>()),
-        sum(|account| account.counted.a_output * account.paths as u64),
-    ));
-    outcome.check(eq(
-        "FRER: copies that B passed or eliminated",
-        sum(|account| account.counted.passed + account.counted.discarded),
-        sum(|account| account.counted.b_input),
-    ));
-    outcome.check(eq(
+    let [numbered, replicated, recovered, delivered] = conserved("FRER", &found.protected);
+    let once = eq(
         "FRER: frames that B passed, each number once",
         sum(|account| account.counted.passed),
         sum(|account| account.counted.a_output - both_copies_dropped(account)),
-    ));
-    outcome.check(eq(
-        "FRER: delivered or counted as dropped behind B",
-        sum(|account| account.received + account.dropped.to_listener),
-        sum(|account| account.counted.passed),
-    ));
+    );
+    for check in [numbered, replicated, recovered, once, delivered] {
+        outcome.check(check);
+    }
     let [_, frer] = found.fates;
     outcome.check(eq("delay: frames lost by FRER", frer.lost, 0));
     outcome.check(eq("delay: frames duplicated by FRER", frer.duplicated, 0));

@@ -1,17 +1,19 @@
 //! From what was found to checks and figures.
 
 use onbeat_frer::dataplane::Backend;
-use onbeat_report::{Check, Counters, Outcome, Ratio};
+use onbeat_report::{Counters, Outcome, Ratio};
 
 use super::super::Options;
-use super::super::account::{Account, RATE, accounts, times};
+use super::super::account::{RATE, accounts, conserved, times};
 use super::super::cpu::Cpus;
 use super::{Case, Found, title};
 use crate::traffic::BATCH;
 
 pub(super) fn fill(outcome: &mut Outcome, options: &Options, cpus: &Cpus, found: &Found) {
     let backend = found.backend;
-    checks(outcome, found);
+    for check in conserved(&backend.to_string(), &found.protected) {
+        outcome.check(check);
+    }
     for case in &found.cases {
         let title = title(case.paths, case.streams);
         let limit = format!("{}, {}", limit(backend), paths(case.paths));
@@ -46,34 +48,6 @@ fn paths(paths: usize) -> &'static str {
 /// FRER's frames per second, by round.
 fn rates(case: &Case) -> impl Iterator<Item = f64> {
     case.pairs.iter().map(|pair| pair.0)
-}
-
-fn checks(outcome: &mut Outcome, found: &Found) {
-    let backend = found.backend;
-    let sum = |of: fn(&Account) -> u64| found.protected.iter().map(of).sum::<u64>();
-    let mut eq = |name: &str, value: u64, limit: u64| {
-        outcome.check(Check::eq(format!("{backend}: {name}"), value, limit, "frames"));
-    };
-    eq(
-        "numbered on A or counted as dropped before",
-        sum(|account| account.counted.a_input + account.dropped.to_a),
-        sum(|account| account.sent),
-    );
-    eq(
-        "copies that reached B or counted as dropped on the paths",
-        sum(|account| account.counted.b_input + account.dropped.on_path.iter().sum::<u64>()),
-        sum(|account| account.counted.a_output * account.paths as u64),
-    );
-    eq(
-        "copies that B passed or eliminated",
-        sum(|account| account.counted.passed + account.counted.discarded),
-        sum(|account| account.counted.b_input),
-    );
-    eq(
-        "delivered or counted as dropped behind B",
-        sum(|account| account.received + account.dropped.to_listener),
-        sum(|account| account.counted.passed),
-    );
 }
 
 fn times_of(found: &Found) -> Counters {

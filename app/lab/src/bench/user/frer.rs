@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use onbeat_frer::dataplane::Backend;
-use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_frer::plane::Plane;
 use onbeat_frer::spec::{PortId, Stream};
 use onbeat_frer_user::{Copies, Forwarder, Poll, Port, Traffic};
@@ -51,8 +50,7 @@ impl Protected {
         cpus: Cpus,
     ) -> Result<Self> {
         let [generate, recover] = configuration(paths, streams);
-        let a = [[&chain.a].as_slice(), &chain.a_paths.each_ref()[..paths]].concat();
-        let b = [[&chain.b].as_slice(), &chain.b_paths.each_ref()[..paths]].concat();
+        let [a, b] = chain.ports(paths);
         let a = Node::start(&stations.a, &a, &generate, backend, cpus)?;
         let b = Node::start(&stations.b, &b, &recover, backend, cpus)?;
         Ok(Self { chain, paths, streams, nodes: [a, b] })
@@ -134,15 +132,8 @@ impl Node {
         let mut steering = Steering::open(streams.len() as u32).map_err(of_steering)?;
         self.zero_copy = true;
         for (number, interface) in interfaces.iter().enumerate() {
-            let spec = PortSpec {
-                name: interface.name.clone(),
-                interface: interface.name.clone(),
-                ifindex: interface.index,
-                mode: Mode::Native,
-                running: Vec::new(),
-            };
             // Interfaces are named by their index, which is one of the thread's namespace.
-            namespace.run(|| steering.attach(&spec, false))?.map_err(of_steering)?;
+            namespace.run(|| steering.attach(&interface.port(), false))?.map_err(of_steering)?;
             let port = Port::xsk(
                 namespace,
                 &interface.name,

@@ -9,12 +9,12 @@ use onbeat_node::control::{Link, PortMode};
 use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
 use onbeat_realtime::interrupt::wait_until;
 
+use super::capture::{Point, PortCaptures};
 use super::config;
 use super::plan::{At, HOST, Plan};
 use super::schedule::{Action, Step, port};
 use super::spec::{Disturbance, Era, Function, Span};
 use super::talk::Rates;
-use super::tap::{Point, Taps};
 use crate::fault::{Direction, Impairment, Wire};
 use crate::{Error, Result, World};
 
@@ -26,7 +26,7 @@ const SETTLE_NS: u64 = 10_000_000;
 pub(super) struct Actor<'a> {
     pub(super) plan: &'a Plan,
     pub(super) world: &'a mut World,
-    pub(super) taps: &'a Taps,
+    pub(super) captures: &'a PortCaptures,
     pub(super) rates: &'a Rates,
     pub(super) program: &'a Path,
     pub(super) log: Log,
@@ -63,19 +63,19 @@ impl Log {
 }
 
 impl Actor<'_> {
-    /// Opens the taps of every port.
-    pub(super) fn tap_all(&self) -> Result<()> {
+    /// Starts the capture of every port.
+    pub(super) fn capture_all(&self) -> Result<()> {
         for (node, planned) in self.plan.nodes.iter().enumerate() {
             for (number, port) in planned.ports.iter().enumerate() {
                 let point = Point { node, port: number };
                 match port.at {
                     At::Host => {
                         let host = host(node == self.plan.edge(true));
-                        self.taps.add(point, self.world.namespace(host)?, "eth0")?;
+                        self.captures.add(point, self.world.namespace(host)?, "eth0")?;
                     }
                     At::Link(link) => {
                         let end = usize::from(self.plan.links[link].nodes[0] != node);
-                        self.tap(link, end)?;
+                        self.capture(link, end)?;
                     }
                 }
             }
@@ -83,10 +83,10 @@ impl Actor<'_> {
         Ok(())
     }
 
-    fn tap(&self, link: usize, end: usize) -> Result<()> {
+    fn capture(&self, link: usize, end: usize) -> Result<()> {
         let (node, port) = self.plan.port_of(link, end);
         let (namespace, interface) = self.world.wire_end(&self.plan.links[link].name, end)?;
-        self.taps.add(Point { node, port }, namespace, interface)
+        self.captures.add(Point { node, port }, namespace, interface)
     }
 
     /// Does a step; it is not done before it is in force.
@@ -122,7 +122,7 @@ impl Actor<'_> {
             }
             Action::Return { link, end } => {
                 self.world.plug(name(*link), *end)?;
-                self.tap(*link, *end)?;
+                self.capture(*link, *end)?;
                 self.world.connect(name(*link), Impairment::default())?;
                 self.wait_attached(action)?;
             }

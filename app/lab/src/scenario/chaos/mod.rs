@@ -5,7 +5,7 @@
 //!              |                                 |
 //!            world <--- talk, act ---------------'
 //!              |
-//!            tap (every port, outside of the nodes) --> check --> violations
+//!        capture (every port, outside of the nodes) --> check --> violations
 //! ```
 //!
 //! The same seed makes the same networks and the same schedules. What a node may lose because the
@@ -13,6 +13,7 @@
 //! excused.
 
 mod act;
+mod capture;
 pub mod check;
 mod config;
 mod decode;
@@ -22,7 +23,6 @@ mod schedule;
 pub mod spec;
 mod story;
 mod talk;
-mod tap;
 mod tick;
 mod trial;
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use onbeat_delay::capture::{LinkType, PcapngWriter};
 
-use super::tap::{Captured, Point};
+use super::capture::{Captured, Point};
 
 /// Writes all frames, in the order of their times; `name` returns the name of a port.
 pub(super) fn write(
@@ -32,8 +32,8 @@ pub(super) fn write(
 
 #[cfg(test)]
 mod tests {
+    use super::super::capture::CapturedFrame;
     use super::super::decode::Decoded;
-    use super::super::tap::Caught;
     use super::*;
 
     const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -43,8 +43,14 @@ mod tests {
     #[test]
     fn blocks_lie_one_after_another_and_hold_the_frames() {
         let point = Point { node: 1, port: 2 };
-        let frame =
-            |at, kept, len| Caught { point, entering: true, at, what: Decoded::Foreign, len, kept };
+        let frame = |at, kept, len| CapturedFrame {
+            point,
+            entering: true,
+            at,
+            what: Decoded::Foreign,
+            len,
+            kept,
+        };
         let captured = Captured {
             frames: vec![frame(7 << 32 | 9, 3, 5), frame(6 << 32, 0, 3)],
             octets: vec![1, 2, 3, 4, 5, 6, 7, 8],
@@ -73,7 +79,7 @@ mod tests {
     fn the_file_is_the_same_octet_for_octet() {
         let frame = |node, port, entering, at, kept, len| {
             let point = Point { node, port };
-            Caught { point, entering, at, what: Decoded::Foreign, len, kept }
+            CapturedFrame { point, entering, at, what: Decoded::Foreign, len, kept }
         };
         let captured = Captured {
             frames: vec![

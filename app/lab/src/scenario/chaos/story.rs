@@ -51,7 +51,7 @@ pub(super) fn keep(under: &Path, seed: u64, trial: &Trial) -> Result<PathBuf> {
     };
     let path = directory.join("all.pcapng");
     let file = output::create_with_directories(&path).map_err(failed(&path))?;
-    let name = |point: super::tap::Point| {
+    let name = |point: super::capture::Point| {
         let node = &trial.plan.nodes[point.node];
         format!("{}:{}", node.name, node.ports[point.port].name)
     };

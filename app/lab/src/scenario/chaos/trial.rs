@@ -14,13 +14,13 @@ use onbeat_report::format::count;
 use super::super::options::DataPlaneOptions;
 use super::super::stage::Stage;
 use super::act::{self, Actor, Log, host, topology};
+use super::capture::{Captured, PortCaptures};
 use super::check::{Case, Counted, CountedRecovery, CountedStream, Sighting, Verdict, check};
 use super::decode::Decoded;
 use super::plan::{HOST, Node, Plan};
 use super::schedule::Step;
 use super::spec::Function;
 use super::talk::{Rates, Talker};
-use super::tap::{Captured, Taps};
 use super::tick;
 use crate::{Result, World};
 
@@ -60,19 +60,19 @@ pub(super) fn run(
 ) -> Result<Trial> {
     let program: PathBuf = stage.onbeat_bin().to_owned();
     let mut world = stage.open(&topology(&plan, configured), plane)?;
-    let (taps, ticks) = (Taps::start()?, tick::Watch::start()?);
+    let (captures, ticks) = (PortCaptures::start()?, tick::Watch::start()?);
     let rates: Rates =
         Arc::new(plan.streams.iter().map(|stream| AtomicU64::new(stream.rate)).collect());
     let log = Log::new(&plan);
     let mut actor = Actor {
         plan: &plan,
         world: &mut world,
-        taps: &taps,
+        captures: &captures,
         rates: &rates,
         program: &program,
         log,
     };
-    actor.tap_all()?;
+    actor.capture_all()?;
     let mut talkers = Vec::new();
     for east in [true, false] {
         // Who talks to the east is in the west.
@@ -81,7 +81,7 @@ pub(super) fn run(
     }
     let start_ns = now_ns();
     let mut tell = |what: &str| {
-        let frames = count(taps.frames(), "frame");
+        let frames = count(captures.frames(), "frame");
         stage
             .progress
             .update(|| format!("chaos: network {:#x}: {what}; {frames} captured", plan.seed));
@@ -107,12 +107,12 @@ pub(super) fn run(
     let refused: u64 = talkers.into_iter().map(Talker::stop).sum();
     let log = actor.log;
     let mut inconclusive = doubts(&plan, &world, refused, log.overrun)?;
-    let (statuses, settled) = settled_statuses(stage, &world, &taps)?;
+    let (statuses, settled) = settled_statuses(stage, &world, &captures)?;
     if !settled {
         inconclusive.push(format!("frames still flowed {} s after the last", BOUND.as_secs()));
     }
     drop(world);
-    let captured = taps.stop();
+    let captured = captures.stop();
     let clock_late_ns = ticks.latest_ns();
     Ok(judge(plan, steps, log, captured, (&statuses, clock_late_ns), inconclusive))
 }
@@ -121,18 +121,18 @@ pub(super) fn run(
 fn settled_statuses(
     stage: &Stage<'_>,
     world: &World,
-    taps: &Taps,
+    captures: &PortCaptures,
 ) -> Result<(Vec<NodeStatus>, bool)> {
     let end_ns = now_ns() + BOUND.as_nanos() as u64;
-    let quiet = || wait_until(BOUND, || taps.quiet_ns() > QUIET_NS);
+    let quiet = || wait_until(BOUND, || captures.quiet_ns() > QUIET_NS);
     quiet()?;
     loop {
-        let frames = taps.frames();
+        let frames = captures.frames();
         let statuses = stage.statuses(world)?;
         // A node without CPU may have held frames while it was quiet, and counted them since.
         let from_ns = now_ns();
         pause_until(from_ns + QUIET_NS, || ())?;
-        let settled = quiet()? && taps.frames() == frames;
+        let settled = quiet()? && captures.frames() == frames;
         if settled || now_ns() > end_ns {
             return Ok((statuses, settled));
         }

@@ -8,7 +8,7 @@ use onbeat_report::format::count;
 use onbeat_report::{Cell, Check, Counters, Run};
 
 use super::actor::Ended;
-use super::tap::Seen;
+use super::observer::BusObservation;
 use crate::fault::Direction;
 use crate::scenario::stage::Stage;
 use crate::{Result, World};
@@ -52,8 +52,8 @@ pub(super) fn event_table(events: impl Iterator<Item = (u64, mn::Event)>) -> Cou
     table
 }
 
-/// The bus as the tap saw it.
-pub(super) fn bus(stage: &mut Stage<'_>, seen: &Seen) {
+/// The bus as the observer saw it.
+pub(super) fn bus(stage: &mut Stage<'_>, seen: &BusObservation) {
     let frames = seen.bus.frames();
     stage.check(Check::eq("frames that cannot be read", frames.malformed, 0_u64, "frames"));
     let mut outcome = Run::begin("bus").finish();

@@ -3,19 +3,19 @@
 //! ```text
 //!                        hub
 //!   managing node ======= | ------- node 1
-//!        a tap sees all   | ------- ...
+//!         observer: all   | ------- ...
 //!                         | ------- node N
 //! ```
 //!
 //! Up to [`REAL`] nodes run on ports of this machine, each in its own namespace and thread (`real`, with
-//! `actor` and `tap`); more of them in virtual time (`virtual_time`). `paths` is the same with two paths to
+//! `actor` and `observer`); more of them in virtual time (`virtual_time`). `paths` is the same with two paths to
 //! the managing node.
 
 mod actor;
 mod figures;
+mod observer;
 pub(super) mod paths;
 mod real;
-mod tap;
 mod virtual_time;
 
 use onbeat_powerlink::network::{Network, Signal, Station};

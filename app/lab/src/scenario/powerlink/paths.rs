@@ -4,7 +4,7 @@
 //! ```text
 //!                              path1                       hub
 //!   managing node --- a ================== b ============== | ------- node 1
-//!                              path2               a tap    | ------- ...
+//!                              path2             observer  | ------- ...
 //!   to-nodes:     numbered and replicated at a, recovered at b
 //!   to-managing:  numbered and replicated at b, recovered at a
 //! ```
@@ -15,8 +15,8 @@ use onbeat_report::topology::Colour;
 use onbeat_report::{Cell, Check, Counters};
 
 use super::actor::{Controlled, Managing};
+use super::observer::BusObserver;
 use super::real::Bus;
-use super::tap::Tap;
 use super::{CYCLE_US, MANAGING, REAL, cable, figures, file, name};
 use crate::scenario::options::{DataPlaneOptions, PhaseOptions, PowerlinkOptions};
 use crate::scenario::stage::Stage;
@@ -26,7 +26,7 @@ use crate::{Error, Result, Topology, World};
 /// What of a recovery function is checked of each node.
 const STREAMS: [(&str, &str); 2] = [("b", "to-nodes"), ("a", "to-managing")];
 
-/// Within this time a frame that was sent has passed the taps.
+/// Within this time a frame that was sent has passed the observer.
 const DRAIN_NS: u64 = 100_000_000;
 
 pub(in crate::scenario) fn network() -> Topology {
@@ -121,7 +121,7 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Res
     world.set_backend(options.plane.backend);
     world.start_all(stage.onbeat_bin())?;
     stage.look_at_ports(&world, ["a", "b"].into_iter())?;
-    let tap = Tap::start(world.namespace("hub")?, "p0")?;
+    let observer = BusObserver::start(world.namespace("hub")?, "p0")?;
     let mut file = file(nodes, cycle_us);
     // Frames are counted: how fast this machine answers is no reason to begin anew.
     file.network.threshold = 0;
@@ -151,7 +151,7 @@ pub(in crate::scenario) fn play(stage: &mut Stage<'_>, options: &Options) -> Res
     }
     // What was sent last is on its way.
     pause_until(now_ns() + DRAIN_NS, || ())?;
-    let seen = tap.stop();
+    let seen = observer.stop();
     let statuses = ["a", "b"].map(|node| world.status(node));
     if let Some(ended) = managing {
         lost(stage, ended.runner.bus().frames(), seen.bus.frames());

@@ -10,7 +10,7 @@ use onbeat_report::Check;
 use onbeat_wire::powerlink::NodeId;
 
 use super::actor::{Controlled, Managing};
-use super::tap::Tap;
+use super::observer::BusObserver;
 use super::{BOUND_NS, LOSS, MANAGING, Options, cable, figures, name, topology};
 use crate::fault::Impairment;
 use crate::scenario::stage::Stage;
@@ -97,7 +97,7 @@ fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Resul
     stage.draw(&network);
     stage.tell_line("building the network");
     let world = World::build(&network)?;
-    let tap = Tap::start(world.namespace("hub")?, "p0")?;
+    let observer = BusObserver::start(world.namespace("hub")?, "p0")?;
     let all = u64::from(count);
     let mut times = figures::times();
     let in_operational = |name: &str, value| Check::eq(name, value, all, "nodes");
@@ -142,7 +142,7 @@ fn faults(stage: &mut Stage<'_>, file: &File, count: u8, phase_ns: u64) -> Resul
 
     let managing = bus.managing.take().map(Managing::stop).transpose()?;
     drop(bus);
-    let seen = tap.stop();
+    let seen = observer.stop();
     stage.figure("times", times);
     if let Some(ended) = managing {
         figures::exchanged(stage, &ended, all);

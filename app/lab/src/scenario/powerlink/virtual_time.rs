@@ -8,7 +8,7 @@ use onbeat_report::{Check, Counters};
 use onbeat_sim::{Conditions, Network, NetworkConfig, What};
 use onbeat_wire::powerlink::NodeId;
 
-use super::tap::Seen;
+use super::observer::BusObservation;
 use super::{BOUND_NS, Options, figures, topology};
 use crate::scenario::stage::Stage;
 use crate::{Result, Topology};
@@ -19,10 +19,10 @@ const LOSS_PER_MILLION: u32 = 10_000;
 /// How much virtual time passes between two looks at the condition and at signals.
 const STEP_NS: u64 = SECOND / 4;
 
-/// A network, and what a tap on its bus sees.
+/// A network, and what an observer of its bus sees.
 struct Watched {
     network: Network,
-    seen: Seen,
+    seen: BusObservation,
 }
 
 pub(super) fn play(
@@ -40,7 +40,7 @@ pub(super) fn play(
         conditions: Conditions::CLEAN,
         seed: options.seed.seed,
     };
-    let mut watched = Watched { network: Network::new(config), seen: Seen::default() };
+    let mut watched = Watched { network: Network::new(config), seen: BusObservation::default() };
     let mut times = figures::times();
     let all = u64::from(nodes);
     let last = NodeId(nodes);

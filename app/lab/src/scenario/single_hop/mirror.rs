@@ -1,6 +1,6 @@
 //! Captures on both sides of the hop, matched: what a mirror port in front of it would see.
 //!
-//! The taps are at the far ends of the hop's links, where they see what XDP redirects, too. So a veth
+//! The captures are at the far ends of the hop's links, where they see what XDP redirects, too. So a veth
 //! pair on either side belongs to what is measured. One clock stamps both.
 
 use std::io;
@@ -39,28 +39,28 @@ impl Method for Mirror {
     }
 
     fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>> {
-        let mut taps = Vec::new();
+        let mut captures = Vec::new();
         for station in ["sender", "receiver"] {
             if station == "receiver" && rig.hop == Hop::Reflector {
                 continue;
             }
-            let socket = PacketSocket::tap(rig.world.namespace(station)?, "eth0")?;
-            taps.push(Tap::start(socket, rig.hop, station == "sender")?);
+            let socket = PacketSocket::monitor(rig.world.namespace(station)?, "eth0")?;
+            captures.push(Capture::start(socket, rig.hop, station == "sender")?);
         }
-        Ok(Some(Box::new(Mirroring { taps, offset: realtime_offset() })))
+        Ok(Some(Box::new(Mirroring { captures, offset: realtime_offset() })))
     }
 }
 
 struct Mirroring {
-    taps: Vec<Tap>,
+    captures: Vec<Capture>,
     offset: (i64, u64),
 }
 
 impl Measuring for Mirroring {
     fn end(self: Box<Self>, _: &[Sample]) -> Result<Found> {
         let mut seen = Vec::new();
-        for tap in self.taps {
-            seen.extend(tap.stop()?);
+        for capture in self.captures {
+            seen.extend(capture.stop()?);
         }
         let (offset, within) = realtime_offset();
         if offset.abs_diff(self.offset.0) > within + self.offset.1 + SLACK_NS {
@@ -92,7 +92,7 @@ impl Measuring for Mirroring {
     }
 }
 
-/// A probe that passed a tap.
+/// A probe that passed a capture.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     time_ns: i64,
@@ -101,7 +101,7 @@ struct Seen {
 }
 
 /// A capture that is being taken.
-struct Tap {
+struct Capture {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<io::Result<Taken>>>,
 }
@@ -113,7 +113,7 @@ struct Taken {
     drops: u64,
 }
 
-impl Tap {
+impl Capture {
     fn start(socket: PacketSocket, hop: Hop, at_sender: bool) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&stop);
@@ -144,7 +144,7 @@ impl Tap {
     }
 }
 
-impl Drop for Tap {
+impl Drop for Capture {
     fn drop(&mut self) {
         let _ = self.end();
     }

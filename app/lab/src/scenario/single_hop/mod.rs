@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   sender eth0 ------ eth0 [ hop ] eth1 ------ eth0 receiver      probes, 192 octets
-//!     | tap  eth1 ------ eth2                     | tap            parallel load
+//!     | capture  eth1 -- eth2                     | capture        parallel load
 //! ```
 //!
 //! The hop routes, bridges, relays a stream of FRER, or answers by a process. It works on the last CPU,

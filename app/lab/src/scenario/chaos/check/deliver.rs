@@ -48,16 +48,13 @@ impl Frame<'_> {
     /// What leaves has come, leaves where it shall, and looks as it shall.
     fn origin(&self, verdict: &mut Verdict) {
         for out in self.left {
+            let mut violate = |rule, text| {
+                verdict.violate(self.place, rule, Some(out.port), out.at, (text, self.copies()));
+            };
             let before: Vec<&In> = self.came.iter().filter(|copy| copy.at <= out.at).collect();
             let Some(first) = before.first() else {
                 let text = format!("frame {} left and had not come", self.sequence);
-                verdict.violate(
-                    self.place,
-                    Rule::Ghost,
-                    Some(out.port),
-                    out.at,
-                    (text, self.copies()),
-                );
+                violate(Rule::Ghost, text);
                 continue;
             };
             let span = Span { from: first.at, to: out.at };
@@ -67,13 +64,7 @@ impl Frame<'_> {
             };
             if !functions().any(|function| egress(function).is_some()) {
                 let text = format!("frame {} left by a port that is none of its", self.sequence);
-                verdict.violate(
-                    self.place,
-                    Rule::Ghost,
-                    Some(out.port),
-                    out.at,
-                    (text, self.copies()),
-                );
+                violate(Rule::Ghost, text);
                 continue;
             }
             let fits = |function: &Function| {
@@ -89,13 +80,7 @@ impl Frame<'_> {
                     or_none(seen.number),
                     or_none(first.number)
                 );
-                verdict.violate(
-                    self.place,
-                    Rule::Look,
-                    Some(out.port),
-                    out.at,
-                    (text, self.copies()),
-                );
+                violate(Rule::Look, text);
             }
         }
     }

@@ -133,34 +133,24 @@ fn match_recovery_repeats_only_what_is_not_the_last() {
 
 #[test]
 fn a_time_out_makes_the_function_take_anything_and_must_come() {
-    // A pause longer than the time-out; then frame 10 again.
-    let paused = |pause: u64, leaves: bool| {
+    // Frames up to 100, a pause, and then a frame of this number.
+    let paused = |pause: u64, number: u16, leaves: bool| {
         let mut trace = Trace::eliminated(Some(16)).uncounted();
         trace.case.sightings.retain(|sighting| sighting.sequence <= 100);
         let at = 100 * PERIOD + pause;
-        trace.add(at, 1, true, 10, Some(10));
+        trace.add(at, 1, true, number.into(), Some(number));
         if leaves {
-            trace.add(at + LATENCY, 0, false, 10, None);
+            trace.add(at + LATENCY, 0, false, number.into(), None);
         }
         trace
     };
-    paused(300 * MS, true).breaks(&[]);
-    paused(100 * MS, false).breaks(&[]);
-    paused(100 * MS, true).breaks(&[Rule::Once, Rule::Window]);
+    paused(300 * MS, 10, true).breaks(&[]);
+    paused(100 * MS, 10, false).breaks(&[]);
+    paused(100 * MS, 10, true).breaks(&[Rule::Once, Rule::Window]);
     // A new frame, far ahead: rogue before the time-out, and not after it.
-    let ahead = |pause: u64, leaves: bool| {
-        let mut trace = Trace::eliminated(Some(16)).uncounted();
-        trace.case.sightings.retain(|sighting| sighting.sequence <= 100);
-        let at = 100 * PERIOD + pause;
-        trace.add(at, 1, true, 300, Some(300));
-        if leaves {
-            trace.add(at + LATENCY, 0, false, 300, None);
-        }
-        trace
-    };
-    ahead(100 * MS, false).breaks(&[]);
-    ahead(300 * MS, true).breaks(&[]);
-    ahead(300 * MS, false).breaks(&[Rule::Delivered]);
+    paused(100 * MS, 300, false).breaks(&[]);
+    paused(300 * MS, 300, true).breaks(&[]);
+    paused(300 * MS, 300, false).breaks(&[Rule::Delivered]);
 }
 
 #[test]

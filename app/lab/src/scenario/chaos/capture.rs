@@ -1,0 +1,202 @@
+//! Captures at every port of every node, taken outside of the nodes.
+//!
+//! What a program in the kernel redirects no socket of its node sees. So they are taken at the far
+//! ends: on a wire's own interfaces and on those of hosts. What is sent there enters a node, what
+//! is received there has left one.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use onbeat_netdev::Namespace;
+use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
+
+use super::decode::{Decoded, decode};
+use crate::traffic::{PacketSocket, Receiver};
+use crate::{Error, Result};
+
+/// Octets of a frame that are kept: all headers and the stamp.
+const SNAP: usize = 96;
+const LOOK_MS: u16 = 20;
+
+/// A port of a node, by numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Point {
+    pub(super) node: usize,
+    pub(super) port: usize,
+}
+
+/// A captured frame.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CapturedFrame {
+    pub(super) point: Point,
+    /// It enters the node there; otherwise it has left it.
+    pub(super) entering: bool,
+    /// When the kernel had it (CLOCK_REALTIME, ns).
+    pub(super) at: u64,
+    pub(super) what: Decoded,
+    /// Octets of the frame, and where those that were kept begin in [`Captured::octets`].
+    pub(super) len: u32,
+    pub(super) kept: usize,
+}
+
+/// Everything that was captured.
+#[derive(Debug, Default)]
+pub(super) struct Captured {
+    /// Of each port in the order in which the frames passed.
+    pub(super) frames: Vec<CapturedFrame>,
+    pub(super) octets: Vec<u8>,
+    /// Frames that a socket had no room for, were cut, or came without a time: the captures do not
+    /// tell everything.
+    pub(super) missed: u64,
+}
+
+impl Captured {
+    /// The octets of a frame that were kept.
+    pub(super) fn kept(&self, frame: &CapturedFrame) -> &[u8] {
+        &self.octets[frame.kept..frame.kept + SNAP.min(frame.len as usize)]
+    }
+}
+
+/// Captures that are being taken.
+pub(super) struct PortCaptures {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Captured>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    added: Mutex<Vec<(Point, Receiver)>>,
+    /// When a frame was found last, and when one was last looked for.
+    found_ns: AtomicU64,
+    looked_ns: AtomicU64,
+    frames: AtomicU64,
+}
+
+impl PortCaptures {
+    pub(super) fn start() -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let inside = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("lab-capture".into())
+            .spawn(move || capture(&inside))
+            .map_err(|error| Error::io("start a thread for captures", error))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Captures at a port of a node, from the interface at its far end.
+    pub(super) fn add(&self, point: Point, namespace: &Namespace, interface: &str) -> Result<()> {
+        let receiver = Receiver::new(PacketSocket::monitor(namespace, interface)?);
+        self.shared.added.lock().unwrap_or_else(PoisonError::into_inner).push((point, receiver));
+        Ok(())
+    }
+
+    /// For how long frames have been looked for and not found, in ns. It does not grow while the
+    /// captures get no CPU.
+    pub(super) fn quiet_ns(&self) -> u64 {
+        let looked = self.shared.looked_ns.load(Ordering::Acquire);
+        looked.saturating_sub(self.shared.found_ns.load(Ordering::Acquire))
+    }
+
+    /// Frames seen so far.
+    pub(super) fn frames(&self) -> u64 {
+        self.shared.frames.load(Ordering::Acquire)
+    }
+
+    /// Stops, after what the sockets hold.
+    pub(super) fn stop(mut self) -> Captured {
+        self.end().unwrap_or_default()
+    }
+
+    fn end(&mut self) -> Option<Captured> {
+        self.shared.stop.store(true, Ordering::Release);
+        let ended = self.thread.take()?.join();
+        Some(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl Drop for PortCaptures {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn capture(shared: &Shared) -> Captured {
+    let mut captured = Captured::default();
+    let mut receivers: Vec<(Point, Receiver)> = Vec::new();
+    let (offset, mut last) = (realtime_offset_ns(), false);
+    while !last {
+        last = shared.stop.load(Ordering::Acquire);
+        receivers.append(&mut shared.added.lock().unwrap_or_else(PoisonError::into_inner));
+        if !last {
+            let mut fds: Vec<_> = receivers
+                .iter()
+                .map(|(_, receiver)| PollFd::new(receiver.socket().as_fd(), PollFlags::POLLIN))
+                .collect();
+            // That a signal ends the wait is no matter.
+            let _ = poll(&mut fds, PollTimeout::from(LOOK_MS));
+        }
+        let (before, looked) = (captured.frames.len(), now_ns());
+        for (point, receiver) in &mut receivers {
+            captured.missed += drain(*point, receiver, &mut captured.frames, &mut captured.octets);
+        }
+        let count = captured.frames.len() - before;
+        if count > 0 {
+            shared.found_ns.store(looked, Ordering::Release);
+            shared.frames.fetch_add(count as u64, Ordering::AcqRel);
+        }
+        shared.looked_ns.store(looked, Ordering::Release);
+    }
+    // Times are compared with one another: a clock that was set makes them worthless.
+    const STEP_NS: u64 = 1_000_000;
+    captured.missed += u64::from(offset.abs_diff(realtime_offset_ns()) > STEP_NS);
+    captured
+}
+
+/// Takes what a socket holds; how many frames it missed.
+fn drain(
+    point: Point,
+    receiver: &mut Receiver,
+    frames: &mut Vec<CapturedFrame>,
+    octets: &mut Vec<u8>,
+) -> u64 {
+    let mut missed = 0;
+    loop {
+        let taken = receiver.receive(|frame| {
+            let at = frame.realtime_ns.unwrap_or_else(|| {
+                missed += 1;
+                0
+            });
+            missed += u64::from(frame.truncated);
+            let kept = octets.len();
+            octets.extend(&frame.octets[..SNAP.min(frame.octets.len())]);
+            frames.push(CapturedFrame {
+                point,
+                entering: frame.outgoing,
+                at,
+                what: decode(frame.octets),
+                len: frame.octets.len() as u32,
+                kept,
+            });
+        });
+        match taken {
+            Ok(0) => break,
+            Ok(_) => {}
+            // Its interface was turned off or is gone; what came before is taken all the same.
+            Err(error) if is_away(&error) => {}
+            Err(_) => {
+                missed += 1;
+                break;
+            }
+        }
+    }
+    missed + receiver.socket().take_drops().unwrap_or(0)
+}
+
+fn is_away(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENETDOWN)
+}

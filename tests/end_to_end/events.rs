@@ -1,0 +1,215 @@
+//! What happens on a node is told while it happens: paths that are cut and healed, latent errors,
+//! floods of rogue packets, resets, interfaces that go and come back.
+//!
+//! ```text
+//!                        path1
+//!                      /-------\
+//!   talker eth0 --- [ a ]     [ b ] --- eth0 listener      onbeat show b --events --follow --json
+//!                      \-------/
+//!                        path2
+//! ```
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use crate::common::{
+    Flow, FrameText, GROUP, Injector, PORTS, VLAN, build, can_run, eliminate_to, log, one_node,
+    program, replicate, run, start, two_paths, wait_for,
+};
+use onbeat_frer::dataplane::Backend;
+use onbeat_frer::watch::{Cause, EventKind, Function};
+use onbeat_lab::world::Ends;
+use onbeat_netdev::VethEnd;
+use onbeat_node::control::{Event, Link, What};
+
+/// `onbeat show NODE --events --follow --json`, and what it has printed.
+struct Follower {
+    child: Child,
+    events: Arc<Mutex<Vec<Event>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Follower {
+    fn start(node: &str) -> Follower {
+        let mut command = Command::new(program());
+        command.args(["show", node, "--events", "--follow", "--json"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let to = Arc::clone(&events);
+        let reader = std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let event = serde_json::from_str(&line).expect("an event in each line");
+                to.lock().expect("no panic").push(event);
+            }
+        });
+        Follower { child, events, reader: Some(reader) }
+    }
+
+    fn all(&self) -> Vec<Event> {
+        self.events.lock().expect("no panic").clone()
+    }
+
+    /// Waits for an event after the one of this number.
+    #[track_caller]
+    fn wait(&self, after: u64, what: &str, is_it: impl Fn(&Event) -> bool) -> Event {
+        let find = || self.all().into_iter().find(|event| event.number > after && is_it(event));
+        wait_for(&format!("{what} is told"), || find().is_some());
+        find().expect("it was there")
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = self.reader.take().map(JoinHandle::join);
+    }
+}
+
+/// It is about a member of the stream "axis", or about this port.
+fn at(event: &Event, port: &str, member: Option<usize>) -> bool {
+    let stream = member.map(|_| "axis");
+    (event.port.as_deref(), event.member, event.stream.as_deref()) == (Some(port), member, stream)
+}
+
+fn a_path_goes_and_comes_back(backend: Option<Backend>) {
+    // 20 ms of latent error period tell as much in a second as the default in two minutes.
+    let recover = "{ history-length = 256, reset-timeout-ms = 0, latent-error = { difference = 100, \
+                   paths = 2, period-ms = 20, reset-period-ms = 100 } }";
+    let host = format!("tag = \"none\", vlan = {VLAN}");
+    let a = format!("{PORTS}{}", replicate("axis", GROUP, VLAN));
+    let b = format!(
+        "[node]\nevents = {{ interval-ms = 50 }}\n{PORTS}{}",
+        eliminate_to("axis", GROUP, &host, recover)
+    );
+    let mut world = build(&two_paths(&a, &b));
+    world.set_backend(backend);
+    world.start_all(program()).unwrap_or_else(|error| panic!("{error}"));
+    let follower = Follower::start("b");
+    let started = follower.wait(0, "the start", |event| event.what == What::Started);
+    assert_eq!(started.number, 1);
+    let flow = Flow::start(&world, ("talker", "listener"), 1, (GROUP, VLAN), 2000, None);
+    flow.advance(2000);
+    assert_eq!(follower.all().len(), 1, "nothing has happened: {:?}", follower.all());
+
+    // Its carrier goes with the other end.
+    world.cut("path2", Ends::First).unwrap();
+    let away = follower.wait(1, "the port", |event| matches!(event.what, What::PortAway { .. }));
+    let interface = "path2".to_owned();
+    assert_eq!(away.what, What::PortAway { link: Link::Down, interface: interface.clone() });
+    assert!(at(&away, "path2", None), "{away:?}");
+    let lost = follower.wait(1, "path loss", |event| {
+        matches!(event.what, What::Watch(EventKind::PathLoss { .. }))
+    });
+    assert!(at(&lost, "path2", Some(1)), "{lost:?}");
+    assert!(matches!(lost.what, What::Watch(EventKind::PathLoss { packets: 5.. })), "{lost:?}");
+    let latent =
+        follower.wait(1, "a latent error", |event| matches!(event.what, What::LatentError { .. }));
+    assert!(matches!(latent.what, What::LatentError { difference: 101.., allowed: 100 }));
+    assert_eq!((latent.stream.as_deref(), &latent.port), (Some("axis"), &None));
+    flow.advance(1000);
+
+    let last = follower.all().last().expect("some").number;
+    world.restore("path2").unwrap();
+    let back = follower.wait(last, "the port", |event| {
+        event.what == What::PortBack { interface: interface.clone() }
+    });
+    assert!(at(&back, "path2", None), "{back:?}");
+    let back = follower.wait(last, "the path", |event| {
+        matches!(event.what, What::Watch(EventKind::PathBack { .. }))
+    });
+    assert!(at(&back, "path2", Some(1)), "{back:?}");
+    assert!(
+        matches!(back.what, What::Watch(EventKind::PathBack { packets }) if packets > 1000),
+        "{back:?}"
+    );
+    follower
+        .wait(last, "the end of the latent error", |event| event.what == What::LatentErrorEnded);
+    flow.finish_whole();
+
+    // None was missed, none came twice, and each is in the log as well.
+    let events = follower.all();
+    let numbers: Vec<u64> = events.iter().map(|event| event.number).collect();
+    assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>());
+    assert!(events.is_sorted_by_key(|event| event.monotonic_ns));
+    let log = log("b");
+    events.iter().for_each(|event| assert!(log.contains(&event.to_string()), "{event}: {log}"));
+    let since = format!("{}", lost.number);
+    let later = run(&["show", "b", "--events", "--since", &since]).out;
+    assert_eq!(later.lines().count(), events.len() - lost.number as usize, "{later}");
+    assert!(later.contains("member 1 (port \"path2\"): path back, after "), "{later}");
+}
+
+#[test]
+fn a_path_that_goes_and_comes_back_is_told() {
+    if !can_run() {
+        return;
+    }
+    a_path_goes_and_comes_back(None);
+    a_path_goes_and_comes_back(Some(Backend::Packet));
+}
+
+#[test]
+fn rogue_packets_resets_and_interfaces_are_told() {
+    if !can_run() {
+        return;
+    }
+    let recover = "{ history-length = 16, reset-timeout-ms = 0 }";
+    let slow = "{ history-length = 16, reset-timeout-ms = 100 }";
+    let host = format!("tag = \"none\", vlan = {VLAN}");
+    let other = "01:00:5e:00:00:02";
+    let config = format!(
+        "[node]\nevents = {{ interval-ms = 20, rogue-quiet-ms = 200 }}\n{PORTS}{}{}{}",
+        eliminate_to("axis", GROUP, &host, recover),
+        eliminate_to("pause", other, &host, slow),
+        replicate("there", "01:00:5e:00:00:03", VLAN),
+    );
+    let world = start(&one_node(&config));
+    let follower = Follower::start("a");
+    let path = Injector::open(&world, "path1", "eth0");
+    let send = |group, number| path.send(&FrameText::new(group, &[11], Some(number)).octets());
+
+    (0..10).for_each(|number| send(GROUP, number));
+    (1000..1010).for_each(|number| send(GROUP, number));
+    let function = Function::Sequence;
+    let flood = follower.wait(1, "the flood", |event| {
+        matches!(event.what, What::Watch(EventKind::RogueFlood { .. }))
+    });
+    assert_eq!(flood.what, What::Watch(EventKind::RogueFlood { function, packets: 10 }));
+    assert_eq!(flood.stream.as_deref(), Some("axis"));
+    let ended = follower
+        .wait(1, "its end", |e| matches!(e.what, What::Watch(EventKind::RogueFloodEnded { .. })));
+    assert_eq!(ended.what, What::Watch(EventKind::RogueFloodEnded { function, packets: 10 }));
+
+    // The stream waits for any number then.
+    let reset = |function, cause| What::Watch(EventKind::Reset { function, cause, count: 1 });
+    for (stream, function) in [("axis", Function::Sequence), ("there", Function::Generation)] {
+        assert_eq!(run(&["reset", stream, "--node", "a"]).code, 0);
+        let told = follower.wait(1, "the reset", |event| {
+            matches!(event.what, What::Watch(EventKind::Reset { .. }))
+                && event.stream.as_deref() == Some(stream)
+        });
+        assert_eq!(told.what, reset(function, Cause::Request));
+    }
+
+    send(other, 0);
+    let told = follower.wait(1, "the time-out", |event| event.stream.as_deref() == Some("pause"));
+    assert_eq!(told.what, reset(Function::Sequence, Cause::TimeOut));
+
+    let handle = world.handle("a").unwrap();
+    handle.delete("path2").unwrap();
+    let interface = "path2".to_owned();
+    let gone = What::PortAway { link: Link::Missing, interface: interface.clone() };
+    let gone = follower.wait(1, "the interface", |event| event.what == gone);
+    assert!(at(&gone, "path2", None), "{gone:?}");
+    let peer = VethEnd::new("eth0").namespace(world.namespace("path2").unwrap());
+    handle.create_veth(&VethEnd::new("path2"), &peer).unwrap();
+    world.handle("path2").unwrap().set_up("eth0").unwrap();
+    let back = What::PortBack { interface };
+    let back = follower.wait(gone.number, "the interface", |event| event.what == back);
+    assert!(at(&back, "path2", None), "{back:?}");
+}

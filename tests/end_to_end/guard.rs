@@ -1,0 +1,248 @@
+//! `onbeat irq guard` and a node's `[guard]`, by the program itself.
+//!
+//! ```text
+//!   talker eth0 ------ eth0 listener     guarded; a process of a real-time priority waits there
+//! ```
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use crate::common::{Ran, build, can_run, machine, program, run_in, wait_for};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use onbeat_lab::{Topology, World};
+use onbeat_netdev::{Ethtool, Namespace, napi};
+use onbeat_realtime::Profile;
+use onbeat_testing::{Feature, require};
+use serde_json::Value;
+
+const CONFIG: &str = "[guard]\ninterfaces = [\"eth0\"]\ninterval-ms = 10\nhold-ms = 0\n";
+
+fn possible() -> bool {
+    can_run() && require(Feature::Kernel(6, 8))
+}
+
+/// Two hosts; the listener's interface has NAPI.
+struct Hosts {
+    world: World,
+    directory: PathBuf,
+}
+
+impl Hosts {
+    fn new() -> Self {
+        machine::exclusive();
+        let mut network = Topology::default();
+        network.host("talker", 0, 0).host("listener", 1, 0);
+        network.link("cable", "talker:eth0", "listener:eth0");
+        let world = build(&network);
+        let handle = world.handle("listener").unwrap();
+        let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
+        ethtool.set_features("eth0", &[("rx-gro", true)]).unwrap();
+        handle.add_address("eth0", "192.0.2.2".parse().unwrap(), 24).unwrap();
+        // In the world's own /run.
+        Self { world, directory: "/run/onbeat/lab".into() }
+    }
+
+    fn listener(&self) -> &Namespace {
+        self.world.namespace("listener").unwrap()
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.directory.join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn irq(&self, arguments: &[&str]) -> Ran {
+        run_in(self.listener(), &[&["irq", "guard"], arguments].concat())
+    }
+
+    fn start(&self, arguments: &[&str]) -> Guard {
+        let mut command = Command::new(program());
+        command.args(arguments).env_remove("RUST_LOG").stdin(Stdio::null()).stdout(Stdio::piped());
+        Guard(self.listener().start_in(&mut command).spawn().unwrap())
+    }
+
+    /// The thread of NAPI, while there is one.
+    fn thread(&self) -> Option<u32> {
+        let handle = self.world.handle("listener").unwrap();
+        let instances = napi::instances(handle, "eth0").unwrap().expect("Linux 6.8");
+        instances.iter().find_map(|instance| instance.pid)
+    }
+
+    fn priority(&self) -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.thread()?)).ok()?;
+        // The first field behind the name is number 3.
+        stat.rsplit_once(") ")?.1.split(' ').nth(40 - 3)?.parse().ok()
+    }
+
+    fn journal(&self) -> PathBuf {
+        format!("/run/onbeat/guard/{}/journal.json", self.listener().inode()).into()
+    }
+
+    /// Whether nothing of a guard is left, its directory included.
+    fn is_clean(&self) -> bool {
+        !self.journal().parent().unwrap().exists()
+    }
+}
+
+/// A guard that does not outlive its test.
+struct Guard(Child);
+
+impl Guard {
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Has a thread of SCHED_FIFO 40 wait for packets of the listener's eth0, while `f` runs.
+fn while_waiting(hosts: &Hosts, f: impl FnOnce()) {
+    let socket = hosts.listener().run(|| UdpSocket::bind("192.0.2.2:9000").unwrap()).unwrap();
+    let _realtime = Profile::default().scheduled("fifo 40".parse().unwrap()).enter().unwrap();
+    f();
+    drop(socket);
+}
+
+#[test]
+fn it_guards_until_it_is_told_to_end_and_gives_all_back() {
+    if !possible() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let file = hosts.file("guard.toml", CONFIG);
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let mut guard = hosts.start(&["irq", "guard", &file, "--json"]);
+        while_waiting(&hosts, || wait_for("priority 40", || hosts.priority() == Some(40)));
+        wait_for("normal priority", || hosts.priority() == Some(0));
+        assert!(hosts.journal().exists());
+        let second = hosts.irq(&[&file]);
+        let busy = format!("process {} (", guard.0.id());
+        assert!(second.code == 2 && second.err.contains(&busy), "{second:?}");
+        guard.signal(signal);
+        let code = guard.0.wait().unwrap().code();
+        assert_eq!((code, hosts.thread()), (Some(0), None), "{signal}");
+        assert!(hosts.is_clean());
+        let lines = BufReader::new(guard.0.stdout.take().unwrap()).lines();
+        let events: Vec<Value> =
+            lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+        assert_eq!(events[0]["event"], "taken", "{events:?}");
+        let last = events.last().unwrap();
+        assert_eq!((&last["event"], &last["failed"]), (&"restored".into(), &0.into()));
+        let raised = |event: &Value| event["event"] == "follows" && event["to"] == "real-time 40";
+        let raised = events.iter().find(|event| raised(event));
+        let who = &raised.unwrap_or_else(|| panic!("{events:?}"))["who"];
+        assert_eq!(who["pid"], std::process::id());
+    }
+}
+
+#[test]
+fn after_kill_9_restore_or_the_next_guard_puts_all_back() {
+    if !possible() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let file = hosts.file("guard.toml", CONFIG);
+    let killed = || {
+        let mut guard = hosts.start(&["irq", "guard", &file]);
+        while_waiting(&hosts, || {
+            wait_for("priority 40", || hosts.priority() == Some(40));
+            guard.0.kill().unwrap();
+            guard.0.wait().unwrap();
+        });
+        assert_eq!(hosts.priority(), Some(40), "nobody has put it back");
+        assert!(hosts.journal().exists());
+    };
+    killed();
+    let thread = hosts.thread().unwrap();
+    let restored = hosts.irq(&["--restore", "--json"]);
+    let json: Value = serde_json::from_str(&restored.out).unwrap();
+    assert_eq!((restored.code, &json["ok"]), (0, &true.into()), "{restored:?}");
+    let ids: Vec<&str> =
+        json["restored"].as_array().unwrap().iter().filter_map(|one| one["id"].as_str()).collect();
+    assert_eq!(ids, ["napi-priority", "threaded-napi"]);
+    assert_eq!(hosts.thread(), None, "thread {thread}");
+    assert!(hosts.is_clean());
+    assert_eq!(hosts.irq(&["--restore"]).out, "nothing to put back\n");
+
+    killed();
+    let guard = hosts.start(&["irq", "guard", &file]);
+    wait_for("the floor", || hosts.priority() == Some(0));
+    guard.signal(Signal::SIGTERM);
+    wait_for("softirq", || hosts.thread().is_none() && hosts.is_clean());
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_and_changes_nothing() {
+    if !possible() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let file = hosts.file("guard.toml", CONFIG);
+    while_waiting(&hosts, || {
+        let ran = hosts.irq(&[&file, "--dry-run"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        for part in [
+            "would    eth0: reception in a thread of its own (threaded NAPI): 0 -> 1",
+            "would    eth0: normal -> real-time 40, ",
+        ] {
+            assert!(ran.out.contains(part), "{part}: {ran:?}");
+        }
+        let json: Value =
+            serde_json::from_str(&hosts.irq(&[&file, "--dry-run", "--json"]).out).unwrap();
+        assert_eq!(json["changes"][0]["id"], "threaded-napi", "{json}");
+        assert_eq!(json["follows"][0]["to"], "real-time 40", "{json}");
+    });
+    assert_eq!(hosts.thread(), None);
+    assert!(hosts.is_clean());
+}
+
+#[test]
+fn what_cannot_begin_says_why() {
+    if !possible() {
+        return;
+    }
+    let hosts = Hosts::new();
+    for (name, text, expected) in [
+        ("no-table.toml", "[node]\nname = \"a\"\n", "guard is missing"),
+        ("no-such.toml", "[guard]\ninterfaces = [\"eth7\"]\n", "interface \"eth7\" not found"),
+        ("floor.toml", "[guard]\ninterfaces = [\"eth0\"]\nfloor = \"fifo 0\"\n", "is no priority"),
+        ("lo.toml", "[guard]\ninterfaces = [\"lo\"]\n", "interface \"lo\" cannot be guarded"),
+    ] {
+        let file = hosts.file(name, text);
+        let ran = hosts.irq(&[&file]);
+        assert!(ran.code == 2 && ran.err.contains(expected), "{name}: {ran:?}");
+        assert!(hosts.is_clean(), "{name}");
+    }
+}
+
+/// The guard is beside the node, and ends with it.
+#[test]
+fn a_node_guards_while_it_runs() {
+    if !possible() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let node = "[node]\nbackend = \"packet\"\n[[port]]\nname = \"p\"\ninterface = \"eth0\"\n";
+    let file = hosts.file("guarded.toml", &format!("{node}{CONFIG}"));
+    let mut guard = hosts.start(&["run", &file]);
+    while_waiting(&hosts, || wait_for("priority 40", || hosts.priority() == Some(40)));
+    guard.signal(Signal::SIGTERM);
+    assert!(guard.0.wait().unwrap().success());
+    assert_eq!(hosts.thread(), None);
+    assert!(hosts.is_clean());
+
+    // What keeps the guard from beginning keeps the node from running.
+    let file = hosts.file("wrong.toml", &format!("{node}[guard]\ninterfaces = [\"eth7\"]\n"));
+    let ran = run_in(hosts.listener(), &["run", &file]);
+    assert!(ran.code == 2 && ran.err.contains("interface \"eth7\" not found"), "{ran:?}");
+}

@@ -1,0 +1,340 @@
+//! `onbeat irq top`, `record` and `report`, on a flow between two hosts.
+//!
+//! ```text
+//!   sender: "s0" 10.9.0.1 --------- receiver: "r0" 10.9.0.2, in a thread of NAPI
+//! ```
+
+#[allow(dead_code, reason = "it is shared with the tests of irq/tracer")]
+#[path = "../../irq/tracer/tests/kernel/harness.rs"]
+mod harness;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use crate::common::json::{can_validate, validate};
+use crate::common::{
+    Flow, GROUP, PORTS, Ran, TemporaryFile, eliminate, machine, make_executable, program,
+    replicate, run, two_paths,
+};
+use harness::{World, possible};
+use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use onbeat_irq_core::charge::{Cause, Class, Device};
+use onbeat_irq_core::recording;
+use onbeat_netdev::Handle;
+use serde_json::Value;
+
+/// A program that is told to end, and killed where the test fails before.
+struct Running(Child);
+
+impl Running {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(program());
+        command.env_remove("RUST_LOG").args(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command.spawn().expect("it starts"))
+    }
+
+    fn interrupt(&self) {
+        kill(Pid::from_raw(self.0.id() as i32), Signal::SIGINT).expect("it runs");
+    }
+
+    fn end(mut self) -> Ran {
+        drop(self.0.stdin.take());
+        let status = self.0.wait().expect("it ends");
+        let read = |from: Option<&mut dyn std::io::Read>| {
+            let mut text = String::new();
+            if let Some(from) = from {
+                from.read_to_string(&mut text).expect("text");
+            }
+            text
+        };
+        let out = read(self.0.stdout.as_mut().map(|out| out as _));
+        let err = read(self.0.stderr.as_mut().map(|err| err as _));
+        Ran { code: status.code().unwrap_or(-1), out, err }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The row of what this process is certain to have caused.
+fn ours(table: &Value) -> Option<&Value> {
+    let rows = table["processes"].as_array().expect("rows");
+    rows.iter().find(|row| row["pid"] == std::process::id() && row["estimate"] == false)
+}
+
+#[test]
+fn top_shows_who_reads_while_it_reads() {
+    if !possible() {
+        return;
+    }
+    // Flows of two tests at a time would be one process's: this one's.
+    machine::exclusive();
+    let world = World::new(true);
+    let flow = world.flow();
+    let device = format!("r0@{}", world.receiver.namespace().inode());
+    let mut top = Running::start(&[
+        "irq",
+        "top",
+        "--json",
+        "--interval",
+        "100ms",
+        "--per-cpu",
+        "--device",
+        &device,
+        "--sort",
+        "packets",
+    ]);
+    let mut lines = BufReader::new(top.0.stdout.take().expect("a pipe")).lines();
+    let mut line = || -> Value {
+        let line = lines.next().expect("it goes on").expect("text");
+        serde_json::from_str(&line).expect(&line)
+    };
+    // The first line is there: it watches.
+    assert_eq!(line()["schema"], "onbeat-irq-top/1");
+    let bound = std::time::Instant::now() + crate::common::BOUND;
+    let table = loop {
+        flow.pass(200, 512);
+        let table = line();
+        // The first packets are of a socket that nobody has read from.
+        if ours(&table).is_some_and(|row| row["packets"].as_u64() > Some(0)) {
+            break table;
+        }
+        assert!(std::time::Instant::now() < bound, "{table}");
+    };
+    let row = ours(&table).expect("found");
+    let number = |name: &str| row[name].as_u64().expect(name);
+    assert_eq!(row["ended"], false);
+    assert!(number("caused_ns") >= 100 * number("packets"), "{row}");
+    let [part] = row["parts"].as_array().expect("parts").as_slice() else { panic!("{row}") };
+    assert_eq!((part["device"].as_str(), part["direction"].as_str()), (Some(&*device), Some("rx")));
+    assert_eq!(part["ns"], row["caused_ns"]);
+    let command = fs::read_to_string("/proc/self/comm").expect("/proc");
+    assert_eq!(row["command"], command.trim_end());
+    // Nothing of another device, and each CPU by itself.
+    for row in table["unowned"].as_array().expect("rows") {
+        assert!([&row["device"], &row["to"]].contains(&&Value::from(device.as_str())), "{row}");
+    }
+    let of_cpus = table["cpus"].as_array().expect("CPUs").iter();
+    let packets: u64 =
+        of_cpus.filter_map(ours).map(|row| row["packets"].as_u64().expect("a number")).sum();
+    assert_eq!(packets, number("packets"));
+    top.interrupt();
+    drop(lines);
+    let ran = top.end();
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+}
+
+/// The ledger's programs and tables that are there, those of others among them.
+fn objects() -> BTreeSet<(&'static str, u32)> {
+    let programs = ProgInfoIter::default()
+        .filter(|program| program.name.to_string_lossy().starts_with("on_"))
+        .map(|program| ("program", program.id));
+    let tables = MapInfoIter::default()
+        .filter(|table| ["cpus", "rows", "owners"].iter().any(|name| table.name == *name))
+        .map(|table| ("table", table.id));
+    programs.chain(tables).collect()
+}
+
+#[test]
+fn killed_it_leaves_nothing() {
+    if !possible() {
+        return;
+    }
+    machine::exclusive();
+    let before = objects();
+    let mut top = Running::start(&["irq", "top", "--json", "--interval", "50ms"]);
+    let mut line = String::new();
+    BufReader::new(top.0.stdout.take().expect("a pipe")).read_line(&mut line).expect("text");
+    let ours: BTreeSet<_> = objects().difference(&before).copied().collect();
+    assert!(ours.len() >= 15, "{ours:?}");
+    drop(top);
+    crate::common::wait_for("programs and tables go", || {
+        objects().intersection(&ours).next().is_none()
+    });
+}
+
+#[test]
+fn top_prints_lines_where_there_is_no_terminal() {
+    if !possible() {
+        return;
+    }
+    let ran = run(&["irq", "top", "--interval", "50ms", "--count", "2", "--per-cpu"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert_eq!(ran.out.matches(" of one CPU: on processes' time ").count() % 2, 0, "{}", ran.out);
+    for expected in ["PID  COMMAND", "FOR NO PROCESS", "\nCPU 0: softirqs "] {
+        assert_eq!(ran.out.matches(expected).count() % 2, 0, "{expected}: {}", ran.out);
+        assert!(ran.out.contains(expected), "{expected}: {}", ran.out);
+    }
+    assert!(!ran.out.contains('\x1b'));
+}
+
+#[test]
+fn what_a_command_runs_through_is_recorded_and_reported() {
+    if !possible() || !can_validate() {
+        return;
+    }
+    // Flows of two tests at a time would be one process's: this one's.
+    machine::exclusive();
+    let (file, page) = (TemporaryFile::new("flow.irq"), TemporaryFile::new("flow.html"));
+    let world = World::new(true);
+    let flow = world.flow();
+    flow.pass(10, 512);
+    // It ends with its standard input.
+    let record = Running::start(&["irq", "record", "-o", file.name(), "--", "cat"]);
+    crate::common::wait_for("the recording begins", || {
+        fs::metadata(file.path()).is_ok_and(|f| f.len() > 0)
+    });
+    const PACKETS: u32 = 20_000;
+    flow.pass(PACKETS, 512);
+    world.rest();
+    let ran = record.end();
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+
+    let ran = run(&["irq", "report", file.name(), "--json", "--html", page.name()]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{}", ran.out);
+    validate(&ran.out);
+    let result: Value = serde_json::from_str(&ran.out).expect("JSON");
+    let rows = |name: &str| result["figures"][name]["rows"].as_array().expect(name).clone();
+    let ours = |name: &str| {
+        let pid = std::process::id().to_string();
+        let found = rows(name).into_iter().find(|row| row[0] == pid.as_str());
+        found.unwrap_or_else(|| panic!("{name} has no {pid}: {result:#}"))
+    };
+    assert_eq!(ours("caused and suffered, by process")[6], PACKETS);
+    let part = ours("caused, by process, device and direction");
+    let device = format!("r0@{}", world.receiver.namespace().inode());
+    assert_eq!((part[2].as_str(), part[5].as_u64()), (Some(&*device), Some(PACKETS.into())));
+    let times = ours("user and system time, as the kernel has it and corrected");
+    let off = times[8].as_f64().expect("a number");
+    assert_eq!(part[4].as_f64().expect("a number") - suffered(&ours), off);
+    let series = result["figures"]["caused, over time"]["series"].as_array().expect("series");
+    assert!(series.iter().any(|line| {
+        line["name"]
+            .as_str()
+            .is_some_and(|name| name.starts_with(&format!("{} ", std::process::id())))
+    }));
+    let html = fs::read_to_string(page.path()).expect("a page");
+    assert!(html.contains("<svg") && html.contains(&device));
+    let text = run(&["irq", "report", file.name()]);
+    assert!(text.code == 0 && text.out.contains("20,000"), "{}", text.out);
+
+    // Without its last line it was cut off.
+    let whole = fs::read_to_string(file.path()).expect("text");
+    let (cut, _) = whole.trim_end().rsplit_once('\n').expect("lines");
+    fs::write(file.path(), cut).expect("written");
+    let ran = run(&["irq", "report", file.name()]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("--partial"), "{}", ran.err);
+    let ran = run(&["irq", "report", file.name(), "--partial"]);
+    assert!(ran.code == 0 && ran.out.contains("was cut off"), "{}{}", ran.out, ran.err);
+    // Without an interval it measured nothing.
+    let (first, last) = (whole.lines().next(), whole.lines().last());
+    for (lines, options) in [(vec![first], &["--partial"][..]), (vec![first, last], &[])] {
+        let lines: Option<Vec<_>> = lines.into_iter().collect();
+        fs::write(file.path(), lines.expect("lines").join("\n") + "\n").expect("written");
+        let ran = run(&[&["irq", "report", file.name(), "--json"], options].concat());
+        let result: Value = serde_json::from_str(&ran.out).expect(&ran.err);
+        assert_eq!((ran.code, &result["checks"][0]["name"]), (1, &"intervals recorded".into()));
+        assert_eq!(result["ok"], false);
+    }
+}
+
+/// A FRER node's programs take all frames of a stream from the port where they come in: a's from its host,
+/// b's from both paths.
+#[test]
+fn frames_of_a_data_plane_are_of_class_xdp() {
+    const FRAMES: u64 = 5000;
+    if !possible() || !crate::common::can_run() {
+        return;
+    }
+    // The listener's frames are this process's, too.
+    machine::exclusive();
+    let file = TemporaryFile::new("frer.irq");
+    let a = format!("{PORTS}{}", replicate("axis", GROUP, 100));
+    let b = format!("{PORTS}{}", eliminate("axis", GROUP, 100));
+    let world = crate::common::start(&two_paths(&a, &b));
+    let record = Running::start(&["irq", "record", "-o", file.name(), "--", "cat"]);
+    crate::common::wait_for("the recording begins", || {
+        fs::metadata(file.path()).is_ok_and(|f| f.len() > 0)
+    });
+    let hosts = ("talker", "listener");
+    let flow = Flow::start(&world, hosts, 1, (GROUP, 100), 20_000, Some(FRAMES));
+    crate::common::wait_for("all frames arrive", || flow.sink.complete_below(1) >= FRAMES);
+    assert_eq!(flow.finish_whole(), FRAMES);
+    let ran = record.end();
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+
+    let file = BufReader::new(fs::File::open(file.path()).expect("a recording"));
+    let reader = recording::Reader::open(file).expect("a recording");
+    let total = recording::Summary::of(reader, false).expect("a whole recording").total();
+    for (node, port) in [("a", "host"), ("b", "path1"), ("b", "path2")] {
+        let namespace = world.namespace(node).expect("a node");
+        let index = Handle::in_namespace(namespace).and_then(|handle| handle.index(port));
+        let device = Device { netns: namespace.inode() as u32, index: index.expect("a port") };
+        let packets =
+            |class| total.caused.get(&Cause::Unowned(class)).map_or(0, |amount| amount.packets);
+        let found = (packets(Class::Xdp(device)), packets(Class::Unattributed(device)));
+        assert_eq!(found, (FRAMES, 0), "{node}:{port}: {:?}", total.caused);
+    }
+}
+
+fn suffered(row: &impl Fn(&str) -> Value) -> f64 {
+    row("caused and suffered, by process")[5].as_f64().expect("a number")
+}
+
+#[test]
+fn what_is_no_recording_is_told() {
+    let file = TemporaryFile::with("no.irq", "hello\n");
+    let ran = run(&["irq", "report", file.name()]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("no recording") && ran.err.contains(file.name()), "{}", ran.err);
+    let ran = run(&["irq", "report", "/no/such/file"]);
+    assert!(ran.code == 2 && ran.err.contains("/no/such/file"), "{}", ran.err);
+}
+
+#[test]
+fn a_command_that_fails_or_is_not_there() {
+    if !possible() {
+        return;
+    }
+    let file = TemporaryFile::new("fails.irq");
+    let record = |command| run(&["irq", "record", "-o", file.name(), "--", command]);
+    let ran = record("false");
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert_eq!(run(&["irq", "report", file.name()]).code, 0);
+    fs::remove_file(file.path()).expect("it was written");
+    let ran = record("/no/such/program");
+    assert!(ran.code == 2 && ran.err.contains("/no/such/program"), "{}", ran.err);
+    assert!(!file.path().exists(), "nothing is left of a recording that did not begin");
+}
+
+#[test]
+fn who_may_not_trace_is_told_the_way_out() {
+    if !possible() {
+        return;
+    }
+    // Where everybody may run it.
+    let copy = TemporaryFile::new("program");
+    make_executable(copy.path(), fs::read(program()).expect("the program"));
+    let nobody = 65534;
+    let output = Command::new(copy.path())
+        .args(["irq", "top", "--count", "1"])
+        .uid(nobody)
+        .gid(nobody)
+        .output()
+        .expect("it starts");
+    let ran: Ran = output.into();
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.starts_with("onbeat: cannot ") && ran.err.contains("as root"), "{}", ran.err);
+    assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+}

@@ -1,0 +1,38 @@
+//! The two programs, end to end, on networks of namespaces; needs `cargo build -p onbeat`. One binary: each test
+//! has a turn on the machine (`common::machine`).
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_frames;
+mod bench_irq;
+mod bench_port;
+mod canary;
+mod causes;
+mod chaos;
+mod command_line;
+mod compare;
+mod delay;
+mod end_system;
+mod events;
+mod exclusive;
+mod foreign;
+mod guard;
+mod interfaces;
+mod irq;
+mod latent;
+mod mirror;
+mod modes;
+mod powerlink;
+mod powerlink_ethernet;
+mod private;
+mod probe;
+mod reload;
+mod scenarios;
+mod shell;
+mod show;
+mod stream;
+mod surroundings;
+mod takeover;
+mod traffic;
+mod world;
