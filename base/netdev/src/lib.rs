@@ -6,7 +6,7 @@
 //! - [`InterfaceIdentity`]: recognizes the interface that a journal names.
 //! - [`VethPeer`]: the other end of a veth pair, in the same namespace or another one.
 //! - [`UnixSocket`]: the owner of an abstract socket name.
-//! - [`Tap`]: an interface whose other end is this process.
+//! - [`TapInterface`]: an interface whose other end is this process.
 //! - [`PrivateMounts`]: mounts that only one thread sees.
 //! - [`Monitor`]: hears of devices that come, change and go.
 //! - [`Ethtool`]: driver, offloads, time stamping, channels, coalescing, energy-efficient Ethernet.
@@ -55,5 +55,5 @@ pub use mounts::PrivateMounts;
 pub use namespace::{NAMED_NAMESPACES, Namespace};
 pub use nic_clock::NicClock;
 pub use peer::{VethPeer, namespace_files};
-pub use tap::Tap;
+pub use tap::TapInterface;
 pub use unix_socket::UnixSocket;

@@ -17,9 +17,9 @@ const DEVICE: &str = "/dev/net/tun";
 ///
 /// It neither blocks nor takes memory.
 #[derive(Debug)]
-pub struct Tap(File);
+pub struct TapInterface(File);
 
-impl Tap {
+impl TapInterface {
     /// Makes an interface, which is off and has an address of its own making.
     ///
     /// # Errors

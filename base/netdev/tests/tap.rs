@@ -5,14 +5,14 @@ mod common;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use onbeat_netdev::{Handle, Namespace, Tap};
+use onbeat_netdev::{Handle, Namespace, TapInterface};
 use onbeat_testing::{Feature, require_all};
 use onbeat_wire::MacAddress;
 
 const BOUND: Duration = Duration::from_secs(30);
 
 /// The next frame of an EtherType.
-fn receive(tap: &mut Tap, ether_type: [u8; 2]) -> Vec<u8> {
+fn receive(tap: &mut TapInterface, ether_type: [u8; 2]) -> Vec<u8> {
     let (begun, mut buffer) = (Instant::now(), [0; 2048]);
     while begun.elapsed() < BOUND {
         match tap.receive(&mut buffer).unwrap() {
@@ -26,11 +26,11 @@ fn receive(tap: &mut Tap, ether_type: [u8; 2]) -> Vec<u8> {
 
 #[test]
 fn the_network_stack_is_at_the_other_end() {
-    if !require_all(&[Feature::Root, Feature::Tap]) {
+    if !require_all(&[Feature::Root, Feature::TapInterface]) {
         return;
     }
     let namespace = Namespace::with_loopback().unwrap();
-    let mut tap = Tap::create(&namespace, "tap0").unwrap();
+    let mut tap = TapInterface::create(&namespace, "tap0").unwrap();
     let handle = Handle::in_namespace(&namespace).unwrap();
     let mac = MacAddress([2, 0, 0, 0, 0, 7]);
     handle.set_mac("tap0", mac).unwrap();
@@ -61,7 +61,7 @@ fn the_network_stack_is_at_the_other_end() {
     let sent = receive(&mut tap, [8, 0]);
     assert_eq!((&sent[..6], &sent[sent.len() - 5..]), (&asker[..], &b"hello"[..]));
 
-    let again = Tap::create(&namespace, "tap0").unwrap_err();
+    let again = TapInterface::create(&namespace, "tap0").unwrap_err();
     assert!(again.to_string().contains("take another"), "{again}");
     drop(tap);
     assert!(handle.link("tap0").is_err_and(|error| error.is_not_found()), "it went with the value");

@@ -10,7 +10,7 @@ use nix::{
     unistd::geteuid,
 };
 
-use onbeat_netdev::{Bridge, Error, Handle, Namespace, Result, Tap, VethEnd, xdp};
+use onbeat_netdev::{Bridge, Error, Handle, Namespace, Result, TapInterface, VethEnd, xdp};
 
 /// What a test may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -65,9 +65,9 @@ impl Feature {
                 handle.create_veth(&VethEnd::new("a"), &VethEnd::new("b"))
             }),
             Feature::Bridge => in_new_namespace(|handle| handle.create_bridge(&Bridge::new("a"))),
-            Feature::Tap => {
-                Namespace::new().and_then(|namespace| Tap::create(&namespace, "a")).map(drop)
-            }
+            Feature::Tap => Namespace::new()
+                .and_then(|namespace| TapInterface::create(&namespace, "a"))
+                .map(drop),
             Feature::XdpFeatures => in_new_namespace(|handle| match xdp::features(handle, "lo")? {
                 Some(_) => Ok(()),
                 None => Err(Error::Unsupported {

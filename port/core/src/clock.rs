@@ -5,7 +5,7 @@ use std::mem::zeroed;
 
 use onbeat_netdev::{Ethtool, Namespace, NicClock};
 
-use crate::packet::check;
+use crate::errno::check;
 use crate::{Clock, Time};
 
 /// What the launch clock shows.

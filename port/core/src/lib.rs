@@ -92,7 +92,7 @@
 //! - **The claim is not the port.** Isolation is the same for all back ends, and outlives a port
 //!   that is closed and opened anew.
 //! - **An interface has one port.** Every back end takes the same lock
-//!   ([`onbeat_host::InterfaceLock`]), which nodes take as well. Observers ([`raw::Tap`]) take none.
+//!   ([`onbeat_host::InterfaceLock`]), which nodes take as well. Observers ([`raw::CaptureSocket`]) take none.
 //! - **The claim's namespace is held by a mount.** Held by descriptors alone it would end with a
 //!   killed process, and a virtual interface with it; a physical one would come back with another
 //!   state than it had.
@@ -107,6 +107,7 @@ mod backends;
 mod capability;
 mod claim;
 mod clock;
+mod errno;
 mod error;
 mod exclusive;
 mod filter;

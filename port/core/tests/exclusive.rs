@@ -8,7 +8,7 @@ mod common;
 
 use common::{Cable, xdp};
 use onbeat_host::InterfaceLock;
-use onbeat_link::raw::{Tap, TapOptions};
+use onbeat_link::raw::{CaptureOptions, CaptureSocket};
 use onbeat_link::{Backend, Error, Port, Result, refuse_foreign_program};
 use onbeat_netdev::Namespace;
 use onbeat_testing::{Feature, require_all};
@@ -35,7 +35,7 @@ fn a_second_port_is_refused_and_the_holder_is_named() {
             assert!(error.to_string().contains(&named), "{second} beside {first}: {error}");
         }
         let nowhere = std::env::temp_dir().join("onbeat-no-such-directory");
-        Tap::open(namespace, "p0", TapOptions::default(), &nowhere).unwrap();
+        CaptureSocket::open(namespace, "p0", CaptureOptions::default(), &nowhere).unwrap();
         drop(port);
         open(first, namespace).unwrap();
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   near: "p0" --------- far: "f0"
-//!   Tap                  a plain packet socket
+//!   CaptureSocket                  a plain packet socket
 //! ```
 
 mod common;
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use common::conformance::frame;
 use common::{BOUND, Cable, raw_socket};
-use onbeat_link::raw::{Tap, TapClock, TapOptions, Wanted};
+use onbeat_link::raw::{CaptureClock, CaptureOptions, CaptureSocket, Wanted};
 use onbeat_netdev::{Ethtool, Namespace};
 use onbeat_testing::{Feature, RawSocket, require_all};
 use onbeat_wire::MacAddress;
@@ -27,7 +27,7 @@ const B: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
 type Seen = (Vec<u8>, Option<u64>, bool);
 
 /// The next `count` frames of the tests.
-fn take(tap: &mut Tap, count: usize) -> Vec<Seen> {
+fn take(tap: &mut CaptureSocket, count: usize) -> Vec<Seen> {
     let begun = std::time::Instant::now();
     let mut seen: Vec<Seen> = Vec::new();
     while seen.len() < count {
@@ -59,9 +59,9 @@ fn both_directions_are_stamped_by_one_clock() {
         return;
     }
     let cable = Cable::new();
-    let options = TapOptions { outgoing: true, stamps: Wanted::Best };
-    let mut tap = Tap::open(cable.near.namespace(), "p0", options, &nowhere()).unwrap();
-    assert_eq!(tap.clock(), TapClock::Monotonic);
+    let options = CaptureOptions { outgoing: true, stamps: Wanted::Best };
+    let mut tap = CaptureSocket::open(cable.near.namespace(), "p0", options, &nowhere()).unwrap();
+    assert_eq!(tap.clock(), CaptureClock::Monotonic);
     assert!(tap.why_not_the_nic().is_some());
     let (near, far): (RawSocket, RawSocket) =
         (raw_socket(&cable.near, "p0"), raw_socket(&cable.far, "f0"));
@@ -87,10 +87,10 @@ fn what_comes_alone_and_with_its_tag() {
         return;
     }
     let cable = Cable::new();
-    let mut tap = Tap::open(
+    let mut tap = CaptureSocket::open(
         cable.near.namespace(),
         "p0",
-        TapOptions { outgoing: false, stamps: Wanted::Kernel },
+        CaptureOptions { outgoing: false, stamps: Wanted::Kernel },
         &nowhere(),
     )
     .unwrap();
@@ -116,7 +116,8 @@ fn what_is_not_taken_is_counted() {
     }
     let cable = Cable::new();
     let mut tap =
-        Tap::open(cable.near.namespace(), "p0", TapOptions::default(), &nowhere()).unwrap();
+        CaptureSocket::open(cable.near.namespace(), "p0", CaptureOptions::default(), &nowhere())
+            .unwrap();
     let far = raw_socket(&cable.far, "f0");
     for _ in 0..33_000 {
         far.send(&frame(A, B, b"comes"));
@@ -137,15 +138,15 @@ fn a_refusal_names_the_way_out() {
     }
     let cable = Cable::new();
     let open = |name, options| {
-        let opened = Tap::open(cable.near.namespace(), name, options, &nowhere());
+        let opened = CaptureSocket::open(cable.near.namespace(), name, options, &nowhere());
         opened.unwrap_err().to_string()
     };
-    let missing = open("no-such", TapOptions::default());
+    let missing = open("no-such", CaptureOptions::default());
     assert!(missing.contains("\"no-such\" not found; interfaces here: "), "{missing}");
-    let nic = open("p0", TapOptions { outgoing: true, stamps: Wanted::Nic });
+    let nic = open("p0", CaptureOptions { outgoing: true, stamps: Wanted::Nic });
     assert!(nic.contains("the kernel stamps both directions"), "{nic}");
     if !Cable::stamps() {
-        let nic = open("p0", TapOptions { outgoing: false, stamps: Wanted::Nic });
+        let nic = open("p0", CaptureOptions { outgoing: false, stamps: Wanted::Nic });
         assert!(nic.contains("ethtool -T"), "{nic}");
     }
 }
@@ -159,7 +160,8 @@ const KILLED: &str = "ONBEAT_TAP_KILLED";
 fn the_one_that_is_killed() {
     let Some(directory) = env::var_os(KILLED) else { return };
     let here = Namespace::current().unwrap();
-    let tap = Tap::open(&here, "p0", TapOptions::default(), Path::new(&directory)).unwrap();
+    let tap =
+        CaptureSocket::open(&here, "p0", CaptureOptions::default(), Path::new(&directory)).unwrap();
     println!("\nclock {:?}", tap.clock());
     // The parent never writes: this ends by a signal, or when the parent is gone.
     let _ = std::io::stdin().read_line(&mut String::new());
@@ -193,11 +195,11 @@ fn a_tap_that_was_killed() {
         fs::read_dir(path).map_or(0, Iterator::count)
     };
     assert_eq!((during != before, journals()), (by_nic, usize::from(by_nic)), "{during:?}");
-    let options = TapOptions { outgoing: false, stamps: Wanted::Kernel };
-    drop(Tap::open(home, "p0", options, &directory).unwrap());
+    let options = CaptureOptions { outgoing: false, stamps: Wanted::Kernel };
+    drop(CaptureSocket::open(home, "p0", options, &directory).unwrap());
     assert_eq!((stamps(), journals()), (before, 0), "as it was");
     if by_nic {
-        drop(Tap::open(home, "p0", TapOptions::default(), &directory).unwrap());
+        drop(CaptureSocket::open(home, "p0", CaptureOptions::default(), &directory).unwrap());
         assert_eq!((stamps(), journals()), (before, 0), "one that ends by itself");
     }
 }

@@ -3,7 +3,7 @@
 use onbeat_link::{Cause, Confirmation, Feature, Outcome, Port, Result, Slot, Time};
 use onbeat_powerlink::mn::Launch;
 
-use crate::runner::LONGEST;
+use crate::limits::LONGEST;
 
 /// Has a port send the frame that begins a cycle.
 #[derive(Debug)]

@@ -11,31 +11,39 @@
 //! - [`File`]: a network, and where its nodes run.
 //! - [`Runner`]: a node on a port. In a cycle like the one before it takes no memory.
 //! - [`Simulation`]: inputs and outputs for a node that has none.
-//! - [`Bus`]: what a bus does, from its frames.
+//! - [`Bus`]: what a bus does, from its frames; [`Sniffer`]: that of a capture, or live.
+//! - [`Session`]: a node of a file from its start to its result.
 //!
 //! `examples/axis.rs` is a controlled node with a process of its own.
 #![forbid(unsafe_code)]
 
 mod bus;
+mod error;
 mod file;
 mod launcher;
+mod limits;
 mod outcome;
 mod port;
 mod responder;
 mod runner;
 mod sender;
+mod session;
 mod simulation;
+mod sniffer;
 mod start;
 mod station;
 mod store;
 mod virtual_ethernet;
 
 pub use bus::Bus;
+pub use error::StartError;
 pub use file::{File, Host, NodeHost};
 pub use port::open;
 pub use runner::{Counts, Runner};
 pub use sender::Sender;
+pub use session::{Session, SessionError};
 pub use simulation::{Pattern, Simulation};
-pub use start::{Place, StartError};
+pub use sniffer::{SniffError, Sniffer, capture_bypass};
+pub use start::Place;
 pub use station::Station;
 pub use virtual_ethernet::Passed;

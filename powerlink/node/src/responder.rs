@@ -3,7 +3,7 @@
 use onbeat_link::{Cause, Feature, Filter, Outcome, Port, Received, Response, Result, Slot};
 use onbeat_powerlink::cn::{self, PollKey};
 
-use crate::runner::LONGEST;
+use crate::limits::LONGEST;
 
 /// Has a port answer polls with what the node says they are to be answered with. The port's slot takes
 /// a frame as a whole: what leaves is one image or the next, never some of each.

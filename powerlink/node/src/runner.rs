@@ -3,19 +3,17 @@
 use std::collections::VecDeque;
 
 use onbeat_link::{Backend, Diagnostics, Port, Received, Result, Slot, Time};
-
+use onbeat_powerlink::cn::ControlledNode;
 use onbeat_wire::MacAddress;
 use onbeat_wire::ethernet::HEADER_LEN;
 use onbeat_wire::powerlink::MessageType;
 
 use crate::launcher::Launcher;
+use crate::limits::LONGEST;
 use crate::responder::Responder;
 use crate::store::Store;
 use crate::virtual_ethernet::VirtualEthernet;
 use crate::{Bus, Passed, Station};
-
-/// Longest frame, without FCS.
-pub(crate) const LONGEST: usize = 1514;
 
 /// Events that are kept.
 const KEPT: usize = 4096;
@@ -88,7 +86,8 @@ impl<S: Station> Runner<S> {
     /// As [`Runner::new`]; [`onbeat_link::Error::Unsupported`] where the port does not answer by itself.
     pub fn answering(port: Box<dyn Port>, station: S) -> Result<Self> {
         let mut runner = Self::new(port, station)?;
-        if let Some(key) = runner.station.answer_automatically() {
+        if let Some(controlled) = runner.station.controlled() {
+            let key = controlled.answer_automatically();
             runner.responder = Some(Responder::new(&mut *runner.port, &key)?);
         }
         Ok(runner)
@@ -101,7 +100,8 @@ impl<S: Station> Runner<S> {
     /// instant by itself.
     pub fn launching(port: Box<dyn Port>, station: S) -> Result<Self> {
         let mut runner = Self::new(port, station)?;
-        if runner.station.launch_cycles() {
+        if let Some(managing) = runner.station.managing() {
+            managing.launch_cycles();
             runner.launcher = Some(Launcher::new(&mut *runner.port)?);
         }
         Ok(runner)
@@ -197,10 +197,10 @@ impl<S: Station> Runner<S> {
             // Frames first: what came in time is not late because this thread was.
             while let Some(frame) = unless_down(self.port.receive())?.flatten() {
                 let at_ns = self.port.now().0;
-                if frame.answered {
-                    self.station.handle_answered_frame(at_ns, self.port.octets(&frame));
-                } else {
-                    self.station.handle_frame(at_ns, self.port.octets(&frame));
+                let octets = self.port.octets(&frame);
+                match self.station.controlled().filter(|_| frame.answered) {
+                    Some(controlled) => controlled.handle_answered_frame(at_ns, octets),
+                    None => self.station.handle_frame(at_ns, octets),
                 }
                 self.after(Some((at_ns, frame)), &mut process)?;
             }
@@ -214,7 +214,10 @@ impl<S: Station> Runner<S> {
                 self.after(None, &mut process)?;
             }
             if let Some(done) = self.store.as_mut().and_then(Store::done) {
-                self.station.handle_stored(self.port.now().0, done);
+                let now_ns = self.port.now().0;
+                if let Some(controlled) = self.station.controlled() {
+                    controlled.handle_stored(now_ns, done);
+                }
                 self.after(None, &mut process)?;
             }
             // Of other frames there is nothing to do: those that did not leave the port counts.
@@ -251,8 +254,8 @@ impl<S: Station> Runner<S> {
             }
         }
         self.follow()?;
-        if let Some(store) = &mut self.store {
-            if let Some(keep) = self.station.poll_store() {
+        if let (Some(store), Some(controlled)) = (&mut self.store, self.station.controlled()) {
+            if let Some(keep) = controlled.poll_store() {
                 store.keep(keep);
             }
         }
@@ -297,13 +300,17 @@ impl<S: Station> Runner<S> {
             // Not before the last frame that was seen.
             self.bus.observe(now_ns, launcher.frame());
         }
-        self.station.handle_launched(now_ns, soc_ns, sent);
+        if let Some(managing) = self.station.managing() {
+            managing.handle_launched(now_ns, soc_ns, sent);
+        }
     }
 
     /// Has the port do what the node wants it to do by itself.
     fn follow(&mut self) -> Result<()> {
-        if let (Some(launcher), Some(launch)) = (&mut self.launcher, self.station.poll_launch()) {
-            launcher.follow(&mut *self.port, launch)?;
+        if let (Some(launcher), Some(managing)) = (&mut self.launcher, self.station.managing()) {
+            if let Some(launch) = managing.poll_launch() {
+                launcher.follow(&mut *self.port, launch)?;
+            }
         }
         self.follow_response()
     }
@@ -311,7 +318,7 @@ impl<S: Station> Runner<S> {
     /// Has the port answer polls with what the node now says.
     fn follow_response(&mut self) -> Result<()> {
         let Some(responder) = &mut self.responder else { return Ok(()) };
-        match self.station.poll_response() {
+        match self.station.controlled().and_then(ControlledNode::poll_response) {
             Some(response) => responder.follow(&mut *self.port, response),
             None => Ok(()),
         }

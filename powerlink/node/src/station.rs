@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use onbeat_powerlink::Node;
-use onbeat_powerlink::cn::{self, ControlledNode, PollKey};
+use onbeat_powerlink::cn::{self, ControlledNode};
 use onbeat_powerlink::ethernet::NotSent;
 use onbeat_powerlink::mn::{self, ManagingNode};
 use onbeat_powerlink::nmt::State;
@@ -47,41 +47,15 @@ pub trait Station: Node + Send {
     /// What an event says to people; nothing of those that are not kept.
     fn words(event: &Self::Event) -> String;
 
-    /// Has the port answer polls; by what it knows them. `None`: a node of this kind is not polled.
-    fn answer_automatically(&mut self) -> Option<PollKey> {
+    /// The station as a controlled node, for its automatic responses and its parameters.
+    fn controlled(&mut self) -> Option<&mut ControlledNode> {
         None
     }
 
-    /// What the port is to answer polls with from now on, where that changed.
-    fn poll_response(&mut self) -> Option<cn::Response<'_>> {
+    /// The station as a managing node, for launched cycles.
+    fn managing(&mut self) -> Option<&mut ManagingNode> {
         None
     }
-
-    /// A frame was received that the port answered.
-    fn handle_answered_frame(&mut self, now_ns: u64, frame: &[u8]) {
-        self.handle_frame(now_ns, frame);
-    }
-
-    /// What is to be done about the node's parameters, once for each time.
-    fn poll_store(&mut self) -> Option<cn::Keep<'_>> {
-        None
-    }
-
-    /// What was to be done about its parameters is done, or could not be.
-    fn handle_stored(&mut self, _now_ns: u64, _done: bool) {}
-
-    /// Has the port send SoC; false: a node of this kind sends none.
-    fn launch_cycles(&mut self) -> bool {
-        false
-    }
-
-    /// What the port is to do about the SoC of the next cycle.
-    fn poll_launch(&mut self) -> Option<mn::Launch<'_>> {
-        None
-    }
-
-    /// The SoC of an instant left, or could not.
-    fn handle_launched(&mut self, _now_ns: u64, _at_ns: u64, _sent: bool) {}
 
     /// Whether there is room for a frame of another protocol.
     fn has_room(&self) -> bool;
@@ -153,24 +127,8 @@ impl Station for ControlledNode {
         }
     }
 
-    fn answer_automatically(&mut self) -> Option<PollKey> {
-        Some(ControlledNode::answer_automatically(self))
-    }
-
-    fn poll_response(&mut self) -> Option<cn::Response<'_>> {
-        ControlledNode::poll_response(self)
-    }
-
-    fn handle_answered_frame(&mut self, now_ns: u64, frame: &[u8]) {
-        ControlledNode::handle_answered_frame(self, now_ns, frame);
-    }
-
-    fn poll_store(&mut self) -> Option<cn::Keep<'_>> {
-        ControlledNode::poll_store(self)
-    }
-
-    fn handle_stored(&mut self, now_ns: u64, done: bool) {
-        ControlledNode::handle_stored(self, now_ns, done);
+    fn controlled(&mut self) -> Option<&mut ControlledNode> {
+        Some(self)
     }
 
     fn has_room(&self) -> bool {
@@ -251,17 +209,8 @@ impl Station for ManagingNode {
         }
     }
 
-    fn launch_cycles(&mut self) -> bool {
-        ManagingNode::launch_cycles(self);
-        true
-    }
-
-    fn poll_launch(&mut self) -> Option<mn::Launch<'_>> {
-        ManagingNode::poll_launch(self)
-    }
-
-    fn handle_launched(&mut self, now_ns: u64, at_ns: u64, sent: bool) {
-        ManagingNode::handle_launched(self, now_ns, at_ns, sent);
+    fn managing(&mut self) -> Option<&mut ManagingNode> {
+        Some(self)
     }
 
     fn has_room(&self) -> bool {

@@ -3,13 +3,13 @@
 use std::fs;
 use std::net::Ipv4Addr;
 
-use onbeat_netdev::{Handle, Namespace, Tap};
+use onbeat_netdev::{Handle, Namespace, TapInterface};
 use onbeat_powerlink::ethernet;
 use onbeat_wire::ethernet::HEADER_LEN;
 use onbeat_wire::{EtherType, MacAddress};
 
 use crate::Station;
-use crate::start::StartError;
+use crate::error::StartError;
 
 /// What a port receives for it beside POWERLINK: IP, and what finds addresses.
 pub(crate) const ETHER_TYPES: [EtherType; 2] = [EtherType::IPV4, EtherType::ARP];
@@ -28,7 +28,7 @@ pub struct Passed {
 /// An interface of the host, and what passed it.
 #[derive(Debug)]
 pub(crate) struct VirtualEthernet {
-    tap: Tap,
+    tap: TapInterface,
     name: String,
     address: Ipv4Addr,
     /// Of the longest frame.
@@ -46,7 +46,7 @@ impl VirtualEthernet {
         mac: MacAddress,
         quiet: Option<Quiet>,
     ) -> Result<Self, StartError> {
-        let tap = Tap::create(namespace, name)?;
+        let tap = TapInterface::create(namespace, name)?;
         let handle = Handle::in_namespace(namespace)?;
         let (address, mtu) = (ethernet::address(station.node()), station.mtu());
         handle.set_mac(name, mac)?;

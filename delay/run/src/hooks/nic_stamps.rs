@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use onbeat_hooks::{FollowedClock, Packet};
-use onbeat_link::raw::{NicStamps, Tap};
+use onbeat_link::raw::{CaptureSocket, NicStamps};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::clock;
 use onbeat_report::format::duration_ns;
@@ -29,8 +29,11 @@ pub(super) struct NicStamped {
 
 impl NicStamped {
     pub(super) fn begin(interface: &str) -> Result<Self> {
-        let stamps =
-            NicStamps::begin(&Namespace::current()?, interface, Path::new(Tap::DIRECTORY))?;
+        let stamps = NicStamps::begin(
+            &Namespace::current()?,
+            interface,
+            Path::new(CaptureSocket::DIRECTORY),
+        )?;
         let number = stamps.clock().ok_or_else(|| {
             Error::option(format!(
                 "the NIC of {interface} stamps by a clock that the kernel does not show"

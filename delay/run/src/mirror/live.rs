@@ -8,7 +8,7 @@ use onbeat_delay::capture::{LinkType, Packet};
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher};
 use onbeat_delay::pairing::{Sides, Sorter};
-use onbeat_link::raw::{Tap, TapClock, TapOptions, Tapped, Wanted};
+use onbeat_link::raw::{CaptureClock, CaptureOptions, CaptureSocket, CapturedFrame, Wanted};
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_realtime::{clock, interrupt};
 use onbeat_report::Progress;
@@ -112,7 +112,7 @@ impl LiveOptions {
             if let Some(error) = unreadable {
                 return Err(captures::failure(&mirror.source, error));
             }
-            if emptied && tap.clock() == TapClock::Monotonic {
+            if emptied && tap.clock() == CaptureClock::Monotonic {
                 matcher.pass(now_ns.saturating_sub(window.disorder_ns), &mut take);
             }
             let (packets, matched) = (sorter.tally().packets, matcher.counts().measured());
@@ -131,16 +131,21 @@ impl LiveOptions {
         Ok(MirrorReading { tally, reading })
     }
 
-    fn open(&self, name: &str, sides: &Sides) -> Result<Tap> {
+    fn open(&self, name: &str, sides: &Sides) -> Result<CaptureSocket> {
         let stamps = self.stamps.unwrap_or_default();
-        let options = TapOptions { outgoing: *sides == Sides::Direction, stamps };
-        Tap::open(&Namespace::current()?, name, options, Path::new(Tap::DIRECTORY))
-            .map_err(|error| Error::input(name, format!("there is no such file, and {error}")))
+        let options = CaptureOptions { outgoing: *sides == Sides::Direction, stamps };
+        CaptureSocket::open(
+            &Namespace::current()?,
+            name,
+            options,
+            Path::new(CaptureSocket::DIRECTORY),
+        )
+        .map_err(|error| Error::input(name, format!("there is no such file, and {error}")))
     }
 }
 
 /// A frame as captures have it; `None`: nobody knows when it passed.
-fn packet<'a>(frame: &Tapped<'a>, number: u64, link: LinkType) -> Option<Packet<'a>> {
+fn packet<'a>(frame: &CapturedFrame<'a>, number: u64, link: LinkType) -> Option<Packet<'a>> {
     use onbeat_delay::capture::Direction::{Inbound, Outbound};
     Some(Packet {
         number,
@@ -154,7 +159,7 @@ fn packet<'a>(frame: &Tapped<'a>, number: u64, link: LinkType) -> Option<Packet<
     })
 }
 
-fn notes(name: &str, tap: &mut Tap, lost: &Lost) -> Result<Vec<String>> {
+fn notes(name: &str, tap: &mut CaptureSocket, lost: &Lost) -> Result<Vec<String>> {
     let mut notes = vec![format!("{name}: stamped by {}", tap.clock())];
     if let Some(reason) = tap.why_not_the_nic() {
         notes.push(format!("not by the NIC: {reason}"));

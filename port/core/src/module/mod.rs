@@ -1,6 +1,6 @@
 //! The back end `module`.
 
-mod abi;
+pub(crate) mod abi;
 mod message;
 mod netlink;
 
@@ -12,7 +12,6 @@ use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_wire::MacAddress;
 
-pub(crate) use self::abi::{ANSWERED, PROTOCOL};
 use self::{
     message::Request,
     netlink::{Failure, Netlink},

@@ -21,7 +21,7 @@ use self::control::News;
 use self::offers::Offers;
 pub(crate) use self::places::Places;
 use self::ring::Ring;
-pub(crate) use self::socket::{Socket, Woken, check, sleep};
+pub(crate) use self::socket::{Socket, Woken, sleep};
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::{lock, refuse_foreign_program};
@@ -55,7 +55,7 @@ impl Source {
     fn protocol(self) -> u16 {
         match self {
             Source::Interface => libc::ETH_P_ALL as u16,
-            Source::Module => crate::module::PROTOCOL,
+            Source::Module => crate::module::abi::PROTOCOL,
         }
     }
 }

@@ -75,7 +75,7 @@ impl Ring {
         // frame's sender; any octets are one.
         let address =
             unsafe { self.places.at(buffer as usize).add(ADDRESS).cast::<sockaddr_ll>().read() };
-        address.sll_pkttype == crate::module::ANSWERED
+        address.sll_pkttype == crate::module::abi::ANSWERED
     }
 
     /// As [`Ring::arrived`] told: takes the outer VLAN tag out of the frame's octets, where the

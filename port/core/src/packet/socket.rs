@@ -10,6 +10,7 @@ use onbeat_wire::MacAddress;
 
 use super::control::{self, Launch, News};
 use crate::Time;
+use crate::errno::check;
 
 /// A packet socket of one interface, at first for no protocol.
 #[derive(Debug)]
@@ -242,8 +243,4 @@ pub(crate) fn sleep(polled: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<
     }
     let failed = polled.first().is_some_and(|first| first.revents & libc::POLLERR != 0);
     Ok(if failed { Woken::ByError } else { Woken::Ready })
-}
-
-pub(crate) fn check(result: c_int) -> io::Result<c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -4,7 +4,7 @@
 //! | | in | out |
 //! |---|---|---|
 //! | packet sockets | [`PacketReceiver`]: a ring of copies | [`PacketSender`]: batches, around the qdisc |
-//! | | [`Tap`]: a ring of copies of what comes and leaves, with when, for those who only look | |
+//! | | [`CaptureSocket`]: a ring of copies of what comes and leaves, with when, for those who only look | |
 //! | | [`NicStamps`]: has the NIC stamp what comes | |
 //! | AF_XDP | [`XskReceiver`]: one queue of an interface | [`XskSender`] |
 //!
@@ -12,20 +12,20 @@
 //! edited where it lies, and goes out by another without a copy. A [`Frame`] is the right to its
 //! octets; the kernel has the chunks that no frame stands for, but for those in the [`Pool`].
 
+mod capture;
 mod clock;
 mod extent;
 mod packet;
 mod stamping;
-mod tap;
 mod umem;
 mod xsk;
 
 use std::os::fd::{AsFd, AsRawFd};
 
+pub use capture::{CaptureClock, CaptureOptions, CaptureSocket, CapturedFrame, Wanted};
 pub use clock::Clock;
 pub use packet::{Frames, PacketReceiver, PacketSender};
 pub use stamping::NicStamps;
-pub use tap::{Tap, TapClock, TapOptions, Tapped, Wanted};
 pub use umem::{Frame, Pool, Umem};
 pub use xsk::{Closed, XskReceiver, XskSender, XskSocket};
 

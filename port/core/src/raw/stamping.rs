@@ -1,6 +1,6 @@
 //! NIC time stamps of every received frame, for as long as a capture runs.
 //!
-//! The former setting is in a journal before it is changed: after `kill -9` the next tap on the
+//! The former setting is in a journal before it is changed: after `kill -9` the next capture on the
 //! interface restores it first.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// NIC time stamps of every received frame, until this is dropped: then the former setting is restored.
 ///
-/// Only one capture at a time can use NIC time stamps; a [`Tap`](super::Tap) can be that one. After
+/// Only one capture at a time can use NIC time stamps; a [`CaptureSocket`](super::CaptureSocket) can be that one. After
 /// `kill -9` the next one on the interface restores the former setting first.
 #[derive(Debug)]
 pub struct NicStamps {
@@ -26,7 +26,7 @@ pub struct NicStamps {
 
 impl NicStamps {
     /// Turns on time stamps of the NIC of an interface of `namespace`; `directory` keeps the journals
-    /// ([`Tap::DIRECTORY`](super::Tap::DIRECTORY)).
+    /// ([`CaptureSocket::DIRECTORY`](super::CaptureSocket::DIRECTORY)).
     ///
     /// # Errors
     /// [`onbeat_netdev::Error::Unsupported`] of a NIC that cannot stamp every frame, or does for another

@@ -10,17 +10,17 @@ use onbeat_host::InterfaceLock;
 use onbeat_netdev::{Handle, Namespace, NicClock, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
-use super::bound::CHUNK;
+use super::bound::{CHUNK, TAG};
 use super::obstacle::obstacle;
 use super::offers::Offers;
 use super::program::Program;
-use super::socket::{Chunks, ROOM, SendFailure, XskSocket};
+use super::socket::{Chunks, SendFailure, XskSocket};
 use super::stamp;
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::lock;
 use crate::options::Limits;
-use crate::packet::{Socket, Woken, sleep};
+use crate::packet::{MAX_MULTICAST, Socket, Woken, sleep};
 use crate::schedule::Schedule;
 use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
@@ -32,13 +32,8 @@ use crate::{
 /// Responses are bounded by what the program compares each frame with.
 const LIMITS: Limits =
     Limits { ether_types: usize::MAX, slots: 4096, responses: 128, receive_buffers: 4096 };
-/// Multicast addresses that a port receives at most.
-const MAX_MULTICAST: usize = 64;
 /// Frames under way at most.
 const TRANSMIT: usize = 256;
-const TAG: usize = 4;
-/// Longest frame, without a tag.
-pub(crate) const MAX_FRAME: usize = ROOM - 2 * TAG;
 /// How soon to look for completions again, at first and at last: nothing wakes for them.
 const LOOK_NS: (u64, u64) = (50_000, 1_000_000);
 

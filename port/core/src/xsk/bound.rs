@@ -10,13 +10,19 @@ use std::time::{Duration, Instant};
 use libc::{SOL_XDP, c_int, xdp_desc};
 
 use super::ring::{Consumer, Producer};
+use crate::errno::check;
 use crate::mapping::Mapping;
-use crate::packet::check;
 
 /// Octets of a chunk of the UMEM, which holds one frame. Drivers take 2048 or a page.
 pub(crate) const CHUNK: usize = 2048;
 /// What the kernel keeps in front of a frame received (`XDP_PACKET_HEADROOM`).
 pub(crate) const HEADROOM: usize = 256;
+/// Longest frame received, with VLAN tags.
+pub(super) const ROOM: usize = CHUNK - HEADROOM;
+/// Octets of a VLAN tag.
+pub(super) const TAG: usize = 4;
+/// Longest frame, without a tag.
+pub(crate) const MAX_FRAME: usize = ROOM - 2 * TAG;
 
 /// How long to wait for a queue that another socket had, or has.
 const UNTIL_FREE: Duration = Duration::from_secs(2);

@@ -14,9 +14,10 @@ use std::fmt;
 
 use onbeat_netdev::{Namespace, XdpMode};
 
-pub(crate) use self::base::{Arrival, Base, Kind, MAX_FRAME};
+pub(crate) use self::base::{Arrival, Base, Kind};
 pub(crate) use self::bound::{
-    BIND, CHUNK, HEADROOM, Rings, bind, drops, open, unbound, wake_receive, wake_transmit,
+    BIND, CHUNK, HEADROOM, MAX_FRAME, Rings, bind, drops, open, unbound, wake_receive,
+    wake_transmit,
 };
 pub(crate) use self::obstacle::{obstacle, receive_queues};
 pub(crate) use self::port::OverXdp;

@@ -2,7 +2,7 @@
 
 use onbeat_netdev::{Ethtool, Link, Namespace};
 
-use super::base::MAX_FRAME;
+use super::bound::MAX_FRAME;
 use super::program::shown_program;
 use crate::MIN_FRAME;
 

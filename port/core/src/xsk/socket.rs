@@ -5,11 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libc::xdp_desc;
 
-use super::bound::{self, CHUNK, Failure, HEADROOM, Rings};
+use super::bound::{self, CHUNK, Failure, Rings};
 use crate::mapping::Mapping;
-
-/// Longest frame received, with a VLAN tag.
-pub(super) const ROOM: usize = CHUNK - HEADROOM;
 
 /// How many chunks the UMEM has for what. Chunks are numbered through in this order.
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use onbeat_host::settings::{Log, restore};
 use onbeat_link::Claim;
-use onbeat_link::raw::Tap;
+use onbeat_link::raw::CaptureSocket;
 use onbeat_realtime::HeldSignals;
 
 use super::Where;
@@ -29,7 +29,7 @@ impl Restore {
         let _signals = HeldSignals::begin()?;
         if self.forget {
             restored::discard_damaged(&at.journal_directory())?;
-            let (claims, taps) = (at.below(Claim::DIRECTORY), at.below(Tap::DIRECTORY));
+            let (claims, taps) = (at.below(Claim::DIRECTORY), at.below(CaptureSocket::DIRECTORY));
             restored::discard_damaged_of_interfaces(&claims, &taps)?;
         }
         let mut journal = at.journal()?;

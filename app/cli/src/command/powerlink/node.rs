@@ -3,11 +3,8 @@
 use std::path::PathBuf;
 
 use onbeat_link::Backend;
-use onbeat_netdev::Namespace;
-use onbeat_powerlink_node::{File, Host, Place, Runner, Sender, Simulation, Station};
-use onbeat_realtime::clock::now_ns;
-use onbeat_realtime::interrupt::{self, Guard};
-use onbeat_report::{Progress, Run};
+use onbeat_powerlink_node::{File, Sender, Session, SessionError};
+use onbeat_report::{Outcome, Progress};
 use onbeat_wire::powerlink::NodeId;
 
 use onbeat_terminal::Shown;
@@ -95,40 +92,18 @@ fn backend(name: &str) -> std::result::Result<Backend, String> {
 impl Managing {
     pub(super) fn execute(self) -> Result {
         let file = self.options.load()?;
-        let simulation = Simulation::managing(&file);
-        let make = |backend, namespace: &Namespace, interface: &str| -> Result<_> {
-            let sender = self.soc.or(file.soc).unwrap_or(Sender::of_soc(backend));
-            let virtual_ethernet = file.managing.virtual_ethernet.as_deref();
-            let place = Place { namespace, interface, backend, sender, virtual_ethernet };
-            Ok(file.managing(&place)?)
-        };
-        self.options.run("powerlink-mn", "[managing]", &file, &file.managing, simulation, make)
+        let session = self.options.session(&file, self.soc);
+        self.options.run(|progress| session.run_managing(progress))
     }
 }
 
 impl Controlled {
     pub(super) fn execute(self) -> Result {
         let file = self.options.load()?;
+        let session = self.options.session(&file, self.response);
         let node = NodeId(self.node);
-        let stations = file.network.nodes.iter().zip(&file.nodes);
-        let host = stations.clone().find(|(station, _)| station.node == node);
-        let Some((_, host)) = host else {
-            let ids: Vec<String> = stations.map(|(station, _)| station.node.to_string()).collect();
-            return Err(Failure::new(format!(
-                "{}: there is no node {node}, but there are {}",
-                self.options.file.display(),
-                ids.join(", ")
-            )));
-        };
-        let simulation = Simulation::controlled(&file, node);
-        let make = |backend, namespace: &Namespace, interface: &str| -> Result<_> {
-            let sender = self.response.or(host.response).unwrap_or(Sender::of_responses(backend));
-            let virtual_ethernet = host.host.virtual_ethernet.as_deref();
-            let place = Place { namespace, interface, backend, sender, virtual_ethernet };
-            Ok(file.controlled(node, &place)?)
-        };
-        let table = format!("node {node}");
-        self.options.run("powerlink-cn", &table, &file, &host.host, simulation, make)
+        session.node(node)?;
+        self.options.run(|progress| session.run_controlled(node, progress))
     }
 }
 
@@ -144,15 +119,21 @@ impl Options {
         Ok(file)
     }
 
-    /// Runs a node to its end, and tells what it did.
-    fn run<S: Station>(
-        self,
-        name: &str,
-        table: &str,
-        file: &File,
-        host: &Host,
-        mut simulation: Simulation,
-        make: impl FnOnce(Backend, &Namespace, &str) -> Result<Runner<S>>,
+    fn session<'a>(&'a self, file: &'a File, sender: Option<Sender>) -> Session<'a> {
+        Session {
+            file,
+            path: &self.file,
+            interface: self.interface.as_deref(),
+            backend: self.backend,
+            sender,
+            seconds: self.seconds,
+        }
+    }
+
+    /// Runs a node to its end and shows the result, unless the file is only checked.
+    fn run(
+        &self,
+        session: impl FnOnce(&mut Progress) -> std::result::Result<Outcome, SessionError>,
     ) -> Result {
         if self.check {
             output::print(&format!("{}: can be used\n", self.file.display()))?;
@@ -162,35 +143,8 @@ impl Options {
         if self.seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds < 1e9)) {
             return Err(Failure::new("--seconds: give a time above 0, such as 10"));
         }
-        let interface = self.interface.as_ref().or(host.interface.as_ref()).ok_or_else(|| {
-            Failure::new(format!(
-                "{}: {table} has no interface; add interface = \"eth1\", or give --interface",
-                self.file.display()
-            ))
-        })?;
-        let backend = self.backend.unwrap_or(host.backend);
-        let mut runner = make(backend, &Namespace::current()?, interface)?;
-        let run = Run::begin(name);
         let mut progress = Progress::new(self.shown.quiet);
-        let _signals = Guard::install();
-        let end_ns = self.seconds.map_or(u64::MAX, |seconds| now_ns() + (seconds * 1e9) as u64);
-        {
-            let _realtime = file.realtime.enter()?;
-            runner.run(
-                |station| simulation.turn(station),
-                |station| {
-                    progress.update(|| {
-                        let node = station.node();
-                        format!("node {node} on {interface}: {}; Ctrl-C ends it", station.state())
-                    });
-                    interrupt::check().is_ok() && now_ns() < end_ns
-                },
-            )?;
-        }
-        progress.clear();
-        let mut outcome = run.finish();
-        runner.tell(&simulation, &mut outcome)?;
-        self.shown.show(outcome)
+        self.shown.show(session(&mut progress)?)
     }
 }
 

@@ -25,9 +25,9 @@ const FRAMES: std::ops::RangeInclusive<usize> = 64..=32_768;
 /// Where the address of a frame's sender stands in its place (`TPACKET2_HDRLEN` less its length).
 const ADDRESS: usize = size_of::<tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 
-/// What a tap is to see, and who is to stamp it.
+/// The frames that a capture sees, and the source of their stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TapOptions {
+pub struct CaptureOptions {
     /// What leaves by the interface, too, and not only what comes.
     pub outgoing: bool,
     /// Who stamps.
@@ -40,29 +40,29 @@ pub enum Wanted {
     /// The NIC where it can stamp every frame, else the kernel.
     #[default]
     Best,
-    /// The NIC, or the tap is refused.
+    /// The NIC, or the capture is refused.
     Nic,
     /// The kernel.
     Kernel,
 }
 
-/// The clock of a tap's stamps.
+/// The clock of a capture's stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TapClock {
+pub enum CaptureClock {
     /// The NIC's own, /dev/ptpN where its number is known, when the frame passed its MAC.
     Nic(Option<u32>),
     /// CLOCK_MONOTONIC, when the kernel took the frame from the driver or gave it to it.
     Monotonic,
 }
 
-impl fmt::Display for TapClock {
+impl fmt::Display for CaptureClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TapClock::Nic(Some(number)) => {
+            CaptureClock::Nic(Some(number)) => {
                 write!(f, "the NIC, by its own clock (/dev/ptp{number})")
             }
-            TapClock::Nic(None) => f.write_str("the NIC, by its own clock"),
-            TapClock::Monotonic => {
+            CaptureClock::Nic(None) => f.write_str("the NIC, by its own clock"),
+            CaptureClock::Monotonic => {
                 f.write_str("the kernel, by CLOCK_MONOTONIC, at its border with the driver")
             }
         }
@@ -71,12 +71,12 @@ impl fmt::Display for TapClock {
 
 /// A frame that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tapped<'a> {
+pub struct CapturedFrame<'a> {
     /// Its octets with VLAN tags, without FCS.
     pub octets: &'a [u8],
     /// How many there were: more than `octets` has where the kernel or the NIC merged frames.
     pub wire_len: usize,
-    /// When it passed, in nanoseconds of the tap's clock. `None`: the NIC did not stamp it, or the time of
+    /// When it passed, in nanoseconds of the capture's clock. `None`: the NIC did not stamp it, or the time of
     /// day was set while it waited.
     pub time_ns: Option<u64>,
     /// It left here, and did not come.
@@ -85,18 +85,18 @@ pub struct Tapped<'a> {
 
 /// Frames that pass an interface, as copies: nothing is taken from the network stack.
 ///
-/// A NIC that is to stamp is told to stamp every frame until the tap is dropped. **After `kill -9`** it goes
-/// on to, and a journal says how it stamped before: the next tap on the interface puts that back first,
-/// whoever is to stamp for it.
+/// A NIC that is to stamp stamps every frame until the capture is dropped. **After `kill -9`** it goes on,
+/// and a journal has its former setting: the next capture on the interface restores that first, whatever
+/// stamps for it.
 #[derive(Debug)]
-pub struct Tap {
+pub struct CaptureSocket {
     interface: String,
     // Unmapped before the socket is closed.
     places: Places,
     next: usize,
     drops: u64,
     socket: Socket,
-    clock: TapClock,
+    clock: CaptureClock,
     /// Why the NIC does not stamp although it was to if it can.
     reason: Option<String>,
     realtime_ahead_ns: i64,
@@ -106,12 +106,12 @@ pub struct Tap {
     _stamps: Option<NicStamps>,
 }
 
-impl Tap {
-    /// Default directory of the journals of taps, with the former settings of NICs.
+impl CaptureSocket {
+    /// Default directory of the journals of captures, with the former settings of NICs.
     pub const DIRECTORY: &str = onbeat_host::run_directory!("taps");
 
     /// Opens an interface of `namespace`, for frames as long as its MTU says. What a process that was
-    /// killed left of an earlier tap is put back first.
+    /// killed left of an earlier capture is restored first.
     ///
     /// # Errors
     /// An interface that is not there; CAP_NET_RAW is missing, or CAP_NET_ADMIN for a NIC that is to stamp;
@@ -119,7 +119,7 @@ impl Tap {
     pub fn open(
         namespace: &Namespace,
         interface: &str,
-        options: TapOptions,
+        options: CaptureOptions,
         directory: &Path,
     ) -> Result<Self> {
         let link = Handle::in_namespace(namespace)?.link(interface)?;
@@ -127,11 +127,11 @@ impl Tap {
             tracing::warn!("interface {interface:?}: its NIC still stamps every frame: {error}");
         }
         let (clock, stamps, reason) = match options.stamps {
-            Wanted::Kernel => (TapClock::Monotonic, None, None),
+            Wanted::Kernel => (CaptureClock::Monotonic, None, None),
             wanted => match begin(namespace, interface, options, directory) {
-                Ok(stamps) => (TapClock::Nic(stamps.clock()), Some(stamps), None),
+                Ok(stamps) => (CaptureClock::Nic(stamps.clock()), Some(stamps), None),
                 Err(error) if wanted == Wanted::Nic => return Err(error),
-                Err(error) => (TapClock::Monotonic, None, Some(error.to_string())),
+                Err(error) => (CaptureClock::Monotonic, None, Some(error.to_string())),
             },
         };
         let longest = HEADERS + link.mtu as usize;
@@ -142,7 +142,7 @@ impl Tap {
             let frames = frames.clamp(*FRAMES.start(), *FRAMES.end());
             let places = Places::new(&socket, frames, longest, TAG)?;
             let mut stamps = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
-            if clock != TapClock::Monotonic {
+            if clock != CaptureClock::Monotonic {
                 stamps |= libc::SOF_TIMESTAMPING_RAW_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
                 let hardware = libc::SOF_TIMESTAMPING_RAW_HARDWARE;
                 socket.set(SOL_PACKET, libc::PACKET_TIMESTAMP, hardware)?;
@@ -172,7 +172,7 @@ impl Tap {
 
     /// Whose stamps they are.
     #[must_use]
-    pub fn clock(&self) -> TapClock {
+    pub fn clock(&self) -> CaptureClock {
         self.clock
     }
 
@@ -183,7 +183,7 @@ impl Tap {
     }
 
     /// Hands over the oldest frames that passed, [`BATCH`] at most; how many there were.
-    pub fn take(&mut self, mut taken: impl FnMut(Tapped<'_>)) -> usize {
+    pub fn take(&mut self, mut taken: impl FnMut(CapturedFrame<'_>)) -> usize {
         let count = (0..BATCH.min(self.places.count()))
             .take_while(|ahead| self.places.is_filled(self.index(*ahead)))
             .count();
@@ -200,8 +200,8 @@ impl Tap {
             let extent = Extent::of(&self.places, self.next, &header);
             let by_nic = header.tp_status & TP_STATUS_TS_RAW_HARDWARE != 0;
             let time_ns = match (self.clock, by_nic) {
-                (TapClock::Nic(_), true) => Some(extent.at_ns),
-                (TapClock::Monotonic, false) if !stepped => {
+                (CaptureClock::Nic(_), true) => Some(extent.at_ns),
+                (CaptureClock::Monotonic, false) if !stepped => {
                     u64::try_from((extent.at_ns as i64).wrapping_sub(ahead_ns)).ok()
                 }
                 _ => None,
@@ -216,7 +216,7 @@ impl Tap {
                 std::slice::from_raw_parts(place.add(extent.start as usize), extent.len as usize)
             };
             let missing = if extent.complete { 0 } else { missing(&header, octets.len()) };
-            taken(Tapped {
+            taken(CapturedFrame {
                 octets,
                 wire_len: octets.len() + missing,
                 time_ns,
@@ -270,17 +270,17 @@ fn missing(header: &tpacket2_hdr, there: usize) -> usize {
     (header.tp_len as usize).saturating_sub(there).max(1)
 }
 
-impl AsFd for Tap {
+impl AsFd for CaptureSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// Has the NIC stamp what this tap is to see.
+/// Makes the NIC stamp the frames of a capture.
 fn begin(
     namespace: &Namespace,
     interface: &str,
-    options: TapOptions,
+    options: CaptureOptions,
     directory: &Path,
 ) -> Result<NicStamps> {
     if options.outgoing {
@@ -300,9 +300,9 @@ mod tests {
 
     #[test]
     fn clocks_have_names() {
-        assert!(TapClock::Nic(Some(3)).to_string().contains("/dev/ptp3"));
-        assert!(TapClock::Nic(None).to_string().contains("its own clock"));
-        assert!(TapClock::Monotonic.to_string().contains("CLOCK_MONOTONIC"));
+        assert!(CaptureClock::Nic(Some(3)).to_string().contains("/dev/ptp3"));
+        assert!(CaptureClock::Nic(None).to_string().contains("its own clock"));
+        assert!(CaptureClock::Monotonic.to_string().contains("CLOCK_MONOTONIC"));
     }
 
     #[test]

@@ -1,0 +1,169 @@
+//! A node of a file from its start to its result.
+
+use std::path::{Path, PathBuf};
+
+use onbeat_link::Backend;
+use onbeat_netdev::Namespace;
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt::{self, Guard};
+use onbeat_report::{Outcome, Progress, Run};
+use onbeat_wire::powerlink::NodeId;
+
+use crate::error::StartError;
+use crate::{File, Host, NodeHost, Place, Runner, Sender, Simulation, Station};
+
+/// A file and the choices that have precedence over it.
+#[derive(Debug)]
+pub struct Session<'a> {
+    /// The network.
+    pub file: &'a File,
+    /// Its path, for messages.
+    pub path: &'a Path,
+    /// The interface of the node.
+    pub interface: Option<&'a str>,
+    /// The back end of its port.
+    pub backend: Option<Backend>,
+    /// What sends its responses to polls, or its SoC.
+    pub sender: Option<Sender>,
+    /// How long it runs; `None`: until the process is interrupted.
+    pub seconds: Option<f64>,
+}
+
+/// Errors of a session.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// An id that no node of the file has.
+    #[error("{path}: there is no node {node}, but there are {ids}", path = path.display())]
+    NoNode {
+        /// The file.
+        path: PathBuf,
+        /// The id.
+        node: NodeId,
+        /// Those of the file.
+        ids: String,
+    },
+    /// Neither the file nor the caller names an interface.
+    #[error(
+        "{path}: {table} has no interface; add interface = \"eth1\", or give --interface",
+        path = path.display()
+    )]
+    NoInterface {
+        /// The file.
+        path: PathBuf,
+        /// The node's table in it.
+        table: String,
+    },
+    /// The namespace of this process.
+    #[error(transparent)]
+    Namespace(#[from] onbeat_netdev::Error),
+    /// The node's start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The real-time settings of its thread.
+    #[error(transparent)]
+    Realtime(#[from] onbeat_realtime::Error),
+    /// Its port.
+    #[error(transparent)]
+    Port(#[from] onbeat_link::Error),
+}
+
+impl Session<'_> {
+    /// A controlled node of the file.
+    ///
+    /// # Errors
+    /// [`SessionError::NoNode`].
+    pub fn node(&self, node: NodeId) -> Result<&NodeHost, SessionError> {
+        let stations = self.file.network.nodes.iter().zip(&self.file.nodes);
+        let found = stations.clone().find(|(station, _)| station.node == node);
+        found.map(|(_, host)| host).ok_or_else(|| {
+            let ids: Vec<String> = stations.map(|(station, _)| station.node.to_string()).collect();
+            SessionError::NoNode { path: self.path.to_owned(), node, ids: ids.join(", ") }
+        })
+    }
+
+    /// Runs the managing node with simulated outputs.
+    ///
+    /// # Errors
+    /// [`SessionError`], but for an unknown node.
+    pub fn run_managing(&self, progress: &mut Progress) -> Result<Outcome, SessionError> {
+        let host = &self.file.managing;
+        let sender = self.file.soc.unwrap_or(Sender::of_soc(self.backend(host)));
+        let namespace = Namespace::current()?;
+        let place = self.place(&namespace, "[managing]", host, sender)?;
+        let runner = self.file.managing(&place)?;
+        let simulation = Simulation::managing(self.file);
+        self.run("powerlink-mn", place.interface, runner, simulation, progress)
+    }
+
+    /// Runs a controlled node with simulated inputs.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn run_controlled(
+        &self,
+        node: NodeId,
+        progress: &mut Progress,
+    ) -> Result<Outcome, SessionError> {
+        let NodeHost { host, response, .. } = self.node(node)?;
+        let sender = response.unwrap_or(Sender::of_responses(self.backend(host)));
+        let namespace = Namespace::current()?;
+        let place = self.place(&namespace, &format!("node {node}"), host, sender)?;
+        let runner = self.file.controlled(node, &place)?;
+        let simulation = Simulation::controlled(self.file, node);
+        self.run("powerlink-cn", place.interface, runner, simulation, progress)
+    }
+
+    fn backend(&self, host: &Host) -> Backend {
+        self.backend.unwrap_or(host.backend)
+    }
+
+    /// `sender`: as the file has it; `table`: the node's in messages.
+    fn place<'b>(
+        &'b self,
+        namespace: &'b Namespace,
+        table: &str,
+        host: &'b Host,
+        sender: Sender,
+    ) -> Result<Place<'b>, SessionError> {
+        let interface = self.interface.or(host.interface.as_deref()).ok_or_else(|| {
+            SessionError::NoInterface { path: self.path.to_owned(), table: table.to_owned() }
+        })?;
+        Ok(Place {
+            namespace,
+            interface,
+            backend: self.backend(host),
+            sender: self.sender.unwrap_or(sender),
+            virtual_ethernet: host.virtual_ethernet.as_deref(),
+        })
+    }
+
+    fn run<S: Station>(
+        &self,
+        name: &str,
+        interface: &str,
+        mut runner: Runner<S>,
+        mut simulation: Simulation,
+        progress: &mut Progress,
+    ) -> Result<Outcome, SessionError> {
+        let run = Run::begin(name);
+        let _signals = Guard::install();
+        let end_ns = self.seconds.map_or(u64::MAX, |seconds| now_ns() + (seconds * 1e9) as u64);
+        {
+            let _realtime = self.file.realtime.enter()?;
+            runner.run(
+                |station| simulation.turn(station),
+                |station| {
+                    progress.update(|| {
+                        let node = station.node();
+                        format!("node {node} on {interface}: {}; Ctrl-C ends it", station.state())
+                    });
+                    interrupt::check().is_ok() && now_ns() < end_ns
+                },
+            )?;
+        }
+        progress.clear();
+        let mut outcome = run.finish();
+        runner.tell(&simulation, &mut outcome)?;
+        Ok(outcome)
+    }
+}

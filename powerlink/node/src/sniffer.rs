@@ -1,0 +1,203 @@
+//! A bus from its frames: of a capture, or live.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use onbeat_link::raw::{CaptureOptions, CaptureSocket, Wanted};
+use onbeat_netdev::{Handle, Namespace};
+use onbeat_realtime::clock::now_ns;
+use onbeat_realtime::interrupt::{self, Guard};
+use onbeat_report::format::count;
+use onbeat_report::{Outcome, Progress, Run};
+use onbeat_wire::ethernet::Header;
+use onbeat_wire::powerlink::Message;
+use onbeat_wire::{EtherType, Frame};
+
+use crate::Bus;
+
+/// How long a wait for frames takes at most: as soon is Ctrl-C noticed.
+const LOOK_NS: u64 = 50_000_000;
+
+/// A bus, and each of its messages in a line if requested.
+#[derive(Debug)]
+pub struct Sniffer {
+    bus: Bus,
+    lines: bool,
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+/// Errors of watching a bus.
+#[derive(Debug, thiserror::Error)]
+pub enum SniffError {
+    /// No frame of the bus.
+    #[error(
+        "{source_name}: there is no POWERLINK frame (EtherType 0x88ab) among {foreign}; {remedy}"
+    )]
+    NoFrame {
+        /// The capture or the interface.
+        source_name: String,
+        /// Frames of others.
+        foreign: u64,
+        /// What to check.
+        remedy: String,
+    },
+    /// The interface.
+    #[error("{name}: no capture of this name, and {source}")]
+    Open {
+        /// Its name.
+        name: String,
+        /// The cause.
+        source: onbeat_link::Error,
+    },
+    /// The namespace of this process.
+    #[error(transparent)]
+    Namespace(#[from] onbeat_netdev::Error),
+    /// The capture socket.
+    #[error(transparent)]
+    Capture(#[from] onbeat_link::Error),
+}
+
+impl Sniffer {
+    /// No frame yet.
+    #[must_use]
+    pub fn new(lines: bool) -> Self {
+        Sniffer { bus: Bus::new(), lines, first_ns: None, last_ns: 0 }
+    }
+
+    /// Takes a frame. With lines: its message, seconds since the first one and microseconds since the
+    /// one before.
+    pub fn take(&mut self, time_ns: u64, octets: &[u8]) -> Option<String> {
+        let frame = untagged(octets);
+        let octets = frame.as_deref().unwrap_or(octets);
+        self.bus.observe(time_ns, octets);
+        let text = self.lines.then(|| line(octets))??;
+        let first_ns = *self.first_ns.get_or_insert(time_ns);
+        let since_us = time_ns.saturating_sub(self.last_ns.max(first_ns)) as f64 / 1e3;
+        self.last_ns = time_ns;
+        let at_s = time_ns.saturating_sub(first_ns) as f64 / 1e9;
+        Some(format!("{at_s:14.9} {since_us:+12.3}  {text}\n"))
+    }
+
+    /// Listens to an interface for some time or until the process is interrupted, or `print` of a line
+    /// breaks; notes on the result.
+    ///
+    /// # Errors
+    /// [`SniffError`], and those of `print`.
+    pub fn listen<E: From<SniffError>>(
+        &mut self,
+        name: &str,
+        seconds: Option<f64>,
+        progress: &mut Progress,
+        mut print: impl FnMut(&str) -> Result<ControlFlow<()>, E>,
+    ) -> Result<Vec<String>, E> {
+        let mut capture = open(name)?;
+        let _signals = Guard::install();
+        let end_ns = seconds.map_or(u64::MAX, |seconds| now_ns() + (seconds * 1e9) as u64);
+        let mut without_time = 0_u64;
+        while interrupt::check().is_ok() && now_ns() < end_ns {
+            let timeout_ns = LOOK_NS.min(end_ns.saturating_sub(now_ns()));
+            capture.wait(timeout_ns).map_err(SniffError::from)?;
+            let mut printed = Ok(ControlFlow::Continue(()));
+            capture.take(|frame| match frame.time_ns {
+                None => without_time += 1,
+                Some(time_ns) if matches!(printed, Ok(ControlFlow::Continue(()))) => {
+                    if let Some(line) = self.take(time_ns, frame.octets) {
+                        printed = print(&line);
+                    }
+                }
+                Some(_) => {}
+            });
+            if printed?.is_break() {
+                break;
+            }
+            progress.update(|| format!("{name}: {}; Ctrl-C ends it", self.bus.summary()));
+        }
+        let missed = capture.drops().map_err(SniffError::from)? + without_time;
+        let missed = (missed > 0).then(|| count(missed, "frame"));
+        let note = |missed| format!("{missed} missed: this host was too slow to receive them");
+        Ok(missed.into_iter().map(note).collect())
+    }
+
+    /// The result: the bus, its checks and these notes. `bypass`: why frames of an interface may be
+    /// missing ([`capture_bypass`]).
+    ///
+    /// # Errors
+    /// [`SniffError::NoFrame`].
+    pub fn finish(
+        &self,
+        run: Run,
+        source: &Path,
+        notes: Vec<String>,
+        bypass: Option<String>,
+    ) -> Result<Outcome, SniffError> {
+        if self.bus.frames().messages() == 0 {
+            return Err(SniffError::NoFrame {
+                source_name: source.display().to_string(),
+                foreign: self.bus.frames().foreign,
+                remedy: bypass.unwrap_or_else(|| "is it the right port of the bus?".into()),
+            });
+        }
+        let mut outcome = run.finish();
+        self.bus.tell(&mut outcome);
+        outcome.note(self.bus.summary());
+        let bypass = bypass.filter(|_| self.bus.has_hidden_nodes());
+        notes.into_iter().chain(bypass).for_each(|note| outcome.note(note));
+        Ok(outcome)
+    }
+}
+
+fn open(name: &str) -> Result<CaptureSocket, SniffError> {
+    let options = CaptureOptions { outgoing: true, stamps: Wanted::Kernel };
+    let directory = Path::new(CaptureSocket::DIRECTORY);
+    CaptureSocket::open(&Namespace::current()?, name, options, directory)
+        .map_err(|source| SniffError::Open { name: name.to_owned(), source })
+}
+
+/// Why captures on an interface may miss frames: an XDP program on it.
+#[must_use]
+pub fn capture_bypass(name: &str) -> Option<String> {
+    let handle = Handle::in_namespace(&Namespace::current().ok()?).ok()?;
+    let program = handle.link(name).ok()?.xdp_program()?;
+    Some(format!(
+        "{name} has an XDP program (id {}, {}): frames that it receives or transmits bypass captures on \
+         {name}; observe a bridge port or a mirror port between the nodes",
+        program.program_id, program.mode
+    ))
+}
+
+/// A frame without the VLAN tags that a switch's mirror may have put in.
+fn untagged(octets: &[u8]) -> Option<Vec<u8>> {
+    let frame = Frame::parse(octets).ok()?;
+    let header = 14 + 4 * frame.vlans().count();
+    if header == 14 {
+        return None;
+    }
+    let mut plain = octets.get(..12)?.to_vec();
+    plain.extend(octets.get(header - 2..)?);
+    Some(plain)
+}
+
+/// A message in words; `None` of other protocols.
+fn line(octets: &[u8]) -> Option<String> {
+    let header = Header::new_checked(octets).ok()?;
+    (header.ethertype() == EtherType::POWERLINK).then(|| match Message::parse(header.payload()) {
+        Ok(message) => message.to_string(),
+        Err(error) => format!("{} -> {}: {error}", header.source(), header.destination()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_taken_out() {
+        let mut tagged = vec![0x01, 0x11, 0x1e, 0, 0, 1, 2, 0, 0, 0, 0, 240, 0x81, 0, 0, 7];
+        tagged.extend([0x88, 0xab, 1, 255, 240]);
+        let plain = untagged(&tagged).expect("it has a tag");
+        assert_eq!(plain[12..], [0x88, 0xab, 1, 255, 240]);
+        assert_eq!(untagged(&plain), None);
+        assert!(line(&plain).expect("POWERLINK").contains("cut off"), "{:?}", line(&plain));
+    }
+}
