@@ -26,7 +26,7 @@ fn receive(tap: &mut TapInterface, ether_type: [u8; 2]) -> Vec<u8> {
 
 #[test]
 fn the_network_stack_is_at_the_other_end() {
-    if !require_all(&[Feature::Root, Feature::TapInterface]) {
+    if !require_all(&[Feature::Root, Feature::Tap]) {
         return;
     }
     let namespace = Namespace::with_loopback().unwrap();

@@ -8,7 +8,7 @@
 //! Loading and unloading modules is not for every host. These tests run where `ONBEAT_VM=1` says
 //! that the machine is theirs; `ONBEAT_MODULE` is the path of onbeat.ko, built for its kernel.
 
-#[path = "../common/mod.rs"]
+#[path = "../port/common/mod.rs"]
 mod common;
 mod genl;
 mod machine;

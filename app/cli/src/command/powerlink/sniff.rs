@@ -116,7 +116,6 @@ fn read(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::command::{Command, parse};
 
     #[test]

@@ -1,9 +1,7 @@
 //! A node whose polls a driver answers, beside the same node that answers itself: a bus cannot tell
 //! them apart.
 
-mod common;
-
-use common::{CN_MAC, Captured, INPUT, capture, controlled_node, message};
+use crate::common::{CN_MAC, Captured, INPUT, capture, controlled_node, message};
 use onbeat_powerlink::cn::{ControlledNode, Event, PollKey, Response};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::Dictionary;
@@ -109,8 +107,8 @@ fn compare(frames: impl Iterator<Item = (u64, Vec<u8>)>, step: u8) -> usize {
     };
     assert_eq!(values(usual.node.objects()), values(automatic.node.objects()));
     assert_eq!(
-        usual.node.objects().get(common::OUTPUT),
-        automatic.node.objects().get(common::OUTPUT)
+        usual.node.objects().get(crate::common::OUTPUT),
+        automatic.node.objects().get(crate::common::OUTPUT)
     );
     automatic.polls
 }
@@ -178,14 +176,14 @@ fn a_poll_that_nobody_answered_is_answered_by_the_node() {
 fn polls_are_known_by_address_and_nodes() {
     let driver = Bench::new(true, 1).driver.unwrap();
     let poll = |destination: MacAddress, octets: [u8; 3]| -> Vec<u8> {
-        [&destination.0[..], &common::MN_MAC.0, &[0x88, 0xab], &octets, &[0; 43]].concat()
+        [&destination.0[..], &crate::common::MN_MAC.0, &[0x88, 0xab], &octets, &[0; 43]].concat()
     };
     assert!(driver.matches(&poll(CN_MAC, [3, 1, 240])));
     assert!(driver.matches(&poll(CN_MAC, [0x83, 1, 240])), "a bit that is reserved");
     for octets in [[4, 1, 240], [3, 2, 240], [3, 255, 240], [3, 1, 241]] {
         assert!(!driver.matches(&poll(CN_MAC, octets)), "{octets:?}");
     }
-    assert!(!driver.matches(&poll(common::MN_MAC, [3, 1, 240])));
+    assert!(!driver.matches(&poll(crate::common::MN_MAC, [3, 1, 240])));
     let mut other = poll(CN_MAC, [3, 1, 240]);
     other[13] = 0xac;
     assert!(!driver.matches(&other));

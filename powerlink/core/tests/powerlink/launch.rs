@@ -1,9 +1,7 @@
 //! A managing node whose SoC something else sends, with a controlled node, on a cable in virtual time.
 
-mod common;
-
-use common::cable::{CYCLE_NS, Cable, Fate, NEWS_NS, NODE};
-use common::message;
+use crate::common::cable::{CYCLE_NS, Cable, Fate, NEWS_NS, NODE};
+use crate::common::message;
 use onbeat_powerlink::mn::{Event, Step};
 use onbeat_powerlink::nmt::State;
 use onbeat_wire::powerlink::Body;

@@ -1,9 +1,7 @@
 //! A managing node that hears the controlled node of a capture takes it to OPERATIONAL as the
 //! managing node in it did: the same commands, and the same SDO frames, octet for octet.
 
-mod common;
-
-use common::{CN_MAC, Captured, MN_MAC, capture, message, unpadded};
+use crate::common::{CN_MAC, Captured, MN_MAC, capture, message, unpadded};
 use onbeat_powerlink::mn::{Config, Event, ManagingNode, Step};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::profile::{self, Identity};

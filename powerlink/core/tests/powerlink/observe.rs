@@ -1,8 +1,6 @@
 //! What the observer tells of the captures, against what tshark's dissector sees in them
 //! (`vectors/powerlink/observed.toml`).
 
-mod common;
-
 use onbeat_powerlink::observe::{Observation, Observer, Request};
 use onbeat_wire::powerlink::{NmtState, NodeId};
 use toml::{Table, Value};
@@ -32,7 +30,7 @@ fn check(name: &str) {
 
     let mut observer = Observer::new();
     let (mut cycles, mut polls, mut idents, mut states) = (vec![], vec![], vec![], vec![]);
-    for captured in common::capture(name) {
+    for captured in crate::common::capture(name) {
         observer.observe(captured.time_ns, &captured.frame, |observation| match observation {
             Observation::Cycle { interval_ns, .. } => cycles.push(interval_ns),
             Observation::Response { request: Request::Poll, delay_ns, .. } => polls.push(delay_ns),

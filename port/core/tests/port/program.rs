@@ -4,13 +4,11 @@
 //!   near: "p0" --------- far: "f0"
 //! ```
 
-mod common;
-
 use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use common::{Cable, xdp};
+use crate::common::{Cable, xdp};
 use onbeat_bpf::ProgramInfo;
 use onbeat_link::{Backend, Port};
 use onbeat_netdev::Namespace;
@@ -53,7 +51,12 @@ fn kill_9_leaves_no_program() {
     let cable = Cable::new();
     for backend in [Backend::Xsk, Backend::Xdp] {
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", "opens_what_it_is_told_to", "--nocapture", "--test-threads=1"]);
+        command.args([
+            "--exact",
+            "program::opens_what_it_is_told_to",
+            "--nocapture",
+            "--test-threads=1",
+        ]);
         command.env(OPEN, backend.name()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut opener = cable.near.namespace().start_in(&mut command).spawn().unwrap();
         let lines = BufReader::new(opener.stdout.take().unwrap()).lines();

@@ -5,10 +5,8 @@
 //!   PacketPort           a plain packet socket
 //! ```
 
-mod common;
-
-use common::conformance::{ETHER_TYPE, conformance, frame};
-use common::{BOUND, Cable, raw_socket};
+use crate::common::conformance::{ETHER_TYPE, conformance, frame};
+use crate::common::{BOUND, Cable, raw_socket};
 use onbeat_link::{
     Capability, Cause, Clock, Feature, Outcome, PacketPort, Port, PortOptions, StampSource,
 };

@@ -5,12 +5,10 @@
 //!   PacketPort::open_txtime      a plain packet socket
 //! ```
 
-mod common;
-
 use std::env;
 
-use common::conformance::{ETHER_TYPE, conformance, frame};
-use common::{BOUND, Cable, raw_socket};
+use crate::common::conformance::{ETHER_TYPE, conformance, frame};
+use crate::common::{BOUND, Cable, raw_socket};
 use onbeat_link::{
     Backend, Capability, Cause, Clock, Error, Feature, Outcome, PacketPort, Port, PortOptions,
     StampSource, Time, TxtimeOptions,

@@ -1,8 +1,6 @@
 //! What a controlled node takes of what its managing node publishes.
 
-mod common;
-
-use common::{CN_MAC, MN_MAC, controlled_node};
+use crate::common::{CN_MAC, MN_MAC, controlled_node};
 use onbeat_powerlink::cn::{Config, ControlledNode, Event};
 use onbeat_powerlink::od::profile::{self, Identity};
 use onbeat_powerlink::od::{Access, Object, id};

@@ -1,9 +1,7 @@
 //! Frames of other protocols: on the bus as they are, and only when their node is invited.
 
-mod common;
-
-use common::cable::{CYCLE_NS, Cable, NODE, network};
-use common::message;
+use crate::common::cable::{CYCLE_NS, Cable, NODE, network};
+use crate::common::message;
 use onbeat_powerlink::ethernet::{self, NotSent};
 use onbeat_powerlink::mn::Step;
 use onbeat_powerlink::nmt::State;

@@ -4,9 +4,7 @@
 //!   near: "p0" --------- far: "f0"
 //! ```
 
-mod common;
-
-use common::{Cable, xdp};
+use crate::common::{Cable, xdp};
 use onbeat_host::InterfaceLock;
 use onbeat_link::raw::{CaptureOptions, CaptureSocket};
 use onbeat_link::{Backend, Error, Port, Result, refuse_foreign_program};

@@ -5,15 +5,13 @@
 //!   XdpPort              a plain packet socket
 //! ```
 
-mod common;
-
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use common::conformance::{Peer, conformance, frame};
-use common::xdp::{self, next_frame, options};
-use common::{BOUND, Cable, raw_socket};
+use crate::common::conformance::{Peer, conformance, frame};
+use crate::common::xdp::{self, next_frame, options};
+use crate::common::{BOUND, Cable, raw_socket};
 use onbeat_link::{
     Capability, Cause, Clock, Confirmation, Feature, Filter, Outcome, Port, PortOptions, Slot,
     XdpPort,

@@ -5,16 +5,14 @@
 //!   CaptureSocket                  a plain packet socket
 //! ```
 
-mod common;
-
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::conformance::frame;
-use common::{BOUND, Cable, raw_socket};
+use crate::common::conformance::frame;
+use crate::common::{BOUND, Cable, raw_socket};
 use onbeat_link::raw::{CaptureClock, CaptureOptions, CaptureSocket, Wanted};
 use onbeat_netdev::{Ethtool, Namespace};
 use onbeat_testing::{Feature, RawSocket, require_all};
@@ -180,7 +178,7 @@ fn a_tap_that_was_killed() {
     let stamps = || Ethtool::in_namespace(home).unwrap().hardware_stamps("p0").ok();
     let before = stamps();
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "the_one_that_is_killed", "--nocapture"]).env(KILLED, &directory);
+    command.args(["--exact", "tap::the_one_that_is_killed", "--nocapture"]).env(KILLED, &directory);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = home.start_in(&mut command).spawn().unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -1,8 +1,6 @@
 //! What is told of an interface, and that it is so.
 
-mod common;
-
-use common::Cable;
+use crate::common::Cable;
 use onbeat_link::{Backend, Error, PortOptions, Purpose, XdpPort, XskPort, backends};
 use onbeat_netdev::{Namespace, VethEnd};
 use onbeat_testing::{Feature as Needs, ForeignProgram, require_all};

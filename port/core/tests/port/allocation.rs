@@ -5,10 +5,8 @@
 //!   each port in turn    a plain packet socket
 //! ```
 
-mod common;
-
-use common::conformance::frame;
-use common::{BOUND, Cable, raw_socket, xdp};
+use crate::common::conformance::frame;
+use crate::common::{BOUND, Cable, raw_socket, xdp};
 use onbeat_link::{Backend, Filter, Port};
 use onbeat_testing::memory::taken_by;
 use onbeat_testing::{Feature, ForeignProgram, require_all};

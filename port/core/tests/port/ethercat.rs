@@ -7,11 +7,9 @@
 //!   Port
 //! ```
 
-mod common;
-
-#[path = "../examples/ethercat/adapter.rs"]
+#[path = "../../examples/ethercat/adapter.rs"]
 mod adapter;
-#[path = "../examples/ethercat/device.rs"]
+#[path = "../../examples/ethercat/device.rs"]
 mod device;
 
 use std::future::poll_fn;
@@ -21,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::common::Cable;
 use adapter::{Bus, ETHER_TYPE};
-use common::Cable;
 use device::Segment;
 use device::sii::{NAME, PROCESS_DATA, PRODUCT, VENDOR};
 use ethercrab::error::{Error as EthercatError, TimeoutError};

@@ -5,11 +5,9 @@
 //!   XskPort              a plain packet socket
 //! ```
 
-mod common;
-
-use common::conformance::conformance;
-use common::xdp::{self, options};
-use common::{Cable, raw_socket};
+use crate::common::conformance::conformance;
+use crate::common::xdp::{self, options};
+use crate::common::{Cable, raw_socket};
 use onbeat_link::{Capability, Clock, Feature, Port, PortOptions, XskPort};
 use onbeat_netdev::XdpMode;
 use onbeat_testing::RawSocket;

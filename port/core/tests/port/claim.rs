@@ -4,8 +4,6 @@
 //!   home: "p0" --------- far: "f0"        claimed:  home: -     claim: "p0" --------- far: "f0"
 //! ```
 
-mod common;
-
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,8 +11,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::conformance::{ETHER_TYPE, conformance, frame};
-use common::{BOUND, Cable, raw_socket};
+use crate::common::conformance::{ETHER_TYPE, conformance, frame};
+use crate::common::{BOUND, Cable, raw_socket};
 use nix::ifaddrs::getifaddrs;
 use onbeat_link::{
     Claim, Error, Feature as Has, Outcome, PacketPort, Port, PortOptions, Stamp, StampSource,
@@ -323,7 +321,7 @@ fn a_journal_of_another_namespace_restores_nothing() {
 /// Has another process claim the interface, and kills it.
 fn kill_a_claimer(home: &Namespace, directory: &Path) {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "claims_where_told_to", "--nocapture", "--test-threads=1"]);
+    command.args(["--exact", "claim::claims_where_told_to", "--nocapture", "--test-threads=1"]);
     command.env(CLAIM_IN, directory).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut claimer = home.start_in(&mut command).spawn().unwrap();
     let lines = BufReader::new(claimer.stdout.take().unwrap()).lines();

@@ -1,9 +1,7 @@
 //! A controlled node that hears the managing node of a capture sends what the node in it sent,
 //! octet for octet.
 
-mod common;
-
-use common::{CN_MAC, Captured, INPUT, MN_MAC, capture, controlled_node, message, unpadded};
+use crate::common::{CN_MAC, Captured, INPUT, MN_MAC, capture, controlled_node, message, unpadded};
 use onbeat_powerlink::MIN_LEN;
 use onbeat_powerlink::cn::Event;
 use onbeat_powerlink::dll::Losses;

@@ -1,0 +1,13 @@
+//! Nodes against frames, and two nodes on a cable without delay.
+
+mod automatic;
+mod common;
+mod ethernet;
+mod hostile;
+mod jitter;
+mod launch;
+mod observe;
+mod published;
+mod replay_cn;
+mod replay_mn;
+mod sdo;
