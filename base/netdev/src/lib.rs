@@ -7,6 +7,7 @@
 //! - [`VethPeer`]: the other end of a veth pair, in the same namespace or another one.
 //! - [`UnixSocket`]: the owner of an abstract socket name.
 //! - [`TapInterface`]: an interface whose other end is this process.
+//! - [`PacketSocket`]: frames in and out of an interface.
 //! - [`PrivateMounts`]: mounts that only one thread sees.
 //! - [`Monitor`]: hears of devices that come, change and go.
 //! - [`Ethtool`]: driver, offloads, time stamping, channels, coalescing, energy-efficient Ethernet.
@@ -36,6 +37,7 @@ mod mounts;
 mod namespace;
 mod netlink;
 mod nic_clock;
+mod packet_socket;
 mod peer;
 mod rtnl;
 mod tap;
@@ -54,6 +56,7 @@ pub use monitor::{LinkEvent, Monitor};
 pub use mounts::PrivateMounts;
 pub use namespace::{NAMED_NAMESPACES, Namespace};
 pub use nic_clock::NicClock;
+pub use packet_socket::{PacketSocket, ReceiveBuffers, ReceivedFrame};
 pub use peer::{VethPeer, namespace_files};
 pub use tap::TapInterface;
 pub use unix_socket::UnixSocket;

@@ -3,9 +3,9 @@
 use std::io;
 use std::mem::zeroed;
 
+use nix::errno::Errno;
 use onbeat_netdev::{Ethtool, Namespace, NicClock};
 
-use crate::errno::check;
 use crate::{Clock, Time};
 
 /// What the launch clock shows.
@@ -38,6 +38,6 @@ fn read(clock: libc::clockid_t) -> io::Result<u64> {
     // SAFETY: timespec is plain data, for which zeros are a value.
     let mut time: libc::timespec = unsafe { zeroed() };
     // SAFETY: the timespec lives through the call.
-    check(unsafe { libc::clock_gettime(clock, &raw mut time) })?;
+    Errno::result(unsafe { libc::clock_gettime(clock, &raw mut time) })?;
     Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }

@@ -107,7 +107,6 @@ mod backends;
 mod capability;
 mod claim;
 mod clock;
-mod errno;
 mod error;
 mod exclusive;
 mod filter;

@@ -17,7 +17,7 @@ pub use delivery::{Delivery, Gap};
 pub use frame::{FrameError, FrameSpec};
 pub(crate) use packet::BATCH;
 pub use packet::PacketSocket;
-pub use receiver::{Received, Receiver};
+pub use receiver::Receiver;
 pub use record::StreamRecord;
 pub(crate) use settle::{Settled, sent_all, settle};
 pub use sink::{Expect, Sink, SinkReport};

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use onbeat_netdev::Namespace;
+use onbeat_netdev::{Namespace, ReceivedFrame};
 use onbeat_realtime::clock::{now_ns, realtime_offset_ns};
 use onbeat_report::format::count;
 use onbeat_wire::{Frame, VlanTag};
 
 use super::packet::PacketSocket;
-use super::receiver::{Received, Receiver};
+use super::receiver::Receiver;
 use super::record::StreamRecord;
 use super::stamp::{Stamp, StampError};
 use crate::{Error, Result};
@@ -198,7 +198,7 @@ impl Taker {
         }
     }
 
-    fn take(&mut self, received: &Received<'_>, offset_ns: i64) {
+    fn take(&mut self, received: &ReceivedFrame<'_>, offset_ns: i64) {
         let parsed = Frame::parse(received.octets)
             .map_err(|_| StampError::Foreign)
             .and_then(|frame| Stamp::parse(frame.payload()).map(|stamp| (frame, stamp)));

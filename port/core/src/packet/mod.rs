@@ -14,14 +14,15 @@ use std::os::fd::BorrowedFd;
 use libc::{SOL_PACKET, SOL_SOCKET};
 use onbeat_host::InterfaceLock;
 use onbeat_netdev::ethtool::HardwareStamps;
-use onbeat_netdev::{Handle, Namespace, NicClock};
+use onbeat_netdev::{Handle, Namespace, NicClock, PacketSocket};
 use onbeat_wire::MacAddress;
 
 use self::control::News;
 use self::offers::Offers;
 pub(crate) use self::places::Places;
 use self::ring::Ring;
-pub(crate) use self::socket::{Socket, Woken, sleep};
+use self::socket::Socket;
+pub(crate) use self::socket::{Woken, sleep};
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::{lock, refuse_foreign_program};
@@ -531,7 +532,7 @@ impl Port for PacketPort {
 }
 
 fn set_up(
-    socket: &Socket,
+    socket: &PacketSocket,
     options: &PortOptions,
     max_frame: usize,
     hardware: HardwareStamps,

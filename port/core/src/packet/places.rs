@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{TP_STATUS_KERNEL, TP_STATUS_USER, tpacket2_hdr};
+use onbeat_netdev::PacketSocket;
 
-use super::socket::Socket;
 use crate::mapping::Mapping;
 
 /// What stands before a frame in its place: the header, the sender's address, room for alignment.
@@ -29,7 +29,7 @@ impl Places {
     /// At least `frames` places for frames of up to `max_frame` octets, each with `reserve` octets
     /// in front that the kernel leaves alone.
     pub(crate) fn new(
-        socket: &Socket,
+        socket: &PacketSocket,
         frames: usize,
         max_frame: usize,
         reserve: usize,

@@ -6,10 +6,10 @@ use libc::{
     TP_STATUS_TS_RAW_HARDWARE, TP_STATUS_VLAN_TPID_VALID, TP_STATUS_VLAN_VALID, sockaddr_ll,
     tpacket2_hdr,
 };
+use onbeat_netdev::PacketSocket;
 use onbeat_wire::EtherType;
 
 use super::places::Places;
-use super::socket::Socket;
 use crate::{Stamp, StampSource, Tag};
 
 /// Where the address of a frame's sender stands in its place (`TPACKET2_HDRLEN` less its length).
@@ -51,7 +51,11 @@ pub(super) struct Ring {
 
 impl Ring {
     /// A ring of at least `frames` places for frames of up to `max_frame` octets, each of them.
-    pub(super) fn new(socket: &Socket, frames: usize, max_frame: usize) -> std::io::Result<Self> {
+    pub(super) fn new(
+        socket: &PacketSocket,
+        frames: usize,
+        max_frame: usize,
+    ) -> std::io::Result<Self> {
         let places = Places::new(socket, frames, max_frame, 0)?;
         let states = vec![State::Free; places.count()];
         Ok(Self { places, states, look: 0, next: 0, waiting: 0 })

@@ -1,87 +1,29 @@
 //! The packet socket: system calls, and nothing of the port's logic.
 
 use std::io;
-use std::mem::{size_of, zeroed};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::mem::zeroed;
+use std::ops::Deref;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr;
 
-use libc::{c_int, sock_filter};
-use onbeat_wire::MacAddress;
+use libc::c_int;
+use onbeat_netdev::PacketSocket;
 
 use super::control::{self, Launch, News};
 use crate::Time;
-use crate::errno::check;
 
-/// A packet socket of one interface, at first for no protocol.
+/// A packet socket that sends around the queueing discipline, or by launch times.
 #[derive(Debug)]
-pub(crate) struct Socket {
-    fd: OwnedFd,
-    index: c_int,
+pub(super) struct Socket {
+    inner: PacketSocket,
     /// Frames go around the queueing discipline.
     around: bool,
 }
 
 impl Socket {
-    /// A socket in the calling thread's namespace, that receives nothing before [`Socket::bind`].
-    pub(crate) fn open(index: u32) -> io::Result<Self> {
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        check(fd)?;
-        // SAFETY: the descriptor is open, and nobody else has it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { fd, index: index as c_int, around: false })
-    }
-
-    /// Sends to, and from now on receives frames of `protocol` from, the interface.
-    pub(crate) fn bind(&self, protocol: u16) -> io::Result<()> {
-        // SAFETY: sockaddr_ll is plain data, for which zeros are a value.
-        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = protocol.to_be();
-        address.sll_ifindex = self.index;
-        let len = size_of::<libc::sockaddr_ll>() as u32;
-        // SAFETY: the address is a sockaddr_ll of the length given, and lives through the call.
-        check(unsafe { libc::bind(self.raw(), (&raw const address).cast(), len) }).map(drop)
-    }
-
-    /// Sets an option. `T` is the type that the kernel reads for it.
-    pub(crate) fn set<T: Copy>(&self, level: c_int, name: c_int, value: T) -> io::Result<()> {
-        let len = size_of::<T>() as u32;
-        // SAFETY: the value has the length given and lives through the call, which only reads it.
-        check(unsafe { libc::setsockopt(self.raw(), level, name, (&raw const value).cast(), len) })
-            .map(drop)
-    }
-
-    /// Takes the place of the program before, in one step.
-    pub(super) fn attach(&self, program: &mut [sock_filter]) -> io::Result<()> {
-        // The kernel copies the program during the call.
-        let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, program)
-    }
-
-    /// Has the NIC receive a multicast address, or not. The kernel counts, and takes back at the
-    /// socket's end.
-    pub(crate) fn multicast(&self, address: MacAddress, on: bool) -> io::Result<()> {
-        let mut request = libc::packet_mreq {
-            mr_ifindex: self.index,
-            mr_type: libc::PACKET_MR_MULTICAST as u16,
-            mr_alen: 6,
-            mr_address: [0; 8],
-        };
-        request.mr_address[..6].copy_from_slice(&address.0);
-        let name = if on { libc::PACKET_ADD_MEMBERSHIP } else { libc::PACKET_DROP_MEMBERSHIP };
-        self.set(libc::SOL_PACKET, name, request)
-    }
-
-    /// Has the NIC receive frames to any address. The kernel takes it back at the socket's end.
-    pub(crate) fn promiscuous(&self) -> io::Result<()> {
-        let request = libc::packet_mreq {
-            mr_ifindex: self.index,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, request)
+    /// As [`PacketSocket::open`].
+    pub(super) fn open(index: u32) -> io::Result<Self> {
+        Ok(Self { inner: PacketSocket::open(index)?, around: false })
     }
 
     /// Has frames carry launch times of CLOCK_TAI, and the kernel report those that it gives up.
@@ -111,17 +53,6 @@ impl Socket {
             }
             result => result,
         }
-    }
-
-    /// Sends messages until one cannot be sent: how many went.
-    ///
-    /// # Safety
-    /// What the messages point to must be there through the call.
-    pub(crate) unsafe fn send_all(&self, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
-        let (first, count) = (messages.as_mut_ptr(), messages.len() as u32);
-        // SAFETY: the array has the length given; what it points to, the caller answers for.
-        let sent = unsafe { libc::sendmmsg(self.raw(), first, count, libc::MSG_DONTWAIT) };
-        check(sent).map(|sent| sent as usize)
     }
 
     fn send_once(&self, frame: &[u8], launch: Option<Time>) -> io::Result<()> {
@@ -168,30 +99,6 @@ impl Socket {
         Ok(Some(control::news(&control.0[..len])))
     }
 
-    /// Takes an error off the socket, for example that the interface went down, so that it is not
-    /// reported again; whether there was one.
-    pub(crate) fn take_error(&self) -> io::Result<bool> {
-        self.get::<c_int>(libc::SOL_SOCKET, libc::SO_ERROR).map(|error| error != 0)
-    }
-
-    /// Frames lost for want of room since the last call.
-    pub(crate) fn take_drops(&self) -> io::Result<u64> {
-        let statistics: [u32; 2] = self.get(libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
-        // struct tpacket_stats: packets, drops.
-        Ok(statistics[1].into())
-    }
-
-    fn get<T: Copy + Default>(&self, level: c_int, name: c_int) -> io::Result<T> {
-        let mut value = T::default();
-        let mut len = size_of::<T>() as u32;
-        // SAFETY: the buffer has the length given, and any octets are a T: only integers and
-        // arrays of them are asked for. Both live through the call.
-        check(unsafe {
-            libc::getsockopt(self.raw(), level, name, (&raw mut value).cast(), &raw mut len)
-        })?;
-        Ok(value)
-    }
-
     /// Waits for a frame, a confirmation or an error for at most `timeout_ns`, or until there is
     /// something to read from `other`.
     pub(super) fn wait(&self, timeout_ns: u64, other: Option<BorrowedFd<'_>>) -> io::Result<Woken> {
@@ -202,13 +109,15 @@ impl Socket {
     }
 
     fn raw(&self) -> c_int {
-        self.fd.as_raw_fd()
+        self.inner.as_fd().as_raw_fd()
     }
 }
 
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+impl Deref for Socket {
+    type Target = PacketSocket;
+
+    fn deref(&self) -> &PacketSocket {
+        &self.inner
     }
 }
 

@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use libc::{SOL_PACKET, SOL_SOCKET, TP_STATUS_TS_RAW_HARDWARE, sockaddr_ll, tpacket2_hdr};
-use onbeat_netdev::{Handle, Namespace};
+use onbeat_netdev::{Handle, Namespace, PacketSocket};
 
 use super::extent::{Extent, TAG};
 use super::stamping::NicStamps;
 use super::{BATCH, Clock, HEADERS};
 use crate::error::failed;
-use crate::packet::{Places, Socket, Woken, sleep};
+use crate::packet::{Places, Woken, sleep};
 use crate::{Error, Result};
 
 /// Memory of a ring, which the kernel takes at once: 32,768 frames of 1,514 octets.
@@ -95,7 +95,7 @@ pub struct CaptureSocket {
     places: Places,
     next: usize,
     drops: u64,
-    socket: Socket,
+    socket: PacketSocket,
     clock: CaptureClock,
     /// Why the NIC does not stamp although it was to if it can.
     reason: Option<String>,
@@ -137,7 +137,7 @@ impl CaptureSocket {
         let longest = HEADERS + link.mtu as usize;
         let frames = MEMORY / (AROUND + longest).next_power_of_two();
         let open = || -> io::Result<_> {
-            let socket = Socket::open(link.index)?;
+            let socket = PacketSocket::open(link.index)?;
             socket.set(SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, i32::from(!options.outgoing))?;
             let frames = frames.clamp(*FRAMES.start(), *FRAMES.end());
             let places = Places::new(&socket, frames, longest, TAG)?;

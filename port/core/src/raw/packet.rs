@@ -5,13 +5,13 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use onbeat_netdev::{Handle, Namespace};
+use onbeat_netdev::{Handle, Namespace, PacketSocket};
 
 use super::extent::{Extent, TAG};
 use super::{BATCH, Clock, HEADERS, make_room};
 use crate::Result;
 use crate::error::failed;
-use crate::packet::{Places, Socket};
+use crate::packet::Places;
 
 /// All frames that come in at an interface, as copies: the network stack gets them as well.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct PacketReceiver {
     /// Of frames that are looked at.
     extents: Box<[Extent; BATCH]>,
     drops: u64,
-    socket: Socket,
+    socket: PacketSocket,
 }
 
 impl PacketReceiver {
@@ -36,7 +36,7 @@ impl PacketReceiver {
     pub fn open(namespace: &Namespace, interface: &str, frames: usize) -> Result<Self> {
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let open = || -> io::Result<_> {
-            let socket = Socket::open(link.index)?;
+            let socket = PacketSocket::open(link.index)?;
             socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1_i32)?;
             // Between the header and the frame, for the tag that the kernel has taken out.
             let places = Places::new(&socket, frames, HEADERS + link.mtu as usize, TAG)?;
@@ -156,7 +156,7 @@ impl Drop for Frames<'_> {
 
 /// What leaves by one interface, around its queueing discipline: gathered, and sent by one call.
 pub struct PacketSender {
-    socket: Socket,
+    socket: PacketSocket,
     /// Longest frame.
     place: usize,
     octets: Box<[u8]>,
@@ -189,7 +189,7 @@ impl PacketSender {
     pub fn open(namespace: &Namespace, interface: &str) -> Result<Self> {
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let open = || -> io::Result<_> {
-            let socket = Socket::open(link.index)?;
+            let socket = PacketSocket::open(link.index)?;
             socket.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1_i32)?;
             make_room(&socket);
             socket.bind(0)?;
@@ -240,9 +240,10 @@ impl PacketSender {
         let mut next = 0;
         let mut again = true;
         while next < self.waiting {
+            let messages = &mut self.messages[next..self.waiting];
             // SAFETY: each message points to its vector, and each vector to its place, which live
             // as long as this value.
-            match unsafe { self.socket.send_all(&mut self.messages[next..self.waiting]) } {
+            match unsafe { self.socket.send_messages(messages, libc::MSG_DONTWAIT) } {
                 Ok(sent) => {
                     self.sent += sent as u64;
                     next += sent;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::OpenMapMut;
 use onbeat_host::InterfaceLock;
-use onbeat_netdev::{Handle, Namespace, NicClock, XdpMode};
+use onbeat_netdev::{Handle, Namespace, NicClock, PacketSocket, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
 use super::bound::{CHUNK, TAG};
@@ -20,7 +20,7 @@ use crate::clock;
 use crate::error::failed;
 use crate::exclusive::lock;
 use crate::options::Limits;
-use crate::packet::{MAX_MULTICAST, Socket, Woken, sleep};
+use crate::packet::{MAX_MULTICAST, Woken, sleep};
 use crate::schedule::Schedule;
 use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
@@ -96,7 +96,7 @@ pub(crate) struct Base {
     pub(crate) free: Vec<usize>,
     look_ns: u64,
     /// Only for what the NIC is to receive: no frame comes here.
-    memberships: Socket,
+    memberships: PacketSocket,
     // Off the interface before the socket is closed.
     pub(crate) program: Program,
     socket: XskSocket,
@@ -140,7 +140,7 @@ impl Base {
         // Zero copy is the driver's, and needs the program there.
         let copy = options.copy || program.mode() == XdpMode::Generic;
         let (memberships, socket) = namespace
-            .run(|| (Socket::open(link.index), XskSocket::open(link.index, chunks, copy)))?;
+            .run(|| (PacketSocket::open(link.index), XskSocket::open(link.index, chunks, copy)))?;
         let memberships = memberships
             .map_err(failed(interface, "open a packet socket (it needs CAP_NET_RAW)"))?;
         let socket = socket.map_err(|(operation, error)| failed(interface, operation)(error))?;

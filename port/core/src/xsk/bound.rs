@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libc::{SOL_XDP, c_int, xdp_desc};
+use nix::errno::Errno;
 
 use super::ring::{Consumer, Producer};
-use crate::errno::check;
 use crate::mapping::Mapping;
 
 /// Octets of a chunk of the UMEM, which holds one frame. Drivers take 2048 or a page.
@@ -75,7 +75,7 @@ pub(crate) fn open(
 pub(crate) fn unbound() -> io::Result<OwnedFd> {
     // SAFETY: no pointers are passed.
     let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    check(fd)?;
+    Errno::result(fd)?;
     // SAFETY: the descriptor is open, and nobody else has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -110,10 +110,10 @@ pub(crate) fn bind(fd: &OwnedFd, index: u32, queue: u32, copy: bool) -> io::Resu
     loop {
         // SAFETY: the address is a sockaddr_xdp of the length given, and lives through the call.
         let bound = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) };
-        let Err(error) = check(bound) else { break };
+        let Err(errno) = Errno::result(bound) else { break };
         // The kernel frees the queue of a socket some time after that is closed.
-        if error.raw_os_error() != Some(libc::EBUSY) || Instant::now() > deadline {
-            return Err(error);
+        if errno != Errno::EBUSY || Instant::now() > deadline {
+            return Err(errno.into());
         }
         thread::sleep(Duration::from_millis(1));
     }
@@ -149,18 +149,18 @@ pub(crate) fn drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
 fn set<T: Copy>(fd: &impl AsRawFd, name: c_int, value: T) -> io::Result<()> {
     let len = size_of::<T>() as u32;
     // SAFETY: the value has the length given and lives through the call, which only reads it.
-    check(unsafe {
+    Errno::result(unsafe {
         libc::setsockopt(fd.as_raw_fd(), SOL_XDP, name, (&raw const value).cast(), len)
-    })
-    .map(drop)
+    })?;
+    Ok(())
 }
 
 fn get<T: Copy>(fd: &impl AsRawFd, name: c_int, value: &mut T) -> io::Result<()> {
     let mut len = size_of::<T>() as u32;
     // SAFETY: the buffer has the length given and lives through the call; it is a structure of
     // numbers, of which any octets are a value.
-    check(unsafe {
+    Errno::result(unsafe {
         libc::getsockopt(fd.as_raw_fd(), SOL_XDP, name, (&raw mut *value).cast(), &raw mut len)
-    })
-    .map(drop)
+    })?;
+    Ok(())
 }

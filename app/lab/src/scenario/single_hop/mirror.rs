@@ -14,13 +14,14 @@ use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::{Event, Matcher, Passage, Window};
 use onbeat_delay::pairing::Side;
 use onbeat_delay::probe::Sample;
+use onbeat_netdev::ReceivedFrame;
 use onbeat_realtime::clock::realtime_offset;
 use onbeat_report::format::count;
 
 use super::frame::sequence;
 use super::measurement::{Found, Measuring, Method};
 use super::rig::{Hop, Rig};
-use crate::traffic::{PacketSocket, Received, Receiver};
+use crate::traffic::{PacketSocket, Receiver};
 use crate::{Error, Result};
 
 /// Between two looks at what was captured. Who waits for a packet instead is woken by whom it passes: from
@@ -170,7 +171,7 @@ fn capture(
     }
 }
 
-fn take(taken: &mut Taken, frame: &Received<'_>, hop: Hop, at_sender: bool) {
+fn take(taken: &mut Taken, frame: &ReceivedFrame<'_>, hop: Hop, at_sender: bool) {
     let Some(probe) = sequence(frame.octets) else { return };
     let side = match (at_sender, frame.outgoing, probe.answer) {
         (true, true, false) => Side::Arrivals,
