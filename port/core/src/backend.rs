@@ -1,6 +1,7 @@
 //! The back ends and their names.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// A back end: how a port reaches its interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -60,6 +61,17 @@ impl fmt::Display for Backend {
     }
 }
 
+/// An unknown name has the known ones as its error.
+impl FromStr for Backend {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(known, _)| *known == name);
+        let names = || format!("there are: {}", Self::ALL.map(|(name, _)| name).join(", "));
+        known.map(|(_, backend)| *backend).ok_or_else(names)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,7 +79,7 @@ mod tests {
     #[test]
     fn each_back_end_has_its_own_name() {
         for (name, backend) in Backend::ALL {
-            assert_eq!(backend.to_string(), name);
+            assert_eq!((backend.to_string().as_str(), name.parse()), (name, Ok(backend)));
         }
     }
 }

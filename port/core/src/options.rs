@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use onbeat_netdev::XdpMode;
 use onbeat_wire::EtherType;
 
-use crate::{Clock, Error, Result};
+use crate::{Backend, Clock, Error, Feature, Result};
 
 /// How a port is opened. Fields that name a back end have no effect on others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +71,20 @@ pub(crate) struct Limits {
 }
 
 impl PortOptions {
-    pub(crate) fn check(&self, limits: &Limits) -> Result<()> {
+    pub(crate) fn check(&self, backend: Backend, interface: &str, limits: &Limits) -> Result<()> {
+        if self.clock == Clock::Nic {
+            let why = match backend {
+                Backend::Module => "the kernel has no timers by the NIC's clock",
+                _ => "this process cannot sleep by the NIC's clock",
+            };
+            return Err(Error::Unsupported {
+                interface: interface.to_owned(),
+                backend,
+                feature: Feature::SendAt,
+                why: why.into(),
+                remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
+            });
+        }
         let in_range = |what, value, allowed: RangeInclusive<usize>| {
             let fits = allowed.contains(&value);
             if fits { Ok(()) } else { Err(Error::Option { what, value, allowed }) }
@@ -144,7 +157,11 @@ mod tests {
     #[test]
     fn options_out_of_range_are_named() {
         let checked = |options: PortOptions| {
-            options.check(&LIMITS).map_err(|refusal| refusal.to_string()).err().unwrap_or_default()
+            options
+                .check(Backend::Xsk, "eth0", &LIMITS)
+                .map_err(|refusal| refusal.to_string())
+                .err()
+                .unwrap_or_default()
         };
         assert_eq!(checked(PortOptions::default()), "");
         for (options, refusal) in [

@@ -53,16 +53,13 @@ pub enum SessionError {
         /// The node's table in it.
         table: String,
     },
-    /// The namespace of this process.
-    #[error(transparent)]
-    Namespace(#[from] onbeat_netdev::Error),
     /// The node's start.
     #[error(transparent)]
     Start(#[from] StartError),
     /// The real-time settings of its thread.
     #[error(transparent)]
     Realtime(#[from] onbeat_realtime::Error),
-    /// Its port.
+    /// Its port, or the namespace of this process.
     #[error(transparent)]
     Port(#[from] onbeat_link::Error),
 }
@@ -88,7 +85,7 @@ impl Session<'_> {
     pub fn run_managing(&self, progress: &mut Progress) -> Result<Outcome, SessionError> {
         let host = &self.file.managing;
         let sender = self.file.soc.unwrap_or(Sender::of_soc(self.backend(host)));
-        let namespace = Namespace::current()?;
+        let namespace = Namespace::current().map_err(onbeat_link::Error::from)?;
         let place = self.place(&namespace, "[managing]", host, sender)?;
         let runner = self.file.managing(&place)?;
         let simulation = Simulation::managing(self.file);
@@ -106,7 +103,7 @@ impl Session<'_> {
     ) -> Result<Outcome, SessionError> {
         let NodeHost { host, response, .. } = self.node(node)?;
         let sender = response.unwrap_or(Sender::of_responses(self.backend(host)));
-        let namespace = Namespace::current()?;
+        let namespace = Namespace::current().map_err(onbeat_link::Error::from)?;
         let place = self.place(&namespace, &format!("node {node}"), host, sender)?;
         let runner = self.file.controlled(node, &place)?;
         let simulation = Simulation::controlled(self.file, node);

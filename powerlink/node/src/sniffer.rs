@@ -50,10 +50,7 @@ pub enum SniffError {
         /// The cause.
         source: onbeat_link::Error,
     },
-    /// The namespace of this process.
-    #[error(transparent)]
-    Namespace(#[from] onbeat_netdev::Error),
-    /// The capture socket.
+    /// The capture socket, or the namespace of this process.
     #[error(transparent)]
     Capture(#[from] onbeat_link::Error),
 }
@@ -150,7 +147,8 @@ impl Sniffer {
 fn open(name: &str) -> Result<CaptureSocket, SniffError> {
     let options = CaptureOptions { outgoing: true, stamps: Wanted::Kernel };
     let directory = Path::new(CaptureSocket::DIRECTORY);
-    CaptureSocket::open(&Namespace::current()?, name, options, directory)
+    let namespace = Namespace::current().map_err(onbeat_link::Error::from)?;
+    CaptureSocket::open(&namespace, name, options, directory)
         .map_err(|source| SniffError::Open { name: name.to_owned(), source })
 }
 

@@ -31,7 +31,7 @@ const CYCLE_NS: u64 = 1_000_000;
 
 fn main() -> Result<()> {
     let (near, far) = cable()?;
-    let backend = env::args().nth(1).map_or(Ok(Backend::default()), |name| backend(&name))?;
+    let backend = env::args().nth(1).map_or(Ok(Backend::default()), |name| name.parse())?;
     let mut port = open(backend, near.namespace(), "main0")?;
     let devices = open(Backend::default(), far.namespace(), "bus0")?;
     let end = AtomicBool::new(false);
@@ -62,13 +62,6 @@ fn open(backend: Backend, namespace: &Namespace, interface: &str) -> Result<Box<
     let ether_types = vec![ETHER_TYPE];
     let options = PortOptions { ether_types, confirm: false, ..PortOptions::default() };
     Ok(onbeat_link::open(backend, namespace, interface, options)?)
-}
-
-fn backend(name: &str) -> Result<Backend> {
-    let named = Backend::ALL.into_iter().find(|(known, _)| *known == name);
-    let names = || Backend::ALL.map(|(name, _)| name).join(", ");
-    let unknown = || format!("no back end \"{name}\"; there are: {}", names());
-    Ok(named.ok_or_else(unknown)?.1)
 }
 
 /// The devices' end of the cable: what comes in is processed and goes back.

@@ -17,7 +17,7 @@ use self::{
     netlink::{Failure, Netlink},
 };
 use crate::exclusive::lock;
-use crate::packet::{MAX_MULTICAST, Source};
+use crate::packet::{LIMITS, Source};
 use crate::response::Responses;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
@@ -50,7 +50,6 @@ pub struct ModulePort {
     capabilities: Capabilities,
     slots: Slots,
     responses: Responses,
-    groups: Vec<MacAddress>,
     news: VecDeque<Confirmation>,
     confirmed: u64,
     untaken: u64,
@@ -89,16 +88,7 @@ impl ModulePort {
     /// the transmit mode is none of its driver's, or the caller lacks CAP_NET_ADMIN; as
     /// [`PacketPort::open`].
     pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
-        if options.clock == Clock::Nic {
-            return Err(Error::Unsupported {
-                interface: interface.to_owned(),
-                backend: Backend::Module,
-                feature: Feature::SendAt,
-                why: "the kernel has no timers by the NIC's clock".into(),
-                remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
-            });
-        }
-        options.check(&crate::packet::LIMITS)?;
+        options.check(Backend::Module, interface, &LIMITS)?;
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let lock = lock(namespace, &link)?;
         let (mut owner, control) = namespace
@@ -125,7 +115,6 @@ impl ModulePort {
             }),
             slots: Slots::new(number, options.slots, MIN_FRAME + link.mtu as usize),
             responses: Responses::new(number, options.responses),
-            groups: Vec::with_capacity(MAX_MULTICAST),
             news: VecDeque::with_capacity(KEPT),
             confirmed: 0,
             untaken: 0,
@@ -176,7 +165,7 @@ impl ModulePort {
     }
 
     fn send_groups(&mut self) -> Result<()> {
-        let groups: Vec<u8> = self.groups.iter().flat_map(|group| group.0).collect();
+        let groups: Vec<u8> = self.receiver.groups().iter().flat_map(|group| group.0).collect();
         self.command(abi::GROUPS, "set multicast addresses", |request| {
             request.octets(abi::A_GROUPS, &groups);
         })
@@ -225,15 +214,11 @@ impl Port for ModulePort {
 
     fn add_multicast(&mut self, address: MacAddress) -> Result<()> {
         self.receiver.add_multicast(address)?;
-        if !self.groups.contains(&address) {
-            self.groups.push(address);
-        }
         self.send_groups()
     }
 
     fn remove_multicast(&mut self, address: MacAddress) -> Result<()> {
         self.receiver.remove_multicast(address)?;
-        self.groups.retain(|group| *group != address);
         self.send_groups()
     }
 

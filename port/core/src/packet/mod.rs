@@ -124,15 +124,6 @@ impl PacketPort {
         options: PortOptions,
         source: Source,
     ) -> Result<Self> {
-        if options.clock == Clock::Nic {
-            return Err(Error::Unsupported {
-                interface: interface.to_owned(),
-                backend: Backend::Packet,
-                feature: Feature::SendAt,
-                why: "this process cannot sleep by the NIC's clock".into(),
-                remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
-            });
-        }
         Self::open_launching(namespace, interface, options, source, None)
     }
 
@@ -169,7 +160,8 @@ impl PacketPort {
         source: Source,
         txtime: Option<Txtime>,
     ) -> Result<Self> {
-        options.check(&LIMITS)?;
+        let backend = if txtime.is_some() { Backend::Txtime } else { Backend::Packet };
+        options.check(backend, interface, &LIMITS)?;
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let mac = link.mac.ok_or_else(|| Error::InUse {
             interface: interface.to_owned(),
@@ -192,7 +184,6 @@ impl PacketPort {
                 .map_err(failed(interface, "have launch times (it needs CAP_NET_ADMIN)"))?;
         }
         let number = next_port();
-        let backend = if txtime.is_some() { Backend::Txtime } else { Backend::Packet };
         let mut port = Self {
             number,
             interface: interface.to_owned(),
@@ -355,6 +346,11 @@ impl PacketPort {
                 Ok(true)
             }
         }
+    }
+
+    /// Multicast addresses that it receives.
+    pub(crate) fn groups(&self) -> &[MacAddress] {
+        &self.multicast
     }
 
     fn check_own(&self, frame: &Received) {

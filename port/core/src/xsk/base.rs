@@ -110,21 +110,12 @@ impl Base {
         options: PortOptions,
         kind: Kind<'_>,
     ) -> Result<Self> {
-        options.check(&LIMITS)?;
+        options.check(kind.backend, interface, &LIMITS)?;
         let refuse = |why: String, remedy: String| Error::InUse {
             interface: interface.to_owned(),
             why,
             remedy,
         };
-        if options.clock == Clock::Nic {
-            return Err(Error::Unsupported {
-                interface: interface.to_owned(),
-                backend: kind.backend,
-                feature: Feature::SendAt,
-                why: "this process cannot sleep by the NIC's clock".into(),
-                remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
-            });
-        }
         let handle = Handle::in_namespace(namespace)?;
         let link = handle.link(interface)?;
         let lock = lock(namespace, &link)?;

@@ -64,7 +64,7 @@ struct Options {
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// What moves its frames: packet, xsk, xdp, txtime, module; without it, as the file has it
-    #[arg(long, value_name = "NAME", value_parser = backend)]
+    #[arg(long, value_name = "NAME")]
     backend: Option<Backend>,
     /// Only say whether the file can be used
     #[arg(long)]
@@ -79,14 +79,6 @@ struct Options {
 fn sender(name: &str) -> std::result::Result<Sender, String> {
     let known = Sender::ALL.iter().find(|(known, _)| *known == name);
     known.map(|(_, sender)| *sender).ok_or_else(|| "there are: process, automatic".to_owned())
-}
-
-fn backend(name: &str) -> std::result::Result<Backend, String> {
-    let known = Backend::ALL.iter().find(|(known, _)| *known == name);
-    known.map(|(_, backend)| *backend).ok_or_else(|| {
-        let names = Backend::ALL.map(|(name, _)| name).join(", ");
-        format!("there are: {names}")
-    })
 }
 
 impl Managing {
