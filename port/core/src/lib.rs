@@ -6,6 +6,7 @@
 //!   [`XskPort`] one over AF_XDP, [`XdpPort`] one that answers in the driver, [`ModulePort`] one over
 //!   the kernel module onbeat.ko; [`PacketPort::open_txtime`] gives one whose frames a queueing
 //!   discipline or the NIC launches.
+//! - [`open`] opens one by the name of its back end ([`Backend`]); [`PortOptions`] are the same for all.
 //! - [`backends`] tells which of them an interface can be used with, and which is best for what.
 //!
 //! ```no_run

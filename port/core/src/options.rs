@@ -63,15 +63,30 @@ impl Default for PortOptions {
 }
 
 /// The largest values that a back end accepts.
-pub(crate) struct Limits {
-    pub(crate) ether_types: usize,
-    pub(crate) slots: usize,
-    pub(crate) responses: usize,
-    pub(crate) receive_buffers: usize,
+struct Limits {
+    ether_types: usize,
+    slots: usize,
+    responses: usize,
+    receive_buffers: usize,
+}
+
+impl Limits {
+    fn of(backend: Backend) -> Self {
+        match backend {
+            // The program compares each frame with all responses.
+            Backend::Xsk | Backend::Xdp => {
+                Self { ether_types: usize::MAX, slots: 4096, responses: 128, receive_buffers: 4096 }
+            }
+            Backend::Packet | Backend::Txtime | Backend::Module => {
+                let most = 65_536;
+                Self { ether_types: 64, slots: most, responses: most, receive_buffers: most }
+            }
+        }
+    }
 }
 
 impl PortOptions {
-    pub(crate) fn check(&self, backend: Backend, interface: &str, limits: &Limits) -> Result<()> {
+    pub(crate) fn check(&self, backend: Backend, interface: &str) -> Result<()> {
         if self.clock == Clock::Nic {
             let why = match backend {
                 Backend::Module => "the kernel has no timers by the NIC's clock",
@@ -85,6 +100,7 @@ impl PortOptions {
                 remedy: "take CLOCK_MONOTONIC or CLOCK_TAI".into(),
             });
         }
+        let limits = Limits::of(backend);
         let in_range = |what, value, allowed: RangeInclusive<usize>| {
             let fits = allowed.contains(&value);
             if fits { Ok(()) } else { Err(Error::Option { what, value, allowed }) }
@@ -151,38 +167,41 @@ impl fmt::Display for Transmit {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits =
-        Limits { ether_types: 64, slots: 65_536, responses: 128, receive_buffers: 4096 };
-
     #[test]
     fn options_out_of_range_are_named() {
-        let checked = |options: PortOptions| {
-            options
-                .check(Backend::Xsk, "eth0", &LIMITS)
-                .map_err(|refusal| refusal.to_string())
-                .err()
-                .unwrap_or_default()
-        };
-        assert_eq!(checked(PortOptions::default()), "");
-        for (options, refusal) in [
+        let usual = PortOptions::default;
+        for (_, backend) in Backend::ALL {
+            assert!(usual().check(backend, "eth0").is_ok());
+        }
+        let many = vec![EtherType::ARP; 65];
+        for (backend, options, refusal) in [
             (
-                PortOptions { slots: 0, ..PortOptions::default() },
+                Backend::Packet,
+                PortOptions { slots: 0, ..usual() },
                 "slots is 0; it must be from 1 to 65536",
             ),
             (
-                PortOptions { responses: 129, ..PortOptions::default() },
+                Backend::Packet,
+                PortOptions { ether_types: many, ..usual() },
+                "the number of EtherTypes is 65; it must be at most 64",
+            ),
+            (
+                Backend::Xdp,
+                PortOptions { responses: 129, ..usual() },
                 "responses is 129; it must be at most 128",
             ),
             (
-                PortOptions { receive_buffers: 1, ..PortOptions::default() },
-                "receive buffers is 1; it must be from 2 to 4096",
+                Backend::Xdp,
+                PortOptions { slots: 0, ..usual() },
+                "slots is 0; it must be from 1 to 4096",
             ),
             (
-                PortOptions { ether_types: vec![EtherType::ARP; 65], ..PortOptions::default() },
-                "the number of EtherTypes is 65; it must be at most 64",
+                Backend::Xsk,
+                PortOptions { receive_buffers: 1, ..usual() },
+                "receive buffers is 1; it must be from 2 to 4096",
             ),
         ] {
-            assert_eq!(checked(options), refusal);
+            assert_eq!(options.check(backend, "eth0").unwrap_err().to_string(), refusal);
         }
     }
 }

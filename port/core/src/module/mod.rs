@@ -17,7 +17,7 @@ use self::{
     netlink::{Failure, Netlink},
 };
 use crate::exclusive::lock;
-use crate::packet::{LIMITS, Source};
+use crate::packet::Source;
 use crate::response::Responses;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
@@ -88,7 +88,7 @@ impl ModulePort {
     /// the transmit mode is none of its driver's, or the caller lacks CAP_NET_ADMIN; as
     /// [`PacketPort::open`].
     pub fn open(namespace: &Namespace, interface: &str, options: PortOptions) -> Result<Self> {
-        options.check(Backend::Module, interface, &LIMITS)?;
+        options.check(Backend::Module, interface)?;
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let lock = lock(namespace, &link)?;
         let (mut owner, control) = namespace

@@ -26,7 +26,6 @@ pub(crate) use self::socket::{Woken, sleep};
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::{lock, refuse_foreign_program};
-use crate::options::Limits;
 use crate::response::Responses;
 use crate::schedule::Schedule;
 use crate::sent::Sent;
@@ -39,9 +38,6 @@ use crate::{
 
 /// Multicast addresses that a port receives at most.
 pub(crate) const MAX_MULTICAST: usize = 64;
-
-pub(crate) const LIMITS: Limits =
-    Limits { ether_types: 64, slots: 65_536, responses: 65_536, receive_buffers: 65_536 };
 
 /// Where a packet port's frames come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +157,7 @@ impl PacketPort {
         txtime: Option<Txtime>,
     ) -> Result<Self> {
         let backend = if txtime.is_some() { Backend::Txtime } else { Backend::Packet };
-        options.check(backend, interface, &LIMITS)?;
+        options.check(backend, interface)?;
         let link = Handle::in_namespace(namespace)?.link(interface)?;
         let mac = link.mac.ok_or_else(|| Error::InUse {
             interface: interface.to_owned(),

@@ -19,19 +19,15 @@ use super::stamp;
 use crate::clock;
 use crate::error::failed;
 use crate::exclusive::lock;
-use crate::options::Limits;
 use crate::packet::{MAX_MULTICAST, Woken, sleep};
 use crate::schedule::Schedule;
 use crate::sent::Sent;
 use crate::slot::{MIN_FRAME, Slots, next_port};
 use crate::{
-    Backend, Capabilities, Cause, Clock, Diagnostics, Error, Feature, PortOptions, Received,
-    Result, Slot, Stamp, Tag, Time,
+    Backend, Capabilities, Cause, Diagnostics, Error, Feature, PortOptions, Received, Result, Slot,
+    Stamp, Tag, Time,
 };
 
-/// Responses are bounded by what the program compares each frame with.
-const LIMITS: Limits =
-    Limits { ether_types: usize::MAX, slots: 4096, responses: 128, receive_buffers: 4096 };
 /// Frames under way at most.
 const TRANSMIT: usize = 256;
 /// How soon to look for completions again, at first and at last: nothing wakes for them.
@@ -110,7 +106,7 @@ impl Base {
         options: PortOptions,
         kind: Kind<'_>,
     ) -> Result<Self> {
-        options.check(kind.backend, interface, &LIMITS)?;
+        options.check(kind.backend, interface)?;
         let refuse = |why: String, remedy: String| Error::InUse {
             interface: interface.to_owned(),
             why,

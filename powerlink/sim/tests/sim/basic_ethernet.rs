@@ -5,23 +5,15 @@ use onbeat_powerlink::ethernet::NotSent;
 use onbeat_powerlink::mn::Event;
 use onbeat_powerlink::nmt::{MnEvent, State};
 use onbeat_powerlink::od::profile::{self, startup};
-use onbeat_sim::{Conditions, Network, NetworkConfig, What};
-use onbeat_wire::powerlink::NodeId;
+use onbeat_sim::{Network, NetworkConfig, What};
 
-const SECOND_NS: u64 = 1_000_000_000;
+use crate::{CONFIG, ONE, SECOND_NS};
+
 const MN: [u8; 6] = [2, 0x45, 0x50, 0x4c, 0, 0];
-const ONE: NodeId = NodeId(1);
 
 /// A network that was just turned on, of a managing node with these bits of 0x1F80.
 fn network(bits: u32) -> Network {
-    let mut network = Network::new(NetworkConfig {
-        nodes: 2,
-        cycle_us: 1000,
-        mandatory: true,
-        multiplexed_cycles: 0,
-        conditions: Conditions::CLEAN,
-        seed: 9,
-    });
+    let mut network = Network::new(NetworkConfig { mandatory: true, seed: 9, ..CONFIG });
     set(&mut network, bits);
     network
 }

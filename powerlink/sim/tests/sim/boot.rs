@@ -11,7 +11,7 @@ use onbeat_powerlink::nmt::State;
 use onbeat_sim::{Conditions, Network, NetworkConfig, What};
 use onbeat_wire::powerlink::NodeId;
 
-const SECOND_NS: u64 = 1_000_000_000;
+use crate::{CONFIG, SECOND_NS};
 
 fn network(nodes: u8, cycle_us: u32, mandatory: bool, loss_per_million: u32) -> Network {
     let conditions = Conditions { loss_per_million, ..Conditions::CLEAN };
@@ -19,9 +19,9 @@ fn network(nodes: u8, cycle_us: u32, mandatory: bool, loss_per_million: u32) -> 
         nodes,
         cycle_us,
         mandatory,
-        multiplexed_cycles: 0,
         conditions,
         seed: nodes.into(),
+        ..CONFIG
     })
 }
 

@@ -1,9 +1,9 @@
 //! The checker finds what is wrong: a run that is fine, and the same with one frame changed.
 
-use onbeat_sim::{Checker, Conditions, Network, NetworkConfig};
+use onbeat_sim::{Checker, Network, NetworkConfig};
 use onbeat_wire::powerlink::{Message, NodeId};
 
-const CYCLE_US: u32 = 1000;
+use crate::CONFIG;
 
 type Trace = Vec<(u64, Vec<u8>)>;
 
@@ -14,15 +14,7 @@ fn trace() -> Trace {
 
 /// The same with node 2 in the first cycle of each multiplexed cycle.
 fn trace_of(multiplexed_cycles: u8) -> Trace {
-    let (conditions, cycle_us) = (Conditions::CLEAN, CYCLE_US);
-    let config = NetworkConfig {
-        nodes: 2,
-        cycle_us,
-        mandatory: true,
-        multiplexed_cycles,
-        conditions,
-        seed: 1,
-    };
+    let config = NetworkConfig { mandatory: true, multiplexed_cycles, seed: 1, ..CONFIG };
     let mut network = Network::new(config);
     let mut trace = Trace::new();
     while !network.is_operational() {
@@ -36,7 +28,7 @@ fn trace_of(multiplexed_cycles: u8) -> Trace {
 }
 
 fn check(trace: &Trace) -> Vec<String> {
-    let mut checker = Checker::new(CYCLE_US.into());
+    let mut checker = Checker::new(CONFIG.cycle_us.into());
     trace.iter().for_each(|(time, frame)| checker.observe(*time, frame));
     checker.violations().iter().map(|violation| violation.what.clone()).collect()
 }

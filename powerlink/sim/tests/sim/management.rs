@@ -13,22 +13,11 @@ use onbeat_wire::powerlink::{
     Body, ErrorEntry, Message, NmtCommandId, NmtState, NodeId, NodeSet, RequestedService, Service,
 };
 
-const SECOND_NS: u64 = 1_000_000_000;
-const CYCLE_NS: u64 = 1_000_000;
-const ONE: NodeId = NodeId(1);
+use crate::{CONFIG, CYCLE_NS, ONE, SECOND_NS};
 
 /// A network that was just turned on.
 fn new(nodes: u8, mandatory: bool) -> Network {
-    let (conditions, multiplexed_cycles) = (Conditions::CLEAN, 0);
-    let cycle_us = 1000;
-    Network::new(NetworkConfig {
-        nodes,
-        cycle_us,
-        mandatory,
-        multiplexed_cycles,
-        conditions,
-        seed: 3,
-    })
+    Network::new(NetworkConfig { nodes, mandatory, seed: 3, ..CONFIG })
 }
 
 fn network(nodes: u8) -> Network {

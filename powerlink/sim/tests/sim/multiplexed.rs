@@ -9,8 +9,7 @@ use onbeat_powerlink::od::{ObjectId, id};
 use onbeat_sim::{Conditions, Network, NetworkConfig};
 use onbeat_wire::powerlink::{Body, Message, NodeId};
 
-const SECOND_NS: u64 = 1_000_000_000;
-const CYCLE_NS: u64 = 1_000_000;
+use crate::{CONFIG, CYCLE_NS, SECOND_NS};
 
 /// Losses of PReq that a controlled node counted.
 const LOSSES_OF_PREQ: ObjectId = id(0x1c0d, 1);
@@ -19,11 +18,11 @@ fn network(nodes: u8, multiplexed_cycles: u8, loss_per_million: u32) -> Network 
     let conditions = Conditions { loss_per_million, ..Conditions::CLEAN };
     let mut network = Network::new(NetworkConfig {
         nodes,
-        cycle_us: 1000,
         mandatory: true,
         multiplexed_cycles,
         conditions,
         seed: 7,
+        ..CONFIG
     });
     operational(&mut network);
     network

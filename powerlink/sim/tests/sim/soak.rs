@@ -2,17 +2,11 @@
 
 use onbeat_sim::{Conditions, NetworkConfig, Soak};
 
+use crate::CONFIG;
+
 fn losses_and_restarts(multiplexed_cycles: u8) {
     let conditions = Conditions { loss_per_million: 5_000, ..Conditions::CLEAN };
-    let (cycle_us, seed) = (1000, 2026);
-    let network = NetworkConfig {
-        nodes: 5,
-        cycle_us,
-        mandatory: false,
-        multiplexed_cycles,
-        conditions,
-        seed,
-    };
+    let network = NetworkConfig { nodes: 5, multiplexed_cycles, conditions, seed: 2026, ..CONFIG };
     let mut told = 0;
     let outcome = Soak { network, cycles: 40_000, fault_every: 2_000 }.run(|_| told += 1);
     let progress = outcome.progress;

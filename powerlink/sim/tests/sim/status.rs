@@ -5,23 +5,14 @@ use onbeat_powerlink::code;
 use onbeat_powerlink::mn::{Event, Failure, Step};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::{id, profile};
-use onbeat_sim::{Conditions, Network, NetworkConfig, What};
+use onbeat_sim::{Network, NetworkConfig, What};
 use onbeat_wire::powerlink::{Body, Message, NmtCommandId, NodeId, Service};
 
-const SECOND_NS: u64 = 1_000_000_000;
-const CYCLE_NS: u64 = 1_000_000;
-const ONE: NodeId = NodeId(1);
+use crate::{CONFIG, CYCLE_NS, ONE, SECOND_NS};
 
 /// Of two nodes in OPERATIONAL one is stopped, so that nobody polls it.
 fn stopped() -> Network {
-    let mut network = Network::new(NetworkConfig {
-        nodes: 2,
-        cycle_us: 1000,
-        mandatory: false,
-        multiplexed_cycles: 0,
-        conditions: Conditions::CLEAN,
-        seed: 5,
-    });
+    let mut network = Network::new(NetworkConfig { seed: 5, ..CONFIG });
     assert!(network.run_until(60 * SECOND_NS, Network::is_operational));
     network.managing().command(ONE, NmtCommandId::STOP_NODE);
     network.run_for(20 * CYCLE_NS);
@@ -110,14 +101,7 @@ fn without_a_threshold_it_is_asked_for_ever() {
 /// cycle, which is a tenth of a cycle here, it is asked once in a cycle.
 #[test]
 fn a_short_silence_in_the_reduced_cycle_is_a_few_losses() {
-    let mut network = Network::new(NetworkConfig {
-        nodes: 1,
-        cycle_us: 1000,
-        mandatory: true,
-        multiplexed_cycles: 0,
-        conditions: Conditions::CLEAN,
-        seed: 5,
-    });
+    let mut network = Network::new(NetworkConfig { nodes: 1, mandatory: true, seed: 5, ..CONFIG });
     while network.managing().step(ONE) != Some(Step::Configure) {
         assert!(network.bus.now_ns() < 10 * SECOND_NS);
         network.run_for(CYCLE_NS / 10);

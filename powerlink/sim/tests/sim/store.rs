@@ -5,26 +5,18 @@ use onbeat_powerlink::mn::{Event, Failure, concise_dcf, dcf_entries};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::{Abort, ObjectId, id, profile};
 use onbeat_powerlink::sdo::Request;
-use onbeat_sim::{Conditions, Memory, Network, NetworkConfig, What};
+use onbeat_sim::{Memory, Network, NetworkConfig, What};
 use onbeat_wire::powerlink::{Body, Message, NmtCommandId, NodeId, Service};
 
-const SECOND_NS: u64 = 1_000_000_000;
-const CYCLE_NS: u64 = 1_000_000;
-const ONE: NodeId = NodeId(1);
+use crate::{CONFIG, CYCLE_NS, ONE, SECOND_NS};
+
 const SAVE: ObjectId = id(profile::STORE, 1);
 const LOAD: ObjectId = id(profile::RESTORE, 1);
 const TOLERANCE: ObjectId = profile::SOC_TOLERANCE_NS;
 
 /// Two nodes, of which the first has a memory; they were just turned on.
 fn new(memory: Memory) -> Network {
-    let mut network = Network::new(NetworkConfig {
-        nodes: 2,
-        cycle_us: 1000,
-        mandatory: false,
-        multiplexed_cycles: 0,
-        conditions: Conditions::CLEAN,
-        seed: 11,
-    });
+    let mut network = Network::new(NetworkConfig { seed: 11, ..CONFIG });
     network.remember(ONE, memory);
     network
 }
