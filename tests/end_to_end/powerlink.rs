@@ -314,7 +314,7 @@ fn a_node_is_configured_over_the_bus() {
     let mut before = (0, 0);
     for (name, threshold) in [("first.toml", 1000), ("second.toml", 999)] {
         let text = format!("loss-threshold = {threshold}");
-        let file = TemporaryFile::with(name, &NETWORK.replace("loss-threshold = 1000", &text));
+        let file = TemporaryFile::with(name, NETWORK.replace("loss-threshold = 1000", &text));
         let managing = pair.managing(&file);
         let seen = Configuration::watch(&mut taps);
         let (code, found) = end(managing);
