@@ -5,7 +5,7 @@ use onbeat_irq_core::names::Names;
 use onbeat_irq_core::recording::{Correction, Summary, Timelines};
 use onbeat_irq_core::view::{ProcessRow, Table};
 use onbeat_report::figure::Figures;
-use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, TimeSeries};
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, TimeSeries};
 
 use super::rows::Rows;
 use crate::top::cells::windows;
@@ -307,7 +307,7 @@ fn times(summary: &mut Summary) -> Counters {
     for (process, row) in rows.into_iter().take(ROWS) {
         let (user, system) = row.corrected(row.exact_ns);
         let by_ticks = row.corrected(row.by_ticks_ns);
-        let of_ticks = |ns: u64| if ticks { Cell::from(ns) } else { Number::MISSING.into() };
+        let of_ticks = |ns: u64| Cell::from(ticks.then_some(ns));
         counters.row([
             Cell::from(process.pid.to_string()),
             command(summary, process).into(),
@@ -318,7 +318,7 @@ fn times(summary: &mut Summary) -> Counters {
             of_ticks(by_ticks.0),
             of_ticks(by_ticks.1),
             (row.exact_ns as f64).into(),
-            if ticks { (row.by_ticks_ns as f64).into() } else { Number::MISSING.into() },
+            ticks.then_some(row.by_ticks_ns as f64).into(),
         ]);
     }
     counters
@@ -350,7 +350,7 @@ fn cpus(summary: &Summary) -> Counters {
 }
 
 fn per_packet(ns: Option<f64>) -> Cell {
-    ns.map_or(Number::MISSING.into(), |ns| Cell::from(ns.round()))
+    ns.map(f64::round).into()
 }
 
 fn command(summary: &mut Summary, process: Process) -> String {
