@@ -242,8 +242,8 @@ impl Counters {
     }
 
     /// A table of names and their numbers.
-    pub fn named<N: Into<Cell>, V: Into<Cell>>(
-        columns: [&str; 2],
+    pub fn named<C: Into<Column>, N: Into<Cell>, V: Into<Cell>>(
+        columns: [C; 2],
         rows: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
         let mut table = Self::new(columns);

@@ -182,7 +182,6 @@ fn processes(table: &Table) -> Counters {
         ],
     );
     for row in table.processes.iter().take(ROWS) {
-        let text = |text: &Option<String>| Cell::from(text.clone().unwrap_or_default());
         rows.row(
             [
                 Cell::from(row.pid.to_string()),
@@ -199,6 +198,10 @@ fn processes(table: &Table) -> Counters {
         );
     }
     rows.counters
+}
+
+fn text(text: &Option<String>) -> Cell {
+    text.clone().unwrap_or_default().into()
 }
 
 /// How the owner of a row's packets is known.
@@ -227,7 +230,7 @@ fn devices(table: &Table) -> Counters {
         rows.row(
             [
                 Cell::from(row.pid.to_string()),
-                row.command.clone().unwrap_or_default().into(),
+                text(&row.command),
                 part.device.as_str().into(),
                 part.direction.name().into(),
                 part.ns.into(),
@@ -255,7 +258,6 @@ fn unowned(table: &Table) -> Counters {
         ],
     );
     for row in table.unowned.iter().take(ROWS) {
-        let text = |text: &Option<String>| Cell::from(text.clone().unwrap_or_default());
         rows.row(
             [
                 Cell::from(row.class),
@@ -273,17 +275,16 @@ fn unowned(table: &Table) -> Counters {
 }
 
 fn ran_on(table: &Table) -> Counters {
-    let mut counters = Counters::new([("on the time of", ""), ("time", "ns")]);
     let ran = table.ran_on;
-    for (whose, ns) in [
-        ("processes", ran.processes_ns),
-        ("nobody: the CPU was idle", ran.idle_ns),
-        ("ksoftirqd", ran.ksoftirqd_ns),
-        ("threads of NAPI", ran.napi_threads_ns),
-    ] {
-        counters.row([Cell::from(whose), ns.into()]);
-    }
-    counters
+    Counters::named(
+        [("on the time of", ""), ("time", "ns")],
+        [
+            ("processes", ran.processes_ns),
+            ("nobody: the CPU was idle", ran.idle_ns),
+            ("ksoftirqd", ran.ksoftirqd_ns),
+            ("threads of NAPI", ran.napi_threads_ns),
+        ],
+    )
 }
 
 /// Those whose times are off by the most first.
