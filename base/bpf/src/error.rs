@@ -18,6 +18,16 @@ pub enum Error {
         /// A kernel that has it.
         remedy: &'static str,
     },
+    /// A table cannot be mapped into memory.
+    #[error("cannot map the {octets} octets of table {table} into memory: {source}")]
+    Mapping {
+        /// The table.
+        table: String,
+        /// Its size.
+        octets: usize,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
     /// The kernel refused.
     #[error("cannot {what}: {source}{}", remedy(source))]
     Kernel {

@@ -4,6 +4,7 @@
 //! - [`bpf_object`], [`bpf_skeleton`]: what the crate's build script (`onbeat-bpf-build`) made of its programs.
 //! - [`Plain`]: values that programs and user space hold alike.
 //! - [`Link`], [`ProgramInfo`]: programs at interfaces and tracepoints, of whomever.
+//! - [`Mapped`]: an array in memory, whose words are read and written while programs run.
 //! - [`Object`]: loads the programs of a file; their tables, variables and constants.
 //! - [`Reasons`]: why the kernel drops packets.
 //! - [`statistics`]: what programs cost.
@@ -14,6 +15,7 @@
 
 mod error;
 mod link;
+mod mapped;
 mod object;
 mod program;
 mod reasons;
@@ -26,6 +28,7 @@ pub mod tracepoints;
 pub use embed::Plain;
 pub use error::{Error, Result};
 pub use link::{Link, LinkInfo};
+pub use mapped::Mapped;
 pub use object::{Object, UnloadedObject};
 pub use program::ProgramInfo;
 pub use reasons::Reasons;

@@ -8,11 +8,11 @@ use libbpf_rs::{Map, MapCore, MapFlags, ObjectBuilder, OpenObject, ProgramMut};
 use crate::error::{Error, Result};
 use crate::statistics::Runs;
 
-/// An object in the kernel. Its programs and tables go with it, unless links or pins hold them.
+/// A loaded object. Dropping it unloads its programs and tables, unless links or pins hold them.
 #[derive(Debug)]
 pub struct Object(libbpf_rs::Object);
 
-/// An object that is not in the kernel yet.
+/// An object before it is loaded.
 #[derive(Debug)]
 pub struct UnloadedObject(OpenObject);
 
@@ -30,7 +30,7 @@ impl UnloadedObject {
         }
     }
 
-    /// Leaves a program out.
+    /// Does not load a program.
     pub fn skip(&mut self, program: &str) {
         let programs = self.0.progs_mut().filter(|known| known.name() == program);
         programs.for_each(|mut program| program.set_autoload(false));
@@ -45,7 +45,7 @@ impl UnloadedObject {
         tables.try_for_each(|mut table| table.set_max_entries(entries))
     }
 
-    /// Puts a table of another object in the place of the one with its name.
+    /// Replaces the table of this name by one of another object.
     ///
     /// # Errors
     /// Where the two differ.
@@ -56,11 +56,11 @@ impl UnloadedObject {
 }
 
 impl Object {
-    /// Loads the programs of an object file, once `prepare` has set what is to be set before. `what` names them
-    /// in errors: "the programs of the bench".
+    /// Loads the programs of an object file after `prepare`. `what` names them in errors: "the programs of the
+    /// bench".
     ///
     /// # Errors
-    /// [`Error::Kernel`]: the file is none; the kernel refuses a program or a table.
+    /// [`Error::Kernel`]: not an object file; the kernel refuses a program or a table.
     pub fn load(
         file: &[u8],
         what: &str,
@@ -83,7 +83,7 @@ impl Object {
         self.0.progs_mut().find(|program| program.name() == name).expect("the object holds it")
     }
 
-    /// All programs but those that were skipped.
+    /// The programs that were loaded.
     pub fn programs(&self) -> impl Iterator<Item = ProgramMut<'_>> {
         self.0.progs_mut().filter(|program| program.autoload())
     }
@@ -100,7 +100,7 @@ impl Object {
     /// The programs' variables.
     ///
     /// # Errors
-    /// Where the kernel does not let us read.
+    /// The kernel refuses to read them.
     ///
     /// # Panics
     /// Where the programs have none.
@@ -111,7 +111,7 @@ impl Object {
     /// Sets variables, each by its offset, and makes all others zero.
     ///
     /// # Errors
-    /// Where the kernel does not let us write.
+    /// The kernel refuses to write them.
     ///
     /// # Panics
     /// As [`Object::variables`].
@@ -124,11 +124,10 @@ impl Object {
         map.update(&0u32.to_ne_bytes(), &all, MapFlags::ANY)
     }
 
-    /// What each of the programs has taken, by name, while
-    /// [`Statistics`](crate::statistics::Statistics) were on.
+    /// The runs of each program, by name, while [`Statistics`](crate::statistics::Statistics) were enabled.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// The kernel refuses to read them.
     pub fn runs(&self) -> Result<Vec<(String, Runs)>> {
         let named = self.programs().map(|program| {
             Ok((program.name().to_string_lossy().into_owned(), Runs::of(program.as_fd())?))
@@ -136,14 +135,14 @@ impl Object {
         named.collect()
     }
 
-    /// The table of the variables, of one entry.
+    /// The table with one entry that holds the variables.
     fn section(&self) -> Map<'_> {
         let mut maps = self.0.maps();
         maps.find(|map| is(map.name(), ".bss")).expect("the programs have variables")
     }
 }
 
-/// Whether a table is such a section: libbpf puts the object's name before it, and the kernel shortens that.
+/// Whether a table is this section: libbpf puts the object's name before it, which the kernel shortens.
 fn is(name: &OsStr, section: &str) -> bool {
     name.to_string_lossy().ends_with(section)
 }

@@ -5,7 +5,7 @@ use std::{env, process::Command};
 /// Set in a process that runs one test.
 const ALONE: &str = "ONBEAT_TEST_ALONE";
 
-/// Whether this process runs the test of this path alone. Otherwise a copy of the program has run it:
+/// Whether this process runs only the test of this path. Otherwise it has run the test in a copy of the program:
 ///
 /// ```no_run
 /// if !onbeat_testing::alone("module::test") {

@@ -1,5 +1,5 @@
-//! Numbers that a seed repeats, the same on every machine and in every version: of synthetic frames, simulations
-//! and tests.
+//! Seeded random numbers for synthetic frames, simulations and tests: the same on every machine and in every
+//! version.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014).
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use onbeat_delay::probe::{Key, Profile, Sample, Stretch};
 use onbeat_probe::{EchoConfig, EchoCounts, PingConfig, PingReport, Reflector, ping, read_key};
-use onbeat_testing::{Feature, require_all, require_that};
+use onbeat_testing::{Feature, TemporaryDirectory, require_all, require_that};
 
 /// Longest wait for what comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(60);
@@ -283,9 +283,8 @@ fn answers_without_the_key_are_none() {
 
 #[test]
 fn key_files_that_are_none() {
-    let directory = std::env::temp_dir().join(format!("onbeat-keys-{}", std::process::id()));
-    fs::create_dir(&directory).unwrap();
-    let file = directory.join("key");
+    let directory = TemporaryDirectory::new("keys");
+    let file = directory.file("key");
     let write = |content: &[u8], mode| {
         let _ = fs::remove_file(&file);
         fs::write(&file, content).unwrap();
@@ -306,7 +305,7 @@ fn key_files_that_are_none() {
         let name = format!("key file {}: ", file.display());
         assert!(error.starts_with(&name) && error.contains(expected), "{error}");
     }
-    fs::remove_dir_all(&directory).unwrap();
+    drop(directory);
     let error = read_key(&file).unwrap_err().to_string();
     assert!(error.contains("No such file") && error.contains("openssl rand -hex 32"), "{error}");
 }

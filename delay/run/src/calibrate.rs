@@ -4,7 +4,7 @@ use std::path::Path;
 
 use onbeat_delay::correction::Correction;
 use onbeat_delay::stats::Distribution;
-use onbeat_report::{Cell, Check, Counters, Number, Outcome, Progress};
+use onbeat_report::{Cell, Check, Counters, Outcome, Progress};
 
 use crate::correction::CALIBRATED;
 use crate::error::{Error, Result};
@@ -45,15 +45,14 @@ fn table(correction: &Correction, delays: &Distribution) -> Counters {
         ("maximum", "ns"),
         ("delays", ""),
     ]);
-    let known = |value: Option<u64>| Cell::from(value.map_or(Number::MISSING, Number::from));
     // The confidence is of its interval, which the table has not.
     let median = delays.percentile(0.5, 0.95).map(|found| found.value_ns);
     table.row([
         Cell::from(correction.mean_ns),
         correction.standard_deviation_ns.into(),
-        known(median),
-        known(delays.min_ns()),
-        known(delays.max_ns()),
+        median.into(),
+        delays.min_ns().into(),
+        delays.max_ns().into(),
         delays.count().into(),
     ]);
     table

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_probe::{EchoConfig, EchoCounts, Reflector, read_key};
 use onbeat_realtime::{Profile, interrupt};
-use onbeat_report::{Cell, Check, Counters, Outcome, Run};
+use onbeat_report::{Check, Counters, Outcome, Run};
 
 use crate::error::Result;
 
@@ -57,19 +57,19 @@ impl EchoOptions {
 
 fn outcome(mut outcome: Outcome, counts: &EchoCounts) -> Outcome {
     outcome.check(Check::eq("answers that the kernel did not take", counts.refused, 0_u64, ""));
-    let mut table = Counters::new(["datagrams", "number"]);
-    for (name, number) in [
-        ("received", counts.received),
-        ("answered", counts.answered),
-        ("too short for a test packet", counts.too_short),
-        ("with a wrong HMAC, not answered", counts.unverified),
-        ("already reflected, not answered", counts.reflectors),
-        ("stamped by the program, not the kernel", counts.stamped_late),
-        ("sessions that began", counts.sessions),
-        ("sessions forgotten for want of room", counts.forgotten),
-    ] {
-        table.row([Cell::from(name), number.into()]);
-    }
+    let table = Counters::named(
+        ["datagrams", "number"],
+        [
+            ("received", counts.received),
+            ("answered", counts.answered),
+            ("too short for a test packet", counts.too_short),
+            ("with a wrong HMAC, not answered", counts.unverified),
+            ("already reflected, not answered", counts.reflectors),
+            ("stamped by the program, not the kernel", counts.stamped_late),
+            ("sessions that began", counts.sessions),
+            ("sessions forgotten for want of room", counts.forgotten),
+        ],
+    );
     outcome.figure("datagrams", table);
     outcome
 }

@@ -6,7 +6,7 @@ use onbeat_delay::matching::Counts;
 use onbeat_delay::stats::Distribution;
 use onbeat_delay::tail;
 use onbeat_report::format::{self, duration_ns};
-use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, TimeSeries};
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, TimeSeries};
 
 use super::correction::{COUNT, DEVIATION, MEAN};
 use super::options::{PacketOptions, ReportSettings};
@@ -98,24 +98,23 @@ pub(super) fn count(outcome: &mut Outcome, counts: &Counts, options: &PacketOpti
 }
 
 fn packets(counts: &Counts) -> Counters {
-    let mut table = Counters::new(["packets", "number"]);
-    for (name, number) in [
-        ("arrived", counts.arrivals),
-        ("left", counts.departures),
-        ("matched: no other could be meant", counts.certain),
-        ("matched by order among alike", counts.ordered),
-        ("matched, perhaps with another's", counts.ambiguous),
-        ("lost", counts.lost),
-        ("left without having arrived", counts.unmatched),
-        ("left again", counts.duplicates),
-        ("left after a later one", counts.reordered),
-        ("under way at the end", counts.under_way),
-        ("judged early for want of room", counts.crowded_out),
-        ("times that a clock was set back", counts.steps_back),
-    ] {
-        table.row([Cell::from(name), number.into()]);
-    }
-    table
+    Counters::named(
+        ["packets", "number"],
+        [
+            ("arrived", counts.arrivals),
+            ("left", counts.departures),
+            ("matched: no other could be meant", counts.certain),
+            ("matched by order among alike", counts.ordered),
+            ("matched, perhaps with another's", counts.ambiguous),
+            ("lost", counts.lost),
+            ("left without having arrived", counts.unmatched),
+            ("left again", counts.duplicates),
+            ("left after a later one", counts.reordered),
+            ("under way at the end", counts.under_way),
+            ("judged early for want of room", counts.crowded_out),
+            ("times that a clock was set back", counts.steps_back),
+        ],
+    )
 }
 
 fn percentiles(delays: &Distribution, settings: &ReportSettings) -> Counters {
@@ -134,22 +133,18 @@ fn percentiles(delays: &Distribution, settings: &ReportSettings) -> Counters {
         let mut row: Vec<Cell> = vec![
             name.into(),
             found.value_ns.into(),
-            known(found.lower_ns),
-            known(found.upper_ns),
-            known(delays.min_ns().map(|shortest_ns| found.value_ns - shortest_ns)),
+            found.lower_ns.into(),
+            found.upper_ns.into(),
+            delays.min_ns().map(|shortest_ns| found.value_ns - shortest_ns).into(),
         ];
         if let Some(correction) = &settings.correction {
             let reading = correction.correction.delay(found.value_ns as f64, settings.confidence);
-            row.push(reading.told().map_or(Number::MISSING, Number::from).into());
+            row.push(reading.told().into());
             row.push(reading.error_ns.into());
         }
         table.row(row);
     }
     table
-}
-
-fn known(value: Option<u64>) -> Cell {
-    value.map_or(Number::MISSING, Number::from).into()
 }
 
 fn corrected_mean(
@@ -183,8 +178,9 @@ fn variation(outcome: &mut Outcome, collected: &Collected, confidence: f64) {
     let mut table =
         Counters::new([("", ""), ("pairs", ""), ("p50", "ns"), ("p99", "ns"), ("most", "ns")]);
     for (name, part) in [("longer", variation.longer()), ("shorter", variation.shorter())] {
-        let value = |quantile| known(part.percentile(quantile, confidence).map(|p| p.value_ns));
-        let most = known(part.max_ns());
+        let value =
+            |quantile| Cell::from(part.percentile(quantile, confidence).map(|p| p.value_ns));
+        let most = part.max_ns().into();
         table.row([name.into(), Cell::from(part.count()), value(0.5), value(0.99), most]);
     }
     outcome.figure("from packet to packet: mean difference", Measurement::new("ns", mean_ns));

@@ -77,15 +77,8 @@ pub enum Error {
         source: libbpf_rs::Error,
     },
     /// A table cannot be mapped into memory.
-    #[error("cannot map the {octets} octets of table {table} into memory: {source}")]
-    Mapping {
-        /// The table.
-        table: String,
-        /// Its size.
-        octets: usize,
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Bpf(#[from] onbeat_bpf::Error),
     /// A thread cannot be had.
     #[error("cannot start the thread that waits for programs: {source}")]
     Thread {

@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use onbeat_host::settings::Error;
@@ -10,28 +9,12 @@ use onbeat_host::settings::{
     Host, Journal, Kind, Live, Log, Outcome, Place, PutBack, Tuning, apply, plan, restore,
 };
 use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
-use onbeat_testing::{Feature, require_all, require_that};
+use onbeat_testing::{Feature, TemporaryDirectory, require_all, require_that};
 
 /// Longest wait for something that comes at once unless it never comes.
 const BOUND: Duration = Duration::from_secs(10);
 
 const FORGET: &str = "onbeat doctor --restore --forget";
-
-/// A directory that goes with the test.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Directory {
-        let name = format!("onbeat-realtime-{name}-{}", std::process::id());
-        Directory(std::env::temp_dir().join(name))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Everything of an interface; nothing of the host, which others use.
 fn tuning(interface: &str) -> Tuning {
@@ -60,12 +43,12 @@ fn a_veth_is_tuned_and_put_back() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Kernel(6, 8)]) {
         return;
     }
-    let (handle, directory) = (veth(), Directory::new("veth"));
+    let (handle, directory) = (veth(), TemporaryDirectory::new("veth"));
     let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
     let before = ethtool.features("rt0").unwrap();
     let in_namespace = || {
         Live::run(|host| {
-            let mut journal = Journal::open(&directory.0, FORGET).unwrap();
+            let mut journal = Journal::open(directory.path(), FORGET).unwrap();
             let interfaces = ["rt0".to_owned()];
             let found = host.survey(&interfaces).unwrap();
             assert_eq!(found.interfaces[0].threaded.as_deref(), Some("0"), "{found:?}");
@@ -93,18 +76,18 @@ fn a_veth_is_tuned_and_put_back() {
             assert!(plan(&tuning("rt0"), &found).settings.is_empty());
 
             // One process at a time.
-            let busy = Journal::open(&directory.0, FORGET).unwrap_err();
+            let busy = Journal::open(directory.path(), FORGET).unwrap_err();
             assert!(matches!(&busy, Error::Host(busy) if busy.is_busy()), "{busy}");
             assert!(busy.to_string().contains(&std::process::id().to_string()), "{busy}");
             // Another one, later.
             drop(journal);
-            let mut journal = Journal::open(&directory.0, FORGET).unwrap();
+            let mut journal = Journal::open(directory.path(), FORGET).unwrap();
             assert_eq!(journal.entries().len(), report.changes.len());
             let restored = restore(host, &mut journal).unwrap();
             assert!(restored.iter().all(|one| one.outcome == PutBack::Restored), "{restored:?}");
             assert_eq!(journal.entries(), []);
             drop(journal);
-            assert_eq!(std::fs::read_dir(&directory.0).unwrap().count(), 0);
+            assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
             let found = host.survey(&interfaces).unwrap();
             assert_eq!(found.interfaces[0].threaded.as_deref(), Some("0"));
         })
@@ -118,8 +101,8 @@ fn settings_of_an_interface_in_another_namespace_wait_for_it() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
-    let (handle, directory) = (veth(), Directory::new("elsewhere"));
-    let mut journal = Journal::open(&directory.0, FORGET).unwrap();
+    let (handle, directory) = (veth(), TemporaryDirectory::new("elsewhere"));
+    let mut journal = Journal::open(directory.path(), FORGET).unwrap();
     let only = vec![Kind::Offloads];
     let tuning = Tuning { only, ..tuning("rt0") };
     let mut run = |namespace: &Namespace, f: &mut (dyn FnMut(&mut Live, &mut Journal) + Send)| {
@@ -179,7 +162,7 @@ fn coalescing_is_turned_down_and_put_back() {
     if !require_all(&[Feature::Root]) {
         return;
     }
-    let (namespace, directory) = (Namespace::new().unwrap(), Directory::new("tap"));
+    let (namespace, directory) = (Namespace::new().unwrap(), TemporaryDirectory::new("tap"));
     let tap = namespace.run(|| tap("rt0")).unwrap();
     if !require_that(tap.is_ok(), "tap devices (CONFIG_TUN)") {
         return;
@@ -190,7 +173,7 @@ fn coalescing_is_turned_down_and_put_back() {
     ethtool.set_coalescing("rt0", &before).unwrap();
     let in_namespace = || {
         Live::run(|host| {
-            let mut journal = Journal::open(&directory.0, FORGET).unwrap();
+            let mut journal = Journal::open(directory.path(), FORGET).unwrap();
             let only = vec![Kind::Coalescing, Kind::EnergyEfficient, Kind::ThreadedNapi];
             let report =
                 apply(host, &mut journal, &Tuning { only, ..tuning("rt0") }, false).unwrap();
@@ -215,9 +198,9 @@ fn an_interface_that_is_not_there_is_named_before_anything_is_changed() {
     if !require_all(&[Feature::Root]) {
         return;
     }
-    let directory = Directory::new("missing");
+    let directory = TemporaryDirectory::new("missing");
     let error = Live::run(|host| {
-        let mut journal = Journal::open(&directory.0, FORGET).unwrap();
+        let mut journal = Journal::open(directory.path(), FORGET).unwrap();
         apply(host, &mut journal, &tuning("no-such-if0"), true).unwrap_err().to_string()
     });
     assert!(error.unwrap().starts_with("interface \"no-such-if0\" not found"));

@@ -241,6 +241,18 @@ impl Counters {
         Self { columns: columns.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
+    /// A table of names and their numbers.
+    pub fn named<C: Into<Column>, N: Into<Cell>, V: Into<Cell>>(
+        columns: [C; 2],
+        rows: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let mut table = Self::new(columns);
+        for (name, value) in rows {
+            table.row([name.into(), value.into()]);
+        }
+        table
+    }
+
     /// Adds a row. One that is shorter than the headings is filled up, a longer one is cut.
     pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) {
         let mut row: Vec<Cell> = cells.into_iter().map(Into::into).collect();
@@ -307,6 +319,13 @@ impl From<f64> for Cell {
 impl From<Number> for Cell {
     fn from(value: Number) -> Self {
         Self::Number(value)
+    }
+}
+
+/// Without a value it is [`Number::MISSING`].
+impl<N: Into<Number>> From<Option<N>> for Cell {
+    fn from(value: Option<N>) -> Self {
+        Self::Number(value.map_or(Number::MISSING, Into::into))
     }
 }
 

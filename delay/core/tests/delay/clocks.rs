@@ -1,18 +1,9 @@
 //! Two clocks whose truth is known: skew, steps, offset.
 
 use onbeat_delay::clocks::{Envelope, Line, Offset, Point, offset};
+use onbeat_wire::random::Random;
 
 const SECOND: i64 = 1_000_000_000;
-
-/// Pseudo-random numbers in `0.0..1.0`, the same everywhere.
-fn noise(seed: u64) -> impl FnMut() -> f64 {
-    let mut state = seed;
-    move || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
 
 /// What the clocks differ by beyond the shortest delay: skew in ppm, and steps at times.
 struct Truth<'a> {
@@ -29,10 +20,10 @@ impl Truth<'_> {
 
 /// A packet each 250 µs for `seconds`, delayed by 20 µs and an exponential queue of 30 µs.
 fn measure(truth: &Truth<'_>, seconds: i64) -> Envelope {
-    let mut random = noise(7);
+    let mut random = Random::new(7);
     let mut envelope = Envelope::new();
     for time_ns in (0..seconds * SECOND).step_by(250_000) {
-        let queue = -30_000.0 * (1.0 - random()).ln();
+        let queue = -30_000.0 * (1.0 - random.uniform()).ln();
         let delay_ns = (20_000.0 + queue + truth.at(time_ns)).round() as i64;
         envelope.push(Point { time_ns, delay_ns });
     }

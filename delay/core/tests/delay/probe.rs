@@ -6,6 +6,7 @@ use onbeat_delay::probe::{
     self, Answer, OneWay, Profile, Sample, Sender, Session, Stray, Stretch, Unanswered, admit,
     is_reflected,
 };
+use onbeat_wire::random::Random;
 use onbeat_wire::stamp::{ErrorEstimate, Format, PACKET_LEN, ReflectedView};
 use proptest::prelude::*;
 
@@ -277,17 +278,13 @@ fn padding_comes_back() {
 /// bound it states.
 #[test]
 fn an_offset_from_probes() {
-    let mut queue = 1_u64;
-    let mut random = move || {
-        queue = queue.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (queue >> 40) as i64 % 100_000
-    };
+    let mut queue = Random::new(1);
     let set = START + 12 * SECOND;
     let ahead =
         |time: i64| 40_000_000 + (time - START) / 20_000 + if time < set { 0 } else { 3_000_000 };
     let fate = |_| Fate {
-        there_ns: 20_000 + random(),
-        back_ns: 30_000 + random(),
+        there_ns: 20_000 + queue.below(100_000) as i64,
+        back_ns: 30_000 + queue.below(100_000) as i64,
         answers: 1,
         held_up_ns: 0,
     };
@@ -351,15 +348,12 @@ fn a_slower_path_is_no_step_of_a_clock() {
     ];
     for (name, slower) in cases {
         for seed in 1..20_u64 {
-            let mut state = seed;
-            let mut random = move || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                (state >> 40) as i64 % 3_000
-            };
+            let mut random = Random::new(seed);
             let fate = |number| {
                 let [there, back] = slower(number / 500);
-                let there_ns = 400 + random() + there;
-                Fate { there_ns, back_ns: 3_000 + random() + back, answers: 1, held_up_ns: 0 }
+                let [there_ns, back_ns] =
+                    [400 + there, 3_000 + back].map(|ns| ns + random.below(3_000) as i64);
+                Fate { there_ns, back_ns, answers: 1, held_up_ns: 0 }
             };
             let (samples, _) = run(session(500.0, 4), Format::Ptp, |_| 0, fate);
             let mut one_way = OneWay::new();

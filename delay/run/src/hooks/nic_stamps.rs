@@ -7,7 +7,7 @@ use onbeat_link::raw::{CaptureSocket, NicStamps};
 use onbeat_netdev::Namespace;
 use onbeat_realtime::clock;
 use onbeat_report::format::duration_ns;
-use onbeat_report::{Cell, Counters, Outcome};
+use onbeat_report::{Counters, Outcome};
 
 use crate::error::{Error, Result};
 
@@ -68,14 +68,14 @@ impl NicStamped {
     }
 
     pub(super) fn fill(&self, outcome: &mut Outcome) {
-        let mut table = Counters::new(["stamps of the NIC", "packets"]);
-        for (name, number) in [
-            ("where their time begins", self.begun),
-            ("without one, or of a clock that was set", self.without),
-            ("later than the driver, by more than the clocks may be off", self.contrary),
-        ] {
-            table.row([Cell::from(name), number.into()]);
-        }
+        let table = Counters::named(
+            ["stamps of the NIC", "packets"],
+            [
+                ("where their time begins", self.begun),
+                ("without one, or of a clock that was set", self.without),
+                ("later than the driver, by more than the clocks may be off", self.contrary),
+            ],
+        );
         outcome.figure("stamps of the NIC", table);
         outcome.note(format!(
             "stamps of /dev/ptp{} are converted to CLOCK_MONOTONIC, and may be off by up to {}",

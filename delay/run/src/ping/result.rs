@@ -6,7 +6,7 @@ use onbeat_delay::stats::Distribution;
 use onbeat_probe::{PingConfig, PingReport};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::format::{count, duration_ns};
-use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, Recorder};
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Recorder};
 use onbeat_wire::stamp::COVERED_LEN;
 
 use crate::error::Result;
@@ -209,7 +209,7 @@ impl Probes {
             let bound_ns = bound_ns.filter(|_| way >= THERE);
             let told = |value: Option<f64>| -> Cell {
                 let value = value.filter(|ns| bound_ns.is_none_or(|bound| *ns > bound));
-                value.map_or(Number::MISSING, Number::from).into()
+                value.into()
             };
             let exact = |ns: u64| ns as f64;
             let quantile = |share| {
@@ -228,7 +228,7 @@ impl Probes {
                 quantile(0.99),
                 quantile(0.999),
                 told(delays.max_ns().map(exact)),
-                bound_ns.map_or(Number::MISSING, Number::from).into(),
+                bound_ns.into(),
             ]);
         }
         table
@@ -237,26 +237,24 @@ impl Probes {
 
 fn probes(found: &PingReport) -> Counters {
     let counts = &found.counts;
-    let mut table = Counters::new(["probes", "number"]);
     let back = found.lost_there.map(|there| counts.lost.saturating_sub(there));
-    let known = |value: Option<u64>| Cell::from(value.map_or(Number::MISSING, Number::from));
-    for (name, number) in [
-        ("sent", counts.sent.into()),
-        ("answered", counts.answered.into()),
-        ("lost", counts.lost.into()),
-        ("lost on their way there", known(found.lost_there)),
-        ("lost on their way back", known(back)),
-        ("answered again, or too late", counts.duplicate_or_late.into()),
-        ("answered after a later one", counts.reordered.into()),
-        ("not taken by the kernel", found.refused.into()),
-        ("departures stamped by the program, not the kernel", found.stamped_late[0].into()),
-        ("arrivals stamped by the program, not the kernel", found.stamped_late[1].into()),
-        ("datagrams that were no answer", counts.stray.into()),
-        ("datagrams with a wrong HMAC", counts.unverified.into()),
-    ] {
-        table.row([Cell::from(name), number]);
-    }
-    table
+    Counters::named(
+        ["probes", "number"],
+        [
+            ("sent", counts.sent.into()),
+            ("answered", counts.answered.into()),
+            ("lost", counts.lost.into()),
+            ("lost on their way there", found.lost_there.into()),
+            ("lost on their way back", Cell::from(back)),
+            ("answered again, or too late", counts.duplicate_or_late.into()),
+            ("answered after a later one", counts.reordered.into()),
+            ("not taken by the kernel", found.refused.into()),
+            ("departures stamped by the program, not the kernel", found.stamped_late[0].into()),
+            ("arrivals stamped by the program, not the kernel", found.stamped_late[1].into()),
+            ("datagrams that were no answer", counts.stray.into()),
+            ("datagrams with a wrong HMAC", counts.unverified.into()),
+        ],
+    )
 }
 
 /// The rate that was meant, and that which came of it.

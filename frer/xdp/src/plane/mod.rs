@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapHandle};
 use nix::time::ClockId;
+use onbeat_bpf::Mapped;
 use onbeat_bpf::{Link, Plain};
 use onbeat_frer::dataplane::{Changes, Mode};
 use onbeat_frer::spec::Stream;
@@ -35,7 +36,6 @@ use crate::abi::constants as c;
 use crate::abi::*;
 use crate::compile::{Key, State};
 use crate::error::Result;
-use crate::mapped::Mapped;
 use crate::pin::PinDirectory;
 use crate::programs::{Control, Instance, Maps, Purpose};
 use crate::slots::Slots;

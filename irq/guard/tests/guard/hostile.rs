@@ -19,7 +19,7 @@ use onbeat_irq_core::charge::Process;
 use onbeat_irq_core::policy::{Budget, Limit, Settings};
 use onbeat_irq_guard::{Config, DropAt, Event, Rule, Usage, run};
 use onbeat_netdev::{Handle, Namespace, VethEnd};
-use onbeat_testing::{Feature, require_all};
+use onbeat_testing::{Feature, TemporaryDirectory, require_all};
 
 use crate::harness::{BOUND, Flow, RECEIVER, SENDER, World};
 use crate::kernel::{arrive, has, set_fifo, turn};
@@ -377,7 +377,7 @@ fn busy_processes_do_not_blind_the_guard() {
     let readers: Vec<Reader> = sockets.iter().take(10).map(Reader::of).collect();
     let settings = Settings { hold_ns: 0, ..Settings::default() };
     let config = Config { interval: INTERVAL, settings, ..Config::of(vec!["r0".to_owned()]) };
-    let directory = std::env::temp_dir().join(format!("onbeat-blind-{}", std::process::id()));
+    let directory = TemporaryDirectory::new("blind");
     let pauses = std::thread::scope(|scope| {
         // Dropped, also where the test fails, it ends the guard.
         let (stop, stops) = mpsc::channel::<()>();
@@ -388,7 +388,7 @@ fn busy_processes_do_not_blind_the_guard() {
                 recorded.push(Pause::new(length, &mut last));
                 stops.recv_timeout(length) == Err(RecvTimeoutError::Timeout)
             };
-            let restored = run(&config, &directory, &mut go_on, &mut |_, _| ()).unwrap();
+            let restored = run(&config, directory.path(), &mut go_on, &mut |_, _| ()).unwrap();
             assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{restored:?}");
             pauses
         };
@@ -405,7 +405,6 @@ fn busy_processes_do_not_blind_the_guard() {
         drop(stop);
         guard.join().unwrap()
     });
-    std::fs::remove_dir_all(&directory).unwrap();
     assert!(pauses.len() >= 5, "{pauses:?}");
     for pause in pauses {
         let longest = (49 * pause.cpu_time).clamp(INTERVAL, 3 * INTERVAL);

@@ -14,7 +14,7 @@ use onbeat_irq_core::policy::{Budget, Limit, Settings};
 use onbeat_irq_guard::{Config, DropAt, Event, Namespaces, Rule};
 use onbeat_netdev::{Handle, Namespace, XdpMode, napi};
 use onbeat_realtime::Profile;
-use onbeat_testing::{Feature, ForeignProgram, Hold, require_all};
+use onbeat_testing::{Feature, ForeignProgram, Hold, TemporaryDirectory, require_all};
 
 use crate::harness::{BOUND, Flow, World};
 use crate::reader::Reader;
@@ -105,14 +105,13 @@ fn a_guard_excludes_others_of_its_namespace_that_do_not_share_run() {
     let guard = Running::start(&world, |_| ());
     guard.wait_for("event", || !guard.events().is_empty());
     // As in a container on the network of the host: its directory is another one.
-    let directory = std::env::temp_dir().join(format!("onbeat-guard-other-{}", std::process::id()));
-    let restore = || onbeat_irq_guard::restore(&directory, false);
+    let directory = TemporaryDirectory::new("guard-other");
+    let restore = || onbeat_irq_guard::restore(directory.path(), false);
     let refusal = world.receiver.namespace().run(restore).unwrap().unwrap_err().to_string();
     let holder = format!("\"@onbeat/guard\" cannot be taken: process {} (", std::process::id());
     assert!(refusal.contains(&holder), "{refusal}");
     guard.end();
     assert_eq!(world.receiver.namespace().run(restore).unwrap().unwrap(), []);
-    fs::remove_dir_all(directory).unwrap();
 }
 
 /// What a socket is bound to says for which device its owner waits.

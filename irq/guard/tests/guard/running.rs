@@ -1,7 +1,5 @@
 //! A guard at work.
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -9,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use onbeat_host::settings::PutBack;
 use onbeat_irq_guard::{Background, Config, Event, Usage};
+use onbeat_testing::TemporaryDirectory;
 
 use crate::harness::{BOUND, World};
 
@@ -38,7 +37,7 @@ pub(crate) struct Running {
     guard: Option<Background>,
     reports: Reports,
     gate: Arc<Gate>,
-    directory: PathBuf,
+    directory: TemporaryDirectory,
 }
 
 impl Running {
@@ -46,8 +45,7 @@ impl Running {
     pub(crate) fn start(world: &World, change: impl FnOnce(&mut Config)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("onbeat-guard-{}-{number}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
+        let directory = TemporaryDirectory::new(&format!("guard-{number}"));
         let mut config = Config::of(vec!["r0".to_owned()]);
         config.interval = Duration::from_millis(10);
         change(&mut config);
@@ -62,7 +60,7 @@ impl Running {
             drop(reports);
             passed.pass();
         };
-        let start = || Background::start(config, directory.clone(), tell).unwrap();
+        let start = || Background::start(config, directory.path().into(), tell).unwrap();
         let guard = world.receiver.namespace().run(start).unwrap();
         Self { guard: Some(guard), reports, gate, directory }
     }
@@ -96,13 +94,6 @@ impl Running {
     pub(crate) fn end(mut self) {
         let restored = self.guard.take().expect("it runs").end().unwrap();
         assert!(restored.iter().all(|one| one.outcome != PutBack::Failed), "{restored:?}");
-        assert!(!self.directory.join("journal.json").exists());
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.guard.take());
-        let _ = fs::remove_dir_all(&self.directory);
+        assert!(!self.directory.file("journal.json").exists());
     }
 }

@@ -5,7 +5,7 @@ use onbeat_irq_core::names::Names;
 use onbeat_irq_core::recording::{Correction, Summary, Timelines};
 use onbeat_irq_core::view::{ProcessRow, Table};
 use onbeat_report::figure::Figures;
-use onbeat_report::{Cell, Check, Counters, Measurement, Number, Outcome, TimeSeries};
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, TimeSeries};
 
 use super::rows::Rows;
 use crate::top::cells::windows;
@@ -182,7 +182,6 @@ fn processes(table: &Table) -> Counters {
         ],
     );
     for row in table.processes.iter().take(ROWS) {
-        let text = |text: &Option<String>| Cell::from(text.clone().unwrap_or_default());
         rows.row(
             [
                 Cell::from(row.pid.to_string()),
@@ -199,6 +198,10 @@ fn processes(table: &Table) -> Counters {
         );
     }
     rows.counters
+}
+
+fn text(text: &Option<String>) -> Cell {
+    text.clone().unwrap_or_default().into()
 }
 
 /// How the owner of a row's packets is known.
@@ -227,7 +230,7 @@ fn devices(table: &Table) -> Counters {
         rows.row(
             [
                 Cell::from(row.pid.to_string()),
-                row.command.clone().unwrap_or_default().into(),
+                text(&row.command),
                 part.device.as_str().into(),
                 part.direction.name().into(),
                 part.ns.into(),
@@ -255,7 +258,6 @@ fn unowned(table: &Table) -> Counters {
         ],
     );
     for row in table.unowned.iter().take(ROWS) {
-        let text = |text: &Option<String>| Cell::from(text.clone().unwrap_or_default());
         rows.row(
             [
                 Cell::from(row.class),
@@ -273,17 +275,16 @@ fn unowned(table: &Table) -> Counters {
 }
 
 fn ran_on(table: &Table) -> Counters {
-    let mut counters = Counters::new([("on the time of", ""), ("time", "ns")]);
     let ran = table.ran_on;
-    for (whose, ns) in [
-        ("processes", ran.processes_ns),
-        ("nobody: the CPU was idle", ran.idle_ns),
-        ("ksoftirqd", ran.ksoftirqd_ns),
-        ("threads of NAPI", ran.napi_threads_ns),
-    ] {
-        counters.row([Cell::from(whose), ns.into()]);
-    }
-    counters
+    Counters::named(
+        [("on the time of", ""), ("time", "ns")],
+        [
+            ("processes", ran.processes_ns),
+            ("nobody: the CPU was idle", ran.idle_ns),
+            ("ksoftirqd", ran.ksoftirqd_ns),
+            ("threads of NAPI", ran.napi_threads_ns),
+        ],
+    )
 }
 
 /// Those whose times are off by the most first.
@@ -307,7 +308,7 @@ fn times(summary: &mut Summary) -> Counters {
     for (process, row) in rows.into_iter().take(ROWS) {
         let (user, system) = row.corrected(row.exact_ns);
         let by_ticks = row.corrected(row.by_ticks_ns);
-        let of_ticks = |ns: u64| if ticks { Cell::from(ns) } else { Number::MISSING.into() };
+        let of_ticks = |ns: u64| Cell::from(ticks.then_some(ns));
         counters.row([
             Cell::from(process.pid.to_string()),
             command(summary, process).into(),
@@ -318,7 +319,7 @@ fn times(summary: &mut Summary) -> Counters {
             of_ticks(by_ticks.0),
             of_ticks(by_ticks.1),
             (row.exact_ns as f64).into(),
-            if ticks { (row.by_ticks_ns as f64).into() } else { Number::MISSING.into() },
+            ticks.then_some(row.by_ticks_ns as f64).into(),
         ]);
     }
     counters
@@ -350,7 +351,7 @@ fn cpus(summary: &Summary) -> Counters {
 }
 
 fn per_packet(ns: Option<f64>) -> Cell {
-    ns.map_or(Number::MISSING.into(), |ns| Cell::from(ns.round()))
+    ns.map(f64::round).into()
 }
 
 fn command(summary: &mut Summary, process: Process) -> String {

@@ -2,7 +2,7 @@
 
 use onbeat_irq_core::charge::sample::StandardError;
 use onbeat_irq_core::view::Table;
-use onbeat_report::{Cell, Counters, Number};
+use onbeat_report::{Cell, Counters};
 
 /// A table; of a sample with two columns more, for errors.
 pub(super) struct Rows {
@@ -24,9 +24,7 @@ impl Rows {
     }
 
     pub(super) fn row<const N: usize>(&mut self, cells: [Cell; N], error: Option<StandardError>) {
-        let cell = |of: fn(StandardError) -> f64| {
-            error.map_or(Number::MISSING.into(), |error| Cell::from(of(error).round()))
-        };
+        let cell = |of: fn(StandardError) -> f64| Cell::from(error.map(|error| of(error).round()));
         let errors = [cell(|error| error.ns), cell(|error| error.packets)];
         let errors = errors.into_iter().filter(|_| self.sampled);
         self.counters.row(cells.into_iter().chain(errors));

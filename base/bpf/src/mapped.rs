@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, MapHandle};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
-use onbeat_bpf::Plain;
 
+use crate::embed::Plain;
 use crate::error::{Error, Result};
 
 const WORD: usize = size_of::<u64>();
@@ -20,7 +20,7 @@ const WORD: usize = size_of::<u64>();
 /// Each word is read and written by itself, and at once. An entry that no program looks at can be
 /// written as a whole; one that programs look at, by words that mean something alone.
 #[derive(Debug)]
-pub(crate) struct Mapped<V> {
+pub struct Mapped<V> {
     words: NonNull<AtomicU64>,
     length: NonZeroUsize,
     entries: u32,
@@ -36,8 +36,14 @@ impl<V: Plain> Mapped<V> {
     /// Words of an entry.
     const WORDS: usize = size_of::<V>() / WORD;
 
-    /// `map` must be an array of `V` made to be mapped.
-    pub(crate) fn new(map: &MapHandle) -> Result<Self> {
+    /// Maps an array of `V` that was made with `BPF_F_MMAPABLE`.
+    ///
+    /// # Errors
+    /// [`Error::Mapping`].
+    ///
+    /// # Panics
+    /// Where the table's values have another size than `V`.
+    pub fn new(map: &MapHandle) -> Result<Self> {
         assert_eq!(map.value_size() as usize, size_of::<V>(), "value of {:?}", map.name());
         assert_eq!(size_of::<V>() % WORD, 0, "value of {:?}", map.name());
         let entries = map.max_entries();
@@ -55,13 +61,15 @@ impl<V: Plain> Mapped<V> {
         Ok(Self { words, length, entries, value: PhantomData })
     }
 
-    /// Entries there are.
-    pub(crate) fn capacity(&self) -> u32 {
+    /// The number of entries.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
         self.entries
     }
 
     /// All words, those of an entry one after the other.
-    pub(crate) fn words(&self) -> &[AtomicU64] {
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is this long, begins on a page, and lives as long as we do; atomics
         // may change under a shared reference.
         unsafe {
@@ -70,19 +78,21 @@ impl<V: Plain> Mapped<V> {
     }
 
     /// The words of one entry.
-    pub(crate) fn entry(&self, slot: u32) -> &[AtomicU64] {
+    #[must_use]
+    pub fn entry(&self, slot: u32) -> &[AtomicU64] {
         &self.words()[slot as usize * Self::WORDS..][..Self::WORDS]
     }
 
     /// An entry as it is; its words may be of different moments.
-    pub(crate) fn get(&self, slot: u32) -> V {
+    #[must_use]
+    pub fn get(&self, slot: u32) -> V {
         let words = self.entry(slot).iter().map(|word| word.load(Ordering::Acquire).to_ne_bytes());
         let octets: Vec<u8> = words.flatten().collect();
         V::from_octets(&octets).unwrap_or_default()
     }
 
     /// Writes an entry, word by word.
-    pub(crate) fn set(&self, slot: u32, value: &V) {
+    pub fn set(&self, slot: u32, value: &V) {
         for (word, octets) in self.entry(slot).iter().zip(value.octets().chunks_exact(WORD)) {
             let octets = octets.first_chunk().expect("a word");
             word.store(u64::from_ne_bytes(*octets), Ordering::Release);
