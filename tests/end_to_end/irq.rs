@@ -231,7 +231,7 @@ fn what_a_command_runs_through_is_recorded_and_reported() {
     // Without its last line it was cut off.
     let whole = fs::read_to_string(file.path()).expect("text");
     let (cut, _) = whole.trim_end().rsplit_once('\n').expect("lines");
-    fs::write(file.path(), cut).expect("written");
+    fs::write(file.path(), format!("{cut}\n")).expect("written");
     let ran = run(&["irq", "report", file.name()]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""));
     assert!(ran.err.contains("--partial"), "{}", ran.err);

@@ -1,6 +1,6 @@
 //! The command line as a whole.
 
-use clap::{ArgAction, Parser};
+use clap::{ArgAction, CommandFactory, Parser};
 use onbeat_terminal::exit::{Failure, Result};
 use onbeat_terminal::program::Program;
 use tracing::Level;
@@ -44,7 +44,7 @@ impl Program for Arguments {
 
     fn execute(self) -> Result {
         check_version(std::env::var("ONBEAT_VERSION").ok().as_deref())?;
-        self.command.execute()
+        self.command.execute(Self::command)
     }
 }
 
@@ -61,8 +61,6 @@ fn check_version(of_caller: Option<&str>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -30,5 +30,5 @@ pub use error::{Error, Result};
 pub use link::{Link, LinkInfo};
 pub use mapped::Mapped;
 pub use object::{Object, UnloadedObject};
-pub use program::ProgramInfo;
+pub use program::{ProgramInfo, Runs};
 pub use reasons::Reasons;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use libbpf_rs::{Map, MapCore, MapFlags, ObjectBuilder, OpenObject, ProgramMut};
 
 use crate::error::{Error, Result};
-use crate::statistics::Runs;
+use crate::program::Runs;
 
 /// A loaded object. Dropping it unloads its programs and tables, unless links or pins hold them.
 #[derive(Debug)]

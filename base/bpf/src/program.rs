@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 
-use crate::statistics::Runs;
+use crate::error::{Error, Result};
 
 /// What the kernel says of a loaded program.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,4 +64,55 @@ pub(crate) fn checked(code: i32) -> io::Result<i32> {
 pub(crate) fn owned(fd: i32) -> io::Result<OwnedFd> {
     // SAFETY: the kernel just gave us this descriptor.
     checked(fd).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Runs of a program, and the time they took, since it was loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// How many.
+    pub count: u64,
+    /// How long all of them took, in nanoseconds.
+    pub time_ns: u64,
+}
+
+impl Runs {
+    /// Those of a program.
+    ///
+    /// # Errors
+    /// Where the descriptor is of no program.
+    pub fn of(program: BorrowedFd<'_>) -> Result<Self> {
+        let info = ProgramInfo::of(program)
+            .map_err(|error| Error::kernel("ask for the runs of a BPF program", error.into()))?;
+        Ok(info.runs)
+    }
+
+    /// Those of programs together.
+    #[must_use]
+    pub fn of_all(programs: &[(String, Self)]) -> Self {
+        let mut sum = Self::default();
+        for (_, runs) in programs {
+            sum.count += runs.count;
+            sum.time_ns += runs.time_ns;
+        }
+        sum
+    }
+
+    /// Those since an earlier moment.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self { count: self.count - before.count, time_ns: self.time_ns - before.time_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_programs_together_since_a_moment() {
+        let runs = |count, time_ns| Runs { count, time_ns };
+        let programs = [("a".to_string(), runs(2, 30)), ("b".to_string(), runs(1, 4))];
+        assert_eq!(Runs::of_all(&programs), runs(3, 34));
+        assert_eq!(Runs::of_all(&programs).since(runs(1, 4)), runs(2, 30));
+    }
 }

@@ -12,7 +12,7 @@
 //! # }
 //! ```
 //!
-//! [`clock`] is what all who keep a beat go by; [`interrupt`] ends their waits.
+//! [`clock`]: clocks for cyclic code; [`interrupt`] ends its waits.
 //!
 //! What each setting does, what it costs and where that is written: docs/realtime.md.
 

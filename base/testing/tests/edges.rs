@@ -120,9 +120,39 @@ fn a_feature_uses_another_only_through_its_pure_crate_or_the_port() {
     let feature = |folder: &str| folder.split('/').next().expect("a first level").to_owned();
     for (folder, to) in declared().iter().filter(|(folder, _)| !folder.starts_with("app/")) {
         for (other, _) in to.iter().filter(|(other, kind)| {
-            kind == "normal" && !other.starts_with("base/") && feature(other) != feature(folder)
+            kind != "dev" && !other.starts_with("base/") && feature(other) != feature(folder)
         }) {
             assert!(OPEN.contains(&other.as_str()), "{folder} depends on {other}");
+        }
+    }
+}
+
+#[test]
+fn pure_crates_reach_no_kernel() {
+    const PURE: [&str; 7] = [
+        "base/wire",
+        "delay/core",
+        "frer/core",
+        "irq/core",
+        "powerlink/core",
+        "powerlink/sim",
+        "powerlink/xdd",
+    ];
+    let edges = declared();
+    let packages = packages();
+    for pure in PURE {
+        let linked = linked(&edges, pure).into_iter();
+        let impure: Vec<_> = linked.filter(|folder| !PURE.contains(folder)).collect();
+        assert!(impure.is_empty(), "{pure} links {impure:?}");
+        let manifest = format!("/{pure}/Cargo.toml");
+        let package = packages
+            .iter()
+            .find(|package| package["manifest_path"].as_str().expect("a path").ends_with(&manifest))
+            .expect("a package");
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let name = dependency["name"].as_str().expect("a name");
+            let reaches = ["libbpf-rs", "libc", "libloading", "nix", "rustix"].contains(&name);
+            assert!(!reaches || dependency["kind"] == "dev", "{pure} depends on {name}");
         }
     }
 }

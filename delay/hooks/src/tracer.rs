@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 
 use libbpf_rs::{Link, Map, MapCore, MapFlags, RingBuffer, RingBufferBuilder};
-use onbeat_bpf::statistics::Runs;
+use onbeat_bpf::Runs;
 use onbeat_bpf::tracepoints::Tracepoints;
 use onbeat_bpf::{Object, Plain, UnloadedObject};
 use onbeat_netdev::Handle;

@@ -4,10 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::NoKey;
-
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Octets of a key file at most: a longer one is not a key file.
+pub(crate) const LONGEST_KEY_FILE: u64 = 4096;
 
 /// Why a probe could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +56,32 @@ pub enum Error {
         /// Why not.
         source: NoKey,
     },
+}
+
+/// Why a file has no key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoKey {
+    /// The file is not there, or not for us.
+    #[error(
+        "{0}; make one: (umask 077; openssl rand -hex 32 > FILE), and take it to the other end"
+    )]
+    Unreadable(#[from] io::Error),
+    /// A key that everybody may have is none.
+    #[error(
+        "everybody on this host may read or write it (mode {0:04o}): chmod o-rw it, and make a new key if \
+         somebody may have read this one"
+    )]
+    Everybodys(u32),
+    /// No octets.
+    #[error("it holds no key: give it one, openssl rand -hex 32")]
+    Empty,
+    /// Hexadecimal digits whose last octet is a half.
+    #[error("odd number of hexadecimal digits ({0}): an octet has two; add or remove one")]
+    HalfAnOctet(usize),
+    /// A file of something else.
+    #[error("it has more than {LONGEST_KEY_FILE} octets: that is no key")]
+    TooLong,
 }
 
 fn way_out(error: &io::Error) -> &'static str {

@@ -6,38 +6,11 @@ use std::path::Path;
 
 use onbeat_delay::probe::Key;
 
-use crate::{Error, Result};
+use crate::error::LONGEST_KEY_FILE;
+use crate::{Error, NoKey, Result};
 
-/// Octets of a key file at most: of one that is longer, somebody gave the wrong name.
-const LONGEST: u64 = 4096;
 /// Who is not the owner and not of the group may read, or write.
 const EVERYBODY: u32 = 0o006;
-
-/// Why a file has no key.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum NoKey {
-    /// The file is not there, or not for us.
-    #[error(
-        "{0}; make one: (umask 077; openssl rand -hex 32 > FILE), and take it to the other end"
-    )]
-    Unreadable(#[from] io::Error),
-    /// A key that everybody may have is none.
-    #[error(
-        "everybody on this host may read or write it (mode {0:04o}): chmod o-rw it, and make a new key if \
-         somebody may have read this one"
-    )]
-    Everybodys(u32),
-    /// No octets.
-    #[error("it holds no key: give it one, openssl rand -hex 32")]
-    Empty,
-    /// Hexadecimal digits whose last octet is a half.
-    #[error("odd number of hexadecimal digits ({0}): an octet has two; add or remove one")]
-    HalfAnOctet(usize),
-    /// A file of something else.
-    #[error("it has more than {LONGEST} octets: that is no key")]
-    TooLong,
-}
 
 /// Reads the key of a file. Hexadecimal digits, with white space anywhere, are the octets that they say;
 /// of whatever else a file holds each octet is the key's, also a line's end.
@@ -56,9 +29,11 @@ fn read(path: &Path) -> std::result::Result<Key, NoKey> {
         return Err(NoKey::Everybodys(mode));
     }
     let octets =
-        onbeat_host::file::read_stream(file, LONGEST).map_err(|error| match error.kind() {
-            io::ErrorKind::FileTooLarge => NoKey::TooLong,
-            _ => error.into(),
+        onbeat_host::file::read_stream(file, LONGEST_KEY_FILE).map_err(|error| {
+            match error.kind() {
+                io::ErrorKind::FileTooLarge => NoKey::TooLong,
+                _ => error.into(),
+            }
         })?;
     Key::new(&key_octets(octets)?).ok_or(NoKey::Empty)
 }

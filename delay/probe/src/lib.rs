@@ -19,7 +19,7 @@ mod rates;
 mod socket;
 
 pub use echo::{EchoConfig, EchoCounts, Reflector};
-pub use error::{Error, Result};
-pub use key::{NoKey, read_key};
+pub use error::{Error, NoKey, Result};
+pub use key::read_key;
 pub use ping::{PingConfig, PingReport, ping};
 pub use rates::rates;

@@ -1,6 +1,7 @@
 //! A reading of captures from end to end.
 
-use onbeat_delay::diagnosis::{Diagnosis, Evidence, MatchingOptions};
+use onbeat_delay::collected::Collected;
+use onbeat_delay::diagnosis::{Diagnosis, Evidence, MatchSummary, MatchingOptions};
 use onbeat_delay::matching::{Counts, Event};
 use onbeat_delay::pairing::Plan;
 
@@ -33,6 +34,23 @@ impl Reading {
             diagnosis: evidence.diagnose(matching),
             planned: false,
             notes,
+        }
+    }
+
+    /// The result of the measurement by this self.
+    pub(super) fn matched(&self, sink: &Sink) -> MatchSummary {
+        let Collected { delays, ambiguous, .. } = &sink.collected;
+        let recorded = delays.count() + delays.negative();
+        // Some showed to be ambiguous after they were recorded.
+        let matched = recorded.min(self.counts.measured());
+        MatchSummary {
+            matched,
+            ambiguous: ambiguous.count() + ambiguous.negative() + recorded - matched,
+            smaller: self.smaller,
+            equal_times: sink.collected.equal_times,
+            strays: self.counts.strays,
+            negative: delays.negative() + ambiguous.negative(),
+            most_negative_ns: delays.most_negative_ns().min(ambiguous.most_negative_ns()),
         }
     }
 }

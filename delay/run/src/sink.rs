@@ -1,12 +1,10 @@
 //! Where delays go as they are found: what is said of them, the curves, a file.
 
 use onbeat_delay::collected::Collected;
-use onbeat_delay::diagnosis::MatchSummary;
 use onbeat_delay::matching::{Event, Verdict};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::{Distribution, Recorder};
 
-use super::reading::Reading;
 use super::samples::{Column, Files, Samples, Value};
 use crate::error::Result;
 
@@ -63,23 +61,6 @@ impl Sink {
         self.collected.lose();
         self.curves.lose(self.phases[0], 1);
         self.samples.row(&[time_ns.into(), Value::Nothing, Value::Text("lost")]);
-    }
-
-    /// The result of the measurement by this reading.
-    pub(super) fn matched(&self, reading: &Reading) -> MatchSummary {
-        let Collected { delays, ambiguous, .. } = &self.collected;
-        let recorded = delays.count() + delays.negative();
-        // Some showed to be ambiguous after they were recorded.
-        let matched = recorded.min(reading.counts.measured());
-        MatchSummary {
-            matched,
-            ambiguous: ambiguous.count() + ambiguous.negative() + recorded - matched,
-            smaller: reading.smaller,
-            equal_times: self.collected.equal_times,
-            strays: reading.counts.strays,
-            negative: delays.negative() + ambiguous.negative(),
-            most_negative_ns: delays.most_negative_ns().min(ambiguous.most_negative_ns()),
-        }
     }
 
     /// The distributions of delays that are surely the packets' own, and of others where there are any.

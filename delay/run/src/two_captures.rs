@@ -89,7 +89,7 @@ impl Method for MatchOptions {
         }
         outcome::count(&mut outcome, &read.counts, &self.packets);
         outcome::fill(&mut outcome, &sink, origin, &settings);
-        let matched = sink.matched(&read);
+        let matched = read.matched(&sink);
         outcome.notes.extend(read.notes);
         let [arrivals, departures] =
             [&self.arrivals, &self.departures].map(|path| path.display().to_string());

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::TimeSlice;
 use super::config::{Config, Facts, Rule};
-use super::event::Event;
+use super::event::{Event, Usage};
 use super::limiter::{Count, Limiter};
 use super::numbers::Numbers;
 use super::waiting::{Scan, Waiter};
@@ -15,26 +15,7 @@ use onbeat_irq::names::describe;
 use onbeat_irq::{Meter as Ledger, Tracer};
 use onbeat_irq_core::charge::{Accounts, Amount, Cause, Process};
 use onbeat_irq_core::names::Octets;
-use onbeat_irq_core::policy::{Budget, Limit, Meter};
-
-/// How a process stands to its budget.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Usage {
-    /// The process.
-    pub process: Process,
-    /// Its name, escaped.
-    pub command: String,
-    /// What it may cause.
-    pub budget: Budget,
-    /// Whether it has the budget together with other processes, since there were too many for one each.
-    pub shared: bool,
-    /// Bottom-half time that it caused in the last interval, in nanoseconds for each second.
-    pub caused_ns_per_s: u64,
-    /// What it receives at most, for now; with the others where they share.
-    pub limit: Limit,
-    /// Packets that were dropped early by that limit since it has a budget.
-    pub dropped: u64,
-}
+use onbeat_irq_core::policy::{Limit, Meter};
 
 /// Shortest interval over which costs are measured, in nanoseconds.
 const INTERVAL_NS: u64 = 100_000_000;
@@ -371,6 +352,8 @@ mod tests {
     use libbpf_rs::{MapCore, MapFlags};
     use onbeat_netdev::{Handle, Namespace};
     use onbeat_testing::{Feature, require_all};
+
+    use onbeat_irq_core::policy::Budget;
 
     use super::*;
     use crate::Thread;

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::budgets::Usage;
-use onbeat_irq_core::policy::{Limit, Rank};
+use onbeat_irq_core::charge::Process;
+use onbeat_irq_core::policy::{Budget, Limit, Rank};
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -139,6 +139,25 @@ impl fmt::Display for Event {
 }
 
 /// A process with a budget, as `--json` shows it.
+/// How a process stands to its budget.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Usage {
+    /// The process.
+    pub process: Process,
+    /// Its name, escaped.
+    pub command: String,
+    /// What it may cause.
+    pub budget: Budget,
+    /// Whether it has the budget together with other processes, since there were too many for one each.
+    pub shared: bool,
+    /// Bottom-half time that it caused in the last interval, in nanoseconds for each second.
+    pub caused_ns_per_s: u64,
+    /// What it receives at most, for now; with the others where they share.
+    pub limit: Limit,
+    /// Packets that were dropped early by that limit since it has a budget.
+    pub dropped: u64,
+}
+
 impl Serialize for Usage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;

@@ -7,9 +7,8 @@ use onbeat_host::settings::{
     Tuning, apply, change_all, restore,
 };
 
-use super::budgets::Usage;
 use super::config::Config;
-use super::event::{Event, Who};
+use super::event::{Event, Usage, Who};
 use super::look::Look;
 use super::waiting::{Candidates, Waiter};
 use crate::{Error, Result};

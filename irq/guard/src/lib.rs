@@ -40,10 +40,9 @@ use onbeat_netdev::Namespace;
 use onbeat_realtime::{Profile, Realtime, Scheduling};
 
 pub use background::Background;
-pub use budgets::Usage;
 pub use config::{Config, DropAt, Namespaces, Rule};
 pub use error::{Error, Result};
-pub use event::{Event, Who};
+pub use event::{Event, Usage, Who};
 pub use keep::Guard;
 pub use look::Look;
 pub use waiting::{Candidates, Places, Reader, Scan, Socket, Thread, Waiter, candidates};

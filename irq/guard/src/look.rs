@@ -9,9 +9,10 @@ use nix::sys::socket::{SockaddrLike, SockaddrStorage};
 use onbeat_netdev::{Handle, Link};
 
 use super::TimeSlice;
-use super::budgets::{Budgets, Usage};
+use super::budgets::Budgets;
 use super::config::Config;
 use super::event::Event;
+use super::event::Usage;
 use super::waiting::{Candidates, Places, Scan, candidates};
 use super::walk::Walk;
 use crate::Result;

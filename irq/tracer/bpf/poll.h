@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sharing out the time of a poll: irq/tracer/src/charge/poll.rs, which says why. */
+/* Sharing out the time of a poll: irq/core/src/charge/poll.rs, which says why. */
 #ifndef ONBEAT_POLL_H
 #define ONBEAT_POLL_H
 

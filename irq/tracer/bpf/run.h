@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Runs of bottom halves, and hard interrupts within: irq/tracer/src/charge/ledger.rs. */
+/* Runs of bottom halves, and hard interrupts within: irq/core/src/charge/ledger.rs. */
 #ifndef ONBEAT_RUN_H
 #define ONBEAT_RUN_H
 

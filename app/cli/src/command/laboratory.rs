@@ -1,8 +1,8 @@
 //! `onbeat lab`, `bench`, `load`: of the laboratory, a program of its own.
 //!
 //! It runs with the privileges of the caller, mostly root: it is taken from the directory of this program,
-//! or from the libexec directory beside it, never from PATH, and only where no user can write who could not
-//! exchange this program.
+//! or from the libexec directory beside it, never from PATH, and only if users who cannot replace this program
+//! cannot replace it either.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -54,7 +54,7 @@ pub(crate) struct Bench {
     passed: Passed,
 }
 
-/// Load to measure under: on CPUs, on the network (onbeat-lab)
+/// Generate reproducible CPU and network load (onbeat-lab)
 #[derive(Debug, clap::Args)]
 #[command(
     disable_help_flag = true,

@@ -1,6 +1,5 @@
 //! The commands, in the order in which help shows them.
 
-mod completions;
 mod delay;
 mod doctor;
 mod down;
@@ -18,6 +17,7 @@ mod stream;
 use clap::Subcommand;
 use tracing::Level;
 
+use onbeat_terminal::completions;
 use onbeat_terminal::exit::Result;
 
 /// What to do.
@@ -36,6 +36,11 @@ pub(crate) enum Command {
     Lab(laboratory::Lab),
     Bench(laboratory::Bench),
     Load(laboratory::Load),
+    #[command(after_help = "\
+Examples:
+  onbeat completions bash > /etc/bash_completion.d/onbeat
+
+Exit status: 0 success, 2 error (the shell is not supported).")]
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -66,7 +71,7 @@ impl Command {
             Command::Lab(arguments) => arguments.execute(verbose),
             Command::Bench(arguments) => arguments.execute(verbose),
             Command::Load(arguments) => arguments.execute(verbose),
-            Command::Completions(arguments) => arguments.execute(program()),
+            Command::Completions(arguments) => arguments.execute(program(), "onbeat"),
             Command::Man(arguments) => arguments.execute(program()),
         }
     }
@@ -84,4 +89,15 @@ pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
     use clap::FromArgMatches;
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
     Command::from_arg_matches(&program().try_get_matches_from(words)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_take_a_known_shell() {
+        assert!(matches!(parse("completions zsh"), Ok(Command::Completions(_))));
+        assert!(parse("completions sh").is_err());
+    }
 }

@@ -1,6 +1,6 @@
 //! What BPF programs took while they were counted, in a round of its own: counting costs, too.
 
-use onbeat_bpf::statistics::Runs;
+use onbeat_bpf::Runs;
 use onbeat_report::{Cell, Counters};
 
 /// Programs, and the packets that passed meanwhile.

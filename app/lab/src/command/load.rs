@@ -10,7 +10,7 @@ use onbeat_realtime::interrupt;
 
 use onbeat_terminal::exit::Result;
 
-/// Load to measure under, which can be had again: on CPUs, on the network
+/// Generate reproducible CPU and network load
 ///
 /// What it did is told at the end. Nothing is left behind, whichever way it ends.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,5 @@
 //! `onbeat-lab man`
 
-use clap::CommandFactory;
 use onbeat_host::run_directory;
 use onbeat_terminal::exit::{Answer, Result};
 use onbeat_terminal::{manual, output};
@@ -18,27 +17,28 @@ Exit status: 0 success, 2 error."
 pub(crate) struct Arguments {}
 
 impl Arguments {
-    pub(crate) fn execute(self) -> Result {
-        output::print(&page())?;
+    pub(crate) fn execute(self, program: clap::Command) -> Result {
+        output::print(&page(program))?;
         Ok(Answer::Good)
     }
 }
 
-fn page() -> String {
+fn page(program: clap::Command) -> String {
     let files = [(
         run_directory!("cpus"),
         "Locks on CPUs: one experiment with real-time tasks at a time uses one.",
     )];
-    manual::page("onbeat-lab", crate::args::Arguments::command(), &[], &files)
+    manual::page("onbeat-lab", program, &[], &files)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::program;
 
     #[test]
     fn each_command_is_there_unless_it_is_hidden() {
-        let page = page();
+        let page = page(program());
         for command in ["lab run link-failure", "lab shell", "bench frer", "bench port", "load cpu"]
         {
             assert!(page.contains(&format!(".SS \"onbeat {command}\"\n")), "{command}\n{page}");

@@ -1,7 +1,6 @@
 //! The commands, in the order in which help shows them.
 
 mod bench;
-mod completions;
 mod lab;
 mod load;
 mod man;
@@ -9,6 +8,7 @@ mod man;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use onbeat_terminal::completions;
 use onbeat_terminal::exit::{Failure, Result};
 
 /// What to do.
@@ -17,18 +17,27 @@ pub(crate) enum Command {
     Lab(lab::Arguments),
     Bench(bench::Arguments),
     Load(load::Arguments),
+    #[command(
+        hide = true,
+        after_help = "\
+Examples:
+  onbeat-lab completions bash > /etc/bash_completion.d/onbeat-lab
+
+Exit status: 0 success, 2 error (the shell is not supported)."
+    )]
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
 
 impl Command {
-    pub(crate) fn execute(self) -> Result {
+    /// `program`: definition of the whole command line.
+    pub(crate) fn execute(self, program: impl FnOnce() -> clap::Command) -> Result {
         match self {
             Command::Lab(arguments) => arguments.execute(),
             Command::Bench(arguments) => arguments.execute(),
             Command::Load(arguments) => arguments.execute(),
-            Command::Completions(arguments) => arguments.execute(),
-            Command::Man(arguments) => arguments.execute(),
+            Command::Completions(arguments) => arguments.execute(program(), "onbeat-lab"),
+            Command::Man(arguments) => arguments.execute(program()),
         }
     }
 }
@@ -49,10 +58,16 @@ fn onbeat() -> Result<PathBuf> {
     })
 }
 
+/// The commands as a program, for a test.
+#[cfg(test)]
+fn program() -> clap::Command {
+    Command::augment_subcommands(clap::Command::new("onbeat").subcommand_required(true))
+}
+
 /// Parses a command line for a test.
 #[cfg(test)]
 pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
-    use clap::Parser;
+    use clap::FromArgMatches;
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
-    crate::args::Arguments::try_parse_from(words).map(|arguments| arguments.command)
+    Command::from_arg_matches(&program().try_get_matches_from(words)?)
 }

@@ -1,4 +1,4 @@
-//! Load to measure under: on the scheduler ([`Hackbench`]), on CPUs ([`Stress`], [`DutyLoad`]), on the
+//! Reproducible load: on the scheduler ([`Hackbench`]), on CPUs ([`Stress`], [`DutyLoad`]), on the
 //! network ([`UdpLoad`], [`UdpSource`]).
 
 mod duty;

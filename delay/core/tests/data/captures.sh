@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes the captures that tests/captures.rs reads, with Wireshark's and other tools, from a text of
+# Makes the captures that tests/delay/captures.rs reads, with Wireshark's and other tools, from a text of
 # six packets: every variant holds the same ones.
 #
 #   captures.sh         (text2pcap, editcap, mergecap, gzip, zstd, pzstd)

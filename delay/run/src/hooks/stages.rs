@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use onbeat_bpf::Reasons;
-use onbeat_bpf::statistics::{Runs, Watched};
+use onbeat_bpf::Runs;
+use onbeat_bpf::statistics::Watched;
 use onbeat_hooks::{Counts, Fate, Packet, Stage, Tracer};
 use onbeat_report::distribution::PhaseId;
 use onbeat_report::figure::DistributionSeries;

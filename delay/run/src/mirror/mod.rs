@@ -89,7 +89,7 @@ impl Method for MirrorOptions {
             let packets = count_of(tally.other, tally.packets, "packet");
             outcome.note(format!("on neither side: {packets}"));
         }
-        let matched = sink.matched(&reading);
+        let matched = reading.matched(&sink);
         outcome.notes.extend(reading.notes);
         let name = self.source.display().to_string();
         let source = if is_file { Source::Mirrored(&name) } else { Source::Live(&name) };

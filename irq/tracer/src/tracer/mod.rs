@@ -19,7 +19,7 @@ use onbeat_bpf::{Object, Plain, UnloadedObject};
 use self::links::Links;
 use crate::abi::{irq_amount, irq_owner, irq_socket_owner, irq_totals};
 use crate::error::{Error, Result};
-use onbeat_bpf::statistics::Runs;
+use onbeat_bpf::Runs;
 use onbeat_irq_core::charge::{Accounts, Amount, Owner, Process};
 
 pub use events::Events;

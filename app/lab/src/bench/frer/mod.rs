@@ -5,7 +5,8 @@ mod figures;
 use std::os::fd::AsFd;
 
 use libbpf_rs::Link;
-use onbeat_bpf::statistics::{Runs, Statistics};
+use onbeat_bpf::Runs;
+use onbeat_bpf::statistics::Statistics;
 use onbeat_realtime::interrupt;
 use onbeat_report::{Distribution, Outcome, Progress};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use onbeat_bpf::statistics::Runs;
+use onbeat_bpf::Runs;
 use onbeat_irq::{Meter, Sampler, Tracer};
 use onbeat_irq_core::charge::sample::Estimate;
 

@@ -1,7 +1,8 @@
 //! What the XDP programs of the nodes cost, in a round of its own: counting costs, too.
 
 use onbeat_bpf::ProgramInfo;
-use onbeat_bpf::statistics::{Runs, Statistics};
+use onbeat_bpf::Runs;
+use onbeat_bpf::statistics::Statistics;
 use onbeat_netdev::Handle;
 
 use super::place::Place;
