@@ -5,6 +5,7 @@
 mod common;
 
 mod captures;
+mod chaos;
 mod command_line;
 mod control;
 mod foreign;
@@ -23,7 +24,7 @@ const SKIPPED: u8 = 77;
 
 type Soak = fn(&mut Runs);
 
-const SOAKS: [(&str, Soak); 8] = [
+const SOAKS: [(&str, Soak); 9] = [
     ("takeover", takeover::soak),
     ("foreign", foreign::soak),
     ("command-line", command_line::soak),
@@ -31,6 +32,7 @@ const SOAKS: [(&str, Soak); 8] = [
     ("full-disk", full_disk::soak),
     ("html", html::soak),
     ("captures", captures::soak),
+    ("chaos", chaos::soak),
     ("memory", memory::soak),
 ];
 

@@ -8,6 +8,7 @@ pub mod abi;
 pub mod compile;
 mod error;
 mod link;
+mod objects;
 mod owner;
 mod pin;
 mod plane;

@@ -25,7 +25,7 @@ use onbeat_host::{make_directory, open_directory};
 
 use crate::error::{Context, Error, Result};
 use crate::link::pinned_object;
-use crate::programs::table_names;
+use crate::objects::table_names;
 
 /// Where a BPF file system is mounted by convention.
 pub const BPF_MOUNT: &str = "/sys/fs/bpf";

@@ -1,13 +1,11 @@
 //! Loading: one instance of the programs per port, all on the same tables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::os::fd::AsFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use libbpf_rs::{
-    MapCore, MapHandle, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramInput, ProgramMut,
-};
+use libbpf_rs::{MapCore, MapHandle, Object, OpenMapMut, OpenObject, ProgramInput, ProgramMut};
 
 use onbeat_bpf::Plain;
 use onbeat_frer::spec::MAX_EGRESS;
@@ -15,11 +13,8 @@ use onbeat_frer::spec::MAX_EGRESS;
 use crate::abi::constants as c;
 use crate::abi::frer_request;
 use crate::error::{Context, Error, Result};
+use crate::objects::{CONTROL, FRER, SOCKETS, STEER, is_table, open};
 use crate::pin::PinDirectory;
-
-static FRER: &[u8] = onbeat_bpf::bpf_object!("frer.bpf.o");
-static STEER: &[u8] = onbeat_bpf::bpf_object!("steer.bpf.o");
-static CONTROL: &[u8] = onbeat_bpf::bpf_object!("control.bpf.o");
 
 onbeat_bpf::bpf_skeleton!(frer_skeleton, "frer.skel.rs");
 
@@ -38,9 +33,6 @@ pub(crate) enum Purpose {
     /// They hand frames of streams to sockets.
     Steer,
 }
-
-/// A table of each instance of a program by itself.
-const SOCKETS: &str = "sockets";
 
 /// How many entries a node's tables hold, for a number of streams.
 fn entries(map: &str, purpose: Purpose, streams: u32) -> u32 {
@@ -69,23 +61,6 @@ fn entries(map: &str, purpose: Purpose, streams: u32) -> u32 {
         "egresses" => 2 * streams * MAX_EGRESS as u32,
         other => unreachable!("table {other} has no size"),
     }
-}
-
-/// Whether a map of an object is a table of the node, and not the object's own.
-fn is_table(name: &str) -> bool {
-    !name.contains('.') && name != SOCKETS
-}
-
-/// Names of all tables, which are those of their pins. The object is opened once for a process.
-pub(crate) fn table_names() -> Result<&'static BTreeSet<String>> {
-    static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
-    if let Some(names) = NAMES.get() {
-        return Ok(names);
-    }
-    let object = open(FRER)?;
-    let names = object.maps().map(|map| map.name().to_string_lossy().into_owned());
-    let names = names.filter(|name| is_table(name)).collect();
-    Ok(NAMES.get_or_init(|| names))
 }
 
 /// The tables of a node by name, shared by all instances.
@@ -217,10 +192,6 @@ impl Maps {
         self.adopt(&object)?;
         Ok(object)
     }
-}
-
-fn open(object: &[u8]) -> Result<OpenObject> {
-    ObjectBuilder::default().open_memory(object).context(|| "read an object file".to_string())
 }
 
 /// The programs of one port.

@@ -17,11 +17,11 @@ use onbeat_realtime::Profile;
 
 use super::Options;
 use super::clock::monotonic_ns;
+use super::devices::Devices;
 use super::error::{Error, Result};
 use super::events::{About, Events};
 use super::interfaces;
 use super::journal::Journal;
-use super::port::Devices;
 use super::port_counters::FormerCounters;
 use super::setup::{Layout, Setup, names};
 use super::upkeep::Upkeep;

@@ -9,8 +9,8 @@ use onbeat_host::{Content, Journal as File, PrivateDirectory, discard_remedy};
 use onbeat_netdev::{Error as Netdev, Handle, InterfaceIdentity, Link, check_name};
 use serde::{Deserialize, Serialize};
 
+use super::devices::{Devices, is_changed_feature};
 use super::error::{Error, Result};
-use super::port::{Devices, is_changed_feature};
 use crate::config::{PortConfig, VETH_SUFFIX};
 use crate::control::in_directory;
 

@@ -9,6 +9,7 @@ mod attach;
 mod bpffs;
 mod change;
 mod clock;
+mod devices;
 mod down;
 mod error;
 mod events;

@@ -1,89 +1,25 @@
 //! Interfaces made ready for the data plane.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use onbeat_frer::dataplane::{Mode, PortSpec, Running};
-use onbeat_host::InterfaceLock;
 use onbeat_netdev::xdp::{self, XdpFeatures};
-use onbeat_netdev::{Ethtool, Handle, Link, VethEnd, XdpAttachment, XdpMode};
+use onbeat_netdev::{Link, VethEnd, XdpAttachment, XdpMode};
 use onbeat_wire::MacAddress;
 
+use super::devices::{Devices, PAIR_OFFLOADS, RX_GRO, RX_VLAN};
 use super::error::{Error, Result};
 use super::journal::Journal;
 use super::mode::Ability;
 use crate::config::{PortConfig, Promiscuous, VETH_SUFFIX};
 use crate::control;
 
-/// The offload that takes VLAN tags off received frames, by the kernel's name.
-const RX_VLAN: &str = "rx-vlan-hw-parse";
-
-/// Offloads of the end of a veth pair that programs of this machine use, by the kernel's names.
-/// Frames of programs leave the machine unchanged: nothing behind a veth computes checksums, inserts
-/// VLAN tags or cuts segments. Redirection to a veth requires NAPI at the other end, which GRO starts.
-const PAIR_OFFLOADS: [(&str, bool); 7] = [
-    ("tx-checksum-ip-generic", false),
-    ("tx-tcp-segmentation", false),
-    ("tx-tcp6-segmentation", false),
-    ("tx-generic-segmentation", false),
-    ("tx-udp-segmentation", false),
-    ("tx-vlan-hw-insert", false),
-    RX_GRO,
-];
-
-/// GRO starts NAPI of a veth.
-const RX_GRO: (&str, bool) = ("rx-gro", true);
 /// How long the kernel may take to remove a program after its last owner has exited.
 const DETACHING: Duration = Duration::from_secs(1);
 
-/// Whether a node changes this feature of an interface.
-pub(super) fn is_changed_feature(name: &str) -> bool {
-    name == RX_VLAN || PAIR_OFFLOADS.iter().any(|(known, _)| *known == name)
-}
-
-/// The tools that work on interfaces, and the locks on the interfaces of this node.
-#[derive(Debug)]
-pub(super) struct Devices {
-    pub(super) handle: Handle,
-    pub(super) ethtool: Ethtool,
-    /// Description of the node for other processes.
-    node: String,
-    /// By index of the interface.
-    locks: BTreeMap<u32, InterfaceLock>,
-}
-
 impl Devices {
-    /// For the node of this name.
-    pub(super) fn open(node: &str) -> Result<Self> {
-        let (handle, ethtool) = (Handle::open()?, Ethtool::open()?);
-        Ok(Self { handle, ethtool, node: format!("node {node:?}"), locks: BTreeMap::new() })
-    }
-
-    /// Locks an interface for this node, which may have the lock already.
-    pub(super) fn lock(&mut self, link: &Link) -> onbeat_host::Result<()> {
-        if !self.locks.contains_key(&link.index) {
-            let lock =
-                InterfaceLock::take(self.handle.namespace(), link.index, &link.name, &self.node)?;
-            self.locks.insert(link.index, lock);
-        }
-        Ok(())
-    }
-
-    /// Releases interfaces that no longer exist in this namespace.
-    pub(super) fn release_gone(&mut self) {
-        let handle = &self.handle;
-        let gone = |index| handle.link_by_index(index).is_err_and(|error| error.is_not_found());
-        self.locks.retain(|index, _| !gone(*index));
-    }
-
-    /// Releases all interfaces but those of these ports.
-    pub(super) fn release_others(&mut self, ports: &[PortConfig]) {
-        let index = |port: &PortConfig| self.handle.index(&port.attached_interface()).ok();
-        let indices: Vec<u32> = ports.iter().filter_map(index).collect();
-        self.locks.retain(|index, _| indices.contains(index));
-    }
-
     /// Makes and sets what the configuration says of a port's interface, and writes to the journal
     /// what was there before. Changes no existing interface before it has the lock on the one that
     /// the data plane uses.
@@ -269,6 +205,8 @@ mod tests {
 
     use onbeat_netdev::Namespace;
     use onbeat_testing::{Feature, TemporaryDirectory, require_all};
+
+    use onbeat_netdev::Handle;
 
     use super::*;
     use crate::config::Config;

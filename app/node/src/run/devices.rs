@@ -1,0 +1,76 @@
+//! Interfaces of a node, each locked, and the offloads that a node changes.
+
+use std::collections::BTreeMap;
+
+use onbeat_host::InterfaceLock;
+use onbeat_netdev::{Ethtool, Handle, Link};
+
+use super::error::Result;
+use crate::config::PortConfig;
+
+/// The offload that takes VLAN tags off received frames, by the kernel's name.
+pub(super) const RX_VLAN: &str = "rx-vlan-hw-parse";
+
+/// Offloads of the end of a veth pair that programs of this machine use, by the kernel's names.
+/// Frames of programs leave the machine unchanged: nothing behind a veth computes checksums, inserts
+/// VLAN tags or cuts segments. Redirection to a veth requires NAPI at the other end, which GRO starts.
+pub(super) const PAIR_OFFLOADS: [(&str, bool); 7] = [
+    ("tx-checksum-ip-generic", false),
+    ("tx-tcp-segmentation", false),
+    ("tx-tcp6-segmentation", false),
+    ("tx-generic-segmentation", false),
+    ("tx-udp-segmentation", false),
+    ("tx-vlan-hw-insert", false),
+    RX_GRO,
+];
+
+/// GRO starts NAPI of a veth.
+pub(super) const RX_GRO: (&str, bool) = ("rx-gro", true);
+
+/// Whether a node changes this feature of an interface.
+pub(super) fn is_changed_feature(name: &str) -> bool {
+    name == RX_VLAN || PAIR_OFFLOADS.iter().any(|(known, _)| *known == name)
+}
+
+/// The tools that work on interfaces, and the locks on the interfaces of this node.
+#[derive(Debug)]
+pub(super) struct Devices {
+    pub(super) handle: Handle,
+    pub(super) ethtool: Ethtool,
+    /// Description of the node for other processes.
+    node: String,
+    /// By index of the interface.
+    locks: BTreeMap<u32, InterfaceLock>,
+}
+
+impl Devices {
+    /// For the node of this name.
+    pub(super) fn open(node: &str) -> Result<Self> {
+        let (handle, ethtool) = (Handle::open()?, Ethtool::open()?);
+        Ok(Self { handle, ethtool, node: format!("node {node:?}"), locks: BTreeMap::new() })
+    }
+
+    /// Locks an interface for this node, which may have the lock already.
+    pub(super) fn lock(&mut self, link: &Link) -> onbeat_host::Result<()> {
+        if !self.locks.contains_key(&link.index) {
+            let lock =
+                InterfaceLock::take(self.handle.namespace(), link.index, &link.name, &self.node)?;
+            self.locks.insert(link.index, lock);
+        }
+        Ok(())
+    }
+
+    /// Releases interfaces that no longer exist in this namespace.
+    pub(super) fn release_gone(&mut self) {
+        let handle = &self.handle;
+        let gone = |index| handle.link_by_index(index).is_err_and(|error| error.is_not_found());
+        self.locks.retain(|index, _| !gone(*index));
+    }
+
+    /// Releases all interfaces but those of these ports.
+    pub(super) fn release_others(&mut self, ports: &[PortConfig]) {
+        let index = |port: &PortConfig| self.handle.index(&port.attached_interface()).ok();
+        let indices: Vec<u32> = ports.iter().filter_map(index).collect();
+        self.locks.retain(|index, _| indices.contains(index));
+    }
+}

@@ -1,0 +1,40 @@
+//! Random networks under random faults on each data plane, as in the end-to-end tests but with new seeds
+//! and for longer. Control: networks whose nodes eliminate nothing break a rule.
+
+use onbeat_lab::scenario::{Common, chaos};
+use onbeat_testing::TemporaryDirectory;
+use serde_json::Value;
+
+use crate::common::{program, run};
+use crate::runs::Runs;
+
+pub(crate) fn soak(runs: &mut Runs) {
+    let kept = TemporaryDirectory::new("chaos");
+    let common = Common { quiet: true, json: true, ..Common::new(program()) };
+    let broken = chaos::without_elimination(kept.path().to_owned(), &common).expect("it runs");
+    assert!(!broken.ok(), "nodes that eliminate nothing pass: the checker sees nothing");
+    while let Some(mut random) = runs.next() {
+        let seed = random.below(1 << 32).to_string();
+        for backend in ["xdp", "packet", "xsk"] {
+            let ran = run(&[
+                "lab",
+                "run",
+                "chaos",
+                "--json",
+                "--quiet",
+                "--minutes",
+                "0.25",
+                "--seed",
+                &seed,
+                "--backend",
+                backend,
+            ]);
+            let result: Value = serde_json::from_str(&ran.out).expect("a result");
+            assert_eq!(ran.code, 0, "--seed {seed} --backend {backend}: {}", result["notes"]);
+            let checks = result["checks"].as_array().expect("checks");
+            let judged = checks.iter().find(|check| check["name"] == "frames judged");
+            let judged = judged.and_then(|check| check["value"].as_u64()).expect("frames judged");
+            runs.count("frames judged", judged);
+        }
+    }
+}
