@@ -33,9 +33,8 @@ pub(crate) enum Command {
     Irq(irq::Arguments),
     Delay(Box<delay::Arguments>),
     Powerlink(powerlink::Arguments),
-    Lab(laboratory::Lab),
-    Bench(laboratory::Bench),
-    Load(laboratory::Load),
+    #[command(flatten)]
+    Laboratory(laboratory::Laboratory),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -63,9 +62,7 @@ impl Command {
             Command::Irq(arguments) => arguments.execute(),
             Command::Delay(arguments) => arguments.execute(),
             Command::Powerlink(arguments) => arguments.execute(),
-            Command::Lab(arguments) => arguments.execute(verbose),
-            Command::Bench(arguments) => arguments.execute(verbose),
-            Command::Load(arguments) => arguments.execute(verbose),
+            Command::Laboratory(arguments) => arguments.execute(verbose),
             Command::Completions(arguments) => arguments.execute(program()),
             Command::Man(arguments) => arguments.execute(program()),
         }

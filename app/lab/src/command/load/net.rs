@@ -7,9 +7,9 @@ use onbeat_lab::load::{UdpSource, UdpTarget};
 use onbeat_realtime::interrupt;
 use onbeat_report::{Cell, Counters, Measurement, Run};
 
+use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Failure, Result};
 use onbeat_terminal::output;
-use onbeat_terminal::values::duration;
 
 /// Octets of Ethernet, IPv4 and UDP around a payload: header, FCS, preamble and gap.
 const AROUND: f64 = 66.0;
@@ -41,7 +41,7 @@ pub(super) struct Net {
         value_parser = clap::value_parser!(u16).range(0..=65_507))]
     size: u16,
     /// Stop after this time
-    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
     /// Stop after so many datagrams
     #[arg(long, value_name = "NUMBER")]

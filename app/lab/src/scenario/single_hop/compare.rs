@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use onbeat_delay::correction::Correction;
 use onbeat_realtime::clock::SECOND;
+use onbeat_report::format::parse_duration;
 use onbeat_report::{Cell as TableCell, Counters, Number};
-use onbeat_terminal::values::duration;
 
 use super::cell::Cell;
 use super::matrix::Matrix;
@@ -60,7 +60,7 @@ pub(super) struct CompareOptions {
     cpus: Vec<u8>,
     /// How long each hop is measured under each load, with --compare
     #[arg(long = "for", value_name = "TIME", default_value = "2s", requires = "compare",
-        value_parser = duration)]
+        value_parser = parse_duration)]
     length: Duration,
 }
 
