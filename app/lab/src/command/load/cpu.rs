@@ -8,7 +8,7 @@ use onbeat_lab::cpus;
 use onbeat_lab::load::{DutyLoad, DutyProfile};
 use onbeat_realtime::CpuSet;
 use onbeat_realtime::interrupt;
-use onbeat_report::{Cell, Counters, Measurement, Number, Run};
+use onbeat_report::{Cell, Counters, Measurement, Run};
 
 use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Failure, Result};
@@ -78,7 +78,7 @@ impl Cpu {
                 report.seconds.into(),
                 (report.share * 100.0).into(),
                 report.rows.into(),
-                report.late_ns.map_or(Number::MISSING, Number::from).into(),
+                report.late_ns.into(),
             ]);
         }
         outcome.figure("CPUs", table);

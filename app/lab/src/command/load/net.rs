@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use onbeat_lab::load::{UdpSource, UdpTarget};
 use onbeat_realtime::interrupt;
-use onbeat_report::{Cell, Counters, Measurement, Run};
+use onbeat_report::{Counters, Measurement, Run};
 
 use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Failure, Result};
@@ -70,10 +70,9 @@ impl Net {
         let report = source.stop();
 
         let mut outcome = run.finish();
-        let mut table = Counters::new(["datagrams", "number"]);
-        table.row([Cell::from("taken by the kernel"), report.sent.into()]);
-        table.row([Cell::from("refused by the kernel"), report.refused.into()]);
-        outcome.figure("datagrams", table);
+        let datagrams =
+            [("taken by the kernel", report.sent), ("refused by the kernel", report.refused)];
+        outcome.figure("datagrams", Counters::named(["datagrams", "number"], datagrams));
         if report.seconds > 0.0 {
             let rate = report.sent as f64 / report.seconds;
             let bits = |octets: f64| Measurement::new("Mbit/s", rate * 8.0 * octets / 1e6);
