@@ -5,11 +5,12 @@
 //! - [`output`], [`Shown`]: results on standard output, as JSON, as a page.
 //! - [`paths`]: no output of a command line is one of its inputs.
 //! - [`values`]: values of options.
-//! - [`colors`], [`logging`], [`manual`].
+//! - [`colors`], [`completions`], [`logging`], [`manual`].
 
 #![forbid(unsafe_code)]
 
 pub mod colors;
+pub mod completions;
 pub mod exit;
 pub mod logging;
 pub mod manual;

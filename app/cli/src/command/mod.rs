@@ -1,6 +1,5 @@
 //! The commands, in the order in which help shows them.
 
-mod completions;
 mod delay;
 mod doctor;
 mod down;
@@ -18,6 +17,7 @@ mod stream;
 use clap::Subcommand;
 use tracing::Level;
 
+use onbeat_terminal::completions::Completions;
 use onbeat_terminal::exit::Result;
 
 /// What to do.
@@ -35,7 +35,13 @@ pub(crate) enum Command {
     Powerlink(powerlink::Arguments),
     #[command(flatten)]
     Laboratory(laboratory::Laboratory),
-    Completions(completions::Arguments),
+    /// Print completions for a shell
+    #[command(after_help = "\
+Examples:
+  onbeat completions bash > /etc/bash_completion.d/onbeat
+
+Exit status: 0 success, 2 error (the shell is not supported).")]
+    Completions(Completions),
     Man(man::Arguments),
 }
 
@@ -63,7 +69,7 @@ impl Command {
             Command::Delay(arguments) => arguments.execute(),
             Command::Powerlink(arguments) => arguments.execute(),
             Command::Laboratory(arguments) => arguments.execute(verbose),
-            Command::Completions(arguments) => arguments.execute(program()),
+            Command::Completions(completions) => completions.execute("onbeat", program()),
             Command::Man(arguments) => arguments.execute(program()),
         }
     }
@@ -81,4 +87,16 @@ pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
     use clap::FromArgMatches;
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
     Command::from_arg_matches(&program().try_get_matches_from(words)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_take_a_shell() {
+        let Ok(Command::Completions(completions)) = parse("completions zsh") else { panic!() };
+        assert_eq!(completions.shell.to_string(), "zsh");
+        assert!(parse("completions sh").is_err());
+    }
 }

@@ -1,14 +1,14 @@
 //! The commands, in the order in which help shows them.
 
 mod bench;
-mod completions;
 mod lab;
 mod load;
 mod man;
 
 use std::path::{Path, PathBuf};
 
-use clap::Subcommand;
+use clap::{CommandFactory, Subcommand};
+use onbeat_terminal::completions::Completions;
 use onbeat_terminal::exit::{Failure, Result};
 
 /// What to do.
@@ -17,7 +17,16 @@ pub(crate) enum Command {
     Lab(lab::Arguments),
     Bench(bench::Arguments),
     Load(load::Arguments),
-    Completions(completions::Arguments),
+    /// Print completions for a shell
+    #[command(
+        hide = true,
+        after_help = "\
+Examples:
+  onbeat-lab completions bash > /etc/bash_completion.d/onbeat-lab
+
+Exit status: 0 success, 2 error (the shell is not supported)."
+    )]
+    Completions(Completions),
     Man(man::Arguments),
 }
 
@@ -27,7 +36,9 @@ impl Command {
             Command::Lab(arguments) => arguments.execute(),
             Command::Bench(arguments) => arguments.execute(),
             Command::Load(arguments) => arguments.execute(),
-            Command::Completions(arguments) => arguments.execute(),
+            Command::Completions(completions) => {
+                completions.execute("onbeat-lab", crate::args::Arguments::command())
+            }
             Command::Man(arguments) => arguments.execute(),
         }
     }
@@ -55,4 +66,16 @@ pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
     use clap::Parser;
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
     crate::args::Arguments::try_parse_from(words).map(|arguments| arguments.command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_take_a_shell() {
+        let Ok(Command::Completions(completions)) = parse("completions zsh") else { panic!() };
+        assert_eq!(completions.shell.to_string(), "zsh");
+        assert!(parse("completions sh").is_err());
+    }
 }
