@@ -15,9 +15,10 @@ use super::port::place::Machine;
 use crate::{Error, Result};
 
 /// What else the machine does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Load {
     /// Nothing that the bench would know of.
+    #[default]
     Idle,
     /// 400 processes that send each other messages over pipes: [`crate::load::Hackbench`].
     Hackbench,

@@ -34,7 +34,7 @@ impl cyclic::Quantity for Quantity {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Case {
     pub(super) backend: &'static str,
     pub(super) period_ns: u64,
@@ -61,21 +61,7 @@ pub(super) struct Case {
 
 impl Case {
     pub(super) fn new(backend: &'static str, period_ns: u64, load: Load, together: bool) -> Self {
-        Self {
-            backend,
-            period_ns,
-            load,
-            together,
-            values: Default::default(),
-            wakeups: Recorder::new(),
-            planned: 0,
-            counted: 0,
-            passed: Default::default(),
-            done: Default::default(),
-            unmatched: 0,
-            late: 0,
-            cpu_ns: Default::default(),
-        }
+        Self { backend, period_ns, load, together, ..Self::default() }
     }
 
     /// Takes in a round.

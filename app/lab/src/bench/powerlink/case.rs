@@ -29,7 +29,7 @@ impl cyclic::Quantity for Quantity {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Case {
     pub(super) backend: &'static str,
     pub(super) period_us: u32,
@@ -55,23 +55,7 @@ pub(super) struct Case {
 
 impl Case {
     pub(super) fn new(backend: &'static str, period_us: u32, load: Load) -> Self {
-        Case {
-            backend,
-            period_us,
-            load,
-            values: Default::default(),
-            wanted: 0,
-            cycles: 0,
-            missed: 0,
-            unanswered: 0,
-            late: 0,
-            unasked: 0,
-            lost: 0,
-            foreign: 0,
-            launched: 0,
-            answered: 0,
-            responses: 0,
-        }
+        Case { backend, period_us, load, ..Self::default() }
     }
 
     /// Takes in a round.

@@ -285,7 +285,7 @@ mod tests {
     use onbeat_delay::matching::Verdict;
 
     fn found(delays: impl Iterator<Item = i64>) -> Found {
-        let mut found = Found::new();
+        let mut found = Found::default();
         delays.enumerate().for_each(|(at, ns)| found.record(at as i64, ns, Verdict::Certain));
         found
     }
@@ -317,7 +317,7 @@ mod tests {
         let estimate = Estimate::of(&found((0..99).map(|_| 8_700)), Some(&correction)).unwrap();
         assert_eq!(estimate.told_ns, None);
         assert!(estimate.from_ns < 0.0 && estimate.to_ns > 1_400.0, "{estimate:?}");
-        assert_eq!(Estimate::of(&Found::new(), None), None);
+        assert_eq!(Estimate::of(&Found::default(), None), None);
     }
 
     #[derive(Debug, clap::Parser)]
