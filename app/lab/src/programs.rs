@@ -3,7 +3,7 @@
 use std::io;
 
 use libbpf_rs::{Link, Map, MapCore, MapFlags, ProgramMut};
-use onbeat_bpf::{Object, UnloadedObject};
+use onbeat_bpf::{Object, Plain, UnloadedObject};
 use onbeat_netdev::{Handle, XdpMode};
 
 use crate::{Error, Result};
@@ -71,15 +71,16 @@ impl Programs {
         })?
     }
 
-    /// Writes the programs' global variables, all of them.
+    /// Writes the programs' global variables; those behind `octets` become zero.
     pub(crate) fn set_state(&self, octets: &[u8]) -> Result<()> {
         let set = self.0.set_variables(&[(0, octets)]);
         set.map_err(failed("write the variables of the programs"))
     }
 
-    /// The programs' global variables.
-    pub(crate) fn state(&self) -> Result<Vec<u8>> {
-        self.0.variables().map_err(failed("read the variables of the programs"))
+    /// The programs' global variables, all of them.
+    pub(crate) fn state<S: Plain>(&self) -> Result<S> {
+        let octets = self.0.variables().map_err(failed("read the variables of the programs"))?;
+        Ok(S::from_start(&octets).unwrap_or_default())
     }
 }
 

@@ -1,23 +1,23 @@
-//! Completions for a shell.
+//! Completions of a command line for shells.
 
 use clap_complete::Shell;
 
 use crate::exit::{Answer, Result};
 use crate::output;
 
-/// Print completions for a shell
+/// The shell to print completions for.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct Completions {
     /// The shell
-    shell: Shell,
+    pub shell: Shell,
 }
 
-impl Arguments {
-    /// Prints those of a program.
+impl Completions {
+    /// Prints completions of the program `name`.
     ///
     /// # Errors
-    /// Standard output is closed.
-    pub fn execute(self, mut program: clap::Command, name: &str) -> Result {
+    /// Standard output.
+    pub fn execute(self, name: &str, mut program: clap::Command) -> Result {
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut program, name, &mut text);
         output::print(&String::from_utf8_lossy(&text))?;

@@ -1,4 +1,6 @@
-//! Numbers as people read them.
+//! Numbers as people read and write them.
+
+use std::time::Duration;
 
 use crate::number::Number;
 
@@ -135,6 +137,26 @@ fn grouped(digits: &str) -> String {
     text
 }
 
+/// A time as it is given, a whole number with its unit: `5ms`, `250us`, `1h`.
+///
+/// # Errors
+/// The form that it requires.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) =
+        text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let number: u32 =
+        number.parse().map_err(|_| "a whole number and its unit: 250us".to_owned())?;
+    let unit = match unit {
+        "us" => Duration::from_micros(1),
+        "ms" => Duration::from_millis(1),
+        "s" => Duration::from_secs(1),
+        "min" => Duration::from_secs(60),
+        "h" => Duration::from_secs(3600),
+        _ => return Err("a whole number of us, ms, s, min or h: 250us".into()),
+    };
+    Ok(unit * number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,5 +257,18 @@ mod tests {
         assert_eq!(quantity(7_u64.into(), ""), "7");
         assert_eq!(quantity(Number::MISSING, "ns"), "–");
         assert_eq!(percent(0.9236), "92.4 %");
+    }
+
+    #[test]
+    fn a_time_has_a_unit() {
+        for (text, seconds) in [("250us", 250e-6), ("5ms", 5e-3), ("7s", 7.0), ("2min", 120.0)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+        }
+        // The longest there is is no overflow.
+        let longest = parse_duration("4294967295h").unwrap();
+        assert_eq!(longest.as_secs(), u64::from(u32::MAX) * 3600);
+        for text in ["", "5", "s", "1.5s", "-1s", "5m", "1d", "4294967296s"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
     }
 }

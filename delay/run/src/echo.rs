@@ -5,29 +5,46 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use onbeat_probe::{EchoConfig, EchoCounts, Reflector, read_key};
-use onbeat_realtime::{Profile, interrupt};
+use onbeat_realtime::interrupt;
+use onbeat_report::format::parse_duration;
 use onbeat_report::{Check, Counters, Outcome, Run};
+use onbeat_wire::stamp;
 
 use crate::error::Result;
+use crate::place::Place;
 
 /// A STAMP session reflector.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct EchoOptions {
-    /// The addresses to listen on; all where there are none.
-    pub addresses: Vec<IpAddr>,
-    /// The UDP port.
-    pub port: u16,
-    /// Number answers by session; sessions at most.
-    pub sessions: Option<usize>,
-    /// The file of the key that senders must have.
-    pub key: Option<PathBuf>,
-    /// Stop after this time; on an interrupt without it.
-    pub length: Option<Duration>,
-    /// Scheduling of the thread that answers.
-    pub scheduling: Profile,
+    /// Listen on this address only; may be given again
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Vec<IpAddr>,
+    /// The UDP port to listen on
+    #[arg(long, default_value_t = stamp::PORT)]
+    port: u16,
+    /// Number answers by session instead of copying the sender's numbers, so that a sender sees which way
+    /// probes were lost
+    #[arg(long)]
+    stateful: bool,
+    /// Sessions that are remembered at most, with --stateful
+    #[arg(long, value_name = "NUMBER", default_value_t = 4096, requires = "stateful")]
+    sessions: usize,
+    /// Answer only who has the key in this file, hexadecimal or raw octets (HMAC-SHA-256, RFC 8762 4.4)
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    length: Option<Duration>,
+    #[command(flatten)]
+    place: Place,
 }
 
 impl EchoOptions {
+    /// Whether only senders that have a key are answered.
+    pub fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// Answers probes; calls `ready` when it listens.
     ///
     /// # Errors
@@ -35,16 +52,16 @@ impl EchoOptions {
     pub fn run(&self, ready: impl FnOnce(&Reflector)) -> Result<Outcome> {
         let default = EchoConfig::default();
         let config = EchoConfig {
-            addresses: match self.addresses.as_slice() {
+            addresses: match self.bind.as_slice() {
                 [] => default.addresses,
                 addresses => addresses.to_vec(),
             },
             port: self.port,
-            sessions: self.sessions,
+            sessions: self.stateful.then_some(self.sessions),
             key: self.key.as_deref().map(read_key).transpose()?,
         };
         let mut reflector = Reflector::open(&config)?;
-        let _scheduling = self.scheduling.enter()?;
+        let _scheduling = self.place.profile().enter()?;
         let _signals = interrupt::Guard::install();
         ready(&reflector);
         let run = Run::begin("delay-echo");

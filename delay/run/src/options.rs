@@ -5,6 +5,7 @@ use std::time::Duration;
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::key::Recognition;
 use onbeat_delay::matching::Window;
+use onbeat_report::format::parse_duration;
 
 use crate::correction::AppliedCorrection;
 use crate::error::{Error, Result};
@@ -16,33 +17,49 @@ use crate::selection::Selection;
 const DEFAULT_LONGEST: Duration = Duration::from_secs(1);
 
 /// How packets are recognized, and how their delays are reported.
-#[derive(Debug, Clone)]
-pub struct PacketOptions {
-    /// The longest delay; a packet that has not left by then is lost.
-    pub longest: Duration,
-    /// The hop translates addresses and ports: ignore them.
-    pub nat: bool,
-    /// Departures are replies to arrivals, with addresses and ports exchanged.
-    pub reply: bool,
-    /// The octets of a packet to compare, from the IP header on; all without it.
-    pub octets: Option<usize>,
-    /// The packets to match.
-    pub selection: Selection,
-    /// Matches that a measurement requires; a default without it.
-    pub min_matched: Option<u64>,
-    /// The report.
-    pub report: ReportOptions,
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct PacketOptions {
+    /// The longest delay that is looked for; what has not left by then is lost
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    pub(crate) longest: Duration,
+    /// The hop translates addresses and ports: packets are told apart without them
+    #[arg(long)]
+    pub(crate) nat: bool,
+    /// What leaves is the reply to what came, its addresses and ports the other way round
+    #[arg(long)]
+    pub(crate) reply: bool,
+    /// Look at so many octets of a packet, from the start of the IP header on, for captures that are cut
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) octets: Option<usize>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) required: Required,
+    #[command(flatten)]
+    pub(crate) report: ReportOptions,
+}
+
+/// How many packets a measurement takes.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Required {
+    /// Fail where fewer packets are matched [default: 100, or --count where that is less]. At least
+    /// half of the packets of the side with fewer have to match, too
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) min_matched: Option<u64>,
 }
 
 /// How delays are reported.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct ReportOptions {
-    /// The delay of the path without the hop, to subtract: as text, or a file with a result.
-    pub correct: Option<String>,
-    /// The probability with which the true value lies in an interval, below 1.
-    pub confidence: f64,
-    /// Files of samples.
-    pub files: Files,
+    /// Take off the delay of the path without the hop: mean and deviation (17.468±0.412us, or +-), or
+    /// the file that onbeat delay calibrate wrote, or any result of a measurement of it (--json)
+    #[arg(long, value_name = "DELAY|FILE")]
+    pub(crate) correct: Option<String>,
+    /// The probability with which the true value lies in an interval
+    #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = confidence)]
+    pub(crate) confidence: f64,
+    #[command(flatten)]
+    pub(crate) files: Files,
 }
 
 impl PacketOptions {
@@ -75,7 +92,7 @@ impl PacketOptions {
 
     /// What a measurement requires that stops after `count` packets.
     pub(crate) fn matching(&self, two_clocks: bool, count: Option<u64>) -> MatchingOptions {
-        let min_matched = judgement::required(self.min_matched, count);
+        let min_matched = judgement::required(self.required.min_matched, count);
         MatchingOptions { longest_ns: self.longest_ns(), two_clocks, min_matched }
     }
 
@@ -86,7 +103,8 @@ impl PacketOptions {
             us => format!("{us}us"),
         });
         let octets = self.octets.map(|octets| ("--octets", Some(octets.to_string())));
-        let required = self.min_matched.map(|number| ("--min-matched", Some(number.to_string())));
+        let required =
+            self.required.min_matched.map(|number| ("--min-matched", Some(number.to_string())));
         let mut given = self.selection.given();
         given.extend((self.longest != DEFAULT_LONGEST).then_some(("--longest", longest)));
         given.extend(self.nat.then_some(("--nat", None)));
@@ -118,4 +136,22 @@ pub(crate) struct ReportSettings {
     pub(crate) correction: Option<AppliedCorrection>,
     /// Of all intervals.
     pub(crate) confidence: f64,
+}
+
+fn confidence(text: &str) -> std::result::Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.5..1.0).contains(share));
+    share.ok_or_else(|| "a share from 0.5 up to, and not including, 1: 0.95".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_confidence_is_a_share() {
+        assert_eq!(confidence("0.99"), Ok(0.99));
+        for text in ["1", "0.4", "95", "nan", "x"] {
+            assert!(confidence(text).is_err(), "{text}");
+        }
+    }
 }

@@ -15,14 +15,15 @@ use super::sink::Sink;
 use crate::error::{Error, Result};
 
 /// Two channels of an oscilloscope on 10BASE-T.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct ScopeOptions {
-    /// The waveform, as CSV.
-    pub file: PathBuf,
-    /// The channel in front of the hop and the one behind it; empty: the first two of the file.
-    pub channels: Vec<String>,
-    /// Packets and report.
-    pub packets: PacketOptions,
+    /// The waveform
+    file: PathBuf,
+    /// The channel in front of the hop, and the one behind it; the first two of the file
+    #[arg(long, value_name = "IN,OUT", value_delimiter = ',', num_args = 1)]
+    channels: Vec<String>,
+    #[command(flatten)]
+    packets: PacketOptions,
 }
 
 impl Method for ScopeOptions {

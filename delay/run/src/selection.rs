@@ -10,14 +10,17 @@ use onbeat_link::pcap::Filter;
 use crate::error::{Error, Result};
 
 /// The packets that are matched, by pcap-filter(7).
-#[derive(Debug, Clone, Default)]
-pub struct Selection {
-    /// Of both sides.
-    pub filter: Option<String>,
-    /// Of arrivals.
-    pub filter_in: Option<String>,
-    /// Of departures.
-    pub filter_out: Option<String>,
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Selection {
+    /// Match only packets that pass this filter (pcap-filter(7)): `udp and src net 10.1.0.0/16`
+    #[arg(long, value_name = "EXPR")]
+    filter: Option<String>,
+    /// Match only arrivals that pass this filter
+    #[arg(long, value_name = "EXPR")]
+    filter_in: Option<String>,
+    /// Match only departures that pass this filter
+    #[arg(long, value_name = "EXPR")]
+    filter_out: Option<String>,
 }
 
 impl Selection {

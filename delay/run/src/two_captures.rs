@@ -21,17 +21,18 @@ use super::sink::Sink;
 use crate::error::{Error, Result};
 
 /// Two captures, one on either side of the hop.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct MatchOptions {
-    /// The capture of packets that enter the hop; `-` is standard input.
-    pub arrivals: PathBuf,
-    /// The capture of packets that leave it.
-    pub departures: PathBuf,
-    /// Each capture has a clock of its own: delays are those above the fastest packet's, without skew and
-    /// steps of the clocks.
-    pub two_clocks: bool,
-    /// Packets and report.
-    pub packets: PacketOptions,
+    /// Packets that entered the hop
+    arrivals: PathBuf,
+    /// Packets that left it
+    departures: PathBuf,
+    /// Each capture is stamped by a clock of its own: delays are told from the fastest packet on, with
+    /// skew and steps of the clocks taken out
+    #[arg(long, conflicts_with = "correct")]
+    two_clocks: bool,
+    #[command(flatten)]
+    packets: PacketOptions,
 }
 
 /// Packets of each capture that tell what their clocks differ by.

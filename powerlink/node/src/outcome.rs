@@ -42,8 +42,7 @@ impl<S: Station> Runner<S> {
             outcome.figure("values", table);
         }
         let (counts, port) = (self.counts(), self.diagnostics()?);
-        let mut table = Counters::new(["port", "frames"]);
-        for (name, count) in [
+        let frames = [
             ("sent", port.sent),
             ("not sent", counts.not_sent + port.send_failures),
             ("received", port.received),
@@ -51,10 +50,8 @@ impl<S: Station> Runner<S> {
             ("SoC sent by the port", counts.launched),
             ("polls answered by the port", counts.answered),
             ("polls answered by this process", counts.responses),
-        ] {
-            table.row([Cell::from(name), count.into()]);
-        }
-        outcome.figure("port", table);
+        ];
+        outcome.figure("port", Counters::named(["port", "frames"], frames));
         if let Some(others) = self.virtual_ethernet() {
             let passed = others.passed();
             let mut table = Counters::new(["virtual Ethernet", "address", "frames", ""]);

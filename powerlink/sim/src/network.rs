@@ -134,22 +134,23 @@ impl Machine {
             }
         }
     }
+
+    fn node_mut(&mut self) -> &mut dyn Node {
+        match &mut self.kind {
+            Kind::Managing(node) => node,
+            Kind::Controlled(node) => node,
+        }
+    }
 }
 
 impl Node for Machine {
     fn handle_frame(&mut self, now_ns: u64, frame: &[u8]) {
-        match &mut self.kind {
-            Kind::Managing(node) => node.handle_frame(now_ns, frame),
-            Kind::Controlled(node) => node.handle_frame(now_ns, frame),
-        }
+        self.node_mut().handle_frame(now_ns, frame);
         self.record(now_ns);
     }
 
     fn handle_deadline(&mut self, now_ns: u64) {
-        match &mut self.kind {
-            Kind::Managing(node) => node.handle_deadline(now_ns),
-            Kind::Controlled(node) => node.handle_deadline(now_ns),
-        }
+        self.node_mut().handle_deadline(now_ns);
         self.record(now_ns);
     }
 
@@ -161,17 +162,11 @@ impl Node for Machine {
     }
 
     fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        match &mut self.kind {
-            Kind::Managing(node) => node.poll_transmit(),
-            Kind::Controlled(node) => node.poll_transmit(),
-        }
+        self.node_mut().poll_transmit()
     }
 
     fn recycle(&mut self, frame: Vec<u8>) {
-        match &mut self.kind {
-            Kind::Managing(node) => node.recycle(frame),
-            Kind::Controlled(node) => node.recycle(frame),
-        }
+        self.node_mut().recycle(frame);
     }
 }
 

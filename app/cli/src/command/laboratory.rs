@@ -21,78 +21,61 @@ const LIBEXEC: &str = "../libexec/onbeat";
 /// Version of this program, for the laboratory to compare.
 const VERSION: &str = "ONBEAT_VERSION";
 
-/// Ready-made networks on this machine, with traffic and faults (onbeat-lab)
-#[derive(Debug, clap::Args)]
-#[command(
-    disable_help_flag = true,
-    after_help = "\
+/// Commands of the laboratory.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Laboratory {
+    /// Ready-made networks on this machine, with traffic and faults (onbeat-lab)
+    #[command(
+        disable_help_flag = true,
+        after_help = "\
 Examples:
   onbeat lab list
   onbeat lab run link-failure --html report.html
   onbeat lab shell link-failure
 
 Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
-)]
-pub(crate) struct Lab {
-    #[command(flatten)]
-    passed: Passed,
-}
-
-/// Measure, always beside the limit in the same run (onbeat-lab)
-#[derive(Debug, clap::Args)]
-#[command(
-    disable_help_flag = true,
-    after_help = "\
+    )]
+    Lab(Passed),
+    /// Measure, always beside the limit in the same run (onbeat-lab)
+    #[command(
+        disable_help_flag = true,
+        after_help = "\
 Examples:
   onbeat bench frer
   onbeat bench port --cycles 5000
 
 Exit status: 0 all checks hold, 1 a check failed, 2 error (the laboratory is not installed)."
-)]
-pub(crate) struct Bench {
-    #[command(flatten)]
-    passed: Passed,
-}
-
-/// Generate reproducible CPU and network load (onbeat-lab)
-#[derive(Debug, clap::Args)]
-#[command(
-    disable_help_flag = true,
-    after_help = "\
+    )]
+    Bench(Passed),
+    /// Generate reproducible CPU and network load (onbeat-lab)
+    #[command(
+        disable_help_flag = true,
+        after_help = "\
 Examples:
   onbeat load cpu examples/load/paper.toml --for 60s
   onbeat load net 192.0.2.2:9 --rate 10000 --size 1470
 
 Exit status: 0 success, 2 error (the laboratory is not installed)."
-)]
-pub(crate) struct Load {
-    #[command(flatten)]
-    passed: Passed,
+    )]
+    Load(Passed),
 }
 
 /// Arguments that the laboratory parses.
 #[derive(Debug, clap::Args)]
-struct Passed {
+pub(crate) struct Passed {
     /// Arguments of the laboratory; --help lists them
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
-impl Lab {
+impl Laboratory {
     pub(crate) fn execute(self, verbose: u8) -> Result {
-        execute("lab", self.passed, verbose)
-    }
-}
-
-impl Bench {
-    pub(crate) fn execute(self, verbose: u8) -> Result {
-        execute("bench", self.passed, verbose)
-    }
-}
-
-impl Load {
-    pub(crate) fn execute(self, verbose: u8) -> Result {
-        execute("load", self.passed, verbose)
+        let (command, passed) = match self {
+            Laboratory::Lab(passed) => ("lab", passed),
+            Laboratory::Bench(passed) => ("bench", passed),
+            Laboratory::Load(passed) => ("load", passed),
+        };
+        execute(command, passed, verbose)
     }
 }
 
@@ -138,10 +121,14 @@ mod tests {
 
     #[test]
     fn all_arguments_are_passed() {
-        let Ok(Command::Bench(bench)) = parse("bench frer --json --help -- x") else { panic!() };
-        assert_eq!(bench.passed.arguments, ["frer", "--json", "--help", "--", "x"]);
-        let Ok(Command::Lab(lab)) = parse("lab --help") else { panic!() };
-        assert_eq!(lab.passed.arguments, ["--help"]);
+        let Ok(Command::Laboratory(Laboratory::Bench(bench))) =
+            parse("bench frer --json --help -- x")
+        else {
+            panic!()
+        };
+        assert_eq!(bench.arguments, ["frer", "--json", "--help", "--", "x"]);
+        let Ok(Command::Laboratory(Laboratory::Lab(lab))) = parse("lab --help") else { panic!() };
+        assert_eq!(lab.arguments, ["--help"]);
     }
 
     #[test]

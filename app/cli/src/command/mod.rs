@@ -17,7 +17,7 @@ mod stream;
 use clap::Subcommand;
 use tracing::Level;
 
-use onbeat_terminal::completions;
+use onbeat_terminal::completions::Completions;
 use onbeat_terminal::exit::Result;
 
 /// What to do.
@@ -33,15 +33,15 @@ pub(crate) enum Command {
     Irq(irq::Arguments),
     Delay(Box<delay::Arguments>),
     Powerlink(powerlink::Arguments),
-    Lab(laboratory::Lab),
-    Bench(laboratory::Bench),
-    Load(laboratory::Load),
+    #[command(flatten)]
+    Laboratory(laboratory::Laboratory),
+    /// Print completions for a shell
     #[command(after_help = "\
 Examples:
   onbeat completions bash > /etc/bash_completion.d/onbeat
 
 Exit status: 0 success, 2 error (the shell is not supported).")]
-    Completions(completions::Arguments),
+    Completions(Completions),
     Man(man::Arguments),
 }
 
@@ -68,10 +68,8 @@ impl Command {
             Command::Irq(arguments) => arguments.execute(),
             Command::Delay(arguments) => arguments.execute(),
             Command::Powerlink(arguments) => arguments.execute(),
-            Command::Lab(arguments) => arguments.execute(verbose),
-            Command::Bench(arguments) => arguments.execute(verbose),
-            Command::Load(arguments) => arguments.execute(verbose),
-            Command::Completions(arguments) => arguments.execute(program(), "onbeat"),
+            Command::Laboratory(arguments) => arguments.execute(verbose),
+            Command::Completions(completions) => completions.execute("onbeat", program()),
             Command::Man(arguments) => arguments.execute(program()),
         }
     }
@@ -96,8 +94,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn completions_take_a_known_shell() {
-        assert!(matches!(parse("completions zsh"), Ok(Command::Completions(_))));
+    fn completions_take_a_shell() {
+        let Ok(Command::Completions(completions)) = parse("completions zsh") else { panic!() };
+        assert_eq!(completions.shell.to_string(), "zsh");
         assert!(parse("completions sh").is_err());
     }
 }

@@ -29,41 +29,29 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    Add(Add),
-    Change(Change),
-    Remove(Remove),
-}
-
-/// Add streams
-///
-/// The file holds [[stream]] tables, as the node's own file does; its faults are told as there. All
-/// of them are added, or none.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
+    /// Add streams
+    ///
+    /// The file holds [[stream]] tables, as the node's own file does; its faults are told as there. All
+    /// of them are added, or none.
+    #[command(after_help = "\
 Examples:
   onbeat stream add axis-9.toml
   onbeat stream add - --node bridge
 
 Exit status: 0 success, 2 error (no stream is changed).")]
-struct Add {
-    #[command(flatten)]
-    streams: Streams,
-}
-
-/// Change streams
-///
-/// As add, for streams that are there by their names. Counters and sequence state go on where the
-/// new parameters leave them their meaning.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
+    Add(Streams),
+    /// Change streams
+    ///
+    /// As add, for streams that are there by their names. Counters and sequence state go on where the
+    /// new parameters leave them their meaning.
+    #[command(after_help = "\
 Examples:
   onbeat stream change axis-9.toml
   onbeat stream change axis-9.toml --node bridge
 
 Exit status: 0 success, 2 error (no stream is changed).")]
-struct Change {
-    #[command(flatten)]
-    streams: Streams,
+    Change(Streams),
+    Remove(Remove),
 }
 
 /// Remove streams
@@ -97,10 +85,10 @@ struct Streams {
 impl Arguments {
     pub(crate) fn execute(self) -> Result {
         match self.action {
-            Action::Add(Add { streams }) => {
+            Action::Add(streams) => {
                 streams.order("add", |text, file| Request::AddStreams { text, file })
             }
-            Action::Change(Change { streams }) => {
+            Action::Change(streams) => {
                 streams.order("change", |text, file| Request::ChangeStreams { text, file })
             }
             Action::Remove(Remove { streams, node }) => {
@@ -143,7 +131,7 @@ mod tests {
         let Ok(Command::Stream(Arguments { action })) = parse("stream add a.toml --node b") else {
             panic!()
         };
-        let Action::Add(Add { streams }) = action else { panic!() };
+        let Action::Add(streams) = action else { panic!() };
         assert_eq!((streams.file.to_str(), streams.node.as_deref()), (Some("a.toml"), Some("b")));
         let Ok(Command::Stream(Arguments { action })) = parse("stream remove x y") else {
             panic!()

@@ -1,19 +1,24 @@
 //! How benches are run that measure back ends of the port cycle by cycle.
 
+mod case;
+
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use onbeat_realtime::interrupt;
 use onbeat_report::format::count;
-use onbeat_report::{Cell, Number, Outcome, Progress, Ratio, Run, Spread, Topology};
+use onbeat_report::{Outcome, Progress, Run, Topology};
 
+pub(super) use self::case::{CycleCase, Quantity, Values, distributions, over_rounds, ratios};
+use super::port::place::Machine;
 use crate::{Error, Result};
 
 /// What else the machine does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Load {
     /// Nothing that the bench would know of.
+    #[default]
     Idle,
     /// 400 processes that send each other messages over pipes: [`crate::load::Hackbench`].
     Hackbench,
@@ -22,6 +27,10 @@ pub enum Load {
 impl Load {
     /// All of them.
     pub const ALL: [Load; 2] = [Load::Idle, Load::Hackbench];
+
+    /// A note for a result under [`Load::Hackbench`].
+    pub(super) const HACKBENCH: &str = "Load \"hackbench\": 400 processes in 10 groups, in each of \
+        which 20 send messages of 100 octets to 20 over pipes without a pause; they may run on every CPU.";
 
     /// As options and figures name it.
     #[must_use]
@@ -152,49 +161,29 @@ pub(super) fn run<F: FnOnce(&mut Outcome)>(
     Ok(outcome)
 }
 
-/// The result of one row at one period under one load.
-pub(super) trait CycleCase {
-    /// The row.
-    fn backend(&self) -> &'static str;
-
-    /// Period in nanoseconds, and load.
-    fn condition(&self) -> (u64, Load);
-
-    /// The first cells of its row in a table: cycle, load, back end.
-    fn cells(&self) -> [Cell; 3] {
-        let (period_ns, load) = self.condition();
-        [cycle(period_ns).into(), load.name().into(), self.backend().into()]
-    }
+/// What a bench measured.
+pub(super) struct Found<B: 'static, C> {
+    /// The rows of the options.
+    pub(super) rows: Vec<RowState<B>>,
+    pub(super) cases: Vec<C>,
+    pub(super) machine: Machine,
 }
 
-/// Periods and loads, in their order.
-pub(super) fn conditions(cases: &[impl CycleCase]) -> Vec<(u64, Load)> {
-    let mut conditions: Vec<_> = cases.iter().map(CycleCase::condition).collect();
-    conditions.dedup();
-    conditions
-}
-
-/// The cases at a period under a load.
-pub(super) fn under<C: CycleCase>(
-    cases: &[C],
-    period_ns: u64,
-    load: Load,
-) -> impl Iterator<Item = &C> {
-    cases.iter().filter(move |case| case.condition() == (period_ns, load))
-}
-
-/// Median, least and most, round by round.
-pub(super) fn spread(values: &[f64]) -> [Cell; 3] {
-    let numbers = match Spread::of_runs(values) {
-        Some(Spread::Runs { min, median, max, .. }) => [median, min, max],
-        _ => [Number::MISSING; 3],
-    };
-    numbers.map(Cell::from)
-}
+/// A row, and why not where it cannot be had.
+pub(super) type RowState<B> = (&'static B, Option<String>);
 
 /// State of a row, for a table.
 pub(super) fn state(why_not: Option<&str>) -> String {
     why_not.map_or("measured".into(), |why| format!("not here: {why}"))
+}
+
+/// Refuses to measure without any row that can be had.
+pub(super) fn require_any<R, B>(rows: Vec<R>, states: &[RowState<B>]) -> Result<Vec<R>> {
+    if rows.is_empty() {
+        let reasons: Vec<&str> = states.iter().filter_map(|(_, why)| why.as_deref()).collect();
+        return Err(Error::Invalid(format!("no back end can be had: {}", reasons.join("; "))));
+    }
+    Ok(rows)
 }
 
 /// A period as figures name it: `5 ms`, `250 µs`.
@@ -217,19 +206,6 @@ pub(super) fn topology(managing: &str, controlled: &str) -> Topology {
     network.detail("mn", managing).detail("wire", "stamps").detail("cn", controlled);
     network.link("mn", "wire", "", &[]).link("wire", "cn", "", &[]);
     network
-}
-
-/// A back end's time of all cycles beside the baseline's, in nanoseconds; round by round it tells how far
-/// it can be trusted.
-pub(super) fn beside(
-    baseline: &'static str,
-    [value, limit]: [u64; 2],
-    rounds: impl Iterator<Item = (f64, f64)>,
-) -> Ratio {
-    let mut ratio = Ratio::new("ns", value, limit, baseline);
-    let ratios: Vec<f64> = rounds.map(|(value, limit)| value / limit).collect();
-    ratio.spread = Spread::of_runs(&ratios);
-    ratio
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramMut};
+use onbeat_bpf::Plain;
 use onbeat_netdev::Handle;
 use onbeat_realtime::interrupt::Interrupted;
 
@@ -19,6 +20,8 @@ static OBJECT: &[u8] = onbeat_bpf::bpf_object!("bench.bpf.o");
 onbeat_bpf::bpf_skeleton!(skeleton, "bench.skel.rs");
 
 use skeleton::types::{bss, source_state};
+
+onbeat_bpf::bpf_plain!(unsafe: source_state);
 
 // `state` is all of the section, and has no padding: it is written and read as octets.
 const _: () = {
@@ -89,17 +92,12 @@ impl Programs {
             source: frames::SOURCE.0,
             ..Default::default()
         };
-        // SAFETY: the structure is plain data without padding, as is asserted above.
-        let octets = unsafe {
-            std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of_val(&state))
-        };
-        self.0.set_state(octets)
+        self.0.set_state(state.octets())
     }
 
     /// Frames sent since the source was aimed.
     pub(super) fn sent(&self) -> Result<u64> {
-        let octets = self.0.state()?;
-        Ok(number(&octets[offset_of!(source_state, sent)..]))
+        Ok(self.0.state::<source_state>()?.sent)
     }
 
     /// Frames that sinks have received, ever.

@@ -8,7 +8,7 @@ mod man;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use onbeat_terminal::completions;
+use onbeat_terminal::completions::Completions;
 use onbeat_terminal::exit::{Failure, Result};
 
 /// What to do.
@@ -17,6 +17,7 @@ pub(crate) enum Command {
     Lab(lab::Arguments),
     Bench(bench::Arguments),
     Load(load::Arguments),
+    /// Print completions for a shell
     #[command(
         hide = true,
         after_help = "\
@@ -25,7 +26,7 @@ Examples:
 
 Exit status: 0 success, 2 error (the shell is not supported)."
     )]
-    Completions(completions::Arguments),
+    Completions(Completions),
     Man(man::Arguments),
 }
 
@@ -36,7 +37,7 @@ impl Command {
             Command::Lab(arguments) => arguments.execute(),
             Command::Bench(arguments) => arguments.execute(),
             Command::Load(arguments) => arguments.execute(),
-            Command::Completions(arguments) => arguments.execute(program(), "onbeat-lab"),
+            Command::Completions(completions) => completions.execute("onbeat-lab", program()),
             Command::Man(arguments) => arguments.execute(program()),
         }
     }
@@ -70,4 +71,16 @@ pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
     use clap::FromArgMatches;
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
     Command::from_arg_matches(&program().try_get_matches_from(words)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_take_a_shell() {
+        let Ok(Command::Completions(completions)) = parse("completions zsh") else { panic!() };
+        assert_eq!(completions.shell.to_string(), "zsh");
+        assert!(parse("completions sh").is_err());
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use onbeat_frer::dataplane::Backend;
 use onbeat_realtime::clock::SECOND;
-use onbeat_terminal::values::duration;
+use onbeat_report::format::parse_duration;
 
 use crate::{Error, Result};
 
@@ -117,7 +117,7 @@ pub(super) struct PowerlinkOptions {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=239))]
     nodes: Option<u8>,
     /// Cycle of the network; without it, as the scenario has it
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     cycle: Option<Duration>,
 }
 

@@ -41,6 +41,7 @@ macro_rules! request {
 
 /// `struct ethtool_drvinfo`.
 #[repr(C)]
+#[derive(Default)]
 pub(super) struct DriverInfo {
     command: u32,
     pub(super) driver: [u8; 32],
@@ -54,18 +55,9 @@ pub(super) struct DriverInfo {
 const _: () = assert!(size_of::<DriverInfo>() == 196);
 request!(DriverInfo);
 
-impl Default for DriverInfo {
-    fn default() -> Self {
-        Self {
-            command: ETHTOOL_GDRVINFO,
-            driver: [0; 32],
-            version: [0; 32],
-            firmware: [0; 32],
-            bus: [0; 32],
-            expansion_rom: [0; 32],
-            reserved: [0; 12],
-            lengths: [0; 5],
-        }
+impl DriverInfo {
+    pub(super) fn request() -> Self {
+        Self { command: ETHTOOL_GDRVINFO, ..Self::default() }
     }
 }
 
@@ -86,6 +78,7 @@ impl Value {
 
 /// `struct ethtool_ts_info`.
 #[repr(C)]
+#[derive(Default)]
 pub(super) struct TimestampInfo {
     command: u32,
     pub(super) so_timestamping: u32,
@@ -98,22 +91,15 @@ pub(super) struct TimestampInfo {
 const _: () = assert!(size_of::<TimestampInfo>() == 44);
 request!(TimestampInfo);
 
-impl Default for TimestampInfo {
-    fn default() -> Self {
-        Self {
-            command: ETHTOOL_GET_TS_INFO,
-            so_timestamping: 0,
-            phc_index: -1,
-            tx_types: 0,
-            tx_reserved: [0; 3],
-            rx_filters: 0,
-            rx_reserved: [0; 3],
-        }
+impl TimestampInfo {
+    pub(super) fn request() -> Self {
+        Self { command: ETHTOOL_GET_TS_INFO, phc_index: -1, ..Self::default() }
     }
 }
 
 /// `struct ethtool_channels`.
 #[repr(C)]
+#[derive(Default)]
 pub(super) struct ChannelCounts {
     command: u32,
     pub(super) max_rx: u32,
@@ -128,19 +114,9 @@ pub(super) struct ChannelCounts {
 const _: () = assert!(size_of::<ChannelCounts>() == 36);
 request!(ChannelCounts);
 
-impl Default for ChannelCounts {
-    fn default() -> Self {
-        Self {
-            command: ETHTOOL_GCHANNELS,
-            max_rx: 0,
-            max_tx: 0,
-            max_other: 0,
-            max_combined: 0,
-            rx: 0,
-            tx: 0,
-            other: 0,
-            combined: 0,
-        }
+impl ChannelCounts {
+    pub(super) fn request() -> Self {
+        Self { command: ETHTOOL_GCHANNELS, ..Self::default() }
     }
 }
 

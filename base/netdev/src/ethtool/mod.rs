@@ -96,7 +96,7 @@ impl Ethtool {
     /// # Errors
     /// [`Error::NotFound`]; the kernel's refusal. So for every request here.
     pub fn driver(&self, interface: &str) -> Result<Driver> {
-        let mut request = ioctl::DriverInfo::default();
+        let mut request = ioctl::DriverInfo::request();
         self.call(interface, "read the driver", &mut request)?;
         Ok(Driver {
             name: ioctl::text(&request.driver),
@@ -121,7 +121,7 @@ impl Ethtool {
     /// # Errors
     /// As [`Ethtool::driver`].
     pub fn timestamping(&self, interface: &str) -> Result<Timestamping> {
-        let mut request = ioctl::TimestampInfo::default();
+        let mut request = ioctl::TimestampInfo::request();
         self.call(interface, "read the time stamping abilities", &mut request)?;
         let has = |flag: u32| request.so_timestamping & flag != 0;
         Ok(Timestamping {
@@ -139,7 +139,7 @@ impl Ethtool {
     /// # Errors
     /// As [`Ethtool::driver`]; [`Error::Unsupported`] where the driver does not say.
     pub fn channels(&self, interface: &str) -> Result<Channels> {
-        let mut request = ioctl::ChannelCounts::default();
+        let mut request = ioctl::ChannelCounts::request();
         self.call(interface, "read the channels", &mut request)?;
         Ok(Channels {
             rx: request.rx,

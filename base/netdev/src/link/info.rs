@@ -91,28 +91,12 @@ impl From<LinkMessage> for Link {
         let flags = message.header.flags;
         let mut link = Link {
             index: message.header.index,
-            name: String::new(),
-            mac: None,
-            permanent_mac: None,
-            mtu: 0,
-            min_mtu: 0,
-            max_mtu: None,
             up: flags.contains(LinkFlags::Up),
             carrier: flags.contains(LinkFlags::LowerUp),
-            operational: false,
             promiscuous: flags.contains(LinkFlags::Promisc),
-            promiscuity: 0,
             arp: !flags.contains(LinkFlags::Noarp),
             loopback: flags.contains(LinkFlags::Loopback),
-            kind: None,
-            qdisc: None,
-            master: None,
-            peer: None,
-            peer_namespace: None,
-            tx_queues: 0,
-            rx_queues: 0,
-            carrier_changes: 0,
-            xdp: Vec::new(),
+            ..Link::default()
         };
         for attribute in message.attributes {
             link.take(attribute);

@@ -276,8 +276,8 @@ impl From<&str> for Column {
     }
 }
 
-impl From<(&str, &str)> for Column {
-    fn from((name, unit): (&str, &str)) -> Self {
+impl<N: Into<String>> From<(N, &str)> for Column {
+    fn from((name, unit): (N, &str)) -> Self {
         Self { name: name.into(), unit: unit.into() }
     }
 }

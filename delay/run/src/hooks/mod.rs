@@ -11,7 +11,7 @@ use onbeat_bpf::Reasons;
 use onbeat_delay::matching::Verdict;
 use onbeat_hooks::{Counts, Detail, Device, Fate, Filter, Hop, Packet, Tracer};
 use onbeat_realtime::{clock, interrupt};
-use onbeat_report::format::count;
+use onbeat_report::format::{count, parse_duration};
 use onbeat_report::{Check, Outcome, Progress, Run};
 
 use self::judgement::Request;
@@ -19,31 +19,40 @@ use self::nic_stamps::NicStamped;
 use self::stages::{Cost, Fates, Group};
 use crate::error::{Error, Result};
 use crate::judgement::required;
-use crate::options::ReportOptions;
+use crate::options::{ReportOptions, Required};
 use crate::outcome::{self, Origin};
 use crate::sink::Sink;
 
 /// Packets to follow through this host.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct HooksOptions {
-    /// The interface where packets come in.
-    pub arrivals: String,
-    /// The interface where they leave; any without it.
-    pub departures: Option<String>,
-    /// Stop after this time; on an interrupt without it.
-    pub length: Option<Duration>,
-    /// Stop after this number of packets that left or were read.
-    pub count: Option<NonZeroU64>,
-    /// Measure only the whole time of each packet, without stages.
-    pub whole: bool,
-    /// Start the time of a packet at its stamp by the NIC.
-    pub device_stamps: bool,
-    /// Matches that a measurement requires; a default without it.
-    pub min_matched: Option<u64>,
-    /// The words of a filter ([`onbeat_hooks::Filter`]).
-    pub filter: Vec<String>,
-    /// The report.
-    pub report: ReportOptions,
+    /// Where packets come in
+    #[arg(value_name = "IFACE")]
+    arrivals: String,
+    /// Where they leave; any interface, without
+    #[arg(long = "out", value_name = "IFACE")]
+    departures: Option<String>,
+    /// Stop after this time; at Ctrl-C, without
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    length: Option<Duration>,
+    /// Stop after so many packets that left or were read
+    #[arg(short, long, value_name = "NUMBER")]
+    count: Option<NonZeroU64>,
+    /// Only the whole time of each packet, to where the driver that sends it begins: no stages, for
+    /// about half of what they cost
+    #[arg(long)]
+    whole: bool,
+    /// Begin with a packet when the NIC received it, by the stamps that it is told to give every packet
+    #[arg(long)]
+    device_stamps: bool,
+    #[command(flatten)]
+    required: Required,
+    #[command(flatten)]
+    report: ReportOptions,
+    /// Only these packets: ip, ip6, arp, udp, tcp, icmp, icmp6, ether proto N, ip proto N,
+    /// [src|dst] host ADDRESS, [src|dst] port N, with `and` between them
+    #[arg(last = true, value_name = "FILTER")]
+    filter: Vec<String>,
 }
 
 /// How often packets that are gone are taken from the kernel.
@@ -102,7 +111,7 @@ impl HooksOptions {
             arrivals: &self.arrivals,
             departures: self.departures.as_deref(),
             is_filtered: !self.filter.is_empty(),
-            min_matched: required(self.min_matched, self.count.map(NonZeroU64::get)),
+            min_matched: required(self.required.min_matched, self.count.map(NonZeroU64::get)),
         };
         judgement::judge(&mut outcome, &seen.fates, &counts, &request);
         cost.fill(&mut outcome);

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use onbeat_delay::capture::{LinkType, Packet};
 use onbeat_delay::diagnosis::MatchingOptions;
 use onbeat_delay::matching::{Event, Matcher};
@@ -12,7 +13,7 @@ use onbeat_link::raw::{CaptureClock, CaptureOptions, CaptureSocket, CapturedFram
 use onbeat_netdev::{Handle, Namespace};
 use onbeat_realtime::{clock, interrupt};
 use onbeat_report::Progress;
-use onbeat_report::format::count;
+use onbeat_report::format::{count, parse_duration};
 
 use super::{MirrorOptions, MirrorReading};
 use crate::captures;
@@ -26,14 +27,26 @@ const LOOK_NS: u64 = 50_000_000;
 const BATCHES: usize = 512;
 
 /// How an interface is captured.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LiveOptions {
-    /// Stop after this time; on an interrupt without it.
-    pub length: Option<Duration>,
-    /// Stop after this number of matches, those of packets alike not counted.
-    pub count: Option<NonZeroU64>,
-    /// The source of time stamps; the best that there is without it.
-    pub stamps: Option<Wanted>,
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct LiveOptions {
+    /// Watch an interface for this time; until Ctrl-C, without
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+    length: Option<Duration>,
+    /// Watch an interface until this number of packets is matched, packets alike not counted
+    #[arg(long, value_name = "NUMBER")]
+    count: Option<NonZeroU64>,
+    /// Who stamps what passes an interface: the NIC where it can stamp every packet and else the kernel,
+    /// the NIC, or the kernel
+    #[arg(long, value_name = "WHO", value_parser = stamps())]
+    stamps: Option<Wanted>,
+}
+
+fn stamps() -> impl TypedValueParser<Value = Wanted> {
+    PossibleValuesParser::new(["best", "nic", "kernel"]).map(|name| match name.as_str() {
+        "nic" => Wanted::Nic,
+        "kernel" => Wanted::Kernel,
+        _ => Wanted::Best,
+    })
 }
 
 /// What came of packets, and what of them was no use.
@@ -68,13 +81,14 @@ impl LiveOptions {
         progress: &mut Progress,
     ) -> Result<MirrorReading> {
         let name = mirror.source.to_string_lossy();
-        if matches!(mirror.sides, Sides::Interfaces { .. }) {
+        let sides = mirror.side.sides()?;
+        if matches!(sides, Sides::Interfaces { .. }) {
             return Err(Error::option(format!(
                 "--interface is for pcapng files, and {name} is none: tell the sides by --mac, --vlan or \
                  --direction"
             )));
         }
-        let mut tap = self.open(&name, &mirror.sides)?;
+        let mut tap = self.open(&name, &sides)?;
         // A tunnel has no address, and packets without a header of Ethernet.
         let has_address = Handle::in_namespace(&Namespace::current()?)?.link(&name)?.mac.is_some();
         let link = if has_address { LinkType::ETHERNET } else { LinkType::RAW_IP };
@@ -83,7 +97,7 @@ impl LiveOptions {
         let window = mirror.packets.window();
         let mut matcher = Matcher::new(window);
         let filters = mirror.packets.selection.filters();
-        let mut sorter = Sorter::new(mirror.sides.clone(), recognition).filtered(filters);
+        let mut sorter = Sorter::new(sides, recognition).filtered(filters);
         let mut lost = Lost::default();
         let mut take = |event: Event<()>| sink.take(&event);
         let end_ns = self.length.map_or(u64::MAX, |length| {

@@ -1,6 +1,7 @@
 //! Packets matched in one mirrored capture of both directions, or live.
 
 mod live;
+mod side;
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,8 @@ use onbeat_delay::pairing::{InterfaceId, Mirror as Mirrored, Plan, Sides, Tally}
 use onbeat_report::format::count_of;
 use onbeat_report::{Progress, Run};
 
-pub use self::live::LiveOptions;
+use self::live::LiveOptions;
+use self::side::Side;
 use super::captures;
 use super::command_line::CommandLine;
 use super::judgement::{self, Source};
@@ -23,33 +25,17 @@ use super::sink::Sink;
 use crate::error::Result;
 
 /// One capture of both directions, or an interface that both are mirrored to, stamped by one clock.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct MirrorOptions {
-    /// The capture, `-` for standard input, or the interface.
-    pub source: PathBuf,
-    /// What distinguishes arrivals from departures.
-    pub sides: Sides,
-    /// How an interface is captured.
-    pub live: LiveOptions,
-    /// Packets and report.
-    pub packets: PacketOptions,
-}
-
-/// The option that distinguishes arrivals from departures, as on the command line.
-fn given(sides: &Sides) -> (&'static str, Option<String>) {
-    match sides {
-        Sides::Vlans { arrivals, departures } => {
-            ("--vlan", Some(format!("{arrivals},{departures}")))
-        }
-        Sides::Interfaces { arrivals, departures } => {
-            ("--interface", Some(format!("{arrivals},{departures}")))
-        }
-        Sides::Direction => ("--direction", None),
-        Sides::Addresses(addresses) => {
-            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            ("--mac", Some(addresses.join(",")))
-        }
-    }
+    /// The capture (- for standard input), or an interface that both directions are mirrored to
+    #[arg(value_name = "FILE|IFACE")]
+    source: PathBuf,
+    #[command(flatten)]
+    side: Side,
+    #[command(flatten)]
+    live: LiveOptions,
+    #[command(flatten)]
+    packets: PacketOptions,
 }
 
 /// The packets of a capture or an interface.
@@ -66,6 +52,7 @@ impl Method for MirrorOptions {
     }
 
     fn run(&self, progress: &mut Progress) -> Result<MethodResult> {
+        let sides = self.side.sides()?;
         let settings = self.packets.check()?;
         let is_file = captures::is_input(&self.source) || self.source.is_file();
         if is_file {
@@ -95,7 +82,7 @@ impl Method for MirrorOptions {
         let source = if is_file { Source::Mirrored(&name) } else { Source::Live(&name) };
         let matching = (&matching, reading.planned);
         let command = CommandLine::new(Self::NAME, &[&name])
-            .given([given(&self.sides)])
+            .given([side::given(&sides)])
             .given(self.packets.given());
         judgement::judge(&mut outcome, &reading.diagnosis, &matched, matching, (source, &command));
         Ok(MethodResult { outcome, delays: sink.collected.delays })
@@ -130,14 +117,13 @@ impl MirrorOptions {
         what: &str,
         mut events: &mut dyn FnMut(Event<()>),
     ) -> Result<MirrorReading> {
-        let recognition = self.packets.recognition();
+        let (sides, recognition) = (self.side.sides()?, self.packets.recognition());
         let capture = captures::open(&self.source)?;
         let window = self.packets.window().with_disorder(plan.disorder_ns);
         let mut matcher = Matcher::new(window);
-        let mut mirror =
-            Mirrored::new(capture, self.sides.clone(), recognition, |_: &Packet<'_>| ())
-                .filtered(self.packets.selection.filters())
-                .planned(plan);
+        let mut mirror = Mirrored::new(capture, sides.clone(), recognition, |_: &Packet<'_>| ())
+            .filtered(self.packets.selection.filters())
+            .planned(plan);
         let broken = |error| captures::failure(&self.source, error);
         while mirror.feed(captures::BATCH, &mut matcher, &mut events).map_err(broken)? {
             progress.update(|| {
@@ -146,7 +132,7 @@ impl MirrorOptions {
         }
         matcher.finish(&mut events);
         let (tally, reader) = (mirror.tally(), mirror.reader());
-        if let Sides::Interfaces { arrivals, departures } = &self.sides {
+        if let Sides::Interfaces { arrivals, departures } = &sides {
             [arrivals, departures]
                 .into_iter()
                 .try_for_each(|id| known(id, reader, &self.source))?;

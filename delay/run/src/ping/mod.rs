@@ -8,43 +8,59 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use onbeat_probe::{PingConfig, ping, read_key};
-use onbeat_realtime::{Profile, interrupt};
+use onbeat_realtime::interrupt;
+use onbeat_report::format::parse_duration;
 use onbeat_report::{Progress, Run};
+use onbeat_wire::stamp;
 
 use crate::error::{Error, Result};
 use crate::method::{Method, MethodResult};
 use crate::options::ReportOptions;
+use crate::place::Place;
 use result::Probes;
 
 /// A STAMP session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct PingOptions {
-    /// The reflector's address or name.
-    pub host: String,
-    /// Its UDP port.
-    pub port: u16,
-    /// Packets/s, without a profile.
-    pub rate: f64,
-    /// How long probes are sent, without a profile.
-    pub length: Duration,
-    /// Rates that change: as text, or a file.
-    pub profile: Option<String>,
-    /// Probes at most.
-    pub count: Option<u64>,
-    /// Octets of UDP payload of a probe, in turns; the least size where there are none.
-    pub sizes: Vec<usize>,
-    /// The longest wait for an answer.
-    pub timeout: Duration,
-    /// The address to send from.
-    pub source: Option<IpAddr>,
-    /// The file of the key that authenticates probes.
-    pub key: Option<PathBuf>,
-    /// The reflector has this host's clock.
-    pub one_clock: bool,
-    /// Scheduling of the thread that sends.
-    pub scheduling: Profile,
-    /// The report.
-    pub report: ReportOptions,
+    /// The reflector's address or name
+    host: String,
+    /// The reflector's UDP port
+    #[arg(long, default_value_t = stamp::PORT)]
+    port: u16,
+    /// Probes a second
+    #[arg(long, value_name = "NUMBER", default_value_t = 100.0, conflicts_with = "profile")]
+    rate: f64,
+    /// Send for this time
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_duration,
+        conflicts_with = "profile")]
+    length: Duration,
+    /// Send at a rate that changes: "100 for 10s, 100..1000 for 10s, 100..1000 for 10s quadratic", or a
+    /// file with such stretches in its lines
+    #[arg(long, value_name = "PROFILE|FILE")]
+    profile: Option<String>,
+    /// Send so many probes at most
+    #[arg(long, value_name = "NUMBER")]
+    count: Option<u64>,
+    /// Octets of UDP payload of a probe; several sizes take turns [default: 44; 112 with --key]
+    #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]
+    size: Vec<usize>,
+    /// How long an answer is waited for
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    timeout: Duration,
+    /// Send from this address
+    #[arg(long, value_name = "ADDRESS")]
+    source: Option<IpAddr>,
+    /// Authenticate probes by the key in this file, hexadecimal or raw octets, and believe only answers
+    /// that are, too (HMAC-SHA-256, RFC 8762 4.4); the reflector needs the same key
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// The reflector goes by this host's clock, being on this host: delays there and back need no offset
+    #[arg(long)]
+    one_clock: bool,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    report: ReportOptions,
 }
 
 impl Method for PingOptions {
@@ -58,7 +74,7 @@ impl Method for PingOptions {
         let settings = self.report.check()?;
         let config = self.config()?;
         let mut probes = Probes::new(self.one_clock, &self.report.files)?;
-        let _scheduling = self.scheduling.enter()?;
+        let _scheduling = self.place.profile().enter()?;
         let _signals = interrupt::Guard::install();
         let run = Run::begin(Self::result());
         let found = ping(&config, &|| interrupt::check().is_err(), &mut |sample, counts| {
@@ -84,7 +100,7 @@ impl PingOptions {
             from: self.source,
             profile,
             count: self.count,
-            sizes: self.sizes.clone(),
+            sizes: self.size.clone(),
             timeout_ns: i64::try_from(self.timeout.as_nanos()).unwrap_or(i64::MAX),
             // 0 says that a session has no number.
             id: random.max(1),

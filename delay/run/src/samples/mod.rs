@@ -10,12 +10,14 @@ use crate::error::{Error, Result};
 use csv::Csv;
 
 /// Files that samples are written to.
-#[derive(Debug, Clone, Default)]
-pub struct Files {
-    /// Comma-separated values.
-    pub csv: Option<PathBuf>,
-    /// Apache Parquet.
-    pub parquet: Option<PathBuf>,
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Files {
+    /// Write each delay to a file, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write each delay to a Parquet file, too, which DuckDB, Polars and Spark read
+    #[arg(long, value_name = "FILE")]
+    pub(crate) parquet: Option<PathBuf>,
 }
 
 impl Files {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use libc::{SOL_XDP, c_int, xdp_desc};
 use nix::errno::Errno;
 
-use super::ring::{Consumer, Producer};
+use super::ring::{Consumer, Producer, Ring};
 use crate::mapping::Mapping;
 
 /// Octets of a chunk of the UMEM, which holds one frame. Drivers take 2048 or a page.
@@ -88,10 +88,10 @@ fn map(fd: &OwnedFd, receive: u32, transmit: u32) -> io::Result<Rings> {
     let (fq, cq) = (libc::XDP_UMEM_PGOFF_FILL_RING, libc::XDP_UMEM_PGOFF_COMPLETION_RING);
     let file = fd.as_fd();
     Ok(Rings {
-        fill: Producer::new(file, fq, offsets.fr, receive)?,
-        receive: Consumer::new(file, rx, offsets.rx, receive)?,
-        transmit: Producer::new(file, tx, offsets.tx, transmit)?,
-        completion: Consumer::new(file, cq, offsets.cr, transmit)?,
+        fill: Producer(Ring::new(file, fq, offsets.fr, receive)?),
+        receive: Consumer(Ring::new(file, rx, offsets.rx, receive)?),
+        transmit: Producer(Ring::new(file, tx, offsets.tx, transmit)?),
+        completion: Consumer(Ring::new(file, cq, offsets.cr, transmit)?),
     })
 }
 

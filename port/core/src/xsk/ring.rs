@@ -12,7 +12,7 @@ use crate::mapping::Mapping;
 
 /// What all four rings have in common.
 #[derive(Debug)]
-struct Ring<T> {
+pub(super) struct Ring<T> {
     memory: Mapping,
     offsets: xdp_ring_offset,
     size: u32,
@@ -24,7 +24,7 @@ struct Ring<T> {
 }
 
 impl<T: Copy> Ring<T> {
-    fn new(
+    pub(super) fn new(
         fd: BorrowedFd<'_>,
         page_offset: u64,
         offsets: xdp_ring_offset,
@@ -54,18 +54,9 @@ impl<T: Copy> Ring<T> {
 
 /// A ring that this process fills: fill, transmit.
 #[derive(Debug)]
-pub(crate) struct Producer<T>(Ring<T>);
+pub(crate) struct Producer<T>(pub(super) Ring<T>);
 
 impl<T: Copy> Producer<T> {
-    pub(crate) fn new(
-        fd: BorrowedFd<'_>,
-        page_offset: u64,
-        offsets: xdp_ring_offset,
-        size: u32,
-    ) -> io::Result<Self> {
-        Ring::new(fd, page_offset, offsets, size).map(Self)
-    }
-
     /// Hands an entry to the kernel; false where there is no room.
     pub(crate) fn push(&mut self, value: T) -> bool {
         let there = self.put(value);
@@ -128,18 +119,9 @@ impl<T: Copy> Producer<T> {
 
 /// A ring that the kernel fills: receive, completion.
 #[derive(Debug)]
-pub(crate) struct Consumer<T>(Ring<T>);
+pub(crate) struct Consumer<T>(pub(super) Ring<T>);
 
 impl<T: Copy> Consumer<T> {
-    pub(crate) fn new(
-        fd: BorrowedFd<'_>,
-        page_offset: u64,
-        offsets: xdp_ring_offset,
-        size: u32,
-    ) -> io::Result<Self> {
-        Ring::new(fd, page_offset, offsets, size).map(Self)
-    }
-
     /// Takes the oldest entry.
     pub(crate) fn pop(&mut self) -> Option<T> {
         let value = self.take();

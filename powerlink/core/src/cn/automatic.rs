@@ -96,7 +96,7 @@ impl ControlledNode {
     /// sending one.
     pub fn handle_answered_frame(&mut self, now_ns: u64, frame: &[u8]) {
         self.automatic.answered = true;
-        self.handle_frame(now_ns, frame);
+        self.receive(now_ns, frame);
         self.automatic.answered = false;
     }
 }

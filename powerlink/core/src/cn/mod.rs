@@ -24,6 +24,7 @@ use onbeat_wire::powerlink::{
     NetTime, NmtCommandId, NodeId, NodeSet, NodeStates, PdoVersion, Priority, TimeOfDay,
 };
 
+use crate::Node;
 use crate::asynchronous::Queue;
 use crate::code;
 use crate::dll::{Counter, Cycle, CycleEvent, Losses, Multiplex};
@@ -254,43 +255,9 @@ impl ControlledNode {
         self.become_ready(now_ns);
     }
 
-    /// The next frame to send, without FCS.
-    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        self.out.pop()
-    }
-
-    /// Gives a frame's memory back once it was sent, for the next one. Who does not, pays with an
-    /// allocation for each frame.
-    pub fn recycle(&mut self, frame: Vec<u8>) {
-        self.out.recycle(frame);
-    }
-
     /// What happened.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
-    }
-
-    /// When to call [`handle_deadline`](Self::handle_deadline), at the latest.
-    pub fn next_deadline_ns(&self) -> Option<u64> {
-        self.timer_ns.into_iter().chain(self.sdo.next_deadline_ns()).min()
-    }
-
-    /// The time has come.
-    pub fn handle_deadline(&mut self, now_ns: u64) {
-        if self.timer_ns.is_some_and(|timer| timer <= now_ns) {
-            self.timer_ns = None;
-            if self.state == State::NotActive {
-                self.nmt(now_ns, nmt::Event::BasicEthernetTimeout);
-            } else {
-                self.cycle_event(now_ns, CycleEvent::SocTimeout);
-                self.expect_soc(now_ns);
-            }
-        }
-        let mut frames = VecDeque::new();
-        self.sdo.handle_deadline(now_ns, &mut frames);
-        for (peer, frame) in frames {
-            self.queue_sdo(peer, &frame);
-        }
     }
 
     /// Takes an event of network management to the states it leads to.
@@ -453,6 +420,41 @@ impl ControlledNode {
         let frame = self.sdo_frame(peer, frame);
         // What finds no room is sent again, as if it was lost.
         let _ = self.queue.push(Priority::GENERIC, frame);
+    }
+}
+
+impl Node for ControlledNode {
+    fn handle_frame(&mut self, now_ns: u64, frame: &[u8]) {
+        self.receive(now_ns, frame);
+    }
+
+    fn handle_deadline(&mut self, now_ns: u64) {
+        if self.timer_ns.is_some_and(|timer| timer <= now_ns) {
+            self.timer_ns = None;
+            if self.state == State::NotActive {
+                self.nmt(now_ns, nmt::Event::BasicEthernetTimeout);
+            } else {
+                self.cycle_event(now_ns, CycleEvent::SocTimeout);
+                self.expect_soc(now_ns);
+            }
+        }
+        let mut frames = VecDeque::new();
+        self.sdo.handle_deadline(now_ns, &mut frames);
+        for (peer, frame) in frames {
+            self.queue_sdo(peer, &frame);
+        }
+    }
+
+    fn next_deadline_ns(&self) -> Option<u64> {
+        self.timer_ns.into_iter().chain(self.sdo.next_deadline_ns()).min()
+    }
+
+    fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        self.out.pop()
+    }
+
+    fn recycle(&mut self, frame: Vec<u8>) {
+        self.out.recycle(frame);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::nmt::{self, State};
 impl ControlledNode {
     /// A frame was received, from its destination address on and without FCS. What is not for
     /// this node, or not POWERLINK's, is left alone.
-    pub fn handle_frame(&mut self, now_ns: u64, frame: &[u8]) {
+    pub(super) fn receive(&mut self, now_ns: u64, frame: &[u8]) {
         let Some((_, message)) = frame::parse(frame) else {
             return self.unreadable(now_ns, frame);
         };

@@ -21,6 +21,7 @@ use core::fmt;
 use onbeat_wire::MacAddress;
 use onbeat_wire::powerlink::{ErrorEntry, NetTime, NodeId, PdoVersion};
 
+use crate::Node;
 use crate::asynchronous::Queue;
 use crate::code;
 use crate::frame::Outbox;
@@ -331,49 +332,9 @@ impl ManagingNode {
         self.allowed = true;
     }
 
-    /// The next frame to send, without FCS.
-    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        self.out.pop()
-    }
-
-    /// Gives a frame's memory back once it was sent, for the next one. Who does not, pays with an
-    /// allocation for each frame.
-    pub fn recycle(&mut self, frame: Vec<u8>) {
-        self.out.recycle(frame);
-    }
-
     /// What happened.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
-    }
-
-    /// When to call [`handle_deadline`](Self::handle_deadline), at the latest.
-    pub fn next_deadline_ns(&self) -> Option<u64> {
-        (!matches!(self.phase, Phase::Off | Phase::BasicEthernet)).then_some(self.timer_ns)
-    }
-
-    /// The time has come.
-    pub fn handle_deadline(&mut self, now_ns: u64) {
-        if now_ns < self.timer_ns {
-            return;
-        }
-        match self.phase {
-            Phase::Off | Phase::BasicEthernet => {}
-            Phase::Listen if !self.starts_up(startup::BASIC_ETHERNET) => {
-                self.nmt(now_ns, MnEvent::Alone);
-            }
-            Phase::Listen => self.nmt(now_ns, MnEvent::AloneInBasicEthernet),
-            Phase::Reduced { .. } => self.reduced_cycle(now_ns),
-            Phase::Poll { station } => {
-                self.pres_lost(now_ns, station);
-                self.poll_from(now_ns, station + 1);
-            }
-            Phase::Soc if core::mem::take(&mut self.cycle_failed) => {
-                self.nmt(now_ns, MnEvent::CycleExceeded);
-            }
-            Phase::Soc => self.isochronous_cycle(now_ns),
-            Phase::Launch => self.launch_unknown(now_ns),
-        }
     }
 
     /// Takes an event of network management to the state it leads to.
@@ -422,6 +383,47 @@ impl ManagingNode {
 
     fn microseconds(&self, object: ObjectId) -> u64 {
         self.od.number(object) * 1000
+    }
+}
+
+impl Node for ManagingNode {
+    fn handle_frame(&mut self, now_ns: u64, frame: &[u8]) {
+        self.receive(now_ns, frame);
+    }
+
+    fn handle_deadline(&mut self, now_ns: u64) {
+        if now_ns < self.timer_ns {
+            return;
+        }
+        match self.phase {
+            Phase::Off | Phase::BasicEthernet => {}
+            Phase::Listen if !self.starts_up(startup::BASIC_ETHERNET) => {
+                self.nmt(now_ns, MnEvent::Alone);
+            }
+            Phase::Listen => self.nmt(now_ns, MnEvent::AloneInBasicEthernet),
+            Phase::Reduced { .. } => self.reduced_cycle(now_ns),
+            Phase::Poll { station } => {
+                self.pres_lost(now_ns, station);
+                self.poll_from(now_ns, station + 1);
+            }
+            Phase::Soc if core::mem::take(&mut self.cycle_failed) => {
+                self.nmt(now_ns, MnEvent::CycleExceeded);
+            }
+            Phase::Soc => self.isochronous_cycle(now_ns),
+            Phase::Launch => self.launch_unknown(now_ns),
+        }
+    }
+
+    fn next_deadline_ns(&self) -> Option<u64> {
+        (!matches!(self.phase, Phase::Off | Phase::BasicEthernet)).then_some(self.timer_ns)
+    }
+
+    fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        self.out.pop()
+    }
+
+    fn recycle(&mut self, frame: Vec<u8>) {
+        self.out.recycle(frame);
     }
 }
 

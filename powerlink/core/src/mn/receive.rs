@@ -28,7 +28,7 @@ const OTHER_AGAIN_NS: u64 = 1_000_000_000;
 impl ManagingNode {
     /// A frame was received, from its destination address on and without FCS. What is not for
     /// this node, or not POWERLINK's, is left alone.
-    pub fn handle_frame(&mut self, now_ns: u64, frame: &[u8]) {
+    pub(super) fn receive(&mut self, now_ns: u64, frame: &[u8]) {
         let Some((mac, message)) = frame::parse(frame) else {
             return self.unreadable(now_ns, frame);
         };

@@ -2,6 +2,7 @@
 //! them apart.
 
 use crate::common::{CN_MAC, Captured, INPUT, capture, controlled_node, message};
+use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::{ControlledNode, Event, PollKey, Response};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::Dictionary;

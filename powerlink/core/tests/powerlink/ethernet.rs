@@ -2,6 +2,7 @@
 
 use crate::common::cable::{CYCLE_NS, Cable, NODE, network};
 use crate::common::message;
+use onbeat_powerlink::Node;
 use onbeat_powerlink::ethernet::{self, NotSent};
 use onbeat_powerlink::mn::Step;
 use onbeat_powerlink::nmt::State;

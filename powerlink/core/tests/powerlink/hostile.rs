@@ -1,6 +1,7 @@
 //! Nodes on a bus where anybody says anything, in anybody's name.
 
 use crate::common::{CN_MAC, MN_MAC, controlled_node};
+use onbeat_powerlink::Node;
 use onbeat_powerlink::mn::{Config, ManagingNode};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::profile::{self, Identity};

@@ -1,6 +1,7 @@
 //! SoC that come at another time than the ones before them say, as a controlled node counts them.
 
 use crate::common::{CN_MAC, MN_MAC, controlled_node};
+use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::ControlledNode;
 use onbeat_powerlink::code;
 use onbeat_powerlink::nmt::State;

@@ -2,6 +2,7 @@
 
 use crate::common::cable::{CYCLE_NS, Cable, Fate, NEWS_NS, NODE};
 use crate::common::message;
+use onbeat_powerlink::Node;
 use onbeat_powerlink::mn::{Event, Step};
 use onbeat_powerlink::nmt::State;
 use onbeat_wire::powerlink::Body;

@@ -1,6 +1,7 @@
 //! What a controlled node takes of what its managing node publishes.
 
 use crate::common::{CN_MAC, MN_MAC, controlled_node};
+use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::{Config, ControlledNode, Event};
 use onbeat_powerlink::od::profile::{self, Identity};
 use onbeat_powerlink::od::{Access, Object, id};

@@ -3,6 +3,7 @@
 
 use crate::common::{CN_MAC, Captured, INPUT, MN_MAC, capture, controlled_node, message, unpadded};
 use onbeat_powerlink::MIN_LEN;
+use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::Event;
 use onbeat_powerlink::dll::Losses;
 use onbeat_powerlink::nmt::State;

@@ -2,6 +2,7 @@
 //! managing node in it did: the same commands, and the same SDO frames, octet for octet.
 
 use crate::common::{CN_MAC, Captured, MN_MAC, capture, message, unpadded};
+use onbeat_powerlink::Node;
 use onbeat_powerlink::mn::{Config, Event, ManagingNode, Step};
 use onbeat_powerlink::nmt::State;
 use onbeat_powerlink::od::profile::{self, Identity};

@@ -1,6 +1,7 @@
 //! A managing node that is to leave the network unmanaged (0x1F80, bit 13): it listens as any other, and
 //! then is a host of plain Ethernet.
 
+use onbeat_powerlink::Node;
 use onbeat_powerlink::ethernet::NotSent;
 use onbeat_powerlink::mn::Event;
 use onbeat_powerlink::nmt::{MnEvent, State};

@@ -1,6 +1,7 @@
 //! What a managing node has to do with its nodes beyond booting them: commands and requests, errors,
 //! access to objects, and what it waits for the application with.
 
+use onbeat_powerlink::Node;
 use onbeat_powerlink::cn;
 use onbeat_powerlink::code;
 use onbeat_powerlink::mn::{Event, Failure, Step};

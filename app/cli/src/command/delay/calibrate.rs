@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use onbeat_delay_run::calibrate;
+use onbeat_delay_run::{MatchOptions, Method, MirrorOptions, PingOptions, ScopeOptions, calibrate};
 use onbeat_terminal::exit::Result;
 
-use super::options::MethodCommand;
-use super::{mirror, ping, scope, two_captures};
+use super::Measurement;
 
 /// Measure the path without the hop, to take it off (--correct)
 ///
@@ -45,16 +44,16 @@ macro_rules! help {
 enum By {
     /// By two captures, on either side of where the hop was
     #[command(after_help = help!("onbeat delay calibrate match in.pcap null.pcap --output null.json"))]
-    Match(Null<two_captures::Match>),
+    Match(Null<MatchOptions>),
     /// By one mirrored capture, or live, of both directions
     #[command(after_help = help!("onbeat delay calibrate mirror null.pcapng --interface 0,1 --output null.json"))]
-    Mirror(Null<mirror::Mirror>),
+    Mirror(Null<MirrorOptions>),
     /// By two channels of an oscilloscope
     #[command(after_help = help!("onbeat delay calibrate scope tek0000.csv --output null.json"))]
-    Scope(Null<scope::Scope>),
+    Scope(Null<ScopeOptions>),
     /// By probes, to a reflector at the other end of a cable
     #[command(after_help = help!("onbeat delay calibrate ping 192.0.2.1 --rate 1000 --output null.json"))]
-    Ping(Null<ping::Ping>),
+    Ping(Null<PingOptions>),
 }
 
 /// A method on the null path.
@@ -64,7 +63,7 @@ struct Null<M: clap::Args> {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
-    method: M,
+    method: Measurement<M>,
 }
 
 impl Calibrate {
@@ -78,9 +77,9 @@ impl Calibrate {
     }
 }
 
-impl<M: MethodCommand + clap::Args> Null<M> {
+impl<M: Method + clap::Args> Null<M> {
     fn execute(self) -> Result {
-        let (options, shown) = self.method.split()?;
+        let Measurement { options, shown } = self.method;
         shown.run(|progress| calibrate(&options, &self.output, progress))
     }
 }

@@ -1,16 +1,8 @@
 //! `onbeat delay echo`
 
-use std::net::IpAddr;
-use std::path::PathBuf;
-use std::time::Duration;
-
 use onbeat_delay_run::EchoOptions;
 use onbeat_terminal::Shown;
 use onbeat_terminal::exit::{Result, warn};
-use onbeat_terminal::values::duration;
-use onbeat_wire::stamp;
-
-use super::place::Place;
 
 /// Answer probes: a STAMP session reflector (RFC 8762)
 ///
@@ -28,44 +20,17 @@ Examples:
 
 Exit status: 0 success, 1 replies could not be sent, 2 error.")]
 pub(super) struct Echo {
-    /// Listen on this address only; may be given again
-    #[arg(long, value_name = "ADDRESS")]
-    bind: Vec<IpAddr>,
-    /// The UDP port to listen on
-    #[arg(long, default_value_t = stamp::PORT)]
-    port: u16,
-    /// Number answers by session instead of copying the sender's numbers, so that a sender sees which way
-    /// probes were lost
-    #[arg(long)]
-    stateful: bool,
-    /// Sessions that are remembered at most, with --stateful
-    #[arg(long, value_name = "NUMBER", default_value_t = 4096, requires = "stateful")]
-    sessions: usize,
-    /// Answer only who has the key in this file, hexadecimal or raw octets (HMAC-SHA-256, RFC 8762 4.4)
-    #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
-    /// Stop after this time
-    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
-    length: Option<Duration>,
     #[command(flatten)]
-    place: Place,
+    options: EchoOptions,
     #[command(flatten)]
     shown: Shown,
 }
 
 impl Echo {
     pub(super) fn execute(self) -> Result {
-        let options = EchoOptions {
-            addresses: self.bind,
-            port: self.port,
-            sessions: self.stateful.then_some(self.sessions),
-            key: self.key,
-            length: self.length,
-            scheduling: self.place.profile(),
-        };
-        let (quiet, has_key) = (self.shown.quiet, options.key.is_some());
+        let (quiet, has_key) = (self.shown.quiet, self.options.has_key());
         self.shown.run(|_| {
-            options.run(|reflector| {
+            self.options.run(|reflector| {
                 if quiet {
                     return;
                 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use onbeat_irq_run::record::Recorder;
 
 use super::check_interval;
+use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Answer, Result, warn};
-use onbeat_terminal::values::{duration, one_in};
+use onbeat_terminal::values::one_in;
 
 /// Record softirq time, for `onbeat irq report`
 ///
@@ -28,10 +29,10 @@ pub(super) struct Record {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Stop after this time
-    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
     /// How finely to record
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     interval: Duration,
     /// Look at packets for one N-th of the time, and estimate the rest, with errors: costs less; without
     /// ticks, and not more finely than every 40 ms times N

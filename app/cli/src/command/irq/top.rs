@@ -13,9 +13,10 @@ use onbeat_irq_run::top::{self, TableOptions, text};
 use onbeat_irq_run::watch::{Watch, start};
 
 use super::check_interval;
+use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Answer, Failure, Result};
 use onbeat_terminal::output::{self, Reader};
-use onbeat_terminal::values::{duration, one_in};
+use onbeat_terminal::values::one_in;
 
 /// Show live which processes cause softirq time, and which lose time to it
 ///
@@ -33,7 +34,7 @@ Examples:
 Exit status: 0 success, 2 error (root and Linux 6.3 with BTF are required).")]
 pub(super) struct Top {
     /// How often to look
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     interval: Duration,
     /// Look so often, and end
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]

@@ -6,7 +6,7 @@ use super::node::Done;
 use super::round::{Cycles, Taken};
 use super::series;
 use super::wire::Passed;
-use crate::bench::cyclic::{CycleCase, Load};
+use crate::bench::cyclic::{self, CycleCase, Load, Values};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,8 +21,10 @@ pub(super) enum Quantity {
 
 impl Quantity {
     pub(super) const ALL: [Quantity; 3] = [Quantity::Delay, Quantity::Lateness, Quantity::Jitter];
+}
 
-    pub(super) fn name(self) -> &'static str {
+impl cyclic::Quantity for Quantity {
+    fn name(self) -> &'static str {
         match self {
             Quantity::Delay => "response delay",
             Quantity::Lateness => "lateness of requests",
@@ -31,25 +33,16 @@ impl Quantity {
     }
 }
 
-/// Percentiles of one round, by the share of values above.
-pub(super) const SHARES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p99", 1e-2), ("p99.9", 1e-3), ("p99.99", 1e-4), ("max", 0.0)];
-
-/// In the order of [`SHARES`].
-pub(super) type Percentiles = [f64; SHARES.len()];
-
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Case {
     pub(super) backend: &'static str,
     pub(super) period_ns: u64,
     pub(super) load: Load,
     /// Measured together with others, interleaved in time.
     pub(super) together: bool,
-    /// By quantity, round by round; rounds in which nothing came of it are left out.
-    pub(super) rounds: [Vec<Percentiles>; 3],
-    /// A phase for each quantity.
-    pub(super) pooled: [Recorder; 3],
+    /// By quantity.
+    pub(super) values: [Values; 3],
     /// How late the sleeping thread itself woke, where it could tell.
     pub(super) wakeups: Recorder,
     /// Planned, warm-up included.
@@ -68,22 +61,7 @@ pub(super) struct Case {
 
 impl Case {
     pub(super) fn new(backend: &'static str, period_ns: u64, load: Load, together: bool) -> Self {
-        Self {
-            backend,
-            period_ns,
-            load,
-            together,
-            rounds: Default::default(),
-            pooled: Default::default(),
-            wakeups: Recorder::new(),
-            planned: 0,
-            counted: 0,
-            passed: Default::default(),
-            done: Default::default(),
-            unmatched: 0,
-            late: 0,
-            cpu_ns: Default::default(),
-        }
+        Self { backend, period_ns, load, together, ..Self::default() }
     }
 
     /// Takes in a round.
@@ -107,49 +85,44 @@ impl Case {
         let of = |cycles: u64| all.partition_point(|cycle| *cycle < cycles);
         let counted = of(cycles.warm_up)..of(cycles.all());
         let (requests, numbers) = (&taken.requests[counted.clone()], &all[counted.clone()]);
+        let [response, lateness, jitter] = &mut self.values;
         match series::delays(&taken.requests, &taken.responses) {
             Some(delays) => {
                 let delays = &delays[counted];
                 self.late += delays.iter().filter(|delay| **delay > period).count() as u64;
-                self.record(Quantity::Delay, delays.to_vec());
+                response.add(self.backend, delays.to_vec());
             }
             None => {
                 self.unmatched += requests.len() as u64;
-                let [delays, ..] = &mut self.pooled;
-                let phase = delays.phase(self.backend);
-                delays.lose(phase, requests.len() as u64);
+                response.lose(self.backend, requests.len() as u64);
             }
         }
-        let lateness = series::lateness(requests, numbers, first, period);
-        self.record(Quantity::Lateness, lateness);
-        self.record(Quantity::Jitter, series::deviation(requests, numbers, period));
+        lateness.add(self.backend, series::lateness(requests, numbers, first, period));
+        jitter.add(self.backend, series::deviation(requests, numbers, period));
         let phase = self.wakeups.phase("clock_nanosleep alone");
         let wakeups = taken.wakeups.iter().skip(cycles.warm_up as usize);
         let counted = wakeups.take(cycles.counted as usize);
         counted.for_each(|late| self.wakeups.record(phase, *late));
     }
-
-    fn record(&mut self, quantity: Quantity, mut values: Vec<u64>) {
-        let recorder = &mut self.pooled[quantity as usize];
-        let phase = recorder.phase(self.backend);
-        values.iter().for_each(|value| recorder.record(phase, *value));
-        values.sort_unstable();
-        let percentile = |(_, share)| series::exceeded_by(&values, share);
-        if !values.is_empty() {
-            let percentiles =
-                SHARES.map(|share| percentile(share).map_or(f64::NAN, |value| value as f64));
-            self.rounds[quantity as usize].push(percentiles);
-        }
-    }
 }
 
 impl CycleCase for Case {
+    type Quantity = Quantity;
+
     fn backend(&self) -> &'static str {
         self.backend
     }
 
     fn condition(&self) -> (u64, Load) {
         (self.period_ns, self.load)
+    }
+
+    fn values(&self, quantity: Quantity) -> &Values {
+        &self.values[quantity as usize]
+    }
+
+    fn reference(&self, quantity: Quantity) -> Option<&Recorder> {
+        (quantity == Quantity::Lateness).then_some(&self.wakeups)
     }
 }
 
@@ -180,10 +153,10 @@ mod tests {
         let responses = [11_000, 11_900, 13_057, 14_065, 16_071];
         case.add(CYCLES, taken(&requests, &responses));
         assert_eq!((case.planned, case.counted, case.late, case.unmatched), (6, 4, 1, 0));
-        let [delay, lateness, jitter] = &case.rounds;
-        assert_eq!(delay[0], [60.0, 1_070.0, 1_070.0, 1_070.0, 1_070.0]);
-        assert_eq!(lateness[0], [5.0, 7.0, 7.0, 7.0, 7.0]);
-        assert_eq!(jitter[0][4], 4.0);
+        let [delay, lateness, jitter] = &case.values;
+        assert_eq!(delay.rounds[0], [60.0, 1_070.0]);
+        assert_eq!(lateness.rounds[0], [5.0, 7.0]);
+        assert_eq!(jitter.rounds[0][1], 4.0);
         assert_eq!(case.cpu_ns, [vec![100.0], vec![200.0]]);
     }
 
@@ -198,9 +171,9 @@ mod tests {
         case.add(CYCLES, round());
         assert_eq!((case.late, case.passed[0].count), (0, 9));
         let counts = [Quantity::Delay, Quantity::Lateness, Quantity::Jitter]
-            .map(|quantity| case.pooled[quantity as usize].figure().series[0].count);
+            .map(|quantity| case.values(quantity).pooled.figure().series[0].count);
         assert_eq!(counts, [4, 4, 3]);
-        assert_eq!(case.rounds.map(|rounds| rounds[0][4]), [50.0, 5.0, 1.0]);
+        assert_eq!(case.values.map(|values| values.rounds[0][1]), [50.0, 5.0, 1.0]);
         let wakeups = case.wakeups.figure();
         assert_eq!((wakeups.series[0].count, wakeups.series[0].max), (4, Some(5)));
 
@@ -216,8 +189,8 @@ mod tests {
         let mut case = Case::new("packet", 1_000, Load::Idle, true);
         case.add(CYCLES, taken(&[10_000, 11_000, 12_000], &[10_050, 11_050]));
         assert_eq!(case.unmatched, 1);
-        assert!(case.rounds[0].is_empty() && !case.rounds[1].is_empty());
-        let figure = case.pooled[0].figure();
+        assert!(case.values[0].rounds.is_empty() && !case.values[1].rounds.is_empty());
+        let figure = case.values[0].pooled.figure();
         assert_eq!((figure.series[0].count, figure.series[0].lost), (0, 1));
     }
 }

@@ -1,21 +1,19 @@
 //! From what was found to checks and figures.
 
 use onbeat_report::format::count;
-use onbeat_report::{Cell, Check, Counters, Distribution, Measurement, Outcome, Ratio, Recorder};
+use onbeat_report::{Cell, Check, Counters, Measurement, Outcome};
 
 use super::Found;
-use super::backend::{BASELINE, Kind, LIMIT};
+use super::backend::{BASELINE, LIMIT};
 use super::case::{Case, Quantity};
 use super::plan::{LEAST_DISTANCE_NS, warm_up};
+use super::programs::Program;
 use crate::bench::cyclic::{
-    CycleCase, Load, Options, beside, conditions, cycle, micros, spread, state, topology, under,
+    CycleCase, Load, Options, Quantity as _, cycle, distributions, micros, over_rounds, ratios,
+    state, topology,
 };
 
-/// Places in [`super::case::SHARES`].
-const P50: usize = 0;
-const P99_9: usize = 2;
-
-pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
+pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found, programs: &[Program]) {
     for (backend, why_not) in &found.rows {
         if why_not.is_none() {
             checks(outcome, found, backend.name);
@@ -23,20 +21,16 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
     }
     outcome.figure("back ends", rows(found));
     outcome.figure("topology", topology("asks each cycle", "answers"));
-    for quantity in Quantity::ALL {
-        for (period_ns, load) in conditions(&found.cases) {
-            let name = format!("{}, {}, {load}", quantity.name(), cycle(period_ns));
-            outcome.figure(name, distribution(found, quantity, period_ns, load));
-        }
-    }
-    ratios(outcome, found);
+    distributions(outcome, &found.cases, &Quantity::ALL);
+    let delay = (Quantity::Delay, "the response delay");
+    ratios(outcome, &found.cases, delay, BASELINE, |backend| backend != LIMIT);
     for quantity in [Quantity::Delay, Quantity::Lateness] {
         let name = format!("{}, over rounds", quantity.name());
-        outcome.figure(name, over_rounds(found, quantity));
+        outcome.figure(name, over_rounds(&found.cases, quantity, Some(LIMIT)));
     }
     outcome.figure("CPU time of a cycle", cpu(found));
-    if !found.programs.is_empty() {
-        outcome.figure("XDP programs of the nodes, while they are counted", programs(found));
+    if !programs.is_empty() {
+        outcome.figure("XDP programs of the nodes, while they are counted", cost(programs));
     }
     outcome.figure("frames", accounts(found));
     notes(outcome, options, found);
@@ -83,84 +77,6 @@ fn rows(found: &Found) -> Counters {
     table
 }
 
-fn distribution(found: &Found, quantity: Quantity, period_ns: u64, load: Load) -> Distribution {
-    let mut recorder = Recorder::new();
-    for case in under(&found.cases, period_ns, load) {
-        if quantity == Quantity::Lateness {
-            recorder.merge(&case.wakeups);
-        }
-        recorder.merge(&case.pooled[quantity as usize]);
-    }
-    recorder.figure()
-}
-
-fn ratios(outcome: &mut Outcome, found: &Found) {
-    let rows: Vec<_> = found
-        .rows
-        .iter()
-        .filter(|(backend, _)| backend.name != BASELINE && backend.kind != Kind::Limit)
-        .map(|(backend, _)| backend.name)
-        .collect();
-    for (period_ns, load) in conditions(&found.cases) {
-        let named =
-            |name: &str| under(&found.cases, period_ns, load).find(|case| case.backend == name);
-        let Some(baseline) = named(BASELINE) else { continue };
-        for row in rows.iter().filter_map(|name| named(name)) {
-            let (Some(value), Some(limit)) = (tail(row), tail(baseline)) else { continue };
-            let name = format!(
-                "p99.9 of the response delay: {} beside {BASELINE}, {}, {load}",
-                row.backend,
-                cycle(period_ns)
-            );
-            let rounds = delays(row, P99_9).into_iter().zip(delays(baseline, P99_9));
-            outcome.figure(name, beside(BASELINE, [value, limit], rounds));
-        }
-    }
-}
-
-/// p99.9 of the response delay over all rounds.
-fn tail(case: &Case) -> Option<u64> {
-    let figure = case.pooled[Quantity::Delay as usize].figure();
-    figure.series.first().and_then(|series| series.p99_9)
-}
-
-fn delays(case: &Case, percentile: usize) -> Vec<f64> {
-    case.rounds[Quantity::Delay as usize].iter().map(|round| round[percentile]).collect()
-}
-
-/// Percentiles with their spread, and beside the limit's.
-fn over_rounds(found: &Found, quantity: Quantity) -> Counters {
-    let mut columns = vec![("cycle", ""), ("load", ""), ("back end", ""), ("rounds", "")];
-    for column in ["p50 median", "p50 least", "p50 most"] {
-        columns.push((column, "ns"));
-    }
-    columns.push(("p50 to the limit's", ""));
-    for column in ["p99.9 median", "p99.9 least", "p99.9 most"] {
-        columns.push((column, "ns"));
-    }
-    columns.push(("p99.9 to the limit's", ""));
-    let mut table = Counters::new(columns);
-    for case in &found.cases {
-        let limit =
-            under(&found.cases, case.period_ns, case.load).find(|other| other.backend == LIMIT);
-        let rounds = |case: &Case, percentile: usize| -> Vec<f64> {
-            case.rounds[quantity as usize].iter().map(|round| round[percentile]).collect()
-        };
-        let mut row = Vec::from(case.cells());
-        row.push((case.rounds[quantity as usize].len() as u64).into());
-        for percentile in [P50, P99_9] {
-            let values = rounds(case, percentile);
-            let limits = limit.map(|limit| rounds(limit, percentile)).unwrap_or_default();
-            let pairs: Vec<_> = values.iter().copied().zip(limits).collect();
-            let ratio = Ratio::of_runs("ns", &pairs, LIMIT).ratio;
-            row.extend(spread(&values));
-            row.push(ratio.into());
-        }
-        table.row(row);
-    }
-    table
-}
-
 fn cpu(found: &Found) -> Counters {
     let mut table = Counters::new([
         ("cycle", ""),
@@ -179,7 +95,7 @@ fn cpu(found: &Found) -> Counters {
     table
 }
 
-fn programs(found: &Found) -> Counters {
+fn cost(programs: &[Program]) -> Counters {
     let mut table = Counters::new([
         ("back end", ""),
         ("node", ""),
@@ -187,7 +103,7 @@ fn programs(found: &Found) -> Counters {
         ("runs a cycle", ""),
         ("a cycle", "ns"),
     ]);
-    for program in &found.programs {
+    for program in programs {
         let (runs, ns) = (program.runs.count as f64, program.runs.time_ns as f64);
         let cycles = program.cycles as f64;
         table.row([
@@ -279,11 +195,7 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
         ));
     }
     if options.loads.contains(&Load::Hackbench) {
-        outcome.note(
-            "Load \"hackbench\": 400 processes in 10 groups, in each of which 20 send messages of \
-             100 octets to 20 over pipes without a pause; they may run on every CPU. Idle and \
-             loaded rounds take turns.",
-        );
+        outcome.note(format!("{} Idle and loaded rounds take turns.", Load::HACKBENCH));
     }
     outcome.note(options.note_on_ratios());
     outcome.note(

@@ -44,9 +44,9 @@ use self::plan::Plan;
 use self::programs::Program;
 use self::rig::Rig;
 use self::round::{Cycles, Row};
-use super::cyclic::{self, Bounds, Load, Options};
+use super::cyclic::{self, Bounds, Load, Options, RowState};
 use crate::load::Hackbench;
-use crate::{Error, Result, rounds};
+use crate::{Result, rounds};
 
 /// Room for the stamps of what is sent beyond the plan, so that it shows.
 const SPARE_STAMPS: u64 = 64;
@@ -73,29 +73,23 @@ fn check(options: &Options) -> Result<()> {
 }
 
 /// All that was found.
-struct Found {
-    /// The rows that were asked for, and why not where they could not be had.
-    rows: Vec<(&'static Backend, Option<String>)>,
-    cases: Vec<Case>,
-    programs: Vec<Program>,
-    machine: Machine,
-}
+type Found = cyclic::Found<Backend, Case>;
 
 /// Runs the bench.
 ///
 /// # Errors
 /// Where an option cannot be used, or the kernel or its privileges do not allow it;
-/// [`Error::Interrupted`]. Whatever was made is gone then. A back end that cannot be had is no
+/// [`crate::Error::Interrupted`]. Whatever was made is gone then. A back end that cannot be had is no
 /// error but a row that says why.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     check(options)?;
     cyclic::run("port", progress, |progress| {
-        let found = measure(options, progress)?;
-        Ok(move |outcome: &mut Outcome| figures::fill(outcome, options, &found))
+        let (found, programs) = measure(options, progress)?;
+        Ok(move |outcome: &mut Outcome| figures::fill(outcome, options, &found, &programs))
     })
 }
 
-fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
+fn measure(options: &Options, progress: &mut Progress) -> Result<(Found, Vec<Program>)> {
     let place = Place::choose(options.cpus, options.priority)?;
     let loaded = options.loads.contains(&Load::Hackbench);
     // Before there is anything that its tasks could inherit.
@@ -130,15 +124,14 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
     let mut cases: Vec<Case> = rows.into_iter().flat_map(|measured| measured.cases).collect();
     // Stable: the rows stay in their order.
     cases.sort_by_key(|case| (Reverse(case.period_ns), case.load as u8));
-    Ok(Found { rows: states, cases, programs, machine: Machine::new(place, &awake) })
+    Ok((Found { rows: states, cases, machine: Machine::new(place, &awake) }, programs))
 }
 
 /// Builds a rig for each row and opens its back end.
-#[allow(clippy::type_complexity, reason = "the pair is taken apart at once")]
 fn open(
     options: &Options,
     progress: &mut Progress,
-) -> Result<(Vec<Measured>, Vec<(&'static Backend, Option<String>)>)> {
+) -> Result<(Vec<Measured>, Vec<RowState<Backend>>)> {
     let most = options.periods.iter().flat_map(|period| {
         let warm_up = plan::warm_up(period.as_nanos() as u64);
         rounds::split(options.cycles, options.rounds).into_iter().map(move |n| n + warm_up)
@@ -157,11 +150,7 @@ fn open(
             Err(why) => states.push((backend, Some(why))),
         }
     }
-    if rows.is_empty() {
-        let reasons: Vec<&str> = states.iter().filter_map(|(_, why)| why.as_deref()).collect();
-        return Err(Error::Invalid(format!("no back end can be had: {}", reasons.join("; "))));
-    }
-    Ok((rows, states))
+    Ok((cyclic::require_any(rows, &states)?, states))
 }
 
 /// A row, and its case for each load and period.

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use libbpf_rs::{Link, MapCore, MapFlags};
-use onbeat_bpf::UnloadedObject;
+use onbeat_bpf::{Plain, UnloadedObject};
 use onbeat_netdev::Handle;
 
 use super::frames::{FRAME_LEN, Frame};
@@ -15,6 +15,8 @@ static OBJECT: &[u8] = onbeat_bpf::bpf_object!("port.bpf.o");
 onbeat_bpf::bpf_skeleton!(skeleton, "port.skel.rs");
 
 use skeleton::types::{bss, direction, wire_state};
+
+onbeat_bpf::bpf_plain!(unsafe: wire_state);
 
 // `state` is all of the section, and has no padding: it is written and read as octets.
 const _: () = {
@@ -78,23 +80,16 @@ impl Wire {
         let [request, response] =
             self.expected.map(|expected| direction { expected, ..direction::default() });
         let state = wire_state { request, response };
-        // SAFETY: the structure is plain data without padding, as is asserted above.
-        let octets = unsafe {
-            std::slice::from_raw_parts((&raw const state).cast::<u8>(), size_of_val(&state))
-        };
-        self.programs.set_state(octets)
+        self.programs.set_state(state.octets())
     }
 
     /// What passed: requests, responses.
     pub(super) fn passed(&mut self) -> Result<[Passed; 2]> {
-        let octets = self.programs.state()?;
-        Ok([offset_of!(wire_state, request), offset_of!(wire_state, response)].map(|at| {
-            let counter = |offset: usize| number(&octets[at + offset..]);
-            Passed {
-                count: counter(offset_of!(direction, count)),
-                wrong: counter(offset_of!(direction, wrong)),
-                foreign: counter(offset_of!(direction, foreign)),
-            }
+        let wire_state { request, response } = self.programs.state()?;
+        Ok([request, response].map(|direction { count, wrong, foreign, .. }| Passed {
+            count,
+            wrong,
+            foreign,
         }))
     }
 

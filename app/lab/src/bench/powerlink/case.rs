@@ -1,12 +1,10 @@
 //! What one row gave at one period under one load, over all rounds.
 
 use onbeat_powerlink_node::Counts;
-use onbeat_report::Recorder;
 
 use super::row::Round;
 use super::trace::Taken;
-use crate::bench::cyclic::{CycleCase, Load};
-use crate::bench::port::series::exceeded_by;
+use crate::bench::cyclic::{self, CycleCase, Load, Values};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,8 +17,10 @@ pub(super) enum Quantity {
 
 impl Quantity {
     pub(super) const ALL: [Quantity; 2] = [Quantity::Response, Quantity::Jitter];
+}
 
-    pub(super) fn name(self) -> &'static str {
+impl cyclic::Quantity for Quantity {
+    fn name(self) -> &'static str {
         match self {
             Quantity::Response => "PReq to PRes",
             Quantity::Jitter => "SoC jitter",
@@ -28,18 +28,14 @@ impl Quantity {
     }
 }
 
-/// Median, and what one in a thousand is above.
-pub(super) const SHARES: [f64; 2] = [0.5, 1e-3];
-
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Case {
     pub(super) backend: &'static str,
     pub(super) period_us: u32,
     pub(super) load: Load,
-    /// By quantity, round by round, in the order of [`SHARES`].
-    pub(super) rounds: [Vec<[f64; SHARES.len()]>; 2],
-    pub(super) pooled: [Recorder; 2],
+    /// By quantity.
+    pub(super) values: [Values; 2],
     /// Cycles that were asked for, and that were seen.
     pub(super) wanted: u64,
     pub(super) cycles: u64,
@@ -59,24 +55,7 @@ pub(super) struct Case {
 
 impl Case {
     pub(super) fn new(backend: &'static str, period_us: u32, load: Load) -> Self {
-        Case {
-            backend,
-            period_us,
-            load,
-            rounds: Default::default(),
-            pooled: Default::default(),
-            wanted: 0,
-            cycles: 0,
-            missed: 0,
-            unanswered: 0,
-            late: 0,
-            unasked: 0,
-            lost: 0,
-            foreign: 0,
-            launched: 0,
-            answered: 0,
-            responses: 0,
-        }
+        Case { backend, period_us, load, ..Self::default() }
     }
 
     /// Takes in a round.
@@ -95,33 +74,26 @@ impl Case {
         self.unanswered += unanswered;
         self.late += late;
         self.unasked += unasked;
-        let response = &mut self.pooled[Quantity::Response as usize];
-        let phase = response.phase(self.backend);
-        response.lose(phase, *unanswered);
-        self.record(Quantity::Response, delays_ns);
-        self.record(Quantity::Jitter, jitter_ns);
-    }
-
-    fn record(&mut self, quantity: Quantity, values: &[u64]) {
-        let recorder = &mut self.pooled[quantity as usize];
-        let phase = recorder.phase(self.backend);
-        values.iter().for_each(|value| recorder.record(phase, *value));
-        let mut values = values.to_vec();
-        values.sort_unstable();
-        if !values.is_empty() {
-            let of = |share| exceeded_by(&values, share).map_or(f64::NAN, |value| value as f64);
-            self.rounds[quantity as usize].push(SHARES.map(of));
-        }
+        let [response, jitter] = &mut self.values;
+        response.lose(self.backend, *unanswered);
+        response.add(self.backend, delays_ns.clone());
+        jitter.add(self.backend, jitter_ns.clone());
     }
 }
 
 impl CycleCase for Case {
+    type Quantity = Quantity;
+
     fn backend(&self) -> &'static str {
         self.backend
     }
 
     fn condition(&self) -> (u64, Load) {
         (u64::from(self.period_us) * 1000, self.load)
+    }
+
+    fn values(&self, quantity: Quantity) -> &Values {
+        &self.values[quantity as usize]
     }
 }
 
@@ -147,9 +119,9 @@ mod tests {
         case.add(3, &round);
         assert_eq!((case.wanted, case.cycles, case.missed, case.foreign), (6, 8, 2, 6));
         assert_eq!((case.answered, case.responses, case.unanswered), (4, 2, 2));
-        assert_eq!(case.rounds[0], [[20.0, 30.0]; 2]);
-        let figure = case.pooled[0].figure();
+        assert_eq!(case.values[0].rounds, [[20.0, 30.0]; 2]);
+        let figure = case.values[0].pooled.figure();
         assert_eq!((figure.series[0].count, figure.series[0].lost), (6, 2));
-        assert_eq!(case.pooled[1].figure().series[0].max, Some(7));
+        assert_eq!(case.values[1].pooled.figure().series[0].max, Some(7));
     }
 }

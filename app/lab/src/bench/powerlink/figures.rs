@@ -2,18 +2,14 @@
 
 use onbeat_powerlink_node::Sender;
 use onbeat_report::format::count;
-use onbeat_report::{Cell, Check, Counters, Distribution, Outcome, Recorder};
+use onbeat_report::{Cell, Check, Counters, Outcome};
 
 use super::Found;
 use super::backend::BASELINE;
 use super::case::{Case, Quantity};
 use crate::bench::cyclic::{
-    CycleCase, Load, Options, beside, conditions, cycle, spread, state, topology, under,
+    CycleCase, Load, Options, Quantity as _, distributions, over_rounds, ratios, state, topology,
 };
-
-/// Places in [`super::case::SHARES`].
-const P50: usize = 0;
-const P99_9: usize = 1;
 
 pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
     for (backend, why_not) in &found.rows {
@@ -23,16 +19,11 @@ pub(super) fn fill(outcome: &mut Outcome, options: &Options, found: &Found) {
     }
     outcome.figure("back ends", rows(found));
     outcome.figure("topology", topology("managing", "controlled"));
+    distributions(outcome, &found.cases, &Quantity::ALL);
     for quantity in Quantity::ALL {
-        for (period_ns, load) in conditions(&found.cases) {
-            let name = format!("{}, {}, {load}", quantity.name(), cycle(period_ns));
-            outcome.figure(name, distribution(found, quantity, period_ns, load));
-        }
-    }
-    for quantity in Quantity::ALL {
-        ratios(outcome, found, quantity);
+        ratios(outcome, &found.cases, (quantity, quantity.name()), BASELINE, |_| true);
         let name = format!("{}, over rounds", quantity.name());
-        outcome.figure(name, over_rounds(found, quantity));
+        outcome.figure(name, over_rounds(&found.cases, quantity, None));
     }
     outcome.figure("frames", accounts(found));
     notes(outcome, options, found);
@@ -69,66 +60,6 @@ fn rows(found: &Found) -> Counters {
         let state = state(why_not.as_deref());
         let (soc, response) = (by(backend.soc()), by(backend.response()));
         table.row([backend.name, backend.summary, soc, response, &state]);
-    }
-    table
-}
-
-fn distribution(found: &Found, quantity: Quantity, period_ns: u64, load: Load) -> Distribution {
-    let mut recorder = Recorder::new();
-    for case in under(&found.cases, period_ns, load) {
-        recorder.merge(&case.pooled[quantity as usize]);
-    }
-    recorder.figure()
-}
-
-fn ratios(outcome: &mut Outcome, found: &Found, quantity: Quantity) {
-    for (period_ns, load) in conditions(&found.cases) {
-        let named =
-            |name: &str| under(&found.cases, period_ns, load).find(|case| case.backend == name);
-        let Some(baseline) = named(BASELINE) else { continue };
-        for row in under(&found.cases, period_ns, load).filter(|case| case.backend != BASELINE) {
-            let (Some(value), Some(limit)) = (tail(row, quantity), tail(baseline, quantity)) else {
-                continue;
-            };
-            let name = format!(
-                "p99.9 of {}: {} beside {BASELINE}, {}, {load}",
-                quantity.name(),
-                row.backend,
-                cycle(period_ns)
-            );
-            let tails = |case: &Case| -> Vec<f64> {
-                case.rounds[quantity as usize].iter().map(|round| round[P99_9]).collect()
-            };
-            let rounds = tails(row).into_iter().zip(tails(baseline));
-            outcome.figure(name, beside(BASELINE, [value, limit], rounds));
-        }
-    }
-}
-
-/// p99.9 over all rounds.
-fn tail(case: &Case, quantity: Quantity) -> Option<u64> {
-    let figure = case.pooled[quantity as usize].figure();
-    figure.series.first().and_then(|series| series.p99_9)
-}
-
-/// Percentiles with their spread.
-fn over_rounds(found: &Found, quantity: Quantity) -> Counters {
-    let mut columns = vec![("cycle", ""), ("load", ""), ("back end", ""), ("rounds", "")];
-    for column in
-        ["p50 median", "p50 least", "p50 most", "p99.9 median", "p99.9 least", "p99.9 most"]
-    {
-        columns.push((column, "ns"));
-    }
-    let mut table = Counters::new(columns);
-    for case in &found.cases {
-        let rounds = &case.rounds[quantity as usize];
-        let mut row = Vec::from(case.cells());
-        row.push((rounds.len() as u64).into());
-        for percentile in [P50, P99_9] {
-            let values: Vec<f64> = rounds.iter().map(|round| round[percentile]).collect();
-            row.extend(spread(&values));
-        }
-        table.row(row);
     }
     table
 }
@@ -181,10 +112,7 @@ fn notes(outcome: &mut Outcome, options: &Options, found: &Found) {
         count(options.rounds.into(), "round")
     ));
     if options.loads.contains(&Load::Hackbench) {
-        outcome.note(
-            "Load \"hackbench\": 400 processes in 10 groups, in each of which 20 send messages of \
-             100 octets to 20 over pipes without a pause; they may run on every CPU.",
-        );
+        outcome.note(Load::HACKBENCH);
     }
     outcome.note(options.note_on_ratios());
 }

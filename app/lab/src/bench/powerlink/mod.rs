@@ -28,10 +28,10 @@ use onbeat_report::{Outcome, Progress};
 use self::backend::{BACKENDS, Backend};
 use self::case::Case;
 use self::row::{Cycles, Row};
-use super::cyclic::{self, Bounds, Load, Options};
+use super::cyclic::{self, Bounds, Load, Options, RowState};
 use super::port::place::{Awake, Machine, Place};
 use crate::load::Hackbench;
-use crate::{Error, Result, rounds};
+use crate::{Result, rounds};
 
 /// Names and descriptions of the rows there are.
 pub fn backends() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -55,18 +55,13 @@ fn check(options: &Options) -> Result<()> {
 }
 
 /// All that was found.
-struct Found {
-    /// The rows that were asked for, and why not where they could not be had.
-    rows: Vec<(&'static Backend, Option<String>)>,
-    cases: Vec<Case>,
-    machine: Machine,
-}
+type Found = cyclic::Found<Backend, Case>;
 
 /// Runs the bench.
 ///
 /// # Errors
 /// Where an option cannot be used, or the kernel or its privileges do not allow it;
-/// [`Error::Interrupted`]. Whatever was made is gone then. A back end that cannot be had is no
+/// [`crate::Error::Interrupted`]. Whatever was made is gone then. A back end that cannot be had is no
 /// error but a row that says why.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Outcome> {
     check(options)?;
@@ -83,8 +78,7 @@ fn measure(options: &Options, progress: &mut Progress) -> Result<Found> {
     let hackbench = Hackbench::start(if loaded { Hackbench::GROUPS } else { 0 })?;
     let awake = Awake::begin();
     let wanted = BACKENDS.iter().filter(|backend| options.wants(backend.name, true));
-    let mut states: Vec<(&'static Backend, Option<String>)> =
-        wanted.map(|backend| (backend, None)).collect();
+    let mut states: Vec<RowState<Backend>> = wanted.map(|backend| (backend, None)).collect();
     let mut cases = Vec::new();
     for period in &options.periods {
         let period_us = period.as_micros() as u32;
@@ -130,7 +124,7 @@ struct Measured {
 
 /// A network for each row, in OPERATIONAL.
 fn open(
-    states: &mut [(&'static Backend, Option<String>)],
+    states: &mut [RowState<Backend>],
     options: &Options,
     period_us: u32,
     place: &Place,
@@ -150,9 +144,5 @@ fn open(
             Err(why) => *why_not = Some(why),
         }
     }
-    if rows.is_empty() {
-        let reasons: Vec<&str> = states.iter().filter_map(|(_, why)| why.as_deref()).collect();
-        return Err(Error::Invalid(format!("no back end can be had: {}", reasons.join("; "))));
-    }
-    Ok(rows)
+    cyclic::require_any(rows, states)
 }

@@ -3,7 +3,7 @@
 use std::mem::{offset_of, size_of};
 
 use libbpf_rs::{Link, MapCore, MapFlags};
-use onbeat_bpf::UnloadedObject;
+use onbeat_bpf::{Plain, UnloadedObject};
 use onbeat_netdev::Handle;
 
 use super::trace::Event;
@@ -15,6 +15,8 @@ static OBJECT: &[u8] = onbeat_bpf::bpf_object!("powerlink.bpf.o");
 onbeat_bpf::bpf_skeleton!(skeleton, "powerlink.skel.rs");
 
 use skeleton::types::{bss, wire_state};
+
+onbeat_bpf::bpf_plain!(unsafe: wire_state);
 
 // `state` is all of the section: it is written and read as octets.
 const _: () = assert!(offset_of!(bss, state) == 0 && size_of::<bss>() == size_of::<wire_state>());
@@ -53,17 +55,14 @@ impl Wire {
 
     /// Records from now on.
     pub(super) fn begin(&mut self) -> Result<()> {
-        self.set(&wire_state { recording: 1, ..wire_state::default() })
+        self.programs.set_state(wire_state { recording: 1, ..wire_state::default() }.octets())
     }
 
     /// What was recorded since.
     pub(super) fn end(&mut self) -> Result<Recorded> {
-        let state = self.programs.state()?;
-        let counter = |offset: usize| number(&state[offset..]);
-        let (next, foreign) =
-            (counter(offset_of!(wire_state, next)), counter(offset_of!(wire_state, foreign)));
+        let wire_state { next, foreign, .. } = self.programs.state()?;
         // Counters go on where something passes meanwhile: they are put back before the next time.
-        self.set(&wire_state::default())?;
+        self.programs.set_state(wire_state::default().octets())?;
         let kept = next.min(self.room.into());
         let map = self.programs.map("events");
         let mut events = Vec::with_capacity(kept as usize);
@@ -73,13 +72,5 @@ impl Wire {
             events.extend(Event::of(number(&octets.unwrap_or_default())));
         }
         Ok(Recorded { events, lost: next - kept, foreign })
-    }
-
-    fn set(&mut self, state: &wire_state) -> Result<()> {
-        // SAFETY: the structure is plain data of three numbers, without padding.
-        let octets = unsafe {
-            std::slice::from_raw_parts((&raw const *state).cast::<u8>(), size_of_val(state))
-        };
-        self.programs.set_state(octets)
     }
 }

@@ -2,7 +2,7 @@
 
 use onbeat_hooks::Detail;
 use onbeat_report::format::count;
-use onbeat_report::{Cell, Check, Counters, Measurement, Outcome, Ratio};
+use onbeat_report::{Check, Counters, Measurement, Outcome, Ratio};
 
 use super::hooks::Round;
 use super::{Options, hooks, matching};
@@ -35,9 +35,8 @@ pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matchin
     if let Some(peak) = found.peak {
         outcome.figure("peak memory while matching", Measurement::new("octets", peak));
     }
-    let mut table = Counters::new(["packets", "number"]);
     let (truth, counts) = (&found.truth, &found.counts);
-    for (name, number) in [
+    let packets = [
         ("arrived", truth.arrivals),
         ("lost", truth.lost),
         ("left twice", truth.duplicates),
@@ -47,10 +46,8 @@ pub(super) fn matching(outcome: &mut Outcome, options: &Options, found: &matchin
         ("matched: no other could be meant", counts.certain),
         ("matched by order among alike", counts.ordered),
         ("matched, perhaps with another's", counts.ambiguous),
-    ] {
-        table.row([Cell::from(name), number.into()]);
-    }
-    outcome.figure("packets of the captures", table);
+    ];
+    outcome.figure("packets of the captures", Counters::named(["packets", "number"], packets));
     outcome.note(
         "times are those on the CPU; a packet that crosses the hop is read twice, once in each capture",
     );

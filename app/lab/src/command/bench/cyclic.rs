@@ -5,12 +5,18 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use onbeat_lab::bench::cyclic::{Load, Options};
 
+use onbeat_report::format::parse_duration;
+use onbeat_report::{Outcome, Progress};
+use onbeat_terminal::Shown;
 use onbeat_terminal::exit::{Failure, Result};
-use onbeat_terminal::values::duration;
 
 /// How such a bench is run.
 #[derive(Debug, clap::Args)]
 pub(super) struct Cyclic {
+    #[command(flatten)]
+    shown: Shown,
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    backends: Vec<String>,
     /// Cycles to measure, of each back end, period and load
     #[arg(long, value_name = "NUMBER")]
     cycles: Option<u64>,
@@ -18,7 +24,7 @@ pub(super) struct Cyclic {
     #[arg(long, value_name = "NUMBER")]
     rounds: Option<u32>,
     /// Lengths of the cycle; the usual ones are below
-    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = duration)]
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = parse_duration)]
     periods: Vec<Duration>,
     /// What else the machine does; without it, both
     #[arg(long, value_name = "LOADS", value_delimiter = ',')]
@@ -33,13 +39,23 @@ pub(super) struct Cyclic {
 }
 
 impl Cyclic {
+    /// Measures, and shows the result.
+    pub(super) fn measure(
+        &self,
+        usual: Options,
+        bench: impl FnOnce(&Options, &mut Progress) -> onbeat_lab::Result<Outcome>,
+    ) -> Result {
+        let options = self.options(usual)?;
+        self.shown.run(|progress| bench(&options, progress))
+    }
+
     /// As it is said, else as usual.
-    pub(super) fn options(&self, backends: &[String], usual: Options) -> Result<Options> {
+    pub(super) fn options(&self, usual: Options) -> Result<Options> {
         let loads = Load::ALL.into_iter().filter(|load| {
             self.load.is_empty() || self.load.iter().any(|name| name == load.name())
         });
         Ok(Options {
-            backends: backends.to_vec(),
+            backends: self.backends.clone(),
             cycles: self.cycles.unwrap_or(usual.cycles),
             rounds: self.rounds.unwrap_or(usual.rounds),
             periods: if self.periods.is_empty() { usual.periods } else { self.periods.clone() },
@@ -77,7 +93,7 @@ mod tests {
         let words = std::iter::once("bench").chain(line.split_whitespace());
         let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
         let usual = onbeat_lab::bench::port::usual();
-        line.cyclic.options(&[], usual).map_err(|error| format!("{error:?}"))
+        line.cyclic.options(usual).map_err(|error| format!("{error:?}"))
     }
 
     #[test]

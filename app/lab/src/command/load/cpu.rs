@@ -8,11 +8,11 @@ use onbeat_lab::cpus;
 use onbeat_lab::load::{DutyLoad, DutyProfile};
 use onbeat_realtime::CpuSet;
 use onbeat_realtime::interrupt;
-use onbeat_report::{Cell, Counters, Measurement, Number, Run};
+use onbeat_report::{Cell, Counters, Measurement, Run};
 
+use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Failure, Result};
 use onbeat_terminal::output;
-use onbeat_terminal::values::duration;
 
 /// Octets of a profile at most.
 const PROFILE: u64 = 1 << 20;
@@ -37,7 +37,7 @@ pub(super) struct Cpu {
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     /// Stop after this time
-    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
     /// Print what came of it as JSON (docs/result.md)
     #[arg(long)]
@@ -78,7 +78,7 @@ impl Cpu {
                 report.seconds.into(),
                 (report.share * 100.0).into(),
                 report.rows.into(),
-                report.late_ns.map_or(Number::MISSING, Number::from).into(),
+                report.late_ns.into(),
             ]);
         }
         outcome.figure("CPUs", table);

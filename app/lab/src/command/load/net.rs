@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use onbeat_lab::load::{UdpSource, UdpTarget};
 use onbeat_realtime::interrupt;
-use onbeat_report::{Cell, Counters, Measurement, Run};
+use onbeat_report::{Counters, Measurement, Run};
 
+use onbeat_report::format::parse_duration;
 use onbeat_terminal::exit::{Failure, Result};
 use onbeat_terminal::output;
-use onbeat_terminal::values::duration;
 
 /// Octets of Ethernet, IPv4 and UDP around a payload: header, FCS, preamble and gap.
 const AROUND: f64 = 66.0;
@@ -41,7 +41,7 @@ pub(super) struct Net {
         value_parser = clap::value_parser!(u16).range(0..=65_507))]
     size: u16,
     /// Stop after this time
-    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
     length: Option<Duration>,
     /// Stop after so many datagrams
     #[arg(long, value_name = "NUMBER")]
@@ -70,10 +70,9 @@ impl Net {
         let report = source.stop();
 
         let mut outcome = run.finish();
-        let mut table = Counters::new(["datagrams", "number"]);
-        table.row([Cell::from("taken by the kernel"), report.sent.into()]);
-        table.row([Cell::from("refused by the kernel"), report.refused.into()]);
-        outcome.figure("datagrams", table);
+        let datagrams =
+            [("taken by the kernel", report.sent), ("refused by the kernel", report.refused)];
+        outcome.figure("datagrams", Counters::named(["datagrams", "number"], datagrams));
         if report.seconds > 0.0 {
             let rate = report.sent as f64 / report.seconds;
             let bits = |octets: f64| Measurement::new("Mbit/s", rate * 8.0 * octets / 1e6);

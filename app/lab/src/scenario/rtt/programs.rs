@@ -16,9 +16,7 @@ fn load() -> Result<Programs> {
 /// Has the listener of a row answer every probe, until the result is dropped.
 pub(super) fn answer(world: &World, row: &Row) -> Result<Link> {
     let programs = load()?;
-    let mut state = programs.state()?;
-    state[..BACK.0.len()].copy_from_slice(&BACK.0);
-    programs.set_state(&state)?;
+    programs.set_state(&BACK.0)?;
     programs.attach("answer", world.handle(&row.station("listener"))?, "eth0")
 }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use onbeat_delay::correction::Correction;
 use onbeat_realtime::clock::SECOND;
+use onbeat_report::format::parse_duration;
 use onbeat_report::{Cell as TableCell, Counters, Number};
-use onbeat_terminal::values::duration;
 
 use super::cell::Cell;
 use super::matrix::Matrix;
@@ -60,7 +60,7 @@ pub(super) struct CompareOptions {
     cpus: Vec<u8>,
     /// How long each hop is measured under each load, with --compare
     #[arg(long = "for", value_name = "TIME", default_value = "2s", requires = "compare",
-        value_parser = duration)]
+        value_parser = parse_duration)]
     length: Duration,
 }
 
@@ -285,7 +285,7 @@ mod tests {
     use onbeat_delay::matching::Verdict;
 
     fn found(delays: impl Iterator<Item = i64>) -> Found {
-        let mut found = Found::new();
+        let mut found = Found::default();
         delays.enumerate().for_each(|(at, ns)| found.record(at as i64, ns, Verdict::Certain));
         found
     }
@@ -317,7 +317,7 @@ mod tests {
         let estimate = Estimate::of(&found((0..99).map(|_| 8_700)), Some(&correction)).unwrap();
         assert_eq!(estimate.told_ns, None);
         assert!(estimate.from_ns < 0.0 && estimate.to_ns > 1_400.0, "{estimate:?}");
-        assert_eq!(Estimate::of(&Found::new(), None), None);
+        assert_eq!(Estimate::of(&Found::default(), None), None);
     }
 
     #[derive(Debug, clap::Parser)]

@@ -117,7 +117,7 @@ impl Measuring for Following {
         let received = self.received()? - self.received_before;
         let (mut packets, counts) = Following::end(&mut self)?;
         packets.sort_unstable_by_key(|packet| packet.begin_ns);
-        let mut found = Found::new();
+        let mut found = Found::default();
         let mut driver_ns = 0_u64;
         let (mut read, mut answered) = (0_u64, 0_u64);
         for packet in packets {

@@ -103,7 +103,7 @@ pub(super) trait Measuring {
 }
 
 /// What a method found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) delays: Collected,
     /// The delays one by one, in order of time.
@@ -130,18 +130,6 @@ pub(super) struct Each {
 }
 
 impl Found {
-    /// Nothing yet.
-    pub(super) fn new() -> Self {
-        Self {
-            delays: Collected::new(),
-            each: Vec::new(),
-            too_long_ns: 0.0,
-            lost: 0,
-            unmatched: 0,
-            unseen: Vec::new(),
-        }
-    }
-
     /// Packets with a delay or a loss.
     fn reported(&self) -> u64 {
         self.delays.delays.count() + self.lost
@@ -176,7 +164,7 @@ mod tests {
     use super::*;
 
     fn found(measured: i64, lost: u64, unseen: &[u64]) -> Found {
-        let mut found = Found::new();
+        let mut found = Found::default();
         (0..measured).for_each(|at| found.record(at, 1, Verdict::Certain));
         (0..lost).for_each(|_| found.lose());
         found.unseen = unseen.iter().map(|packets| ("a cause", *packets)).collect();

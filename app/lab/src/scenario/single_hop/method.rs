@@ -56,7 +56,7 @@ struct Probing {
 
 impl Measuring for Probing {
     fn end(self: Box<Self>, traffic: &[Sample]) -> Result<Found> {
-        let mut found = Found::new();
+        let mut found = Found::default();
         for sample in traffic {
             match (self.delay_ns)(self.hop, sample) {
                 Some(delay_ns) => found.record(sample.sent_ns, delay_ns, Verdict::Certain),

@@ -67,7 +67,7 @@ impl Measuring for Mirroring {
             return Err(Error::Invalid("the time of day was set while it was captured".into()));
         }
         seen.sort_by_key(|one| (one.time_ns, one.side == Side::Departures));
-        let mut found = Found::new();
+        let mut found = Found::default();
         let mut take = |event: Event<()>| match event {
             Event::Matched { arrival, departure, verdict } => {
                 let delay_ns = departure.time_ns - arrival.time_ns;

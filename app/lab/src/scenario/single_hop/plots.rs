@@ -141,7 +141,7 @@ mod tests {
 
     fn cell(cpus: &'static str, load: Load, start_ns: i64) -> Cell {
         let found = |depth: Option<u32>| {
-            let mut found = Found::new();
+            let mut found = Found::default();
             for number in 0..100 {
                 found.record(start_ns + number * 1_000_000, 10_000 + number, Verdict::Certain);
             }

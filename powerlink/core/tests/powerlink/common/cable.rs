@@ -1,5 +1,6 @@
 //! A managing and a controlled node, on a cable in virtual time.
 
+use onbeat_powerlink::Node;
 use onbeat_powerlink::cn::ControlledNode;
 use onbeat_powerlink::mn::{Event, Launch, ManagingNode, Step};
 use onbeat_powerlink::network::{Network, Signal, Station};

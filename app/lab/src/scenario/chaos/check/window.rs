@@ -29,6 +29,7 @@ struct Accepted {
 }
 
 /// The function's past.
+#[derive(Default)]
 pub(super) struct Window {
     /// In the order in which they left.
     accepted: Vec<Accepted>,
@@ -56,14 +57,10 @@ impl Window {
     pub(super) fn new(place: Place<'_>, element: &Element) -> Self {
         let resets = place.resets(|a: &Function, b: &Function| a.recover == b.recover);
         let mut window = Self {
-            accepted: Vec::new(),
-            newest: Vec::new(),
-            unseen: Vec::new(),
-            by_number: HashMap::new(),
-            by_sequence: HashMap::new(),
             resets,
             bound_ns: element.bound_ns,
             slack_ns: slack_ns(place),
+            ..Self::default()
         };
         for (sequence, came, left) in element.frames() {
             window.add(place, sequence, came, left);

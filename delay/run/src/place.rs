@@ -1,10 +1,10 @@
-//! Where a probe's thread runs, and before whom.
+//! CPUs and priority of a thread that probes.
 
 use onbeat_realtime::{CpuSet, Profile, Scheduling};
 
 /// What keeps other work on the host out of what is measured.
-#[derive(Debug, clap::Args)]
-pub(super) struct Place {
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Place {
     /// Run by SCHED_FIFO at this priority, with memory locked and without timer slack
     #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
     fifo: Option<u8>,
@@ -15,11 +15,11 @@ pub(super) struct Place {
 
 impl Place {
     /// What the thread takes on while it measures.
-    pub(super) fn profile(self) -> Profile {
+    pub(crate) fn profile(&self) -> Profile {
         let mut profile = Profile::default();
         // Without it a sender would wake up 50 us late.
         profile.timer_slack_ns = Some(1);
-        profile.cpus = self.cpus;
+        profile.cpus = self.cpus.clone();
         if let Some(priority) = self.fifo {
             profile.lock_memory = true;
             profile.scheduling = Some(Scheduling::Fifo(priority));
