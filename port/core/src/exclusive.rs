@@ -1,9 +1,9 @@
 //! An interface is one port's: two would both receive each frame, and send two sequences.
 
+use onbeat_bpf::ProgramInfo;
 use onbeat_host::{InterfaceLock, command_line};
 use onbeat_netdev::{Link, Namespace};
 
-use crate::xsk::shown_program;
 use crate::{Error, Result};
 
 /// Locks an interface for a port of this process, whichever its back end.
@@ -24,4 +24,11 @@ pub fn refuse_foreign_program(link: &Link, own: Option<u32>) -> Result<()> {
         let program = shown_program(attached.program_id);
         Err(Error::Programmed { interface: link.name.clone(), program })
     })
+}
+
+/// A loaded program for messages: `"NAME" (id ID)`.
+pub(crate) fn shown_program(id: u32) -> String {
+    let name = ProgramInfo::by_id(id)
+        .map_or_else(|_| "of unknown name".into(), |info| format!("{:?}", info.name));
+    format!("{name} (id {id})")
 }

@@ -21,7 +21,6 @@ pub(crate) use self::bound::{
 };
 pub(crate) use self::obstacle::{obstacle, receive_queues};
 pub(crate) use self::port::OverXdp;
-pub(crate) use self::program::shown_program;
 pub(crate) use self::ring::{Consumer, Producer};
 pub(crate) use self::stamp::of_tai;
 use crate::response::Responses;

@@ -3,8 +3,8 @@
 use onbeat_netdev::{Ethtool, Link, Namespace};
 
 use super::bound::MAX_FRAME;
-use super::program::shown_program;
 use crate::MIN_FRAME;
+use crate::exclusive::shown_program;
 
 /// Why no port over XDP can be opened on the interface, and what to do about it.
 pub(crate) fn obstacle(namespace: &Namespace, link: &Link) -> Option<(String, String)> {

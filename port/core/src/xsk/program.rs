@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys as sys;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenMapMut};
-use onbeat_bpf::{Link, ProgramInfo};
+use onbeat_bpf::Link;
 use onbeat_netdev::{Namespace, XdpMode};
 use onbeat_wire::{EtherType, MacAddress};
 
@@ -136,13 +136,6 @@ fn create_link(program: BorrowedFd<'_>, index: u32, mode: XdpMode) -> io::Result
         _ => sys::XDP_FLAGS_DRV_MODE,
     };
     Link::xdp(program, index, flags)
-}
-
-/// A loaded program for messages: `"NAME" (id ID)`.
-pub(crate) fn shown_program(id: u32) -> String {
-    let name = ProgramInfo::by_id(id)
-        .map_or_else(|_| "of unknown name".into(), |info| format!("{:?}", info.name));
-    format!("{name} (id {id})")
 }
 
 /// With what libbpf says, not only the last of it.
