@@ -40,6 +40,13 @@ fn flow(world: &World) -> Flow {
     Flow::start(world, ("talker", "listener"), 1, (GROUP, VLAN), 1000, None)
 }
 
+/// Sends frames for a while; all arrive.
+fn frames_pass(world: &World) {
+    let flow = flow(world);
+    flow.advance(WHILE);
+    flow.finish_whole();
+}
+
 fn device(world: &World, node: &str, interface: &str) -> onbeat_netdev::Link {
     world.handle(node).unwrap().link(interface).unwrap()
 }
@@ -116,9 +123,7 @@ fn a_start_or_a_reload_that_fails_removes_the_interfaces_that_it_created() {
         assert!(ran.code == 2 && ran.err.contains("\"eth7\""), "{ran:?}");
         assert_eq!(interfaces(&world), before);
     }
-    let flow = flow(&world);
-    flow.advance(WHILE);
-    flow.finish_whole();
+    frames_pass(&world);
     ["path1", "path2"].iter().for_each(|path| assert!(arrived(path) >= WHILE, "{path}"));
 
     // Beside what a killed daemon left.
@@ -127,9 +132,7 @@ fn a_start_or_a_reload_that_fails_removes_the_interfaces_that_it_created() {
     assert!(ran.code == 2 && ran.err.contains("\"eth7\""), "{ran:?}");
     assert_eq!(interfaces(&world), before);
     assert_eq!(device(&world, "a", "path1").mtu, WANTED, "the data plane of before goes on");
-    let flow = self::flow(&world);
-    flow.advance(WHILE);
-    flow.finish_whole();
+    frames_pass(&world);
 }
 
 #[test]
@@ -228,9 +231,7 @@ fn an_interface_that_is_turned_off_and_on_keeps_its_program() {
     wait_for("the node tells that it is off", || port(&show("a"), "host").link == Link::Down);
     world.restore("access").unwrap();
     assert_eq!(programs(), before);
-    let flow = self::flow(&world);
-    flow.advance(WHILE);
-    flow.finish_whole();
+    frames_pass(&world);
 }
 
 #[test]

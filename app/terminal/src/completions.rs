@@ -24,3 +24,20 @@ impl Completions {
         Ok(Answer::Good)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args, Command, FromArgMatches};
+
+    use super::*;
+
+    #[test]
+    fn completions_take_a_shell() {
+        let parse = |line: [&str; 2]| {
+            let command = Completions::augment_args(Command::new("completions"));
+            Completions::from_arg_matches(&command.try_get_matches_from(line)?)
+        };
+        assert_eq!(parse(["completions", "zsh"]).unwrap().shell.to_string(), "zsh");
+        assert!(parse(["completions", "sh"]).is_err());
+    }
+}

@@ -72,15 +72,3 @@ pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
     Command::from_arg_matches(&program().try_get_matches_from(words)?)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn completions_take_a_shell() {
-        let Ok(Command::Completions(completions)) = parse("completions zsh") else { panic!() };
-        assert_eq!(completions.shell.to_string(), "zsh");
-        assert!(parse("completions sh").is_err());
-    }
-}

@@ -1,7 +1,5 @@
 //! Running the built program.
 
-#![allow(dead_code, unused_imports, reason = "each test takes what it needs")]
-
 #[path = "../../../../../tests/common/command.rs"]
 mod command;
 #[path = "../../../../../tests/common/ran.rs"]

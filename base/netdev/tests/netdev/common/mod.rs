@@ -1,7 +1,5 @@
 //! What the tests share: two namespaces with a cable between, and a raw socket.
 
-#![allow(dead_code, reason = "each test binary uses a part")]
-
 use std::time::{Duration, Instant};
 
 use onbeat_netdev::{Handle, Namespace, VethEnd};

@@ -1,7 +1,5 @@
 //! What the tests have in common: the captures of a real network, and nodes like the one in them.
 
-#![allow(dead_code, reason = "not every test needs all of it")]
-
 pub(crate) mod cable;
 
 use onbeat_powerlink::cn::{Config, ControlledNode};
