@@ -2,9 +2,10 @@
 
 use onbeat_frer::identify::{Fields, Table};
 use onbeat_frer::spec::{IdentificationKind, Member, PortId, Stream};
+use onbeat_testing::vectors::octets;
 use onbeat_wire::Frame;
 
-use crate::identify_cases::{MemberCase, hex, identification, vectors};
+use crate::identify_cases::{MemberCase, identification, vectors};
 
 const PORT: PortId = PortId(3);
 
@@ -39,7 +40,7 @@ fn identify() {
         let table = Table::new(&streams, PORT).expect(&context);
         let elsewhere = Table::new(&streams, PortId(4)).expect(&context);
         for (name, expected) in &case.expect {
-            let octets = hex(vectors.frames.get(name).expect(name));
+            let octets = octets(vectors.frames.get(name).expect(name));
             let fields = Fields::from(&Frame::parse(&octets).expect(name));
             let found = table.lookup(&fields).map_or(-1, |at| at.stream as i32);
             assert_eq!(found, *expected, "{context}: frame {name}");

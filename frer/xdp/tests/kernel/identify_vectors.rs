@@ -2,10 +2,11 @@
 
 use onbeat_frer::spec::{Identification, Member, PortId, Stream, Tagged, VlanMatch};
 use onbeat_frer_xdp::Error;
+use onbeat_testing::vectors::octets;
 use onbeat_wire::MacAddress;
 
 use crate::harness::{Node, XDP_PASS, XDP_REDIRECT, can_run, frame, stream};
-use crate::identify_cases::{MemberCase, hex, identification, vectors};
+use crate::identify_cases::{MemberCase, identification, vectors};
 
 const PORT: u8 = 3;
 const ELSEWHERE: usize = 2;
@@ -41,7 +42,7 @@ fn identify() {
         node.apply(&streams);
         let (ingress, elsewhere) = (node.ingress(PORT.into()), node.ingress(ELSEWHERE));
         for (name, expected) in &case.expect {
-            let octets = hex(&vectors.frames[name]);
+            let octets = octets(&vectors.frames[name]);
             let mut counted = taken(&node, &streams);
             let verdict = match usize::try_from(*expected) {
                 Ok(index) => {

@@ -4,12 +4,13 @@ use onbeat_frer::dataplane::{Mode, PortSpec};
 use onbeat_frer::plane::Fate;
 use onbeat_frer::spec::{Identification, Member, PortId, Stream};
 use onbeat_frer_xdp::Steering;
+use onbeat_testing::vectors::octets;
 use onbeat_testing::{Feature, require};
 use onbeat_wire::random::Random;
 
 use crate::frames::random;
 use crate::harness::{Program, XDP_DROP, XDP_PASS, stream, user_space};
-use crate::identify_cases::{MemberCase, hex, identification, vectors};
+use crate::identify_cases::{MemberCase, identification, vectors};
 
 const SEED: u64 = 0x57ee_01cb;
 const PORTS: usize = 3;
@@ -102,7 +103,7 @@ fn identification_is_that_of_the_vectors() {
         bench.apply(&case.members.iter().enumerate().map(member).collect::<Vec<_>>());
         let (program, elsewhere) = (bench.program(1), bench.program(2));
         for (name, expected) in &case.expect {
-            let octets = hex(&vectors.frames[name]);
+            let octets = octets(&vectors.frames[name]);
             let verdict = if *expected < 0 { XDP_PASS } else { XDP_DROP };
             let context = format!("identify {} ({}): frame {name}", case.number, case.name);
             assert_eq!(program.verdict(&octets), verdict, "{context}");

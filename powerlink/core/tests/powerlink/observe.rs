@@ -2,6 +2,7 @@
 //! (`vectors/powerlink/observed.toml`).
 
 use onbeat_powerlink::observe::{Observation, Observer, Request};
+use onbeat_testing::vectors;
 use onbeat_wire::powerlink::{NmtState, NodeId};
 use toml::{Table, Value};
 
@@ -23,9 +24,7 @@ fn expected_spread(table: &Table, key: &str) -> [u64; 4] {
 }
 
 fn check(name: &str) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/powerlink/observed.toml");
-    let text = std::fs::read_to_string(path).expect(path);
-    let expected: Table = text.parse().expect(path);
+    let expected: Table = vectors::read("powerlink/observed.toml");
     let expected = expected[name].as_table().unwrap();
 
     let mut observer = Observer::new();

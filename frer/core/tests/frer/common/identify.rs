@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use onbeat_frer::spec::{
     Identification, IpMatch, MaskAndMatch, NextProtocol, Rewrite, Tagged, VlanMatch,
 };
+use onbeat_testing::vectors::{self, octets};
 use onbeat_wire::MacAddress;
 use serde::Deserialize;
 
@@ -84,20 +85,11 @@ pub(crate) enum TaggedCase {
 }
 
 pub(crate) fn vectors() -> Vectors {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/identify.toml");
-    toml::from_str(&std::fs::read_to_string(path).expect(path)).expect(path)
-}
-
-pub(crate) fn hex(text: &str) -> Vec<u8> {
-    assert!(text.len() % 2 == 0, "{text}");
-    (0..text.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hex"))
-        .collect()
+    vectors::read("identify.toml")
 }
 
 fn mac(text: &str) -> MacAddress {
-    MacAddress(hex(&text.replace(':', "")).try_into().expect("six octets"))
+    MacAddress(octets(text).try_into().expect("six octets"))
 }
 
 fn vlan(tagged: TaggedCase, vlan: u16) -> VlanMatch {
@@ -163,8 +155,8 @@ pub(crate) fn identification(case: &MemberCase) -> Identification {
             destination_match: mac(destination_match),
             source_mask: mac(source_mask),
             source_match: mac(source_match),
-            msdu_mask: hex(msdu_mask),
-            msdu_match: hex(msdu_match),
+            msdu_mask: octets(msdu_mask),
+            msdu_match: octets(msdu_match),
         }),
     }
 }

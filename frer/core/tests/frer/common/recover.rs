@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use onbeat_frer::counters::{Counters, Field};
 use onbeat_frer::recover::{Reason, Verdict};
 use onbeat_frer::spec::{Algorithm, Recovery, Role};
+use onbeat_testing::vectors;
 use serde::Deserialize;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -107,8 +108,7 @@ impl Function {
 }
 
 pub(crate) fn vectors() -> Vectors {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/recover.toml");
-    toml::from_str(&std::fs::read_to_string(path).expect(path)).expect(path)
+    vectors::read("recover.toml")
 }
 
 fn number(text: &str) -> u16 {

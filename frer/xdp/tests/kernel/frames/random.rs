@@ -7,6 +7,7 @@ use onbeat_frer::spec::{
     Algorithm, Egress, Identification, IpMatch, MaskAndMatch, Member, NextProtocol, PortId,
     Recovery, Rewrite, SequenceTag, Stream, Tagged, VlanAction, VlanMatch,
 };
+use onbeat_testing::vectors::{self, octets};
 use onbeat_wire::MacAddress;
 use onbeat_wire::random::Random;
 use serde::Deserialize;
@@ -316,9 +317,7 @@ struct Edit {
 
 /// Cases with a result; those that end in an error cannot be configured.
 pub(crate) fn edit_cases() -> Vec<EditCase> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/frames.toml");
-    let vectors: Vectors = toml::from_str(&std::fs::read_to_string(path).expect(path)).expect(path);
-    let octets = |text: &str| crate::identify_cases::hex(&text.replace(' ', ""));
+    let vectors: Vectors = vectors::read("frames.toml");
     vectors
         .case
         .into_iter()
