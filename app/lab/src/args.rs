@@ -43,13 +43,12 @@ impl Program for Arguments {
     }
 
     fn execute(self) -> Result {
-        check_version(std::env::var("ONBEAT_VERSION").ok().as_deref())?;
         self.command.execute(Self::command)
     }
 }
 
-/// Refuses to be executed by an `onbeat` of another version.
-fn check_version(of_caller: Option<&str>) -> Result<()> {
+/// Refuses to be executed by an `onbeat` of another version, whose command line may be another one too.
+pub(crate) fn check_version(of_caller: Option<&str>) -> Result<()> {
     const OWN: &str = env!("CARGO_PKG_VERSION");
     match of_caller {
         Some(version) if version != OWN => Err(Failure::new(format!(

@@ -3,8 +3,13 @@
 mod args;
 mod command;
 
+use std::env;
 use std::process::ExitCode;
 
+use onbeat_terminal::exit::Failure;
+use onbeat_terminal::program;
+
 fn main() -> ExitCode {
-    onbeat_terminal::program::main::<args::Arguments>()
+    let checked = args::check_version(env::var("ONBEAT_VERSION").ok().as_deref());
+    checked.map_or_else(Failure::report, |()| program::main::<args::Arguments>())
 }

@@ -3,6 +3,7 @@
 //! - [`program`]: from the command line to the exit status.
 //! - [`exit`]: exit status, and errors on standard error.
 //! - [`output`], [`Shown`]: results on standard output, as JSON, as a page.
+//! - [`companion`]: the other program of the same installation.
 //! - [`paths`]: no output of a command line is one of its inputs.
 //! - [`values`]: values of options.
 //! - [`colors`], [`completions`], [`logging`], [`manual`].
@@ -10,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod colors;
+pub mod companion;
 pub mod completions;
 pub mod exit;
 pub mod logging;

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+
 use crate::component::LINKS;
 
 /// A file that another user could have written or exchanged.
@@ -56,8 +58,8 @@ pub fn check_file(file: &Path) -> Result<(), Untrusted> {
 }
 
 /// As [`check_file`], for a program that the `running` one executes. It has to be as safe from others as
-/// that: its owner and the bits of its mode are accepted too, and the directories on both paths are not
-/// looked at, as a user who can exchange the running program needs no other.
+/// that: its owner, its group and other users may write where they may write to the running program, and the
+/// directories on both paths are not checked, as a user who can replace the running program needs no other.
 ///
 /// # Errors
 /// As [`check_file`].
@@ -92,8 +94,7 @@ fn check(
         let cause = format!("{place:?} belongs to user {}", status.uid());
         return refused(cause, of_another.to_owned());
     }
-    let accepted = running.map_or(0, MetadataExt::mode);
-    let shared: Vec<_> = places.iter().filter(|(_, status)| is_shared(status, accepted)).collect();
+    let shared: Vec<_> = places.iter().filter(|place| is_shared(place, running)).collect();
     if shared.is_empty() {
         return Ok(());
     }
@@ -135,7 +136,7 @@ fn places(file: &Path) -> Result<Vec<(PathBuf, Metadata)>, (PathBuf, io::Error)>
         if is_link {
             links += 1;
             if links > LINKS {
-                return Err(failed(nix::errno::Errno::ELOOP.into()));
+                return Err(failed(Errno::LOOP.into()));
             }
             rest.extend(components(&fs::read_link(&place).map_err(failed)?));
             place.pop();
@@ -144,10 +145,20 @@ fn places(file: &Path) -> Result<Vec<(PathBuf, Metadata)>, (PathBuf, io::Error)>
     Ok(places)
 }
 
-/// Whether users besides the owner can change it, by other bits of the mode than the accepted ones.
-fn is_shared(status: &Metadata, accepted: u32) -> bool {
+/// Whether users besides the owner can change it who cannot change the running program.
+fn is_shared((path, status): &(PathBuf, Metadata), running: Option<&Metadata>) -> bool {
     let sticky = status.is_dir() && status.mode() & 0o1000 != 0;
+    let accepted = running.map_or(0, |running| {
+        let is_its_group = status.gid() == running.gid() && !has_access_control_list(path);
+        running.mode() & if is_its_group { 0o022 } else { 0o002 }
+    });
     !status.is_symlink() && !sticky && status.mode() & 0o022 & !accepted != 0
+}
+
+/// Whether the bits of the group may be the mask of an access control list, which has other users.
+fn has_access_control_list(path: &Path) -> bool {
+    let read = rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut [0; 0]);
+    !matches!(read, Err(Errno::NODATA | Errno::NOTSUP))
 }
 
 #[cfg(test)]
@@ -187,9 +198,24 @@ mod tests {
         assert!(refusal.contains("belongs to user 65534; install it as root"), "{refusal}");
         chown(&running, Some(65534), None).unwrap();
         check_program(&program, &running).unwrap();
-        mode(&program, 0o757);
-        let refusal = check_program(&program, &running).unwrap_err().to_string();
-        assert!(refusal.contains("(mode 0757); chmod go-w"), "{refusal}");
+        let refused = |bits| {
+            mode(&program, bits);
+            let refusal = check_program(&program, &running).unwrap_err().to_string();
+            let expected = format!("(mode {bits:04o}); chmod go-w");
+            assert!(refusal.contains(&expected), "{refusal}");
+        };
+        refused(0o757);
+        // Its group, and no other.
+        mode(&running, 0o775);
+        mode(&program, 0o775);
+        check_program(&program, &running).unwrap();
+        chown(&program, None, Some(65534)).unwrap();
+        refused(0o775);
+        chown(&program, None, Some(0)).unwrap();
+        mode(&program, 0o755);
+        if allow_writing(&program, 65534) {
+            refused(0o775);
+        }
     }
 
     #[test]

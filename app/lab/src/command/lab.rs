@@ -173,7 +173,7 @@ impl Run {
             json: *json,
             quiet: *quiet,
             colors: colors::enabled(&io::stdout()),
-            ..Common::new(super::onbeat()?)
+            ..Common::new(super::ONBEAT.find()?)
         };
         // Before the run: the report depends on the file system.
         self.shown.check()?;

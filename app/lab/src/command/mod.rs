@@ -5,11 +5,10 @@ mod lab;
 mod load;
 mod man;
 
-use std::path::{Path, PathBuf};
-
 use clap::Subcommand;
+use onbeat_terminal::companion::Companion;
 use onbeat_terminal::completions::Completions;
-use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::exit::Result;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -43,21 +42,12 @@ impl Command {
     }
 }
 
-/// The program that nodes run: `onbeat` beside this program, or in the directory of programs where this
-/// one is in libexec.
-fn onbeat() -> Result<PathBuf> {
-    let own = std::env::current_exe()
-        .map_err(|error| Failure::new(format!("this program's own path is not known: {error}")))?;
-    let directory = own.parent().unwrap_or(Path::new("/"));
-    let places = [directory.join("onbeat"), directory.join("../../bin/onbeat")];
-    places.iter().find(|place| place.is_file()).cloned().ok_or_else(|| {
-        Failure::new(format!(
-            "no onbeat in {} or {}; install it beside the laboratory (in a checkout: make build)",
-            directory.display(),
-            directory.join("../../bin").display(),
-        ))
-    })
-}
+/// The program that nodes run.
+const ONBEAT: Companion = Companion {
+    name: "onbeat",
+    directory: "../../bin",
+    remedy: "install it with its laboratory (in a checkout: make build)",
+};
 
 /// The commands as a program, for a test.
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What every scenario has at hand: progress, and the result as it grows.
 
-use std::io::{IsTerminal, stderr};
+use std::io::{IsTerminal, Write, stderr, stdout};
 use std::path::Path;
 
 use onbeat_netdev::Ethtool;
@@ -50,7 +50,12 @@ impl<'a> Stage<'a> {
                 let on_stderr = self.common.json;
                 let text =
                     drawing.text(self.common.colors && (!on_stderr || stderr().is_terminal()));
-                if on_stderr { eprint!("{text}") } else { print!("{text}") }
+                // A picture that no one can read is no reason to stop; a full disk shows at the result.
+                let _ = if on_stderr {
+                    stderr().write_all(text.as_bytes())
+                } else {
+                    stdout().write_all(text.as_bytes())
+                };
             }
             self.figure("topology", drawing);
         }

@@ -25,7 +25,7 @@ pub(super) struct Delay {
     #[command(flatten)]
     shown: Shown,
     /// Packets that cross the hop in the captures
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     packets: Option<u64>,
     /// Where the captures are put meanwhile, 414 octets for each packet
     #[arg(long, value_name = "DIRECTORY")]

@@ -1,10 +1,10 @@
 //! `onbeat lab shell`
 
-use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
+use std::{env, fs, io, iter};
 
 use onbeat_lab::Topology;
 use onbeat_lab::scenario::list;
@@ -48,7 +48,7 @@ pub(super) struct Shell {
 impl Shell {
     pub(super) fn execute(self) -> Result {
         let topology = network(&self.network)?;
-        let onbeat = crate::command::onbeat()?;
+        let onbeat = crate::command::ONBEAT.find()?;
         if !self.quiet {
             output::print(&topology.drawing().text(colors::enabled(&io::stdout())))?;
         }
@@ -58,9 +58,7 @@ impl Shell {
         }
         let mut command = command(&self.command);
         command.env("ONBEAT_LAB", &self.network);
-        if let Some(path) = beside(&onbeat, env::var_os("PATH").as_deref()) {
-            command.env("PATH", path);
-        }
+        command.env_remove("ONBEAT_VERSION").env("PATH", search_path(&onbeat)?);
         let status = shell.run(&mut command)?;
         // What was done last in a shell says nothing of the whole.
         Ok(Answer::good_if(self.command.is_empty() || status.success()))
@@ -91,10 +89,15 @@ fn command(words: &[OsString]) -> Command {
     command
 }
 
-/// The search path with the directory of `program` first, so that its name finds it.
-fn beside(program: &Path, path: Option<&OsStr>) -> Option<OsString> {
-    let rest = path.map(env::split_paths).into_iter().flatten();
-    env::join_paths(program.parent().map(Path::to_owned).into_iter().chain(rest)).ok()
+/// A search path that finds `onbeat` first, and nothing else that is in its directory: there, others may be
+/// allowed to add programs.
+fn search_path(onbeat: &Path) -> Result<OsString> {
+    // In the network's own /run.
+    let programs = Path::new("/run/onbeat-lab");
+    let made = fs::create_dir(programs).and_then(|()| symlink(onbeat, programs.join("onbeat")));
+    made.map_err(|error| Failure::new(format!("cannot make {programs:?}: {error}")))?;
+    let path = env::var_os("PATH").unwrap_or_default();
+    Ok(env::join_paths(iter::once(programs.to_owned()).chain(env::split_paths(&path)))?)
 }
 
 #[cfg(test)]
@@ -127,12 +130,5 @@ mod tests {
             assert!(network(name).is_ok(), "{name}");
         }
         assert!(network("link-failur").is_err());
-    }
-
-    #[test]
-    fn the_program_is_found_by_its_name() {
-        let path = beside(Path::new("/opt/onbeat"), Some(OsStr::new("/usr/bin:/bin"))).unwrap();
-        assert_eq!(path, "/opt:/usr/bin:/bin");
-        assert_eq!(beside(Path::new("/opt/onbeat"), None).unwrap(), "/opt");
     }
 }
