@@ -43,10 +43,15 @@ pub fn main<P: Program>() -> ExitCode {
     answer.map_or_else(Failure::report, ExitCode::from)
 }
 
-/// Parses the command line of a program with the commands `C`, for tests of their options.
+/// A program with the commands `C`, for their tests.
+#[doc(hidden)]
+pub fn of_commands<C: Subcommand>() -> clap::Command {
+    C::augment_subcommands(clap::Command::new("onbeat").subcommand_required(true))
+}
+
+/// Parses the command line of a program with the commands `C`, for their tests.
 #[doc(hidden)]
 pub fn parse<C: Subcommand>(line: &str) -> std::result::Result<C, clap::Error> {
-    let program = C::augment_subcommands(clap::Command::new("onbeat").subcommand_required(true));
     let words = std::iter::once("onbeat").chain(line.split_whitespace());
-    C::from_arg_matches(&program.try_get_matches_from(words)?)
+    C::from_arg_matches(&of_commands::<C>().try_get_matches_from(words)?)
 }

@@ -4,7 +4,6 @@ use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use crate::common::onbeat;
 use nix::mount::{MsFlags, mount};
@@ -14,7 +13,6 @@ use nix::unistd::{Pid, mkfifo};
 use onbeat_netdev::{Ethtool, PrivateMounts, napi};
 use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all, veth_with_napi};
 
-const BOUND: Duration = Duration::from_secs(20);
 const THROTTLING: &str = "proc/sys/kernel/sched_rt_runtime_us";
 const JOURNAL: &str = "run/onbeat/realtime/journal.json";
 
