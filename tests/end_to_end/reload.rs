@@ -75,7 +75,7 @@ fn streams_come_change_and_go_while_others_flow() {
     assert_eq!((changed.wrong_vlan, changed.duplicated()), (0, 0));
     advance();
 
-    a_broken_file_changes_nothing(&world, &a);
+    a_broken_file_changes_nothing(&mut world, &a);
     third.advance(WHILE);
     advance();
 
@@ -116,7 +116,7 @@ fn streams_come_change_and_go_while_others_flow() {
 }
 
 /// Neither where a command requests the reload nor where a signal does.
-fn a_broken_file_changes_nothing(world: &World, text: &str) {
+fn a_broken_file_changes_nothing(world: &mut World, text: &str) {
     let file = "/run/onbeat/lab/a.toml";
     fs::write(file, text.replace("vlan = 11", "vlan = 4095")).unwrap();
     let refused = run(&["reload", "a"]);
