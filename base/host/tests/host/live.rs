@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 
 use onbeat_host::settings::Error;
 use onbeat_host::settings::{
@@ -10,9 +9,6 @@ use onbeat_host::settings::{
 };
 use onbeat_netdev::{Ethtool, Handle, Namespace};
 use onbeat_testing::{Feature, TemporaryDirectory, require_all, require_that, veth_with_napi};
-
-/// Longest wait for something that comes at once unless it never comes.
-const BOUND: Duration = Duration::from_secs(10);
 
 const FORGET: &str = "onbeat doctor --restore --forget";
 
