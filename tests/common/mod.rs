@@ -6,7 +6,6 @@
 
 #![allow(dead_code, unused_imports, reason = "each test takes what it needs")]
 
-mod command;
 pub(crate) mod delay;
 mod file;
 mod frames;
@@ -16,7 +15,6 @@ mod network;
 mod onbeat;
 pub(crate) mod powerlink;
 pub(crate) mod process;
-mod ran;
 mod resident;
 mod stream;
 mod xdp;
@@ -30,14 +28,13 @@ use onbeat_node::control::{NodeStatus, PortStatus, StreamStatus};
 use onbeat_realtime::interrupt::wait_until;
 use onbeat_testing::{Feature, require_all};
 
-pub(crate) use command::{onbeat, root, run};
 pub(crate) use file::{TemporaryFile, make_executable};
 pub(crate) use frames::{Capture, FrameText, Injector};
 pub(crate) use network::{
     GROUP, PORTS, VLAN, build, eliminate, eliminate_to, one_node, replicate, start, two_paths,
 };
-pub(crate) use onbeat::program;
-pub(crate) use ran::Ran;
+pub(crate) use onbeat::{onbeat, program, run};
+pub(crate) use onbeat_testing::{Ran, root};
 pub(crate) use resident::Resident;
 pub(crate) use stream::{Flow, sink};
 pub(crate) use xdp::xdp_program;

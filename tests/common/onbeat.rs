@@ -1,7 +1,10 @@
 //! The product, for tests of the laboratory's crate.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::LazyLock;
+
+use onbeat_testing::{Ran, command};
 
 /// The program under test: beside that of the laboratory. The caller's test has its turn on the machine.
 pub(crate) fn program() -> &'static Path {
@@ -12,4 +15,14 @@ pub(crate) fn program() -> &'static Path {
         program
     });
     &PROGRAM
+}
+
+/// The program under test, without the variables of the environment that it reads.
+pub(crate) fn onbeat() -> Command {
+    command(program())
+}
+
+/// Runs the program in the mounts of this thread: those of the `World` of an end-to-end test.
+pub(crate) fn run(arguments: &[&str]) -> Ran {
+    onbeat().args(arguments).output().expect("it starts").into()
 }

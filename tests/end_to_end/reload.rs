@@ -17,6 +17,7 @@ use crate::common::{
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use onbeat_lab::World;
 
 const FIRST: &str = "01:00:5e:00:00:01";
 const SECOND: &str = "01:00:5e:00:00:02";
@@ -74,20 +75,7 @@ fn streams_come_change_and_go_while_others_flow() {
     assert_eq!((changed.wrong_vlan, changed.duplicated()), (0, 0));
     advance();
 
-    // A broken file changes nothing, whoever asks for it.
-    let file = "/run/onbeat/lab/a.toml";
-    fs::write(file, a.replace("vlan = 11", "vlan = 4095")).unwrap();
-    let refused = run(&["reload", "a"]);
-    assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
-    let line =
-        1 + fs::read_to_string(file).unwrap().lines().position(|l| l.contains("4095")).unwrap();
-    assert!(refused.err.contains(&format!("{file}:{line}:")), "{}", refused.err);
-    assert!(refused.err.contains("4095"), "{}", refused.err);
-    let told = || log("a").matches("not reloaded").count();
-    let before = told();
-    kill(Pid::from_raw(world.daemon("a").unwrap().pid() as i32), Signal::SIGHUP).unwrap();
-    wait_for("the log tells of the broken file", || told() > before);
-    assert!(log("a").contains(&format!("{file}:{line}:")), "{}", log("a"));
+    a_broken_file_changes_nothing(&mut world, &a);
     third.advance(WHILE);
     advance();
 
@@ -100,16 +88,7 @@ fn streams_come_change_and_go_while_others_flow() {
     world.daemon("b").unwrap().reload(&b).unwrap();
     advance();
 
-    // What were its frames are frames of no stream now, and reach the network stack as they are.
-    let unmatched = || port(&show("a"), "host").unmatched;
-    let mut stack = Capture::open(&world, "a", "host");
-    let talker = Injector::open(&world, "talker", "eth0");
-    let frame = FrameText::new(THIRD, &[VLAN], None).octets();
-    const FRAMES: usize = 50;
-    let before = unmatched();
-    (0..FRAMES).for_each(|_| talker.send(&frame));
-    assert!(stack.wait(FRAMES, "at the stack of a").iter().all(|octets| *octets == frame));
-    assert_eq!(unmatched(), before + FRAMES as u64);
+    frames_of_a_removed_stream_reach_the_stack(&world);
 
     let sent = untouched.map(Flow::finish_whole);
     assert!(sent.iter().all(|&sent| sent > 5 * WHILE), "{sent:?}");
@@ -134,6 +113,36 @@ fn streams_come_change_and_go_while_others_flow() {
         );
         assert_eq!((recovery.counters.rogue, recovery.really_lost()), (0, 0));
     }
+}
+
+/// Neither where a command requests the reload nor where a signal does.
+fn a_broken_file_changes_nothing(world: &mut World, text: &str) {
+    let file = "/run/onbeat/lab/a.toml";
+    fs::write(file, text.replace("vlan = 11", "vlan = 4095")).unwrap();
+    let refused = run(&["reload", "a"]);
+    assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
+    let line =
+        1 + fs::read_to_string(file).unwrap().lines().position(|l| l.contains("4095")).unwrap();
+    assert!(refused.err.contains(&format!("{file}:{line}:")), "{}", refused.err);
+    assert!(refused.err.contains("4095"), "{}", refused.err);
+    let told = || log("a").matches("not reloaded").count();
+    let before = told();
+    kill(Pid::from_raw(world.daemon("a").unwrap().pid() as i32), Signal::SIGHUP).unwrap();
+    wait_for("the log tells of the broken file", || told() > before);
+    assert!(log("a").contains(&format!("{file}:{line}:")), "{}", log("a"));
+}
+
+/// They are frames of no stream now, and reach the network stack as they are.
+fn frames_of_a_removed_stream_reach_the_stack(world: &World) {
+    let unmatched = || port(&show("a"), "host").unmatched;
+    let mut stack = Capture::open(world, "a", "host");
+    let talker = Injector::open(world, "talker", "eth0");
+    let frame = FrameText::new(THIRD, &[VLAN], None).octets();
+    const FRAMES: usize = 50;
+    let before = unmatched();
+    (0..FRAMES).for_each(|_| talker.send(&frame));
+    assert!(stack.wait(FRAMES, "at the stack of a").iter().all(|octets| *octets == frame));
+    assert_eq!(unmatched(), before + FRAMES as u64);
 }
 
 #[test]

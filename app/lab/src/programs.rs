@@ -28,7 +28,7 @@ impl Programs {
     pub(crate) fn load_sized(
         object: &[u8],
         of: &str,
-        size: impl FnOnce(&mut UnloadedObject) -> libbpf_rs::Result<()>,
+        size: impl FnOnce(&mut UnloadedObject) -> onbeat_bpf::Result<()>,
     ) -> Result<Self> {
         let loaded = Object::load(object, &format!("the programs of {of}"), size);
         loaded.map(Self).map_err(|error| match error {

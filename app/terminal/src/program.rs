@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::{CommandFactory, FromArgMatches, Subcommand};
 use tracing::Level;
 
 use crate::exit::{self, Failure, Result};
@@ -41,4 +41,17 @@ pub fn main<P: Program>() -> ExitCode {
         program.execute()
     });
     answer.map_or_else(Failure::report, ExitCode::from)
+}
+
+/// A program with the commands `C`, for their tests.
+#[doc(hidden)]
+pub fn of_commands<C: Subcommand>() -> clap::Command {
+    C::augment_subcommands(clap::Command::new("onbeat").subcommand_required(true))
+}
+
+/// Parses the command line of a program with the commands `C`, for their tests.
+#[doc(hidden)]
+pub fn parse<C: Subcommand>(line: &str) -> std::result::Result<C, clap::Error> {
+    let words = std::iter::once("onbeat").chain(line.split_whitespace());
+    C::from_arg_matches(&of_commands::<C>().try_get_matches_from(words)?)
 }

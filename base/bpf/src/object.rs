@@ -1,9 +1,9 @@
 //! Objects: the programs of one file, their tables and variables.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 
-use libbpf_rs::{Map, MapCore, MapFlags, ObjectBuilder, OpenObject, ProgramMut};
+use libbpf_rs::{Map, MapCore, MapFlags, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut};
 
 use crate::error::{Error, Result};
 use crate::program::Runs;
@@ -22,7 +22,7 @@ impl UnloadedObject {
     /// # Panics
     /// Where a constant lies beyond their end.
     pub fn set_constants(&mut self, values: &[(usize, &[u8])]) {
-        for mut map in self.0.maps_mut().filter(|map| is(map.name(), ".rodata")) {
+        for mut map in self.maps().filter(|map| is(map.name(), ".rodata")) {
             let all = map.initial_value_mut().expect("constants have initial values");
             for (at, value) in values {
                 all[*at..][..value.len()].copy_from_slice(value);
@@ -36,22 +36,29 @@ impl UnloadedObject {
         programs.for_each(|mut program| program.set_autoload(false));
     }
 
+    /// The tables and sections.
+    pub fn maps(&mut self) -> impl Iterator<Item = OpenMapMut<'_>> {
+        self.0.maps_mut()
+    }
+
     /// Sets the size of a table.
     ///
     /// # Errors
     /// Where the table cannot have it.
-    pub fn set_entries(&mut self, table: &str, entries: u32) -> libbpf_rs::Result<()> {
-        let mut tables = self.0.maps_mut().filter(|known| known.name() == table);
-        tables.try_for_each(|mut table| table.set_max_entries(entries))
+    pub fn set_entries(&mut self, table: &str, entries: u32) -> Result<()> {
+        let mut tables = self.maps().filter(|known| known.name() == table);
+        let sized = tables.try_for_each(|mut table| table.set_max_entries(entries));
+        sized.map_err(|source| Error::kernel(format!("size table {table}"), source))
     }
 
-    /// Replaces the table of this name by one of another object.
+    /// Replaces the table of the same name by one of another object.
     ///
     /// # Errors
-    /// Where the two differ.
-    pub fn share(&mut self, name: &OsStr, table: BorrowedFd<'_>) -> libbpf_rs::Result<()> {
-        let mut tables = self.0.maps_mut().filter(|known| known.name() == name);
-        tables.try_for_each(|mut own| own.reuse_fd(table))
+    /// Where the kernel does not describe `table`.
+    pub fn share(&mut self, table: &impl MapCore) -> Result<()> {
+        let mut tables = self.maps().filter(|known| known.name() == table.name());
+        let shared = tables.try_for_each(|mut own| own.reuse_fd(table.as_fd()));
+        shared.map_err(|source| Error::kernel(format!("reuse table {:?}", table.name()), source))
     }
 }
 
@@ -60,18 +67,17 @@ impl Object {
     /// bench".
     ///
     /// # Errors
-    /// [`Error::Kernel`]: not an object file; the kernel refuses a program or a table.
-    pub fn load(
+    /// [`Error::Kernel`]: not an object file; the kernel refuses a program or a table. Errors of `prepare`.
+    pub fn load<E: From<Error>>(
         file: &[u8],
         what: &str,
-        prepare: impl FnOnce(&mut UnloadedObject) -> libbpf_rs::Result<()>,
-    ) -> Result<Self> {
-        let open = ObjectBuilder::default().open_memory(file);
-        let prepared = open.map(UnloadedObject).and_then(|mut object| {
-            prepare(&mut object)?;
-            object.0.load()
-        });
-        prepared.map(Self).map_err(|source| Error::kernel(format!("load {what}"), source))
+        prepare: impl FnOnce(&mut UnloadedObject) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Self, E> {
+        let failed = |source| Error::kernel(format!("load {what}"), source);
+        let open = ObjectBuilder::default().open_memory(file).map_err(failed)?;
+        let mut object = UnloadedObject(open);
+        prepare(&mut object)?;
+        Ok(Self(object.0.load().map_err(failed)?))
     }
 
     /// The program of this name.
@@ -94,7 +100,12 @@ impl Object {
     /// Where the object does not hold it.
     #[must_use]
     pub fn map(&self, name: &str) -> Map<'_> {
-        self.0.maps().find(|map| map.name() == name).expect("the object holds it")
+        self.maps().find(|map| map.name() == name).expect("the object holds it")
+    }
+
+    /// The tables and sections.
+    pub fn maps(&self) -> impl Iterator<Item = Map<'_>> {
+        self.0.maps()
     }
 
     /// The programs' variables.
@@ -137,8 +148,7 @@ impl Object {
 
     /// The table with one entry that holds the variables.
     fn section(&self) -> Map<'_> {
-        let mut maps = self.0.maps();
-        maps.find(|map| is(map.name(), ".bss")).expect("the programs have variables")
+        self.maps().find(|map| is(map.name(), ".bss")).expect("the programs have variables")
     }
 }
 

@@ -17,20 +17,24 @@
 //! test that cannot run is a mistake of the set-up.
 
 mod acl;
+mod command;
 mod directory;
 mod feature;
 mod foreign;
 mod process;
 mod raw_socket;
 mod unprivileged;
+mod veth;
 
 pub mod memory;
 pub mod vectors;
 
 pub use acl::allow_writing;
+pub use command::{Ran, command, root};
 pub use directory::TemporaryDirectory;
 pub use feature::{Feature, require, require_all, require_that};
 pub use foreign::{ForeignProgram, Hold, Instruction};
 pub use process::alone;
 pub use raw_socket::RawSocket;
 pub use unprivileged::Unprivileged;
+pub use veth::veth_with_napi;

@@ -6,7 +6,6 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use onbeat_frer::dataplane::{AttachedPort, Attachment, Changes, DataPlane, Mode, PortSpec};
-use onbeat_frer::identify::Conflict;
 use onbeat_frer::plane::{Plane, Refusal};
 use onbeat_frer::reading::StreamReading;
 use onbeat_frer::spec::{MAX_PORTS, PortId, Stream};
@@ -234,12 +233,13 @@ impl UserPlane {
     }
 
     /// The plane's refusal, with the numbers of ports for their places.
-    fn refused(&self, names: &[String], refusal: Refusal) -> Error {
-        let Refusal::Conflict(conflict) = refusal else { return Error::Refused { refusal } };
-        let place = |name: &String| self.ports.get(name).map(|opened| opened.place);
-        let number = names.iter().position(|name| place(name) == Some(conflict.port));
-        let port = number.map_or(conflict.port, |number| PortId(number as u8));
-        onbeat_frer_xdp::Error::from(Conflict { port, ..conflict }).into()
+    fn refused(&self, names: &[String], mut refusal: Refusal) -> Error {
+        if let Refusal::Conflict(conflict) = &mut refusal {
+            let place = |name: &String| self.ports.get(name).map(|opened| opened.place);
+            let number = names.iter().position(|name| place(name) == Some(conflict.port));
+            conflict.port = number.map_or(conflict.port, |number| PortId(number as u8));
+        }
+        Error::Refused { refusal }
     }
 
     /// Removes the streams named in `gone`, and adds or changes `streams`; `steer` does the same in

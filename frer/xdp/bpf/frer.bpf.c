@@ -114,7 +114,7 @@ int frer_egress(struct xdp_md *ctx)
 }
 
 /* Loaded for tests only: the kernel does not test-run programs of device maps. */
-SEC("?xdp")
+SEC("xdp")
 int frer_egress_test(struct xdp_md *ctx)
 {
 	return finish_replica(ctx, port);

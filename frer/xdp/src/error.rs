@@ -69,14 +69,6 @@ pub enum Error {
         path: PathBuf,
     },
     /// The kernel refused a program or a table.
-    #[error("cannot {what}: {source}")]
-    Kernel {
-        /// What was tried.
-        what: String,
-        /// The kernel's answer.
-        source: libbpf_rs::Error,
-    },
-    /// A table cannot be mapped into memory.
     #[error(transparent)]
     Bpf(#[from] onbeat_bpf::Error),
     /// A thread cannot be had.
@@ -179,6 +171,6 @@ pub(crate) trait Context<T> {
 
 impl<T, E: Into<libbpf_rs::Error>> Context<T> for std::result::Result<T, E> {
     fn context(self, what: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|source| Error::Kernel { what: what(), source: source.into() })
+        self.map_err(|source| onbeat_bpf::Error::kernel(what(), source.into()).into())
     }
 }

@@ -8,7 +8,6 @@ pub mod abi;
 pub mod compile;
 mod error;
 mod link;
-mod objects;
 mod owner;
 mod pin;
 mod plane;

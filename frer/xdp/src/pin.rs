@@ -9,7 +9,6 @@
 //! A directory belongs to one node. A process that changes it locks it (flock), which excludes others
 //! while it runs. A symbolic link in it names the node's control socket, also after `kill -9`.
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
@@ -25,7 +24,7 @@ use onbeat_host::{make_directory, open_directory};
 
 use crate::error::{Context, Error, Result};
 use crate::link::pinned_object;
-use crate::objects::table_names;
+use crate::programs::is_table;
 
 /// Where a BPF file system is mounted by convention.
 pub const BPF_MOUNT: &str = "/sys/fs/bpf";
@@ -288,12 +287,11 @@ impl PinDirectory {
 
     fn content(&self) -> Result<Content> {
         let mut content = Content::default();
-        let tables = table_names()?;
         for name in self.names("")? {
             let part = [LINKS, TABLES].into_iter().find(|part| name == *part);
             match part {
                 Some(part) if self.file_type("", part)? == Some(SFlag::S_IFDIR) => {
-                    self.read_part(part, tables, &mut content)?;
+                    self.read_part(part, &mut content)?;
                 }
                 None if name == OWNER && self.file_type("", OWNER)? == Some(SFlag::S_IFLNK) => {
                     let target = readlinkat(&self.fd, OWNER);
@@ -306,12 +304,7 @@ impl PinDirectory {
         Ok(content)
     }
 
-    fn read_part(
-        &self,
-        part: &'static str,
-        tables: &BTreeSet<String>,
-        content: &mut Content,
-    ) -> Result<()> {
+    fn read_part(&self, part: &'static str, content: &mut Content) -> Result<()> {
         content.parts.push(part);
         for name in self.names(part)? {
             let mut object = String::new();
@@ -323,7 +316,7 @@ impl PinDirectory {
             let is = |line: &str| object.lines().any(|shown| shown.starts_with(line));
             match link_name(&name) {
                 Some(link) if part == LINKS && is("link_type:\txdp") => content.links.push(link),
-                _ if part == TABLES && tables.contains(&name) && is("map_type:") => {
+                _ if part == TABLES && is_table(&name) && is("map_type:") => {
                     content.tables.push(name);
                 }
                 _ => content.foreign.push(self.path.join(part).join(name)),
@@ -535,13 +528,6 @@ mod tests {
             assert!(text.contains("/sys/fs/bpf/hx"), "{text}");
             assert!(format!("{error:?} {text}").contains("ot a directory"), "{error:?}");
         }
-    }
-
-    #[test]
-    fn the_object_is_opened_once_for_the_names_of_tables() {
-        let [first, second] = [table_names().unwrap(), table_names().unwrap()];
-        assert!(first.contains("ip_streams"), "{first:?}");
-        assert!(std::ptr::eq(first, second));
     }
 
     #[test]

@@ -5,15 +5,13 @@ use std::mem::offset_of;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use libbpf_rs::{MapCore, MapHandle, Object, OpenMapMut, OpenObject, ProgramInput, ProgramMut};
-
-use onbeat_bpf::Plain;
+use libbpf_rs::{MapCore, MapHandle, OpenMapMut, ProgramInput, ProgramMut};
+use onbeat_bpf::{Object, Plain, UnloadedObject, bpf_object};
 use onbeat_frer::spec::MAX_EGRESS;
 
 use crate::abi::constants as c;
 use crate::abi::frer_request;
 use crate::error::{Context, Error, Result};
-use crate::objects::{CONTROL, FRER, SOCKETS, STEER, is_table, open};
 use crate::pin::PinDirectory;
 
 onbeat_bpf::bpf_skeleton!(frer_skeleton, "frer.skel.rs");
@@ -22,8 +20,11 @@ onbeat_bpf::bpf_skeleton!(steer_skeleton, "steer.skel.rs");
 
 onbeat_bpf::bpf_skeleton!(control_skeleton, "control.skel.rs");
 
-// The constants as `load` writes them.
-const _: () = assert!(offset_of!(control_skeleton::types::rodata, test_clock) == 0);
+/// A table of each steering program by itself.
+const SOCKETS: &str = "sockets";
+
+/// The program that replicas are rewritten by, as the kernel test-runs it.
+const EGRESS_TEST: &str = "frer_egress_test";
 
 /// What the programs on ports do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,9 +35,14 @@ pub(crate) enum Purpose {
     Steer,
 }
 
-/// How many entries a node's tables hold, for a number of streams.
-fn entries(map: &str, purpose: Purpose, streams: u32) -> u32 {
-    match map {
+/// Whether a node has a table of this name, which is that of its pin.
+pub(crate) fn is_table(name: &str) -> bool {
+    entries(name, Purpose::Forward, 1).is_some()
+}
+
+/// The number of entries of a table for a number of streams; `None`: not a table of a node.
+fn entries(map: &str, purpose: Purpose, streams: u32) -> Option<u32> {
+    Some(match map {
         // Their functions are elsewhere.
         "recoveries" | "recovery_records" | "generators" | "generator_records" | "egresses"
             if purpose == Purpose::Steer =>
@@ -59,8 +65,8 @@ fn entries(map: &str, purpose: Purpose, streams: u32) -> u32 {
         "groups" => (2 * streams).max(64) + 1,
         // Each split has its own, where replicas differ.
         "egresses" => 2 * streams * MAX_EGRESS as u32,
-        other => unreachable!("table {other} has no size"),
-    }
+        _ => return None,
+    })
 }
 
 /// The tables of a node by name, shared by all instances.
@@ -90,12 +96,14 @@ impl Maps {
         Ok(Self { purpose, streams: streams.max(1), directory, maps })
     }
 
-    /// Gives an object's map its place: the table that is there, or the size of a new one.
+    /// Replaces an object's map by the node's table, or sets its size where there is none yet.
     fn prepare(&self, map: &mut OpenMapMut<'_>) -> Result<()> {
         let name = map.name().to_string_lossy().into_owned();
-        if !is_table(&name) {
-            return Ok(()); // the object's own
-        }
+        let Some(entries) = entries(&name, self.purpose, self.streams) else {
+            let own = name == SOCKETS || name.contains('.');
+            assert!(own, "table {name} has no size");
+            return Ok(());
+        };
         match self.maps.get(&name) {
             Some(table) => {
                 let same =
@@ -105,9 +113,7 @@ impl Maps {
                 }
                 map.reuse_fd(table.as_fd()).context(|| format!("reuse table {name}"))
             }
-            None => map
-                .set_max_entries(entries(&name, self.purpose, self.streams))
-                .context(|| format!("size table {name}")),
+            None => map.set_max_entries(entries).context(|| format!("size table {name}")),
         }
     }
 
@@ -150,45 +156,17 @@ impl Maps {
         Ok(self.handle("l2_index")?.max_entries() / 3 - 1)
     }
 
-    /// Makes the tables that are not there yet.
-    pub(crate) fn create(&mut self) -> Result<()> {
-        let mut open = open(FRER)?;
-        for mut program in open.progs_mut() {
-            program.set_autoload(false);
-        }
-        self.finish(open, "the tables").map(drop)
-    }
-
-    /// Loads an object with these constants; `also` names a program that is not loaded otherwise.
+    /// Loads an object onto the node's tables.
     fn load(
         &mut self,
-        object: &[u8],
+        file: &[u8],
         what: &str,
-        rodata: &[u8],
-        also: Option<&str>,
+        prepare: impl FnOnce(&mut UnloadedObject),
     ) -> Result<Object> {
-        let mut open = open(object)?;
-        for mut program in open.progs_mut() {
-            if also.is_some_and(|also| program.name() == also) {
-                program.set_autoload(true);
-            }
-        }
-        for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().ends_with(".rodata") {
-                let value = map.initial_value_mut().expect("constants have initial values");
-                // The section ends without the padding that a structure ends with.
-                value.iter_mut().zip(rodata).for_each(|(to, from)| *to = *from);
-            }
-        }
-        self.finish(open, what)
-    }
-
-    /// Loads an object onto the node's tables.
-    fn finish(&mut self, mut open: OpenObject, what: &str) -> Result<Object> {
-        for mut map in open.maps_mut() {
-            self.prepare(&mut map)?;
-        }
-        let object = open.load().context(|| format!("load {what}"))?;
+        let object = Object::load(file, what, |object| {
+            prepare(object);
+            object.maps().try_for_each(|mut map| self.prepare(&mut map))
+        })?;
         self.adopt(&object)?;
         Ok(object)
     }
@@ -201,55 +179,51 @@ pub(crate) struct Instance(Object);
 impl Instance {
     /// Loads them; `test_clock` makes them take the time from the node table, and callable.
     pub(crate) fn load(maps: &mut Maps, port: u8, test_clock: bool) -> Result<Self> {
-        use frer_skeleton::types::rodata;
-
+        let index_mask = maps.index_mask()?.to_ne_bytes();
         if maps.purpose == Purpose::Steer {
-            return Self::load_steering(maps, port);
+            use steer_skeleton::types::rodata;
+            let file = bpf_object!("steer.bpf.o");
+            let object = maps.load(file, "the steering program of a port", |object| {
+                object.set_constants(&[
+                    (offset_of!(rodata, port), &[port]),
+                    (offset_of!(rodata, index_mask), &index_mask),
+                ]);
+            });
+            return object.map(Self);
         }
-        let index_mask = maps.index_mask()?;
-        let mut rodata = [0; size_of::<rodata>()];
-        rodata[offset_of!(rodata, port)] = port;
-        rodata[offset_of!(rodata, test_clock)] = test_clock.into();
-        rodata[offset_of!(rodata, index_mask)..][..4].copy_from_slice(&index_mask.to_ne_bytes());
-        let also = test_clock.then_some("frer_egress_test");
-        maps.load(FRER, "the programs of a port", &rodata, also).map(Self)
-    }
-
-    fn load_steering(maps: &mut Maps, port: u8) -> Result<Self> {
-        use steer_skeleton::types::rodata;
-
-        let index_mask = maps.index_mask()?;
-        let mut rodata = [0; size_of::<rodata>()];
-        rodata[offset_of!(rodata, port)] = port;
-        rodata[offset_of!(rodata, index_mask)..][..4].copy_from_slice(&index_mask.to_ne_bytes());
-        maps.load(STEER, "the steering program of a port", &rodata, None).map(Self)
-    }
-
-    fn program(&self, name: &str) -> ProgramMut<'_> {
-        self.0.progs_mut().find(|p| p.name() == name).expect("the object holds it")
+        use frer_skeleton::types::rodata;
+        let object = maps.load(bpf_object!("frer.bpf.o"), "the programs of a port", |object| {
+            object.set_constants(&[
+                (offset_of!(rodata, port), &[port]),
+                (offset_of!(rodata, test_clock), &[test_clock.into()]),
+                (offset_of!(rodata, index_mask), &index_mask),
+            ]);
+            if !test_clock {
+                object.skip(EGRESS_TEST);
+            }
+        });
+        object.map(Self)
     }
 
     /// What runs on the port's interface.
     pub(crate) fn ingress(&self) -> ProgramMut<'_> {
         let ours = |p: &ProgramMut<'_>| p.name() == "frer_ingress" || p.name() == "frer_steer";
-        self.0.progs_mut().find(ours).expect("the object holds it")
+        self.0.programs().find(ours).expect("the object holds it")
     }
 
     /// Sockets by receive queue, where frames are steered to them.
     pub(crate) fn sockets(&self) -> Result<MapHandle> {
-        let map = self.0.maps().find(|map| map.name() == SOCKETS);
-        let map = map.expect("a steering program has sockets");
-        MapHandle::try_from(&map).context(|| format!("hold table {SOCKETS}"))
+        MapHandle::try_from(&self.0.map(SOCKETS)).context(|| format!("hold table {SOCKETS}"))
     }
 
     /// What runs on replicas that leave by the port.
     pub(crate) fn egress(&self) -> ProgramMut<'_> {
-        self.program("frer_egress")
+        self.0.program("frer_egress")
     }
 
     /// The same, as tests can call it; only where loaded with `test_clock`.
     pub(crate) fn egress_test(&self) -> ProgramMut<'_> {
-        self.program("frer_egress_test")
+        self.0.program(EGRESS_TEST)
     }
 }
 
@@ -258,12 +232,16 @@ impl Instance {
 pub(crate) struct Control(Object);
 
 impl Control {
+    /// Loads it, and makes the tables that are not there yet.
     pub(crate) fn load(maps: &mut Maps, test_clock: bool) -> Result<Self> {
-        maps.load(CONTROL, "the control program", &[test_clock.into()], None).map(Self)
+        use control_skeleton::types::rodata;
+        let clock = (offset_of!(rodata, test_clock), &[test_clock.into()][..]);
+        let file = bpf_object!("control.bpf.o");
+        maps.load(file, "the control program", |object| object.set_constants(&[clock])).map(Self)
     }
 
     pub(crate) fn program(&self) -> ProgramMut<'_> {
-        self.0.progs_mut().next().expect("the object holds one program")
+        self.0.program("frer_control")
     }
 
     /// Carries out one request.

@@ -60,7 +60,7 @@ impl Limiter {
             if drop_at != DropAt::Xdp {
                 object.skip(AT_XDP);
             }
-            numbers.iter().try_for_each(|table| object.share(table.name(), table.as_fd()))
+            numbers.iter().try_for_each(|table| object.share(table))
         })?;
         Ok(Self {
             object,

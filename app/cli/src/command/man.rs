@@ -47,11 +47,12 @@ fn page(program: clap::Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::program;
+    use crate::command::Command;
+    use onbeat_terminal::program::of_commands;
 
     #[test]
     fn each_command_is_there_unless_it_is_hidden() {
-        let page = page(program());
+        let page = page(of_commands::<Command>());
         for command in ["doctor", "run", "show", "reset", "reload", "down", "lab", "bench"] {
             assert!(page.contains(&format!(".SS \"onbeat {command}\"\n")), "{command}\n{page}");
         }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{Directory, Ran, root, run};
+use crate::common::run;
+use onbeat_testing::{Ran, TemporaryDirectory, root};
 
 fn configurations(below: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(below).expect("a directory") {
@@ -28,7 +29,7 @@ fn every_example_is_good() {
     let mut examples = Vec::new();
     configurations(&root().join("examples"), &mut examples);
     assert!(examples.len() >= 11, "{examples:?}");
-    let directory = Directory::new("check-examples");
+    let directory = TemporaryDirectory::new("check-examples");
     for file in examples {
         // A copy: another user may own the sources.
         let copy = directory.file("example.toml");
@@ -43,7 +44,7 @@ fn every_example_is_good() {
 
 #[test]
 fn a_fault_is_shown_where_it_is() {
-    let directory = Directory::new("check");
+    let directory = TemporaryDirectory::new("check");
     let file = directory.file("broken.toml");
     let text = "[[port]]\nname = \"a\"\ninterface = \"eth0\"\nmodee = \"native\"\n\n[[strem]]\n";
     std::fs::write(&file, text).expect("a file");
@@ -57,7 +58,7 @@ fn a_fault_is_shown_where_it_is() {
 
 #[test]
 fn a_trap_is_warned_of_and_the_file_is_good() {
-    let directory = Directory::new("check-trap");
+    let directory = TemporaryDirectory::new("check-trap");
     let file = directory.file("trap.toml");
     let text = r#"
 [[port]]
@@ -86,7 +87,7 @@ egress = [{ port = "host", tag = "none" }]
 
 #[test]
 fn what_the_file_alone_shows_to_be_too_narrow_is_refused() {
-    let directory = Directory::new("check-mtu");
+    let directory = TemporaryDirectory::new("check-mtu");
     let file = directory.file("narrow.toml");
     let text = r#"
 port = [

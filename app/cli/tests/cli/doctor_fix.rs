@@ -4,26 +4,24 @@ use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use crate::common::{Directory, Ran, onbeat};
+use crate::common::onbeat;
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
-use onbeat_netdev::{Ethtool, Handle, Namespace, PrivateMounts, VethEnd, napi};
-use onbeat_testing::{Feature, require_all};
+use onbeat_netdev::{Ethtool, PrivateMounts, napi};
+use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all, veth_with_napi};
 
-const BOUND: Duration = Duration::from_secs(20);
 const THROTTLING: &str = "proc/sys/kernel/sched_rt_runtime_us";
 const JOURNAL: &str = "run/onbeat/realtime/journal.json";
 
 /// A host made of files: two CPUs that are slowed down, an interface with two interrupts.
-struct Host(Directory);
+struct Host(TemporaryDirectory);
 
 impl Host {
     fn new(name: &str) -> Host {
-        let host = Host(Directory::new(name));
+        let host = Host(TemporaryDirectory::new(name));
         for (path, text) in FILES {
             host.write(path, text);
         }
@@ -264,13 +262,8 @@ fn a_veth_is_fixed_and_restored_by_the_program() {
     }
     const ONLY: &str =
         "offloads,coalescing,energy-efficient,threaded-napi,napi-priority,napi-affinity";
-    let handle = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
-    handle.create_veth(&VethEnd::new("rt0"), &VethEnd::new("rt1")).unwrap();
+    let handle = veth_with_napi();
     let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
-    ethtool.set_features("rt0", &[("gro", true)]).unwrap();
-    handle.set_up("rt0").unwrap();
-    handle.set_up("rt1").unwrap();
-    handle.wait_carrier("rt0", BOUND).unwrap();
     let before = ethtool.features("rt0").unwrap();
 
     let in_namespace = || {

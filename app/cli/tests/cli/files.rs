@@ -9,11 +9,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Directory, onbeat};
+use crate::common::onbeat;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use onbeat_testing::{Feature, require_all};
+use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all};
 
 const MEMORY: u64 = 1 << 30;
 const BOUND: Duration = Duration::from_secs(20);
@@ -47,7 +47,7 @@ fn refused(arguments: &[&str]) -> String {
 
 #[test]
 fn what_is_no_file_is_refused() {
-    let directory = Directory::new("files");
+    let directory = TemporaryDirectory::new("files");
     let path = |name: &str| directory.file(name).to_str().unwrap().to_owned();
     mkfifo(directory.file("fifo").as_path(), Mode::S_IRWXU).unwrap();
     symlink("/dev/zero", directory.file("link")).unwrap();
@@ -94,7 +94,7 @@ fn a_trace_of_the_kernel_is_refused() {
         eprintln!("not tested: root and a kernel with tracefs are required");
         return;
     }
-    let directory = Directory::new("trace");
+    let directory = TemporaryDirectory::new("trace");
     fs::create_dir(directory.file("trace")).unwrap();
     let trace = directory.file("trace");
     for arguments in ["run --check PIPE", "delay match PIPE PIPE", "irq report PIPE"] {
@@ -111,7 +111,7 @@ fn a_trace_of_the_kernel_is_refused() {
 
 #[test]
 fn a_file_of_very_many_faults_is_reported_in_bounded_memory() {
-    let directory = Directory::new("faults");
+    let directory = TemporaryDirectory::new("faults");
     let file = directory.file("many.toml");
     let keys: String = (0..100_000).map(|n| format!("k{n}=1\n")).collect();
     for (text, expected) in [("x\n".repeat(4 << 20), ":1:2: "), (keys, "more than the first 1000")]
@@ -124,7 +124,7 @@ fn a_file_of_very_many_faults_is_reported_in_bounded_memory() {
 
 /// Runs a command whose `option` names a file that the command reads or writes by another argument.
 fn refused_to_overwrite(line: &str, option: &str, output: &str) {
-    let directory = Directory::new("overwrite");
+    let directory = TemporaryDirectory::new("overwrite");
     let file = directory.file("input");
     fs::write(&file, "precious").unwrap();
     for (name, link) in [("symbolic", true), ("hard", false)] {
@@ -140,7 +140,7 @@ fn refused_to_overwrite(line: &str, option: &str, output: &str) {
     let output = path(output);
     let words: Vec<String> = words.chain([option.to_owned(), output.clone()]).collect();
     let stdin = File::open(&file).unwrap();
-    let ran: crate::common::Ran = onbeat().args(&words).stdin(stdin).output().unwrap().into();
+    let ran: Ran = onbeat().args(&words).stdin(stdin).output().unwrap().into();
     let expected = format!("onbeat: {option} {output:?}: ");
     assert!(ran.code == 2 && ran.err.starts_with(&expected), "{words:?}: {}", ran.err);
     assert!(ran.err.contains("; name another file"), "{words:?}: {}", ran.err);
@@ -179,7 +179,7 @@ fn an_input_is_not_overwritten() {
         }
     }
     // What the command prints overwrites as well.
-    let directory = Directory::new("overwrite-stdout");
+    let directory = TemporaryDirectory::new("overwrite-stdout");
     let file = directory.file("input");
     fs::write(&file, "precious").unwrap();
     let append = File::options().append(true).open(&file).unwrap();
@@ -204,7 +204,7 @@ fn two_outputs_are_two_files() {
     refused_to_overwrite("delay match OTHER OTHER --csv INPUT", "--html", "hard");
     // Devices, and files that are appended to, can be named twice.
     for device in ["/dev/null", "/dev/stdout", "/proc/self/fd/1"] {
-        let directory = Directory::new("twice");
+        let directory = TemporaryDirectory::new("twice");
         let stdout = File::create(directory.file("stdout")).unwrap();
         let command = ["delay", "match", "/no/such", "/no/such", "--csv", device, "--html", device];
         let ran = onbeat().args(command).stdout(stdout).output().unwrap();

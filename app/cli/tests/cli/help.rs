@@ -1,6 +1,7 @@
 //! What the program says about itself.
 
-use crate::common::{root, run};
+use crate::common::run;
+use onbeat_testing::root;
 
 /// The commands that a help lists.
 fn listed(help: &str) -> Vec<String> {

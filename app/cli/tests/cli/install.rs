@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::Directory;
+use onbeat_testing::TemporaryDirectory;
 
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -23,7 +23,7 @@ fn length(path: &Path) -> u64 {
 
 #[test]
 fn the_program_is_stripped_and_its_lines_are_found_through_the_debug_link() {
-    let root = Directory::new("install");
+    let root = TemporaryDirectory::new("install");
     installed(&root.file("to"), &std::env::var("PATH").unwrap());
     let built = Path::new(env!("CARGO_BIN_EXE_onbeat"));
     let binary = root.file("to/usr/bin/onbeat");
@@ -46,7 +46,7 @@ fn the_program_is_stripped_and_its_lines_are_found_through_the_debug_link() {
 
 #[test]
 fn without_objcopy_the_program_is_installed_as_it_is() {
-    let root = Directory::new("install-whole");
+    let root = TemporaryDirectory::new("install-whole");
     let tools = root.file("tools");
     std::fs::create_dir_all(&tools).unwrap();
     for tool in ["basename", "install"] {

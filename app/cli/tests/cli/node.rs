@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::common::{Directory, Ran, onbeat, run};
+use crate::common::{onbeat, run};
 use nix::poll::{PollFd, PollTimeout, poll};
 use onbeat_frer::watch::EventKind;
 use onbeat_node::control::{
     Event, NodeStatus, Reply, Request, Response, Server, Since, StreamStatus, What,
 };
-use onbeat_testing::{Feature, require_all};
+use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all};
 
 fn answer(request: &Request) -> Reply {
     Reply::Now(match request {
@@ -90,7 +90,7 @@ fn run_beside_node(server: &mut Server, line: &[&str]) -> Ran {
 
 #[test]
 fn a_node_is_asked_and_told() {
-    let directory = Directory::new("node");
+    let directory = TemporaryDirectory::new("node");
     let socket = directory.file("a.sock");
     let mut server = Server::bind(&socket).expect("a control socket");
     let node = socket.to_str().expect("a path that is text");
@@ -166,7 +166,7 @@ fn a_node_is_asked_and_told() {
 
 #[test]
 fn a_follower_exits_with_the_node() {
-    let directory = Directory::new("follower");
+    let directory = TemporaryDirectory::new("follower");
     let socket = directory.file("a.sock");
     let mut server = Server::bind(&socket).expect("a control socket");
     let node = socket.to_str().expect("a path that is text");
@@ -202,7 +202,7 @@ fn a_file_of_another_user_is_neither_a_node_nor_a_configuration() {
     if !require_all(&[Feature::Root]) {
         return;
     }
-    let directory = Directory::new("planted");
+    let directory = TemporaryDirectory::new("planted");
     let file = directory.file("nx-planted");
     let text = "[node]\nname = \"victim\"\n[[port]]\nname = \"p\"\ninterface = \"nx0\"\n";
     std::fs::write(&file, text).expect("a file");

@@ -10,13 +10,13 @@ use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{Directory, Ran, onbeat, root, run};
+use crate::common::{onbeat, run};
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use onbeat_netdev::{Ethtool, Handle, Namespace, PrivateMounts, VethEnd};
 use onbeat_node::control::{NodeStatus, PortMode};
-use onbeat_testing::{Feature, require_all};
+use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all, root};
 
 const BOUND: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ struct Daemon(Child);
 
 impl Daemon {
     /// Starts it, and waits until it says that it is ready.
-    fn start(file: &Path, directory: &Directory) -> Daemon {
+    fn start(file: &Path, directory: &TemporaryDirectory) -> Daemon {
         let path = directory.file("notify");
         let _ = std::fs::remove_file(&path);
         let notify = UnixDatagram::bind(&path).expect("a socket");
@@ -90,7 +90,7 @@ fn bad(line: &[&str]) -> String {
     err
 }
 
-fn life(directory: &Directory) {
+fn life(directory: &TemporaryDirectory) {
     let _mounts = private_mounts();
     let handle = Handle::open().expect("rtnetlink");
     let ethtool = Ethtool::open().expect("ethtool");
@@ -167,7 +167,7 @@ fn a_node_from_start_to_end() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Btf]) {
         return;
     }
-    let directory = Directory::new("run");
+    let directory = TemporaryDirectory::new("run");
     let namespace = Namespace::with_loopback().expect("a namespace");
     namespace.run(|| life(&directory)).expect("a thread in it");
 }

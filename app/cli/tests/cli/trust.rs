@@ -5,22 +5,20 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 
-use crate::common::{Directory, Ran, root, run};
-use onbeat_testing::{Feature, require_all};
+use crate::common::run;
+use onbeat_testing::{Feature, Ran, TemporaryDirectory, require_all, root};
 
 const NETWORK: &str = "[network]\ncycle-us = 5000\n[managing]\ninterface = \"sx0\"\n[[node]]\nid = 3\n\
                        interface = \"sx0\"\n";
 
 /// Files of root for each command.
 struct Files {
-    directory: Directory,
+    directory: TemporaryDirectory,
 }
 
 impl Files {
     fn new(name: &str) -> Self {
-        let directory = Directory::new(name);
-        let private = fs::Permissions::from_mode(0o700);
-        fs::set_permissions(directory.file(""), private).expect("a directory");
+        let directory = TemporaryDirectory::new(name);
         for (file, text) in [
             ("node.toml", "[node]\nname = \"sx\"\n[[port]]\nname = \"p\"\ninterface = \"sx0\"\n"),
             ("guard.toml", "[guard]\ninterfaces = [\"sx0\"]\n"),

@@ -10,7 +10,8 @@ use std::process::Stdio;
 use nix::fcntl::OFlag;
 use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 
-use crate::common::{Ran, onbeat, run};
+use crate::common::{onbeat, run};
+use onbeat_testing::Ran;
 
 #[test]
 fn wrong_usage_ends_with_2_and_the_way_out() {

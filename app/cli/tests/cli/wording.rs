@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::root;
+use onbeat_testing::root;
 
 /// Crates whose messages these rules hold for.
 const CRATES: [&str; 12] = [

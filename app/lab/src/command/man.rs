@@ -34,11 +34,12 @@ fn page(program: clap::Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::program;
+    use crate::command::Command;
+    use onbeat_terminal::program::of_commands;
 
     #[test]
     fn each_command_is_there_unless_it_is_hidden() {
-        let page = page(program());
+        let page = page(of_commands::<Command>());
         for command in ["lab run link-failure", "lab shell", "bench frer", "bench port", "load cpu"]
         {
             assert!(page.contains(&format!(".SS \"onbeat {command}\"\n")), "{command}\n{page}");

@@ -49,16 +49,8 @@ const ONBEAT: Companion = Companion {
     remedy: "install it with its laboratory (in a checkout: make build)",
 };
 
-/// The commands as a program, for a test.
-#[cfg(test)]
-fn program() -> clap::Command {
-    Command::augment_subcommands(clap::Command::new("onbeat").subcommand_required(true))
-}
-
 /// Parses a command line for a test.
 #[cfg(test)]
 pub(crate) fn parse(line: &str) -> std::result::Result<Command, clap::Error> {
-    use clap::FromArgMatches;
-    let words = std::iter::once("onbeat").chain(line.split_whitespace());
-    Command::from_arg_matches(&program().try_get_matches_from(words)?)
+    onbeat_terminal::program::parse(line)
 }

@@ -211,21 +211,20 @@ pub struct RecoveryStatus {
 }
 
 impl RecoveryStatus {
-    /// Names of the counters in a line of a table.
-    pub const COLUMNS: [&str; 7] =
-        ["passed", "discarded", "rogue", "lost", "out_of_order", "tagless", "resets"];
+    /// The counters in a line of a table, by name; lost are packets that were sent.
+    pub const COLUMNS: [(&str, fn(&Self) -> u64); 7] = [
+        ("passed", |recovery| recovery.counters.passed),
+        ("discarded", |recovery| recovery.counters.discarded),
+        ("rogue", |recovery| recovery.counters.rogue),
+        ("lost", Self::really_lost),
+        ("out_of_order", |recovery| recovery.counters.out_of_order),
+        ("tagless", |recovery| recovery.counters.tagless),
+        ("resets", |recovery| recovery.counters.resets),
+    ];
 
-    /// Values of [`COLUMNS`](Self::COLUMNS); lost are packets that were sent.
+    /// Values of [`COLUMNS`](Self::COLUMNS).
     pub fn columns(&self) -> [u64; 7] {
-        Self::COLUMNS.map(|name| self.shown(name))
-    }
-
-    /// The value of a counter for a person.
-    pub(super) fn shown(&self, name: &str) -> u64 {
-        match name {
-            "lost" => self.really_lost(),
-            _ => Counters::field(name).map_or(0, |field| (field.value)(&self.counters)),
-        }
+        Self::COLUMNS.map(|(_, value)| value(self))
     }
 
     /// Packets that were sent and never seen on any path.

@@ -157,15 +157,17 @@ fn recovery_line(recovery: &RecoveryStatus) -> String {
         format!("at {}", recovery.recov_seq_num)
     };
     let (first, then) = RecoveryStatus::COLUMNS.split_at(4);
-    let is_rest = |name: &&str| !RecoveryStatus::COLUMNS.contains(name) && *name != UNSEEN;
-    let rest = Counters::FIELDS.iter().map(|field| field.name).filter(is_rest);
+    let is_shown = |name| name == UNSEEN || RecoveryStatus::COLUMNS.iter().any(|c| c.0 == name);
+    let rest = Counters::FIELDS.iter().filter(|field| !is_shown(field.name));
     let mut line = state;
-    let mut add = |name: &str, value| line.extend(["  ", name, " ", &grouped(value)]);
-    first.iter().for_each(|name| add(name, recovery.shown(name)));
-    add("unseen before the first", recovery.shown(UNSEEN));
-    then.iter().for_each(|name| add(&name.replace('_', " "), recovery.shown(name)));
+    let mut add = |name: &str, value| {
+        line.extend(["  ", &name.replace('_', " "), " ", &grouped(value)]);
+    };
+    first.iter().for_each(|(name, value)| add(name, value(recovery)));
+    add("unseen before the first", recovery.counters.lost_before_first);
+    then.iter().for_each(|(name, value)| add(name, value(recovery)));
     add("latent errors", recovery.latent_errors);
-    rest.for_each(|name| add(&name.replace('_', " "), recovery.shown(name)));
+    rest.for_each(|field| add(field.name, (field.value)(&recovery.counters)));
     line
 }
 

@@ -1,6 +1,7 @@
 //! Whatever a configuration file holds, it is read or refused; it never ends the program.
 
 use onbeat_node::config::Config;
+use onbeat_wire::random::Random;
 use proptest::prelude::*;
 
 const GOOD: &[&str] = &[
@@ -92,13 +93,8 @@ proptest! {
     #[test]
     fn lines_in_any_order_are_read_or_refused(base in 0..GOOD.len(), seed in any::<u64>(), length in 1usize..60) {
         let lines: Vec<&str> = GOOD[base].lines().collect();
-        let mut state = seed | 1;
-        let text: String = (0..length)
-            .map(|_| {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                format!("{}\n", lines[(state >> 33) as usize % lines.len()])
-            })
-            .collect();
+        let mut random = Random::new(seed);
+        let text: String = (0..length).map(|_| format!("{}\n", random.pick(&lines))).collect();
         check(&text);
     }
 

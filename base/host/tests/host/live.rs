@@ -2,17 +2,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 
 use onbeat_host::settings::Error;
 use onbeat_host::settings::{
     Host, Journal, Kind, Live, Log, Outcome, Place, PutBack, Tuning, apply, plan, restore,
 };
-use onbeat_netdev::{Ethtool, Handle, Namespace, VethEnd};
-use onbeat_testing::{Feature, TemporaryDirectory, require_all, require_that};
-
-/// Longest wait for something that comes at once unless it never comes.
-const BOUND: Duration = Duration::from_secs(10);
+use onbeat_netdev::{Ethtool, Handle, Namespace};
+use onbeat_testing::{Feature, TemporaryDirectory, require_all, require_that, veth_with_napi};
 
 const FORGET: &str = "onbeat doctor --restore --forget";
 
@@ -26,24 +22,12 @@ fn tuning(interface: &str) -> Tuning {
     }
 }
 
-/// A namespace with a veth pair, both ends up; `rt0` has GRO, and so a NAPI instance.
-fn veth() -> Handle {
-    let handle = Handle::in_namespace(&Namespace::new().unwrap()).unwrap();
-    handle.create_veth(&VethEnd::new("rt0"), &VethEnd::new("rt1")).unwrap();
-    let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
-    ethtool.set_features("rt0", &[("gro", true)]).unwrap();
-    handle.set_up("rt0").unwrap();
-    handle.set_up("rt1").unwrap();
-    handle.wait_carrier("rt0", BOUND).unwrap();
-    handle
-}
-
 #[test]
 fn a_veth_is_tuned_and_put_back() {
     if !require_all(&[Feature::Root, Feature::Veth, Feature::Kernel(6, 8)]) {
         return;
     }
-    let (handle, directory) = (veth(), TemporaryDirectory::new("veth"));
+    let (handle, directory) = (veth_with_napi(), TemporaryDirectory::new("veth"));
     let ethtool = Ethtool::in_namespace(handle.namespace()).unwrap();
     let before = ethtool.features("rt0").unwrap();
     let in_namespace = || {
@@ -101,7 +85,7 @@ fn settings_of_an_interface_in_another_namespace_wait_for_it() {
     if !require_all(&[Feature::Root, Feature::Veth]) {
         return;
     }
-    let (handle, directory) = (veth(), TemporaryDirectory::new("elsewhere"));
+    let (handle, directory) = (veth_with_napi(), TemporaryDirectory::new("elsewhere"));
     let mut journal = Journal::open(directory.path(), FORGET).unwrap();
     let only = vec![Kind::Offloads];
     let tuning = Tuning { only, ..tuning("rt0") };

@@ -281,33 +281,13 @@ impl Damage {
                     captured.time_ns -= if captured.time_ns >= at_ns { by_ns } else { 0 };
                 }
             }
-            // Every few packets one was written late.
-            Damage::Disordered => {
-                let every = between(random, 4, 9) as usize;
-                let late = between(random, 20, 100) as usize;
-                for capture in captures.iter_mut() {
-                    for place in (0..capture.len().saturating_sub(late)).step_by(every) {
-                        let captured = capture.remove(place);
-                        capture.insert(place + late, captured);
-                    }
-                }
-            }
+            Damage::Disordered => disorder(captures, random),
             Damage::OtherTime => {
                 let other = Hop { seed: hop.seed ^ 0xff00, ..*hop };
                 captures[1] = other.traffic(false)[1].clone();
                 captures[1].iter_mut().for_each(|captured| captured.time_ns += 3600 * SECOND);
             }
-            // 2 to 5 % of the packets are in both: arrivals up to there, departures from there on.
-            Damage::LittleOverlap => {
-                let both = captures[1].len() * between(random, 20, 51) as usize / 1000;
-                let from = captures[1].len() / 2;
-                let before =
-                    |captured: &Captured| captured.octets[captured.octets.len() - 8..].to_vec();
-                captures[1].drain(..from);
-                let last = before(&captures[1][both - 1]);
-                let place = captures[0].iter().position(|captured| before(captured) == last);
-                captures[0].truncate(place.unwrap() + 1);
-            }
+            Damage::LittleOverlap => leave_little_overlap(captures, random),
         }
     }
 
@@ -336,6 +316,29 @@ impl Damage {
         // Only a router shows which way packets go whose time stamps do not.
         hop.routes || !(any(Shifted) && (any(Swapped) || any(BothDirections)))
     }
+}
+
+/// Writes one of every few packets late.
+fn disorder(captures: &mut Captures, random: &mut Random) {
+    let every = between(random, 4, 9) as usize;
+    let late = between(random, 20, 100) as usize;
+    for capture in captures.iter_mut() {
+        for place in (0..capture.len().saturating_sub(late)).step_by(every) {
+            let captured = capture.remove(place);
+            capture.insert(place + late, captured);
+        }
+    }
+}
+
+/// Leaves 2 to 5 % of the packets in both: arrivals up to there, departures from there on.
+fn leave_little_overlap(captures: &mut Captures, random: &mut Random) {
+    let both = captures[1].len() * between(random, 20, 51) as usize / 1000;
+    let from = captures[1].len() / 2;
+    let end = |captured: &Captured| captured.octets[captured.octets.len() - 8..].to_vec();
+    captures[1].drain(..from);
+    let last = end(&captures[1][both - 1]);
+    let place = captures[0].iter().position(|captured| end(captured) == last);
+    captures[0].truncate(place.unwrap() + 1);
 }
 
 pub(crate) fn written(capture: &[Captured]) -> Vec<u8> {

@@ -27,8 +27,7 @@ use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapHandle};
 use nix::time::ClockId;
-use onbeat_bpf::Mapped;
-use onbeat_bpf::{Link, Plain};
+use onbeat_bpf::{Link, Mapped, Plain};
 use onbeat_frer::dataplane::{Changes, Mode};
 use onbeat_frer::spec::Stream;
 
@@ -223,7 +222,6 @@ impl Plane {
     fn open_for(options: &Options, purpose: Purpose) -> Result<Self> {
         let directory = options.directory.clone();
         let mut maps = Maps::open(directory.clone(), purpose, options.max_streams)?;
-        maps.create()?;
         let control = Control::load(&mut maps, options.test_clock)?;
         let tables = Tables::open(&maps)?;
         let mut node = tables.node.get(&0)?.unwrap_or_default();

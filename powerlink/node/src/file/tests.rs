@@ -81,114 +81,102 @@ fn a_file_with_everything() {
     assert_eq!(other.identity.host_name, b"node-2");
 }
 
-/// What is wrong, and what the report says: place, key, value and the way out.
+const NETWORK: &str = "[network]\ncycle-us = 1000\n";
+
+/// A faulty file, which may lack its network; the report: place, key and value; the remedy.
+const FAULTS: &[[&str; 3]] = &[
+    ["", "1:1: network is missing", "add network = { cycle-us = 10000 }"],
+    ["[network]\ncycle-us = 100\n", "2:12: network.cycle-us: 100 is out of range", "from 200 to"],
+    [NETWORK, "the network has no node", "add [[node]] with id = 1"],
+    [
+        "[network]\ncycle-us = 1000\ncylce = 1\n[[node]]\nid = 1\n",
+        "3:1: network: unknown key \"cylce\"",
+        "keys here",
+    ],
+    ["[[node]]\nid = 240\n", "node[0].id: 240 is out of range", "use a whole number from 1 to 239"],
+    ["[[node]]\nid = 1\n[[node]]\nid = 1\n", "there are two nodes with id 1", "an id of its own"],
+    [
+        "[[node]]\nid = 1\nbackend = \"xpd\"\n",
+        "node[0].backend: \"xpd\" is not known here",
+        "did you mean \"xdp\"?",
+    ],
+    [
+        "[[node]]\nid = 1\ninterface = \"eth 1\"\n",
+        "node[0].interface: \"eth 1\" cannot name an interface",
+        "without white space",
+    ],
+    [
+        "[[node]]\nid = 1\nvirtual-ethernet = \"plk%d\"\n",
+        "node[0].virtual-ethernet: \"plk%d\" cannot name an interface: it contains a percent sign",
+        "and \"%\"",
+    ],
+    [
+        "[[node]]\nid = 1\ninterface = \"eth1\"\nvirtual-ethernet = \"eth1\"\n",
+        "node[0].virtual-ethernet: \"eth1\" is the interface of the bus",
+        "such as \"plk0\"",
+    ],
+    [
+        "[[node]]\nid = 1\nresponse = \"automatic\"\n",
+        "node[0].response: the back end packet does not answer by itself",
+        "backend = \"xdp\" or \"module\"",
+    ],
+    [
+        "[managing]\nbackend = \"xdp\"\nsoc = \"automatic\"\n[[node]]\nid = 1\n",
+        "managing.soc: the back end xdp does not send at an instant by itself",
+        "backend = \"txtime\" or \"module\"",
+    ],
+    [
+        "[[node]]\nid = 1\npres-timeout-us = 2000\n",
+        "node[0].pres-timeout-us: 2000 is out of range",
+        "from 1 to 1000",
+    ],
+    [
+        "[[node]]\nid = 1\nstore = \"kept/\"\n",
+        "node[0].store: \"kept/\" is no name of a file",
+        "such as \"drive.dcf\"",
+    ],
+    [
+        "[[node]]\nid = 1\nstore = \"a.dcf\"\n[[node]]\nid = 2\nstore = \"a.dcf\"\n",
+        "node[1]: two nodes keep their parameters in a.dcf",
+        "a store of its own",
+    ],
+    [
+        "[[node]]\nid = 1\nmultiplexed = 1\n",
+        "node[0].multiplexed: no cycle is multiplexed",
+        "multiplexed-cycles = 4",
+    ],
+    [
+        "[network]\ncycle-us = 1000\nmultiplexed-cycles = 2\n[[node]]\nid = 1\nmultiplexed = 3\n",
+        "node[0].multiplexed: 3 is out of range",
+        "from 1 to 2",
+    ],
+    [
+        "[[node]]\nid = 1\n[[node.input]]\ntype = \"u24\"\n",
+        "node[0].input[0].type: \"u24\" is not known here",
+        "\"u16\"",
+    ],
+    [
+        "[[node]]\nid = 1\n[[node.input]]\ntype = \"u8\"\nobject = \"24576\"\n",
+        "node[0].input[0].object: \"24576\" is no object",
+        "\"6000/01\"",
+    ],
+    [
+        "[[node]]\nid = 1\ninput = [{ type = \"u8\", object = \"6200/01\" }]\noutput = [{ type = \"u8\" }]\n",
+        "node[0]: node 1: object 6200/01 is there already",
+        "objects of signals must differ",
+    ],
+    [
+        "[[node]]\nid = 1\nparameter = [{ object = \"1C0B/03\", octets = \"28\" }]\n",
+        "node[0]: node 1: object 1C0B/03 does not take its value",
+        "octets must be as many as its object has",
+    ],
+];
+
 #[test]
 fn faults_name_place_value_and_way_out() {
-    let network = "[network]\ncycle-us = 1000\n";
-    let cases = [
-        ("", "1:1: network is missing", "add network = { cycle-us = 10000 }"),
-        (
-            "[network]\ncycle-us = 100\n",
-            "2:12: network.cycle-us: 100 is out of range",
-            "from 200 to",
-        ),
-        (network, "the network has no node", "add [[node]] with id = 1"),
-        (
-            "[network]\ncycle-us = 1000\ncylce = 1\n[[node]]\nid = 1\n",
-            "3:1: network: unknown key \"cylce\"",
-            "keys here",
-        ),
-        (
-            "[[node]]\nid = 240\n",
-            "node[0].id: 240 is out of range",
-            "use a whole number from 1 to 239",
-        ),
-        (
-            "[[node]]\nid = 1\n[[node]]\nid = 1\n",
-            "there are two nodes with id 1",
-            "an id of its own",
-        ),
-        (
-            "[[node]]\nid = 1\nbackend = \"xpd\"\n",
-            "node[0].backend: \"xpd\" is not known here",
-            "did you mean \"xdp\"?",
-        ),
-        (
-            "[[node]]\nid = 1\ninterface = \"eth 1\"\n",
-            "node[0].interface: \"eth 1\" cannot name an interface",
-            "without white space",
-        ),
-        (
-            "[[node]]\nid = 1\nvirtual-ethernet = \"plk%d\"\n",
-            "node[0].virtual-ethernet: \"plk%d\" cannot name an interface: it contains a percent sign",
-            "and \"%\"",
-        ),
-        (
-            "[[node]]\nid = 1\ninterface = \"eth1\"\nvirtual-ethernet = \"eth1\"\n",
-            "node[0].virtual-ethernet: \"eth1\" is the interface of the bus",
-            "such as \"plk0\"",
-        ),
-        (
-            "[[node]]\nid = 1\nresponse = \"automatic\"\n",
-            "node[0].response: the back end packet does not answer by itself",
-            "backend = \"xdp\" or \"module\"",
-        ),
-        (
-            "[managing]\nbackend = \"xdp\"\nsoc = \"automatic\"\n[[node]]\nid = 1\n",
-            "managing.soc: the back end xdp does not send at an instant by itself",
-            "backend = \"txtime\" or \"module\"",
-        ),
-        (
-            "[[node]]\nid = 1\npres-timeout-us = 2000\n",
-            "node[0].pres-timeout-us: 2000 is out of range",
-            "from 1 to 1000",
-        ),
-        (
-            "[[node]]\nid = 1\nstore = \"kept/\"\n",
-            "node[0].store: \"kept/\" is no name of a file",
-            "such as \"drive.dcf\"",
-        ),
-        (
-            "[[node]]\nid = 1\nstore = \"a.dcf\"\n[[node]]\nid = 2\nstore = \"a.dcf\"\n",
-            "node[1]: two nodes keep their parameters in a.dcf",
-            "a store of its own",
-        ),
-        (
-            "[[node]]\nid = 1\nmultiplexed = 1\n",
-            "node[0].multiplexed: no cycle is multiplexed",
-            "multiplexed-cycles = 4",
-        ),
-        (
-            "[network]\ncycle-us = 1000\nmultiplexed-cycles = 2\n[[node]]\nid = 1\nmultiplexed = 3\n",
-            "node[0].multiplexed: 3 is out of range",
-            "from 1 to 2",
-        ),
-        (
-            "[[node]]\nid = 1\n[[node.input]]\ntype = \"u24\"\n",
-            "node[0].input[0].type: \"u24\" is not known here",
-            "\"u16\"",
-        ),
-        (
-            "[[node]]\nid = 1\n[[node.input]]\ntype = \"u8\"\nobject = \"24576\"\n",
-            "node[0].input[0].object: \"24576\" is no object",
-            "\"6000/01\"",
-        ),
-        (
-            "[[node]]\nid = 1\ninput = [{ type = \"u8\", object = \"6200/01\" }]\noutput = [{ type = \"u8\" }]\n",
-            "node[0]: node 1: object 6200/01 is there already",
-            "objects of signals must differ",
-        ),
-        (
-            "[[node]]\nid = 1\nparameter = [{ object = \"1C0B/03\", octets = \"28\" }]\n",
-            "node[0]: node 1: object 1C0B/03 does not take its value",
-            "octets must be as many as its object has",
-        ),
-    ];
-    for (text, what, help) in cases {
-        let text = match text.starts_with("[[") {
-            true => format!("{network}{text}"),
-            false => text.to_owned(),
-        };
+    for [text, what, help] in FAULTS {
+        let network = if text.starts_with("[[") { NETWORK } else { "" };
+        let text = format!("{network}{text}");
         let error = File::parse(&text, "bus.toml").expect_err(&text).to_string();
         assert!(error.contains("bus.toml:") && error.contains(what), "{what}:\n{error}");
         assert!(error.contains(help), "{help}:\n{error}");

@@ -1,6 +1,5 @@
 //! `onbeat irq guard`
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -141,12 +140,12 @@ struct Printer {
     json: bool,
     reader: Reader,
     last: Option<Instant>,
-    told: BTreeMap<u32, Usage>,
+    printed: Vec<Usage>,
 }
 
 impl Printer {
     fn new(json: bool) -> Self {
-        Self { json, reader: Reader::There, last: None, told: BTreeMap::new() }
+        Self { json, reader: Reader::There, last: None, printed: Vec::new() }
     }
 
     fn tell(&mut self, events: &[Event], usage: &[Usage]) -> std::result::Result<(), Failure> {
@@ -157,13 +156,10 @@ impl Printer {
         let due = self.last.is_none_or(|last| last.elapsed() >= USAGE);
         if due && !usage.is_empty() {
             self.last = Some(Instant::now());
-            for one in usage {
-                if self.told.get(&one.process.pid) != Some(one) {
-                    text.push_str(&self.line(one, one)?);
-                    self.told.insert(one.process.pid, one.clone());
-                }
+            for one in usage.iter().filter(|one| !self.printed.contains(one)) {
+                text.push_str(&self.line(one, one)?);
             }
-            self.told.retain(|pid, _| usage.iter().any(|one| one.process.pid == *pid));
+            self.printed = usage.to_vec();
         }
         if !text.is_empty() && self.reader == Reader::There {
             self.reader = output::print_to_reader(&text)?;

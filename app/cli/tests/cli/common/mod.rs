@@ -1,16 +1,15 @@
 //! Running the built program.
 
-#[path = "../../../../../tests/common/command.rs"]
-mod command;
-#[path = "../../../../../tests/common/ran.rs"]
-mod ran;
-
 use std::path::Path;
+use std::process::Command;
 
-pub(crate) use command::{Directory, onbeat, root, run};
-pub(crate) use ran::Ran;
+use onbeat_testing::{Ran, command};
 
 /// The program under test.
-pub(crate) fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_onbeat"))
+pub(crate) fn onbeat() -> Command {
+    command(Path::new(env!("CARGO_BIN_EXE_onbeat")))
+}
+
+pub(crate) fn run(arguments: &[&str]) -> Ran {
+    onbeat().args(arguments).output().expect("it starts").into()
 }

@@ -1,0 +1,45 @@
+//! Runs of the built programs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The result of a run of a program.
+#[derive(Debug)]
+pub struct Ran {
+    /// Its exit status.
+    pub code: i32,
+    /// Its standard output.
+    pub out: String,
+    /// Its standard error.
+    pub err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Ran {
+            code: output.status.code().expect("it ends by itself"),
+            out: String::from_utf8(output.stdout).expect("text"),
+            err: String::from_utf8(output.stderr).expect("text"),
+        }
+    }
+}
+
+/// A program, without the variables of the environment that it reads.
+#[must_use]
+pub fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for name in ["RUST_LOG", "NO_COLOR", "JOURNAL_STREAM", "NOTIFY_SOCKET", "COLUMNS"] {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// The root of the sources.
+///
+/// # Panics
+/// Where they are gone.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
+}
