@@ -2,9 +2,7 @@
 //! and look at none.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use libbpf_rs::Link;
@@ -21,6 +19,7 @@ use super::super::programs::Programs;
 use super::super::protected::Counted;
 use super::Nodes;
 use crate::bench::account::Account;
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// Places in a ring for copies of frames, as FRER's ports have them.
@@ -39,7 +38,7 @@ pub(super) struct Bare {
     paths: usize,
     zero_copy: bool,
     // Before the programs, which hold the sockets' places.
-    _threads: [Thread; 2],
+    _threads: [Worker<()>; 2],
     _attached: Vec<(Programs, Vec<Link>)>,
 }
 
@@ -60,18 +59,18 @@ impl Bare {
         to_listener[1] = vec![0];
         let mut attached = Vec::new();
         let mut zero_copy = backend == Backend::Xsk;
-        let mut start = |handle: &Handle, interfaces: &[&Interface], routes: Routes| {
+        let mut forward = |handle: &Handle, interfaces: &[&Interface], routes: Routes| {
             if backend == Backend::Xsk {
                 let mut programs = Programs::load()?;
                 let (forwarder, links) = Xsk::open(handle, interfaces, routes, &mut programs)?;
                 zero_copy &= forwarder.zero_copy;
                 attached.push((programs, links));
-                Thread::start(forwarder, cpus)
+                start(forwarder, cpus)
             } else {
-                Thread::start(Packet::open(handle, interfaces, routes)?, cpus)
+                start(Packet::open(handle, interfaces, routes)?, cpus)
             }
         };
-        let threads = [start(&stations.a, &a, to_paths)?, start(&stations.b, &b, to_listener)?];
+        let threads = [forward(&stations.a, &a, to_paths)?, forward(&stations.b, &b, to_listener)?];
         Ok(Self { chain, paths, zero_copy, _threads: threads, _attached: attached })
     }
 }
@@ -101,44 +100,21 @@ trait Forward: Send + 'static {
     fn fds(&self) -> Vec<libc::pollfd>;
 }
 
-#[derive(Debug)]
-struct Thread {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Thread {
-    fn start(mut forward: impl Forward, cpus: Cpus) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let run = move || {
-            let Ok(_pinned) = cpus.pin() else { return };
-            Cpus::go_first();
-            let mut fds = forward.fds();
-            while !stopped.load(Ordering::Relaxed) {
-                while forward.round() > 0 {}
-                // SAFETY: as many entries as told, which live through the call. That it ends early
-                // does no harm.
-                unsafe {
-                    libc::poll(fds.as_mut_ptr(), fds.len() as _, LOOK.as_millis() as libc::c_int)
-                };
-            }
-        };
-        let thread = thread::Builder::new()
-            .name("bare".into())
-            .spawn(run)
-            .map_err(|error| Error::io("start a bare forwarder", error))?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+fn start(mut forward: impl Forward, cpus: Cpus) -> Result<Worker<()>> {
+    let run = move |stop: &AtomicBool| {
+        let Ok(_pinned) = cpus.pin() else { return };
+        Cpus::go_first();
+        let mut fds = forward.fds();
+        while !stop.load(Ordering::Relaxed) {
+            while forward.round() > 0 {}
+            // SAFETY: the length is that of `fds`, which lives through the call. An early return
+            // does no harm.
+            unsafe {
+                libc::poll(fds.as_mut_ptr(), fds.len() as _, LOOK.as_millis() as libc::c_int)
+            };
         }
-    }
+    };
+    Worker::start("bare", run)
 }
 
 fn entry(fd: &impl AsFd) -> libc::pollfd {

@@ -60,7 +60,7 @@ pub(super) fn run(
 ) -> Result<Trial> {
     let program: PathBuf = stage.onbeat_bin().to_owned();
     let mut world = stage.open(&topology(&plan, configured), plane)?;
-    let (captures, ticks) = (PortCaptures::start()?, tick::Watch::start()?);
+    let (captures, ticks) = (PortCaptures::start()?, tick::ClockMonitor::start()?);
     let rates: Rates =
         Arc::new(plan.streams.iter().map(|stream| AtomicU64::new(stream.rate)).collect());
     let log = Log::new(&plan);

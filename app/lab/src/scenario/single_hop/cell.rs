@@ -1,9 +1,7 @@
 //! One measurement: a hop under a load on its CPUs, by all methods.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::Ordering;
 
 use onbeat_delay::probe::{Profile as Rates, Sample, Stretch};
 use onbeat_probe::{EchoConfig, PingConfig, Reflector, ping};
@@ -16,6 +14,7 @@ use super::measurement::{Found, Length, Load, Measuring, Place};
 use super::method::METHODS;
 use super::rig::{Hop, Rig};
 use crate::load::{DutyLoad, DutyProfile, DutyReport, UdpReport, UdpSource, UdpTarget};
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// Octets of payload of the load's datagrams.
@@ -80,8 +79,8 @@ fn parallel(rig: &Rig, rate: u32) -> Result<UdpSource> {
 /// A reflector at work.
 struct Answering {
     at: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<onbeat_probe::Result<()>>>,
+    /// A reflector that failed answers nothing, which the probes show.
+    _worker: Worker<onbeat_probe::Result<()>>,
 }
 
 impl Answering {
@@ -91,26 +90,12 @@ impl Answering {
         let config = EchoConfig { addresses: vec![address], port: PORT, sessions: None, key: None };
         let mut reflector = rig.world.namespace(station)?.run(|| Reflector::open(&config))??;
         let at = reflector.addresses()[0];
-        let stop = Arc::new(AtomicBool::new(false));
-        let theirs = Arc::clone(&stop);
         let _there = (rig.hop == Hop::Reflector)
             .then(|| Profile::default().on_cpus(place.cpus.clone()).enter())
             .transpose()?;
-        let thread = thread::Builder::new()
-            .name("lab-echo".into())
-            .spawn(move || reflector.run(&|| theirs.load(Ordering::Relaxed)))
-            .map_err(|error| Error::io("start a thread for a reflector", error))?;
-        Ok(Self { at, stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Answering {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A reflector that failed answered nothing, which was seen.
-            let _ = thread.join();
-        }
+        let worker =
+            Worker::start("lab-echo", move |stop| reflector.run(&|| stop.load(Ordering::Relaxed)))?;
+        Ok(Self { at, _worker: worker })
     }
 }
 

@@ -1,9 +1,8 @@
 //! The hop's own kernel, by BPF programs on its tracepoints.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use onbeat_delay::matching::Verdict;
@@ -14,6 +13,7 @@ use onbeat_wire::stamp::PORT;
 
 use super::measurement::{Each, Found, Measuring, Method};
 use super::rig::{Hop, Rig};
+use crate::worker::Worker;
 use crate::{Error, Result};
 
 /// Between two looks, at which packets that are gone are taken.
@@ -58,8 +58,7 @@ struct Following {
     /// The device that packets come by, and its packets when the programs had started.
     device: Handle,
     received_before: u64,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Followings>>>,
+    worker: Worker<Result<Followings>>,
 }
 
 /// The packets that were followed, and the programs' own counters.
@@ -67,36 +66,18 @@ type Followings = (Vec<Packet>, Counts);
 
 impl Following {
     fn start(followed: Followed, device: Handle) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let theirs = Arc::clone(&stop);
         let (ready, is_ready) = mpsc::channel();
-        let thread = thread::Builder::new()
-            .name("lab-hooks".into())
-            .spawn(move || follow(&followed, &theirs, ready))
-            .map_err(|error| Error::io("start a thread for the hooks", error))?;
-        let mut following = Self { device, received_before: 0, stop, thread: Some(thread) };
-        // A thread that exits before it is ready returns the error.
+        let worker = Worker::start("lab-hooks", move |stop| follow(&followed, stop, ready))?;
         if is_ready.recv().is_err() {
-            following.end()?;
+            return Err(worker.stop().expect_err("a thread that exits before it is ready fails"));
         }
+        let mut following = Self { device, received_before: 0, worker };
         following.received_before = following.received()?;
         Ok(following)
     }
 
     fn received(&self) -> Result<u64> {
         Ok(self.device.statistics(ARRIVALS)?.rx_packets)
-    }
-
-    fn end(&mut self) -> Result<Followings> {
-        self.stop.store(true, Ordering::Release);
-        let Some(thread) = self.thread.take() else { return Ok(Followings::default()) };
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    }
-}
-
-impl Drop for Following {
-    fn drop(&mut self) {
-        let _ = self.end();
     }
 }
 
@@ -113,9 +94,9 @@ fn follow(followed: &Followed, stop: &AtomicBool, ready: Sender<()>) -> Result<F
 }
 
 impl Measuring for Following {
-    fn end(mut self: Box<Self>, _: &[Sample]) -> Result<Found> {
+    fn end(self: Box<Self>, _: &[Sample]) -> Result<Found> {
         let received = self.received()? - self.received_before;
-        let (mut packets, counts) = Following::end(&mut self)?;
+        let (mut packets, counts) = self.worker.stop()?;
         packets.sort_unstable_by_key(|packet| packet.begin_ns);
         let mut found = Found::default();
         let mut driver_ns = 0_u64;
