@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use onbeat_terminal::completions::Completions;
-use onbeat_terminal::exit::{Failure, Result};
+use onbeat_terminal::exit::{Answer, Failure, Result};
+use onbeat_terminal::output;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -27,7 +28,16 @@ Examples:
 Exit status: 0 success, 2 error (the shell is not supported)."
     )]
     Completions(Completions),
-    Man(man::Arguments),
+    /// Print the manual page
+    #[command(
+        hide = true,
+        after_help = "\
+Examples:
+  onbeat-lab man > docs/onbeat-lab.1
+
+Exit status: 0 success, 2 error."
+    )]
+    Man,
 }
 
 impl Command {
@@ -38,7 +48,7 @@ impl Command {
             Command::Bench(arguments) => arguments.execute(),
             Command::Load(arguments) => arguments.execute(),
             Command::Completions(completions) => completions.execute("onbeat-lab", program()),
-            Command::Man(arguments) => arguments.execute(program()),
+            Command::Man => output::print(&man::page(program())).map(|()| Answer::Good),
         }
     }
 }
