@@ -1,4 +1,4 @@
-//! Running the built program, for the tests of the programs' crates; who includes this says where the program is.
+//! Running the built program, for the tests of the programs' crates; the including file defines the path of the program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
