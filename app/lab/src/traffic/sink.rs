@@ -18,7 +18,7 @@ use crate::{Error, Result};
 
 /// A stream that a sink takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expect {
+pub struct ExpectedStream {
     /// Its number.
     pub stream: u32,
     /// The VLAN tags that its frames should carry here.
@@ -86,9 +86,13 @@ impl Sink {
     ///
     /// # Errors
     /// Where the interface is not there or no socket can be opened.
-    pub fn start(namespace: &Namespace, interface: &str, expected: &[Expect]) -> Result<Self> {
+    pub fn start(
+        namespace: &Namespace,
+        interface: &str,
+        expected: &[ExpectedStream],
+    ) -> Result<Self> {
         let socket = PacketSocket::receiver(namespace, interface)?;
-        let progress = |expect: &Expect| StreamProgress {
+        let progress = |expect: &ExpectedStream| StreamProgress {
             stream: expect.stream,
             delivered: AtomicU64::new(0),
             complete_below: AtomicU64::new(0),
@@ -147,7 +151,7 @@ impl Sink {
 
 struct SinkThread {
     streams: Arc<Vec<StreamProgress>>,
-    expected: Vec<Expect>,
+    expected: Vec<ExpectedStream>,
     report: SinkReport,
 }
 

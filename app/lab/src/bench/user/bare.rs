@@ -13,10 +13,10 @@ use onbeat_link::raw::{
 };
 use onbeat_netdev::Handle;
 
-use super::super::chain::{Chain, Dropped, Interface, Stations};
+use super::super::chain::{Chain, ChainDrops, Interface, Stations};
 use super::super::cpu::Cpus;
 use super::super::programs::Programs;
-use super::super::protected::Counted;
+use super::super::protected::NodeCounters;
 use super::Nodes;
 use crate::bench::account::Account;
 use crate::worker::Worker;
@@ -33,7 +33,7 @@ type Routes = Vec<Vec<usize>>;
 
 /// A chain of two bare forwarders.
 #[derive(Debug)]
-pub(super) struct Bare {
+pub(super) struct BareForwarders {
     chain: Chain,
     paths: usize,
     zero_copy: bool,
@@ -42,7 +42,7 @@ pub(super) struct Bare {
     _attached: Vec<(Programs, Vec<Link>)>,
 }
 
-impl Bare {
+impl BareForwarders {
     pub(super) fn start(
         stations: &Stations,
         chain: Chain,
@@ -75,7 +75,7 @@ impl Bare {
     }
 }
 
-impl Nodes for Bare {
+impl Nodes for BareForwarders {
     fn chain(&mut self) -> &mut Chain {
         &mut self.chain
     }
@@ -84,9 +84,9 @@ impl Nodes for Bare {
         self.zero_copy
     }
 
-    fn account(&self, dropped: Dropped) -> Result<Account> {
+    fn account(&self, dropped: ChainDrops) -> Result<Account> {
         let Chain { sent, received, .. } = self.chain;
-        let (paths, counted) = (self.paths, Counted::default());
+        let (paths, counted) = (self.paths, NodeCounters::default());
         Ok(Account { paths, streams: 0, sent, received, dropped, counted })
     }
 }

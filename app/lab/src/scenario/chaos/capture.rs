@@ -38,14 +38,14 @@ pub(super) struct CapturedFrame {
     /// When the kernel had it (CLOCK_REALTIME, ns).
     pub(super) at: u64,
     pub(super) what: Decoded,
-    /// Octets of the frame, and where those that were kept begin in [`Captured::octets`].
+    /// Octets of the frame, and where those that were kept begin in [`CapturedFrames::octets`].
     pub(super) len: u32,
     pub(super) kept: usize,
 }
 
 /// Everything that was captured.
 #[derive(Debug, Default)]
-pub(super) struct Captured {
+pub(super) struct CapturedFrames {
     /// Of each port in the order in which the frames passed.
     pub(super) frames: Vec<CapturedFrame>,
     pub(super) octets: Vec<u8>,
@@ -54,7 +54,7 @@ pub(super) struct Captured {
     pub(super) missed: u64,
 }
 
-impl Captured {
+impl CapturedFrames {
     /// The octets of a frame that were kept.
     pub(super) fn kept(&self, frame: &CapturedFrame) -> &[u8] {
         &self.octets[frame.kept..frame.kept + SNAP.min(frame.len as usize)]
@@ -64,7 +64,7 @@ impl Captured {
 /// Captures that are being taken.
 pub(super) struct PortCaptures {
     shared: Arc<Shared>,
-    worker: Worker<Captured>,
+    worker: Worker<CapturedFrames>,
 }
 
 #[derive(Default)]
@@ -104,13 +104,13 @@ impl PortCaptures {
     }
 
     /// Stops, after what the sockets hold.
-    pub(super) fn stop(self) -> Captured {
+    pub(super) fn stop(self) -> CapturedFrames {
         self.worker.stop()
     }
 }
 
-fn capture(shared: &Shared, stop: &AtomicBool) -> Captured {
-    let mut captured = Captured::default();
+fn capture(shared: &Shared, stop: &AtomicBool) -> CapturedFrames {
+    let mut captured = CapturedFrames::default();
     let mut receivers: Vec<(Point, Receiver)> = Vec::new();
     let (offset, mut last) = (realtime_offset_ns(), false);
     while !last {

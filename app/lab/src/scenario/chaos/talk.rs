@@ -10,7 +10,7 @@ use onbeat_realtime::clock::{SECOND, now_ns, sleep_until};
 use onbeat_wire::{EtherType, VlanTag, ipv4, rtag, udp};
 
 use super::config::UDP_PORT;
-use super::plan::{Kind, Stream};
+use super::plan::{Stream, StreamKind};
 use crate::traffic::{ETHERTYPE, PacketSocket, Stamp, filled};
 use crate::worker::Worker;
 use crate::{Error, Result};
@@ -101,7 +101,7 @@ impl Line {
             }
             None => None,
         };
-        if stream.kind == Kind::Ip {
+        if stream.kind == StreamKind::Ip {
             frame.extend(EtherType::IPV4.to_octets());
             let source = Ipv4Addr::new(192, 0, 2, 1);
             let headers = ipv4::HEADER_LEN + udp::HEADER_LEN;
@@ -158,7 +158,7 @@ mod tests {
                 let stamp = Stamp { stream: 3, sequence: 9, intended_ns: 1, actual_ns: 2 };
                 stamp.emit(&mut frame[line.payload..]);
                 assert_eq!(frame.len(), stream.size);
-                let Decoded::Seen(seen) = decode(&frame) else { panic!("{stream:?}") };
+                let Decoded::TalkerFrame(seen) = decode(&frame) else { panic!("{stream:?}") };
                 assert_eq!((seen.stream, seen.sequence), (3, 9));
                 assert_eq!(seen.number, stream.numbered_from);
                 let look = (seen.destination, seen.vlan);

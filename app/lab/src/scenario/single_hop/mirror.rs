@@ -18,7 +18,7 @@ use onbeat_realtime::clock::realtime_offset;
 use onbeat_report::format::count;
 
 use super::frame::sequence;
-use super::measurement::{Found, Measuring, Method};
+use super::measurement::{Measurement, Method, MethodResult};
 use super::rig::{Hop, Rig};
 use crate::traffic::{PacketSocket, Receiver};
 use crate::worker::Worker;
@@ -38,7 +38,7 @@ impl Method for Mirror {
         "mirror"
     }
 
-    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measuring>>> {
+    fn begin(&self, rig: &Rig) -> Result<Option<Box<dyn Measurement>>> {
         let mut captures = Vec::new();
         for station in ["sender", "receiver"] {
             if station == "receiver" && rig.hop == Hop::Reflector {
@@ -47,17 +47,17 @@ impl Method for Mirror {
             let socket = PacketSocket::monitor(rig.world.namespace(station)?, "eth0")?;
             captures.push(Capture::start(socket, rig.hop, station == "sender")?);
         }
-        Ok(Some(Box::new(Mirroring { captures, offset: realtime_offset() })))
+        Ok(Some(Box::new(MirrorCaptures { captures, offset: realtime_offset() })))
     }
 }
 
-struct Mirroring {
+struct MirrorCaptures {
     captures: Vec<Capture>,
     offset: (i64, u64),
 }
 
-impl Measuring for Mirroring {
-    fn end(self: Box<Self>, _: &[Sample]) -> Result<Found> {
+impl Measurement for MirrorCaptures {
+    fn end(self: Box<Self>, _: &[Sample]) -> Result<MethodResult> {
         let mut seen = Vec::new();
         for capture in self.captures {
             seen.extend(capture.stop()?);
@@ -67,7 +67,7 @@ impl Measuring for Mirroring {
             return Err(Error::Invalid("the time of day was set while it was captured".into()));
         }
         seen.sort_by_key(|one| (one.time_ns, one.side == Side::Departures));
-        let mut found = Found::default();
+        let mut found = MethodResult::default();
         let mut take = |event: Event<()>| match event {
             Event::Matched { arrival, departure, verdict } => {
                 let delay_ns = departure.time_ns - arrival.time_ns;
